@@ -1,0 +1,502 @@
+"""Text to WordPiece tokens to vocabulary ids, exactly as BERT does it.
+
+    >>> from tokenization import FullTokenizer
+    >>> tokenizer = FullTokenizer("vocab.txt")  # the published uncased one
+    >>> tokenizer.tokenize("Unaffable, isn't it?")
+    ['una', '##ffa', '##ble', ',', 'isn', "'", 't', 'it', '?']
+    >>> tokenizer.text_to_ids("Unaffable, isn't it?")
+    [14477, 20961, 3468, 1010, 3475, 1005, 1056, 2009, 1029]
+
+The road from text to tokens, in order:
+
+1. clean: drop control characters, U+0000 and U+FFFD;
+2. put spaces around every CJK ideograph, so that each is a word;
+3. split at whitespace;
+4. `do_lower_case` only: lower-case each word and drop its accents;
+5. split off every punctuation mark as a word of its own;
+6. WordPiece: cover each word greedily with the longest pieces known.
+
+Steps 4 to 6 look at one whitespace-separated word at a time and words repeat,
+so `FullTokenizer` remembers the ids of each word it has seen: the exact, slow
+algorithm runs once per distinct word instead of once per occurrence.
+
+Character classes come from Python's `unicodedata`. They are those of the
+interpreter's Unicode version, as they were for the original.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import errors
+
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+# A longer word is [UNK], whatever the vocabulary. Other libraries use 100.
+MAX_CHARS_PER_WORD = 200
+
+# What FullTokenizer remembers is bounded: numbers, names and misspellings never
+# stop coming, so without a bound memory would grow with the corpus. 2**18 words
+# take about 50 MB and cover the frequent words of any language many times over;
+# when they are full they are forgotten at once, and the frequent ones are back
+# after a few thousand lines. Very long words seldom repeat.
+MAX_REMEMBERED_WORDS = 2**18
+MAX_REMEMBERED_CHARS = 64
+
+# str.split() takes these for whitespace, BERT for control characters, which
+# vanish and let their neighbours join. All other whitespace the two agree on.
+_VANISHING_SPACES = "\x0b\x0c\x1c\x1d\x1e\x1f\x85"
+_DROP_VANISHING_SPACES = dict.fromkeys(map(ord, _VANISHING_SPACES))
+
+_CJK_RANGES = (
+    (0x4E00, 0x9FFF),  # CJK Unified Ideographs
+    (0x3400, 0x4DBF),  # Extension A
+    (0x20000, 0x2A6DF),  # Extension B
+    (0x2A700, 0x2B73F),  # Extension C
+    (0x2B740, 0x2B81F),  # Extension D
+    (0x2B820, 0x2CEAF),  # Extension E
+    (0xF900, 0xFAFF),  # Compatibility Ideographs
+    (0x2F800, 0x2FA1F),  # Compatibility Ideographs Supplement
+)
+
+
+# === Vocabulary files ===
+
+
+def load_vocab(vocab_file: str) -> dict[str, int]:
+    """Read a vocabulary: one token per line, the first line has id 0.
+
+    A blank line has an id too, which no text can reach. Published vocabularies
+    have such lines (the Chinese one holds U+2028, a line separator, as a
+    token), so they are not an error; they get names to be told apart by.
+    """
+    vocab: dict[str, int] = {}
+    for index, token in enumerate(_read_lines(vocab_file)):
+        token = token or f"[blank line {index + 1}]"
+        first = vocab.setdefault(token, index)
+        if first != index:
+            raise errors.UserError(
+                f"{vocab_file}: lines {first + 1} and {index + 1} both hold"
+                f" {token!r}, but a token has one id: put a placeholder such"
+                f" as [unused{first + 1}] on line {first + 1} (the original"
+                " BERT used the last of the two)"
+            )
+    if not vocab:
+        raise errors.UserError(
+            f"{vocab_file}: the vocabulary is empty; wanted one token per"
+            " line (build_vocab.py writes one)"
+        )
+    return vocab
+
+
+def _read_lines(vocab_file: str) -> list[str]:
+    """Return the stripped lines of a UTF-8 file, without blanks at its end."""
+    data = _read_bytes(vocab_file)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise errors.UserError(
+            f"{vocab_file}: line {line} is not UTF-8 text (byte"
+            f" 0x{data[error.start]:02x}); is this the vocabulary?"
+        ) from None
+    # Only \n ends a line: splitlines() would also break at U+2028 and others.
+    text = text.rstrip()
+    return [line.strip() for line in text.split("\n")] if text else []
+
+
+def _read_bytes(path: str) -> bytes:
+    try:
+        if "://" in path:
+            # Imported here, as TensorFlow costs every worker 600 MB.
+            import tensorflow as tf
+
+            return tf.io.gfile.GFile(path, "rb").read()
+        return Path(path).read_bytes()
+    except Exception as error:
+        reason = getattr(error, "strerror", None) or error
+        raise errors.UserError(
+            f"cannot read the vocabulary {path!r}: {reason}"
+        ) from None
+
+
+def validate_special_tokens(
+    vocab: Mapping[str, int],
+    names: Iterable[str] = SPECIAL_TOKENS,
+    vocab_file: str = "the vocabulary",
+) -> None:
+    """Raise a UserError that names the special tokens `vocab` lacks."""
+    missing = [name for name in names if name not in vocab]
+    if missing:
+        raise errors.UserError(
+            f"{vocab_file}: {' '.join(missing)} missing among its"
+            f" {len(vocab)} tokens; is this a BERT vocabulary, one token per"
+            " line with the special tokens in upper case?"
+        )
+
+
+def convert_by_vocab(vocab: Mapping[Any, Any], items: Iterable[Any]) -> list:
+    """Map each token to its id, or each id to its token."""
+    try:
+        return [vocab[item] for item in items]
+    except KeyError as error:
+        item = error.args[0]
+        kind = "token" if isinstance(item, str) else "id"
+        raise errors.UserError(
+            f"{kind} {item!r} is not in the vocabulary of {len(vocab)} entries;"
+            " does the vocabulary belong to this data and this model?"
+        ) from None
+
+
+def convert_tokens_to_ids(
+    vocab: Mapping[str, int], tokens: Iterable[str]
+) -> list[int]:
+    """Return the id of each token; an unknown token is a UserError."""
+    return convert_by_vocab(vocab, tokens)
+
+
+def convert_ids_to_tokens(
+    inv_vocab: Mapping[int, str], ids: Iterable[int]
+) -> list[str]:
+    """Return the token of each id; an unknown id is a UserError."""
+    return convert_by_vocab(inv_vocab, ids)
+
+
+# === Names of released models ===
+
+# The 24 miniatures of 2020, BERT-Base among them, are all uncased.
+_MINIATURES = [
+    f"uncased_L-{layers}_H-{hidden}_A-{hidden // 64}"
+    for layers in (2, 4, 6, 8, 10, 12)
+    for hidden in (128, 256, 512, 768)
+]
+_LOWER_CASED_MODELS = {
+    *_MINIATURES,
+    "uncased_L-24_H-1024_A-16",
+    "wwm_uncased_L-24_H-1024_A-16",
+    "multilingual_L-12_H-768_A-12",
+    "chinese_L-12_H-768_A-12",
+    # The same weights under the names of the Hugging Face hub.
+    *(f"bert_{name}" for name in _MINIATURES),
+    "bert-base-uncased",
+    "bert-large-uncased",
+    "bert-large-uncased-whole-word-masking",
+    "bert-base-multilingual-uncased",
+}
+_CASED_MODELS = {
+    "cased_L-12_H-768_A-12",
+    "cased_L-24_H-1024_A-16",
+    "wwm_cased_L-24_H-1024_A-16",
+    "multi_cased_L-12_H-768_A-12",
+    "bert-base-cased",
+    "bert-large-cased",
+    "bert-large-cased-whole-word-masking",
+    "bert-base-multilingual-cased",
+}
+_MODEL_NAME = re.compile(r"([A-Za-z0-9_-]+)(?:/bert_model\.ckpt.*|/*)$")
+
+
+def validate_case_matches_checkpoint(
+    do_lower_case: bool, init_checkpoint: str | None
+) -> None:
+    """Raise a UserError if a released model is used with the wrong casing.
+
+    A wrong casing trains and evaluates without complaint, only worse. The
+    model is known by the name of its directory alone; with any other name
+    nothing is checked.
+
+    Args:
+        do_lower_case: the flag that goes to the tokenizer.
+        init_checkpoint: `<directory>/bert_model.ckpt`, or a directory.
+    """
+    match = _MODEL_NAME.search(init_checkpoint or "")
+    if not match:
+        return
+    name = match.group(1)
+    for models, wanted in ((_LOWER_CASED_MODELS, True), (_CASED_MODELS, False)):
+        if name in models and bool(do_lower_case) != wanted:
+            raise errors.UserError(
+                f"--do_lower_case={bool(do_lower_case)} but --init_checkpoint="
+                f"{init_checkpoint} was trained with {wanted}: use"
+                f" --do_lower_case={wanted}, or rename the directory"
+                f" {name!r} if it holds a model of your own"
+            )
+
+
+# === Characters ===
+
+
+def convert_to_unicode(text: str | bytes) -> str:
+    """Return text as str; bytes are decoded as UTF-8, errors left out."""
+    if isinstance(text, str):
+        return text
+    if isinstance(text, bytes):
+        return text.decode("utf-8", "ignore")
+    raise ValueError(f"Unsupported string type: {type(text)}")
+
+
+def printable_text(text: str | bytes) -> str:
+    """Return text in the form that `print` and logging want: str."""
+    return convert_to_unicode(text)
+
+
+def _is_whitespace(char: str) -> bool:
+    return char in " \t\n\r" or unicodedata.category(char) == "Zs"
+
+
+def _is_control(char: str) -> bool:
+    """Tell control and format characters; tab and line ends are whitespace.
+
+    Private-use, unassigned and surrogate code points are none: they stay, as
+    letters do, and a surrogate is [UNK] in every vocabulary.
+    """
+    return char not in "\t\n\r" and unicodedata.category(char) in ("Cc", "Cf")
+
+
+def _is_punctuation(char: str) -> bool:
+    """Tell punctuation marks; "$", "^" and the like count in ASCII only."""
+    code = ord(char)
+    if 33 <= code <= 47 or 58 <= code <= 64 or 91 <= code <= 96:
+        return True
+    return 123 <= code <= 126 or unicodedata.category(char).startswith("P")
+
+
+def _is_cjk(code: int) -> bool:
+    """Tell CJK ideographs. Hangul, Hiragana and Katakana are not among them."""
+    return any(first <= code <= last for first, last in _CJK_RANGES)
+
+
+def _clean_char(code: int) -> str | int | None:
+    """Return what stands for a character in clean text; None: nothing."""
+    char = chr(code)
+    if code in (0, 0xFFFD) or _is_control(char):
+        return None
+    if _is_whitespace(char):
+        return " "
+    return f" {char} " if _is_cjk(code) else code
+
+
+def _space_punctuation(code: int) -> str | int:
+    char = chr(code)
+    return f" {char} " if _is_punctuation(char) else code
+
+
+def _keep_accent(code: int) -> int | None:
+    return None if unicodedata.category(chr(code)) == "Mn" else code
+
+
+class _CharTable(dict):
+    """A table for str.translate that asks `rule` once per code point."""
+
+    def __init__(self, rule: Callable[[int], str | int | None]):
+        super().__init__()
+        self._rule = rule
+
+    def __missing__(self, code: int) -> str | int | None:
+        replacement = self[code] = self._rule(code)
+        return replacement
+
+
+_CLEAN = _CharTable(_clean_char)
+_PUNCTUATION = _CharTable(_space_punctuation)
+_ACCENTS = _CharTable(_keep_accent)
+
+
+# === Tokenizers ===
+
+
+def whitespace_tokenize(text: str) -> list[str]:
+    """Split at whitespace, any of Unicode's."""
+    return text.split()
+
+
+class BasicTokenizer:
+    """Splits text into words and punctuation marks (steps 1 to 5)."""
+
+    def __init__(self, do_lower_case: bool = True):
+        self.do_lower_case = do_lower_case
+
+    def tokenize(self, text: str | bytes) -> list[str]:
+        """Return the words of a text, cleaned, and lower-cased if asked to."""
+        return [
+            part
+            for word in clean(text).split()
+            for part in self.split_word(word)
+        ]
+
+    def split_word(self, word: str) -> list[str]:
+        """Split one whitespace-separated word of cleaned text (steps 4, 5)."""
+        if self.do_lower_case:
+            # Word by word, as the lower case of a final sigma depends on what
+            # stands around it.
+            word = word.lower()
+            if not word.isascii():
+                word = unicodedata.normalize("NFD", word).translate(_ACCENTS)
+        return word.translate(_PUNCTUATION).split()
+
+
+def clean(text: str | bytes) -> str:
+    """Drop control characters and put spaces around ideographs (steps 1, 2)."""
+    return convert_to_unicode(text).translate(_CLEAN)
+
+
+class WordpieceTokenizer:
+    """Covers words greedily with the longest pieces of a vocabulary."""
+
+    def __init__(
+        self,
+        vocab: Mapping[str, int],
+        unk_token: str = "[UNK]",
+        max_input_chars_per_word: int = MAX_CHARS_PER_WORD,
+    ):
+        self.vocab = vocab
+        self.unk_token = unk_token
+        self.max_input_chars_per_word = max_input_chars_per_word
+
+    def tokenize(self, text: str | bytes) -> list[str]:
+        """Return the pieces of each whitespace-separated word."""
+        words = whitespace_tokenize(convert_to_unicode(text))
+        return [piece for word in words for piece in self.split_word(word)]
+
+    def split_word(self, word: str) -> list[str]:
+        """Return the pieces of one word: "##" marks those that continue it.
+
+        A word that cannot be covered to its end, or that is too long, is one
+        unknown token as a whole.
+        """
+        if len(word) > self.max_input_chars_per_word:
+            return [self.unk_token]
+        pieces = []
+        start = 0
+        while start < len(word):
+            prefix = "##" if start else ""
+            for end in range(len(word), start, -1):
+                piece = prefix + word[start:end]
+                if piece in self.vocab:
+                    break
+            else:
+                return [self.unk_token]
+            pieces.append(piece)
+            start = end
+        return pieces
+
+
+class _WordIds(dict):
+    """Word -> its ids as int32 bytes, computed when first asked for.
+
+    A word here is what str.split() makes of text as it comes: it may still
+    hold control characters and ideographs. Ids are kept as bytes because
+    joining bytes is a memory copy, while a list has an object per id.
+    """
+
+    def __init__(self, basic: BasicTokenizer, wordpiece: WordpieceTokenizer):
+        super().__init__()
+        self._basic = basic
+        self._wordpiece = wordpiece
+
+    def __missing__(self, word: str) -> bytes:
+        words = clean(word).split()
+        if words == [word]:
+            ids = self._compute(word)
+        else:
+            # A line of Chinese is one "word" that never comes back, but its
+            # ideographs do: look up what cleaning has made of it, one by one.
+            ids = b"".join(map(self.__getitem__, words))
+        if len(word) <= MAX_REMEMBERED_CHARS:
+            if len(self) >= MAX_REMEMBERED_WORDS:
+                self.clear()
+            self[word] = ids
+        return ids
+
+    def _compute(self, word: str) -> bytes:
+        split_word = self._wordpiece.split_word
+        vocab = self._wordpiece.vocab
+        ids = [
+            vocab[piece]
+            for part in self._basic.split_word(word)
+            for piece in split_word(part)
+        ]
+        return np.array(ids, np.int32).tobytes()
+
+
+class FullTokenizer:
+    """Text to tokens to ids with one vocabulary; what every script uses.
+
+    Attributes:
+        vocab: token -> id. inv_vocab: id -> token. Not to be changed: ids of
+            words are remembered.
+    """
+
+    def __init__(self, vocab_file: str, do_lower_case: bool = True):
+        self.vocab_file = str(vocab_file)
+        self.vocab = load_vocab(self.vocab_file)
+        self.inv_vocab = {index: token for token, index in self.vocab.items()}
+        validate_special_tokens(self.vocab, ["[UNK]"], self.vocab_file)
+        self.basic_tokenizer = BasicTokenizer(do_lower_case)
+        self.wordpiece_tokenizer = WordpieceTokenizer(self.vocab)
+        self._word_ids = _WordIds(
+            self.basic_tokenizer, self.wordpiece_tokenizer
+        )
+
+    def tokenize(self, text: str | bytes) -> list[str]:
+        """Return the WordPiece tokens of a text.
+
+        Special tokens written in the text are split like any text: "[MASK]"
+        becomes "[", "mask", "]" (uncased).
+        """
+        return [self.inv_vocab[index] for index in self.text_to_ids(text)]
+
+    def text_to_ids(self, text: str | bytes) -> list[int]:
+        """Return `convert_tokens_to_ids(tokenize(text))`, the short way."""
+        words = _split_raw(convert_to_unicode(text))
+        ids = b"".join(map(self._word_ids.__getitem__, words))
+        return memoryview(ids).cast("i").tolist()
+
+    def lines_to_ids(
+        self, lines: Iterable[str | bytes]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Tokenize many texts at once, into flat arrays.
+
+        Args:
+            lines: texts; each is tokenized on its own.
+
+        Returns:
+            ids: int32, of all lines one after the other.
+            offsets: int64 [lines + 1]; line i is ids[offsets[i]:offsets[i+1]].
+        """
+        word_ids = self._word_ids.__getitem__
+        texts = [convert_to_unicode(line) for line in lines]
+        split = _raw_splitter(texts)
+        encoded = [b"".join(map(word_ids, split(text))) for text in texts]
+        offsets = np.zeros(len(encoded) + 1, np.int64)
+        np.cumsum([len(ids) // 4 for ids in encoded], out=offsets[1:])
+        # A bytearray, unlike bytes, gives an array that can be written to.
+        return np.frombuffer(bytearray().join(encoded), np.int32), offsets
+
+    def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:
+        """Return the id of each token; an unknown token is a UserError."""
+        return convert_tokens_to_ids(self.vocab, tokens)
+
+    def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]:
+        """Return the token of each id; an unknown id is a UserError."""
+        return convert_ids_to_tokens(self.inv_vocab, ids)
+
+
+def _split_raw(text: str) -> list[str]:
+    """Split raw text where clean text would be split, bar ideographs."""
+    # The printable characters hold no whitespace but the space.
+    if not text.strip().isprintable():
+        text = text.translate(_DROP_VANISHING_SPACES)
+    return text.split()
+
+
+def _raw_splitter(texts: Sequence[str]) -> Callable[[str], list[str]]:
+    """Return the cheapest function that splits each of `texts` correctly."""
+    joined = "".join(texts)
+    if any(char in joined for char in _VANISHING_SPACES):
+        return _split_raw
+    return str.split
