@@ -1,0 +1,52 @@
+# make demo   the whole main job on text that ships with Python, 5-8 minutes
+# make test   ruff and pytest
+# make lint   ruff alone
+# make bench  the benchmark table
+# make clean  removes .venv, demo_output and caches
+#
+# PYTHON=/path/to/python3.11 chooses the interpreter; without it the first of
+# python3, python3.12, python3.11 and python3.10 that runs and fits is taken.
+
+VENV := .venv
+BIN := $(VENV)/bin
+FITS := import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
+CANDIDATES := $(or $(PYTHON),python3 python3.12 python3.11 python3.10)
+
+.PHONY: demo test lint bench clean
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/runtime.stamp
+	$(BIN)/python demo.py
+
+test: lint
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+bench: $(VENV)/runtime.stamp
+	$(BIN)/python benchmark.py
+
+clean:
+	rm -rf $(VENV) demo_output .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/pip:
+	@for candidate in $(CANDIDATES); do \
+	  if $$candidate -c '$(FITS)' 2>/dev/null; then \
+	    echo "Making $(VENV) with $$($$candidate --version)"; \
+	    exec $$candidate -m venv --clear $(VENV); \
+	  fi; \
+	done; \
+	echo "ERROR: found no Python 3.10, 3.11 or 3.12 (tried:" \
+	  "$(CANDIDATES)); install one, or: make PYTHON=/path/to/python3.11" >&2; \
+	exit 1
+
+$(VENV)/runtime.stamp: requirements.txt | $(BIN)/pip
+	$(BIN)/python -m pip install --disable-pip-version-check -r $<
+	@touch $@
+
+$(VENV)/dev.stamp: requirements-dev.txt requirements.txt | $(BIN)/pip
+	$(BIN)/python -m pip install --disable-pip-version-check -r $<
+	@touch $@ $(VENV)/runtime.stamp
