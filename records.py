@@ -347,14 +347,14 @@ def _masked_crc_bytes(data: bytes) -> bytes:
 # ---------------------------------------------------------------------------
 
 
-def detect_compression(path: str) -> str:
-    """Return "" or "GZIP", from the first bytes of the file."""
+def is_gzip(path: str) -> bool:
+    """Tell a compressed record file from a plain one by its first bytes."""
     with _open_for_reading(path) as file:
         start = file.read(12)
     # A plain file could open with gzip's magic as a length, but not with a
     # matching checksum as well.
     is_plain = _masked_crc_bytes(start[:8]) == start[8:]
-    return "GZIP" if start[:2] == b"\x1f\x8b" and not is_plain else ""
+    return start[:2] == b"\x1f\x8b" and not is_plain
 
 
 def read_records(path: str) -> Iterator[bytes]:
@@ -364,10 +364,10 @@ def read_records(path: str) -> Iterator[bytes]:
         UserError: the file does not open, ends inside a record, or fails a
             checksum; says how many whole records came before.
     """
-    compression = detect_compression(path)
+    compressed = is_gzip(path)
     num_records = 0
     with _open_for_reading(path) as raw:
-        file = gzip.GzipFile("", "rb", fileobj=raw) if compression else raw
+        file = gzip.GzipFile("", "rb", fileobj=raw) if compressed else raw
         try:
             while header := file.read(12):
                 length = _checked_length(header)
@@ -392,7 +392,7 @@ def count_records(path: str) -> int:
         UserError: as `read_records`, but damage within a record of an
             uncompressed file goes unseen.
     """
-    if detect_compression(path):
+    if is_gzip(path):
         return sum(1 for _ in read_records(path))
     num_records = position = 0
     with _open_for_reading(path) as file:
