@@ -29,7 +29,9 @@ def _guarded(
     main: Callable[[list[str]], int | None], argv: list[str]
 ) -> int | None:
     if len(argv) > 1:
-        sys.exit(_line(f"unexpected argument {argv[1]!r}: flags are --name=value"))
+        sys.exit(
+            _line(f"unexpected argument {argv[1]!r}: flags are --name=value")
+        )
     try:
         return main(argv)
     except UserError as error:

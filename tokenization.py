@@ -26,7 +26,7 @@ interpreter's Unicode version, as they were for the original.
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,16 +41,13 @@ MAX_CHARS_PER_WORD = 200
 
 # What FullTokenizer remembers is bounded: numbers, names and misspellings never
 # stop coming, so without a bound memory would grow with the corpus. 2**18 words
-# take about 50 MB and cover the frequent words of any language many times over;
-# when they are full they are forgotten at once, and the frequent ones are back
-# after a few thousand lines. Very long words seldom repeat.
+# take some 50 MB and are more than 30 MB of novels hold; when they are full they
+# are forgotten at once, and the frequent ones are back within a few hundred
+# lines. Very long words seldom repeat and are not kept at all.
 MAX_REMEMBERED_WORDS = 2**18
 MAX_REMEMBERED_CHARS = 64
 
-# str.split() takes these for whitespace, BERT for control characters, which
-# vanish and let their neighbours join. All other whitespace the two agree on.
-_VANISHING_SPACES = "\x0b\x0c\x1c\x1d\x1e\x1f\x85"
-_DROP_VANISHING_SPACES = dict.fromkeys(map(ord, _VANISHING_SPACES))
+_ID_BYTES = np.dtype(np.int32).itemsize
 
 _CJK_RANGES = (
     (0x4E00, 0x9FFF),  # CJK Unified Ideographs
@@ -385,42 +382,20 @@ class WordpieceTokenizer:
         return pieces
 
 
-class _WordIds(dict):
-    """Word -> its ids as int32 bytes, computed when first asked for.
+class _Memo(dict):
+    """A bounded dict that computes a missing value from its key."""
 
-    A word here is what str.split() makes of text as it comes: it may still
-    hold control characters and ideographs. Ids are kept as bytes because
-    joining bytes is a memory copy, while a list has an object per id.
-    """
-
-    def __init__(self, basic: BasicTokenizer, wordpiece: WordpieceTokenizer):
+    def __init__(self, compute: Callable[[str], bytes]):
         super().__init__()
-        self._basic = basic
-        self._wordpiece = wordpiece
+        self._compute = compute
 
-    def __missing__(self, word: str) -> bytes:
-        words = clean(word).split()
-        if words == [word]:
-            ids = self._compute(word)
-        else:
-            # A line of Chinese is one "word" that never comes back, but its
-            # ideographs do: look up what cleaning has made of it, one by one.
-            ids = b"".join(map(self.__getitem__, words))
-        if len(word) <= MAX_REMEMBERED_CHARS:
+    def __missing__(self, key: str) -> bytes:
+        value = self._compute(key)
+        if len(key) <= MAX_REMEMBERED_CHARS:
             if len(self) >= MAX_REMEMBERED_WORDS:
                 self.clear()
-            self[word] = ids
-        return ids
-
-    def _compute(self, word: str) -> bytes:
-        split_word = self._wordpiece.split_word
-        vocab = self._wordpiece.vocab
-        ids = [
-            vocab[piece]
-            for part in self._basic.split_word(word)
-            for piece in split_word(part)
-        ]
-        return np.array(ids, np.int32).tobytes()
+            self[key] = value
+        return value
 
 
 class FullTokenizer:
@@ -438,9 +413,10 @@ class FullTokenizer:
         validate_special_tokens(self.vocab, ["[UNK]"], self.vocab_file)
         self.basic_tokenizer = BasicTokenizer(do_lower_case)
         self.wordpiece_tokenizer = WordpieceTokenizer(self.vocab)
-        self._word_ids = _WordIds(
-            self.basic_tokenizer, self.wordpiece_tokenizer
-        )
+        # Ids are remembered as int32 bytes: joining bytes is a memory copy,
+        # while a list has an object per id.
+        self._word_ids = _Memo(self._compute_word)
+        self._part_ids = _Memo(self._compute_part)
 
     def tokenize(self, text: str | bytes) -> list[str]:
         """Return the WordPiece tokens of a text.
@@ -452,9 +428,7 @@ class FullTokenizer:
 
     def text_to_ids(self, text: str | bytes) -> list[int]:
         """Return `convert_tokens_to_ids(tokenize(text))`, the short way."""
-        words = _split_raw(convert_to_unicode(text))
-        ids = b"".join(map(self._word_ids.__getitem__, words))
-        return memoryview(ids).cast("i").tolist()
+        return memoryview(self._encode(text)).cast("i").tolist()
 
     def lines_to_ids(
         self, lines: Iterable[str | bytes]
@@ -468,14 +442,38 @@ class FullTokenizer:
             ids: int32, of all lines one after the other.
             offsets: int64 [lines + 1]; line i is ids[offsets[i]:offsets[i+1]].
         """
-        word_ids = self._word_ids.__getitem__
-        texts = [convert_to_unicode(line) for line in lines]
-        split = _raw_splitter(texts)
-        encoded = [b"".join(map(word_ids, split(text))) for text in texts]
+        encoded = list(map(self._encode, lines))
         offsets = np.zeros(len(encoded) + 1, np.int64)
-        np.cumsum([len(ids) // 4 for ids in encoded], out=offsets[1:])
+        lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
+        np.cumsum(lengths // _ID_BYTES, out=offsets[1:])
         # A bytearray, unlike bytes, gives an array that can be written to.
         return np.frombuffer(bytearray().join(encoded), np.int32), offsets
+
+    def _encode(self, text: str | bytes) -> bytes:
+        """Return the ids of a text as int32 bytes."""
+        if not isinstance(text, str):
+            text = convert_to_unicode(text)
+        # Only the space parts words here. Other whitespace is dealt with where
+        # a word is new; str.split() would also break at control characters,
+        # which are to vanish and let their neighbors join.
+        words = text.strip().split(" ")
+        return b"".join(map(self._word_ids.__getitem__, words))
+
+    def _compute_word(self, word: str) -> bytes:
+        """Return the ids of what stands between two spaces of raw text."""
+        if not (word.isascii() and word.isprintable()):
+            words = clean(word).split()
+            if words != [word]:
+                # A line of Chinese is one word that never comes back, but its
+                # ideographs do: look up what cleaning has made of it.
+                return b"".join(map(self._word_ids.__getitem__, words))
+        parts = self.basic_tokenizer.split_word(word)
+        return b"".join(map(self._part_ids.__getitem__, parts))
+
+    def _compute_part(self, part: str) -> bytes:
+        """Return the ids of a word without punctuation, or of one mark."""
+        pieces = self.wordpiece_tokenizer.split_word(part)
+        return np.array([self.vocab[p] for p in pieces], np.int32).tobytes()
 
     def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:
         """Return the id of each token; an unknown token is a UserError."""
@@ -484,19 +482,3 @@ class FullTokenizer:
     def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]:
         """Return the token of each id; an unknown id is a UserError."""
         return convert_ids_to_tokens(self.inv_vocab, ids)
-
-
-def _split_raw(text: str) -> list[str]:
-    """Split raw text where clean text would be split, bar ideographs."""
-    # The printable characters hold no whitespace but the space.
-    if not text.strip().isprintable():
-        text = text.translate(_DROP_VANISHING_SPACES)
-    return text.split()
-
-
-def _raw_splitter(texts: Sequence[str]) -> Callable[[str], list[str]]:
-    """Return the cheapest function that splits each of `texts` correctly."""
-    joined = "".join(texts)
-    if any(char in joined for char in _VANISHING_SPACES):
-        return _split_raw
-    return str.split
