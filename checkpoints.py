@@ -1,0 +1,431 @@
+"""Checkpoints in the original's name-based format, written atomically.
+
+A variable's path is its checkpoint key (`bert/encoder/layer_0/...`), so
+reading and writing are one loop over names. A training checkpoint
+`model.ckpt-<step>` holds the weights, the optimizer's slots
+(`<path>/adam_m`, `<path>/adam_v`) and `global_step`, exactly as the original
+wrote it; `bert_model.ckpt` holds the weights alone. Both are read by
+`tf.train.load_checkpoint` and by every converter made for the 2018 release.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from errors import UserError
+
+WEIGHTS_NAME = "bert_model.ckpt"
+TRAINING_NAME = "model.ckpt"
+CONFIG_NAME = "training_config.json"
+# What tf.train.load_checkpoint returns; TensorFlow does not name the class.
+Reader = Any
+# What a training checkpoint holds beside the weights.
+_TRAINING_ONLY = re.compile(r"(/adam_m|/adam_v)$|^global_step$")
+# The files a name-based checkpoint consists of, in the order in which they
+# appear: the index last, since it makes the checkpoint visible.
+_SUFFIXES = (".data-00000-of-00001", ".index")
+
+
+class LoadReport(NamedTuple):
+    """What a checkpoint gave and what it did not, by variable path."""
+
+    restored: list[str]
+    new: list[str]  # in the model, not in the checkpoint
+    unused: list[str]  # in the checkpoint, not in the model
+    mismatched: list[str]  # "path: [model shape] and [checkpoint shape]"
+
+
+def join(directory: str, name: str) -> str:
+    """Join a directory, local or remote (`gs://...`), and a file name."""
+    return (
+        str(PurePosixPath(directory) / name)
+        if "://" not in directory
+        else (directory.rstrip("/") + "/" + name)
+    )
+
+
+def find_checkpoint(path: str) -> str:
+    """Return the checkpoint prefix that `path` stands for.
+
+    Args:
+        path: a prefix (`.../bert_model.ckpt`, `.../model.ckpt-1000`) or a
+            directory: a released one, or an `output_dir` of ours.
+
+    Raises:
+        UserError: nothing there; says what `path` looks like instead.
+    """
+    if tf.io.gfile.exists(path + ".index"):
+        return path
+    if tf.io.gfile.isdir(path):
+        return _find_in_directory(path)
+    match = re.fullmatch(r"(.+)\.(index|meta|data-\d+-of-\d+)", path)
+    if match:
+        raise UserError(
+            f"init_checkpoint {path} names one file of a checkpoint: give the "
+            f"prefix all its files share, {match.group(1)}"
+        )
+    raise UserError(
+        f"init_checkpoint {path}: no such checkpoint (looked for {path}.index "
+        "and for a directory of that name)"
+    )
+
+
+def _find_in_directory(directory: str) -> str:
+    """Return the prefix a directory holds: finished weights come first."""
+    weights = join(directory, WEIGHTS_NAME)
+    if tf.io.gfile.exists(weights + ".index"):
+        return weights
+    latest = tf.train.latest_checkpoint(directory)
+    if latest:
+        return latest
+    found = tf.io.gfile.glob(join(directory, "*.index"))
+    hint = (
+        f"; it holds {', '.join(sorted(found)[:3])}: name one, without .index"
+        if found
+        else ""
+    )
+    raise UserError(
+        f"init_checkpoint {directory} is a directory without "
+        f"{WEIGHTS_NAME}.index or a `checkpoint` file{hint}"
+    )
+
+
+def beside(prefix: str, name: str) -> str | None:
+    """Return the path of file `name` beside a checkpoint, None if absent."""
+    path = join(prefix.rsplit("/", 1)[0] if "/" in prefix else ".", name)
+    return path if tf.io.gfile.exists(path) else None
+
+
+def restore_weights(
+    variables: Sequence,
+    init_checkpoint: str,
+    required: str = r"^bert/",
+) -> LoadReport:
+    """Set `variables` from a checkpoint; report everything by name.
+
+    Args:
+        variables: keras.Variable list; a variable's `.path` is its key.
+        init_checkpoint: prefix or directory, see `find_checkpoint`.
+        required: paths that match this pattern have to be restored. A head
+            may be new (fine-tuning starts that way); a piece of the encoder
+            may not: the original trained from scratch without a word then.
+
+    Raises:
+        UserError: a required variable is missing or has another shape.
+    """
+    prefix = find_checkpoint(init_checkpoint)
+    reader = _open(prefix)
+    shapes = reader.get_variable_to_shape_map()
+    report = compare(
+        {variable.path: list(variable.shape) for variable in variables}, shapes
+    )
+    log_report(report, prefix)
+    _check_required(report, prefix, required)
+    restored = set(report.restored)
+    for variable in variables:
+        if variable.path in restored:
+            variable.assign(read_tensor(reader, prefix, variable.path))
+    return report
+
+
+def _check_required(report: LoadReport, prefix: str, required: str) -> None:
+    if report.mismatched:
+        raise UserError(
+            f"{prefix} and the configuration contradict each other in "
+            f"{len(report.mismatched)} variables, the first: "
+            f"{report.mismatched[0]}; use the bert_config.json that belongs "
+            "to the checkpoint"
+        )
+    missing = [path for path in report.new if re.search(required, path)]
+    if missing:
+        raise UserError(
+            f"{prefix} lacks {len(missing)} variables the encoder needs, the "
+            f"first: {missing[0]} (it holds {len(report.unused)} unknown ones"
+            + (f", the first: {report.unused[0]}" if report.unused else "")
+            + "): not a BERT checkpoint in the original's names, or one with "
+            "fewer layers"
+        )
+
+
+def compare(
+    wanted: Mapping[str, Sequence[int]], found: Mapping[str, Sequence[int]]
+) -> LoadReport:
+    """Compare the shapes a model wants with those a checkpoint holds."""
+    mismatched = [
+        f"{path}: the model wants {list(wanted[path])}, the checkpoint holds "
+        f"{list(found[path])}"
+        for path in wanted
+        if path in found and list(found[path]) != list(wanted[path])
+    ]
+    return LoadReport(
+        restored=[p for p in wanted if list(found.get(p, ())) == wanted[p]]
+        if wanted
+        else [],
+        new=[path for path in wanted if path not in found],
+        unused=sorted(
+            path
+            for path in found
+            if path not in wanted and not _TRAINING_ONLY.search(path)
+        ),
+        mismatched=mismatched,
+    )
+
+
+def log_report(report: LoadReport, prefix: str) -> None:
+    """Say what was restored and name everything that was not."""
+    logging.info(
+        "Checkpoint %s: %d variables restored, %d new, %d unused, "
+        "%d mismatched",
+        prefix,
+        *map(len, report),
+    )
+    for name in ("new", "unused", "mismatched"):
+        for path in getattr(report, name):
+            logging.info("  %s: %s", name, path)
+
+
+def _open(prefix: str) -> Reader:
+    try:
+        return tf.train.load_checkpoint(prefix)
+    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        raise UserError(
+            f"{prefix} cannot be read as a checkpoint: {error}"
+        ) from error
+
+
+def read_tensor(reader: Reader, prefix: str, name: str) -> np.ndarray:
+    """Read one tensor; damage on disk becomes a UserError that names it."""
+    try:
+        return reader.get_tensor(name)
+    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        raise UserError(
+            f"{prefix} is damaged at {name}: {error}; use an earlier checkpoint"
+        ) from error
+
+
+def write(prefix: str, tensors: Mapping[str, np.ndarray]) -> None:
+    """Write a name-based checkpoint; it appears whole or not at all.
+
+    Args:
+        prefix: path without suffix; files of that name are replaced.
+        tensors: checkpoint key to value.
+    """
+    names = sorted(tensors)
+    temporary = prefix + ".tmp"
+    tf.raw_ops.SaveV2(
+        prefix=tf.constant(temporary),
+        tensor_names=tf.constant(names),
+        shape_and_slices=tf.constant([""] * len(names)),
+        tensors=[tf.convert_to_tensor(tensors[name]) for name in names],
+    )
+    for suffix in _SUFFIXES:
+        tf.io.gfile.rename(temporary + suffix, prefix + suffix, overwrite=True)
+
+
+def as_tensors(variables: Sequence) -> dict[str, tf.Tensor]:
+    """Return {path: value} of keras or tf variables, ready for `write`."""
+    return {
+        getattr(variable, "path", variable.name): tf.convert_to_tensor(
+            getattr(variable, "value", variable)
+        )
+        for variable in variables
+    }
+
+
+class TrainingState:
+    """Weights, slots and step in `output_dir`, newest few kept.
+
+    The random numbers and the place in the data are functions of the seed and
+    the step, so these three are the whole state of a run.
+
+    Args:
+        output_dir: where `model.ckpt-<step>` and `checkpoint` live.
+        variables: the model's keras variables.
+        slots: {variable path: {slot name: tf.Variable}} of the optimizer.
+        keep_checkpoint_max: how many to keep; 0 keeps all.
+        is_chief: the one process of several that writes.
+    """
+
+    def __init__(
+        self,
+        output_dir: str,
+        variables: Sequence,
+        slots: Mapping[str, Mapping[str, tf.Variable]],
+        keep_checkpoint_max: int = 5,
+        is_chief: bool = True,
+    ):
+        self.output_dir = output_dir
+        self.keep_checkpoint_max = keep_checkpoint_max
+        self.is_chief = is_chief
+        self._weights = {variable.path: variable for variable in variables}
+        self._slots = {
+            f"{path}/{name}": slot
+            for path, named in slots.items()
+            for name, slot in named.items()
+        }
+
+    def latest(self) -> str | None:
+        """Return the prefix of the newest whole checkpoint, if any."""
+        return tf.train.latest_checkpoint(self.output_dir)
+
+    def save(self, step: int) -> str:
+        """Write `model.ckpt-<step>`, drop the oldest; return the prefix."""
+        prefix = join(self.output_dir, f"{TRAINING_NAME}-{step}")
+        if not self.is_chief:
+            return prefix
+        tensors = as_tensors(self._weights.values())
+        tensors.update(
+            {name: tf.convert_to_tensor(s) for name, s in self._slots.items()}
+        )
+        tensors["global_step"] = np.int64(step)
+        write(prefix, tensors)
+        kept = [p for p in self._listed() if p != prefix] + [prefix]
+        dropped: list[str] = []
+        if self.keep_checkpoint_max:
+            dropped = kept[: -self.keep_checkpoint_max]
+            kept = kept[-self.keep_checkpoint_max :]
+        self._write_list(kept)
+        for old in dropped:
+            remove(old)
+        return prefix
+
+    def restore(self, prefix: str) -> int:
+        """Set every variable from a training checkpoint; return its step.
+
+        Raises:
+            UserError: anything missing, unknown or of another shape.
+        """
+        reader = _open(prefix)
+        targets = {**self._weights, **self._slots}
+        found = reader.get_variable_to_shape_map()
+        wanted = {name: list(v.shape) for name, v in targets.items()}
+        report = compare(wanted, found)
+        problems = report.mismatched + report.new + report.unused
+        if problems or "global_step" not in found:
+            problem = problems[0] if problems else "global_step is missing"
+            raise UserError(
+                f"{prefix} does not belong to this run ({len(problems)} "
+                f"variables differ, the first: {problem}); use another "
+                "output_dir, or start from it with --init_checkpoint"
+            )
+        for name, variable in targets.items():
+            variable.assign(read_tensor(reader, prefix, name))
+        return int(read_tensor(reader, prefix, "global_step"))
+
+    def _write_list(self, prefixes: Sequence[str]) -> None:
+        """Write the `checkpoint` file; the last prefix is the newest.
+
+        Names are relative, so that a moved output_dir still works.
+        """
+        names = [json.dumps(prefix.rsplit("/", 1)[-1]) for prefix in prefixes]
+        lines = [f"model_checkpoint_path: {names[-1]}"]
+        lines += [f"all_model_checkpoint_paths: {name}" for name in names]
+        write_text(join(self.output_dir, "checkpoint"), "\n".join(lines) + "\n")
+
+    def _listed(self) -> list[str]:
+        state = tf.train.get_checkpoint_state(self.output_dir)
+        return list(state.all_model_checkpoint_paths) if state else []
+
+    def clean(self) -> None:
+        """Remove what a killed run left half-written."""
+        if self.is_chief:
+            pattern = join(self.output_dir, f"{TRAINING_NAME}-*.tmp*")
+            for path in tf.io.gfile.glob(pattern):
+                logging.info("Removing the unfinished %s", path)
+                tf.io.gfile.remove(path)
+
+
+def remove(prefix: str) -> None:
+    """Delete a checkpoint's files, the index first."""
+    for suffix in reversed(_SUFFIXES):
+        if tf.io.gfile.exists(prefix + suffix):
+            tf.io.gfile.remove(prefix + suffix)
+
+
+def claim_output_dir(
+    output_dir: str,
+    fixed: Mapping[str, object],
+    adjustable: Mapping[str, object],
+    is_chief: bool = True,
+) -> None:
+    """Write down what a run is, or compare with what it was.
+
+    Args:
+        output_dir: created when missing.
+        fixed: model, data and whatever decides what a step computes on; a run
+            with another value cannot go on here.
+        adjustable: may change between restarts; a change is logged.
+
+    Raises:
+        UserError: names the first fixed value that differs, old and new.
+    """
+    make_directory(output_dir)
+    path = join(output_dir, CONFIG_NAME)
+    now = json.loads(json.dumps({"fixed": fixed, "adjustable": adjustable}))
+    if tf.io.gfile.exists(path):
+        with tf.io.gfile.GFile(path) as file:
+            before = json.load(file)
+        for name, value in now["fixed"].items():
+            old = before["fixed"].get(name)
+            if old != value:
+                raise UserError(
+                    f"output_dir {output_dir} belongs to a run with {name} = "
+                    f"{_differing(old, value)}; use another --output_dir, or "
+                    "the command that began this one"
+                )
+        for name, value in now["adjustable"].items():
+            old = before["adjustable"].get(name)
+            if old != value:
+                logging.warning("%s changes from %s to %s", name, old, value)
+    if is_chief:
+        write_text(path, json.dumps(now, indent=2, sort_keys=True) + "\n")
+
+
+def _differing(old: object, new: object) -> str:
+    """Say `old, not new`, of dictionaries only the entries that differ."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        names = [n for n in {**old, **new} if old.get(n) != new.get(n)]
+        old = {name: old.get(name) for name in names}
+        new = {name: new.get(name) for name in names}
+    return f"{old}, not {new}"
+
+
+def make_directory(path: str) -> None:
+    """Create a directory and what leads to it.
+
+    Raises:
+        UserError: it cannot be made, or is not writable.
+    """
+    try:
+        tf.io.gfile.makedirs(path)
+        probe = join(path, ".writable")
+        with tf.io.gfile.GFile(probe, "w") as file:
+            file.write("")
+        tf.io.gfile.remove(probe)
+    except tf.errors.OpError as error:
+        raise UserError(
+            f"output_dir {path} cannot be written: {error.message}"
+        ) from error
+
+
+def write_text(path: str, text: str) -> None:
+    """Write a small text file that appears whole or not at all."""
+    temporary = path + ".tmp"
+    with tf.io.gfile.GFile(temporary, "w") as file:
+        file.write(text)
+    tf.io.gfile.rename(temporary, path, overwrite=True)
+
+
+def global_step(path: str) -> int:
+    """Return the step a checkpoint was saved at, 0 if it does not say."""
+    prefix = find_checkpoint(path)
+    reader = _open(prefix)
+    if not reader.has_tensor("global_step"):
+        return 0
+    return int(read_tensor(reader, prefix, "global_step"))

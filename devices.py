@@ -1,0 +1,176 @@
+"""Which devices a run uses, and how fast their matrix product is.
+
+Apart from training.py because benchmark.py and predictors ask the same
+questions without training anything.
+"""
+
+import json
+import os
+import time
+
+import tensorflow as tf
+from absl import logging
+
+from errors import UserError
+
+_PEAK_SECONDS = 0.5
+
+
+def is_tpu(strategy: tf.distribute.Strategy) -> bool:
+    """Whether strategy.run compiles for a TPU by itself."""
+    return isinstance(strategy, tf.distribute.TPUStrategy)
+
+
+def has_other_workers() -> bool:
+    """Whether TF_CONFIG names more than this process."""
+    cluster = _tf_config().get("cluster", {})
+    workers = cluster.get("worker", []) + cluster.get("chief", [])
+    return len(workers) > 1
+
+
+def is_chief() -> bool:
+    """Whether this is the one process that writes."""
+    if not has_other_workers():
+        return True
+    config = _tf_config()
+    task = config.get("task", {})
+    if "chief" in config["cluster"]:
+        return task.get("type") == "chief"
+    return task.get("type") == "worker" and int(task.get("index", 0)) == 0
+
+
+def _tf_config() -> dict:
+    text = os.environ.get("TF_CONFIG", "")
+    if not text:
+        return {}
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UserError(f"TF_CONFIG is not JSON: {error}") from error
+
+
+def create_strategy(
+    use_tpu: bool = False,
+    tpu_name: str | None = None,
+    tpu_zone: str | None = None,
+    gcp_project: str | None = None,
+    master: str | None = None,
+    num_tpu_cores: int = 8,
+) -> tf.distribute.Strategy:
+    """Choose the strategy; call before any other TensorFlow work.
+
+    With `use_tpu` the TPU of that name; else, with TF_CONFIG, several
+    machines; else all local GPUs; else the CPU (each logical CPU device, one
+    unless configured otherwise).
+
+    Raises:
+        UserError: no TPU can be reached, or a batch flag makes no sense.
+    """
+    if use_tpu:
+        return _tpu_strategy(
+            tpu_name or master, tpu_zone, gcp_project, num_tpu_cores
+        )
+    for name, value in (("tpu_name", tpu_name), ("master", master)):
+        if value:
+            logging.warning("--%s is ignored without --use_tpu", name)
+    if has_other_workers():
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    else:
+        devices = tf.config.list_logical_devices(
+            "GPU"
+        ) or tf.config.list_logical_devices("CPU")
+        strategy = (
+            tf.distribute.MirroredStrategy([d.name for d in devices])
+            if len(devices) > 1
+            else tf.distribute.get_strategy()
+        )
+    logging.info("Devices: %s", describe(strategy))
+    return strategy
+
+
+def describe(strategy: tf.distribute.Strategy) -> str:
+    """Say in a few words what the strategy runs on."""
+    kind = "TPU" if is_tpu(strategy) else _device_kind()
+    replicas = strategy.num_replicas_in_sync
+    if has_other_workers():
+        return f"{replicas} {kind} replicas on several machines (TF_CONFIG)"
+    return f"{replicas} {kind}" + (" replicas" if replicas > 1 else "")
+
+
+def _device_kind() -> str:
+    return "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
+
+
+def _tpu_strategy(
+    name: str | None, zone: str | None, project: str | None, num_cores: int
+) -> tf.distribute.Strategy:
+    """Connect to a TPU; the many ways that fails become one line."""
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
+            tpu=name, zone=zone, project=project
+        )
+        tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+        strategy = tf.distribute.TPUStrategy(resolver)
+    except Exception as error:  # whatever the resolver and gRPC may raise
+        reason = (str(error) or type(error).__name__).splitlines()[0][:300]
+        raise UserError(
+            f"--use_tpu: no TPU answers as tpu_name={name!r}, "
+            f"tpu_zone={zone!r}, gcp_project={project!r}: {reason}. On a TPU "
+            "VM use --tpu_name=local and the tensorflow-tpu wheel; elsewhere "
+            "leave --use_tpu out"
+        ) from error
+    if strategy.num_replicas_in_sync != num_cores:
+        logging.warning(
+            "--num_tpu_cores=%d, but the TPU has %d cores; all are used",
+            num_cores,
+            strategy.num_replicas_in_sync,
+        )
+    logging.info("Devices: %s", describe(strategy))
+    return strategy
+
+
+def measure_matmul_peak(
+    dtype: str = "float32", strategy: tf.distribute.Strategy | None = None
+) -> float:
+    """Measure the matrix-product rate of all devices together, in FLOP/s.
+
+    The best of several square products: what the machine can do, measured on
+    the spot, since shared machines are not what their data sheet says. The
+    CPU's cores are one device, however many logical ones it is cut into.
+    """
+    strategy = strategy or tf.distribute.get_strategy()
+    is_cpu = not is_tpu(strategy) and _device_kind() == "CPU"
+    size = 2048 if is_cpu else 8192
+    repeats = 1 if is_cpu else 10  # so that launching does not show
+
+    def fill() -> tf.Tensor:
+        values = tf.random.stateless_uniform([size, size], [1, 2], -1, 1)
+        return tf.cast(values, dtype)
+
+    def multiply(matrix: tf.Tensor) -> tf.Tensor:
+        result = matrix
+        for _ in range(repeats):
+            result = tf.matmul(result, matrix) / size
+        return result[0, 0]
+
+    def on_devices(function):
+        function = tf.function(function)
+        if is_cpu:
+            return function
+        return tf.function(lambda *args: strategy.run(function, args))
+
+    matrix, multiply = on_devices(fill)(), on_devices(multiply)
+
+    def seconds() -> float:
+        began = time.perf_counter()
+        for value in strategy.experimental_local_results(multiply(matrix)):
+            float(value)  # waits for the device
+        return time.perf_counter() - began
+
+    seconds()  # traces
+    best, end = float("inf"), time.monotonic() + _PEAK_SECONDS
+    while time.monotonic() < end:
+        best = min(best, seconds())
+    devices = 1 if is_cpu else strategy.num_replicas_in_sync
+    return devices * repeats * 2 * size**3 / best

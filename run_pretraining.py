@@ -1,0 +1,573 @@
+r"""Pre-train BERT: masked language model and next sentence prediction.
+
+    python run_pretraining.py --do_train --do_eval \
+        --bert_config_file=bert_config.json --vocab_file=vocab.txt \
+        --input_file='train.tfrecord-*' --eval_input_file='dev.tfrecord-*' \
+        --output_dir=out --num_train_steps=100000 --num_warmup_steps=10000
+
+trains on records made by create_pretraining_data.py, reports loss, accuracy
+and speed as it goes, and ends with `out/bert_model.ckpt`, `bert_config.json`,
+`vocab.txt` and `eval_results.txt`. Killed at any moment and started again
+with the same command, it goes on where it was and ends with the same bits.
+Curves: `tensorboard --logdir=out`.
+"""
+
+import math
+from collections.abc import Mapping
+
+import tensorflow as tf
+from absl import flags, logging
+
+import checkpoints
+import devices
+import errors
+import input_pipeline
+import modeling
+import optimization
+import records
+import runner_flags
+import tokenization
+import training
+from errors import UserError
+
+FLAGS = flags.FLAGS
+
+# What to do
+flags.DEFINE_bool("do_train", False, "Train.")
+flags.DEFINE_bool("do_eval", False, "Evaluate, after training if both.")
+
+# Model
+flags.DEFINE_string(
+    "bert_config_file", None, "JSON file that says how large the model is."
+)
+flags.DEFINE_string(
+    "init_checkpoint",
+    None,
+    "Weights to start from: a prefix (.../bert_model.ckpt) or a directory "
+    "that holds one. Read only when output_dir holds no run yet.",
+)
+flags.DEFINE_string(
+    "vocab_file",
+    None,
+    "The vocabulary the records were made with; copied beside the weights, "
+    "and its size compared with the configuration's.",
+)
+
+# Data
+flags.DEFINE_string(
+    "input_file", None, "Training records: globs, separated by commas."
+)
+flags.DEFINE_string(
+    "eval_input_file",
+    None,
+    "Held-out records: globs, separated by commas. Without it, evaluation "
+    "uses input_file, which after training on it says little.",
+)
+flags.DEFINE_integer(
+    "max_seq_length", 128, "As in create_pretraining_data.py.", lower_bound=1
+)
+flags.DEFINE_integer(
+    "max_predictions_per_seq",
+    20,
+    "As in create_pretraining_data.py.",
+    lower_bound=1,
+)
+
+# Training
+flags.DEFINE_string(
+    "output_dir", None, "Where checkpoints, curves and results go."
+)
+flags.DEFINE_integer("num_train_steps", 100000, "Steps in all.", lower_bound=1)
+flags.DEFINE_integer(
+    "num_warmup_steps",
+    10000,
+    "Steps over which the learning rate rises from 0.",
+    lower_bound=0,
+)
+runner_flags.define_training_flags()
+runner_flags.define_tpu_flags()
+
+# Evaluation
+flags.DEFINE_integer(
+    "eval_batch_size", 8, "Sequences in an evaluation batch.", lower_bound=1
+)
+flags.DEFINE_integer(
+    "max_eval_steps", 100, "Evaluate at most so many batches.", lower_bound=1
+)
+flags.DEFINE_integer(
+    "eval_steps",
+    0,
+    "While training, evaluate on eval_input_file every so many steps; 0: "
+    "only at the end, with --do_eval.",
+    lower_bound=0,
+)
+
+# The flag that sets a feature's length, for messages.
+_LENGTH_FLAGS = {
+    "input_ids": "max_seq_length",
+    "input_mask": "max_seq_length",
+    "segment_ids": "max_seq_length",
+    "masked_lm_positions": "max_predictions_per_seq",
+    "masked_lm_ids": "max_predictions_per_seq",
+    "masked_lm_weights": "max_predictions_per_seq",
+}
+
+
+# --- The task -------------------------------------------------------------
+
+
+def loss_weights(batch: input_pipeline.Batch) -> dict[str, tf.Tensor]:
+    """Return what the two losses of this batch are divided by."""
+    weights = _example_weights(batch)
+    return {
+        "masked_lm_loss": tf.reduce_sum(batch["masked_lm_weights"]),
+        "next_sentence_loss": tf.reduce_sum(weights),
+    }
+
+
+def _example_weights(batch: input_pipeline.Batch) -> tf.Tensor:
+    """1 for real examples, 0 for those that fill an evaluation batch. [B]"""
+    labels = batch["next_sentence_labels"]
+    return batch.get("example_weights", tf.ones(tf.shape(labels), tf.float32))
+
+
+def forward(
+    model: modeling.BertForPreTraining,
+    batch: input_pipeline.Batch,
+    training: bool,
+    dropout_seed: tf.Tensor | None,
+) -> training.Sums:
+    """Losses and metrics of a batch, as sums and counts."""
+    output = model(batch, training=training, dropout_seed=dropout_seed)
+    masked_loss, masked_count, masked_correct = modeling.masked_lm_loss(
+        output.masked_lm_logits,
+        batch["masked_lm_ids"],
+        batch["masked_lm_weights"],
+    )
+    weights = _example_weights(batch)
+    next_loss, next_count, next_correct = modeling.next_sentence_loss(
+        output.next_sentence_logits, batch["next_sentence_labels"], weights
+    )
+    tokens = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32))
+    return {
+        "masked_lm_loss": (masked_loss, masked_count),
+        "masked_lm_accuracy": (masked_correct, masked_count),
+        "next_sentence_loss": (next_loss, next_count),
+        "next_sentence_accuracy": (next_correct, next_count),
+        "tokens": (tokens, tf.reduce_sum(weights)),
+    }
+
+
+def total_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:
+    """The mean masked LM loss plus the mean next sentence loss (A.2).
+
+    The original adds 1e-5 to the count of masked positions, so that a batch
+    without any has loss 0.
+    """
+    return (
+        sums["masked_lm_loss"] / (weights["masked_lm_loss"] + 1e-5)
+        + sums["next_sentence_loss"] / (weights["next_sentence_loss"])
+    )
+
+
+TASK = training.Task(
+    loss_weights=loss_weights,
+    forward=forward,
+    total_loss=total_loss,
+    names=(
+        "masked_lm_loss",
+        "masked_lm_accuracy",
+        "next_sentence_loss",
+        "next_sentence_accuracy",
+        "tokens",
+    ),
+)
+
+
+# --- Data -----------------------------------------------------------------
+
+
+def find_data(
+    files: list[str],
+    config: modeling.BertConfig,
+    max_seq_length: int,
+    max_predictions_per_seq: int,
+) -> input_pipeline.RecordFiles:
+    """Check record files against lengths and configuration."""
+    vocabulary = input_pipeline.Bound(
+        config.vocab_size, "vocab_size of the configuration"
+    )
+    return input_pipeline.RecordFiles(
+        files,
+        records.pretraining_schema(max_seq_length, max_predictions_per_seq),
+        {
+            "input_ids": vocabulary,
+            "masked_lm_ids": vocabulary,
+            "masked_lm_positions": input_pipeline.Bound(
+                max_seq_length, "max_seq_length"
+            ),
+            "segment_ids": input_pipeline.Bound(
+                config.type_vocab_size, "type_vocab_size of the configuration"
+            ),
+        },
+        _LENGTH_FLAGS,
+    )
+
+
+# --- main and its steps ---------------------------------------------------
+
+
+def validate_flags() -> None:
+    """Check what can be checked before anything is read.
+
+    Raises:
+        UserError: names the flags.
+    """
+    if not FLAGS.do_train and not FLAGS.do_eval:
+        raise UserError("give --do_train, --do_eval or both")
+    for name in ("bert_config_file", "output_dir"):
+        if not FLAGS[name].value:
+            raise UserError(f"--{name} is required")
+    if FLAGS.do_train and not FLAGS.input_file:
+        raise UserError("--do_train needs --input_file")
+    if not FLAGS.input_file and not FLAGS.eval_input_file:
+        raise UserError("--do_eval needs --eval_input_file")
+    if FLAGS.eval_steps and not FLAGS.eval_input_file:
+        raise UserError("--eval_steps needs --eval_input_file")
+    if FLAGS.num_warmup_steps > FLAGS.num_train_steps:
+        logging.warning(
+            "num_warmup_steps=%d exceeds num_train_steps=%d: the learning "
+            "rate never reaches %g",
+            FLAGS.num_warmup_steps,
+            FLAGS.num_train_steps,
+            FLAGS.learning_rate,
+        )
+    size = FLAGS.train_batch_size
+    parts = FLAGS.gradient_accumulation_steps
+    if size % parts:
+        raise UserError(
+            f"--train_batch_size={size} does not divide into "
+            f"--gradient_accumulation_steps={parts} equal micro-batches"
+        )
+
+
+def read_config() -> modeling.BertConfig:
+    """Read the configuration; compare it with the flags and vocabulary."""
+    config = modeling.BertConfig.from_json_file(FLAGS.bert_config_file)
+    if FLAGS.max_seq_length > config.max_position_embeddings:
+        raise UserError(
+            f"--max_seq_length={FLAGS.max_seq_length} is more than "
+            "max_position_embeddings="
+            f"{config.max_position_embeddings} of {FLAGS.bert_config_file}"
+        )
+    if FLAGS.vocab_file:
+        size = len(tokenization.load_vocab(FLAGS.vocab_file))
+        if size > config.vocab_size:
+            raise UserError(
+                f"{FLAGS.vocab_file} has {size} tokens, vocab_size of "
+                f"{FLAGS.bert_config_file} is {config.vocab_size}"
+            )
+        if size < config.vocab_size:
+            logging.info(
+                "vocab_size %d exceeds the %d tokens of %s",
+                config.vocab_size,
+                size,
+                FLAGS.vocab_file,
+            )
+    return config
+
+
+def read_data(
+    config: modeling.BertConfig, flag: str
+) -> input_pipeline.RecordFiles:
+    """Find and check the files a flag names."""
+    files = input_pipeline.expand_files(FLAGS[flag].value.split(","), flag)
+    data = find_data(
+        files, config, FLAGS.max_seq_length, FLAGS.max_predictions_per_seq
+    )
+    logging.info("*** Input Files (--%s) ***", flag)
+    for path in files[:20]:
+        logging.info("  %s, %d records", path, data.counts[path])
+    if len(files) > 20:
+        logging.info("  ... and %d more", len(files) - 20)
+    logging.info("  %d records in %d files", data.num_records, len(files))
+    return data
+
+
+def read_evaluation_data(
+    config: modeling.BertConfig, train_data: input_pipeline.RecordFiles | None
+) -> input_pipeline.RecordFiles | None:
+    """Return the held-out data; warn when it is not held out."""
+    if not FLAGS.do_eval and not FLAGS.eval_steps:
+        return None
+    if not FLAGS.eval_input_file:
+        if train_data:
+            logging.warning(
+                "No --eval_input_file: evaluating on the training records, "
+                "which says how well they are remembered, not how good the "
+                "model is"
+            )
+        return train_data or read_data(config, "input_file")
+    data = read_data(config, "eval_input_file")
+    shared = set(data.files) & set(train_data.files if train_data else ())
+    if shared:
+        logging.warning(
+            "%d evaluation files are training files too, the first: %s",
+            len(shared),
+            min(shared),
+        )
+    return data
+
+
+def create_settings() -> training.Settings:
+    """Collect the flags the loop needs."""
+    return training.Settings(
+        **{
+            name: FLAGS[name].value
+            for name in training.Settings._fields
+            if name in FLAGS
+        }
+    )
+
+
+def claim_output_dir(
+    config: modeling.BertConfig, data: input_pipeline.RecordFiles
+) -> None:
+    """Refuse an output_dir that belongs to another model or other data."""
+    counts = {path.rsplit("/", 1)[-1]: n for path, n in data.counts.items()}
+    lengths = {name: f.length for name, f in data.schema.items()}
+    fixed = {
+        "model": config.to_dict(),
+        "data": counts,
+        "max_seq_length": lengths["input_ids"],
+        "max_predictions_per_seq": lengths["masked_lm_ids"],
+    }
+    for name in ("train_batch_size", "random_seed", "optimizer"):
+        fixed[name] = FLAGS[name].value
+    adjustable = {
+        name: FLAGS[name].value
+        for name in (
+            "learning_rate",
+            "num_train_steps",
+            "num_warmup_steps",
+            "weight_decay_rate",
+            "bias_correction",
+            "continuous_schedule",
+            "gradient_accumulation_steps",
+            "dtype",
+            "jit_compile",
+        )
+    }
+    checkpoints.claim_output_dir(
+        FLAGS.output_dir, fixed, adjustable, devices.is_chief()
+    )
+
+
+def begin(state: checkpoints.TrainingState, model) -> int:
+    """Resume, warm-start or start anew; return the steps already done."""
+    state.clean()
+    latest = state.latest()
+    if latest:
+        done = state.restore(latest)
+        logging.info("Resuming %s: %d steps are done", latest, done)
+        if FLAGS.init_checkpoint:
+            logging.info("init_checkpoint is not read: output_dir has a run")
+        return done
+    if FLAGS.init_checkpoint:
+        checkpoints.restore_weights(model.variables, FLAGS.init_checkpoint)
+        logging.info("Starting from the weights of %s", FLAGS.init_checkpoint)
+    else:
+        logging.info("Starting from new weights, seed %d", FLAGS.random_seed)
+    return 0
+
+
+class Run:
+    """Model, evaluation and the files they leave in output_dir."""
+
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        model: modeling.BertForPreTraining,
+        eval_data: input_pipeline.RecordFiles | None,
+    ):
+        self.model = model
+        self.strategy = strategy
+        self.evaluator = eval_data and training.Evaluator(
+            strategy,
+            model,
+            TASK,
+            eval_data.evaluation(FLAGS.eval_batch_size, FLAGS.max_eval_steps),
+            FLAGS.jit_compile,
+        )
+
+    def train(
+        self, config: modeling.BertConfig, data: input_pipeline.RecordFiles
+    ) -> bool:
+        """Train to the end; return whether the end was reached."""
+        settings = create_settings()
+        with self.strategy.scope():
+            optimizer = optimization.create_optimizer(
+                FLAGS.optimizer, FLAGS.weight_decay_rate, FLAGS.bias_correction
+            )
+            slots = optimizer.create_slots(self.model.trainable_variables)
+        state = checkpoints.TrainingState(
+            FLAGS.output_dir,
+            self.model.variables,
+            slots,
+            FLAGS.keep_checkpoint_max,
+            devices.is_chief(),
+        )
+        first = begin(state, self.model)
+        if first >= FLAGS.num_train_steps:
+            logging.info(
+                "%s holds a finished run of %d steps: nothing to train",
+                FLAGS.output_dir,
+                first,
+            )
+            self.export(config)
+            return True
+        self._log_beginning(data)
+        schedule = optimization.create_schedule(
+            FLAGS.learning_rate,
+            FLAGS.num_train_steps,
+            FLAGS.num_warmup_steps,
+            FLAGS.continuous_schedule,
+        )
+        done = training.train(
+            training.Step(
+                self.strategy, self.model, TASK, optimizer, schedule, settings
+            ),
+            state,
+            lambda start: data.training(
+                FLAGS.train_batch_size, FLAGS.random_seed, start
+            ),
+            self._meter(config),
+            self.evaluate,
+            first,
+        )
+        if done < FLAGS.num_train_steps:
+            return False
+        self.export(config)
+        return True
+
+    def _meter(self, config: modeling.BertConfig) -> training.Meter:
+        peak = devices.measure_matmul_peak(FLAGS.dtype, self.strategy)
+        logging.info("Matrix-product peak, measured: %.1f GFLOP/s", peak / 1e9)
+        flops = modeling.training_flops(
+            config, 1, FLAGS.max_seq_length, FLAGS.max_predictions_per_seq
+        )
+        return training.Meter(FLAGS.train_batch_size, flops, peak)
+
+    def _log_beginning(self, data: input_pipeline.RecordFiles) -> None:
+        size, steps = FLAGS.train_batch_size, FLAGS.num_train_steps
+        logging.info("***** Running training *****")
+        logging.info("  Num examples = %d", data.num_records)
+        logging.info("  Batch size = %d", size)
+        logging.info("  Num steps = %d", steps)
+        logging.info("  Num epochs = %.1f", size * steps / data.num_records)
+
+    def evaluate(self, step: int) -> training.Means:
+        """Evaluate; write the scores to log, summaries, eval_results.txt."""
+        logging.info("***** Running evaluation *****")
+        means = self.evaluator()
+        means.pop("tokens")
+        # A perplexity beyond any float is as bad as one that fits.
+        means["masked_lm_perplexity"] = math.exp(
+            min(means["masked_lm_loss"], 700.0)
+        )
+        results = {**means, "global_step": step}
+        logging.info("***** Eval results *****")
+        lines = [f"{name} = {results[name]}" for name in sorted(results)]
+        for line in lines:
+            logging.info("  %s", line)
+        if devices.is_chief():
+            self._write_evaluation(lines, means, step)
+        return results
+
+    def _write_evaluation(
+        self, lines: list[str], means: training.Means, step: int
+    ) -> None:
+        checkpoints.write_text(
+            checkpoints.join(FLAGS.output_dir, "eval_results.txt"),
+            "\n".join(lines) + "\n",
+        )
+        folder = checkpoints.join(FLAGS.output_dir, "eval")
+        writer = tf.summary.create_file_writer(folder)
+        with writer.as_default(step=step):
+            for name, value in means.items():
+                tf.summary.scalar(name, value)
+        writer.close()
+
+    def export(self, config: modeling.BertConfig) -> None:
+        """Write weights alone, configuration and vocabulary."""
+        if not devices.is_chief():
+            return
+        prefix = checkpoints.join(FLAGS.output_dir, checkpoints.WEIGHTS_NAME)
+        checkpoints.write(prefix, checkpoints.as_tensors(self.model.variables))
+        checkpoints.write_text(
+            checkpoints.join(FLAGS.output_dir, "bert_config.json"),
+            config.to_json_string(),
+        )
+        if FLAGS.vocab_file:
+            tf.io.gfile.copy(
+                FLAGS.vocab_file,
+                checkpoints.join(FLAGS.output_dir, "vocab.txt"),
+                overwrite=True,
+            )
+        logging.info("Wrote the weights alone to %s", prefix)
+
+    def restore_for_evaluation(self) -> int:
+        """Set the weights to evaluate without training; return their step."""
+        latest = tf.train.latest_checkpoint(FLAGS.output_dir)
+        source = latest or FLAGS.init_checkpoint
+        if not source:
+            raise UserError(
+                f"--do_eval: {FLAGS.output_dir} holds no checkpoint and there "
+                "is no --init_checkpoint; untrained weights would score noise"
+            )
+        checkpoints.restore_weights(
+            self.model.variables, source, required=r"^(bert|cls)/"
+        )
+        return checkpoints.global_step(source)
+
+
+def main(_: list[str]) -> int:
+    """Train and evaluate as the flags say; return the exit status."""
+    logging.set_verbosity(logging.INFO)
+    validate_flags()
+    strategy = devices.create_strategy(
+        FLAGS.use_tpu,
+        FLAGS.tpu_name,
+        FLAGS.tpu_zone,
+        FLAGS.gcp_project,
+        FLAGS.master,
+        FLAGS.num_tpu_cores,
+    )
+    config = read_config()
+    data = read_data(config, "input_file") if FLAGS.do_train else None
+    eval_data = read_evaluation_data(config, data)
+    if data:
+        claim_output_dir(config, data)
+    else:
+        checkpoints.make_directory(FLAGS.output_dir)
+    tf.keras.utils.set_random_seed(FLAGS.random_seed)
+    with strategy.scope():
+        model = modeling.BertForPreTraining(config, FLAGS.dtype)
+    run = Run(strategy, model, eval_data)
+    sources = [source for source in (data, eval_data) if source]
+    with input_pipeline.blaming_files(
+        [path for source in sources for path in source.files],
+        sources[0].bounds,
+    ):
+        step = FLAGS.num_train_steps
+        if data and not run.train(config, data):
+            return 1
+        if not data:
+            step = run.restore_for_evaluation()
+        if FLAGS.do_eval:
+            run.evaluate(step)
+    return 0
+
+
+if __name__ == "__main__":
+    errors.run(main)

@@ -1,0 +1,553 @@
+"""The one training loop: step, accumulate, log, evaluate, save, resume.
+
+A task is three pure functions (`Task`). Everything that is random in a step
+is a function of (seed, step), the data of a step is a function of (seed,
+step), and so weights, optimizer slots and the step are the whole state: a run
+that was killed and started again ends with the same bits.
+
+One code path serves every tf.distribute.Strategy; one device is the default
+strategy. The batch size is global.
+"""
+
+import math
+import signal
+import time
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import tensorflow as tf
+from absl import logging
+
+import checkpoints
+import devices
+import modeling
+import optimization
+from errors import UserError
+from input_pipeline import Batch
+
+MAX_SECONDS_PER_CALL = 5.0  # host looks at the loop at least this often
+MAX_SECONDS_PER_LINE = 30.0  # a sign of life even when steps are slow
+
+# name -> (sum, count), both float32 scalars: means are formed once, on the
+# host, from sums over all steps, replicas and micro-batches.
+Sums = dict[str, tuple[tf.Tensor, tf.Tensor]]
+Means = dict[str, float]
+
+
+class Task(NamedTuple):
+    """What a task is to the loop: pure functions of model and batch.
+
+    Attributes:
+        loss_weights: batch -> {loss name: weight}, the loss's denominator in
+            this batch. It depends on labels alone, so that the weights of the
+            global batch are known before the first gradient.
+        forward: (model, batch, training, dropout_seed) -> Sums; holds every
+            loss (sum over examples, not mean), every metric, and
+            `tokens`: (real tokens, examples).
+        total_loss: ({loss name: sum}, {loss name: weight}) -> scalar, the
+            loss to minimize.
+        names: the names `forward` returns.
+    """
+
+    loss_weights: Callable[[Batch], dict[str, tf.Tensor]]
+    forward: Callable[..., Sums]
+    total_loss: Callable[[dict, dict], tf.Tensor]
+    names: tuple[str, ...]
+
+
+class Settings(NamedTuple):
+    """How to train; every field but `output_dir` mirrors a flag."""
+
+    output_dir: str
+    num_train_steps: int
+    train_batch_size: int
+    random_seed: int = 12345
+    gradient_accumulation_steps: int = 1
+    jit_compile: bool = True
+    save_checkpoints_steps: int = 1000
+    keep_checkpoint_max: int = 5
+    iterations_per_loop: int = 1000
+    log_steps: int = 100
+    eval_steps: int = 0
+    clip_norm: float = 1.0
+
+
+# --- One step -------------------------------------------------------------
+
+
+class Step:
+    """The compiled training step of one model, task and optimizer.
+
+    Args:
+        strategy: where model and optimizer variables were created.
+        model: has `trainable_variables` (keras.Variable) and is callable by
+            `task.forward`.
+        task: the three functions.
+        optimizer: see optimization.py; its slots exist already.
+        schedule: step -> learning rate.
+        settings: batch, seed, accumulation, compilation.
+    """
+
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        model,
+        task: Task,
+        optimizer,
+        schedule: Callable[[tf.Tensor], tf.Tensor],
+        settings: Settings,
+    ):
+        self.strategy = strategy
+        self.model = model
+        self.task = task
+        self.optimizer = optimizer
+        self.schedule = schedule
+        self.settings = settings
+        self.replicas = strategy.num_replicas_in_sync
+        # One device: XLA sees the whole step. Several: collectives stay
+        # outside XLA. A TPU compiles whatever strategy.run holds by itself.
+        jit = settings.jit_compile and not devices.is_tpu(strategy)
+        one_device = self.replicas == 1
+        self._gradients = (
+            tf.function(self._gradients_eager, jit_compile=True)
+            if jit and not one_device
+            else self._gradients_eager
+        )
+        self.replica_step = (
+            tf.function(self._replica_step, jit_compile=True)
+            if jit and one_device
+            else self._replica_step
+        )
+
+    def _gradients_eager(
+        self, batch: Batch, weights: dict, seed: tf.Tensor
+    ) -> tuple[list[tf.Tensor], Sums]:
+        """Gradients and sums of this replica's part of the batch."""
+        micro_batches = self.settings.gradient_accumulation_steps
+        if micro_batches == 1:
+            return self._micro_gradients(batch, weights, seed)
+        parts = {
+            name: tf.reshape(
+                value,
+                [micro_batches, value.shape[0] // micro_batches]
+                + value.shape[1:].as_list(),
+            )
+            for name, value in batch.items()
+        }
+        gradients = [
+            tf.zeros(v.shape, v.dtype) for v in self.model.trainable_variables
+        ]
+        sums = {name: (tf.zeros([]), tf.zeros([])) for name in self.task.names}
+        for index in tf.range(micro_batches):
+            part = {name: value[index] for name, value in parts.items()}
+            more, part_sums = self._micro_gradients(
+                part, weights, modeling.fold_seed(seed, index)
+            )
+            gradients = [a + b for a, b in zip(gradients, more, strict=True)]
+            sums = tf.nest.map_structure(tf.add, sums, part_sums)
+        return gradients, sums
+
+    def _micro_gradients(
+        self, batch: Batch, weights: dict, seed: tf.Tensor
+    ) -> tuple[list[tf.Tensor], Sums]:
+        values = [v.value for v in self.model.trainable_variables]
+        with tf.GradientTape() as tape:
+            sums = self.task.forward(
+                self.model, batch, training=True, dropout_seed=seed
+            )
+            loss = self.task.total_loss(
+                {name: sums[name][0] for name in weights}, weights
+            )
+        gradients = tape.gradient(loss, values)
+        for variable, gradient in zip(
+            self.model.trainable_variables, gradients, strict=True
+        ):
+            if gradient is None:
+                raise AssertionError(f"{variable.path} has no gradient")
+        # Dense gradients: sparse ones neither all-reduce nor compile well.
+        return [tf.convert_to_tensor(g) for g in gradients], sums
+
+    def _replica_step(self, batch: Batch, step: tf.Tensor) -> Sums:
+        """Train on this replica's part of the batch of `step`."""
+        context = tf.distribute.get_replica_context()
+        weights = self._all_reduce(context, self.task.loss_weights(batch))
+        seed = modeling.fold_seed(
+            self.settings.random_seed, step, context.replica_id_in_sync_group
+        )
+        gradients, sums = self._gradients(batch, weights, seed)
+        gradients, sums = self._all_reduce(context, (gradients, sums))
+        gradients, norm = optimization.clip_by_global_norm(
+            gradients, self.settings.clip_norm
+        )
+        self.optimizer.apply_gradients(
+            self.model.trainable_variables,
+            gradients,
+            self.schedule(step),
+            step,
+        )
+        loss = self.task.total_loss(
+            {name: sums[name][0] for name in weights}, weights
+        )
+        one = tf.ones([])
+        return {**sums, "loss": (loss, one), "gradient_norm": (norm, one)}
+
+    def _all_reduce(self, context, values):
+        if self.replicas == 1:
+            return values
+        return context.all_reduce(tf.distribute.ReduceOp.SUM, values)
+
+    @tf.function
+    def run(self, iterator, start: tf.Tensor, count: tf.Tensor):
+        """Run up to `count` steps; stop at the first non-finite one.
+
+        Returns:
+            (steps done, Sums in float64 over them).
+        """
+        names = (*self.task.names, "loss", "gradient_norm")
+        zero = tf.zeros([], tf.float64)
+        totals = {name: (zero, zero) for name in names}
+        done = tf.zeros([], tf.int64)
+        is_finite = tf.constant(True)
+        while tf.logical_and(done < count, is_finite):
+            sums = self.strategy.run(
+                self.replica_step, args=(next(iterator), start + done)
+            )
+            sums = tf.nest.map_structure(
+                lambda value: tf.cast(
+                    self.strategy.experimental_local_results(value)[0],
+                    tf.float64,
+                ),
+                sums,
+            )
+            is_finite = tf.math.is_finite(
+                sums["loss"][0] + sums["gradient_norm"][0]
+            )
+            totals = tf.nest.map_structure(tf.add, totals, sums)
+            done += 1
+        return done, totals
+
+
+def to_means(sums: Mapping) -> Means:
+    """Divide sums by counts, once, on the host."""
+    return {
+        name: float(total) / float(count) if float(count) else math.nan
+        for name, (total, count) in sums.items()
+    }
+
+
+# --- Evaluation -----------------------------------------------------------
+
+
+class Evaluator:
+    """Sums of `task.forward` over held-out batches, dropout off."""
+
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        model,
+        task: Task,
+        make_batches: Callable[[tf.distribute.InputContext], tf.data.Dataset],
+        jit_compile: bool,
+    ):
+        self.strategy = strategy
+        self.make_batches = make_batches
+        self.task = task
+
+        def forward(batch: Batch) -> Sums:
+            return task.forward(model, batch, training=False, dropout_seed=None)
+
+        if jit_compile and not devices.is_tpu(strategy):
+            forward = tf.function(forward, jit_compile=True)
+
+        @tf.function
+        def evaluation_step(batch):
+            sums = strategy.run(forward, args=(batch,))
+            return tf.nest.map_structure(
+                lambda value: strategy.reduce(
+                    tf.distribute.ReduceOp.SUM, value, axis=None
+                ),
+                sums,
+            )
+
+        self._step = evaluation_step
+
+    def __call__(self) -> Means:
+        """Evaluate all batches; return the mean of every loss and metric."""
+        totals = {name: [0.0, 0.0] for name in self.task.names}
+        for batch in self.strategy.distribute_datasets_from_function(
+            self.make_batches
+        ):
+            for name, pair in self._step(batch).items():
+                totals[name][0] += float(pair[0])
+                totals[name][1] += float(pair[1])
+        if not totals["tokens"][1]:
+            raise UserError("evaluation files hold no record")
+        losses = {name: pair[0] for name, pair in totals.items()}
+        weights = {name: pair[1] for name, pair in totals.items()}
+        means = to_means(totals)
+        means["loss"] = float(self.task.total_loss(losses, weights))
+        return means
+
+
+# --- The loop --------------------------------------------------------------
+
+
+class Meter:
+    """Speed of training; the step that compiles does not count.
+
+    Args:
+        batch_size: examples in a step.
+        flops_per_example: of the matrix products, forward and backward.
+        peak_flops: the devices' measured matrix-product rate, FLOP/s.
+    """
+
+    def __init__(
+        self, batch_size: int, flops_per_example: float, peak_flops: float
+    ):
+        self.batch_size = batch_size
+        self.flops_per_example = flops_per_example
+        self.peak_flops = peak_flops
+        self.seconds_per_step = math.nan
+
+    def rates(
+        self, steps: int, seconds: float, tokens_per_example: float
+    ) -> dict[str, float]:
+        """Return sequences/s, real tokens/s and the share of the peak."""
+        if not steps:
+            return {}
+        sequences = steps * self.batch_size / seconds
+        return {
+            "sequences_per_second": sequences,
+            "tokens_per_second": sequences * tokens_per_example,
+            "matmul_peak_share": sequences
+            * self.flops_per_example
+            / self.peak_flops,
+        }
+
+
+class _Log:
+    """Collects sums between report lines; writes lines and summaries."""
+
+    def __init__(self, settings: Settings, meter: Meter, is_chief: bool):
+        self.settings = settings
+        self.meter = meter
+        self.writer = (
+            tf.summary.create_file_writer(settings.output_dir)
+            if is_chief
+            else tf.summary.create_noop_writer()
+        )
+        self._reset()
+
+    def _reset(self) -> None:
+        self.sums: dict[str, list[float]] = {}
+        self.steps = 0
+        self.seconds = 0.0
+        self.written = time.monotonic()
+
+    def add(self, sums: Mapping, steps: int, seconds: float) -> None:
+        """Add what `steps` steps summed up; 0 steps: not to be timed."""
+        for name, (total, count) in sums.items():
+            pair = self.sums.setdefault(name, [0.0, 0.0])
+            pair[0] += float(total)
+            pair[1] += float(count)
+        self.steps += steps
+        self.seconds += seconds
+        if steps:
+            self.meter.seconds_per_step = seconds / steps
+
+    def is_due(self, done: int, first: int) -> bool:
+        """Every log_steps, at both ends, and when half a minute has passed."""
+        return (
+            _is_due(done, self.settings.log_steps, self.settings)
+            or done == first + 1
+            or time.monotonic() - self.written > MAX_SECONDS_PER_LINE
+        )
+
+    def write(self, done: int, learning_rate: float) -> None:
+        """Write one line, and the same numbers for TensorBoard."""
+        means = to_means(self.sums)
+        tokens = means.pop("tokens")
+        rates = self.meter.rates(self.steps, self.seconds, tokens)
+        left = self.settings.num_train_steps - done
+        logging.info(
+            "%s", _line(done, means, learning_rate, rates, left, self.meter)
+        )
+        with self.writer.as_default(step=done):
+            for name, value in {**means, **rates}.items():
+                tf.summary.scalar(name, value)
+            tf.summary.scalar("learning_rate", learning_rate)
+        self.writer.flush()
+        self._reset()
+
+
+def _line(
+    done: int,
+    means: Means,
+    learning_rate: float,
+    rates: Mapping[str, float],
+    left: int,
+    meter: Meter,
+) -> str:
+    """Format one report line; the loss first, speed last."""
+    first = ("loss",)
+    names = [*first, *(n for n in means if n not in first)]
+    parts = [f"step {done}"]
+    parts += [f"{name} {means[name]:.4f}" for name in names]
+    parts.append(f"learning_rate {learning_rate:.3g}")
+    if rates:
+        parts.append(f"{rates['sequences_per_second']:.1f} sequences/s")
+        parts.append(f"{rates['tokens_per_second']:,.0f} tokens/s")
+        parts.append(f"{rates['matmul_peak_share']:.0%} of matmul peak")
+        parts.append(f"ETA {format_seconds(left * meter.seconds_per_step)}")
+    return " | ".join(parts)
+
+
+def format_seconds(seconds: float) -> str:
+    """Format a duration as 1d 02:03:04 or 02:03:04."""
+    if not math.isfinite(seconds):
+        return "unknown"
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    return (f"{days}d " if days else "") + f"{hour:02}:{minute:02}:{second:02}"
+
+
+class _StopRequest:
+    """SIGTERM or Ctrl-C ends the loop after the running call, saved."""
+
+    def __init__(self) -> None:
+        self.signal = 0
+
+    def __enter__(self) -> "_StopRequest":
+        self._old = {
+            number: signal.signal(number, self._note)
+            for number in (signal.SIGTERM, signal.SIGINT)
+        }
+        return self
+
+    def _note(self, number: int, frame) -> None:
+        self.signal = number
+        # A second signal of the kind ends the process at once.
+        signal.signal(number, self._old[number])
+
+    def __exit__(self, *exception) -> None:
+        for number, handler in self._old.items():
+            signal.signal(number, handler)
+
+
+def _is_due(done: int, every: int, settings: Settings) -> bool:
+    """Whether something done `every` so many steps is due now."""
+    return every > 0 and (done % every == 0 or done == settings.num_train_steps)
+
+
+def _steps_in_next_call(done: int, first: int, log: _Log) -> int:
+    """Steps until the host has something to do.
+
+    Several machines have to make the same calls, so only one machine goes by
+    the clock; the first step is called alone, since it compiles.
+    """
+    settings = log.settings
+    if done == first:
+        return 1
+    stops = [settings.iterations_per_loop, settings.num_train_steps - done]
+    for every in (
+        settings.log_steps,
+        settings.save_checkpoints_steps,
+        settings.eval_steps,
+    ):
+        if every > 0:
+            stops.append(every - done % every)
+    if not devices.has_other_workers():
+        per_step = log.meter.seconds_per_step
+        if math.isnan(per_step):
+            return 1
+        stops.append(max(1, int(MAX_SECONDS_PER_CALL / per_step)))
+    return min(stops)
+
+
+def train(
+    step: Step,
+    state: checkpoints.TrainingState,
+    make_batches: Callable[
+        [int], Callable[[tf.distribute.InputContext], tf.data.Dataset]
+    ],
+    meter: Meter,
+    evaluate: Callable[[int], object],
+    first: int = 0,
+) -> int:
+    """Train from step `first` to the end; save, log and evaluate on the way.
+
+    Args:
+        step: the compiled step, with its settings.
+        state: saves the run.
+        make_batches: number of the first example -> dataset function.
+        meter: turns steps and seconds into speed.
+        evaluate: called with the steps done every `eval_steps`.
+        first: steps done already.
+
+    Returns:
+        The number of steps done; fewer than asked after SIGTERM or Ctrl-C.
+    """
+    settings = step.settings
+    log = _Log(settings, meter, state.is_chief)
+    iterator = iter(
+        step.strategy.distribute_datasets_from_function(
+            make_batches(first * settings.train_batch_size)
+        )
+    )
+    done = first
+    with _StopRequest() as stop:
+        while done < settings.num_train_steps and not stop.signal:
+            count = _steps_in_next_call(done, first, log)
+            began = time.monotonic()
+            steps, sums = step.run(
+                iterator,
+                tf.constant(done, tf.int64),
+                tf.constant(count, tf.int64),
+            )
+            done += int(steps)  # waits for the devices
+            seconds = time.monotonic() - began
+            _check_finite(sums, done, state)
+            if done == first + 1:
+                logging.info("Compiled and ran a step in %.1f s", seconds)
+                log.add(sums, 0, 0.0)
+            else:
+                log.add(sums, count, seconds)
+            if log.is_due(done, first):
+                log.write(done, float(step.schedule(tf.constant(done - 1))))
+            is_saved = _is_due(done, settings.save_checkpoints_steps, settings)
+            if is_saved or stop.signal or done == settings.num_train_steps:
+                logging.info("Saved %s", state.save(done))
+            if _is_due(done, settings.eval_steps, settings):
+                evaluate(done)
+        if stop.signal:
+            logging.warning(
+                "Stopped by %s after step %d; the same command goes on there",
+                signal.Signals(stop.signal).name,
+                done,
+            )
+    return done
+
+
+def _check_finite(
+    sums: Mapping, done: int, state: checkpoints.TrainingState
+) -> None:
+    """Stop a run whose loss or gradient is no number any more.
+
+    Raises:
+        UserError: names the step and the last good checkpoint.
+    """
+    means = to_means(sums)
+    bad = [
+        name
+        for name in ("loss", "gradient_norm")
+        if not math.isfinite(means[name])
+    ]
+    if bad:
+        last = state.latest()
+        raise UserError(
+            f"{bad[0]} became {means[bad[0]]} at step {done}; nothing was "
+            "saved since, the last good checkpoint is "
+            f"{last or 'none: the run had not saved yet'}; try a lower "
+            "learning_rate, more num_warmup_steps or --dtype=float32"
+        )
