@@ -237,10 +237,16 @@ def per_replica_batches(
         mine = tf.reshape(records_, [pieces, size])[first : first + local]
         return tf.data.Dataset.from_tensor_slices(mine)
 
+    options = tf.data.Options()
+    options.deterministic = True
+    # Every degree of parallelism is given; the tuner would only keep a core
+    # busy, and hold up the end of the run by seconds.
+    options.autotune.enabled = False
     return (
         batches.flat_map(split)
-        .map(decode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+        .map(decode, num_parallel_calls=2, deterministic=True)
         .prefetch(4)
+        .with_options(options)
     )
 
 

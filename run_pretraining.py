@@ -13,7 +13,6 @@ Curves: `tensorboard --logdir=out`.
 """
 
 import math
-from collections.abc import Mapping
 
 import tensorflow as tf
 from absl import flags, logging
@@ -26,6 +25,7 @@ import modeling
 import optimization
 import records
 import runner_flags
+import tasks
 import tokenization
 import training
 from errors import UserError
@@ -111,77 +111,6 @@ _LENGTH_FLAGS = {
     "masked_lm_ids": "max_predictions_per_seq",
     "masked_lm_weights": "max_predictions_per_seq",
 }
-
-
-# --- The task -------------------------------------------------------------
-
-
-def loss_weights(batch: input_pipeline.Batch) -> dict[str, tf.Tensor]:
-    """Return what the two losses of this batch are divided by."""
-    weights = _example_weights(batch)
-    return {
-        "masked_lm_loss": tf.reduce_sum(batch["masked_lm_weights"]),
-        "next_sentence_loss": tf.reduce_sum(weights),
-    }
-
-
-def _example_weights(batch: input_pipeline.Batch) -> tf.Tensor:
-    """1 for real examples, 0 for those that fill an evaluation batch. [B]"""
-    labels = batch["next_sentence_labels"]
-    return batch.get("example_weights", tf.ones(tf.shape(labels), tf.float32))
-
-
-def forward(
-    model: modeling.BertForPreTraining,
-    batch: input_pipeline.Batch,
-    training: bool,
-    dropout_seed: tf.Tensor | None,
-) -> training.Sums:
-    """Losses and metrics of a batch, as sums and counts."""
-    output = model(batch, training=training, dropout_seed=dropout_seed)
-    masked_loss, masked_count, masked_correct = modeling.masked_lm_loss(
-        output.masked_lm_logits,
-        batch["masked_lm_ids"],
-        batch["masked_lm_weights"],
-    )
-    weights = _example_weights(batch)
-    next_loss, next_count, next_correct = modeling.next_sentence_loss(
-        output.next_sentence_logits, batch["next_sentence_labels"], weights
-    )
-    tokens = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32))
-    return {
-        "masked_lm_loss": (masked_loss, masked_count),
-        "masked_lm_accuracy": (masked_correct, masked_count),
-        "next_sentence_loss": (next_loss, next_count),
-        "next_sentence_accuracy": (next_correct, next_count),
-        "tokens": (tokens, tf.reduce_sum(weights)),
-    }
-
-
-def total_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:
-    """The mean masked LM loss plus the mean next sentence loss (A.2).
-
-    The original adds 1e-5 to the count of masked positions, so that a batch
-    without any has loss 0.
-    """
-    return (
-        sums["masked_lm_loss"] / (weights["masked_lm_loss"] + 1e-5)
-        + sums["next_sentence_loss"] / (weights["next_sentence_loss"])
-    )
-
-
-TASK = training.Task(
-    loss_weights=loss_weights,
-    forward=forward,
-    total_loss=total_loss,
-    names=(
-        "masked_lm_loss",
-        "masked_lm_accuracy",
-        "next_sentence_loss",
-        "next_sentence_accuracy",
-        "tokens",
-    ),
-)
 
 
 # --- Data -----------------------------------------------------------------
@@ -395,7 +324,7 @@ class Run:
         self.evaluator = eval_data and training.Evaluator(
             strategy,
             model,
-            TASK,
+            tasks.PRETRAINING,
             eval_data.evaluation(FLAGS.eval_batch_size, FLAGS.max_eval_steps),
             FLAGS.jit_compile,
         )
@@ -435,7 +364,12 @@ class Run:
         )
         done = training.train(
             training.Step(
-                self.strategy, self.model, TASK, optimizer, schedule, settings
+                self.strategy,
+                self.model,
+                tasks.PRETRAINING,
+                optimizer,
+                schedule,
+                settings,
             ),
             state,
             lambda start: data.training(

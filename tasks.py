@@ -1,0 +1,80 @@
+"""What each task is to the training loop: pure functions of model and batch.
+
+Apart from the runners, since benchmark.py times the same functions.
+"""
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+import modeling
+import training
+from input_pipeline import Batch
+
+
+def _pretraining_weights(batch: Batch) -> dict[str, tf.Tensor]:
+    """Return what the two losses of this batch are divided by."""
+    weights = _example_weights(batch)
+    return {
+        "masked_lm_loss": tf.reduce_sum(batch["masked_lm_weights"]),
+        "next_sentence_loss": tf.reduce_sum(weights),
+    }
+
+
+def _example_weights(batch: Batch) -> tf.Tensor:
+    """1 for real examples, 0 for those that fill an evaluation batch. [B]"""
+    labels = batch["next_sentence_labels"]
+    return batch.get("example_weights", tf.ones(tf.shape(labels), tf.float32))
+
+
+def _pretraining_sums(
+    model: modeling.BertForPreTraining,
+    batch: Batch,
+    training: bool,
+    dropout_seed: tf.Tensor | None,
+) -> training.Sums:
+    """Losses and metrics of a batch, as sums and counts."""
+    output = model(batch, training=training, dropout_seed=dropout_seed)
+    masked_loss, masked_count, masked_correct = modeling.masked_lm_loss(
+        output.masked_lm_logits,
+        batch["masked_lm_ids"],
+        batch["masked_lm_weights"],
+    )
+    weights = _example_weights(batch)
+    next_loss, next_count, next_correct = modeling.next_sentence_loss(
+        output.next_sentence_logits, batch["next_sentence_labels"], weights
+    )
+    tokens = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32))
+    return {
+        "masked_lm_loss": (masked_loss, masked_count),
+        "masked_lm_accuracy": (masked_correct, masked_count),
+        "next_sentence_loss": (next_loss, next_count),
+        "next_sentence_accuracy": (next_correct, next_count),
+        "tokens": (tokens, tf.reduce_sum(weights)),
+    }
+
+
+def _pretraining_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:
+    """The mean masked LM loss plus the mean next sentence loss (A.2).
+
+    The original adds 1e-5 to the count of masked positions, so that a batch
+    without any has loss 0.
+    """
+    return (
+        sums["masked_lm_loss"] / (weights["masked_lm_loss"] + 1e-5)
+        + sums["next_sentence_loss"] / (weights["next_sentence_loss"])
+    )
+
+
+PRETRAINING = training.Task(
+    loss_weights=_pretraining_weights,
+    forward=_pretraining_sums,
+    total_loss=_pretraining_loss,
+    names=(
+        "masked_lm_loss",
+        "masked_lm_accuracy",
+        "next_sentence_loss",
+        "next_sentence_accuracy",
+        "tokens",
+    ),
+)

@@ -1,0 +1,48 @@
+"""Importing and running scripts inside the test process.
+
+Every script defines absl flags at its top, and scripts share flag names, so
+two of them cannot be imported side by side as they are. `load` gives each a
+flag registry of its own; `run` calls its main with arguments as a user would.
+"""
+
+import importlib
+import sys
+from types import ModuleType
+
+from absl import flags
+
+import errors
+
+
+def load(name: str) -> ModuleType:
+    """Import a script; its FLAGS become its own."""
+    if name in sys.modules:
+        return sys.modules[name]
+    before = set(flags.FLAGS)
+    module = importlib.import_module(name)
+    own = flags.FlagValues()
+    for flag in set(flags.FLAGS) - before:
+        own[flag] = flags.FLAGS[flag]
+        delattr(flags.FLAGS, flag)
+    module.FLAGS = own
+    return module
+
+
+def run(module: ModuleType, **values) -> int | None:
+    """Call a script's main with flags set; others have their defaults."""
+    module.FLAGS.unparse_flags()
+    for flag in module.FLAGS:
+        module.FLAGS[flag].unparse()
+    arguments = [f"--{name}={value}" for name, value in values.items()]
+    module.FLAGS([module.__name__, *arguments])
+    return module.main([module.__name__])
+
+
+def error_of(module: ModuleType, **values) -> str:
+    """Run and return the one line the script ends with."""
+    try:
+        run(module, **values)
+    except errors.UserError as error:
+        assert "\n" not in str(error), "an error has to be one line"
+        return str(error)
+    raise AssertionError(f"{module.__name__} accepted {values}")
