@@ -1,0 +1,966 @@
+"""BERT: configuration, encoder, pre-training heads and losses.
+
+Everything the paper (Devlin et al., arXiv:1810.04805) calls the model is in
+this file and is meant to be read from top to bottom: configuration, three
+small functions (activation, dropout, layer norm), the layers from the inside
+out, `BertModel`, the pre-training heads, the losses.
+
+A variable's path is its checkpoint key: the layer named `query` inside `self`
+inside `attention` ... owns `bert/encoder/layer_3/attention/self/query/kernel`.
+Layers hold float32 variables that exist as soon as `build()` was called; no
+data is needed. The compute type enters once, where the embeddings leave
+(`Embeddings.call`), and every layer after that follows its input; norms,
+softmax and losses are float32 whatever the input.
+
+Dimensions, used in every shape comment:
+
+    B  batch                 N  attention heads       V  vocabulary
+    S  sequence length       D  size of one head      P  predictions per row
+    F  S, as queries (from)  H  hidden size, N * D    L  layers
+    T  S, as keys (to)       I  intermediate size     K  outputs of a head
+"""
+
+import copy
+import json
+import math
+import zlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from errors import UserError
+
+# L and H of the named sizes; H / 64 heads, I = 4 H. Tiny to Medium are the
+# miniatures of Turc et al. (arXiv:1908.08962), Base and Large the paper's.
+NAMED_SIZES = {
+    "tiny": (2, 128),
+    "mini": (4, 256),
+    "small": (4, 512),
+    "medium": (8, 512),
+    "base": (12, 768),
+    "large": (24, 1024),
+}
+
+
+class BertConfig:
+    """Sizes and rates of one model; the JSON file beside a checkpoint."""
+
+    def __init__(
+        self,
+        vocab_size: int,
+        hidden_size: int = 768,
+        num_hidden_layers: int = 12,
+        num_attention_heads: int = 12,
+        intermediate_size: int = 3072,
+        hidden_act: str | Callable | None = "gelu",
+        hidden_dropout_prob: float = 0.1,
+        attention_probs_dropout_prob: float = 0.1,
+        max_position_embeddings: int = 512,
+        type_vocab_size: int = 16,
+        initializer_range: float = 0.02,
+        **unknown: Any,
+    ):
+        """Check and keep every value.
+
+        Args:
+            vocab_size: number of word pieces.
+            hidden_size: width of every hidden state.
+            num_hidden_layers: Transformer layers.
+            num_attention_heads: must divide hidden_size.
+            intermediate_size: width inside the feed-forward part.
+            hidden_act: activation of the feed-forward part and MLM head.
+            hidden_dropout_prob: after embeddings and each sublayer.
+            attention_probs_dropout_prob: on attention probabilities.
+            max_position_embeddings: longest sequence the model can take.
+            type_vocab_size: segments. The default is 16 as it always was;
+                every published model has 2.
+            initializer_range: deviation of the truncated normal.
+            **unknown: other keys of the JSON file. Published files have some
+                (pooler_type, directionality, ...); kept and written back.
+        """
+        self.vocab_size = vocab_size
+        self.hidden_size = hidden_size
+        self.num_hidden_layers = num_hidden_layers
+        self.num_attention_heads = num_attention_heads
+        self.intermediate_size = intermediate_size
+        self.hidden_act = hidden_act
+        self.hidden_dropout_prob = hidden_dropout_prob
+        self.attention_probs_dropout_prob = attention_probs_dropout_prob
+        self.max_position_embeddings = max_position_embeddings
+        self.type_vocab_size = type_vocab_size
+        self.initializer_range = initializer_range
+        vars(self).update(unknown)
+        self._check()
+
+    @classmethod
+    def from_dict(cls, json_object: dict[str, Any]) -> "BertConfig":
+        """Return the configuration a JSON object describes."""
+        if json_object.get("vocab_size") is None:
+            raise UserError(
+                "bert config: vocab_size is missing; set it to the number of "
+                "lines of the vocabulary file"
+            )
+        return cls(**json_object)
+
+    @classmethod
+    def from_json_file(cls, json_file: str) -> "BertConfig":
+        """Return the configuration in a file; errors name the file."""
+        try:
+            with tf.io.gfile.GFile(json_file, "r") as reader:
+                json_object = json.loads(reader.read())
+        except json.JSONDecodeError as error:
+            raise UserError(
+                f"{json_file}:{error.lineno}:{error.colno}: not valid JSON: "
+                f"{error.msg}"
+            ) from error
+        except (tf.errors.OpError, UnicodeDecodeError) as error:
+            raise UserError(
+                f"{json_file}: cannot read the bert config: {error}"
+            ) from error
+        if not isinstance(json_object, dict):
+            raise UserError(
+                f"{json_file}: a bert config is a JSON object, found "
+                f"{type(json_object).__name__}"
+            )
+        try:
+            return cls.from_dict(json_object)
+        except UserError as error:
+            raise UserError(f"{json_file}: {error}") from error
+
+    @classmethod
+    def from_size(cls, name: str, vocab_size: int) -> "BertConfig":
+        """Return a published size: tiny, mini, small, medium, base, large."""
+        if name not in NAMED_SIZES:
+            raise UserError(
+                f"unknown model size {name!r}; choose from "
+                f"{', '.join(NAMED_SIZES)}"
+            )
+        num_hidden_layers, hidden_size = NAMED_SIZES[name]
+        return cls(
+            vocab_size,
+            hidden_size,
+            num_hidden_layers,
+            num_attention_heads=hidden_size // 64,
+            intermediate_size=4 * hidden_size,
+            type_vocab_size=2,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a copy of every key, unknown ones included."""
+        return copy.deepcopy(vars(self))
+
+    def to_json_string(self) -> str:
+        """Return sorted JSON with a final newline."""
+        return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
+
+    def _check(self) -> None:
+        for key in (
+            "vocab_size",
+            "hidden_size",
+            "num_hidden_layers",
+            "num_attention_heads",
+            "intermediate_size",
+            "max_position_embeddings",
+            "type_vocab_size",
+        ):
+            value = getattr(self, key)
+            if not isinstance(value, int) or value < 1:
+                raise UserError(
+                    f"bert config: {key} must be a whole number of at least "
+                    f"1, found {value!r}"
+                )
+        for key in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+            value = getattr(self, key)
+            if not isinstance(value, int | float) or not 0 <= value < 1:
+                raise UserError(
+                    f"bert config: {key} must be a number in [0, 1), found "
+                    f"{value!r}"
+                )
+        if self.hidden_size % self.num_attention_heads:
+            raise UserError(
+                f"bert config: hidden_size {self.hidden_size} is not a "
+                "multiple of num_attention_heads "
+                f"{self.num_attention_heads}"
+            )
+        get_activation(self.hidden_act)
+
+
+# --- Activation, dropout, layer norm ----------------------------------------
+
+
+def gelu(x: tf.Tensor) -> tf.Tensor:
+    """Return the tanh form of GELU, which the published models trained with."""
+    return tf.nn.gelu(x, approximate=True)
+
+
+def get_activation(name: str | Callable | None) -> Callable | None:
+    """Return the function of that name; None stands for linear."""
+    if name is None or callable(name):
+        return name
+    activations = {
+        "gelu": gelu,
+        "relu": tf.nn.relu,
+        "tanh": tf.tanh,
+        "linear": None,
+        "": None,
+    }
+    if not isinstance(name, str) or name.lower() not in activations:
+        raise UserError(
+            f"bert config: unknown activation {name!r}; choose from gelu, "
+            "relu, tanh, linear"
+        )
+    return activations[name.lower()]
+
+
+def _mix(x: tf.Tensor) -> tf.Tensor:
+    """Scramble uint32 numbers one to one so that every bit hangs on all."""
+
+    def fold(x: tf.Tensor, bits: int) -> tf.Tensor:
+        shift = tf.constant(bits, tf.uint32)
+        return tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, shift))
+
+    # Multipliers found by exhaustive search ("lowbias32", C. Wellons).
+    x = fold(x, 16) * tf.constant(0x7FEB352D, tf.uint32)
+    x = fold(x, 15) * tf.constant(0x846CA68B, tf.uint32)
+    return fold(x, 16)
+
+
+def fold_seed(seed: tf.Tensor | int, *values: tf.Tensor | int) -> tf.Tensor:
+    """Return a uint32 seed that depends on a seed and on every value.
+
+    Whoever needs one more independent stream (a replica, a micro-batch, a
+    layer) folds its number in instead of adding it.
+    """
+    seed = _mix(tf.cast(seed, tf.uint32))
+    for value in values:
+        value = tf.cast(value, tf.uint32) + tf.constant(0x9E3779B9, tf.uint32)
+        seed = _mix(tf.bitwise.bitwise_xor(seed, _mix(value)))
+    return seed
+
+
+def random_bits(rows: tf.Tensor | int, cols: int, seed: tf.Tensor) -> tf.Tensor:
+    """Return 32 random bits per element of a matrix, from its indices alone.
+
+    A counter-based generator: each element hashes (row, column, seed), so
+    XLA computes it inside whatever consumes it, forward and backward, and no
+    mask is ever stored. Rows and columns have keys of their own drawn from
+    two seeds, so no two rows (or calls) are shifted copies of each other.
+    """
+    row_seed, col_seed = fold_seed(seed, 1), fold_seed(seed, 2)
+    row_keys = _mix(tf.cast(tf.range(rows), tf.uint32) + row_seed)  # [rows]
+    col_keys = _mix(tf.cast(tf.range(cols), tf.uint32) + col_seed)  # [cols]
+    return _mix(tf.bitwise.bitwise_xor(row_keys[:, None], col_keys))
+
+
+def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor) -> tf.Tensor:
+    """Zero a share `rate` of x and scale the rest by 1 / (1 - rate)."""
+    *outer, cols = shape_of(x)
+    bits = random_bits(math.prod(outer), cols, seed)  # [-1, cols]
+    keep = bits >= tf.constant(int(rate * 2**32), tf.uint32)
+    keep = tf.reshape(keep, [*outer, cols])
+    return tf.where(keep, x * (1.0 / (1.0 - rate)), tf.zeros([], x.dtype))
+
+
+def shape_of(x: tf.Tensor) -> list[Any]:
+    """Return the shape, known dimensions as Python ints."""
+    dynamic = tf.shape(x)
+    return [
+        dynamic[axis] if size is None else size
+        for axis, size in enumerate(x.shape)
+    ]
+
+
+# --- Layers, inside out -----------------------------------------------------
+
+
+class Layer(keras.layers.Layer):
+    """A layer whose variables exist after build(), which takes no shapes."""
+
+    def __init__(self, name: str):
+        # autocast would turn float32 norms into 16-bit ones.
+        super().__init__(name=name, dtype="float32", autocast=False)
+
+    def build(self) -> None:
+        """Create the variables of this layer, in the order of a checkpoint."""
+        for layer in self.sublayers():
+            layer.build()
+
+    def sublayers(self) -> list["Layer"]:
+        """Return the layers whose names continue this layer's path."""
+        return []
+
+    def weight(self, name: str, shape: list[int], stddev: float) -> Any:
+        """Create a variable: truncated normal, or zeros for stddev 0."""
+        initializer = (
+            keras.initializers.TruncatedNormal(stddev=stddev)
+            if stddev
+            else "zeros"
+        )
+        return self.add_weight(shape=shape, initializer=initializer, name=name)
+
+
+class Dense(Layer):
+    """x W + b, W stored [in, out]."""
+
+    def __init__(self, inputs: int, outputs: int, stddev: float, name: str):
+        super().__init__(name)
+        self.shape, self.stddev = [inputs, outputs], stddev
+
+    def build(self) -> None:
+        """Create kernel and bias."""
+        self.kernel = self.weight("kernel", self.shape, self.stddev)
+        self.bias = self.weight("bias", self.shape[1:], 0)
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """Return [..., out] for a matrix [..., in]."""
+        return tf.matmul(x, tf.cast(self.kernel, x.dtype)) + tf.cast(
+            self.bias, x.dtype
+        )
+
+
+class LayerNorm(Layer):
+    """Layer normalization over the last axis, in float32."""
+
+    def __init__(self, size: int, name: str = "LayerNorm"):
+        super().__init__(name)
+        self.size = size
+
+    def build(self) -> None:
+        """Create beta and gamma."""
+        self.beta = self.weight("beta", [self.size], 0)
+        self.gamma = self.add_weight(
+            shape=[self.size], initializer="ones", name="gamma"
+        )
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """Return x with mean beta and deviation gamma, in x's own type."""
+        wide = tf.cast(x, tf.float32)
+        # Two passes: E[x^2] - E[x]^2 cancels where the mean is large.
+        wide -= tf.reduce_mean(wide, axis=-1, keepdims=True)
+        variance = tf.reduce_mean(tf.square(wide), axis=-1, keepdims=True)
+        # 1e-12 as in the original; it would vanish in 16 bits.
+        wide *= tf.math.rsqrt(variance + 1e-12)
+        return tf.cast(wide * self.gamma + self.beta, x.dtype)
+
+
+class Dropout(Layer):
+    """Dropout whose random stream is named by the layer's path."""
+
+    def __init__(self, rate: float, name: str = "dropout"):
+        super().__init__(name)
+        self.rate = rate
+
+    def call(self, x: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
+        """Return x thinned out; unchanged when the seed is None."""
+        if seed is None or not self.rate:
+            return x
+        site = zlib.crc32(self.path.encode())
+        return dropout(x, self.rate, fold_seed(seed, site))
+
+
+class Embeddings(Layer):
+    """Paper section 3, "Input/Output Representations" and figure 2."""
+
+    def __init__(self, config: BertConfig, dtype: str):
+        super().__init__("embeddings")
+        self.config = config
+        self.output_dtype = dtype
+        self.norm = LayerNorm(config.hidden_size)
+        self.dropout = Dropout(config.hidden_dropout_prob)
+
+    def build(self) -> None:
+        """Create the three tables and the norm."""
+        config, stddev = self.config, self.config.initializer_range
+
+        def table(name: str, rows: int) -> Any:
+            return self.weight(name, [rows, config.hidden_size], stddev)
+
+        self.word_embeddings = table("word_embeddings", config.vocab_size)
+        self.token_type_embeddings = table(
+            "token_type_embeddings", config.type_vocab_size
+        )
+        self.position_embeddings = table(
+            "position_embeddings", config.max_position_embeddings
+        )
+        self.norm.build()
+        self.dropout.build()
+
+    def call(
+        self,
+        input_ids: tf.Tensor,
+        segment_ids: tf.Tensor,
+        position_ids: tf.Tensor | None,
+        seed: tf.Tensor | None,
+    ) -> tf.Tensor:
+        """Return word + segment + position, normed: [B * S, H]."""
+        batch, length = shape_of(input_ids)
+        hidden = self.config.hidden_size
+        x = tf.gather(self.word_embeddings, tf.reshape(input_ids, [-1]))
+        # A product with a narrow one-hot matrix has a dense gradient.
+        segments = tf.one_hot(
+            tf.reshape(segment_ids, [-1]), self.config.type_vocab_size
+        )  # [B * S, types]
+        x += tf.matmul(segments, self.token_type_embeddings)  # [B * S, H]
+        if position_ids is None:
+            positions = self.position_embeddings[:length]  # [S, H]
+            x = tf.reshape(x, [batch, length, hidden]) + positions
+            x = tf.reshape(x, [-1, hidden])  # [B * S, H]
+        else:
+            position_ids = tf.reshape(position_ids, [-1])
+            x += tf.gather(self.position_embeddings, position_ids)
+        x = self.dropout(self.norm(x), seed)  # [B * S, H]
+        return tf.cast(x, self.output_dtype)
+
+
+class SelfAttention(Layer):
+    """Multi-head scaled dot-product attention (Vaswani et al. 2017, 3.2)."""
+
+    def __init__(self, config: BertConfig):
+        super().__init__("self")
+        hidden, stddev = config.hidden_size, config.initializer_range
+        self.num_heads = config.num_attention_heads
+        self.head_size = hidden // self.num_heads
+        self.query = Dense(hidden, hidden, stddev, "query")
+        self.key = Dense(hidden, hidden, stddev, "key")
+        self.value = Dense(hidden, hidden, stddev, "value")
+        self.dropout = Dropout(config.attention_probs_dropout_prob)
+
+    def sublayers(self) -> list[Layer]:
+        """Return the layers inside."""
+        return [self.query, self.key, self.value, self.dropout]
+
+    def call(
+        self, x: tf.Tensor, bias: tf.Tensor, seed: tf.Tensor | None
+    ) -> tf.Tensor:
+        """Return the heads' contexts side by side.
+
+        Args:
+            x: [B * S, H].
+            bias: float32 [B, 1, 1 or F, T], 0 where a key may be seen.
+            seed: of dropout, or None.
+        """
+        length = shape_of(bias)[-1]
+
+        def heads(x: tf.Tensor) -> tf.Tensor:
+            x = tf.reshape(x, [-1, length, self.num_heads, self.head_size])
+            return tf.transpose(x, [0, 2, 1, 3])
+
+        query = heads(self.query(x))  # [B, N, F, D]
+        key = heads(self.key(x))  # [B, N, T, D]
+        value = heads(self.value(x))  # [B, N, T, D]
+        scores = tf.matmul(query, key, transpose_b=True)  # [B, N, F, T]
+        scores = tf.cast(scores, tf.float32) / math.sqrt(self.head_size)
+        probs = tf.nn.softmax(scores + bias)  # [B, N, F, T]
+        probs = self.dropout(tf.cast(probs, x.dtype), seed)  # [B, N, F, T]
+        context = tf.matmul(probs, value)  # [B, N, F, D]
+        context = tf.transpose(context, [0, 2, 1, 3])  # [B, F, N, D]
+        return tf.reshape(context, [-1, self.num_heads * self.head_size])
+
+
+class ResidualOutput(Layer):
+    """norm(residual + dropout(dense(x))): both sublayers end with it."""
+
+    def __init__(self, config: BertConfig, inputs: int):
+        super().__init__("output")
+        hidden = config.hidden_size
+        self.dense = Dense(inputs, hidden, config.initializer_range, "dense")
+        self.dropout = Dropout(config.hidden_dropout_prob)
+        self.norm = LayerNorm(hidden)
+
+    def sublayers(self) -> list[Layer]:
+        """Return the layers inside."""
+        return [self.dense, self.dropout, self.norm]
+
+    def call(
+        self, x: tf.Tensor, residual: tf.Tensor, seed: tf.Tensor | None
+    ) -> tf.Tensor:
+        """Return [B * S, H]."""
+        return self.norm(residual + self.dropout(self.dense(x), seed))
+
+
+class Attention(Layer):
+    """First sublayer: attention, then the residual output."""
+
+    def __init__(self, config: BertConfig):
+        super().__init__("attention")
+        self.self_attention = SelfAttention(config)
+        self.residual_output = ResidualOutput(config, config.hidden_size)
+
+    def sublayers(self) -> list[Layer]:
+        """Return the layers inside."""
+        return [self.self_attention, self.residual_output]
+
+    def call(
+        self, x: tf.Tensor, bias: tf.Tensor, seed: tf.Tensor | None
+    ) -> tf.Tensor:
+        """Return [B * S, H]."""
+        context = self.self_attention(x, bias, seed)  # [B * S, H]
+        return self.residual_output(context, x, seed)
+
+
+class DenseActivation(Layer):
+    """A layer named `dense`, then an activation."""
+
+    def __init__(self, config: BertConfig, outputs: int, act: Any, name: str):
+        super().__init__(name)
+        self.dense = Dense(
+            config.hidden_size, outputs, config.initializer_range, "dense"
+        )
+        self.activation = get_activation(act)
+
+    def sublayers(self) -> list[Layer]:
+        """Return the layers inside."""
+        return [self.dense]
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """Return [..., outputs]."""
+        x = self.dense(x)
+        return x if self.activation is None else self.activation(x)
+
+
+class TransformerLayer(Layer):
+    """Attention, then feed-forward; the norm comes after each (post-LN)."""
+
+    def __init__(self, config: BertConfig, name: str):
+        super().__init__(name)
+        self.attention = Attention(config)
+        self.intermediate = DenseActivation(
+            config, config.intermediate_size, config.hidden_act, "intermediate"
+        )
+        self.residual_output = ResidualOutput(config, config.intermediate_size)
+
+    def sublayers(self) -> list[Layer]:
+        """Return the layers inside."""
+        return [self.attention, self.intermediate, self.residual_output]
+
+    def call(
+        self, x: tf.Tensor, bias: tf.Tensor, seed: tf.Tensor | None
+    ) -> tf.Tensor:
+        """Return [B * S, H]."""
+        x = self.attention(x, bias, seed)  # [B * S, H]
+        return self.residual_output(self.intermediate(x), x, seed)
+
+
+class Encoder(Layer):
+    """The stack of layers (paper section 3, "Model Architecture")."""
+
+    def __init__(self, config: BertConfig):
+        super().__init__("encoder")
+        self.layers = [
+            TransformerLayer(config, f"layer_{i}")
+            for i in range(config.num_hidden_layers)
+        ]
+
+    def sublayers(self) -> list[Layer]:
+        """Return the layers inside."""
+        return self.layers
+
+    def call(
+        self, x: tf.Tensor, bias: tf.Tensor, seed: tf.Tensor | None
+    ) -> list[tf.Tensor]:
+        """Return every layer's output, each [B * S, H]."""
+        outputs = []
+        for layer in self.layers:
+            x = layer(x, bias, seed)  # [B * S, H]
+            outputs.append(x)
+        return outputs
+
+
+# --- The model --------------------------------------------------------------
+
+
+class BertOutput(NamedTuple):
+    """What BertModel returns."""
+
+    sequence_output: tf.Tensor  # [B, S, H], the last layer
+    pooled_output: tf.Tensor  # [B, H]
+    encoder_layers: list[tf.Tensor]  # L of [B, S, H]
+    embedding_output: tf.Tensor  # [B, S, H]
+
+
+class BertModel(Layer):
+    """The encoder every task shares.
+
+    Example:
+        >>> config = BertConfig.from_size("tiny", vocab_size=30522)
+        >>> model = BertModel(config)
+        >>> output = model(tf.constant([[101, 7592, 102, 0]]),
+        ...                input_mask=tf.constant([[1, 1, 1, 0]]))
+        >>> output.pooled_output.shape
+        TensorShape([1, 128])
+    """
+
+    def __init__(
+        self,
+        config: BertConfig,
+        name: str = "bert",
+        dtype: str | None = None,
+    ):
+        super().__init__(name)
+        if dtype not in (None, "float32", "bfloat16"):
+            raise UserError(
+                f"--dtype: unknown type {dtype!r}; choose float32 or bfloat16"
+            )
+        self.config = config
+        self.embeddings = Embeddings(config, dtype or "float32")
+        self.encoder = Encoder(config)
+        self.pooler = DenseActivation(
+            config, config.hidden_size, tf.tanh, "pooler"
+        )
+        self.build()
+
+    def sublayers(self) -> list[Layer]:
+        """Return the layers inside."""
+        return [self.embeddings, self.encoder, self.pooler]
+
+    def call(
+        self,
+        input_ids: tf.Tensor,
+        input_mask: tf.Tensor | None = None,
+        segment_ids: tf.Tensor | None = None,
+        position_ids: tf.Tensor | None = None,
+        sequence_ids: tf.Tensor | None = None,
+        training: bool = False,
+        dropout_seed: tf.Tensor | int | None = None,
+    ) -> BertOutput:
+        """Encode a batch.
+
+        Args:
+            input_ids: [B, S] word pieces.
+            input_mask: [B, S], 1 for tokens, 0 for padding; default ones.
+            segment_ids: [B, S], 0 or 1 (sentence A or B); default zeros.
+            position_ids: [B, S]; default 0 .. S - 1.
+            sequence_ids: [B, S], which of the examples packed into the row
+                a token belongs to, 0 for padding. Attention stays inside.
+            training: whether dropout is on.
+            dropout_seed: all random numbers of the call are a function of
+                this integer. None draws one from TensorFlow's generator.
+        """
+        batch, length = shape_of(input_ids)
+        longest = self.config.max_position_embeddings
+        if isinstance(length, int) and length > longest:
+            raise UserError(
+                f"sequence length {length} is more than the model's "
+                f"max_position_embeddings {longest}; shorten the sequences "
+                "or train a model with more positions"
+            )
+        if segment_ids is None:
+            segment_ids = tf.zeros_like(input_ids)
+        if not training:
+            dropout_seed = None
+        elif dropout_seed is None:
+            dropout_seed = tf.random.uniform(
+                [], maxval=2**31 - 1, dtype="int32"
+            )
+        else:
+            dropout_seed = tf.cast(dropout_seed, tf.uint32)
+
+        bias = attention_bias(input_ids, input_mask, sequence_ids)
+        embedded = self.embeddings(
+            input_ids, segment_ids, position_ids, dropout_seed
+        )  # [B * S, H]
+        encoded = self.encoder(embedded, bias, dropout_seed)
+
+        def unflatten(x: tf.Tensor) -> tf.Tensor:
+            return tf.reshape(x, [batch, length, self.config.hidden_size])
+
+        layers = [unflatten(x) for x in encoded]  # L of [B, S, H]
+        return BertOutput(
+            sequence_output=layers[-1],
+            pooled_output=self.pooler(layers[-1][:, 0]),  # [B, H]
+            encoder_layers=layers,
+            embedding_output=unflatten(embedded),
+        )
+
+
+def attention_bias(
+    input_ids: tf.Tensor,
+    input_mask: tf.Tensor | None,
+    sequence_ids: tf.Tensor | None,
+) -> tf.Tensor:
+    """Return what is added to attention scores: float32 [B, 1, 1 or F, T].
+
+    Keys out of reach get -10000, as the original's did: finite, so that a row
+    of padding alone has a softmax instead of NaN.
+    """
+    if input_mask is None:
+        input_mask = tf.ones_like(input_ids)
+    visible = tf.cast(input_mask, tf.float32)[:, None, None, :]  # [B, 1, 1, T]
+    if sequence_ids is not None:
+        same = tf.equal(sequence_ids[:, :, None], sequence_ids[:, None, :])
+        visible *= tf.cast(same, tf.float32)[:, None]  # [B, 1, F, T]
+    return (1.0 - visible) * -10000.0
+
+
+# --- Pre-training heads (paper section 3.1) ---------------------------------
+
+
+def project(x: tf.Tensor, weights: Any, bias: Any) -> tf.Tensor:
+    """Return x W^T + b in float32, W stored [out, in] as all heads store it."""
+    weights = tf.cast(weights, x.dtype)
+    logits = tf.matmul(x, weights, transpose_b=True)
+    return tf.cast(logits, tf.float32) + bias
+
+
+class OutputLayer(Layer):
+    """A head that is one product: variables output_weights, output_bias."""
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_outputs: int,
+        name: str,
+        stddev: float = 0.02,
+    ):
+        super().__init__(name)
+        self.shape, self.stddev = [num_outputs, hidden_size], stddev
+
+    def build(self) -> None:
+        """Create output_weights [K, H] and output_bias [K]."""
+        self.output_weights = self.weight(
+            "output_weights", self.shape, self.stddev
+        )
+        self.output_bias = self.weight("output_bias", self.shape[:1], 0)
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """Return float32 logits [..., K]."""
+        return project(x, self.output_weights, self.output_bias)
+
+
+class MaskedLmTransform(Layer):
+    """dense, activation, norm."""
+
+    def __init__(self, config: BertConfig):
+        super().__init__("transform")
+        hidden, stddev = config.hidden_size, config.initializer_range
+        self.dense = Dense(hidden, hidden, stddev, "dense")
+        self.activation = get_activation(config.hidden_act)
+        self.norm = LayerNorm(hidden)
+
+    def sublayers(self) -> list[Layer]:
+        """Return the layers inside."""
+        return [self.dense, self.norm]
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """Return [B * P, H]."""
+        x = self.dense(x)
+        return self.norm(x if self.activation is None else self.activation(x))
+
+
+class MaskedLmHead(Layer):
+    """Task 1: which word piece stood at each masked position."""
+
+    def __init__(self, config: BertConfig):
+        super().__init__("predictions")
+        self.vocab_size = config.vocab_size
+        self.transform = MaskedLmTransform(config)
+
+    def build(self) -> None:
+        """Create the bias; the matrix is the word embeddings'."""
+        self.transform.build()
+        self.output_bias = self.weight("output_bias", [self.vocab_size], 0)
+
+    def call(
+        self,
+        sequence_output: tf.Tensor,
+        masked_lm_positions: tf.Tensor,
+        word_embeddings: Any,
+    ) -> tf.Tensor:
+        """Return float32 logits [B, P, V] of the masked positions alone."""
+        batch, length, hidden = shape_of(sequence_output)
+        _, predictions = shape_of(masked_lm_positions)
+        starts = tf.range(batch)[:, None] * length  # [B, 1]
+        rows = tf.reshape(masked_lm_positions + starts, [-1])  # [B * P]
+        x = tf.reshape(sequence_output, [-1, hidden])  # [B * S, H]
+        x = self.transform(tf.gather(x, rows))  # [B * P, H]
+        logits = project(x, word_embeddings, self.output_bias)  # [B * P, V]
+        return tf.reshape(logits, [batch, predictions, self.vocab_size])
+
+
+class PreTrainingHeads(Layer):
+    """Both heads, under the name `cls`."""
+
+    def __init__(self, config: BertConfig):
+        super().__init__("cls")
+        self.predictions = MaskedLmHead(config)
+        self.seq_relationship = OutputLayer(
+            config.hidden_size, 2, "seq_relationship", config.initializer_range
+        )
+        self.build()
+
+    def sublayers(self) -> list[Layer]:
+        """Return the layers inside."""
+        return [self.predictions, self.seq_relationship]
+
+
+class TaskModel(tf.Module):
+    """An encoder and the head of one task; subclasses add the head.
+
+    Not a Keras layer itself, so that paths start at `bert/` and `cls/`. A
+    head is any `Layer` or `keras.Variable` kept as an attribute.
+    """
+
+    def __init__(self, config: BertConfig, dtype: str = "float32"):
+        super().__init__()
+        self.config = config
+        self.bert = BertModel(config, dtype=dtype)
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """Every variable, in the order in which the parts were added."""
+        variables = []
+        for part in vars(self).values():
+            if isinstance(part, keras.layers.Layer):
+                variables += part.variables
+            elif isinstance(part, keras.Variable):
+                variables.append(part)
+        return variables
+
+    @property
+    def trainable_variables(self) -> list[keras.Variable]:
+        """The variables an optimizer changes."""
+        return [v for v in self.variables if v.trainable]
+
+    def encode(
+        self,
+        features: dict[str, tf.Tensor],
+        training: bool = False,
+        dropout_seed: tf.Tensor | int | None = None,
+    ) -> BertOutput:
+        """Run the encoder on those features it knows by name."""
+        return self.bert(
+            features["input_ids"],
+            input_mask=features.get("input_mask"),
+            segment_ids=features.get("segment_ids"),
+            position_ids=features.get("position_ids"),
+            sequence_ids=features.get("sequence_ids"),
+            training=training,
+            dropout_seed=dropout_seed,
+        )
+
+
+class PreTrainingOutput(NamedTuple):
+    """What BertForPreTraining returns, both float32."""
+
+    masked_lm_logits: tf.Tensor  # [B, P, V]
+    next_sentence_logits: tf.Tensor  # [B, 2]; 0 follows, 1 is random
+
+
+class BertForPreTraining(TaskModel):
+    """Masked LM and next sentence prediction on one encoder."""
+
+    def __init__(self, config: BertConfig, dtype: str = "float32"):
+        super().__init__(config, dtype)
+        self.cls = PreTrainingHeads(config)
+
+    def __call__(
+        self,
+        features: dict[str, tf.Tensor],
+        training: bool = False,
+        dropout_seed: tf.Tensor | int | None = None,
+    ) -> PreTrainingOutput:
+        """Return the logits of both tasks for a batch of features."""
+        output = self.encode(features, training, dropout_seed)
+        return PreTrainingOutput(
+            self.cls.predictions(
+                output.sequence_output,
+                features["masked_lm_positions"],
+                self.bert.embeddings.word_embeddings,
+            ),
+            self.cls.seq_relationship(output.pooled_output),
+        )
+
+
+# --- Losses -----------------------------------------------------------------
+
+
+@tf.custom_gradient
+def _cross_entropy(logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor):
+    """Return sum(weights * cross entropy) and sum(weights * correct).
+
+    The logits are the largest tensor of a step, so they are read as seldom as
+    possible: maximum, log-sum-exp, and in the gradient (softmax - one-hot) * w
+    made in one go; no probabilities are kept.
+    """
+    rows, vocab = shape_of(logits)  # [R, V]
+    top = tf.reduce_max(logits, axis=-1, keepdims=True)  # [R, 1]
+    sums = tf.reduce_sum(tf.exp(logits - top), axis=-1, keepdims=True)
+    log_sum = tf.math.log(sums) + top  # [R, 1]
+    index = tf.stack([tf.range(rows), labels], axis=1)  # [R, 2]
+    label_logits = tf.gather_nd(logits, index)  # [R]
+    loss = tf.reduce_sum(weights * (log_sum[:, 0] - label_logits))
+    correct = tf.cast(label_logits >= top[:, 0], tf.float32)
+    correct = tf.reduce_sum(weights * correct)
+
+    def grad(loss_grad: tf.Tensor, _: tf.Tensor):
+        probs = tf.exp(logits - log_sum)  # [R, V]
+        hit = tf.range(vocab)[None] == labels[:, None]  # [R, V]
+        probs = tf.where(hit, probs - 1.0, probs)
+        return probs * (loss_grad * weights)[:, None], None, None
+
+    return (loss, correct), grad
+
+
+def masked_lm_loss(
+    masked_lm_logits: tf.Tensor,
+    masked_lm_ids: tf.Tensor,
+    masked_lm_weights: tf.Tensor,
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Return loss sum, weight sum and correct sum over masked positions.
+
+    The original's loss is loss_sum / (weight_sum + 1e-5). A position counts
+    as correct when no other word piece has a larger logit.
+
+    Args:
+        masked_lm_logits: float32 [B, P, V].
+        masked_lm_ids: [B, P], the true word pieces.
+        masked_lm_weights: float [B, P], 0 for unused positions.
+    """
+    vocab = masked_lm_logits.shape[-1]
+    weights = tf.cast(tf.reshape(masked_lm_weights, [-1]), tf.float32)
+    loss, correct = _cross_entropy(
+        tf.reshape(masked_lm_logits, [-1, vocab]),
+        tf.cast(tf.reshape(masked_lm_ids, [-1]), tf.int32),
+        weights,
+    )
+    return loss, tf.reduce_sum(weights), correct
+
+
+def next_sentence_loss(
+    next_sentence_logits: tf.Tensor,
+    next_sentence_labels: tf.Tensor,
+    weights: tf.Tensor | None = None,
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Return loss sum, weight sum and correct sum over a batch.
+
+    Args:
+        next_sentence_logits: float32 [B, 2].
+        next_sentence_labels: [B] or [B, 1], 1 for a random next sentence.
+        weights: [B] or [B, 1], 0 for rows that only fill a batch.
+    """
+    labels = tf.cast(tf.reshape(next_sentence_labels, [-1]), tf.int32)
+    if weights is None:
+        weights = tf.ones_like(labels)
+    weights = tf.cast(tf.reshape(weights, [-1]), tf.float32)
+    loss, correct = _cross_entropy(next_sentence_logits, labels, weights)
+    return loss, tf.reduce_sum(weights), correct
+
+
+def training_flops(
+    config: BertConfig, batch: int, seq: int, predictions: int
+) -> int:
+    """Return the matrix-product operations of one pre-training step.
+
+    A product [m, k] x [k, n] counts 2 m k n; the backward pass has two of the
+    same size, hence the factor 3. Table lookups, norms, softmax, dropout and
+    the optimizer count nothing.
+    """
+    hidden, inner = config.hidden_size, config.intermediate_size
+    token = 4 * hidden**2 + 2 * hidden * inner  # q, k, v, output; both halves
+    token += 2 * seq * hidden  # scores and contexts
+    masked = hidden**2 + hidden * config.vocab_size
+    pooled = hidden**2 + 2 * hidden
+    row = config.num_hidden_layers * seq * token + predictions * masked + pooled
+    return 3 * 2 * batch * row
