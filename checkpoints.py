@@ -96,6 +96,20 @@ def _find_in_directory(directory: str) -> str:
     )
 
 
+def find_training_checkpoint(path: str) -> str:
+    """Return the prefix of the newest training checkpoint `path` stands for.
+
+    Raises:
+        UserError: there is none.
+    """
+    if tf.io.gfile.isdir(path):
+        latest = tf.train.latest_checkpoint(path)
+        if latest:
+            return latest
+        raise UserError(f"resume_from {path}: no `checkpoint` file in it")
+    return find_checkpoint(path)
+
+
 def beside(prefix: str, name: str) -> str | None:
     """Return the path of file `name` beside a checkpoint, None if absent."""
     path = join(prefix.rsplit("/", 1)[0] if "/" in prefix else ".", name)
@@ -310,9 +324,9 @@ class TrainingState:
         if problems or "global_step" not in found:
             problem = problems[0] if problems else "global_step is missing"
             raise UserError(
-                f"{prefix} does not belong to this run ({len(problems)} "
-                f"variables differ, the first: {problem}); use another "
-                "output_dir, or start from it with --init_checkpoint"
+                f"{prefix} is no training checkpoint of this model "
+                f"({len(problems)} variables differ, the first: {problem}); "
+                "weights alone can be given as --init_checkpoint"
             )
         for name, variable in targets.items():
             variable.assign(read_tensor(reader, prefix, name))
@@ -368,7 +382,9 @@ def claim_output_dir(
     make_directory(output_dir)
     path = join(output_dir, CONFIG_NAME)
     now = json.loads(json.dumps({"fixed": fixed, "adjustable": adjustable}))
-    if tf.io.gfile.exists(path):
+    # Without a checkpoint there is nothing to protect: an earlier start failed.
+    is_begun = tf.train.latest_checkpoint(output_dir) is not None
+    if is_begun and tf.io.gfile.exists(path):
         with tf.io.gfile.GFile(path) as file:
             before = json.load(file)
         for name, value in now["fixed"].items():

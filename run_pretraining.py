@@ -47,6 +47,13 @@ flags.DEFINE_string(
     "that holds one. Read only when output_dir holds no run yet.",
 )
 flags.DEFINE_string(
+    "resume_from",
+    None,
+    "Another run (its output_dir or a model.ckpt-<step> in it) whose weights, "
+    "optimizer moments and step this run continues, on other records: the "
+    "second phase of two. Read only when output_dir holds no run yet.",
+)
+flags.DEFINE_string(
     "vocab_file",
     None,
     "The vocabulary the records were made with; copied beside the weights, "
@@ -78,6 +85,13 @@ flags.DEFINE_string(
     "output_dir", None, "Where checkpoints, curves and results go."
 )
 flags.DEFINE_integer("num_train_steps", 100000, "Steps in all.", lower_bound=1)
+flags.DEFINE_integer(
+    "stop_after_steps",
+    0,
+    "End after so many steps although the learning rate is scheduled for "
+    "num_train_steps: the first phase of two. 0: at num_train_steps.",
+    lower_bound=0,
+)
 flags.DEFINE_integer(
     "num_warmup_steps",
     10000,
@@ -163,6 +177,11 @@ def validate_flags() -> None:
         raise UserError("--do_eval needs --eval_input_file")
     if FLAGS.eval_steps and not FLAGS.eval_input_file:
         raise UserError("--eval_steps needs --eval_input_file")
+    if FLAGS.init_checkpoint and FLAGS.resume_from:
+        raise UserError(
+            "give --init_checkpoint (weights alone, steps from 0) or "
+            "--resume_from (weights, moments and step), not both"
+        )
     if FLAGS.num_warmup_steps > FLAGS.num_train_steps:
         logging.warning(
             "num_warmup_steps=%d exceeds num_train_steps=%d: the learning "
@@ -171,13 +190,7 @@ def validate_flags() -> None:
             FLAGS.num_train_steps,
             FLAGS.learning_rate,
         )
-    size = FLAGS.train_batch_size
-    parts = FLAGS.gradient_accumulation_steps
-    if size % parts:
-        raise UserError(
-            f"--train_batch_size={size} does not divide into "
-            f"--gradient_accumulation_steps={parts} equal micro-batches"
-        )
+    training.check_batch_size(create_settings(), replicas=1)
 
 
 def read_config() -> modeling.BertConfig:
@@ -301,6 +314,13 @@ def begin(state: checkpoints.TrainingState, model) -> int:
         logging.info("Resuming %s: %d steps are done", latest, done)
         if FLAGS.init_checkpoint:
             logging.info("init_checkpoint is not read: output_dir has a run")
+        if FLAGS.resume_from:
+            logging.info("resume_from is not read: output_dir has a run")
+        return done
+    if FLAGS.resume_from:
+        source = checkpoints.find_training_checkpoint(FLAGS.resume_from)
+        done = state.restore(source)
+        logging.info("Continuing %s: %d steps are done", source, done)
         return done
     if FLAGS.init_checkpoint:
         checkpoints.restore_weights(model.variables, FLAGS.init_checkpoint)
@@ -321,6 +341,7 @@ class Run:
     ):
         self.model = model
         self.strategy = strategy
+        self.evaluated_step: int | None = None
         self.evaluator = eval_data and training.Evaluator(
             strategy,
             model,
@@ -333,7 +354,6 @@ class Run:
         self, config: modeling.BertConfig, data: input_pipeline.RecordFiles
     ) -> bool:
         """Train to the end; return whether the end was reached."""
-        settings = create_settings()
         with self.strategy.scope():
             optimizer = optimization.create_optimizer(
                 FLAGS.optimizer, FLAGS.weight_decay_rate, FLAGS.bias_correction
@@ -347,7 +367,8 @@ class Run:
             devices.is_chief(),
         )
         first = begin(state, self.model)
-        if first >= FLAGS.num_train_steps:
+        settings = create_settings()
+        if first >= settings.last_step:
             logging.info(
                 "%s holds a finished run of %d steps: nothing to train",
                 FLAGS.output_dir,
@@ -362,15 +383,16 @@ class Run:
             FLAGS.num_warmup_steps,
             FLAGS.continuous_schedule,
         )
+        step = training.Step(
+            self.strategy,
+            self.model,
+            tasks.PRETRAINING,
+            optimizer,
+            schedule,
+            settings,
+        )
         done = training.train(
-            training.Step(
-                self.strategy,
-                self.model,
-                tasks.PRETRAINING,
-                optimizer,
-                schedule,
-                settings,
-            ),
+            step,
             state,
             lambda start: data.training(
                 FLAGS.train_batch_size, FLAGS.random_seed, start
@@ -379,7 +401,7 @@ class Run:
             self.evaluate,
             first,
         )
-        if done < FLAGS.num_train_steps:
+        if done < settings.last_step:
             return False
         self.export(config)
         return True
@@ -393,14 +415,15 @@ class Run:
         return training.Meter(FLAGS.train_batch_size, flops, peak)
 
     def _log_beginning(self, data: input_pipeline.RecordFiles) -> None:
-        size, steps = FLAGS.train_batch_size, FLAGS.num_train_steps
+        size = FLAGS.train_batch_size
+        steps = create_settings().last_step
         logging.info("***** Running training *****")
         logging.info("  Num examples = %d", data.num_records)
         logging.info("  Batch size = %d", size)
         logging.info("  Num steps = %d", steps)
         logging.info("  Num epochs = %.1f", size * steps / data.num_records)
 
-    def evaluate(self, step: int) -> training.Means:
+    def evaluate(self, step: int) -> None:
         """Evaluate; write the scores to log, summaries, eval_results.txt."""
         logging.info("***** Running evaluation *****")
         means = self.evaluator()
@@ -416,7 +439,7 @@ class Run:
             logging.info("  %s", line)
         if devices.is_chief():
             self._write_evaluation(lines, means, step)
-        return results
+        self.evaluated_step = step
 
     def _write_evaluation(
         self, lines: list[str], means: training.Means, step: int
@@ -493,12 +516,12 @@ def main(_: list[str]) -> int:
         [path for source in sources for path in source.files],
         sources[0].bounds,
     ):
-        step = FLAGS.num_train_steps
+        step = create_settings().last_step
         if data and not run.train(config, data):
             return 1
         if not data:
             step = run.restore_for_evaluation()
-        if FLAGS.do_eval:
+        if FLAGS.do_eval and run.evaluated_step != step:
             run.evaluate(step)
     return 0
 

@@ -61,6 +61,7 @@ class Settings(NamedTuple):
     output_dir: str
     num_train_steps: int
     train_batch_size: int
+    stop_after_steps: int = 0  # 0: at num_train_steps
     random_seed: int = 12345
     gradient_accumulation_steps: int = 1
     jit_compile: bool = True
@@ -70,6 +71,12 @@ class Settings(NamedTuple):
     log_steps: int = 100
     eval_steps: int = 0
     clip_norm: float = 1.0
+
+    @property
+    def last_step(self) -> int:
+        """Where this run ends; the schedule may go on to num_train_steps."""
+        stop = self.stop_after_steps or self.num_train_steps
+        return min(stop, self.num_train_steps)
 
 
 # --- One step -------------------------------------------------------------
@@ -104,6 +111,7 @@ class Step:
         self.schedule = schedule
         self.settings = settings
         self.replicas = strategy.num_replicas_in_sync
+        self.replica_batch_size = check_batch_size(settings, self.replicas)
         # One device: XLA sees the whole step. Several: collectives stay
         # outside XLA. A TPU compiles whatever strategy.run holds by itself.
         jit = settings.jit_compile and not devices.is_tpu(strategy)
@@ -126,12 +134,9 @@ class Step:
         micro_batches = self.settings.gradient_accumulation_steps
         if micro_batches == 1:
             return self._micro_gradients(batch, weights, seed)
+        size = self.replica_batch_size // micro_batches
         parts = {
-            name: tf.reshape(
-                value,
-                [micro_batches, value.shape[0] // micro_batches]
-                + value.shape[1:].as_list(),
-            )
+            name: tf.reshape(value, [micro_batches, size, *value.shape[1:]])
             for name, value in batch.items()
         }
         gradients = [
@@ -170,6 +175,13 @@ class Step:
     def _replica_step(self, batch: Batch, step: tf.Tensor) -> Sums:
         """Train on this replica's part of the batch of `step`."""
         context = tf.distribute.get_replica_context()
+        # Some distributed iterators forget the static batch size.
+        batch = {
+            name: tf.ensure_shape(
+                value, [self.replica_batch_size, *value.shape[1:]]
+            )
+            for name, value in batch.items()
+        }
         weights = self._all_reduce(context, self.task.loss_weights(batch))
         seed = modeling.fold_seed(
             self.settings.random_seed, step, context.replica_id_in_sync_group
@@ -227,6 +239,24 @@ class Step:
         return done, totals
 
 
+def check_batch_size(settings: Settings, replicas: int) -> int:
+    """Return the examples of a step that each of `replicas` devices gets.
+
+    Raises:
+        UserError: the batch does not divide.
+    """
+    size = settings.train_batch_size
+    parts = replicas * settings.gradient_accumulation_steps
+    if size % parts:
+        raise UserError(
+            f"--train_batch_size={size} does not divide by {replicas} devices "
+            f"times --gradient_accumulation_steps="
+            f"{settings.gradient_accumulation_steps}; the batch size is "
+            f"global: use a multiple of {parts}"
+        )
+    return size // replicas
+
+
 def to_means(sums: Mapping) -> Means:
     """Divide sums by counts, once, on the host."""
     return {
@@ -261,7 +291,9 @@ class Evaluator:
 
         @tf.function
         def evaluation_step(batch):
-            sums = strategy.run(forward, args=(batch,))
+            # A compiled function handed over as it is would be traced once
+            # for all devices, with the variables of one of them.
+            sums = strategy.run(lambda part: forward(part), args=(batch,))
             return tf.nest.map_structure(
                 lambda value: strategy.reduce(
                     tf.distribute.ReduceOp.SUM, value, axis=None
@@ -368,7 +400,7 @@ class _Log:
         means = to_means(self.sums)
         tokens = means.pop("tokens")
         rates = self.meter.rates(self.steps, self.seconds, tokens)
-        left = self.settings.num_train_steps - done
+        left = self.settings.last_step - done
         logging.info(
             "%s", _line(done, means, learning_rate, rates, left, self.meter)
         )
@@ -437,7 +469,7 @@ class _StopRequest:
 
 def _is_due(done: int, every: int, settings: Settings) -> bool:
     """Whether something done `every` so many steps is due now."""
-    return every > 0 and (done % every == 0 or done == settings.num_train_steps)
+    return every > 0 and (done % every == 0 or done == settings.last_step)
 
 
 def _steps_in_next_call(done: int, first: int, log: _Log) -> int:
@@ -449,7 +481,7 @@ def _steps_in_next_call(done: int, first: int, log: _Log) -> int:
     settings = log.settings
     if done == first:
         return 1
-    stops = [settings.iterations_per_loop, settings.num_train_steps - done]
+    stops = [settings.iterations_per_loop, settings.last_step - done]
     for every in (
         settings.log_steps,
         settings.save_checkpoints_steps,
@@ -497,7 +529,7 @@ def train(
     )
     done = first
     with _StopRequest() as stop:
-        while done < settings.num_train_steps and not stop.signal:
+        while done < settings.last_step and not stop.signal:
             count = _steps_in_next_call(done, first, log)
             began = time.monotonic()
             steps, sums = step.run(
@@ -516,7 +548,7 @@ def train(
             if log.is_due(done, first):
                 log.write(done, float(step.schedule(tf.constant(done - 1))))
             is_saved = _is_due(done, settings.save_checkpoints_steps, settings)
-            if is_saved or stop.signal or done == settings.num_train_steps:
+            if is_saved or stop.signal or done == settings.last_step:
                 logging.info("Saved %s", state.save(done))
             if _is_due(done, settings.eval_steps, settings):
                 evaluate(done)

@@ -1,0 +1,636 @@
+"""run_pretraining.py as a user runs it, on records small enough to reason on.
+
+Most tests call main inside this process, which saves TensorFlow's start-up;
+those that kill, or need devices of their own, start processes.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scripts
+import tensorflow as tf
+
+import checkpoints
+import devices
+import modeling
+import records
+import training
+from errors import UserError
+
+ROOT = Path(__file__).resolve().parent.parent
+LENGTH, PREDICTIONS, VOCAB = 16, 3, 50
+CONFIG = {
+    "vocab_size": VOCAB,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "max_position_embeddings": 32,
+    "type_vocab_size": 2,
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+}
+
+run_pretraining = scripts.load("run_pretraining")
+
+
+def make_features(rng: np.random.Generator, rows: int) -> dict:
+    """Rows whose masked tokens can be learned: each is its position + 5."""
+    ids = rng.integers(5, VOCAB, (rows, LENGTH))
+    lengths = rng.integers(LENGTH // 2, LENGTH + 1, rows)
+    mask = (np.arange(LENGTH) < lengths[:, None]).astype(np.int64)
+    order = np.argsort(rng.random((rows, LENGTH // 2 - 1)), axis=1)
+    positions = np.sort(order[:, :PREDICTIONS] + 1, axis=1)
+    used = rng.integers(1, PREDICTIONS + 1, rows)
+    weights = (np.arange(PREDICTIONS) < used[:, None]).astype(np.float32)
+    return {
+        "input_ids": ids * mask,
+        "input_mask": mask,
+        "segment_ids": ((np.arange(LENGTH) > 6) * mask).astype(np.int64),
+        "masked_lm_positions": (positions * weights).astype(np.int64),
+        "masked_lm_ids": ((positions + 5) * weights).astype(np.int64),
+        "masked_lm_weights": weights,
+        "next_sentence_labels": rng.integers(0, 2, (rows, 1)),
+    }
+
+
+def write_records(path: Path, rows: int, seed: int, compression="") -> None:
+    features = make_features(np.random.default_rng(seed), rows)
+    with open(path, "wb") as file:
+        with records.RecordWriter(file, compression) as writer:
+            writer.write_examples(features)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("pretraining")
+    for number in range(3):
+        kind = "GZIP" if number == 2 else ""
+        write_records(folder / f"train-{number}", 40 + number, number, kind)
+    write_records(folder / "dev", 21, 9)
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    no_dropout = CONFIG | {
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+    }
+    (folder / "no_dropout.json").write_text(json.dumps(no_dropout))
+    return folder
+
+
+def flags_for(data: Path, output_dir: Path, **changes) -> dict:
+    return {
+        "do_train": True,
+        "bert_config_file": data / "config.json",
+        "input_file": f"{data}/train-*",
+        "output_dir": output_dir,
+        "max_seq_length": LENGTH,
+        "max_predictions_per_seq": PREDICTIONS,
+        "train_batch_size": 8,
+        "learning_rate": 1e-2,
+        "num_train_steps": 12,
+        "num_warmup_steps": 3,
+        "save_checkpoints_steps": 5,
+        "log_steps": 4,
+        "jit_compile": False,
+    } | changes
+
+
+def weights_of(prefix) -> dict[str, np.ndarray]:
+    reader = tf.train.load_checkpoint(str(prefix))
+    return {
+        name: reader.get_tensor(name)
+        for name in reader.get_variable_to_shape_map()
+    }
+
+
+def assert_same(one: dict, other: dict, tolerance: float = 0.0) -> None:
+    assert one.keys() == other.keys()
+    for name in one:
+        np.testing.assert_allclose(
+            one[name], other[name], rtol=0, atol=tolerance, err_msg=name
+        )
+
+
+def results_of(output_dir: Path) -> dict[str, float]:
+    lines = (output_dir / "eval_results.txt").read_text().splitlines()
+    return {line.split(" = ")[0]: float(line.split(" = ")[1]) for line in lines}
+
+
+@pytest.fixture(scope="module")
+def finished(data, tmp_path_factory) -> Path:
+    """An uninterrupted run of 12 steps, evaluated."""
+    output_dir = tmp_path_factory.mktemp("finished")
+    values = flags_for(
+        data, output_dir, do_eval=True, eval_input_file=data / "dev"
+    )
+    scripts.run(run_pretraining, **values, eval_batch_size=4)
+    return output_dir
+
+
+def test_output_files_and_names(finished):
+    weights = weights_of(finished / "bert_model.ckpt")
+    model = modeling.BertForPreTraining(modeling.BertConfig.from_dict(CONFIG))
+    assert set(weights) == {variable.path for variable in model.variables}
+    assert "bert/encoder/layer_1/attention/self/query/kernel" in weights
+    trained = weights_of(finished / "model.ckpt-12")
+    slots = {f"{name}/adam_{slot}" for name in weights for slot in "mv"}
+    assert set(trained) == set(weights) | slots | {"global_step"}
+    assert trained["global_step"] == 12
+    for name, value in weights.items():
+        np.testing.assert_array_equal(trained[name], value)
+    config = json.loads((finished / "bert_config.json").read_text())
+    assert config.items() >= CONFIG.items()
+    kept = sorted(path.name for path in finished.glob("model.ckpt*.index"))
+    assert kept == [f"model.ckpt-{step}.index" for step in (10, 12, 5)]
+
+
+def test_evaluation_reads_each_record_once(finished, data):
+    """21 records in batches of 4: the last holds one and three fillings."""
+    model = modeling.BertForPreTraining(modeling.BertConfig.from_dict(CONFIG))
+    checkpoints.restore_weights(model.variables, str(finished))
+    features = make_features(np.random.default_rng(9), 21)
+    batch = {k: tf.constant(v.astype(np.int32)) for k, v in features.items()}
+    output = model(batch)
+    weights = features["masked_lm_weights"]
+    log_probs = tf.nn.log_softmax(output.masked_lm_logits).numpy()
+    losses = -np.take_along_axis(
+        log_probs, features["masked_lm_ids"][:, :, None], 2
+    )[:, :, 0]
+    expected = (losses * weights).sum() / weights.sum()
+    results = results_of(finished)
+    assert results["masked_lm_loss"] == pytest.approx(expected, rel=1e-5)
+    assert results["masked_lm_perplexity"] == pytest.approx(
+        np.exp(expected), rel=1e-5
+    )
+    hits = log_probs.argmax(-1) == features["masked_lm_ids"]
+    assert results["masked_lm_accuracy"] == pytest.approx(
+        (hits * weights).sum() / weights.sum(), rel=1e-6
+    )
+    labels = features["next_sentence_labels"]
+    next_log_probs = tf.nn.log_softmax(output.next_sentence_logits).numpy()
+    assert results["next_sentence_loss"] == pytest.approx(
+        -np.take_along_axis(next_log_probs, labels, 1).mean(), rel=1e-5
+    )
+    assert results["next_sentence_accuracy"] == pytest.approx(
+        (next_log_probs.argmax(-1) == labels[:, 0]).mean()
+    )
+    assert results["loss"] == pytest.approx(
+        results["masked_lm_loss"] + results["next_sentence_loss"], rel=1e-5
+    )
+    assert results["global_step"] == 12
+
+
+def test_training_learns(data, tmp_path):
+    values = flags_for(data, tmp_path, num_train_steps=150, log_steps=150)
+    scripts.run(
+        run_pretraining,
+        **values,
+        do_eval=True,
+        eval_input_file=data / "dev",
+    )
+    # The masked token is told by its position: far below log(7) = 1.95.
+    assert results_of(tmp_path)["masked_lm_loss"] < 0.7
+
+
+def test_resumed_run_ends_with_the_same_bits(data, finished, tmp_path):
+    """Stopped after the checkpoint at 5, with a half-written one beside."""
+    values = flags_for(data, tmp_path)
+    scripts.run(run_pretraining, **values | {"num_train_steps": 12})
+    for step in (10, 12):
+        checkpoints.remove(str(tmp_path / f"model.ckpt-{step}"))
+    checkpoints.remove(str(tmp_path / "bert_model.ckpt"))
+    (tmp_path / "checkpoint").write_text(
+        'model_checkpoint_path: "model.ckpt-5"\n'
+        'all_model_checkpoint_paths: "model.ckpt-5"\n'
+    )
+    leftover = tmp_path / "model.ckpt-10.tmp.data-00000-of-00001"
+    leftover.write_bytes(b"half")
+    scripts.run(run_pretraining, **values)
+    assert not leftover.exists()
+    for name in ("model.ckpt-12", "bert_model.ckpt"):
+        assert_same(weights_of(finished / name), weights_of(tmp_path / name))
+
+
+def test_kill_9_and_start_again(data, tmp_path):
+    """Killed at several moments, the run ends with the same bits."""
+    values = flags_for(
+        data, tmp_path / "killed", num_train_steps=600, log_steps=10
+    )
+    reference = values | {"output_dir": tmp_path / "whole"}
+    command = [sys.executable, str(ROOT / "run_pretraining.py")]
+    scripts.run(run_pretraining, **reference)
+    kills = 0
+    for seconds in (0.0, 0.35, 0.8):
+        process = subprocess.Popen(
+            command + [f"--{k}={v}" for k, v in values.items()],
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"CUDA_VISIBLE_DEVICES": ""},
+        )
+        for line in process.stderr:
+            if " step " in line:
+                break
+        time.sleep(seconds)
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            kills += 1
+        process.communicate()
+    assert kills >= 2
+    scripts.run(run_pretraining, **values)
+    assert_same(
+        weights_of(tmp_path / "whole" / "model.ckpt-600"),
+        weights_of(tmp_path / "killed" / "model.ckpt-600"),
+    )
+
+
+def test_finished_run_says_so(data, finished, caplog):
+    values = flags_for(data, finished)
+    with caplog.at_level("INFO"):
+        assert scripts.run(run_pretraining, **values) == 0
+    assert "holds a finished run of 12 steps" in caplog.text
+
+
+def test_accumulation_gives_the_same_weights(data, tmp_path):
+    for parts in (1, 4):
+        values = flags_for(
+            data,
+            tmp_path / str(parts),
+            bert_config_file=data / "no_dropout.json",
+            gradient_accumulation_steps=parts,
+        )
+        scripts.run(run_pretraining, **values)
+    assert_same(
+        weights_of(tmp_path / "1" / "bert_model.ckpt"),
+        weights_of(tmp_path / "4" / "bert_model.ckpt"),
+        1e-5,
+    )
+
+
+def test_whole_step_compiles_and_agrees(data, finished, tmp_path):
+    """One XLA program per step, as a TPU wants it; dropout included."""
+    values = flags_for(data, tmp_path, jit_compile=True)
+    scripts.run(run_pretraining, **values, gradient_accumulation_steps=1)
+    assert_same(
+        weights_of(finished / "bert_model.ckpt"),
+        weights_of(tmp_path / "bert_model.ckpt"),
+        1e-4,
+    )
+
+
+def test_init_checkpoint_starts_from_weights(data, finished, tmp_path, caplog):
+    values = flags_for(
+        data,
+        tmp_path,
+        init_checkpoint=finished,
+        num_train_steps=1,
+        num_warmup_steps=1,
+    )
+    with caplog.at_level("INFO"):
+        scripts.run(run_pretraining, **values)
+    # The rate of step 0 is 0 under warm-up, so the weights are unchanged.
+    assert_same(
+        weights_of(finished / "bert_model.ckpt"),
+        weights_of(tmp_path / "bert_model.ckpt"),
+    )
+    count = len(weights_of(finished / "bert_model.ckpt"))
+    assert f"{count} variables restored, 0 new, 0 unused" in caplog.text
+
+
+def test_summaries_hold_the_log_line(finished):
+    names = set()
+    for path in finished.glob("events.out.tfevents*"):
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            names |= {value.tag for value in event.summary.value}
+    assert names >= {
+        "loss",
+        "masked_lm_loss",
+        "next_sentence_accuracy",
+        "learning_rate",
+        "sequences_per_second",
+        "tokens_per_second",
+        "matmul_peak_share",
+    }
+
+
+# --- Several devices ------------------------------------------------------
+
+
+def train_in_processes(values: dict, environments: list[dict]) -> None:
+    program = "import sys; sys.path[:0] = sys.argv[1:3]; import devices_main"
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(ROOT), str(ROOT / "tests")]
+            + [f"--{name}={value}" for name, value in values.items()],
+            env=os.environ | environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for environment in environments
+    ]
+    outputs = [process.communicate(timeout=300)[0] for process in processes]
+    for process, output in zip(processes, outputs, strict=True):
+        assert process.returncode == 0, output[-3000:]
+
+
+@pytest.fixture(scope="module")
+def one_device(data, tmp_path_factory) -> Path:
+    output_dir = tmp_path_factory.mktemp("one_device")
+    scripts.run(run_pretraining, **several_devices_flags(data, output_dir))
+    return output_dir
+
+
+def several_devices_flags(data: Path, output_dir: Path) -> dict:
+    return flags_for(
+        data,
+        output_dir,
+        bert_config_file=data / "no_dropout.json",
+        do_eval=True,
+        eval_input_file=data / "dev",
+        eval_batch_size=4,
+        gradient_accumulation_steps=2,
+    )
+
+
+def assert_like_one_device(one_device: Path, output_dir: Path) -> None:
+    assert_same(
+        weights_of(one_device / "bert_model.ckpt"),
+        weights_of(output_dir / "bert_model.ckpt"),
+        1e-5,
+    )
+    expected, found = results_of(one_device), results_of(output_dir)
+    assert found == pytest.approx(expected, abs=1e-5, rel=1e-5)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_two_logical_devices(data, one_device, tmp_path, jit_compile):
+    values = several_devices_flags(data, tmp_path)
+    values["jit_compile"] = jit_compile
+    train_in_processes(values, [{"LOGICAL_CPUS": "2"}])
+    assert_like_one_device(one_device, tmp_path)
+
+
+def test_two_processes(data, one_device, tmp_path):
+    ports = [free_port(), free_port()]
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
+    environments = [
+        {
+            "TF_CONFIG": json.dumps(
+                {"cluster": cluster, "task": {"type": "worker", "index": i}}
+            )
+        }
+        for i in range(2)
+    ]
+    values = several_devices_flags(data, tmp_path)
+    train_in_processes(values, environments)
+    assert_like_one_device(one_device, tmp_path)
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def test_batch_has_to_divide_among_devices(tmp_path):
+    import input_pipeline
+
+    context = tf.distribute.InputContext(1, 0, 3)
+    with pytest.raises(UserError, match="8 does not divide among 3 devices"):
+        input_pipeline.per_replica_batches(
+            tf.data.Dataset.range(1), context, 8, lambda batch: batch
+        )
+
+
+# --- TPU ------------------------------------------------------------------
+
+
+def test_tpu_flags_reach_the_resolver(data, tmp_path, monkeypatch):
+    seen = {}
+
+    def resolver(**kwargs):
+        seen.update(kwargs)
+        raise ValueError("stop here")
+
+    monkeypatch.setattr(
+        tf.distribute.cluster_resolver, "TPUClusterResolver", resolver
+    )
+    line = scripts.error_of(
+        run_pretraining,
+        **flags_for(data, tmp_path / "out"),
+        use_tpu=True,
+        tpu_name="my-tpu",
+        tpu_zone="us-central1-b",
+        gcp_project="my-project",
+    )
+    assert seen == {
+        "tpu": "my-tpu",
+        "zone": "us-central1-b",
+        "project": "my-project",
+    }
+    assert "my-tpu" in line and "stop here" in line
+    assert not (tmp_path / "out").exists()
+
+
+def test_no_tpu_is_one_clear_line():
+    with pytest.raises(UserError, match="no TPU answers as tpu_name='local'"):
+        devices.create_strategy(use_tpu=True, tpu_name="local")
+
+
+# --- What goes wrong ------------------------------------------------------
+
+
+def change(data: Path, tmp_path: Path, **changes) -> str:
+    values = flags_for(data, tmp_path / "out") | changes
+    values = {k: v for k, v in values.items() if v is not None}
+    return scripts.error_of(run_pretraining, **values)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"do_train": False}, "give --do_train, --do_eval or both"),
+        ({"bert_config_file": None}, "--bert_config_file is required"),
+        ({"output_dir": None}, "--output_dir is required"),
+        ({"input_file": None}, "--do_train needs --input_file"),
+        ({"bert_config_file": "/none.json"}, "/none.json"),
+        ({"input_file": "/none/*"}, "no file matches '/none/*'"),
+        ({"eval_steps": 5}, "--eval_steps needs --eval_input_file"),
+        ({"max_seq_length": 64}, "max_position_embeddings=32"),
+        ({"gradient_accumulation_steps": 3}, "use a multiple of 3"),
+        ({"vocab_file": "/none.txt"}, "/none.txt"),
+        ({"init_checkpoint": "/none"}, "no such checkpoint"),
+    ],
+)
+def test_bad_flags(data, tmp_path, changes, message):
+    assert message in change(data, tmp_path, **changes)
+
+
+def test_records_of_another_length(data, tmp_path):
+    line = change(data, tmp_path, max_seq_length=20)
+    assert "input_ids has 16 values, --max_seq_length says 20" in line
+    line = change(data, tmp_path, max_predictions_per_seq=4)
+    assert "has 3 values, --max_predictions_per_seq says 4" in line
+
+
+def test_records_with_ids_beyond_the_vocabulary(data, tmp_path):
+    config = tmp_path / "small.json"
+    config.write_text(json.dumps(CONFIG | {"vocab_size": 40}))
+    line = change(data, tmp_path, bert_config_file=config)
+    assert "train-" in line and "outside 0..39 (vocab_size" in line
+
+
+@pytest.mark.parametrize("size", [-7, 0])
+def test_truncated_records(data, tmp_path, size):
+    path = tmp_path / "cut"
+    whole = (data / "train-0").read_bytes()
+    path.write_bytes(whole[:size])
+    line = change(data, tmp_path, input_file=path)
+    assert str(path) in line
+    assert "39" in line or "no record" in line
+
+
+def test_corrupted_record(data, tmp_path):
+    path = tmp_path / "corrupt"
+    content = bytearray((data / "train-0").read_bytes())
+    content[-100] ^= 1  # inside the last record: headers are intact
+    path.write_bytes(content)
+    line = change(data, tmp_path, input_file=path)
+    assert str(path) in line and "39" in line
+
+
+def test_output_dir_of_another_model_or_data(data, finished, tmp_path):
+    config = tmp_path / "other.json"
+    config.write_text(json.dumps(CONFIG | {"num_hidden_layers": 1}))
+    values = flags_for(data, finished)
+    line = scripts.error_of(
+        run_pretraining, **values | {"bert_config_file": config}
+    )
+    assert "model = {'num_hidden_layers': 2}, not {'num_hidden_layers': 1}" in (
+        line
+    )
+    line = scripts.error_of(
+        run_pretraining, **values | {"input_file": f"{data}/train-0"}
+    )
+    assert "belongs to a run with data" in line
+    line = scripts.error_of(run_pretraining, **values | {"random_seed": 1})
+    assert "random_seed = 12345, not 1" in line
+
+
+def test_checkpoint_that_contradicts_the_model(data, finished, tmp_path):
+    config = tmp_path / "wide.json"
+    config.write_text(json.dumps(CONFIG | {"intermediate_size": 64}))
+    line = change(
+        data, tmp_path, bert_config_file=config, init_checkpoint=finished
+    )
+    assert "[16, 64]" in line and "[16, 32]" in line
+    deeper = tmp_path / "deep.json"
+    deeper.write_text(json.dumps(CONFIG | {"num_hidden_layers": 3}))
+    line = change(
+        data,
+        tmp_path,
+        bert_config_file=deeper,
+        init_checkpoint=finished / "bert_model.ckpt",
+    )
+    assert "lacks 16 variables the encoder needs" in line
+
+
+def test_init_checkpoint_hints(data, finished, tmp_path):
+    line = change(
+        data, tmp_path, init_checkpoint=finished / "bert_model.ckpt.index"
+    )
+    assert f"give the prefix all its files share, {finished}/bert" in line
+    line = change(data, tmp_path, init_checkpoint=data)
+    assert "is a directory without" in line
+
+
+def test_evaluation_needs_trained_weights(data, tmp_path):
+    line = change(
+        data,
+        tmp_path,
+        do_train=False,
+        do_eval=True,
+        eval_input_file=data / "dev",
+    )
+    assert "untrained weights would score noise" in line
+
+
+def test_non_finite_loss_names_step_and_checkpoint(data, tmp_path):
+    """A rate beyond reason: the weights overflow after a good checkpoint."""
+    line = change(
+        data,
+        tmp_path,
+        learning_rate=1e30,
+        num_warmup_steps=0,
+        save_checkpoints_steps=1,
+        num_train_steps=50,
+    )
+    assert "at step" in line and "the last good checkpoint is" in line
+
+
+def test_unwritable_output_dir(data, tmp_path):
+    (tmp_path / "file").write_text("")
+    line = change(data, tmp_path, output_dir=tmp_path / "file" / "out")
+    assert "cannot be written" in line
+
+
+def test_unknown_flag_is_an_error():
+    process = subprocess.run(
+        [sys.executable, str(ROOT / "run_pretraining.py"), "--do_trian"],
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode != 0
+    assert "Unknown command line flag 'do_trian'" in process.stderr
+    assert "Traceback" not in process.stderr
+
+
+def test_format_seconds():
+    assert training.format_seconds(3661) == "01:01:01"
+    assert training.format_seconds(90000) == "1d 01:00:00"
+
+
+def test_two_phases_continue_weights_moments_and_step(data, finished, tmp_path):
+    """6 steps here, 6 there: the same as 12 in one go, on the same data."""
+    first = flags_for(data, tmp_path / "1", stop_after_steps=6)
+    scripts.run(run_pretraining, **first)
+    assert (tmp_path / "1" / "bert_model.ckpt.index").exists()
+    second = flags_for(data, tmp_path / "2", resume_from=tmp_path / "1")
+    scripts.run(run_pretraining, **second)
+    assert_same(
+        weights_of(finished / "model.ckpt-12"),
+        weights_of(tmp_path / "2" / "model.ckpt-12"),
+    )
+    line = change(data, tmp_path, resume_from=data)
+    assert "no `checkpoint` file" in line
+    line = change(data, tmp_path, resume_from="x", init_checkpoint="y")
+    assert "not both" in line
+
+
+def test_sigterm_saves_and_the_same_command_goes_on(data, tmp_path):
+    values = flags_for(data, tmp_path / "out", num_train_steps=100000)
+    process = subprocess.Popen(
+        [sys.executable, str(ROOT / "run_pretraining.py")]
+        + [f"--{name}={value}" for name, value in values.items()],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    lines = []
+    for line in process.stderr:
+        lines.append(line)
+        if " step 4 " in line:
+            process.send_signal(signal.SIGTERM)
+    assert process.wait() == 1
+    text = "".join(lines)
+    assert "Stopped by SIGTERM after step" in text and "Traceback" not in text
+    step = int(text.split("Stopped by SIGTERM after step ")[1].split(";")[0])
+    assert (tmp_path / "out" / f"model.ckpt-{step}.index").exists()
