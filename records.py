@@ -349,7 +349,7 @@ def _masked_crc_bytes(data: bytes) -> bytes:
 
 def is_gzip(path: str) -> bool:
     """Tell a compressed record file from a plain one by its first bytes."""
-    with _open_for_reading(path) as file:
+    with open_for_reading(path) as file:
         start = file.read(12)
     # A plain file could open with gzip's magic as a length, but not with a
     # matching checksum as well.
@@ -366,7 +366,7 @@ def read_records(path: str) -> Iterator[bytes]:
     """
     compressed = is_gzip(path)
     num_records = 0
-    with _open_for_reading(path) as raw:
+    with open_for_reading(path) as raw:
         file = gzip.GzipFile("", "rb", fileobj=raw) if compressed else raw
         try:
             while header := file.read(12):
@@ -395,7 +395,7 @@ def count_records(path: str) -> int:
     if is_gzip(path):
         return sum(1 for _ in read_records(path))
     num_records = position = 0
-    with _open_for_reading(path) as file:
+    with open_for_reading(path) as file:
         size = gfile().stat(path).length if is_remote(path) else None
         size = os.fstat(file.fileno()).st_size if size is None else size
         while position < size:
@@ -501,7 +501,7 @@ def _read_varint(message: bytes, position: int) -> tuple[int, int]:
             return value, position
 
 
-def _open_for_reading(path: str) -> IO[bytes]:
+def open_for_reading(path: str) -> IO[bytes]:
     try:
         if is_remote(path):
             if not gfile().exists(path):

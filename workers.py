@@ -1,0 +1,147 @@
+"""A pool of worker processes that neither hangs nor leaves orphans.
+
+The pools of the standard library wait forever in either direction: for a
+worker that the kernel killed for want of memory, or, in the worker, for a
+parent that was killed. Here every worker talks to the parent through a pipe of
+its own, so that the death of either end is seen by the other at once.
+
+Workers are started fresh ("spawn"), never forked: forking a process that has
+threads, as TensorFlow's do, can deadlock.
+"""
+
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from errors import UserError
+
+
+class Progress(NamedTuple):
+    """A worker's report on its way."""
+
+    value: Any
+
+
+class Done(NamedTuple):
+    """A job and what it returned."""
+
+    job: Any
+    result: Any
+
+
+class WorkerPool:
+    """`num_workers` processes, each of which sets itself up once.
+
+    Args:
+        num_workers: how many processes.
+        setup: module-level function of `settings`, called in each worker.
+        settings: picklable.
+        work: module-level function of (what `setup` returned, a job, a
+            function to report progress with).
+    """
+
+    def __init__(
+        self,
+        num_workers: int,
+        setup: Callable[[Any], Any],
+        settings: Any,
+        work: Callable[[Any, Any, Callable[[Any], None]], Any],
+    ):
+        context = multiprocessing.get_context("spawn")
+        self._processes = {}
+        for _ in range(num_workers):
+            ours, theirs = context.Pipe()
+            process = context.Process(
+                target=_serve, args=(theirs, setup, settings, work), daemon=True
+            )
+            process.start()
+            # The last handle on that end but the worker's own: when the
+            # worker dies, reading from ours fails instead of waiting.
+            theirs.close()
+            self._processes[ours] = process
+
+    def __enter__(self) -> "WorkerPool":
+        return self
+
+    def __exit__(self, *unused) -> None:
+        for connection, process in self._processes.items():
+            process.terminate()
+            connection.close()
+        for process in self._processes.values():
+            process.join()
+
+    def run(self, jobs: Iterable[Any]) -> Iterator[Progress | Done]:
+        """Hand out the jobs in order, yield events as they come.
+
+        Raises:
+            UserError: a worker raised it, or was killed.
+            RuntimeError: any other exception of a worker, with its trace.
+        """
+        waiting = iter(jobs)
+        busy = {}
+        for connection in self._processes:
+            self._hand_out(connection, waiting, busy)
+        while busy:
+            for connection in multiprocessing.connection.wait(list(busy)):
+                kind, value = self._receive(connection)
+                if kind is Done:
+                    job = busy.pop(connection)
+                    # The worker goes on while the caller sees to the result.
+                    self._hand_out(connection, waiting, busy)
+                    yield Done(job, value)
+                elif kind is Progress:
+                    yield Progress(value)
+                else:
+                    raise kind(value)
+
+    def _hand_out(self, connection, waiting: Iterator[Any], busy: dict) -> None:
+        for job in waiting:
+            try:
+                connection.send(job)
+            except OSError:  # It died in setup, and may have said why.
+                pass
+            busy[connection] = job
+            return
+
+    def _receive(self, connection) -> tuple[type, Any]:
+        try:
+            return connection.recv()
+        except (EOFError, OSError):
+            process = self._processes[connection]
+            process.join()
+        code = process.exitcode
+        how = f"exit status {code}"
+        if code < 0:
+            how = f"signal {-code} ({signal.Signals(-code).name})"
+        raise UserError(
+            f"a worker process died, {how}; if memory ran out, use fewer or "
+            "smaller ones (--num_workers, --bucket_mb). The same command goes "
+            "on where this one stopped"
+        )
+
+
+def _serve(connection, setup, settings, work) -> None:
+    """Do jobs until the parent closes the pipe, or is dead."""
+    # Ctrl-C reaches the whole group; the parent ends its workers itself.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        state = setup(settings)
+        while True:
+            job = connection.recv()
+            result = work(
+                state, job, lambda value: connection.send((Progress, value))
+            )
+            connection.send((Done, result))
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        os._exit(1)  # The parent is gone, and with it whoever would read this.
+    except UserError as error:
+        connection.send((UserError, str(error)))
+    except OSError as error:
+        # A full disk, a file that went away: the user's to mend.
+        connection.send((UserError, str(error)))
+    except Exception:
+        connection.send((RuntimeError, traceback.format_exc()))
