@@ -26,6 +26,7 @@ interpreter's Unicode version, as they were for the original.
 
 import re
 import unicodedata
+from array import array
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -41,13 +42,13 @@ MAX_CHARS_PER_WORD = 200
 
 # What FullTokenizer remembers is bounded: numbers, names and misspellings never
 # stop coming, so without a bound memory would grow with the corpus. 2**18 words
-# take some 50 MB and are more than 30 MB of novels hold; when they are full they
-# are forgotten at once, and the frequent ones are back within a few hundred
+# take up to 90 MB and are more than 30 MB of novels hold. When they are full
+# they are forgotten at once; the frequent ones are back within a few hundred
 # lines. Very long words seldom repeat and are not kept at all.
 MAX_REMEMBERED_WORDS = 2**18
 MAX_REMEMBERED_CHARS = 64
 
-_ID_BYTES = np.dtype(np.int32).itemsize
+_ID_BYTES = 4  # int32
 
 _CJK_RANGES = (
     (0x4E00, 0x9FFF),  # CJK Unified Ideographs
@@ -79,8 +80,8 @@ def load_vocab(vocab_file: str) -> dict[str, int]:
             raise errors.UserError(
                 f"{vocab_file}: lines {first + 1} and {index + 1} both hold"
                 f" {token!r}, but a token has one id: put a placeholder such"
-                f" as [unused{first + 1}] on line {first + 1} (the original"
-                " BERT used the last of the two)"
+                f" as [duplicate {first + 1}] on line {first + 1} (the"
+                " original BERT used the last of the two)"
             )
     if not vocab:
         raise errors.UserError(
@@ -142,10 +143,10 @@ def convert_by_vocab(vocab: Mapping[Any, Any], items: Iterable[Any]) -> list:
         return [vocab[item] for item in items]
     except KeyError as error:
         item = error.args[0]
-        kind = "token" if isinstance(item, str) else "id"
+        name = f"token {item!r}" if isinstance(item, str) else f"id {item}"
         raise errors.UserError(
-            f"{kind} {item!r} is not in the vocabulary of {len(vocab)} entries;"
-            " does the vocabulary belong to this data and this model?"
+            f"{name} is not in the vocabulary of {len(vocab)} entries; does"
+            " the vocabulary belong to this data and this model?"
         ) from None
 
 
@@ -413,7 +414,7 @@ class FullTokenizer:
         validate_special_tokens(self.vocab, ["[UNK]"], self.vocab_file)
         self.basic_tokenizer = BasicTokenizer(do_lower_case)
         self.wordpiece_tokenizer = WordpieceTokenizer(self.vocab)
-        # Ids are remembered as int32 bytes: joining bytes is a memory copy,
+        # Ids are remembered as bytes of int32: joining bytes is a memory copy,
         # while a list has an object per id.
         self._word_ids = _Memo(self._compute_word)
         self._part_ids = _Memo(self._compute_part)
@@ -473,7 +474,7 @@ class FullTokenizer:
     def _compute_part(self, part: str) -> bytes:
         """Return the ids of a word without punctuation, or of one mark."""
         pieces = self.wordpiece_tokenizer.split_word(part)
-        return np.array([self.vocab[p] for p in pieces], np.int32).tobytes()
+        return array("i", [self.vocab[p] for p in pieces]).tobytes()
 
     def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:
         """Return the id of each token; an unknown token is a UserError."""

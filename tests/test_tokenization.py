@@ -1,0 +1,393 @@
+"""tokenization.py gives the original's tokens, on its goldens and beyond."""
+
+import doctest
+import json
+import multiprocessing
+import pickle
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import reference_tokenizer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import errors
+import tokenization
+from tokenization import FullTokenizer
+
+GOLDEN = Path(__file__).parent / "golden"
+CASINGS = ["uncased", "cased"]
+
+
+def load_tokenizer(casing: str) -> FullTokenizer:
+    vocab_file = GOLDEN / "vocab" / f"{casing}.txt"
+    return FullTokenizer(str(vocab_file), do_lower_case=casing == "uncased")
+
+
+TOKENIZERS = {casing: load_tokenizer(casing) for casing in CASINGS}
+
+
+def reference_tokens(text: str, casing: str) -> list[str]:
+    vocab = TOKENIZERS[casing].vocab
+    return reference_tokenizer.tokenize(text, vocab, casing == "uncased")
+
+
+def reference_ids(text: str, casing: str) -> list[int]:
+    vocab = TOKENIZERS[casing].vocab
+    return [vocab[token] for token in reference_tokens(text, casing)]
+
+
+def split_lines(ids: np.ndarray, offsets: np.ndarray) -> list[list[int]]:
+    bounds = zip(offsets[:-1], offsets[1:], strict=True)
+    return [ids[start:end].tolist() for start, end in bounds]
+
+
+# === The original's own output ===
+
+
+@pytest.fixture(scope="module")
+def golden() -> list[dict]:
+    text = (GOLDEN / "tokenization.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.split("\n") if line]
+
+
+@pytest.mark.parametrize("casing", CASINGS)
+def test_original_tokens(golden, casing):
+    tokenizer = load_tokenizer(casing)
+    assert len(golden) == 1529
+    for case in golden:
+        text, wanted = case["text"], case[casing]
+        assert tokenizer.tokenize(text) == wanted, ascii(text)
+        # The reference is held to the same goldens before it judges the rest.
+        assert reference_tokens(text, casing) == wanted, ascii(text)
+
+
+@pytest.mark.parametrize("casing", CASINGS)
+def test_original_steps_one_by_one(golden, casing):
+    tokenizer = TOKENIZERS[casing]
+    for case in golden:
+        tokens = [
+            piece
+            for word in tokenizer.basic_tokenizer.tokenize(case["text"])
+            for piece in tokenizer.wordpiece_tokenizer.tokenize(word)
+        ]
+        assert tokens == case[casing], ascii(case["text"])
+
+
+@pytest.mark.parametrize("casing", CASINGS)
+def test_ids_are_those_of_the_tokens(golden, casing):
+    tokenizer = load_tokenizer(casing)
+    wanted = [tokenizer.convert_tokens_to_ids(case[casing]) for case in golden]
+    texts = [case["text"] for case in golden]
+    assert list(map(tokenizer.text_to_ids, texts)) == wanted
+    ids, offsets = load_tokenizer(casing).lines_to_ids(texts)
+    assert ids.dtype == np.int32 and offsets.dtype == np.int64
+    assert split_lines(ids, offsets) == wanted
+
+
+# === All of Unicode ===
+
+BLOCK = 1 << 14
+
+
+def compare_code_points(casing: str) -> tuple[int, list[str]]:
+    """Return the number of code points compared and those that differ."""
+    tokenizer = load_tokenizer(casing)
+    compared, different = 0, []
+    for start in range(0, sys.maxunicode + 1, BLOCK):
+        chars = list(map(chr, range(start, start + BLOCK)))
+        texts = [f"a{char}b c{char} {char}" for char in chars]
+        found = split_lines(*tokenizer.lines_to_ids(texts))
+        for char, text, ids in zip(chars, texts, found, strict=True):
+            compared += 1
+            if ids != reference_ids(text, casing):
+                different.append(f"U+{ord(char):04X}")
+    return compared, different
+
+
+def test_every_code_point_in_context():
+    """Inside a word, at the end of one, and alone; surrogates included."""
+    # A process for each casing halves the time: it is the longest test here.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(len(CASINGS), mp_context=context) as pool:
+        results = list(pool.map(compare_code_points, CASINGS))
+    assert results == [(1_114_112, [])] * 2
+
+
+@pytest.mark.parametrize("casing", CASINGS)
+def test_surrogates_are_unknown_words_as_in_the_original(casing):
+    tokenizer = TOKENIZERS[casing]
+    assert tokenizer.tokenize("a \ud800b, \udfff") == [
+        *["a", "[UNK]", ",", "[UNK]"]
+    ]
+
+
+# Characters that act on their neighbors: kinds of whitespace, controls that
+# vanish, marks, ideographs, a final sigma, characters that grow when folded.
+TROUBLE = (
+    " \t\n\r\x0b\x0c\x1c\x1f\x85\xa0\u2028\u2029\u3000\x00\ufffd\u200b\u200d"
+    "\xad\u0301\u0307\u20dd.,$^[]_'\u2019\u3002中\uf900\U0002f800aAΑΣσςİıßẞÅé한\ud800"
+)
+texts = st.text(
+    st.one_of(st.sampled_from(TROUBLE), st.characters(exclude_categories=())),
+    max_size=60,
+)
+
+
+@settings(max_examples=600, deadline=None)
+@given(text=texts, casing=st.sampled_from(CASINGS))
+def test_any_text_equals_reference(text, casing):
+    tokenizer = TOKENIZERS[casing]
+    assert tokenizer.tokenize(text) == reference_tokens(text, casing)
+    assert tokenizer.text_to_ids(text) == reference_ids(text, casing)
+
+
+@settings(max_examples=200, deadline=None)
+@given(lines=st.lists(texts, max_size=8), casing=st.sampled_from(CASINGS))
+def test_lines_to_ids_equals_text_to_ids(lines, casing):
+    tokenizer = TOKENIZERS[casing]
+    ids, offsets = tokenizer.lines_to_ids(lines)
+    assert split_lines(ids, offsets) == list(map(tokenizer.text_to_ids, lines))
+    assert offsets[0] == 0 and offsets[-1] == len(ids)
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.binary(max_size=60))
+def test_bytes_are_decoded_leaving_errors_out(data):
+    tokenizer = TOKENIZERS["uncased"]
+    text = data.decode("utf-8", "ignore")
+    assert tokenizer.tokenize(data) == tokenizer.tokenize(text)
+    ids, _ = tokenizer.lines_to_ids([data, text])
+    assert ids.tolist() == 2 * tokenizer.text_to_ids(text)
+
+
+# === Rules one may trip over ===
+
+
+def test_words_over_200_characters_are_unknown():
+    tokenizer = TOKENIZERS["cased"]
+    assert len(tokenizer.tokenize("a" * 200)) > 1
+    assert tokenizer.tokenize("a" * 201) == ["[UNK]"]
+    # Characters count, not bytes, and they count after punctuation is off.
+    assert tokenizer.tokenize("é" * 200)[-1] == "##é"
+    assert "[UNK]" not in tokenizer.tokenize("a" * 200 + "," + "a" * 200)
+
+
+def test_special_tokens_in_text_are_text():
+    tokens = TOKENIZERS["uncased"].tokenize("[MASK]")
+    assert tokens == ["[", "mask", "]"]
+
+
+def test_vanishing_controls_join_their_neighbors():
+    tokenizer = TOKENIZERS["uncased"]
+    assert tokenizer.tokenize("un\x0bwanted") == tokenizer.tokenize("unwanted")
+    assert tokenizer.tokenize("the\u2028the") == ["the", "the"]
+
+
+def test_character_classes():
+    assert all(map(tokenization._is_whitespace, " \t\n\r\u00a0"))
+    assert not any(map(tokenization._is_whitespace, "A-\u2028"))
+    assert all(map(tokenization._is_control, "\u0005\u200b"))
+    assert not any(map(tokenization._is_control, "A \t\n\r\U0001f4a9\ud800"))
+    assert all(map(tokenization._is_punctuation, "-$`.\u2019"))
+    assert not any(map(tokenization._is_punctuation, "A \u20ac"))
+
+
+def test_original_helpers():
+    assert tokenization.convert_to_unicode(b"caf\xc3\xa9 \xff") == "café "
+    assert tokenization.printable_text("é") == "é"
+    assert tokenization.whitespace_tokenize("  a \n b ") == ["a", "b"]
+    with pytest.raises(ValueError, match="Unsupported string type"):
+        tokenization.convert_to_unicode(3)
+    with pytest.raises(ValueError, match="Unsupported string type"):
+        TOKENIZERS["cased"].text_to_ids(None)
+
+
+# === What is remembered ===
+
+
+def test_memory_is_bounded_and_forgetting_changes_nothing(monkeypatch):
+    monkeypatch.setattr(tokenization, "MAX_REMEMBERED_WORDS", 10)
+    tokenizer = load_tokenizer("uncased")
+    words = list(tokenizer.vocab)[2000:2100]
+    lines = [" ".join(words), "x" * 500, "中文。" * 40, " ".join(words[::-1])]
+    ids, offsets = tokenizer.lines_to_ids(lines)
+    assert split_lines(ids, offsets) == [
+        reference_ids(line, "uncased") for line in lines
+    ]
+    for memo in (tokenizer._word_ids, tokenizer._part_ids):
+        assert 0 < len(memo) <= 10
+        assert max(map(len, memo)) <= tokenization.MAX_REMEMBERED_CHARS
+
+
+def test_tokenizer_can_be_pickled():
+    tokenizer = load_tokenizer("uncased")
+    wanted = tokenizer.text_to_ids("Unaffable, 中文")
+    copy = pickle.loads(pickle.dumps(tokenizer))
+    assert copy.text_to_ids("Unaffable, 中文 indeed")[:-1] == wanted
+
+
+def test_lines_to_ids_of_nothing():
+    ids, offsets = TOKENIZERS["cased"].lines_to_ids([])
+    assert ids.tolist() == [] and offsets.tolist() == [0]
+    ids, offsets = TOKENIZERS["cased"].lines_to_ids(["", " \u200b", "a"])
+    assert offsets.tolist() == [0, 0, 0, 1]
+    ids[0] = 7  # The array belongs to the caller.
+
+
+def test_import_stays_small():
+    """Workers import this; TensorFlow would cost each of them 600 MB."""
+    check = "import sys, tokenization; sys.exit('tensorflow' in sys.modules)"
+    root = Path(tokenization.__file__).parent
+    subprocess.run([sys.executable, "-c", check], cwd=root, check=True)
+
+
+def test_docstring_example(tmp_path, monkeypatch):
+    shutil.copy(GOLDEN / "vocab" / "uncased.txt", tmp_path / "vocab.txt")
+    monkeypatch.chdir(tmp_path)
+    result = doctest.testmod(tokenization)
+    assert result.attempted == 4 and result.failed == 0
+
+
+# === Vocabulary files ===
+
+
+def write_vocab(path: Path, *tokens: str) -> str:
+    path.write_text("".join(f"{token}\n" for token in tokens), "utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("casing", "size"), [("uncased", 30522), ("cased", 28996)]
+)
+def test_published_vocabularies(casing, size):
+    tokenizer = TOKENIZERS[casing]
+    assert list(tokenizer.vocab.values()) == list(range(size))
+    assert len(tokenizer.inv_vocab) == size
+    tokenization.validate_special_tokens(tokenizer.vocab)
+    tokens = ["[CLS]", "the", "[SEP]"]
+    ids = tokenizer.convert_tokens_to_ids(tokens)
+    assert tokenizer.convert_ids_to_tokens(np.array(ids)) == tokens
+
+
+def test_blank_lines_keep_their_ids(tmp_path):
+    """The published Chinese vocabulary has U+2028 on a line of its own."""
+    tokens = ["[PAD]", "[UNK]", "\u2028", "a", "", "##b", " c\t", "", ""]
+    tokenizer = FullTokenizer(write_vocab(tmp_path / "vocab.txt", *tokens))
+    assert tokenizer.text_to_ids("ab c \u2028") == [3, 5, 6]
+    assert tokenizer.convert_ids_to_tokens([2, 4]) == [
+        *["[blank line 3]", "[blank line 5]"]
+    ]
+    assert len(tokenizer.vocab) == 7
+
+
+def test_line_ends_and_byte_order_mark(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_bytes("\ufeff[UNK]\r\nthe\r\n##\u0085x".encode())
+    vocab = tokenization.load_vocab(str(path))
+    assert vocab == {"[UNK]": 0, "the": 1, "##\u0085x": 2}
+
+
+def test_duplicate_lines_are_named(tmp_path):
+    path = write_vocab(tmp_path / "vocab.txt", "[UNK]", "the", "a", "the ")
+    with pytest.raises(errors.UserError, match="lines 2 and 4 both hold 'the'"):
+        tokenization.load_vocab(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n \n\n"])
+def test_empty_vocabulary(tmp_path, content):
+    path = tmp_path / "vocab.txt"
+    path.write_bytes(content)
+    with pytest.raises(errors.UserError, match="vocab.txt: .* is empty"):
+        tokenization.load_vocab(str(path))
+
+
+def test_vocabulary_not_utf8_names_the_line(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_bytes(b"[UNK]\nthe\ncaf\xe9\nend\n")
+    with pytest.raises(errors.UserError, match="line 3 is not UTF-8.*0xe9"):
+        tokenization.load_vocab(str(path))
+
+
+@pytest.mark.parametrize("name", ["missing.txt", "", "."])
+def test_unreadable_vocabulary(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(errors.UserError, match="cannot read the vocabulary"):
+        FullTokenizer(name)
+
+
+def test_missing_special_tokens_are_named(tmp_path):
+    path = write_vocab(tmp_path / "vocab.txt", "[PAD]", "[CLS]", "the")
+    with pytest.raises(errors.UserError, match=r"vocab.txt: \[UNK\] missing"):
+        FullTokenizer(path)
+    vocab = tokenization.load_vocab(path)
+    with pytest.raises(errors.UserError, match=r"\[UNK\] \[SEP\] \[MASK\] m"):
+        tokenization.validate_special_tokens(vocab)
+    tokenization.validate_special_tokens(vocab, ["[PAD]", "[CLS]"])
+
+
+def test_unknown_token_or_id_names_itself():
+    tokenizer = TOKENIZERS["uncased"]
+    with pytest.raises(
+        errors.UserError, match="token 'Zebra' is not in .*30522"
+    ):
+        tokenizer.convert_tokens_to_ids(["the", "Zebra"])
+    with pytest.raises(errors.UserError, match="id 30522 is not in"):
+        tokenizer.convert_ids_to_tokens(np.array([1996, 30522]))
+
+
+# === Casing of released models ===
+
+LOWER_CASED = [
+    "uncased_L-12_H-768_A-12",
+    "uncased_L-24_H-1024_A-16",
+    "uncased_L-2_H-128_A-2",
+    "uncased_L-10_H-512_A-8",
+    "multilingual_L-12_H-768_A-12",
+    "chinese_L-12_H-768_A-12",
+    "wwm_uncased_L-24_H-1024_A-16",
+    "bert_uncased_L-4_H-256_A-4",
+    "bert-base-uncased",
+]
+CASED = [
+    "cased_L-12_H-768_A-12",
+    "cased_L-24_H-1024_A-16",
+    "multi_cased_L-12_H-768_A-12",
+    "wwm_cased_L-24_H-1024_A-16",
+    "bert-base-cased",
+]
+PATHS = ["{}/bert_model.ckpt", "/x/{}/bert_model.ckpt", "gs://b/{}", "{}/"]
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(
+    ("name", "lower"),
+    [(name, True) for name in LOWER_CASED] + [(name, False) for name in CASED],
+)
+def test_casing_must_match_released_models(path, name, lower):
+    checkpoint = path.format(name)
+    tokenization.validate_case_matches_checkpoint(lower, checkpoint)
+    wanted = f"use --do_lower_case={lower}"
+    with pytest.raises(errors.UserError, match=wanted) as caught:
+        tokenization.validate_case_matches_checkpoint(not lower, checkpoint)
+    assert name in str(caught.value)
+
+
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize(
+    "checkpoint",
+    [None, "", "bert_model.ckpt", "/x/my_cased/bert_model.ckpt", "/x/model-1"],
+)
+def test_other_names_are_not_checked(lower, checkpoint):
+    tokenization.validate_case_matches_checkpoint(lower, checkpoint)
+
+
+def test_all_24_miniatures_are_known():
+    names = [name for name in tokenization._LOWER_CASED_MODELS if "_L-" in name]
+    assert len(set(tokenization._MINIATURES)) == 24
+    assert "uncased_L-12_H-768_A-12" in names
