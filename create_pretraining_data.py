@@ -294,7 +294,10 @@ def check_vocabulary(
 
 
 def generate(plan: outputs_lib.Plan, num_workers: int) -> dict[str, int]:
-    """Write all output files that are not there yet; return the counts.
+    """Write all output files that are not there yet.
+
+    Returns:
+        Counts over all output files, by name; see `summarize`.
 
     Raises:
         UserError: bad input, or output that is not this command's.
@@ -310,14 +313,18 @@ def generate(plan: outputs_lib.Plan, num_workers: int) -> dict[str, int]:
             logging.info("*** Writing to output files ***")
             for index in to_do:
                 logging.info("  %s", plan.output_files[index])
+            start = time.monotonic()
             try:
                 outputs_lib.write_manifest(plan, manifest)
                 _make_files(plan, manifest, to_do, num_workers)
             except UserError:
                 outputs_lib.forget_if_nothing_was_made(plan, manifest)
                 raise
+            logging.info("Took %.1f s", time.monotonic() - start)
         else:
-            logging.info("All output files are there already, and complete.")
+            logging.info(
+                "This command has run to its end before; nothing to do."
+            )
         outputs_lib.empty_folder(plan.buckets.scratch_dir)
     totals = collections.Counter(manifest["corpus"])
     for path in plan.output_files:
@@ -534,7 +541,6 @@ def main(unused_argv: Sequence[str]) -> None:
         FLAGS.compression,
     )
     _warn_of_flags(config)
-    start = time.monotonic()
     try:
         counts = generate(plan, FLAGS.num_workers or _num_cores())
     except KeyboardInterrupt:
@@ -548,11 +554,7 @@ def main(unused_argv: Sequence[str]) -> None:
         logging.info("  %s", line)
     for line in find_warnings(counts, config):
         logging.warning(line)
-    logging.info(
-        "Wrote %d total instances in %.1f s",
-        counts["instances"],
-        time.monotonic() - start,
-    )
+    logging.info("Wrote %d total instances", counts["instances"])
 
 
 if __name__ == "__main__":

@@ -227,10 +227,14 @@ def _concatenate(parts: Sequence[_Columns]) -> _Columns:
 def _varints(values: np.ndarray) -> _Columns:
     """Encode [n, L] integers, 7 bits a byte, least significant first."""
     rows, count = values.shape
-    bits = values.astype(np.int64).view(np.uint64)  # Negative: 10 bytes.
+    bits = values
+    if values.dtype.kind == "i":  # Negative numbers take 10 bytes.
+        bits = values.astype(np.int64, copy=False).view(np.uint64)
     width = max(1, -(-int(bits.max(initial=0)).bit_length() // 7))
     if width == 1:
-        return _Columns([(bits.astype(np.uint8), None)], np.array([count]))
+        return _Columns(
+            [(bits.astype(np.uint8, copy=False), None)], np.array([count])
+        )
     if width <= 4:
         bits = bits.astype(np.uint32)  # Halves the work; every vocabulary.
     data = np.empty((rows, count, width), np.uint8)
