@@ -170,7 +170,7 @@ def find_input_files(patterns: str) -> list[str]:
 
 
 def expand_output_files(names: str) -> list[str]:
-    """Return the paths of a comma list, `name@N` standing for N of them."""
+    """Return absolute paths for a comma list; `name@N` stands for N paths."""
     paths = []
     for name in names.split(","):
         base, at, number = name.rpartition("@")
@@ -188,6 +188,7 @@ def expand_output_files(names: str) -> list[str]:
             raise UserError(f"--output_file={names}: {name!r} is no file name")
         else:
             paths.append(os.path.expanduser(name))
+    paths = [outputs_lib.absolute(path) for path in paths]
     for path, times in collections.Counter(paths).items():
         if times > 1:
             raise UserError(f"--output_file={names}: {path} is named twice")
@@ -209,9 +210,7 @@ def make_plan(
     records.check_compression(compression)
     if not 1 <= bucket_mb <= 1024:
         raise UserError(f"--bucket_mb={bucket_mb}: must be from 1 to 1024")
-    outputs = [
-        outputs_lib.absolute(path) for path in expand_output_files(output_file)
-    ]
+    outputs = expand_output_files(output_file)
     inputs = [
         outputs_lib.absolute(path) for path in find_input_files(input_file)
     ]
@@ -471,7 +470,7 @@ def find_warnings(counts: dict[str, int], config: InstanceConfig) -> list[str]:
             f"{unknown:.1%} of the tokens are [UNK]: is the vocabulary of "
             "this language and casing (--do_lower_case)?"
         )
-    single = c["one_sentence_parts"] / c["parts"]
+    single = c["one_sentence_parts"] / c["parts_with_text"]
     if single > 0.5:
         found.append(
             f"{single:.0%} of the documents have one sentence only, so that "

@@ -442,7 +442,7 @@ def _count_text(
         unknown_tokens=np.count_nonzero(documents.ids == maker.pieces.unk_id),
         lines_without_tokens=num_empty,
         sentences_beyond_room=np.count_nonzero(lengths > room),
-        parts=documents.num_own,
+        parts_with_text=documents.num_own,
         one_sentence_parts=np.count_nonzero(np.diff(documents.bounds) == 1),
     )
     return collections.Counter({name: int(n) for name, n in counts.items()})
