@@ -1,0 +1,275 @@
+"""build_vocab.py learns what it should, the same way every time."""
+
+import collections
+import os
+import subprocess
+import sys
+from pathlib import Path
+from pydoc_data import topics
+
+import pytest
+import scripts
+import tqdm
+
+import tokenization
+from errors import UserError
+
+ROOT = Path(__file__).resolve().parent.parent
+build_vocab = scripts.load("build_vocab")
+
+# Real text that every interpreter brings along.
+TEXT = "\n".join(topics.topics[name] for name in sorted(topics.topics)[:25])
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text(TEXT, "utf-8")
+    return tmp_path
+
+
+def build(**values) -> list[str]:
+    """Run the script and return the lines it wrote."""
+    values = {"input_file": "*.txt", "output_file": "vocab", **values}
+    scripts.run(build_vocab, **values)
+    lines = Path(values["output_file"]).read_text("utf-8").split("\n")
+    assert lines.pop() == ""
+    return lines
+
+
+def error_of(**values) -> str:
+    values = {"input_file": "*.txt", "output_file": "vocab", **values}
+    before = sorted(os.listdir())
+    error = scripts.error_of(build_vocab, **values)
+    assert sorted(os.listdir()) == before, "something was left behind"
+    return error
+
+
+# === What is written ===
+
+
+def test_layout_is_the_published_one(folder):
+    tokens = build(vocab_size=800)
+    assert len(tokens) == len(set(tokens)) == 800
+    assert tokens[0] == "[PAD]"
+    assert tokens[1:100] == [f"[unused{number}]" for number in range(1, 100)]
+    assert tokens[100:104] == ["[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    single = [token for token in tokens[104:] if len(token) == 1]
+    assert tokens[104:][: len(single)] == sorted(single)
+    assert len(tokens[-1].removeprefix("##")) > 1
+
+
+def test_without_unused_tokens(folder):
+    tokens = build(vocab_size=300, num_unused_tokens=0)
+    assert tuple(tokens[:5]) == tokenization.SPECIAL_TOKENS
+
+
+def test_the_text_it_came_from_is_covered(folder):
+    build(vocab_size=800)
+    tokenizer = tokenization.FullTokenizer("vocab")
+    tokenization.validate_special_tokens(tokenizer.vocab)
+    tokens = tokenizer.tokenize(TEXT)
+    assert "[UNK]" not in tokens
+    words = tokenizer.basic_tokenizer.tokenize(TEXT)
+    assert len(tokens) / len(words) < 1.5
+
+
+def test_casing(folder):
+    assert not any(
+        token != token.lower() for token in build(vocab_size=800)[104:]
+    )
+    cased = build(vocab_size=800, do_lower_case=False)
+    assert "The" in cased and "the" in cased
+
+
+def learn_slowly(
+    words: collections.Counter[str], single: list[str], num_pieces: int
+) -> list[str]:
+    """Join the most frequent pair of pieces, again and again."""
+    pieces = list(single)
+    ids = {piece: index for index, piece in enumerate(pieces)}
+    splits = {
+        word: [ids[word[0]], *(ids["##" + char] for char in word[1:])]
+        for word in words
+    }
+    while len(pieces) < num_pieces:
+        pairs = collections.Counter()
+        for word, split in splits.items():
+            for pair in zip(split, split[1:], strict=False):
+                pairs[pair] += words[word]
+        first, second = min(pairs, key=lambda pair: (-pairs[pair], pair))
+        joined = pieces[first] + pieces[second].removeprefix("##")
+        number = ids.setdefault(joined, len(pieces))
+        if number == len(pieces):
+            pieces.append(joined)
+        for split in splits.values():
+            at = 0
+            while at < len(split) - 1:
+                if (split[at], split[at + 1]) == (first, second):
+                    split[at : at + 2] = [number]
+                at += 1
+    return pieces
+
+
+def test_pieces_are_those_of_the_plain_algorithm(folder):
+    text = TEXT[:20000]
+    (folder / "a.txt").write_text(text, "utf-8")
+    tokens = build(vocab_size=500, num_unused_tokens=0)
+    basic = tokenization.BasicTokenizer(do_lower_case=True)
+    words = collections.Counter(basic.tokenize(text))
+    alphabet = set("".join(words))
+    single = build_vocab.single_pieces(sorted(words), alphabet)
+    ordered = collections.Counter({word: words[word] for word in sorted(words)})
+    assert tokens[5:] == learn_slowly(ordered, single, 495)
+
+
+def test_same_bytes_every_time(folder):
+    """Across processes (hash seeds), thread counts and names of the files."""
+    half = TEXT.index("\n", len(TEXT) // 2)
+    (folder / "other").mkdir()
+    (folder / "other" / "1.txt").write_text(TEXT[half:], "utf-8")
+    (folder / "other" / "2.txt").write_text(TEXT[:half], "utf-8")
+    outputs = []
+    for pattern, threads in (("a.txt", "1"), ("a.txt", "2"), ("other/*", "2")):
+        command = [
+            *(sys.executable, str(ROOT / "build_vocab.py")),
+            *(f"--input_file={pattern}", "--output_file=vocab"),
+            "--vocab_size=1500",
+        ]
+        environment = {**os.environ, "RAYON_NUM_THREADS": threads}
+        subprocess.run(
+            command, env=environment, check=True, capture_output=True
+        )
+        outputs.append((folder / "vocab").read_bytes())
+    assert outputs[0].count(b"\n") == 1500
+    assert outputs[0] == outputs[1] == outputs[2]
+
+
+def test_small_text_gives_a_small_vocabulary(folder):
+    (folder / "a.txt").write_text("hello hello hell", "utf-8")
+    tokens = build(num_unused_tokens=0)
+    assert tokens[5:9] == ["e", "h", "l", "o"]
+    assert "hell" in tokens and "hello" in tokens
+    assert len(build(num_unused_tokens=0, min_frequency=9)) == 13
+    assert "hello" not in build(num_unused_tokens=0, min_frequency=3)
+
+
+def test_rare_characters_are_left_out(folder):
+    (folder / "a.txt").write_text("aa ab ab ac ☃ x" + "é" * 201, "utf-8")
+    tokens = build(num_unused_tokens=0, limit_alphabet=3, do_lower_case=False)
+    assert tokens[5:] == ["a", "b", "é", "##a", "##b", "ab"]
+
+
+def test_ideographs_are_words(folder):
+    (folder / "a.txt").write_text("中文中文 中文。", "utf-8")
+    tokens = build(num_unused_tokens=0)
+    assert tokens[5:] == ["。", "中", "文"]
+
+
+# === Reading ===
+
+
+@pytest.mark.parametrize("block_bytes", [1, 7, 64, 1 << 22])
+def test_words_are_counted_across_blocks(folder, monkeypatch, block_bytes):
+    text = "one twö 中文\r\nthree\u2028four\u3000fi\x0bve, \ufeffÉtude ΑΣ\n" * 3
+    (folder / "a.txt").write_text(text, "utf-8", newline="")
+    basic = tokenization.BasicTokenizer()
+    monkeypatch.setattr(build_vocab, "_BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(build_vocab, "_MAX_RAW_WORDS", 3)
+    with tqdm.tqdm(disable=True) as bar:
+        assert "".join(build_vocab.read_blocks("a.txt", bar)) == text
+    if block_bytes >= 64:
+        words = build_vocab.count_words(["a.txt"], do_lower_case=True)
+        assert words == collections.Counter(basic.tokenize(text))
+
+
+def test_repeated_words_are_all_there(monkeypatch):
+    monkeypatch.setattr(build_vocab, "_TRAINER_CHARS", 10)
+    counts = collections.Counter({"the": 11, "a": 1, "extraordinary": 2})
+    text = list(build_vocab.repeat_words(sorted(counts), counts))
+    assert collections.Counter("".join(text).split()) == counts
+    assert max(map(len, text)) <= 14
+
+
+def test_input_files(folder):
+    for name in ("b.txt", "c.text"):
+        (folder / name).write_text("x", "utf-8")
+    found = build_vocab.find_input_files("*.text,a.txt,*.txt")
+    assert found == ["a.txt", "b.txt", "c.text"]
+
+
+# === What a user can get wrong ===
+
+
+def test_no_such_input(folder):
+    (folder / "dir").mkdir()
+    assert "no file matches 'b*.txt'" in error_of(input_file="a.txt,b*.txt")
+    assert "dir is a directory; use dir/*" in error_of(input_file="dir")
+    assert "--input_file is empty" in error_of(input_file=",")
+
+
+@pytest.mark.parametrize(
+    ("data", "line"), [(b"ok\ncaf\xe9 x\n", 2), (b"1\n2\n\xe2\x82", 3)]
+)
+def test_not_utf8_names_the_line(folder, data, line):
+    (folder / "b.txt").write_bytes(data)
+    assert f"b.txt: line {line} is not UTF-8" in error_of()
+
+
+@pytest.mark.parametrize("block_bytes", [1, 3, 5])
+def test_the_line_is_right_across_blocks(folder, monkeypatch, block_bytes):
+    monkeypatch.setattr(build_vocab, "_BLOCK_BYTES", block_bytes)
+    (folder / "b.txt").write_bytes("é\né x\nab".encode() + b"\xff\n")
+    error = error_of(input_file="b.txt")
+    assert "b.txt: line 3 is not UTF-8 text (byte 0xff)" in error
+
+
+@pytest.mark.parametrize("text", ["", " \n\n", "\x00\u200b\n"])
+def test_no_text(folder, text):
+    (folder / "a.txt").write_text(text, "utf-8")
+    assert "no text in 1 file(s), the first of them a.txt" in error_of()
+
+
+def test_vocab_size_too_small(folder):
+    (folder / "a.txt").write_text("ab", "utf-8")
+    error = error_of(vocab_size=107)
+    assert "--vocab_size=107 is too small: wanted at least 108" in error
+    assert len(build(vocab_size=108)) == 108
+
+
+def test_output_that_cannot_be(folder):
+    (folder / "dir").mkdir()
+    assert "dir is a directory" in error_of(output_file="dir")
+    assert "the name of a file" in error_of(output_file="dir/")
+    assert "no directory none" in error_of(output_file="none/vocab")
+    assert "also one of --input_file" in error_of(output_file="a.txt")
+
+
+def test_failed_write_leaves_the_old_file(folder, monkeypatch):
+    Path("vocab").write_text("old", "utf-8")
+
+    def no_space(*unused):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", no_space)
+    assert "cannot be written: No space left" in error_of()
+    assert Path("vocab").read_text("utf-8") == "old"
+
+
+def test_alphabet_that_covers_nothing(folder):
+    (folder / "a.txt").write_text("ab ba ab", "utf-8")
+    assert build(num_unused_tokens=0, limit_alphabet=1)[5:] == ["a"]
+    with pytest.raises(UserError, match="wanted at least 6"):
+        build(num_unused_tokens=0, limit_alphabet=1, vocab_size=5)
+
+
+def test_unknown_flags_and_arguments_stop_the_script(folder):
+    script = [sys.executable, str(ROOT / "build_vocab.py")]
+    result = subprocess.run(
+        [*script, "--input_file=a.txt", "b.txt", "--output_file=vocab"],
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 1 and not Path("vocab").exists()
+    assert result.stderr.startswith("ERROR: unexpected argument 'b.txt'")
+    assert "Traceback" not in result.stderr
