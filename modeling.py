@@ -21,6 +21,7 @@ Dimensions, used in every shape comment:
 """
 
 import copy
+import dataclasses
 import json
 import math
 import zlib
@@ -44,55 +45,48 @@ NAMED_SIZES = {
 }
 
 
+@dataclasses.dataclass
 class BertConfig:
-    """Sizes and rates of one model; the JSON file beside a checkpoint."""
+    """Sizes and rates of one model; the JSON file beside a checkpoint.
 
-    def __init__(
-        self,
-        vocab_size: int,
-        hidden_size: int = 768,
-        num_hidden_layers: int = 12,
-        num_attention_heads: int = 12,
-        intermediate_size: int = 3072,
-        hidden_act: str | Callable | None = "gelu",
-        hidden_dropout_prob: float = 0.1,
-        attention_probs_dropout_prob: float = 0.1,
-        max_position_embeddings: int = 512,
-        type_vocab_size: int = 16,
-        initializer_range: float = 0.02,
-        **unknown: Any,
-    ):
-        """Check and keep every value.
+    Keys of the file that are not listed here (published files have some:
+    pooler_type, directionality, ...) become attributes and are written back.
+    """
 
-        Args:
-            vocab_size: number of word pieces.
-            hidden_size: width of every hidden state.
-            num_hidden_layers: Transformer layers.
-            num_attention_heads: must divide hidden_size.
-            intermediate_size: width inside the feed-forward part.
-            hidden_act: activation of the feed-forward part and MLM head.
-            hidden_dropout_prob: after embeddings and each sublayer.
-            attention_probs_dropout_prob: on attention probabilities.
-            max_position_embeddings: longest sequence the model can take.
-            type_vocab_size: segments. The default is 16 as it always was;
-                every published model has 2.
-            initializer_range: deviation of the truncated normal.
-            **unknown: other keys of the JSON file. Published files have some
-                (pooler_type, directionality, ...); kept and written back.
-        """
-        self.vocab_size = vocab_size
-        self.hidden_size = hidden_size
-        self.num_hidden_layers = num_hidden_layers
-        self.num_attention_heads = num_attention_heads
-        self.intermediate_size = intermediate_size
-        self.hidden_act = hidden_act
-        self.hidden_dropout_prob = hidden_dropout_prob
-        self.attention_probs_dropout_prob = attention_probs_dropout_prob
-        self.max_position_embeddings = max_position_embeddings
-        self.type_vocab_size = type_vocab_size
-        self.initializer_range = initializer_range
-        vars(self).update(unknown)
-        self._check()
+    vocab_size: int
+    hidden_size: int = 768
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 12  # must divide hidden_size
+    intermediate_size: int = 3072  # width inside the feed-forward part
+    hidden_act: str | Callable | None = "gelu"
+    hidden_dropout_prob: float = 0.1  # after embeddings and each sublayer
+    attention_probs_dropout_prob: float = 0.1
+    max_position_embeddings: int = 512  # the longest possible sequence
+    type_vocab_size: int = 16  # of old; every published model has 2
+    initializer_range: float = 0.02  # deviation of the truncated normal
+
+    def __post_init__(self):
+        """Refuse what no model can be built from."""
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.type is int and (type(value) is not int or value < 1):
+                raise UserError(
+                    f"bert config: {field.name} must be a whole number of at "
+                    f"least 1, found {value!r}"
+                )
+            if field.type is float and (
+                type(value) not in (int, float) or not 0 <= value < 1
+            ):
+                raise UserError(
+                    f"bert config: {field.name} must be a number in [0, 1), "
+                    f"found {value!r}"
+                )
+        if self.hidden_size % self.num_attention_heads:
+            raise UserError(
+                f"bert config: hidden_size {self.hidden_size} is not a "
+                f"multiple of num_attention_heads {self.num_attention_heads}"
+            )
+        get_activation(self.hidden_act)
 
     @classmethod
     def from_dict(cls, json_object: dict[str, Any]) -> "BertConfig":
@@ -102,7 +96,10 @@ class BertConfig:
                 "bert config: vocab_size is missing; set it to the number of "
                 "lines of the vocabulary file"
             )
-        return cls(**json_object)
+        known = {field.name for field in dataclasses.fields(cls)}
+        config = cls(**{k: v for k, v in json_object.items() if k in known})
+        vars(config).update(json_object)
+        return config
 
     @classmethod
     def from_json_file(cls, json_file: str) -> "BertConfig":
@@ -110,22 +107,21 @@ class BertConfig:
         try:
             with tf.io.gfile.GFile(json_file, "r") as reader:
                 json_object = json.loads(reader.read())
+            if not isinstance(json_object, dict):
+                raise UserError(
+                    "a bert config is a JSON object, found "
+                    f"{type(json_object).__name__}"
+                )
+            return cls.from_dict(json_object)
         except json.JSONDecodeError as error:
             raise UserError(
-                f"{json_file}:{error.lineno}:{error.colno}: not valid JSON: "
-                f"{error.msg}"
+                f"{json_file}: not valid JSON, line {error.lineno} column "
+                f"{error.colno}: {error.msg}"
             ) from error
         except (tf.errors.OpError, UnicodeDecodeError) as error:
             raise UserError(
                 f"{json_file}: cannot read the bert config: {error}"
             ) from error
-        if not isinstance(json_object, dict):
-            raise UserError(
-                f"{json_file}: a bert config is a JSON object, found "
-                f"{type(json_object).__name__}"
-            )
-        try:
-            return cls.from_dict(json_object)
         except UserError as error:
             raise UserError(f"{json_file}: {error}") from error
 
@@ -154,37 +150,6 @@ class BertConfig:
     def to_json_string(self) -> str:
         """Return sorted JSON with a final newline."""
         return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
-
-    def _check(self) -> None:
-        for key in (
-            "vocab_size",
-            "hidden_size",
-            "num_hidden_layers",
-            "num_attention_heads",
-            "intermediate_size",
-            "max_position_embeddings",
-            "type_vocab_size",
-        ):
-            value = getattr(self, key)
-            if not isinstance(value, int) or value < 1:
-                raise UserError(
-                    f"bert config: {key} must be a whole number of at least "
-                    f"1, found {value!r}"
-                )
-        for key in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-            value = getattr(self, key)
-            if not isinstance(value, int | float) or not 0 <= value < 1:
-                raise UserError(
-                    f"bert config: {key} must be a number in [0, 1), found "
-                    f"{value!r}"
-                )
-        if self.hidden_size % self.num_attention_heads:
-            raise UserError(
-                f"bert config: hidden_size {self.hidden_size} is not a "
-                "multiple of num_attention_heads "
-                f"{self.num_attention_heads}"
-            )
-        get_activation(self.hidden_act)
 
 
 # --- Activation, dropout, layer norm ----------------------------------------
@@ -283,13 +248,10 @@ class Layer(keras.layers.Layer):
         super().__init__(name=name, dtype="float32", autocast=False)
 
     def build(self) -> None:
-        """Create the variables of this layer, in the order of a checkpoint."""
-        for layer in self.sublayers():
-            layer.build()
-
-    def sublayers(self) -> list["Layer"]:
-        """Return the layers whose names continue this layer's path."""
-        return []
+        """Create the variables: those of each attribute that is a layer."""
+        for part in list(vars(self).values()):
+            if isinstance(part, Layer):
+                part.build()
 
     def weight(self, name: str, shape: list[int], stddev: float) -> Any:
         """Create a variable: truncated normal, or zeros for stddev 0."""
@@ -427,10 +389,6 @@ class SelfAttention(Layer):
         self.value = Dense(hidden, hidden, stddev, "value")
         self.dropout = Dropout(config.attention_probs_dropout_prob)
 
-    def sublayers(self) -> list[Layer]:
-        """Return the layers inside."""
-        return [self.query, self.key, self.value, self.dropout]
-
     def call(
         self, x: tf.Tensor, bias: tf.Tensor, seed: tf.Tensor | None
     ) -> tf.Tensor:
@@ -469,10 +427,6 @@ class ResidualOutput(Layer):
         self.dropout = Dropout(config.hidden_dropout_prob)
         self.norm = LayerNorm(hidden)
 
-    def sublayers(self) -> list[Layer]:
-        """Return the layers inside."""
-        return [self.dense, self.dropout, self.norm]
-
     def call(
         self, x: tf.Tensor, residual: tf.Tensor, seed: tf.Tensor | None
     ) -> tf.Tensor:
@@ -487,10 +441,6 @@ class Attention(Layer):
         super().__init__("attention")
         self.self_attention = SelfAttention(config)
         self.residual_output = ResidualOutput(config, config.hidden_size)
-
-    def sublayers(self) -> list[Layer]:
-        """Return the layers inside."""
-        return [self.self_attention, self.residual_output]
 
     def call(
         self, x: tf.Tensor, bias: tf.Tensor, seed: tf.Tensor | None
@@ -510,10 +460,6 @@ class DenseActivation(Layer):
         )
         self.activation = get_activation(act)
 
-    def sublayers(self) -> list[Layer]:
-        """Return the layers inside."""
-        return [self.dense]
-
     def call(self, x: tf.Tensor) -> tf.Tensor:
         """Return [..., outputs]."""
         x = self.dense(x)
@@ -530,10 +476,6 @@ class TransformerLayer(Layer):
             config, config.intermediate_size, config.hidden_act, "intermediate"
         )
         self.residual_output = ResidualOutput(config, config.intermediate_size)
-
-    def sublayers(self) -> list[Layer]:
-        """Return the layers inside."""
-        return [self.attention, self.intermediate, self.residual_output]
 
     def call(
         self, x: tf.Tensor, bias: tf.Tensor, seed: tf.Tensor | None
@@ -553,9 +495,10 @@ class Encoder(Layer):
             for i in range(config.num_hidden_layers)
         ]
 
-    def sublayers(self) -> list[Layer]:
-        """Return the layers inside."""
-        return self.layers
+    def build(self) -> None:
+        """Create the variables of every layer."""
+        for layer in self.layers:
+            layer.build()
 
     def call(
         self, x: tf.Tensor, bias: tf.Tensor, seed: tf.Tensor | None
@@ -611,9 +554,17 @@ class BertModel(Layer):
         )
         self.build()
 
-    def sublayers(self) -> list[Layer]:
-        """Return the layers inside."""
-        return [self.embeddings, self.encoder, self.pooler]
+    def __call__(self, input_ids: tf.Tensor, *args, **kwargs) -> BertOutput:
+        """Check the length, then `call`: Keras decorates errors raised there."""
+        length = input_ids.shape[1]
+        longest = self.config.max_position_embeddings
+        if length is not None and length > longest:
+            raise UserError(
+                f"sequence length {length} is more than the model's "
+                f"max_position_embeddings {longest}; shorten the sequences "
+                "or train a model with more positions"
+            )
+        return super().__call__(input_ids, *args, **kwargs)
 
     def call(
         self,
@@ -639,13 +590,6 @@ class BertModel(Layer):
                 this integer. None draws one from TensorFlow's generator.
         """
         batch, length = shape_of(input_ids)
-        longest = self.config.max_position_embeddings
-        if isinstance(length, int) and length > longest:
-            raise UserError(
-                f"sequence length {length} is more than the model's "
-                f"max_position_embeddings {longest}; shorten the sequences "
-                "or train a model with more positions"
-            )
         if segment_ids is None:
             segment_ids = tf.zeros_like(input_ids)
         if not training:
@@ -739,10 +683,6 @@ class MaskedLmTransform(Layer):
         self.activation = get_activation(config.hidden_act)
         self.norm = LayerNorm(hidden)
 
-    def sublayers(self) -> list[Layer]:
-        """Return the layers inside."""
-        return [self.dense, self.norm]
-
     def call(self, x: tf.Tensor) -> tf.Tensor:
         """Return [B * P, H]."""
         x = self.dense(x)
@@ -789,10 +729,6 @@ class PreTrainingHeads(Layer):
             config.hidden_size, 2, "seq_relationship", config.initializer_range
         )
         self.build()
-
-    def sublayers(self) -> list[Layer]:
-        """Return the layers inside."""
-        return [self.predictions, self.seq_relationship]
 
 
 class TaskModel(tf.Module):

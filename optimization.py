@@ -33,7 +33,13 @@ def create_schedule(
     The rate climbs from 0 to init_lr over the warm-up and falls linearly to
     0 at num_train_steps. As in the original the fall is measured from step 0,
     so the rate drops from init_lr to init_lr * (1 - warmup / total) where the
-    warm-up ends, and the very first update has a rate of 0.
+    warm-up ends.
+
+    Which step an update sees was never settled in the original: nothing
+    orders its read of the step and the increment. With TensorFlow 1's default
+    (reference) variables the update number n, from 0, runs at schedule(n + 1)
+    and no update has a rate of 0; with resource variables it runs at
+    schedule(n), and the first one only fills the moments.
 
     Args:
         init_lr: peak learning rate.

@@ -1,0 +1,324 @@
+"""Schedule, clipping, AdamW and LAMB against the original and by hand."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from test_modeling import (  # noqa: F401 (fixtures)
+    FEATURES,
+    GOLDEN,
+    golden,
+    golden_model,
+    total_loss,
+)
+
+import optimization
+from errors import UserError
+from optimization import create_schedule
+
+# --- Golden -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_thirty_steps_are_the_originals(
+    golden,  # noqa: F811
+    golden_model,  # noqa: F811
+    jit_compile,
+):
+    reader = tf.train.load_checkpoint(str(GOLDEN / "bert_model.ckpt"))
+    for variable in golden_model.variables:
+        variable.assign(reader.get_tensor(variable.path))
+    features = {name: tf.constant(golden[name]) for name in FEATURES}
+    variables = golden_model.trainable_variables
+    optimizer = optimization.create_optimizer("adamw")
+    optimizer.create_slots(variables)
+    schedule = create_schedule(
+        float(golden["learning_rate"]),
+        int(golden["num_train_steps"]),
+        int(golden["num_warmup_steps"]),
+    )
+
+    @tf.function(jit_compile=jit_compile)
+    def train_step(step):
+        with tf.GradientTape() as tape:
+            output = golden_model(features, training=True, dropout_seed=step)
+            loss = total_loss(output, features)
+        gradients = tape.gradient(loss, [v.value for v in variables])
+        gradients = [tf.convert_to_tensor(g) for g in gradients]
+        gradients, _ = optimization.clip_by_global_norm(gradients, 1.0)
+        # The golden run read the step after it was counted up; see the
+        # docstring of create_schedule.
+        rate = schedule(step + 1)
+        optimizer.apply_gradients(variables, gradients, rate, step)
+        return loss
+
+    losses = [
+        float(train_step(tf.constant(step, tf.int64)))
+        for step in range(int(golden["steps"]))
+    ]
+    np.testing.assert_allclose(losses, golden["train_losses"], atol=1e-4)
+    trained = tf.train.load_checkpoint(str(GOLDEN / "trained/model.ckpt-30"))
+    for variable in variables:
+        path = variable.path
+        values = {
+            path: variable,
+            **{
+                f"{path}/{name}": slot
+                for name, slot in optimizer.slots[path].items()
+            },
+        }
+        for name, value in values.items():
+            np.testing.assert_allclose(
+                value.numpy(),
+                trained.get_tensor(name),
+                atol=1e-4,
+                err_msg=name,
+            )
+    output = golden_model.encode(features)
+    np.testing.assert_allclose(
+        tf.stack(output.encoder_layers),
+        golden["all_encoder_layers_after"],
+        atol=1e-4,
+    )
+    np.testing.assert_allclose(
+        output.pooled_output, golden["pooled_output_after"], atol=1e-4
+    )
+
+
+# --- Schedule ---------------------------------------------------------------
+
+
+def rates(schedule, steps):
+    return [float(schedule(tf.constant(s, tf.int64))) for s in steps]
+
+
+def test_schedule_of_the_original():
+    schedule = create_schedule(0.1, num_train_steps=100, num_warmup_steps=10)
+    found = rates(schedule, [0, 1, 9, 10, 11, 50, 99, 100, 1000])
+    wanted = [0, 0.01, 0.09, 0.09, 0.089, 0.05, 0.001, 0, 0]
+    np.testing.assert_allclose(found, wanted, atol=1e-8)
+
+
+def test_schedule_drops_after_a_longer_warmup():
+    schedule = create_schedule(1.0, num_train_steps=100, num_warmup_steps=40)
+    found = rates(schedule, [39, 40])
+    np.testing.assert_allclose(found, [39 / 40, 0.6], rtol=1e-6)
+
+
+def test_continuous_schedule_does_not_drop():
+    schedule = create_schedule(1.0, 100, 40, continuous=True)
+    found = rates(schedule, [0, 39, 40, 70, 100, 101])
+    np.testing.assert_allclose(found, [0, 39 / 40, 1, 0.5, 0, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize("warmup", [0, None])
+def test_schedule_without_warmup(warmup):
+    schedule = create_schedule(1.0, 4, warmup)
+    np.testing.assert_allclose(
+        rates(schedule, range(5)), [1, 0.75, 0.5, 0.25, 0]
+    )
+
+
+def test_schedule_when_all_is_warmup():
+    for continuous in (False, True):
+        schedule = create_schedule(1.0, 10, 10, continuous)
+        assert np.isfinite(rates(schedule, range(12))).all()
+
+
+# --- Clipping ---------------------------------------------------------------
+
+
+def test_clip_by_global_norm():
+    gradients = [tf.constant([3.0, 0.0]), tf.constant([[4.0]])]
+    clipped, norm = optimization.clip_by_global_norm(gradients, 1.0)
+    assert float(norm) == 5.0
+    np.testing.assert_allclose(clipped[0], [0.6, 0.0], rtol=1e-6)
+    np.testing.assert_allclose(clipped[1], [[0.8]], rtol=1e-6)
+    kept, norm = optimization.clip_by_global_norm(gradients, 6.0)
+    assert float(norm) == 5.0
+    np.testing.assert_array_equal(kept[0], gradients[0])
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_norm_that_is_not_finite_spoils_every_gradient(bad):
+    gradients = [tf.constant([1.0, bad]), tf.constant([1.0])]
+    clipped, norm = optimization.clip_by_global_norm(gradients, 1.0)
+    assert not np.isfinite(norm)
+    assert np.isnan(clipped[1]).all()
+
+
+# --- Updates ----------------------------------------------------------------
+
+KERNEL, BIAS = "bert/pooler/dense/kernel", "bert/pooler/dense/bias"
+
+
+def make_variables():
+    rng = np.random.default_rng(1)
+    layer = keras.layers.Layer(name="bert")
+    variables = []
+    with keras.name_scope("bert"), keras.name_scope("pooler"):
+        with keras.name_scope("dense"):
+            for name, shape in (("kernel", [3, 4]), ("bias", [4])):
+                value = rng.normal(size=shape).astype(np.float32)
+                variables.append(keras.Variable(value, name=name))
+    del layer
+    assert [v.path for v in variables] == [KERNEL, BIAS]
+    return variables
+
+
+def by_hand(name, w, gradients, lrs, decays, bias_correction=False):
+    """The formulas of the papers in numpy, float64."""
+    w = w.astype(np.float64)
+    m = v = np.zeros_like(w)
+    for t, (g, lr) in enumerate(zip(gradients, lrs, strict=True), start=1):
+        m = 0.9 * m + 0.1 * g
+        v = 0.999 * v + 0.001 * g * g
+        top, bottom = m, v
+        if bias_correction:
+            top, bottom = m / (1 - 0.9**t), v / (1 - 0.999**t)
+        update = top / (np.sqrt(bottom) + 1e-6)
+        if decays:
+            update = update + 0.01 * w
+        if name == "lamb" and decays:
+            update *= np.linalg.norm(w) / np.linalg.norm(update)
+        w = w - lr * update
+    return w, m, v
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("bias_correction", [False, True])
+@pytest.mark.parametrize("name", ["adamw", "lamb"])
+def test_steps_by_hand(name, bias_correction, jit_compile):
+    variables = make_variables()
+    starts = [v.numpy() for v in variables]
+    optimizer = optimization.create_optimizer(
+        name, bias_correction=bias_correction
+    )
+    slots = optimizer.create_slots(variables)
+    assert slots[BIAS]["adam_v"].name == f"{BIAS}/adam_v:0"
+    rng = np.random.default_rng(3)
+    gradients = [
+        [rng.normal(size=v.shape) for _ in range(4)] for v in variables
+    ]
+    lrs = [0.0, 0.1, 0.2, 0.05]
+
+    @tf.function(jit_compile=jit_compile)
+    def apply(kernel_gradient, bias_gradient, rate, step):
+        optimizer.apply_gradients(
+            variables, [kernel_gradient, bias_gradient], rate, step
+        )
+
+    for step in range(4):
+        apply(
+            *(tf.constant(g[step], tf.float32) for g in gradients),
+            tf.constant(lrs[step]),
+            tf.constant(step, tf.int64),
+        )
+        if step == 0:  # a rate of 0 leaves weights and moves moments
+            np.testing.assert_array_equal(variables[0].numpy(), starts[0])
+            assert slots[KERNEL]["adam_m"].numpy().any()
+    for variable, start, gradient in zip(
+        variables, starts, gradients, strict=True
+    ):
+        decays = variable.path == KERNEL
+        w, m, v = by_hand(name, start, gradient, lrs, decays, bias_correction)
+        found = slots[variable.path]
+        np.testing.assert_allclose(variable.numpy(), w, rtol=2e-4, atol=1e-6)
+        np.testing.assert_allclose(found["adam_m"].numpy(), m, atol=1e-6)
+        np.testing.assert_allclose(found["adam_v"].numpy(), v, atol=1e-6)
+
+
+def test_lamb_trust_ratio_is_one_where_a_norm_is_zero():
+    optimizer = optimization.create_optimizer("lamb", weight_decay_rate=0.0)
+    for w, u in (([0.0, 0.0], [1.0, 1.0]), ([1.0, 2.0], [0.0, 0.0])):
+        ratio = optimizer.trust_ratio(KERNEL, tf.constant(w), tf.constant(u))
+        assert float(ratio) == 1.0
+
+
+def test_hundred_steps_reach_the_target():
+    """The original's own test: three numbers learn to be 0.4, 0.2, -0.5."""
+    variable = keras.Variable([0.1, -0.2, -0.1], name="w")
+    optimizer = optimization.AdamWeightDecay(weight_decay_rate=0.0)
+    optimizer.create_slots([variable])
+    target = tf.constant([0.4, 0.2, -0.5])
+
+    @tf.function
+    def train_step(step):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(target - variable))
+        gradient = tape.gradient(loss, variable.value)
+        optimizer.apply_gradients([variable], [gradient], 0.2, step)
+
+    for step in range(100):
+        train_step(tf.constant(step))
+    np.testing.assert_allclose(variable.numpy(), target, rtol=1e-2, atol=1e-2)
+
+
+def test_who_decays(golden_model):  # noqa: F811
+    optimizer = optimization.create_optimizer()
+    for variable in golden_model.variables:
+        path = variable.path
+        is_kernel = path.endswith(("kernel", "embeddings", "output_weights"))
+        assert optimizer.uses_weight_decay(path) == is_kernel, path
+    assert not optimizer.uses_weight_decay("x/layer_norm/scale")
+    assert not optimization.create_optimizer(
+        weight_decay_rate=0.0
+    ).uses_weight_decay(KERNEL)
+
+
+def test_unknown_optimizer_names_the_choices():
+    with pytest.raises(UserError, match="adamw, lamb"):
+        optimization.create_optimizer("sgd")
+
+
+MIRRORED = """
+import sys; sys.path[:0] = {paths!r}
+import tensorflow as tf
+cpu = tf.config.list_physical_devices("CPU")[0]
+two = [tf.config.LogicalDeviceConfiguration()] * 2
+tf.config.set_logical_device_configuration(cpu, two)
+import optimization
+from test_optimization import make_variables
+found = []
+for strategy in (
+    tf.distribute.get_strategy(),
+    tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]),
+):
+    with strategy.scope():
+        variables = make_variables()
+        optimizer = optimization.create_optimizer({name!r})
+        slots = optimizer.create_slots(variables)
+
+    @tf.function
+    def run(step):
+        def replica_step():
+            gradients = [v.value * 0.5 + 1.0 for v in variables]
+            optimizer.apply_gradients(variables, gradients, 0.1, step)
+        strategy.run(replica_step)
+
+    for step in range(3):
+        run(tf.constant(step))
+    for v in variables:
+        copies = strategy.experimental_local_results(v.value)
+        assert len(copies) == strategy.num_replicas_in_sync
+        for copy in copies:
+            tf.debugging.assert_equal(copy, copies[0])
+        found.append(copies[0].numpy())
+        found.append(slots[v.path]["adam_v"].numpy())
+for a, b in zip(found[:4], found[4:], strict=True):
+    assert (abs(a - b) < 1e-6).all()
+print("agree")
+"""
+
+
+def test_every_replica_is_updated():
+    tests = Path(__file__).resolve().parent
+    code = MIRRORED.format(paths=[str(tests.parent), str(tests)], name="lamb")
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True
+    )
+    assert result.stdout.strip().endswith("agree"), result.stderr[-2000:]
