@@ -1,0 +1,405 @@
+r"""Measure what this machine makes of this code: one command, one table.
+
+    python benchmark.py
+    python benchmark.py --parts=train --sizes=tiny,mini --dtype=bfloat16
+
+Every figure comes with its unit. Machines are shared and noisy, so a training
+step is told as a share of the matrix-product rate measured right before and
+after it, and every time is the best of several; the median stands beside it.
+Without --input_file the text is the reference manual and the docstrings that
+ship with Python.
+"""
+
+import contextlib
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from absl import flags, logging
+
+import demo_corpus
+import devices
+import errors
+import input_pipeline
+import modeling
+import optimization
+import records
+import tasks
+import tokenization
+import training
+from errors import UserError
+
+FLAGS = flags.FLAGS
+
+PARTS = ("train", "tokenizer", "generator", "reader")
+# Batch sizes of the training step: what the paper's sizes are timed at.
+BATCH_SIZES = {"base": 8, "large": 2}
+DEFAULT_BATCH_SIZE = 32
+MAX_SEQ_LENGTH, MAX_PREDICTIONS, VOCAB_SIZE = 128, 20, 30522
+
+flags.DEFINE_list("parts", list(PARTS), "What to measure.")
+flags.DEFINE_list(
+    "sizes", ["tiny", "mini", "base"], "Models whose training step is timed."
+)
+flags.DEFINE_integer(
+    "repeats", 10, "Timed steps of a training step.", lower_bound=2
+)
+flags.DEFINE_enum(
+    "dtype", "float32", ["float32", "bfloat16"], "Of matrix products."
+)
+flags.DEFINE_bool("jit_compile", True, "Compile the training step with XLA.")
+flags.DEFINE_string(
+    "input_file",
+    None,
+    "Text for tokenizer, generator and reader: globs, separated by commas.",
+)
+flags.DEFINE_string(
+    "vocab_file",
+    None,
+    "Vocabulary for them; without it one of 8,000 is learned from the text.",
+)
+flags.DEFINE_integer("dupe_factor", 10, "Of the generator.", lower_bound=1)
+
+
+class Row(NamedTuple):
+    """A line of the table."""
+
+    what: str
+    value: str
+    note: str
+
+
+# --- Training step --------------------------------------------------------
+
+
+def fake_batch(
+    rows: int, config: modeling.BertConfig, seed: int = 0
+) -> dict[str, tf.Tensor]:
+    """Full rows of random ids; a step's time does not depend on the values."""
+    rng = np.random.default_rng(seed)
+    shape, slots = (rows, MAX_SEQ_LENGTH), (rows, MAX_PREDICTIONS)
+    positions = np.argsort(rng.random(shape), axis=1)[:, :MAX_PREDICTIONS]
+    batch = {
+        "input_ids": rng.integers(0, config.vocab_size, shape),
+        "input_mask": np.ones(shape),
+        "segment_ids": rng.integers(0, 2, shape),
+        "masked_lm_positions": np.sort(positions, axis=1),
+        "masked_lm_ids": rng.integers(0, config.vocab_size, slots),
+        "next_sentence_labels": rng.integers(0, 2, rows),
+    }
+    batch = {k: tf.constant(v.astype(np.int32)) for k, v in batch.items()}
+    batch["masked_lm_weights"] = tf.ones(slots)
+    return batch
+
+
+def create_step(
+    size: str, batch_size: int, dtype: str, jit_compile: bool
+) -> training.Step:
+    """Build the very step run_pretraining.py trains with."""
+    config = modeling.BertConfig.from_size(size, vocab_size=VOCAB_SIZE)
+    model = modeling.BertForPreTraining(config, dtype)
+    optimizer = optimization.create_optimizer()
+    optimizer.create_slots(model.trainable_variables)
+    settings = training.Settings(
+        output_dir="",
+        num_train_steps=1000,
+        train_batch_size=batch_size,
+        jit_compile=jit_compile,
+    )
+    return training.Step(
+        tf.distribute.get_strategy(),
+        model,
+        tasks.PRETRAINING,
+        optimizer,
+        optimization.create_schedule(1e-4, 1000, 100),
+        settings,
+    )
+
+
+def time_steps(step: training.Step, repeats: int) -> tuple[float, list[float]]:
+    """Return the seconds of the compiling call and of each later step."""
+    batch = fake_batch(step.settings.train_batch_size, step.model.config)
+    iterator = iter(tf.data.Dataset.from_tensors(batch).repeat())
+    one = tf.constant(1, tf.int64)
+
+    def run(number: int) -> float:
+        began = time.perf_counter()
+        done, _ = step.run(iterator, tf.constant(number, tf.int64), one)
+        int(done)  # waits for the device
+        return time.perf_counter() - began
+
+    compiling = run(0)
+    run(1)
+    return compiling, [run(2 + number) for number in range(repeats)]
+
+
+def benchmark_training() -> Iterator[Row]:
+    """Time a step of each size, beside the peak around it."""
+    for size in FLAGS.sizes:
+        batch_size = BATCH_SIZES.get(size, DEFAULT_BATCH_SIZE)
+        before = devices.measure_matmul_peak(FLAGS.dtype)
+        step = create_step(size, batch_size, FLAGS.dtype, FLAGS.jit_compile)
+        # Large models need few repeats to be told apart from noise.
+        repeats = max(2, FLAGS.repeats // (4 if size in BATCH_SIZES else 1))
+        compiling, seconds = time_steps(step, repeats)
+        after = devices.measure_matmul_peak(FLAGS.dtype)
+        peak = max(before, after)
+        best, median = min(seconds), statistics.median(seconds)
+        operations = modeling.training_flops(
+            step.model.config, batch_size, MAX_SEQ_LENGTH, MAX_PREDICTIONS
+        )
+        name = f"training step, {size}, batch {batch_size}"
+        yield Row(
+            name,
+            f"{operations / best / peak:.0%} of matmul peak",
+            f"median {operations / median / peak:.0%}, peak "
+            f"{peak / 1e9:.0f} GFLOP/s",
+        )
+        yield Row(
+            name,
+            f"{batch_size / best:.1f} sequences/s",
+            f"{best:.3f} s, median {median:.3f} s; first call "
+            f"{compiling:.0f} s",
+        )
+
+
+# --- Text -----------------------------------------------------------------
+
+
+class Text(NamedTuple):
+    """Files that tokenizer, generator and reader are measured on."""
+
+    files: list[str]
+    vocab_file: str
+    folder: Path  # scratch
+
+    @property
+    def megabytes(self) -> float:
+        return sum(os.path.getsize(path) for path in self.files) / 1e6
+
+
+@contextlib.contextmanager
+def prepared_text() -> Iterator[Text]:
+    """Find or write the text, find or learn its vocabulary."""
+    with tempfile.TemporaryDirectory(prefix="benchmark") as name:
+        folder = Path(name)
+        if FLAGS.input_file:
+            files = input_pipeline.expand_files(
+                FLAGS.input_file.split(","), "input_file"
+            )
+        else:
+            files = [str(folder / "corpus.txt")]
+            demo_corpus.write(files[0], list(demo_corpus.documents().values()))
+        vocab_file = FLAGS.vocab_file
+        if not vocab_file:
+            vocab_file = str(folder / "vocab.txt")
+            run_script(
+                "build_vocab.py",
+                input_file=",".join(files),
+                output_file=vocab_file,
+                vocab_size=8000,
+            )
+        yield Text(files, vocab_file, folder)
+
+
+def run_script(script: str, **values) -> subprocess.CompletedProcess:
+    """Run a script of ours as a user would; show what it says if it fails."""
+    path = Path(__file__).resolve().parent / script
+    arguments = [f"--{name}={value}" for name, value in values.items()]
+    result = subprocess.run(
+        [sys.executable, str(path), *arguments], capture_output=True, text=True
+    )
+    if result.returncode:
+        raise UserError(f"{script} failed: {result.stderr[-500:]}")
+    return result
+
+
+def best_seconds(function: Callable[[], object], repeats: int = 3) -> float:
+    """Return the shortest of several calls' times."""
+    times = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def benchmark_tokenizer(text: Text) -> Iterator[Row]:
+    """Text to ids, from lines in memory, on one core."""
+    lines: list[str] = []
+    for path in text.files:
+        lines += Path(path).read_text(encoding="utf-8").splitlines()
+    size = sum(len(line.encode()) + 1 for line in lines) / 1e6
+
+    def whole() -> None:
+        tokenization.FullTokenizer(text.vocab_file).lines_to_ids(lines)
+
+    def line_by_line() -> None:
+        to_ids = tokenization.FullTokenizer(text.vocab_file).text_to_ids
+        for line in lines:
+            to_ids(line)
+
+    note = f"{size:.1f} MB, vocabulary loaded and memory cold each time"
+    yield Row(
+        "tokenizer, lines_to_ids",
+        f"{size / best_seconds(whole):.1f} MB/s",
+        note,
+    )
+    yield Row(
+        "tokenizer, text_to_ids",
+        f"{size / best_seconds(line_by_line):.1f} MB/s",
+        note,
+    )
+
+
+def benchmark_generator(text: Text) -> Iterator[Row]:
+    """The real script, process start included, with one and two workers."""
+    rates = {}
+    for num_workers in (1, 2):
+        output = text.folder / f"records-{num_workers}"
+        began = time.perf_counter()
+        result = run_script(
+            "create_pretraining_data.py",
+            input_file=",".join(text.files),
+            output_file=f"{output}@4",
+            vocab_file=text.vocab_file,
+            num_workers=num_workers,
+            dupe_factor=FLAGS.dupe_factor,
+        )
+        seconds = time.perf_counter() - began
+        instances = told(result.stderr, "Wrote ", " total instances")
+        inside = told(result.stderr, "Took ", " s")
+        rates[num_workers] = instances / inside
+        yield Row(
+            f"generator, {num_workers} worker" + "s" * (num_workers > 1),
+            f"{instances / inside:,.0f} instances/s",
+            f"first byte read to last written; {instances:,.0f} in "
+            f"{inside:.1f} s, {seconds:.1f} s with process start",
+        )
+    yield Row(
+        "generator, 2 workers against 1", f"{rates[2] / rates[1]:.2f} times", ""
+    )
+
+
+def told(log: str, before: str, after: str) -> float:
+    """Return the number between two strings in a script's log."""
+    return float(log.rsplit(before, 1)[1].split(after, 1)[0].replace(",", ""))
+
+
+def benchmark_memory(text: Text) -> Iterator[Row]:
+    """Peak resident memory of the largest generator process."""
+    import resource
+
+    used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3
+    yield Row(
+        "generator, peak memory of a process",
+        f"{used:.0f} MB",
+        f"{text.megabytes:.0f} MB of text",
+    )
+
+
+def benchmark_reader(text: Text) -> Iterator[Row]:
+    """Records through the real pipeline: shuffle, decode, check, batch."""
+    files = sorted(str(path) for path in text.folder.glob("records-1-*"))
+    if not files:
+        raise UserError("--parts=reader needs generator beside it")
+    bound = input_pipeline.Bound(
+        len(tokenization.load_vocab(text.vocab_file)), "vocabulary"
+    )
+    data = input_pipeline.RecordFiles(
+        files,
+        records.pretraining_schema(MAX_SEQ_LENGTH, MAX_PREDICTIONS),
+        {"input_ids": bound},
+        {},
+    )
+    context = tf.distribute.InputContext(1, 0, 1)
+    batch_size, batches = 32, 1000
+    iterator = iter(data.training(batch_size, 1, 0)(context))
+    next(iterator)  # fills the shuffle buffer
+
+    def read() -> None:
+        for _ in range(batches):
+            next(iterator)
+
+    rate = batch_size * batches / best_seconds(read)
+    yield Row(
+        "reader, shuffled and decoded",
+        f"{rate:,.0f} records/s",
+        f"batches of {batch_size}",
+    )
+
+
+# --- main -----------------------------------------------------------------
+
+
+def describe_machine() -> str:
+    """Name processor, cores and versions."""
+    model = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                model = line.split(":", 1)[1].strip()
+                break
+    gpus = [d.name for d in tf.config.list_logical_devices("GPU")]
+    return (
+        f"{model}, {os.cpu_count()} cores{', ' if gpus else ''}"
+        f"{', '.join(gpus)}; Python {platform.python_version()}, TensorFlow "
+        f"{tf.__version__}, numpy {np.__version__}"
+    )
+
+
+def rows() -> Iterator[Row]:
+    """Yield the table's lines as they are measured."""
+    peak = devices.measure_matmul_peak(FLAGS.dtype)
+    yield Row(f"matrix product, {FLAGS.dtype}", f"{peak / 1e9:.0f} GFLOP/s", "")
+    # Text first: a process that has trained is slower at everything else.
+    text_parts = [part for part in FLAGS.parts if part != "train"]
+    if text_parts:
+        with prepared_text() as text:
+            if "tokenizer" in FLAGS.parts:
+                yield from benchmark_tokenizer(text)
+            if "generator" in FLAGS.parts:
+                yield from benchmark_generator(text)
+                yield from benchmark_memory(text)
+            if "reader" in FLAGS.parts:
+                yield from benchmark_reader(text)
+    if "train" in FLAGS.parts:
+        yield from benchmark_training()
+
+
+def check_flags() -> None:
+    """Refuse parts and sizes nobody knows."""
+    for name, known in (("parts", PARTS), ("sizes", modeling.NAMED_SIZES)):
+        for value in FLAGS[name].value:
+            if value not in known:
+                raise UserError(
+                    f"--{name}={value}: unknown; choose from {', '.join(known)}"
+                )
+
+
+def main(_: list[str]) -> None:
+    """Measure and print."""
+    logging.set_verbosity(logging.WARNING)
+    check_flags()
+    print(describe_machine())
+    print(
+        f"length {MAX_SEQ_LENGTH}, {MAX_PREDICTIONS} predictions, vocabulary "
+        f"{VOCAB_SIZE}, dropout 0.1, {FLAGS.dtype}, "
+        f"{'XLA' if FLAGS.jit_compile else 'no XLA'}\n"
+    )
+    print("| what | measured | |\n|---|---:|---|", flush=True)
+    for row in rows():
+        print(f"| {row.what} | {row.value} | {row.note} |", flush=True)
+
+
+if __name__ == "__main__":
+    errors.run(main)
