@@ -211,12 +211,24 @@ def prepared_text() -> Iterator[Text]:
         yield Text(files, vocab_file, folder)
 
 
+# Runs a command, then prints the peak memory of its largest process in MB.
+_WITH_MEMORY = """
+import resource, subprocess, sys
+status = subprocess.run(sys.argv[1:]).returncode
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3)
+sys.exit(status)
+"""
+
+
 def run_script(script: str, **values) -> subprocess.CompletedProcess:
     """Run a script of ours as a user would; show what it says if it fails."""
     path = Path(__file__).resolve().parent / script
     arguments = [f"--{name}={value}" for name, value in values.items()]
     result = subprocess.run(
-        [sys.executable, str(path), *arguments], capture_output=True, text=True
+        [sys.executable, "-c", _WITH_MEMORY, sys.executable, str(path)]
+        + arguments,
+        capture_output=True,
+        text=True,
     )
     if result.returncode:
         raise UserError(f"{script} failed: {result.stderr[-500:]}")
@@ -276,6 +288,7 @@ def benchmark_generator(text: Text) -> Iterator[Row]:
             dupe_factor=FLAGS.dupe_factor,
         )
         seconds = time.perf_counter() - began
+        memory = float(result.stdout.split()[-1])
         instances = told(result.stderr, "Wrote ", " total instances")
         inside = told(result.stderr, "Took ", " s")
         rates[num_workers] = instances / inside
@@ -283,7 +296,8 @@ def benchmark_generator(text: Text) -> Iterator[Row]:
             f"generator, {num_workers} worker" + "s" * (num_workers > 1),
             f"{instances / inside:,.0f} instances/s",
             f"first byte read to last written; {instances:,.0f} in "
-            f"{inside:.1f} s, {seconds:.1f} s with process start",
+            f"{inside:.1f} s, {seconds:.1f} s with process start; largest "
+            f"process {memory:.0f} MB",
         )
     yield Row(
         "generator, 2 workers against 1", f"{rates[2] / rates[1]:.2f} times", ""
@@ -293,18 +307,6 @@ def benchmark_generator(text: Text) -> Iterator[Row]:
 def told(log: str, before: str, after: str) -> float:
     """Return the number between two strings in a script's log."""
     return float(log.rsplit(before, 1)[1].split(after, 1)[0].replace(",", ""))
-
-
-def benchmark_memory(text: Text) -> Iterator[Row]:
-    """Peak resident memory of the largest generator process."""
-    import resource
-
-    used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3
-    yield Row(
-        "generator, peak memory of a process",
-        f"{used:.0f} MB",
-        f"{text.megabytes:.0f} MB of text",
-    )
 
 
 def benchmark_reader(text: Text) -> Iterator[Row]:
@@ -369,7 +371,6 @@ def rows() -> Iterator[Row]:
                 yield from benchmark_tokenizer(text)
             if "generator" in FLAGS.parts:
                 yield from benchmark_generator(text)
-                yield from benchmark_memory(text)
             if "reader" in FLAGS.parts:
                 yield from benchmark_reader(text)
     if "train" in FLAGS.parts:
