@@ -98,8 +98,9 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
     "bucket_mb",
     4,
-    "MB of text a worker holds at once; it needs about 150 MB and 30 times "
-    "this. Random next sentences come from, and shuffling is within, a bucket.",
+    "MB of text a worker holds at once, whatever the size of the corpus; its "
+    "memory is about 100 MB and ten times this. Random next sentences come "
+    "from the same bucket, and shuffling is within it.",
 )
 flags.DEFINE_string(
     "compression", "", "GZIP, or nothing for plain TFRecord files."
@@ -347,9 +348,16 @@ def _make_files(
         ]
         missing += some
         num_missing[index] = len(some)
+    num_workers = min(num_workers, len(missing))
+    logging.info(
+        "%d of %d buckets to make, %d worker processes",
+        len(missing),
+        plan.num_buckets,
+        num_workers,
+    )
     # The workers load their vocabulary while the corpus is dealt out.
     with workers.WorkerPool(
-        min(num_workers, len(missing)),
+        num_workers,
         buckets_lib.BucketMaker,
         plan.buckets,
         buckets_lib.make_bucket,

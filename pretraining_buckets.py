@@ -87,7 +87,8 @@ def deal_documents(
                 counts["parts"] += 1
                 dealer.deal(counts["documents"] - 1, text)
             counts["files_without_text"] += counts["documents"] == before
-    with records.atomic_file(os.path.join(scratch_dir, _CORPUS)) as file:
+    path = os.path.join(scratch_dir, _CORPUS)
+    with records.atomic_file(path, sync=False) as file:
         file.write(json.dumps(counts).encode())
     return dict(counts)
 
@@ -96,9 +97,17 @@ def dealt_counts(scratch_dir: str) -> dict[str, int] | None:
     """Return what `deal_documents` returned, if it has ended here before."""
     try:
         with open(os.path.join(scratch_dir, _CORPUS), "rb") as file:
-            return json.loads(file.read())
-    except FileNotFoundError:
+            counts = json.loads(file.read())
+        # Written last, but after a power failure anything may be missing.
+        end = _load_extents(scratch_dir)[-1, -1]
+        size = os.path.getsize(os.path.join(scratch_dir, _DOCUMENTS))
+        return counts if size == end else None
+    except (FileNotFoundError, ValueError):
         return None
+
+
+def _load_extents(scratch_dir: str) -> np.ndarray:
+    return np.load(os.path.join(scratch_dir, _EXTENTS), mmap_mode="r")
 
 
 class _Dealer:
@@ -230,7 +239,7 @@ def _not_utf8(
 
 def _read_bucket(scratch_dir: str, bucket: int) -> Iterator[tuple[int, str]]:
     """Yield (document number, text) of a bucket's parts, in corpus order."""
-    extents = np.load(os.path.join(scratch_dir, _EXTENTS), mmap_mode="r")
+    extents = _load_extents(scratch_dir)
     with open(os.path.join(scratch_dir, _DOCUMENTS), "rb") as file:
         for start, end in extents[:, bucket : bucket + 2].tolist():
             file.seek(start)
@@ -242,13 +251,12 @@ def _read_bucket(scratch_dir: str, bucket: int) -> Iterator[tuple[int, str]]:
 
 def num_buckets_dealt(scratch_dir: str) -> int:
     """Return how many buckets the documents were dealt out to."""
-    path = os.path.join(scratch_dir, _EXTENTS)
-    return np.load(path, mmap_mode="r").shape[1] - 1
+    return _load_extents(scratch_dir).shape[1] - 1
 
 
 def dealt_bytes(scratch_dir: str, buckets: Sequence[int]) -> int:
     """Return the size of some buckets' documents."""
-    extents = np.load(os.path.join(scratch_dir, _EXTENTS), mmap_mode="r")
+    extents = _load_extents(scratch_dir)
     return int(np.diff(extents, axis=1).sum(axis=0)[list(buckets)].sum())
 
 
@@ -358,7 +366,7 @@ def bucket_result(scratch_dir: str, bucket: int) -> dict[str, Any] | None:
             result = json.loads(file.read())
         if os.path.getsize(path) == result["bounds"][-1]:
             return result
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):
         pass
     return None
 
@@ -384,7 +392,7 @@ def make_bucket(
         )
     bounds = [0]
     path = bucket_path(settings.scratch_dir, bucket)
-    with records.atomic_file(path) as file:
+    with records.atomic_file(path, sync=False) as file:
         for rows in _shuffled_passes(documents, settings.instances, rng):
             with records.RecordWriter(file, settings.compression) as writer:
                 for features in _make_features(documents, rows, maker, rng):
@@ -395,7 +403,7 @@ def make_bucket(
             counts["truncated_tokens"] += int(rows.num_truncated.sum())
             bounds.append(file.tell())
     result = {"bounds": bounds, "counts": counts}
-    with records.atomic_file(f"{path}.json") as file:
+    with records.atomic_file(f"{path}.json", sync=False) as file:
         file.write(json.dumps(result).encode())
 
 

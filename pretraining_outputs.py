@@ -80,29 +80,33 @@ def locked_scratch(plan: Plan) -> Iterator[None]:
         else:
             os.makedirs(os.path.dirname(path), exist_ok=True)
     os.makedirs(scratch_dir, exist_ok=True)
-    lock = os.open(scratch_dir, os.O_RDONLY)
+    lock = _lock(scratch_dir, plan)
     try:
-        _lock(lock, plan)
         yield
     finally:
-        os.close(lock)
+        if lock is not None:
+            os.close(lock)
         with contextlib.suppress(OSError):
             os.rmdir(scratch_dir)  # Goes only when it is empty.
 
 
-def _lock(descriptor: int, plan: Plan) -> None:
+def _lock(folder: str, plan: Plan) -> int | None:
+    """Lock a folder until the descriptor returned is closed, or we die."""
     try:
         import fcntl
     except ImportError:  # Not on Windows; there two runs are not told apart.
-        return
+        return None
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
+        os.close(descriptor)
         raise UserError(
             f"another run is writing {plan.output_files[0]}; wait for its end"
         ) from None
     except OSError:  # Some network file systems have no locks.
-        return
+        pass
+    return descriptor
 
 
 def read_manifest(plan: Plan) -> dict[str, Any]:

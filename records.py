@@ -82,11 +82,16 @@ def gfile():
 
 
 @contextlib.contextmanager
-def atomic_file(path: str) -> Iterator[IO[bytes]]:
+def atomic_file(path: str, sync: bool = True) -> Iterator[IO[bytes]]:
     """Open `path` for writing; it appears only when complete.
 
     The bytes go to a hidden temporary file beside it, which takes the final
     name when the block ends and is removed when the block fails.
+
+    Args:
+        path: local, or remote ("://").
+        sync: wait until the bytes are on the disk. Without, a file that is
+            soon removed need never get there.
     """
     folder, name = os.path.split(path)
     temporary = os.path.join(folder, f".{name}.{os.getpid()}.tmp")
@@ -98,8 +103,9 @@ def atomic_file(path: str) -> Iterator[IO[bytes]]:
             return
         with open(temporary, "wb") as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(Exception):

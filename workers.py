@@ -9,10 +9,12 @@ Workers are started fresh ("spawn"), never forked: forking a process that has
 threads, as TensorFlow's do, can deadlock.
 """
 
+import contextlib
 import multiprocessing
 import multiprocessing.connection
 import os
 import signal
+import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -58,7 +60,8 @@ class WorkerPool:
             process = context.Process(
                 target=_serve, args=(theirs, setup, settings, work), daemon=True
             )
-            process.start()
+            with _interrupts_ignored():
+                process.start()
             # The last handle on that end but the worker's own: when the
             # worker dies, reading from ours fails instead of waiting.
             theirs.close()
@@ -124,10 +127,25 @@ class WorkerPool:
         )
 
 
+@contextlib.contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """Let a process start that Ctrl-C, which reaches all, leaves alone.
+
+    The parent ends its workers itself. They inherit that the signal is
+    ignored, so it does not hurt them while they are still importing, either.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python sets signals in the main thread only.
+        return
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
 def _serve(connection, setup, settings, work) -> None:
     """Do jobs until the parent closes the pipe, or is dead."""
-    # Ctrl-C reaches the whole group; the parent ends its workers itself.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         state = setup(settings)
         while True:

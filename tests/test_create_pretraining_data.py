@@ -303,7 +303,8 @@ def test_killed_at_any_moment(corpus, tmp_path, output, whole_group):
     assert names == set(os.listdir(tmp_path / "whole"))
 
 
-def test_interrupt_is_clean(corpus, tmp_path):
+@pytest.mark.parametrize("moment", ["workers start", "workers work"])
+def test_interrupt_is_clean(corpus, tmp_path, moment):
     flags = _flags(corpus, tmp_path / "x", num_workers=2, dupe_factor=100)
     process = subprocess.Popen(
         _command(flags),
@@ -312,7 +313,9 @@ def test_interrupt_is_clean(corpus, tmp_path):
         text=True,
     )
     while not (tmp_path / ".x.scratch" / "corpus.json").exists():
-        time.sleep(0.01)
+        time.sleep(0.005)
+    if moment == "workers work":
+        time.sleep(0.5)
     os.killpg(process.pid, signal.SIGINT)
     error = process.communicate(timeout=60)[1]
     assert process.returncode == 1
