@@ -15,7 +15,7 @@ import os
 import re
 import sysconfig
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from errors import UserError
 
@@ -177,9 +177,17 @@ def is_held_out(name: str) -> bool:
     return digest[0] % HELD_OUT_SHARE == 0
 
 
-def write(path: str, texts: list[list[str]]) -> None:
-    """Write documents as create_pretraining_data.py reads them."""
-    with open(path + ".tmp", "w", encoding="utf-8", newline="\n") as file:
-        for text in texts:
-            file.write("\n".join(text) + "\n\n")
+def write(path: str, texts: Sequence[Sequence[str]]) -> None:
+    """Write documents as create_pretraining_data.py reads them.
+
+    A file that holds them already keeps its time of change, by which later
+    steps see that they need not run again.
+    """
+    content = "".join("\n".join(text) + "\n\n" for text in texts).encode()
+    if os.path.exists(path):
+        with open(path, "rb") as file:
+            if file.read() == content:
+                return
+    with open(path + ".tmp", "wb") as file:
+        file.write(content)
     os.replace(path + ".tmp", path)
