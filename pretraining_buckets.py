@@ -33,7 +33,7 @@ _BLOCK_BYTES = 2**22
 # Text that waits in memory until it is written to its buckets.
 _DEALT_BYTES = 2**26
 # Instances laid out at once: a few MB of arrays, which the caches like.
-_ROWS = 1024
+_ROWS = 2048
 
 _PART_HEADER = struct.Struct("<QQ")  # document number, bytes that follow
 _DOCUMENTS = "documents"

@@ -32,8 +32,8 @@ import numpy as np
 from errors import UserError
 
 COMPRESSIONS = ("", "GZIP")
-# Rows encoded together: the byte matrix of such a chunk stays in the cache.
-_CHUNK_ROWS = 512
+# Rows encoded together, to spread the cost of many small array operations.
+_CHUNK_ROWS = 2048
 
 
 class Feature(NamedTuple):

@@ -24,7 +24,7 @@ EDGE_INTEGERS = [
 ]
 
 
-def _batch(rows: int = 600, seed: int = 0) -> dict[str, np.ndarray]:
+def _batch(rows: int = 2100, seed: int = 0) -> dict[str, np.ndarray]:
     """Rows of differing varint sizes; more than one encoder chunk."""
     rng = np.random.default_rng(seed)
     limits = np.array([2, 128, 300, 30522, 2**21, 2**31 - 1])
@@ -63,8 +63,8 @@ def _write(path, features, compression="") -> str:
 def test_examples_are_protobufs_bytes():
     batch = _batch()
     encoded = records.encode_examples(batch)
-    assert len(encoded) == 600
-    assert encoded == [_tf_example(batch, row) for row in range(600)]
+    assert len(encoded) == 2100
+    assert encoded == [_tf_example(batch, row) for row in range(2100)]
 
 
 @pytest.mark.parametrize("value", EDGE_INTEGERS)
@@ -107,7 +107,7 @@ def test_we_read_tensorflows_files(tmp_path, compression):
             writer.write(record)
     assert records.is_gzip(path) == bool(compression)
     assert list(records.read_records(path)) == encoded
-    assert records.count_records(path) == 600
+    assert records.count_records(path) == 2100
 
 
 def test_plain_file_is_tensorflows_file(tmp_path):
@@ -129,7 +129,7 @@ def test_single_records_and_batches_write_the_same():
     for record in records.encode_examples(batch):
         writer.write(record)
     assert one.getvalue() == many.getvalue()
-    assert writer.num_records == 600
+    assert writer.num_records == 2100
 
 
 def test_gzip_members_concatenate_and_carry_no_time(tmp_path, monkeypatch):
