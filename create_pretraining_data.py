@@ -554,8 +554,11 @@ def main(unused_argv: Sequence[str]) -> None:
         logging.info("The same command goes on where this one stopped.")
         raise
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        raise UserError(f"{where}{error.strerror or error}") from error
+        where = error.filename or plan.output_files[0]
+        raise UserError(
+            f"{where}: {error.strerror or error}; mend that and give the same "
+            "command again"
+        ) from error
     logging.info("***** Pre-training data *****")
     for line in summarize(counts, config):
         logging.info("  %s", line)

@@ -82,6 +82,7 @@ class WorkerPool:
 
         Raises:
             UserError: a worker raised it, or was killed.
+            OSError: a worker raised it.
             RuntimeError: any other exception of a worker, with its trace.
         """
         waiting = iter(jobs)
@@ -98,6 +99,8 @@ class WorkerPool:
                     yield Done(job, value)
                 elif kind is Progress:
                     yield Progress(value)
+                elif kind is OSError:
+                    raise value
                 else:
                     raise kind(value)
 
@@ -158,8 +161,7 @@ def _serve(connection, setup, settings, work) -> None:
         os._exit(1)  # The parent is gone, and with it whoever would read this.
     except UserError as error:
         connection.send((UserError, str(error)))
-    except OSError as error:
-        # A full disk, a file that went away: the user's to mend.
-        connection.send((UserError, str(error)))
+    except OSError as error:  # A full disk, say; the caller knows whose.
+        connection.send((OSError, error))
     except Exception:
         connection.send((RuntimeError, traceback.format_exc()))

@@ -7,6 +7,7 @@ import os
 import pathlib
 import random
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -423,6 +424,29 @@ def test_remote_paths(tmp_path, monkeypatch):
 # ---------------------------------------------------------------------------
 # Mistakes
 # ---------------------------------------------------------------------------
+
+
+def _limit_file_size() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**18, 2**18))
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+
+def test_a_disk_that_takes_no_more(corpus, tmp_path):
+    """As a full disk, which a test cannot have: files end at 256 KB."""
+    flags = _flags(corpus, tmp_path / "x", dupe_factor=1)
+    result = subprocess.run(
+        _command(flags),
+        preexec_fn=_limit_file_size,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert result.returncode == 1
+    last = result.stderr.splitlines()[-1]
+    assert last.startswith(f"ERROR: {tmp_path}/x: File too large; mend that")
+    assert "Traceback" not in result.stderr
+    assert not (tmp_path / "x").exists()
+    scripts.run(generator, **flags)
+    assert records.count_records(str(tmp_path / "x")) > 500
 
 
 @pytest.mark.parametrize(

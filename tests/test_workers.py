@@ -59,7 +59,7 @@ def test_every_job_is_done_and_reported():
     [
         ("die", UserError, r"died, signal 9 \(SIGKILL\).*--num_workers"),
         ("user error", UserError, "^line 3 is bad$"),
-        ("disk", UserError, "No space left on device: '/x'"),
+        ("disk", OSError, "No space left on device: '/x'"),
         ("bug", RuntimeError, r"(?s)Traceback.*KeyError: 'a bug'"),
     ],
 )
