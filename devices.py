@@ -155,7 +155,7 @@ def measure_matmul_peak(
         return result[0, 0]
 
     def on_devices(function):
-        function = tf.function(function)
+        function = tf.function(function, autograph=False)
         if is_cpu:
             return function
         return tf.function(lambda *args: strategy.run(function, args))

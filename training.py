@@ -9,6 +9,7 @@ One code path serves every tf.distribute.Strategy; one device is the default
 strategy. The batch size is global.
 """
 
+import functools
 import math
 import signal
 import time
@@ -82,6 +83,11 @@ class Settings(NamedTuple):
 # --- One step -------------------------------------------------------------
 
 
+def _compiled(function: Callable) -> Callable:
+    """Return the function as one XLA program."""
+    return tf.function(function, jit_compile=True, autograph=False)
+
+
 class Step:
     """The compiled training step of one model, task and optimizer.
 
@@ -117,12 +123,12 @@ class Step:
         jit = settings.jit_compile and not devices.is_tpu(strategy)
         one_device = self.replicas == 1
         self._gradients = (
-            tf.function(self._gradients_eager, jit_compile=True)
+            _compiled(self._gradients_eager)
             if jit and not one_device
             else self._gradients_eager
         )
         self.replica_step = (
-            tf.function(self._replica_step, jit_compile=True)
+            _compiled(self._replica_step)
             if jit and one_device
             else self._replica_step
         )
@@ -139,17 +145,24 @@ class Step:
             name: tf.reshape(value, [micro_batches, size, *value.shape[1:]])
             for name, value in batch.items()
         }
-        gradients = [
-            tf.zeros(v.shape, v.dtype) for v in self.model.trainable_variables
-        ]
-        sums = {name: (tf.zeros([]), tf.zeros([])) for name in self.task.names}
-        for index in tf.range(micro_batches):
+        zero = tf.zeros([])
+        start = (
+            tf.constant(0),
+            [tf.zeros(v.shape) for v in self.model.trainable_variables],
+            {name: (zero, zero) for name in self.task.names},
+        )
+
+        def add_one(index, gradients, sums):
             part = {name: value[index] for name, value in parts.items()}
-            more, part_sums = self._micro_gradients(
+            more = self._micro_gradients(
                 part, weights, modeling.fold_seed(seed, index)
             )
-            gradients = [a + b for a, b in zip(gradients, more, strict=True)]
-            sums = tf.nest.map_structure(tf.add, sums, part_sums)
+            total = tf.nest.map_structure(tf.add, (gradients, sums), more)
+            return index + 1, *total
+
+        _, gradients, sums = tf.while_loop(
+            lambda index, *_: index < micro_batches, add_one, start
+        )
         return gradients, sums
 
     def _micro_gradients(
@@ -208,7 +221,8 @@ class Step:
             return values
         return context.all_reduce(tf.distribute.ReduceOp.SUM, values)
 
-    @tf.function
+    # Nothing here needs autograph, which would double the time of tracing.
+    @functools.partial(tf.function, autograph=False)
     def run(self, iterator, start: tf.Tensor, count: tf.Tensor):
         """Run up to `count` steps; stop at the first non-finite one.
 
@@ -218,25 +232,32 @@ class Step:
         names = (*self.task.names, "loss", "gradient_norm")
         zero = tf.zeros([], tf.float64)
         totals = {name: (zero, zero) for name in names}
-        done = tf.zeros([], tf.int64)
-        is_finite = tf.constant(True)
-        while tf.logical_and(done < count, is_finite):
+
+        def go_on(done, is_finite, totals):
+            del totals
+            return tf.logical_and(done < count, is_finite)
+
+        def run_one(done, is_finite, totals):
+            del is_finite
             sums = self.strategy.run(
                 self.replica_step, args=(next(iterator), start + done)
             )
-            sums = tf.nest.map_structure(
-                lambda value: tf.cast(
-                    self.strategy.experimental_local_results(value)[0],
-                    tf.float64,
-                ),
-                sums,
-            )
-            is_finite = tf.math.is_finite(
-                sums["loss"][0] + sums["gradient_norm"][0]
-            )
+            sums = tf.nest.map_structure(self._on_host, sums)
+            watched = sums["loss"][0] + sums["gradient_norm"][0]
             totals = tf.nest.map_structure(tf.add, totals, sums)
-            done += 1
+            return done + 1, tf.math.is_finite(watched), totals
+
+        done, _, totals = tf.while_loop(
+            go_on,
+            run_one,
+            (tf.zeros([], tf.int64), tf.constant(True), totals),
+        )
         return done, totals
+
+    def _on_host(self, value: tf.Tensor) -> tf.Tensor:
+        """Return what all replicas have alike, in float64 for long sums."""
+        value = self.strategy.experimental_local_results(value)[0]
+        return tf.cast(value, tf.float64)
 
 
 def check_batch_size(settings: Settings, replicas: int) -> int:
@@ -287,9 +308,9 @@ class Evaluator:
             return task.forward(model, batch, training=False, dropout_seed=None)
 
         if jit_compile and not devices.is_tpu(strategy):
-            forward = tf.function(forward, jit_compile=True)
+            forward = _compiled(forward)
 
-        @tf.function
+        @functools.partial(tf.function, autograph=False)
         def evaluation_step(batch):
             # A compiled function handed over as it is would be traced once
             # for all devices, with the variables of one of them.

@@ -634,3 +634,26 @@ def test_sigterm_saves_and_the_same_command_goes_on(data, tmp_path):
     assert "Stopped by SIGTERM after step" in text and "Traceback" not in text
     step = int(text.split("Stopped by SIGTERM after step ")[1].split(";")[0])
     assert (tmp_path / "out" / f"model.ckpt-{step}.index").exists()
+
+
+def test_options_of_the_optimizer_reach_it(data, finished, tmp_path):
+    """Runs that differ in one flag end with different weights."""
+    options = [
+        {"optimizer": "lamb"},
+        {"bias_correction": True},
+        {"dtype": "bfloat16"},
+    ]
+    name = "bert/encoder/layer_0/output/dense/kernel"
+    kernels = [weights_of(finished / "bert_model.ckpt")[name]]
+    for number, option in enumerate(options):
+        values = flags_for(data, tmp_path / str(number))
+        scripts.run(run_pretraining, **values, **option)
+        weights = weights_of(tmp_path / str(number) / "bert_model.ckpt")
+        assert all(np.isfinite(value).all() for value in weights.values())
+        kernels.append(weights[name])
+    for number, kernel in enumerate(kernels):
+        for other in kernels[:number]:
+            assert np.abs(kernel - other).max() > 1e-6
+    # bfloat16 is an approximation of the first run, not another recipe.
+    moved = np.abs(kernels[1] - kernels[0]).mean()
+    assert np.abs(kernels[3] - kernels[0]).mean() < 0.2 * moved
