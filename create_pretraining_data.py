@@ -20,12 +20,10 @@ import dataclasses
 import glob
 import hashlib
 import itertools
-import json
 import math
 import os
 import re
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -216,49 +214,45 @@ def make_plan(
         outputs_lib.absolute(path) for path in find_input_files(input_file)
     ]
     check_vocabulary(vocab_file, do_lower_case, config)
-    with records.open_for_reading(vocab_file) as file:
-        vocab_hash = hashlib.sha256(file.read()).hexdigest()
     states = [outputs_lib.file_state(path) for path in inputs]
+    input_bytes, bucket_bytes = sum(size for size, _ in states), bucket_mb << 20
+    manifest, scratch_dir = outputs_lib.hidden_paths(outputs)
+    settings = buckets_lib.BucketSettings(
+        scratch_dir,
+        vocab_file,
+        do_lower_case,
+        config,
+        random_seed % 2**64,
+        compression,
+    )
     fingerprint = {
         "generator_version": _GENERATOR_VERSION,
         "input_file": [
             [path, *state] for path, state in zip(inputs, states, strict=True)
         ],
         "output_file": outputs,
-        "vocab_file (SHA-256)": vocab_hash,
+        "vocab_file (SHA-256)": _sha256(vocab_file),
         "do_lower_case": do_lower_case,
         **dataclasses.asdict(config),
         "random_seed": random_seed,
         "bucket_mb": bucket_mb,
         "compression": compression,
     }
-    input_bytes, bucket_bytes = sum(size for size, _ in states), bucket_mb << 20
-    folder, name = os.path.split(outputs[0])
-    name = re.sub(r"-00000-of-\d{5}$", "", name)
-    scratch_dir = os.path.join(folder, f".{name}.scratch")
-    if records.is_remote(scratch_dir):
-        # Appending and seeking want a local disk.
-        digest = hashlib.sha256(json.dumps(outputs).encode()).hexdigest()
-        scratch_dir = os.path.join(
-            tempfile.gettempdir(), f"pretraining_data_{digest[:16]}"
-        )
     return outputs_lib.Plan(
         inputs,
         outputs,
         max(1, math.ceil(input_bytes / (len(outputs) * bucket_bytes))),
         bucket_bytes,
         input_bytes,
-        os.path.join(folder, f".{name}.manifest.json"),
-        buckets_lib.BucketSettings(
-            scratch_dir,
-            vocab_file,
-            do_lower_case,
-            config,
-            random_seed % 2**64,
-            compression,
-        ),
+        manifest,
+        settings,
         fingerprint,
     )
+
+
+def _sha256(path: str) -> str:
+    with records.open_for_reading(path) as file:
+        return hashlib.sha256(file.read()).hexdigest()
 
 
 def check_vocabulary(

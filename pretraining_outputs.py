@@ -11,9 +11,12 @@ the records of finished buckets, which is removed at the end.
 import collections
 import contextlib
 import glob
+import hashlib
 import json
 import os
-from collections.abc import Iterator
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
 from typing import IO, Any, NamedTuple
 
 from absl import logging
@@ -63,6 +66,20 @@ def file_state(path: str) -> list[int] | None:
 
 def absolute(path: str) -> str:
     return path if records.is_remote(path) else os.path.abspath(path)
+
+
+def hidden_paths(output_files: Sequence[str]) -> tuple[str, str]:
+    """Return where the manifest and the scratch folder of some files are."""
+    folder, name = os.path.split(output_files[0])
+    name = re.sub(r"-00000-of-\d{5}$", "", name)
+    manifest = os.path.join(folder, f".{name}.manifest.json")
+    scratch_dir = os.path.join(folder, f".{name}.scratch")
+    if records.is_remote(folder):
+        # Workers write and read there in pieces, which wants a local disk.
+        digest = hashlib.sha256("\n".join(output_files).encode()).hexdigest()
+        name = f"pretraining_data_{digest[:16]}"
+        scratch_dir = os.path.join(tempfile.gettempdir(), name)
+    return manifest, scratch_dir
 
 
 # ---------------------------------------------------------------------------
