@@ -1,0 +1,59 @@
+"""benchmark.py's own arithmetic; what it times is tested elsewhere."""
+
+import numpy as np
+import pytest
+import scripts
+
+import modeling
+
+benchmark = scripts.load("benchmark")
+
+
+def test_training_flops_of_tiny_by_hand():
+    config = modeling.BertConfig.from_size("tiny", benchmark.VOCAB_SIZE)
+    # Two operations per multiplication and addition, forward and twice
+    # backward: 6 per product. Two layers of 128 tokens: query, key, value and
+    # output 4 * 128 * 128, intermediate and back 2 * 128 * 512, scores and
+    # contexts 2 * 128 * 128.
+    layers = 2 * 128 * (4 * 128**2 + 2 * 128 * 512 + 2 * 128 * 128)
+    # 20 predictions: transform and vocabulary; pooler and two logits.
+    heads = 20 * (128**2 + 128 * 30522) + 128**2 + 2 * 128
+    expected = 6 * 32 * (layers + heads)
+    assert modeling.training_flops(config, 32, 128, 20) == expected
+    assert expected == 26_342_572_032
+
+
+def test_training_flops_of_base_against_six_times_the_weights():
+    config = modeling.BertConfig.from_size("base", benchmark.VOCAB_SIZE)
+    # 85 million weights in the layers, each used once per token.
+    rough = 6 * 8 * 128 * 85e6 + 6 * 8 * 20 * 768 * 30522
+    found = modeling.training_flops(config, 8, 128, 20)
+    assert found == pytest.approx(rough, rel=0.04)
+
+
+def test_fake_batch_is_what_the_step_takes():
+    config = modeling.BertConfig.from_size("tiny", vocab_size=50)
+    batch = {k: v.numpy() for k, v in benchmark.fake_batch(3, config).items()}
+    assert batch["input_ids"].shape == (3, 128)
+    assert batch["input_ids"].max() < 50
+    positions = batch["masked_lm_positions"]
+    assert positions.shape == (3, 20)
+    assert (np.diff(positions) > 0).all(), "positions are different ones"
+    assert batch["masked_lm_weights"].sum() == 60
+
+
+def test_numbers_are_read_from_a_log():
+    log = "I0 Took 3.5 s\nI0 Wrote 1,234 total instances\n"
+    assert benchmark.told(log, "Took ", " s") == 3.5
+    assert benchmark.told(log, "Wrote ", " total instances") == 1234
+
+
+@pytest.mark.parametrize(
+    "values, message",
+    [
+        ({"parts": "train,cooking"}, "--parts=cooking: unknown"),
+        ({"sizes": "enormous"}, "--sizes=enormous: unknown"),
+    ],
+)
+def test_unknown_parts_and_sizes(values, message):
+    assert message in scripts.error_of(benchmark, **values)
