@@ -193,9 +193,7 @@ def prepared_text() -> Iterator[Text]:
     with tempfile.TemporaryDirectory(prefix="benchmark") as name:
         folder = Path(name)
         if FLAGS.input_file:
-            files = input_pipeline.expand_files(
-                FLAGS.input_file.split(","), "input_file"
-            )
+            files = records.find_files(FLAGS.input_file)
         else:
             files = [str(folder / "corpus.txt")]
             demo_corpus.write(files[0], list(demo_corpus.documents().values()))

@@ -22,7 +22,6 @@ pieces in the order they were learned, frequent ones first. With the default of
 
 import codecs
 import collections
-import glob
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -93,28 +92,6 @@ _MUCH_UNKNOWN = 0.01
 
 
 # === Reading ===
-
-
-def find_input_files(patterns: str) -> list[str]:
-    """Expand a comma list of globs to sorted paths without repetitions."""
-    found: set[str] = set()
-    for pattern in filter(None, patterns.split(",")):
-        if records.is_remote(pattern):
-            paths = records.gfile().glob(pattern)
-        else:
-            paths = glob.glob(os.path.expanduser(pattern), recursive=True)
-        files = [path for path in paths if not os.path.isdir(path)]
-        if paths and not files:
-            raise UserError(
-                f"--input_file: {paths[0]} is a directory; use {paths[0]}/* for"
-                " the files in it"
-            )
-        if not files:
-            raise UserError(f"--input_file: no file matches {pattern!r}")
-        found.update(files)
-    if not found:
-        raise UserError("--input_file is empty; wanted text files")
-    return sorted(found)
 
 
 def read_blocks(path: str, bar: tqdm.tqdm) -> Iterator[str]:
@@ -387,7 +364,7 @@ def report(
 
 def main(unused_argv: Sequence[str]) -> None:
     logging.set_verbosity(logging.INFO)
-    input_files = find_input_files(FLAGS.input_file)
+    input_files = sorted(records.find_files(FLAGS.input_file))
     check_output_file(FLAGS.output_file, input_files)
     words = count_words(input_files, FLAGS.do_lower_case)
     alphabet, num_chars = choose_alphabet(words, FLAGS.limit_alphabet)

@@ -17,7 +17,6 @@ command is given again, and ends with the same bytes.
 import collections
 import contextlib
 import dataclasses
-import glob
 import hashlib
 import itertools
 import math
@@ -144,30 +143,6 @@ def check_config(config: InstanceConfig) -> None:
         )
 
 
-def find_input_files(patterns: str) -> list[str]:
-    """Expand a comma list of globs, in order, without repetitions."""
-    found = {}
-    for pattern in filter(None, patterns.split(",")):
-        if records.is_remote(pattern):
-            paths = records.gfile().glob(pattern)
-        else:
-            paths = glob.glob(os.path.expanduser(pattern))
-        if not paths:
-            raise UserError(f"--input_file: no file matches {pattern!r}")
-        for path in sorted(paths):
-            if not records.is_remote(path) and os.path.isdir(path):
-                raise UserError(
-                    f"--input_file: {path} is a directory; use {path}/* for "
-                    "the files in it"
-                )
-            if path in found:
-                logging.warning("%s matches twice, is read once", path)
-            found[path] = True
-    if not found:
-        raise UserError("--input_file is empty")
-    return list(found)
-
-
 def expand_output_files(names: str) -> list[str]:
     """Return absolute paths for a comma list; `name@N` stands for N paths."""
     paths = []
@@ -211,7 +186,7 @@ def make_plan(
         raise UserError(f"--bucket_mb={bucket_mb}: must be from 1 to 1024")
     outputs = expand_output_files(output_file)
     inputs = [
-        outputs_lib.absolute(path) for path in find_input_files(input_file)
+        outputs_lib.absolute(path) for path in records.find_files(input_file)
     ]
     check_vocabulary(vocab_file, do_lower_case, config)
     states = [outputs_lib.file_state(path) for path in inputs]

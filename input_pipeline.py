@@ -38,23 +38,6 @@ class Bound(NamedTuple):
     what: str
 
 
-def expand_files(patterns: Sequence[str], flag: str) -> list[str]:
-    """Return the files that match a comma list of globs, each sorted.
-
-    Raises:
-        UserError: a pattern that matches nothing, named with its flag.
-    """
-    files: list[str] = []
-    for pattern in patterns:
-        pattern = pattern.strip()
-        found = sorted(tf.io.gfile.glob(pattern)) if pattern else []
-        found = [path for path in found if not tf.io.gfile.isdir(path)]
-        if not found:
-            raise UserError(f"--{flag}: no file matches {pattern!r}")
-        files.extend(path for path in found if path not in files)
-    return files
-
-
 def check_schema(
     files: Sequence[str],
     schema: Mapping[str, records.Feature],

@@ -20,6 +20,7 @@ Paths with "://" go through tf.io.gfile, imported when first met.
 """
 
 import contextlib
+import glob
 import gzip
 import os
 import zlib
@@ -28,6 +29,7 @@ from typing import IO, NamedTuple
 
 import google_crc32c
 import numpy as np
+from absl import logging
 
 from errors import UserError
 
@@ -79,6 +81,39 @@ def gfile():
     import tensorflow as tf  # 670 MB, hence not at the top.
 
     return tf.io.gfile
+
+
+def find_files(patterns: str, flag: str = "input_file") -> list[str]:
+    """Expand a comma list of globs, local or remote, without repetitions.
+
+    Args:
+        patterns: globs; their order is kept, each one's files are sorted.
+        flag: where they come from, for messages.
+
+    Raises:
+        UserError: a pattern without a file, named.
+    """
+    found: dict[str, bool] = {}
+    for pattern in filter(None, map(str.strip, patterns.split(","))):
+        if is_remote(pattern):
+            paths = gfile().glob(pattern)
+        else:
+            paths = glob.glob(os.path.expanduser(pattern), recursive=True)
+        files = sorted(path for path in paths if not os.path.isdir(path))
+        if paths and not files:
+            raise UserError(
+                f"--{flag}: {paths[0]} is a directory; use {paths[0]}/* for "
+                "the files in it"
+            )
+        if not files:
+            raise UserError(f"--{flag}: no file matches {pattern!r}")
+        for path in files:
+            if path in found:
+                logging.warning("%s matches twice, is read once", path)
+            found[path] = True
+    if not found:
+        raise UserError(f"--{flag} is empty")
+    return list(found)
 
 
 @contextlib.contextmanager

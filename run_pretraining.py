@@ -223,7 +223,7 @@ def read_data(
     config: modeling.BertConfig, flag: str
 ) -> input_pipeline.RecordFiles:
     """Find and check the files a flag names."""
-    files = input_pipeline.expand_files(FLAGS[flag].value.split(","), flag)
+    files = records.find_files(FLAGS[flag].value, flag)
     data = find_data(
         files, config, FLAGS.max_seq_length, FLAGS.max_predictions_per_seq
     )

@@ -191,13 +191,6 @@ def test_repeated_words_are_all_there(monkeypatch):
     assert max(map(len, text)) <= 14
 
 
-def test_input_files(folder):
-    for name in ("b.txt", "c.text"):
-        (folder / name).write_text("x", "utf-8")
-    found = build_vocab.find_input_files("*.text,a.txt,*.txt")
-    assert found == ["a.txt", "b.txt", "c.text"]
-
-
 # === What a user can get wrong ===
 
 

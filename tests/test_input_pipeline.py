@@ -109,16 +109,6 @@ def test_other_errors_pass_unchanged(files):
             tf.reshape(tf.range(3), [2])
 
 
-def test_expand_files_sorts_and_names_the_pattern(files):
-    folder = files[0].rsplit("/", 1)[0]
-    found = input_pipeline.expand_files(
-        [files[3], f"{folder}/part-*"], "input_file"
-    )
-    assert found == [files[3], *files[:3]]
-    with pytest.raises(UserError, match="--input_file: no file matches 'x\\*'"):
-        input_pipeline.expand_files(["x*"], "input_file")
-
-
 def test_schema_mismatch_names_both_values(files):
     wanted = {"input_ids": records.Feature("int64", 3)}
     with pytest.raises(UserError, match="has 2 values, --length says 3"):

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 
 import numpy as np
 import pytest
@@ -299,3 +300,18 @@ def test_no_tensorflow():
     assert (
         subprocess.run([sys.executable, "-c", code], cwd=root).returncode == 0
     )
+
+
+def test_find_files_keeps_the_order_of_patterns(tmp_path, caplog):
+    for name in ("b.txt", "a.txt", "c.text"):
+        (tmp_path / name).write_text("x", "utf-8")
+    patterns = f"{tmp_path}/*.text, {tmp_path}/a.txt,{tmp_path}/*.txt"
+    found = [os.path.basename(path) for path in records.find_files(patterns)]
+    assert found == ["c.text", "a.txt", "b.txt"]
+    assert "a.txt matches twice" in caplog.text
+    with pytest.raises(UserError, match="--eval: no file matches 'x\\*'"):
+        records.find_files("x*", "eval")
+    with pytest.raises(UserError, match="is a directory; use"):
+        records.find_files(str(tmp_path))
+    with pytest.raises(UserError, match="--input_file is empty"):
+        records.find_files(",")
