@@ -1,9 +1,9 @@
 """BERT: configuration, encoder, pre-training heads and losses.
 
 Everything the paper (Devlin et al., arXiv:1810.04805) calls the model is in
-this file and is meant to be read from top to bottom: configuration, three
-small functions (activation, dropout, layer norm), the layers from the inside
-out, `BertModel`, the pre-training heads, the losses.
+this file and is meant to be read from top to bottom: configuration, the layers
+from the inside out, `BertModel`, the pre-training heads, the losses. The
+arithmetic between the matrix products is in numerics.py.
 
 A variable's path is its checkpoint key: the layer named `query` inside `self`
 inside `attention` ... owns `bert/encoder/layer_3/attention/self/query/kernel`.
@@ -31,7 +31,9 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+import numerics
 from errors import UserError
+from numerics import fold_seed, fused
 
 # L and H of the named sizes; H / 64 heads, I = 4 H. Tiny to Medium are the
 # miniatures of Turc et al. (arXiv:1908.08962), Base and Large the paper's.
@@ -152,12 +154,7 @@ class BertConfig:
         return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
 
 
-# --- Activation, dropout, layer norm ----------------------------------------
-
-
-def gelu(x: tf.Tensor) -> tf.Tensor:
-    """Return the tanh form of GELU, which the published models trained with."""
-    return tf.nn.gelu(x, approximate=True)
+# --- Small helpers ----------------------------------------------------------
 
 
 def get_activation(name: str | Callable | None) -> Callable | None:
@@ -165,7 +162,7 @@ def get_activation(name: str | Callable | None) -> Callable | None:
     if name is None or callable(name):
         return name
     activations = {
-        "gelu": gelu,
+        "gelu": numerics.gelu,
         "relu": tf.nn.relu,
         "tanh": tf.tanh,
         "linear": None,
@@ -177,55 +174,6 @@ def get_activation(name: str | Callable | None) -> Callable | None:
             "relu, tanh, linear"
         )
     return activations[name.lower()]
-
-
-def _mix(x: tf.Tensor) -> tf.Tensor:
-    """Scramble uint32 numbers one to one so that every bit hangs on all."""
-
-    def fold(x: tf.Tensor, bits: int) -> tf.Tensor:
-        shift = tf.constant(bits, tf.uint32)
-        return tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, shift))
-
-    # Multipliers found by exhaustive search ("lowbias32", C. Wellons).
-    x = fold(x, 16) * tf.constant(0x7FEB352D, tf.uint32)
-    x = fold(x, 15) * tf.constant(0x846CA68B, tf.uint32)
-    return fold(x, 16)
-
-
-def fold_seed(seed: tf.Tensor | int, *values: tf.Tensor | int) -> tf.Tensor:
-    """Return a uint32 seed that depends on a seed and on every value.
-
-    Whoever needs one more independent stream (a replica, a micro-batch, a
-    layer) folds its number in instead of adding it.
-    """
-    seed = _mix(tf.cast(seed, tf.uint32))
-    for value in values:
-        value = tf.cast(value, tf.uint32) + tf.constant(0x9E3779B9, tf.uint32)
-        seed = _mix(tf.bitwise.bitwise_xor(seed, _mix(value)))
-    return seed
-
-
-def random_bits(rows: tf.Tensor | int, cols: int, seed: tf.Tensor) -> tf.Tensor:
-    """Return 32 random bits per element of a matrix, from its indices alone.
-
-    A counter-based generator: each element hashes (row, column, seed), so
-    XLA computes it inside whatever consumes it, forward and backward, and no
-    mask is ever stored. Rows and columns have keys of their own drawn from
-    two seeds, so no two rows (or calls) are shifted copies of each other.
-    """
-    row_seed, col_seed = fold_seed(seed, 1), fold_seed(seed, 2)
-    row_keys = _mix(tf.cast(tf.range(rows), tf.uint32) + row_seed)  # [rows]
-    col_keys = _mix(tf.cast(tf.range(cols), tf.uint32) + col_seed)  # [cols]
-    return _mix(tf.bitwise.bitwise_xor(row_keys[:, None], col_keys))
-
-
-def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor) -> tf.Tensor:
-    """Zero a share `rate` of x and scale the rest by 1 / (1 - rate)."""
-    *outer, cols = shape_of(x)
-    bits = random_bits(math.prod(outer), cols, seed)  # [-1, cols]
-    keep = bits >= tf.constant(int(rate * 2**32), tf.uint32)
-    keep = tf.reshape(keep, [*outer, cols])
-    return tf.where(keep, x * (1.0 / (1.0 - rate)), tf.zeros([], x.dtype))
 
 
 def shape_of(x: tf.Tensor) -> list[Any]:
@@ -264,7 +212,7 @@ class Layer(keras.layers.Layer):
 
 
 class Dense(Layer):
-    """x W + b, W stored [in, out]."""
+    """A kernel [in, out] and a bias."""
 
     def __init__(self, inputs: int, outputs: int, stddev: float, name: str):
         super().__init__(name)
@@ -276,10 +224,8 @@ class Dense(Layer):
         self.bias = self.weight("bias", self.shape[1:], 0)
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        """Return [..., out] for a matrix [..., in]."""
-        return tf.matmul(x, tf.cast(self.kernel, x.dtype)) + tf.cast(
-            self.bias, x.dtype
-        )
+        """Return x W; whatever comes next adds the bias in its own pass."""
+        return tf.matmul(x, tf.cast(self.kernel, x.dtype))
 
 
 class LayerNorm(Layer):
@@ -296,30 +242,19 @@ class LayerNorm(Layer):
             shape=[self.size], initializer="ones", name="gamma"
         )
 
-    def call(self, x: tf.Tensor) -> tf.Tensor:
-        """Return x with mean beta and deviation gamma, in x's own type."""
-        wide = tf.cast(x, tf.float32)
-        # Two passes: E[x^2] - E[x]^2 cancels where the mean is large.
-        wide -= tf.reduce_mean(wide, axis=-1, keepdims=True)
-        variance = tf.reduce_mean(tf.square(wide), axis=-1, keepdims=True)
-        # 1e-12 as in the original; it would vanish in 16 bits.
-        wide *= tf.math.rsqrt(variance + 1e-12)
-        return tf.cast(wide * self.gamma + self.beta, x.dtype)
-
 
 class Dropout(Layer):
-    """Dropout whose random stream is named by the layer's path."""
+    """A rate, and a random stream named by the layer's path."""
 
-    def __init__(self, rate: float, name: str = "dropout"):
-        super().__init__(name)
+    def __init__(self, rate: float):
+        super().__init__("dropout")
         self.rate = rate
 
-    def call(self, x: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
-        """Return x thinned out; unchanged when the seed is None."""
+    def call(self, seed: tf.Tensor | None) -> tf.Tensor | None:
+        """Return this layer's own seed, None where nothing is dropped."""
         if seed is None or not self.rate:
-            return x
-        site = zlib.crc32(self.path.encode())
-        return dropout(x, self.rate, fold_seed(seed, site))
+            return None
+        return fold_seed(seed, zlib.crc32(self.path.encode()))
 
 
 class Embeddings(Layer):
@@ -372,7 +307,14 @@ class Embeddings(Layer):
         else:
             position_ids = tf.reshape(position_ids, [-1])
             x += tf.gather(self.position_embeddings, position_ids)
-        x = self.dropout(self.norm(x), seed)  # [B * S, H]
+        x = fused(
+            numerics.norm_dropout,
+            x,
+            self.norm.gamma,
+            self.norm.beta,
+            self.dropout(seed),
+            rate=self.dropout.rate,
+        )  # [B * S, H]
         return tf.cast(x, self.output_dtype)
 
 
@@ -401,20 +343,29 @@ class SelfAttention(Layer):
         """
         length = shape_of(bias)[-1]
 
-        def heads(x: tf.Tensor) -> tf.Tensor:
-            x = tf.reshape(x, [-1, length, self.num_heads, self.head_size])
-            return tf.transpose(x, [0, 2, 1, 3])
+        def heads(dense: Dense) -> tf.Tensor:
+            return fused(
+                numerics.split_heads,
+                dense(x),
+                dense.bias,
+                length=length,
+                heads=self.num_heads,
+            )
 
-        query = heads(self.query(x))  # [B, N, F, D]
-        key = heads(self.key(x))  # [B, N, T, D]
-        value = heads(self.value(x))  # [B, N, T, D]
+        query = heads(self.query)  # [B, N, F, D]
+        key = heads(self.key)  # [B, N, T, D]
+        value = heads(self.value)  # [B, N, T, D]
         scores = tf.matmul(query, key, transpose_b=True)  # [B, N, F, T]
-        scores = tf.cast(scores, tf.float32) / math.sqrt(self.head_size)
-        probs = tf.nn.softmax(scores + bias)  # [B, N, F, T]
-        probs = self.dropout(tf.cast(probs, x.dtype), seed)  # [B, N, F, T]
+        probs = fused(
+            numerics.attention_probs,
+            scores,
+            bias,
+            self.dropout(seed),
+            scale=1.0 / math.sqrt(self.head_size),
+            rate=self.dropout.rate,
+        )  # [B, N, F, T]
         context = tf.matmul(probs, value)  # [B, N, F, D]
-        context = tf.transpose(context, [0, 2, 1, 3])  # [B, F, N, D]
-        return tf.reshape(context, [-1, self.num_heads * self.head_size])
+        return fused(numerics.merge_heads, context)  # [B * F, H]
 
 
 class ResidualOutput(Layer):
@@ -431,7 +382,16 @@ class ResidualOutput(Layer):
         self, x: tf.Tensor, residual: tf.Tensor, seed: tf.Tensor | None
     ) -> tf.Tensor:
         """Return [B * S, H]."""
-        return self.norm(residual + self.dropout(self.dense(x), seed))
+        return fused(
+            numerics.add_norm,
+            self.dense(x),
+            self.dense.bias,
+            residual,
+            self.norm.gamma,
+            self.norm.beta,
+            self.dropout(seed),
+            rate=self.dropout.rate,
+        )
 
 
 class Attention(Layer):
@@ -462,8 +422,12 @@ class DenseActivation(Layer):
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
         """Return [..., outputs]."""
-        x = self.dense(x)
-        return x if self.activation is None else self.activation(x)
+        return fused(
+            numerics.bias_activation,
+            self.dense(x),
+            self.dense.bias,
+            activation=self.activation,
+        )
 
 
 class TransformerLayer(Layer):
@@ -555,7 +519,7 @@ class BertModel(Layer):
         self.build()
 
     def __call__(self, input_ids: tf.Tensor, *args, **kwargs) -> BertOutput:
-        """Check the length, then `call`: Keras decorates errors raised there."""
+        """Check the length, then `call`, whose errors Keras decorates."""
         length = input_ids.shape[1]
         longest = self.config.max_position_embeddings
         if length is not None and length > longest:
@@ -645,7 +609,8 @@ def project(x: tf.Tensor, weights: Any, bias: Any) -> tf.Tensor:
     """Return x W^T + b in float32, W stored [out, in] as all heads store it."""
     weights = tf.cast(weights, x.dtype)
     logits = tf.matmul(x, weights, transpose_b=True)
-    return tf.cast(logits, tf.float32) + bias
+    logits = tf.cast(logits, tf.float32)
+    return numerics.add_wide_bias(logits, tf.convert_to_tensor(bias))
 
 
 class OutputLayer(Layer):
@@ -673,20 +638,18 @@ class OutputLayer(Layer):
         return project(x, self.output_weights, self.output_bias)
 
 
-class MaskedLmTransform(Layer):
+class MaskedLmTransform(DenseActivation):
     """dense, activation, norm."""
 
     def __init__(self, config: BertConfig):
-        super().__init__("transform")
-        hidden, stddev = config.hidden_size, config.initializer_range
-        self.dense = Dense(hidden, hidden, stddev, "dense")
-        self.activation = get_activation(config.hidden_act)
+        hidden, act = config.hidden_size, config.hidden_act
+        super().__init__(config, hidden, act, "transform")
         self.norm = LayerNorm(hidden)
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
         """Return [B * P, H]."""
-        x = self.dense(x)
-        return self.norm(x if self.activation is None else self.activation(x))
+        gamma, beta = self.norm.gamma, self.norm.beta
+        return fused(numerics.layer_norm, super().call(x), gamma, beta)
 
 
 class MaskedLmHead(Layer):
@@ -812,33 +775,6 @@ class BertForPreTraining(TaskModel):
 # --- Losses -----------------------------------------------------------------
 
 
-@tf.custom_gradient
-def _cross_entropy(logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor):
-    """Return sum(weights * cross entropy) and sum(weights * correct).
-
-    The logits are the largest tensor of a step, so they are read as seldom as
-    possible: maximum, log-sum-exp, and in the gradient (softmax - one-hot) * w
-    made in one go; no probabilities are kept.
-    """
-    rows, vocab = shape_of(logits)  # [R, V]
-    top = tf.reduce_max(logits, axis=-1, keepdims=True)  # [R, 1]
-    sums = tf.reduce_sum(tf.exp(logits - top), axis=-1, keepdims=True)
-    log_sum = tf.math.log(sums) + top  # [R, 1]
-    index = tf.stack([tf.range(rows), labels], axis=1)  # [R, 2]
-    label_logits = tf.gather_nd(logits, index)  # [R]
-    loss = tf.reduce_sum(weights * (log_sum[:, 0] - label_logits))
-    correct = tf.cast(label_logits >= top[:, 0], tf.float32)
-    correct = tf.reduce_sum(weights * correct)
-
-    def grad(loss_grad: tf.Tensor, _: tf.Tensor):
-        probs = tf.exp(logits - log_sum)  # [R, V]
-        hit = tf.range(vocab)[None] == labels[:, None]  # [R, V]
-        probs = tf.where(hit, probs - 1.0, probs)
-        return probs * (loss_grad * weights)[:, None], None, None
-
-    return (loss, correct), grad
-
-
 def masked_lm_loss(
     masked_lm_logits: tf.Tensor,
     masked_lm_ids: tf.Tensor,
@@ -856,7 +792,7 @@ def masked_lm_loss(
     """
     vocab = masked_lm_logits.shape[-1]
     weights = tf.cast(tf.reshape(masked_lm_weights, [-1]), tf.float32)
-    loss, correct = _cross_entropy(
+    loss, correct = numerics.cross_entropy(
         tf.reshape(masked_lm_logits, [-1, vocab]),
         tf.cast(tf.reshape(masked_lm_ids, [-1]), tf.int32),
         weights,
@@ -880,7 +816,9 @@ def next_sentence_loss(
     if weights is None:
         weights = tf.ones_like(labels)
     weights = tf.cast(tf.reshape(weights, [-1]), tf.float32)
-    loss, correct = _cross_entropy(next_sentence_logits, labels, weights)
+    loss, correct = numerics.cross_entropy(
+        next_sentence_logits, labels, weights
+    )
     return loss, tf.reduce_sum(weights), correct
 
 

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 import modeling
+import numerics
 from errors import UserError
 from modeling import BertConfig, BertForPreTraining, BertModel
 
@@ -378,7 +379,7 @@ def test_unknown_dimensions():
 @pytest.mark.parametrize("rate", [0.1, 0.5])
 def test_dropout_rate_and_scale(rate):
     ones = tf.ones([64, 128, 256])
-    y = modeling.dropout(ones, rate, modeling.fold_seed(7)).numpy()
+    y = numerics.dropout(ones, numerics.fold_seed(7), rate).numpy()
     assert set(np.unique(y)) == {0.0, np.float32(1 / (1 - rate))}
     dropped = y == 0
     sigma = np.sqrt(rate * (1 - rate))
@@ -397,7 +398,7 @@ def correlation(a, b):
 
 def test_dropout_streams_are_independent():
     def bits(seed, rows=512, cols=128):
-        x = modeling.random_bits(rows, cols, modeling.fold_seed(*seed))
+        x = numerics.random_bits(rows, cols, numerics.fold_seed(*seed))
         return x.numpy() / 2**32
 
     base = bits([3, 11])
@@ -415,7 +416,7 @@ def test_dropout_streams_are_independent():
     corners = corners * centred[:-1, 1:] * centred[:-1, :-1]
     assert abs(corners.mean()) < 5 * corners.std() / np.sqrt(corners.size)
     # Each of the 32 bits is a fair coin.
-    words = modeling.random_bits(512, 128, modeling.fold_seed(5)).numpy()
+    words = numerics.random_bits(512, 128, numerics.fold_seed(5)).numpy()
     for bit in range(32):
         share = (words >> bit & 1).mean()
         assert abs(share - 0.5) < 5 * 0.5 / np.sqrt(words.size), bit
@@ -423,7 +424,7 @@ def test_dropout_streams_are_independent():
 
 def test_dropout_compiled_or_not_is_the_same_mask():
     def drop(x, seed):
-        return modeling.dropout(x, 0.1, modeling.fold_seed(seed, 5))
+        return numerics.dropout(x, numerics.fold_seed(seed, 5), 0.1)
 
     x = tf.ones([4, 8, 33])
     compiled = tf.function(drop, jit_compile=True)
@@ -518,13 +519,13 @@ def test_next_sentence_loss():
     assert (count, correct) == (1.0, 1.0)
 
 
-def gradients_of(model, features, jit_compile=False, seed=5):
+def gradients_of(model, features, jit_compile=False, pieces=False):
     values = [v.value for v in model.trainable_variables]
 
     @tf.function(jit_compile=jit_compile)
     def run():
-        with tf.GradientTape() as tape:
-            output = model(features, training=True, dropout_seed=seed)
+        with tf.GradientTape() as tape, numerics.fusing(pieces):
+            output = model(features, training=True, dropout_seed=5)
             loss = total_loss(output, features)
         return loss, [
             tf.convert_to_tensor(g) for g in tape.gradient(loss, values)
@@ -564,15 +565,20 @@ def test_gradients_are_slopes():
         )
 
 
-def test_compiled_and_not_agree():
+@pytest.mark.parametrize(
+    "compiled", [{"jit_compile": True}, {"pieces": True}], ids=str
+)
+def test_compiled_and_not_agree(compiled):
     config = tiny_config()
     model = BertForPreTraining(config)
     features = batch_of(config)
     loss, gradients = gradients_of(model, features)
-    compiled_loss, compiled = gradients_of(model, features, jit_compile=True)
+    compiled_loss, compiled_gradients = gradients_of(
+        model, features, **compiled
+    )
     np.testing.assert_allclose(loss, compiled_loss, rtol=1e-5)
     for variable, a, b in zip(
-        model.trainable_variables, gradients, compiled, strict=True
+        model.trainable_variables, gradients, compiled_gradients, strict=True
     ):
         assert isinstance(a, tf.Tensor)
         np.testing.assert_allclose(a, b, atol=2e-5, err_msg=variable.path)

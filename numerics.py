@@ -1,0 +1,294 @@
+"""What stands between the matrix products: elementwise work in few passes.
+
+Every function here is a pure function of tensors, read from memory once and
+written once where a compiler fuses it. `fused` asks XLA to do that for one
+function at a time, which leaves the matrix products to TensorFlow's own
+library: on a CPU that is the fastest split (XLA's own products run at about
+three quarters of that library's rate). Where a whole step is compiled, as on
+GPU and TPU, the compiler fuses across these functions by itself.
+
+Norms, softmax and losses compute in float32 whatever type comes in.
+Dimension letters are those of modeling.py.
+"""
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+_is_fusing = False
+
+
+@contextlib.contextmanager
+def fusing(enabled: bool = True) -> Iterator[None]:
+    """Make `fused` compile what is traced inside; off everywhere else.
+
+    For training with static shapes on a CPU. Elsewhere a piece is made of
+    plain operations: they export, take unknown sizes and need no compiler.
+    """
+    global _is_fusing
+    before, _is_fusing = _is_fusing, enabled
+    try:
+        yield
+    finally:
+        _is_fusing = before
+
+
+def fused(function: Callable, *inputs: Any, **options: Any) -> Any:
+    """Return function(*inputs, **options), one compiled program under `fusing`.
+
+    The backward pass is a second program, which computes the function anew
+    from its inputs instead of keeping anything from the forward pass.
+
+    Args:
+        function: of tensors, pure, with one tensor or a tuple as its result.
+        *inputs: tensors or variables; None only at the end.
+        **options: hashable constants.
+    """
+    inputs = [tf.convert_to_tensor(x) for x in inputs if x is not None]
+    if not _is_fusing:
+        return function(*inputs, **options)
+    return _compiled(function, tuple(sorted(options.items())))(*inputs)
+
+
+@functools.cache
+def _compiled(function: Callable, options: tuple) -> Callable:
+    """Compile a function once for all layers that use it."""
+    function = functools.partial(function, **dict(options))
+    compile_ = functools.partial(tf.function, jit_compile=True, autograph=False)
+    forward = compile_(function)
+
+    @compile_
+    def backward(inputs, output_gradients):
+        with tf.GradientTape() as tape:
+            tape.watch([x for x in inputs if x.dtype.is_floating])
+            outputs = function(*inputs)
+        return tape.gradient(outputs, inputs, output_gradients)
+
+    @tf.custom_gradient
+    def recompute(*inputs):
+        def gradient(output_gradient):
+            return backward(inputs, output_gradient)
+
+        return forward(*inputs), gradient
+
+    return recompute
+
+
+# --- Random numbers and dropout ---------------------------------------------
+
+
+def _mix(x: tf.Tensor) -> tf.Tensor:
+    """Scramble uint32 numbers one to one so that every bit hangs on all."""
+
+    def fold(x: tf.Tensor, bits: int) -> tf.Tensor:
+        shift = tf.constant(bits, tf.uint32)
+        return tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, shift))
+
+    # Multipliers found by exhaustive search ("lowbias32", C. Wellons).
+    x = fold(x, 16) * tf.constant(0x7FEB352D, tf.uint32)
+    x = fold(x, 15) * tf.constant(0x846CA68B, tf.uint32)
+    return fold(x, 16)
+
+
+def fold_seed(seed: tf.Tensor | int, *values: tf.Tensor | int) -> tf.Tensor:
+    """Return a uint32 seed that depends on a seed and on every value.
+
+    Whoever needs one more independent stream (a step, a replica, a layer)
+    folds its number in instead of adding it.
+    """
+    seed = _mix(tf.cast(seed, tf.uint32))
+    for value in values:
+        value = tf.cast(value, tf.uint32) + tf.constant(0x9E3779B9, tf.uint32)
+        seed = _mix(tf.bitwise.bitwise_xor(seed, _mix(value)))
+    return seed
+
+
+def random_bits(rows: tf.Tensor | int, cols: int, seed: tf.Tensor) -> tf.Tensor:
+    """Return 32 random bits per element of a matrix, from its indices alone.
+
+    A counter-based generator: each element hashes (row, column, seed), so
+    XLA computes it inside whatever consumes it, forward and backward, and no
+    mask is ever stored. Rows and columns have keys of their own drawn from
+    two seeds, so no two rows (or calls) are shifted copies of each other.
+    """
+    row_seed, col_seed = fold_seed(seed, 1), fold_seed(seed, 2)
+    row_keys = _mix(tf.cast(tf.range(rows), tf.uint32) + row_seed)  # [rows]
+    col_keys = _mix(tf.cast(tf.range(cols), tf.uint32) + col_seed)  # [cols]
+    return _mix(tf.bitwise.bitwise_xor(row_keys[:, None], col_keys))
+
+
+def dropout(x: tf.Tensor, seed: tf.Tensor | None, rate: float) -> tf.Tensor:
+    """Zero a share `rate` of x, scale the rest; nothing if seed is None."""
+    if seed is None or not rate:
+        return x
+    cols = x.shape[-1] or tf.shape(x)[-1]
+    rows = (x.shape.num_elements() or tf.size(x)) // cols
+    bits = random_bits(rows, cols, seed)  # [rows, cols]
+    keep = bits >= tf.constant(int(rate * 2**32), tf.uint32)
+    keep = tf.reshape(keep, tf.shape(x))
+    return tf.where(keep, x * (1.0 / (1.0 - rate)), tf.zeros([], x.dtype))
+
+
+# --- Activation and norm ----------------------------------------------------
+
+
+def gelu(x: tf.Tensor) -> tf.Tensor:
+    """Return the tanh form of GELU, which the published models trained with."""
+    return tf.nn.gelu(x, approximate=True)
+
+
+def add_bias(x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+    """Return x + bias in the type of x."""
+    return x + tf.cast(bias, x.dtype)
+
+
+def bias_activation(
+    x: tf.Tensor, bias: tf.Tensor, activation: Callable | None
+) -> tf.Tensor:
+    """Return activation(x + bias)."""
+    x = add_bias(x, bias)
+    return x if activation is None else activation(x)
+
+
+def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
+    """Return x with mean beta and deviation gamma along the last axis."""
+    wide = tf.cast(x, tf.float32)
+    # Two passes: E[x^2] - E[x]^2 cancels where the mean is large.
+    wide -= tf.reduce_mean(wide, axis=-1, keepdims=True)
+    variance = tf.reduce_mean(tf.square(wide), axis=-1, keepdims=True)
+    # 1e-12 as in the original; it would vanish in 16 bits.
+    wide *= tf.math.rsqrt(variance + 1e-12)
+    return tf.cast(wide * gamma + beta, x.dtype)
+
+
+def norm_dropout(
+    x: tf.Tensor,
+    gamma: tf.Tensor,
+    beta: tf.Tensor,
+    seed: tf.Tensor | None = None,
+    *,
+    rate: float,
+) -> tf.Tensor:
+    """Return dropout(layer_norm(x)): where the embeddings end."""
+    return dropout(layer_norm(x, gamma, beta), seed, rate)
+
+
+def add_norm(
+    x: tf.Tensor,
+    bias: tf.Tensor,
+    residual: tf.Tensor,
+    gamma: tf.Tensor,
+    beta: tf.Tensor,
+    seed: tf.Tensor | None = None,
+    *,
+    rate: float,
+) -> tf.Tensor:
+    """Return layer_norm(residual + dropout(x + bias)): each sublayer's end."""
+    x = dropout(add_bias(x, bias), seed, rate)
+    return layer_norm(residual + x, gamma, beta)
+
+
+# --- Attention --------------------------------------------------------------
+
+
+def split_heads(
+    x: tf.Tensor, bias: tf.Tensor, *, length: int, heads: int
+) -> tf.Tensor:
+    """Return [B * S, H] plus bias as [B, N, S, D]."""
+    x = add_bias(x, bias)
+    x = tf.reshape(x, [-1, length, heads, x.shape[-1] // heads])
+    return tf.transpose(x, [0, 2, 1, 3])  # [B, N, S, D]
+
+
+def merge_heads(x: tf.Tensor) -> tf.Tensor:
+    """Return [B, N, S, D] as [B * S, H]."""
+    _, heads, _, size = x.shape
+    return tf.reshape(tf.transpose(x, [0, 2, 1, 3]), [-1, heads * size])
+
+
+def attention_probs(
+    scores: tf.Tensor,
+    bias: tf.Tensor,
+    seed: tf.Tensor | None = None,
+    *,
+    scale: float,
+    rate: float,
+) -> tf.Tensor:
+    """Return dropout(softmax(scores * scale + bias)): [B, N, F, T]."""
+    wide = tf.cast(scores, tf.float32) * scale + bias
+    return dropout(tf.cast(tf.nn.softmax(wide), scores.dtype), seed, rate)
+
+
+# --- Cross entropy ----------------------------------------------------------
+
+
+@tf.custom_gradient
+def add_wide_bias(x: tf.Tensor, bias: tf.Tensor):
+    """Return x + bias; the bias's gradient, a sum over rows, as a product."""
+
+    def gradient(dx: tf.Tensor):
+        ones = tf.ones([1, tf.shape(dx)[0]], dx.dtype)
+        return dx, tf.matmul(ones, dx)[0]
+
+    return x + bias, gradient
+
+
+@tf.custom_gradient
+def cross_entropy(logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor):
+    """Return sum(weights * cross entropy) and sum(weights * correct).
+
+    The logits are the largest tensor of a step, so they are read as seldom as
+    possible: maximum, exponential (kept), its sum; and in the gradient
+    (softmax - one-hot) * weight, made in one go.
+
+    Args:
+        logits: float32 [R, V].
+        labels: int32 [R].
+        weights: float32 [R].
+    """
+    loss, correct, powers, sums = _run(
+        _entropy_forward, logits, labels, weights
+    )
+
+    def gradient(loss_gradient: tf.Tensor, _: tf.Tensor):
+        dx = _run(
+            _entropy_backward, powers, sums, labels, weights * loss_gradient
+        )
+        return dx, None, None
+
+    return (loss, correct), gradient
+
+
+def _run(function: Callable, *inputs: tf.Tensor) -> Any:
+    return (_compile(function) if _is_fusing else function)(*inputs)
+
+
+@functools.cache
+def _compile(function: Callable) -> Callable:
+    return tf.function(function, jit_compile=True, autograph=False)
+
+
+def _entropy_forward(logits, labels, weights):
+    top = tf.reduce_max(logits, axis=-1, keepdims=True)  # [R, 1]
+    powers = tf.exp(logits - top)  # [R, V]
+    sums = tf.reduce_sum(powers, axis=-1, keepdims=True)  # [R, 1]
+    rows = tf.range(tf.shape(logits)[0])
+    chosen = tf.gather_nd(logits, tf.stack([rows, labels], axis=1))  # [R]
+    losses = (tf.math.log(sums) + top)[:, 0] - chosen  # [R]
+    correct = tf.cast(chosen >= top[:, 0], tf.float32)  # [R]
+    return (
+        tf.reduce_sum(weights * losses),
+        tf.reduce_sum(weights * correct),
+        powers,
+        sums,
+    )
+
+
+def _entropy_backward(powers, sums, labels, weights):
+    weights = weights[:, None]  # [R, 1]
+    is_label = tf.range(powers.shape[-1])[None] == labels[:, None]  # [R, V]
+    probs = powers * (weights / sums)  # [R, V], times the weight
+    return tf.where(is_label, probs - weights, probs)
