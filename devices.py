@@ -21,6 +21,18 @@ def is_tpu(strategy: tf.distribute.Strategy) -> bool:
     return isinstance(strategy, tf.distribute.TPUStrategy)
 
 
+def what_compiles(strategy: tf.distribute.Strategy, jit_compile: bool) -> str:
+    """Say what XLA is to compile: "step", "pieces" or "nothing".
+
+    On a GPU the whole step. On a CPU the elementwise pieces alone: XLA's
+    matrix products there are slower than TensorFlow's own. On a TPU nothing,
+    since strategy.run compiles whatever it holds by itself.
+    """
+    if is_tpu(strategy) or not jit_compile:
+        return "nothing"
+    return "pieces" if _device_kind() == "CPU" else "step"
+
+
 def has_other_workers() -> bool:
     """Whether TF_CONFIG names more than this process."""
     cluster = _tf_config().get("cluster", {})

@@ -21,7 +21,7 @@ from absl import logging
 
 import checkpoints
 import devices
-import modeling
+import numerics
 import optimization
 from errors import UserError
 from input_pipeline import Batch
@@ -118,20 +118,17 @@ class Step:
         self.settings = settings
         self.replicas = strategy.num_replicas_in_sync
         self.replica_batch_size = check_batch_size(settings, self.replicas)
-        # One device: XLA sees the whole step. Several: collectives stay
-        # outside XLA. A TPU compiles whatever strategy.run holds by itself.
-        jit = settings.jit_compile and not devices.is_tpu(strategy)
         one_device = self.replicas == 1
-        self._gradients = (
-            _compiled(self._gradients_eager)
-            if jit and not one_device
-            else self._gradients_eager
-        )
-        self.replica_step = (
-            _compiled(self._replica_step)
-            if jit and one_device
-            else self._replica_step
-        )
+        compiles = devices.what_compiles(strategy, settings.jit_compile)
+        self._fuses = compiles == "pieces"
+        self._gradients, self._apply = self._gradients_eager, self._apply_eager
+        self.replica_step = self._replica_step
+        if self._fuses and one_device:
+            self._apply = _compiled(self._apply_eager)
+        elif compiles == "step" and one_device:
+            self.replica_step = _compiled(self._replica_step)
+        elif compiles == "step":  # collectives stay outside XLA
+            self._gradients = _compiled(self._gradients_eager)
 
     def _gradients_eager(
         self, batch: Batch, weights: dict, seed: tf.Tensor
@@ -155,7 +152,7 @@ class Step:
         def add_one(index, gradients, sums):
             part = {name: value[index] for name, value in parts.items()}
             more = self._micro_gradients(
-                part, weights, modeling.fold_seed(seed, index)
+                part, weights, numerics.fold_seed(seed, index)
             )
             total = tf.nest.map_structure(tf.add, (gradients, sums), more)
             return index + 1, *total
@@ -169,7 +166,7 @@ class Step:
         self, batch: Batch, weights: dict, seed: tf.Tensor
     ) -> tuple[list[tf.Tensor], Sums]:
         values = [v.value for v in self.model.trainable_variables]
-        with tf.GradientTape() as tape:
+        with tf.GradientTape() as tape, numerics.fusing(self._fuses):
             sums = self.task.forward(
                 self.model, batch, training=True, dropout_seed=seed
             )
@@ -196,11 +193,22 @@ class Step:
             for name, value in batch.items()
         }
         weights = self._all_reduce(context, self.task.loss_weights(batch))
-        seed = modeling.fold_seed(
+        seed = numerics.fold_seed(
             self.settings.random_seed, step, context.replica_id_in_sync_group
         )
         gradients, sums = self._gradients(batch, weights, seed)
         gradients, sums = self._all_reduce(context, (gradients, sums))
+        norm = self._apply(gradients, step)
+        loss = self.task.total_loss(
+            {name: sums[name][0] for name in weights}, weights
+        )
+        one = tf.ones([])
+        return {**sums, "loss": (loss, one), "gradient_norm": (norm, one)}
+
+    def _apply_eager(
+        self, gradients: list[tf.Tensor], step: tf.Tensor
+    ) -> tf.Tensor:
+        """Clip, update every variable; return the norm before clipping."""
         gradients, norm = optimization.clip_by_global_norm(
             gradients, self.settings.clip_norm
         )
@@ -210,11 +218,7 @@ class Step:
             self.schedule(step),
             step,
         )
-        loss = self.task.total_loss(
-            {name: sums[name][0] for name in weights}, weights
-        )
-        one = tf.ones([])
-        return {**sums, "loss": (loss, one), "gradient_norm": (norm, one)}
+        return norm
 
     def _all_reduce(self, context, values):
         if self.replicas == 1:

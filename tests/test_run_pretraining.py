@@ -20,7 +20,9 @@ import tensorflow as tf
 import checkpoints
 import devices
 import modeling
+import optimization
 import records
+import tasks
 import training
 from errors import UserError
 
@@ -273,15 +275,54 @@ def test_accumulation_gives_the_same_weights(data, tmp_path):
     )
 
 
-def test_whole_step_compiles_and_agrees(data, finished, tmp_path):
-    """One XLA program per step, as a TPU wants it; dropout included."""
+def test_compiled_pieces_agree(data, finished, tmp_path):
+    """What --jit_compile does on a CPU; dropout included."""
     values = flags_for(data, tmp_path, jit_compile=True)
-    scripts.run(run_pretraining, **values, gradient_accumulation_steps=1)
+    scripts.run(run_pretraining, **values)
     assert_same(
         weights_of(finished / "bert_model.ckpt"),
         weights_of(tmp_path / "bert_model.ckpt"),
         1e-4,
     )
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_whole_step_is_one_program(parts):
+    """As a GPU or TPU runs it: static shapes, dropout, update and all."""
+    config = modeling.BertConfig.from_dict(CONFIG)
+    features = make_features(np.random.default_rng(0), 8)
+    features["next_sentence_labels"] = features["next_sentence_labels"][:, 0]
+    batch = {
+        name: tf.constant(
+            value, tf.float32 if name.endswith("weights") else tf.int32
+        )
+        for name, value in features.items()
+    }
+    results = []
+    for compiles in (False, True):
+        tf.keras.utils.set_random_seed(1)
+        model = modeling.BertForPreTraining(config)
+        optimizer = optimization.create_optimizer()
+        optimizer.create_slots(model.trainable_variables)
+        step = training.Step(
+            tf.distribute.get_strategy(),
+            model,
+            tasks.PRETRAINING,
+            optimizer,
+            optimization.create_schedule(1e-3, 10, 0),
+            training.Settings(
+                "", 10, 8, gradient_accumulation_steps=parts, jit_compile=False
+            ),
+        )
+        run = tf.function(
+            step.replica_step, jit_compile=compiles, autograph=False
+        )
+        sums = run(batch, tf.constant(3, tf.int64))
+        results.append((sums, [v.numpy() for v in model.variables]))
+    for one, other in zip(
+        tf.nest.flatten(results[0]), tf.nest.flatten(results[1]), strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=2e-6)
 
 
 def test_init_checkpoint_starts_from_weights(data, finished, tmp_path, caplog):
