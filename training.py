@@ -198,7 +198,8 @@ class Step:
         )
         gradients, sums = self._gradients(batch, weights, seed)
         gradients, sums = self._all_reduce(context, (gradients, sums))
-        norm = self._apply(gradients, step)
+        norm = optimization.global_norm(gradients)
+        self._apply(gradients, norm, step)
         loss = self.task.total_loss(
             {name: sums[name][0] for name in weights}, weights
         )
@@ -206,11 +207,11 @@ class Step:
         return {**sums, "loss": (loss, one), "gradient_norm": (norm, one)}
 
     def _apply_eager(
-        self, gradients: list[tf.Tensor], step: tf.Tensor
-    ) -> tf.Tensor:
-        """Clip, update every variable; return the norm before clipping."""
-        gradients, norm = optimization.clip_by_global_norm(
-            gradients, self.settings.clip_norm
+        self, gradients: list[tf.Tensor], norm: tf.Tensor, step: tf.Tensor
+    ) -> None:
+        """Clip the gradients, whose joint norm is `norm`, and update."""
+        gradients, _ = optimization.clip_by_global_norm(
+            gradients, self.settings.clip_norm, norm
         )
         self.optimizer.apply_gradients(
             self.model.trainable_variables,
@@ -218,7 +219,6 @@ class Step:
             self.schedule(step),
             step,
         )
-        return norm
 
     def _all_reduce(self, context, values):
         if self.replicas == 1:
