@@ -310,6 +310,9 @@ def test_interrupt_is_clean(corpus, tmp_path, moment):
     process = subprocess.Popen(
         _command(flags),
         start_new_session=True,
+        # A shell that runs the tests in the background ignores Ctrl-C, and
+        # children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         stderr=subprocess.PIPE,
         text=True,
     )
