@@ -12,9 +12,9 @@ threads, as TensorFlow's do, can deadlock.
 import contextlib
 import multiprocessing
 import multiprocessing.connection
+import multiprocessing.resource_tracker
 import os
 import signal
-import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -60,7 +60,7 @@ class WorkerPool:
             process = context.Process(
                 target=_serve, args=(theirs, setup, settings, work), daemon=True
             )
-            with _interrupts_ignored():
+            with _interrupts_held_back():
                 process.start()
             # The last handle on that end but the worker's own: when the
             # worker dies, reading from ours fails instead of waiting.
@@ -131,20 +131,20 @@ class WorkerPool:
 
 
 @contextlib.contextmanager
-def _interrupts_ignored() -> Iterator[None]:
+def _interrupts_held_back() -> Iterator[None]:
     """Let a process start that Ctrl-C, which reaches all, leaves alone.
 
     The parent ends its workers itself. They inherit that the signal is
-    ignored, so it does not hurt them while they are still importing, either.
+    blocked, so it does not hurt them while they are still importing, either;
+    the parent gets what came meanwhile when the block ends.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield  # Python sets signals in the main thread only.
-        return
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Starting it later would unblock the signal.
+    multiprocessing.resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _serve(connection, setup, settings, work) -> None:
