@@ -1,12 +1,13 @@
 r"""Fill the [MASK]s of sentences with a pre-trained BERT.
 
-    python fill_mask.py --init_checkpoint=out \
-        --text='The capital of France is [MASK].'
+    python fill_mask.py --init_checkpoint=demo_output/model \
+        --text='Open a [MASK] and return a [MASK] object.'
 
 prints for every [MASK] the likeliest tokens and their probabilities:
 
-    The capital of France is [MASK].
-        paris 0.42, lyon 0.06, marseille 0.03, tours 0.02, lille 0.02
+    Open a [MASK] and return a [MASK] object.
+        [MASK] 1: object 0.08, file 0.06, bytes 0.04, return 0.03, a 0.03
+        [MASK] 2: object 0.11, a 0.07, return 0.06, file 0.04, bytes 0.02
 
 Configuration and vocabulary are taken from beside the checkpoint, where
 run_pretraining.py and the published models have them.
