@@ -29,6 +29,7 @@ from absl import flags, logging
 import demo_corpus
 import devices
 import errors
+import heads
 import input_pipeline
 import modeling
 import optimization
@@ -106,7 +107,7 @@ def create_step(
 ) -> training.Step:
     """Build the very step run_pretraining.py trains with."""
     config = modeling.BertConfig.from_size(size, vocab_size=VOCAB_SIZE)
-    model = modeling.BertForPreTraining(config, dtype)
+    model = heads.BertForPreTraining(config, dtype)
     optimizer = optimization.create_optimizer()
     optimizer.create_slots(model.trainable_variables)
     settings = training.Settings(
@@ -154,7 +155,7 @@ def benchmark_training() -> Iterator[Row]:
         after = devices.measure_matmul_peak(FLAGS.dtype)
         peak = max(before, after)
         best, median = min(seconds), statistics.median(seconds)
-        operations = modeling.training_flops(
+        operations = heads.training_flops(
             step.model.config, batch_size, MAX_SEQ_LENGTH, MAX_PREDICTIONS
         )
         name = f"training step, {size}, batch {batch_size}"
@@ -389,6 +390,7 @@ def main(_: list[str]) -> None:
     """Measure and print."""
     logging.set_verbosity(logging.WARNING)
     check_flags()
+    devices.avoid_broken_amx(FLAGS.dtype)
     print(describe_machine())
     print(
         f"length {MAX_SEQ_LENGTH}, {MAX_PREDICTIONS} predictions, vocabulary "

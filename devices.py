@@ -4,9 +4,15 @@ Apart from training.py because benchmark.py and predictors ask the same
 questions without training anything.
 """
 
+import functools
 import json
 import os
+import pathlib
+import signal
+import subprocess
+import sys
 import time
+from collections.abc import Callable
 
 import tensorflow as tf
 from absl import logging
@@ -31,6 +37,43 @@ def what_compiles(strategy: tf.distribute.Strategy, jit_compile: bool) -> str:
     if is_tpu(strategy) or not jit_compile:
         return "nothing"
     return "pieces" if _device_kind() == "CPU" else "step"
+
+
+_PROBE = """
+import tensorflow as tf
+x = tf.ones([64, 64], tf.bfloat16)
+print(float(tf.reduce_sum(tf.cast(tf.matmul(x, x), tf.float32))))
+"""
+
+
+def avoid_broken_amx(dtype: str) -> None:
+    """Keep 16-bit products from instructions a processor only claims to have.
+
+    Some virtual machines report AMX and kill the process that uses it. Where
+    it is reported, one product in a process of its own tells; call this
+    before any other TensorFlow work.
+    """
+    setting = "ONEDNN_MAX_CPU_ISA"
+    if dtype == "float32" or setting in os.environ or not _reports_amx():
+        return
+    probe = subprocess.run(
+        [sys.executable, "-c", _PROBE], capture_output=True, check=False
+    )
+    if probe.returncode == -signal.SIGILL:
+        os.environ[setting] = "AVX512_CORE_BF16"
+        logging.warning(
+            "This processor reports AMX, but dies of it: a virtual machine "
+            "that does not pass it on. Set %s=%s and went on without",
+            setting,
+            os.environ[setting],
+        )
+
+
+def _reports_amx() -> bool:
+    try:
+        return " amx_" in pathlib.Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return False
 
 
 def has_other_workers() -> bool:
@@ -152,6 +195,18 @@ def measure_matmul_peak(
     CPU's cores are one device, however many logical ones it is cut into.
     """
     strategy = strategy or tf.distribute.get_strategy()
+    seconds, operations = _timed_products(dtype, strategy)
+    best, end = float("inf"), time.monotonic() + _PEAK_SECONDS
+    while time.monotonic() < end:
+        best = min(best, seconds())
+    return operations / best
+
+
+@functools.cache
+def _timed_products(
+    dtype: str, strategy: tf.distribute.Strategy
+) -> tuple[Callable[[], float], int]:
+    """Return a function that times square products, and their operations."""
     is_cpu = not is_tpu(strategy) and _device_kind() == "CPU"
     size = 2048 if is_cpu else 8192
     repeats = 1 if is_cpu else 10  # so that launching does not show
@@ -181,8 +236,5 @@ def measure_matmul_peak(
         return time.perf_counter() - began
 
     seconds()  # traces
-    best, end = float("inf"), time.monotonic() + _PEAK_SECONDS
-    while time.monotonic() < end:
-        best = min(best, seconds())
     devices = 1 if is_cpu else strategy.num_replicas_in_sync
-    return devices * repeats * 2 * size**3 / best
+    return seconds, devices * repeats * 2 * size**3

@@ -23,6 +23,7 @@ from absl import flags, logging
 
 import checkpoints
 import errors
+import heads
 import modeling
 import tokenization
 from errors import UserError
@@ -149,7 +150,7 @@ def _pad(rows: Sequence[Sequence[int]]) -> np.ndarray:
 
 
 def fill_masks(
-    model: modeling.BertForPreTraining,
+    model: heads.BertForPreTraining,
     tokenizer: tokenization.FullTokenizer,
     encoded: Sequence[Sequence[int]],
     top_k: int,
@@ -225,7 +226,7 @@ def _file_beside(prefix: str, flag: str, name: str) -> str:
 
 def load(
     prefix: str, config_file: str, vocab_file: str, do_lower_case: bool
-) -> tuple[modeling.BertForPreTraining, tokenization.FullTokenizer]:
+) -> tuple[heads.BertForPreTraining, tokenization.FullTokenizer]:
     """Return model and tokenizer, checked against each other."""
     tokenization.validate_case_matches_checkpoint(do_lower_case, prefix)
     config = modeling.BertConfig.from_json_file(config_file)
@@ -239,7 +240,7 @@ def load(
             f"of {config_file} is {config.vocab_size}: they belong to "
             "different models"
         )
-    model = modeling.BertForPreTraining(config)
+    model = heads.BertForPreTraining(config)
     checkpoints.restore_weights(
         model.variables, prefix, required="^(bert|cls/predictions)/"
     )

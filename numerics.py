@@ -57,24 +57,33 @@ def fused(function: Callable, *inputs: Any, **options: Any) -> Any:
 def _compiled(function: Callable, options: tuple) -> Callable:
     """Compile a function once for all layers that use it."""
     function = functools.partial(function, **dict(options))
-    compile_ = functools.partial(tf.function, jit_compile=True, autograph=False)
-    forward = compile_(function)
+    forward = _compile(function)
 
-    @compile_
+    @_compile
     def backward(inputs, output_gradients):
         with tf.GradientTape() as tape:
             tape.watch([x for x in inputs if x.dtype.is_floating])
-            outputs = function(*inputs)
-        return tape.gradient(outputs, inputs, output_gradients)
+            outputs = tf.nest.flatten(function(*inputs))
+        return tape.gradient(outputs, inputs, list(output_gradients))
 
     @tf.custom_gradient
     def recompute(*inputs):
-        def gradient(output_gradient):
-            return backward(inputs, output_gradient)
+        def gradient(*output_gradients):
+            return backward(inputs, output_gradients)
 
         return forward(*inputs), gradient
 
     return recompute
+
+
+def fused_forward(function: Callable, *inputs: tf.Tensor) -> Any:
+    """Return function(*inputs), compiled like `fused`, without a gradient."""
+    return (_compile(function) if _is_fusing else function)(*inputs)
+
+
+@functools.cache
+def _compile(function: Callable) -> Callable:
+    return tf.function(function, jit_compile=True, autograph=False)
 
 
 # --- Random numbers and dropout ---------------------------------------------
@@ -225,58 +234,87 @@ def attention_probs(
 # --- Cross entropy ----------------------------------------------------------
 
 
-@tf.custom_gradient
-def add_wide_bias(x: tf.Tensor, bias: tf.Tensor):
-    """Return x + bias; the bias's gradient, a sum over rows, as a product."""
-
-    def gradient(dx: tf.Tensor):
-        ones = tf.ones([1, tf.shape(dx)[0]], dx.dtype)
-        return dx, tf.matmul(ones, dx)[0]
-
-    return x + bias, gradient
-
-
-@tf.custom_gradient
-def cross_entropy(logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor):
+def cross_entropy(
+    logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Return sum(weights * cross entropy) and sum(weights * correct).
 
-    The logits are the largest tensor of a step, so they are read as seldom as
-    possible: maximum, exponential (kept), its sum; and in the gradient
-    (softmax - one-hot) * weight, made in one go.
+    A row counts as correct when no other class has a larger logit.
 
     Args:
-        logits: float32 [R, V].
+        logits: float32 [R, K].
         labels: int32 [R].
         weights: float32 [R].
     """
-    loss, correct, powers, sums = _run(
-        _entropy_forward, logits, labels, weights
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+    chosen = tf.gather(logits, labels, batch_dims=1)  # [R]
+    correct = chosen >= tf.reduce_max(logits, axis=-1)  # [R]
+    return (
+        tf.reduce_sum(weights * losses),
+        tf.reduce_sum(weights * tf.cast(correct, tf.float32)),
+    )
+
+
+@tf.custom_gradient
+def projected_cross_entropy(
+    x: tf.Tensor,
+    table: tf.Tensor,
+    bias: tf.Tensor,
+    labels: tf.Tensor,
+    weights: tf.Tensor,
+):
+    """Return cross_entropy(x table^T + bias, labels, weights).
+
+    Projection and loss in one, since the logits are the largest tensor of a
+    step and each pass over them takes as long as an encoder layer of a small
+    model. With e = exp(logits - max) and its row sums s, the gradient of the
+    logits is (e / s - one-hot) * weight. It is never formed: the products
+    with e / s * weight are products with e whose small side is scaled, and
+    those with the one-hot part touch R rows of the table.
+
+    Args:
+        x: float32 or bfloat16 [R, H].
+        table: float32 [V, H].
+        bias: float32 [V].
+        labels: int32 [R].
+        weights: float32 [R].
+    """
+    wide = tf.cast(table, x.dtype)
+    logits = tf.cast(tf.matmul(x, wide, transpose_b=True), tf.float32) + bias
+    loss, correct, powers, sums = fused_forward(
+        _entropy_parts, logits, labels, weights
     )
 
     def gradient(loss_gradient: tf.Tensor, _: tf.Tensor):
-        dx = _run(
-            _entropy_backward, powers, sums, labels, weights * loss_gradient
+        pull = (weights * loss_gradient)[:, None]  # [R, 1]
+        scale = pull / sums  # [R, 1]
+        narrow = tf.cast(powers, x.dtype)  # [R, V]
+        dx = tf.cast(tf.matmul(narrow, wide), tf.float32) * scale  # [R, H]
+        dx -= tf.gather(table, labels) * pull
+        rows = tf.cast(x, tf.float32)
+        scaled = tf.cast(rows * scale, x.dtype)  # [R, H]
+        dtable = tf.matmul(narrow, scaled, transpose_a=True)  # [V, H]
+        dbias = tf.matmul(scale, powers, transpose_a=True)[0]  # [V]
+        at = labels[:, None]
+        return (
+            tf.cast(dx, x.dtype),
+            tf.tensor_scatter_nd_sub(
+                tf.cast(dtable, tf.float32), at, rows * pull
+            ),
+            tf.tensor_scatter_nd_sub(dbias, at, pull[:, 0]),
+            None,
+            None,
         )
-        return dx, None, None
 
     return (loss, correct), gradient
 
 
-def _run(function: Callable, *inputs: tf.Tensor) -> Any:
-    return (_compile(function) if _is_fusing else function)(*inputs)
-
-
-@functools.cache
-def _compile(function: Callable) -> Callable:
-    return tf.function(function, jit_compile=True, autograph=False)
-
-
-def _entropy_forward(logits, labels, weights):
+def _entropy_parts(logits, labels, weights):
+    """Loss, correct, exp(logits - max) [R, V] and its row sums [R, 1]."""
     top = tf.reduce_max(logits, axis=-1, keepdims=True)  # [R, 1]
     powers = tf.exp(logits - top)  # [R, V]
     sums = tf.reduce_sum(powers, axis=-1, keepdims=True)  # [R, 1]
-    rows = tf.range(tf.shape(logits)[0])
-    chosen = tf.gather_nd(logits, tf.stack([rows, labels], axis=1))  # [R]
+    chosen = tf.gather(logits, labels, batch_dims=1)  # [R]
     losses = (tf.math.log(sums) + top)[:, 0] - chosen  # [R]
     correct = tf.cast(chosen >= top[:, 0], tf.float32)  # [R]
     return (
@@ -285,10 +323,3 @@ def _entropy_forward(logits, labels, weights):
         powers,
         sums,
     )
-
-
-def _entropy_backward(powers, sums, labels, weights):
-    weights = weights[:, None]  # [R, 1]
-    is_label = tf.range(powers.shape[-1])[None] == labels[:, None]  # [R, V]
-    probs = powers * (weights / sums)  # [R, V], times the weight
-    return tf.where(is_label, probs - weights, probs)

@@ -20,6 +20,7 @@ from absl import flags, logging
 import checkpoints
 import devices
 import errors
+import heads
 import input_pipeline
 import modeling
 import optimization
@@ -336,7 +337,7 @@ class Run:
     def __init__(
         self,
         strategy: tf.distribute.Strategy,
-        model: modeling.BertForPreTraining,
+        model: heads.BertForPreTraining,
         eval_data: input_pipeline.RecordFiles | None,
     ):
         self.model = model
@@ -409,7 +410,7 @@ class Run:
     def _meter(self, config: modeling.BertConfig) -> training.Meter:
         peak = devices.measure_matmul_peak(FLAGS.dtype, self.strategy)
         logging.info("Matrix-product peak, measured: %.1f GFLOP/s", peak / 1e9)
-        flops = modeling.training_flops(
+        flops = heads.training_flops(
             config, 1, FLAGS.max_seq_length, FLAGS.max_predictions_per_seq
         )
         return training.Meter(FLAGS.train_batch_size, flops, peak)
@@ -492,6 +493,7 @@ def main(_: list[str]) -> int:
     """Train and evaluate as the flags say; return the exit status."""
     logging.set_verbosity(logging.INFO)
     validate_flags()
+    devices.avoid_broken_amx(FLAGS.dtype)
     strategy = devices.create_strategy(
         FLAGS.use_tpu,
         FLAGS.tpu_name,
@@ -509,7 +511,7 @@ def main(_: list[str]) -> int:
         checkpoints.make_directory(FLAGS.output_dir)
     tf.keras.utils.set_random_seed(FLAGS.random_seed)
     with strategy.scope():
-        model = modeling.BertForPreTraining(config, FLAGS.dtype)
+        model = heads.BertForPreTraining(config, FLAGS.dtype)
     run = Run(strategy, model, eval_data)
     sources = [source for source in (data, eval_data) if source]
     with input_pipeline.blaming_files(

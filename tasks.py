@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-import modeling
+import heads
 import training
 from input_pipeline import Batch
 
@@ -28,29 +28,20 @@ def _example_weights(batch: Batch) -> tf.Tensor:
 
 
 def _pretraining_sums(
-    model: modeling.BertForPreTraining,
+    model: heads.BertForPreTraining,
     batch: Batch,
     training: bool,
     dropout_seed: tf.Tensor | None,
 ) -> training.Sums:
     """Losses and metrics of a batch, as sums and counts."""
-    output = model(batch, training=training, dropout_seed=dropout_seed)
-    masked_loss, masked_count, masked_correct = modeling.masked_lm_loss(
-        output.masked_lm_logits,
-        batch["masked_lm_ids"],
-        batch["masked_lm_weights"],
-    )
-    weights = _example_weights(batch)
-    next_loss, next_count, next_correct = modeling.next_sentence_loss(
-        output.next_sentence_logits, batch["next_sentence_labels"], weights
-    )
+    masked, following = model.losses(batch, training, dropout_seed)
     tokens = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32))
     return {
-        "masked_lm_loss": (masked_loss, masked_count),
-        "masked_lm_accuracy": (masked_correct, masked_count),
-        "next_sentence_loss": (next_loss, next_count),
-        "next_sentence_accuracy": (next_correct, next_count),
-        "tokens": (tokens, tf.reduce_sum(weights)),
+        "masked_lm_loss": (masked.loss, masked.weight),
+        "masked_lm_accuracy": (masked.correct, masked.weight),
+        "next_sentence_loss": (following.loss, following.weight),
+        "next_sentence_accuracy": (following.correct, following.weight),
+        "tokens": (tokens, following.weight),
     }
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scripts
 
+import heads
 import modeling
 
 benchmark = scripts.load("benchmark")
@@ -19,7 +20,7 @@ def test_training_flops_of_tiny_by_hand():
     # 20 predictions: transform and vocabulary; pooler and two logits.
     heads = 20 * (128**2 + 128 * 30522) + 128**2 + 2 * 128
     expected = 6 * 32 * (layers + heads)
-    assert modeling.training_flops(config, 32, 128, 20) == expected
+    assert heads.training_flops(config, 32, 128, 20) == expected
     assert expected == 26_342_572_032
 
 
@@ -27,7 +28,7 @@ def test_training_flops_of_base_against_six_times_the_weights():
     config = modeling.BertConfig.from_size("base", benchmark.VOCAB_SIZE)
     # 85 million weights in the layers, each used once per token.
     rough = 6 * 8 * 128 * 85e6 + 6 * 8 * 20 * 768 * 30522
-    found = modeling.training_flops(config, 8, 128, 20)
+    found = heads.training_flops(config, 8, 128, 20)
     assert found == pytest.approx(rough, rel=0.04)
 
 

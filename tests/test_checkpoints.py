@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 import checkpoints
+import heads
 import modeling
 from errors import UserError
 
@@ -24,8 +25,8 @@ CONFIG = modeling.BertConfig(
 
 
 @pytest.fixture
-def model() -> modeling.BertForPreTraining:
-    return modeling.BertForPreTraining(CONFIG)
+def model() -> heads.BertForPreTraining:
+    return heads.BertForPreTraining(CONFIG)
 
 
 def slots_of(model) -> dict:
@@ -43,7 +44,7 @@ def test_reads_the_original_format_with_adam_slots():
     config = modeling.BertConfig.from_json_file(
         str(GOLDEN / "bert_config.json")
     )
-    model = modeling.BertForPreTraining(config)
+    model = heads.BertForPreTraining(config)
     report = checkpoints.restore_weights(
         model.variables, str(GOLDEN / "bert_model.ckpt")
     )

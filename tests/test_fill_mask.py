@@ -6,6 +6,7 @@ import scripts
 import tensorflow as tf
 
 import checkpoints
+import heads
 import modeling
 import tokenization
 from errors import UserError
@@ -32,7 +33,7 @@ def model_dir(tmp_path_factory):
     )
     (folder / "bert_config.json").write_text(config.to_json_string())
     tf.keras.utils.set_random_seed(1)
-    variables = modeling.BertForPreTraining(config).variables
+    variables = heads.BertForPreTraining(config).variables
     checkpoints.write(
         str(folder / "bert_model.ckpt"), checkpoints.as_tensors(variables)
     )
@@ -182,7 +183,7 @@ def test_checkpoint_without_head(model_dir, tmp_path):
     config = modeling.BertConfig.from_json_file(
         str(model_dir / "bert_config.json")
     )
-    model = modeling.BertForPreTraining(config)
+    model = heads.BertForPreTraining(config)
     checkpoints.write(
         str(tmp_path / "bert_model.ckpt"),
         checkpoints.as_tensors(model.bert.variables),

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import heads
 import modeling
 import numerics
 from errors import UserError
-from modeling import BertConfig, BertForPreTraining, BertModel
+from heads import BertForPreTraining
+from modeling import BertConfig, BertModel
 
 GOLDEN = Path(__file__).parent / "golden" / "model"
 FEATURES = (
@@ -90,16 +92,11 @@ def batch_of(config, batch=3, seq=10, predictions=4, seed=0):
     }
 
 
-def total_loss(output, features):
-    loss, weight, _ = modeling.masked_lm_loss(
-        output.masked_lm_logits,
-        features["masked_lm_ids"],
-        features["masked_lm_weights"],
+def total_loss(losses):
+    masked, following = losses
+    return masked.loss / (masked.weight + 1e-5) + (
+        following.loss / following.weight
     )
-    next_loss, count, _ = modeling.next_sentence_loss(
-        output.next_sentence_logits, features["next_sentence_labels"]
-    )
-    return loss / (weight + 1e-5) + next_loss / count
 
 
 # --- Golden -----------------------------------------------------------------
@@ -140,12 +137,7 @@ def test_forward_is_the_originals(golden, golden_model, jit_compile):
     def forward():
         output = golden_model.encode(features)
         logits, next_logits = golden_model(features)
-        loss, weight, _ = modeling.masked_lm_loss(
-            logits, features["masked_lm_ids"], features["masked_lm_weights"]
-        )
-        next_loss, count, _ = modeling.next_sentence_loss(
-            next_logits, features["next_sentence_labels"]
-        )
+        masked, following = golden_model.losses(features)
         log_probs = tf.nn.log_softmax(logits)
         return {
             "embedding_output": output.embedding_output,
@@ -155,8 +147,8 @@ def test_forward_is_the_originals(golden, golden_model, jit_compile):
                 log_probs, [-1, log_probs.shape[-1]]
             ),
             "next_sentence_log_probs": tf.nn.log_softmax(next_logits),
-            "masked_lm_loss": loss / (weight + 1e-5),
-            "next_sentence_loss": next_loss / count,
+            "masked_lm_loss": masked.loss / (masked.weight + 1e-5),
+            "next_sentence_loss": following.loss / following.weight,
         }
 
     for name, value in forward().items():
@@ -474,45 +466,84 @@ def test_dropout_rates_act_where_they_should():
 # --- Losses and gradients ---------------------------------------------------
 
 
-def test_masked_lm_loss_and_its_gradient():
+@pytest.mark.parametrize("pieces", [False, True])
+def test_masked_lm_loss_and_its_gradients(pieces):
+    """Loss and gradients of every input against float64 softmax."""
     rng = np.random.default_rng(2)
-    logits = rng.normal(size=[3, 4, 50]).astype(np.float32) * 5
-    logits[0, 0] += 300.0  # no overflow
-    labels = rng.integers(0, 50, [3, 4])
-    labels[1] = logits[1].argmax(-1)
-    weights = rng.random([3, 4]).astype(np.float32)
-    weights[2, 2:] = 0
-    x = tf.constant(logits)
+    x = rng.normal(size=[12, 8]).astype(np.float32) * 3
+    table = rng.normal(size=[50, 8]).astype(np.float32)
+    bias = rng.normal(size=[50]).astype(np.float32)
+    bias[7] += 300.0  # no overflow
+    wide = (x.astype(np.float64) @ table.T) + bias
+    labels = rng.integers(0, 50, [12])
+    labels[4:8] = wide[4:8].argmax(-1)
+    weights = rng.random([12]).astype(np.float32)
+    weights[10:] = 0
+    inputs = [tf.constant(value) for value in (x, table, bias)]
+
+    @tf.function
+    def ours():
+        with tf.GradientTape() as tape, numerics.fusing(pieces):
+            tape.watch(inputs)
+            loss, correct = numerics.projected_cross_entropy(
+                *inputs, tf.constant(labels, tf.int32), tf.constant(weights)
+            )
+            scaled = loss * 0.25
+        return loss, correct, tape.gradient(scaled, inputs)
+
+    loss, correct, gradients = ours()
+    wide_inputs = [tf.cast(value, tf.float64) for value in inputs]
     with tf.GradientTape() as tape:
-        tape.watch(x)
-        loss, weight, correct = modeling.masked_lm_loss(x, labels, weights)
-        scaled = loss * 0.25
-    wide = tf.constant(logits, tf.float64)
-    with tf.GradientTape() as wide_tape:
-        wide_tape.watch(wide)
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, wide)
+        tape.watch(wide_inputs)
+        logits = tf.matmul(wide_inputs[0], wide_inputs[1], transpose_b=True)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
+            labels, logits + wide_inputs[2]
+        )
         expected = tf.reduce_sum(losses * weights)
         wide_scaled = expected * 0.25
     np.testing.assert_allclose(loss, expected, rtol=1e-6)
-    np.testing.assert_allclose(weight, weights.sum(), rtol=1e-6)
-    hits = (logits.argmax(-1) == labels) * weights
+    hits = (wide.argmax(-1) == labels) * weights
     np.testing.assert_allclose(correct, hits.sum(), rtol=1e-6)
-    np.testing.assert_allclose(
-        tape.gradient(scaled, x),
-        wide_tape.gradient(wide_scaled, wide),
-        atol=1e-6,
+    for found, wanted in zip(
+        gradients, tape.gradient(wide_scaled, wide_inputs), strict=True
+    ):
+        np.testing.assert_allclose(found, wanted, atol=2e-5)
+
+
+def test_logits_and_losses_are_those_of_one_model():
+    config = tiny_config()
+    model = BertForPreTraining(config)
+    features = batch_of(config)
+    features["masked_lm_weights"] = tf.constant(
+        [[1.0, 1.0, 0.0, 1.0]] * 2 + [[0.0] * 4]
     )
+    features["example_weights"] = tf.constant([1.0, 1.0, 0.0])
+    logits, next_logits = model(features)
+    wanted = (
+        heads.classification_loss(
+            logits, features["masked_lm_ids"], features["masked_lm_weights"]
+        ),
+        heads.classification_loss(
+            next_logits,
+            features["next_sentence_labels"],
+            features["example_weights"],
+        ),
+    )
+    found = model.losses(features)
+    assert float(found.masked_lm.weight) == 6.0
+    assert float(found.next_sentence.weight) == 2.0
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
-def test_next_sentence_loss():
+def test_classification_loss():
     logits = tf.constant([[2.0, -1.0], [0.5, 0.25], [1.0, 3.0]])
     labels = tf.constant([[0], [1], [1]])
     log_probs = tf.nn.log_softmax(logits).numpy()
-    loss, count, correct = modeling.next_sentence_loss(logits, labels)
+    loss, count, correct = heads.classification_loss(logits, labels)
     wanted = -(log_probs[0, 0] + log_probs[1, 1] + log_probs[2, 1])
     np.testing.assert_allclose(loss, wanted, rtol=1e-6)
     assert (count, correct) == (3.0, 2.0)
-    loss, count, correct = modeling.next_sentence_loss(
+    loss, count, correct = heads.classification_loss(
         logits, labels, tf.constant([1.0, 0.0, 0.0])
     )
     np.testing.assert_allclose(loss, -log_probs[0, 0], rtol=1e-6)
@@ -525,8 +556,9 @@ def gradients_of(model, features, jit_compile=False, pieces=False):
     @tf.function(jit_compile=jit_compile)
     def run():
         with tf.GradientTape() as tape, numerics.fusing(pieces):
-            output = model(features, training=True, dropout_seed=5)
-            loss = total_loss(output, features)
+            loss = total_loss(
+                model.losses(features, training=True, dropout_seed=5)
+            )
         return loss, [
             tf.convert_to_tensor(g) for g in tape.gradient(loss, values)
         ]
@@ -543,8 +575,7 @@ def test_gradients_are_slopes():
 
     @tf.function
     def loss():
-        output = model(features, training=True, dropout_seed=5)
-        return total_loss(output, features)
+        return total_loss(model.losses(features, training=True, dropout_seed=5))
 
     for variable, gradient in zip(
         model.trainable_variables, gradients, strict=True
@@ -643,7 +674,7 @@ def test_training_flops_counts_matrix_products():
     masked = batch * predictions * hidden * (hidden + 30522)
     pooled = batch * hidden * (hidden + 2)
     wanted = 6 * (dense + attention + masked + pooled)
-    found = modeling.training_flops(config, batch, seq, predictions)
+    found = heads.training_flops(config, batch, seq, predictions)
     assert found == wanted
 
 

@@ -19,6 +19,7 @@ import tensorflow as tf
 
 import checkpoints
 import devices
+import heads
 import modeling
 import optimization
 import records
@@ -138,7 +139,7 @@ def finished(data, tmp_path_factory) -> Path:
 
 def test_output_files_and_names(finished):
     weights = weights_of(finished / "bert_model.ckpt")
-    model = modeling.BertForPreTraining(modeling.BertConfig.from_dict(CONFIG))
+    model = heads.BertForPreTraining(modeling.BertConfig.from_dict(CONFIG))
     assert set(weights) == {variable.path for variable in model.variables}
     assert "bert/encoder/layer_1/attention/self/query/kernel" in weights
     trained = weights_of(finished / "model.ckpt-12")
@@ -155,7 +156,7 @@ def test_output_files_and_names(finished):
 
 def test_evaluation_reads_each_record_once(finished, data):
     """21 records in batches of 4: the last holds one and three fillings."""
-    model = modeling.BertForPreTraining(modeling.BertConfig.from_dict(CONFIG))
+    model = heads.BertForPreTraining(modeling.BertConfig.from_dict(CONFIG))
     checkpoints.restore_weights(model.variables, str(finished))
     features = make_features(np.random.default_rng(9), 21)
     batch = {k: tf.constant(v.astype(np.int32)) for k, v in features.items()}
@@ -301,7 +302,7 @@ def test_whole_step_is_one_program(parts):
     results = []
     for compiles in (False, True):
         tf.keras.utils.set_random_seed(1)
-        model = modeling.BertForPreTraining(config)
+        model = heads.BertForPreTraining(config)
         optimizer = optimization.create_optimizer()
         optimizer.create_slots(model.trainable_variables)
         step = training.Step(
@@ -480,6 +481,27 @@ def test_tpu_flags_reach_the_resolver(data, tmp_path, monkeypatch):
     }
     assert "my-tpu" in line and "stop here" in line
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "status, wanted", [(-signal.SIGILL, "AVX512_CORE_BF16"), (0, None)]
+)
+def test_a_processor_that_dies_of_its_amx(monkeypatch, status, wanted):
+    """Only the probe that was killed changes what 16-bit products use."""
+    probes = []
+
+    def run(*args, **kwargs):
+        probes.append(args)
+        return subprocess.CompletedProcess(args, status)
+
+    monkeypatch.setattr(devices, "_reports_amx", lambda: True)
+    monkeypatch.setattr(devices.subprocess, "run", run)
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA")
+    devices.avoid_broken_amx("float32")
+    assert not probes
+    devices.avoid_broken_amx("bfloat16")
+    assert len(probes) == 1
+    assert os.environ.pop("ONEDNN_MAX_CPU_ISA", None) == wanted
 
 
 def test_no_tpu_is_one_clear_line():

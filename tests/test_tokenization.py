@@ -53,14 +53,23 @@ def split_lines(ids: np.ndarray, offsets: np.ndarray) -> list[list[int]]:
 
 @pytest.fixture(scope="module")
 def golden() -> list[dict]:
+    """All cases, but for those with a character this Python is too old for.
+
+    What a character is comes from Python's Unicode tables, as it did in the
+    original: 3.10 has version 13 and does not know U+2E5D for a hyphen.
+    """
     text = (GOLDEN / "tokenization.jsonl").read_text(encoding="utf-8")
-    return [json.loads(line) for line in text.split("\n") if line]
+    cases = [json.loads(line) for line in text.split("\n") if line]
+    assert len(cases) == 1529
+    if unicodedata.unidata_version < "14":
+        cases = [case for case in cases if "\u2e5d" not in case["text"]]
+        assert len(cases) >= 1523
+    return cases
 
 
 @pytest.mark.parametrize("casing", CASINGS)
 def test_original_tokens(golden, casing):
     tokenizer = load_tokenizer(casing)
-    assert len(golden) == 1529
     for case in golden:
         text, wanted = case["text"], case[casing]
         assert tokenizer.tokenize(text) == wanted, ascii(text)
