@@ -18,8 +18,8 @@ def test_training_flops_of_tiny_by_hand():
     # contexts 2 * 128 * 128.
     layers = 2 * 128 * (4 * 128**2 + 2 * 128 * 512 + 2 * 128 * 128)
     # 20 predictions: transform and vocabulary; pooler and two logits.
-    heads = 20 * (128**2 + 128 * 30522) + 128**2 + 2 * 128
-    expected = 6 * 32 * (layers + heads)
+    after = 20 * (128**2 + 128 * 30522) + 128**2 + 2 * 128
+    expected = 6 * 32 * (layers + after)
     assert heads.training_flops(config, 32, 128, 20) == expected
     assert expected == 26_342_572_032
 
