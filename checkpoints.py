@@ -1,4 +1,4 @@
-"""Checkpoints in the original's name-based format, written atomically.
+"""Checkpoints: every format in, the original's name-based one out, atomically.
 
 A variable's path is its checkpoint key (`bert/encoder/layer_0/...`), so
 reading and writing are one loop over names. A training checkpoint
@@ -6,6 +6,10 @@ reading and writing are one loop over names. A training checkpoint
 (`<path>/adam_m`, `<path>/adam_v`) and `global_step`, exactly as the original
 wrote it; `bert_model.ckpt` holds the weights alone. Both are read by
 `tf.train.load_checkpoint` and by every converter made for the 2018 release.
+
+`find_checkpoint` tells what a path stands for: such a prefix, a directory with
+one, or a Hugging Face directory, which huggingface.py reads under the same
+names.
 """
 
 import json
@@ -18,15 +22,22 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+import huggingface
+import tokenization
 from errors import UserError
+from modeling import BertConfig
 
 WEIGHTS_NAME = "bert_model.ckpt"
 TRAINING_NAME = "model.ckpt"
+BERT_CONFIG_NAME = "bert_config.json"
 CONFIG_NAME = "training_config.json"
 # What tf.train.load_checkpoint returns; TensorFlow does not name the class.
 Reader = Any
 # What a training checkpoint holds beside the weights.
 _TRAINING_ONLY = re.compile(r"(/adam_m|/adam_v)$|^global_step$")
+# A fine-tuned task starts its own head, and a masked LM saved without next
+# sentences has no pooler; the rest of the encoder has to be there.
+ENCODER = r"^bert/(?!pooler/)"
 # The files a name-based checkpoint consists of, in the order in which they
 # appear: the index last, since it makes the checkpoint visible.
 _SUFFIXES = (".data-00000-of-00001", ".index")
@@ -50,12 +61,18 @@ def join(directory: str, name: str) -> str:
     )
 
 
-def find_checkpoint(path: str) -> str:
-    """Return the checkpoint prefix that `path` stands for.
+def find_checkpoint(path: str, flag: str = "init_checkpoint") -> str:
+    """Return the checkpoint that `path` stands for.
 
     Args:
         path: a prefix (`.../bert_model.ckpt`, `.../model.ckpt-1000`) or a
-            directory: a released one, or an `output_dir` of ours.
+            directory: a released one, an `output_dir` of ours, or one of
+            Hugging Face's.
+        flag: the flag the path came from, for messages.
+
+    Returns:
+        The prefix all files of the checkpoint share; a Hugging Face
+        directory stands for itself.
 
     Raises:
         UserError: nothing there; says what `path` looks like instead.
@@ -63,20 +80,25 @@ def find_checkpoint(path: str) -> str:
     if tf.io.gfile.exists(path + ".index"):
         return path
     if tf.io.gfile.isdir(path):
-        return _find_in_directory(path)
+        return _find_in_directory(path, flag)
     match = re.fullmatch(r"(.+)\.(index|meta|data-\d+-of-\d+)", path)
     if match:
         raise UserError(
-            f"init_checkpoint {path} names one file of a checkpoint: give the "
-            f"prefix all its files share, {match.group(1)}"
+            f"--{flag}={path} names one file of a checkpoint: give the prefix "
+            f"all its files share, {match.group(1)}"
+        )
+    if tf.io.gfile.exists(path):
+        raise UserError(
+            f"--{flag}={path} is a file; give a checkpoint prefix, or the "
+            "directory the file is in"
         )
     raise UserError(
-        f"init_checkpoint {path}: no such checkpoint (looked for {path}.index "
-        "and for a directory of that name)"
+        f"--{flag}={path}: no such checkpoint (looked for {path}.index and "
+        "for a directory of that name)"
     )
 
 
-def _find_in_directory(directory: str) -> str:
+def _find_in_directory(directory: str, flag: str) -> str:
     """Return the prefix a directory holds: finished weights come first."""
     weights = join(directory, WEIGHTS_NAME)
     if tf.io.gfile.exists(weights + ".index"):
@@ -84,6 +106,9 @@ def _find_in_directory(directory: str) -> str:
     latest = tf.train.latest_checkpoint(directory)
     if latest:
         return latest
+    if huggingface.is_directory(directory):
+        return directory
+    huggingface.refuse_pickles(directory)
     found = tf.io.gfile.glob(join(directory, "*.index"))
     hint = (
         f"; it holds {', '.join(sorted(found)[:3])}: name one, without .index"
@@ -91,8 +116,8 @@ def _find_in_directory(directory: str) -> str:
         else ""
     )
     raise UserError(
-        f"init_checkpoint {directory} is a directory without "
-        f"{WEIGHTS_NAME}.index or a `checkpoint` file{hint}"
+        f"--{flag}={directory} is a directory without {WEIGHTS_NAME}.index, a "
+        f"`checkpoint` file or {huggingface.WEIGHTS_NAME}{hint}"
     )
 
 
@@ -112,14 +137,77 @@ def find_training_checkpoint(path: str) -> str:
 
 def beside(prefix: str, name: str) -> str | None:
     """Return the path of file `name` beside a checkpoint, None if absent."""
-    path = join(prefix.rsplit("/", 1)[0] if "/" in prefix else ".", name)
+    folder = prefix.rsplit("/", 1)[0] if "/" in prefix else "."
+    if tf.io.gfile.isdir(prefix):  # Hugging Face's
+        folder = prefix
+    path = join(folder, name)
     return path if tf.io.gfile.exists(path) else None
+
+
+def read_config(prefix: str, bert_config_file: str | None = None) -> BertConfig:
+    """Return the configuration a flag names, or the one beside a checkpoint.
+
+    Raises:
+        UserError: there is none, or it is no BERT's.
+    """
+    path = bert_config_file or beside(prefix, BERT_CONFIG_NAME)
+    if path:
+        return BertConfig.from_json_file(path)
+    if tf.io.gfile.isdir(prefix):
+        return huggingface.read_config(prefix)
+    raise UserError(
+        f"no {BERT_CONFIG_NAME} beside {prefix}: name it with "
+        "--bert_config_file"
+    )
+
+
+def find_vocab(prefix: str, vocab_file: str | None = None) -> str:
+    """Return the vocabulary a flag names, or the one beside a checkpoint.
+
+    Raises:
+        UserError: there is none.
+    """
+    path = vocab_file or beside(prefix, "vocab.txt")
+    if not path:
+        raise UserError(
+            f"no vocab.txt beside {prefix}: name it with --vocab_file"
+        )
+    return path
+
+
+def resolve_lower_case(do_lower_case: bool | None, prefix: str) -> bool:
+    """Return the casing a flag asks for, or the one a checkpoint has.
+
+    A checkpoint says so in the tokenizer_config.json beside it, or, a
+    released one, by the name of its directory. What says nothing lower-cases,
+    as the original does.
+
+    Raises:
+        UserError: flag and checkpoint disagree.
+    """
+    folder = prefix if tf.io.gfile.isdir(prefix) else prefix.rpartition("/")[0]
+    trained = huggingface.lower_cases(folder or ".")
+    if trained is None:
+        trained = tokenization.casing_of_checkpoint(prefix)
+    if do_lower_case is None:
+        do_lower_case = True if trained is None else trained
+        logging.info(
+            "do_lower_case = %s%s",
+            do_lower_case,
+            "" if trained is None else f", as {prefix} was trained",
+        )
+    elif trained is not None and trained != do_lower_case:
+        raise UserError(
+            f"--do_lower_case={do_lower_case}, but {prefix} was trained with "
+            f"{trained}: leave the flag out, or mend what says so beside it"
+        )
+    return do_lower_case
 
 
 def restore_weights(
     variables: Sequence,
     init_checkpoint: str,
-    required: str = r"^bert/",
+    required: str = ENCODER,
 ) -> LoadReport:
     """Set `variables` from a checkpoint; report everything by name.
 
@@ -134,13 +222,13 @@ def restore_weights(
         UserError: a required variable is missing or has another shape.
     """
     prefix = find_checkpoint(init_checkpoint)
-    reader = _open(prefix)
+    reader = open_reader(prefix)
     shapes = reader.get_variable_to_shape_map()
     report = compare(
         {variable.path: list(variable.shape) for variable in variables}, shapes
     )
     log_report(report, prefix)
-    _check_required(report, prefix, required)
+    check_required(report, prefix, required)
     restored = set(report.restored)
     for variable in variables:
         if variable.path in restored:
@@ -148,7 +236,15 @@ def restore_weights(
     return report
 
 
-def _check_required(report: LoadReport, prefix: str, required: str) -> None:
+def check_required(
+    report: LoadReport, prefix: str, required: str = ENCODER
+) -> None:
+    """Stop at what a model cannot do without.
+
+    Raises:
+        UserError: a mismatched variable, or a missing one that matches
+            `required`.
+    """
     if report.mismatched:
         raise UserError(
             f"{prefix} and the configuration contradict each other in "
@@ -156,7 +252,10 @@ def _check_required(report: LoadReport, prefix: str, required: str) -> None:
             f"{report.mismatched[0]}; use the bert_config.json that belongs "
             "to the checkpoint"
         )
+    pooler = [path for path in report.new if path.startswith("bert/pooler/")]
     missing = [path for path in report.new if re.search(required, path)]
+    if len(pooler) == 1:  # half of it is no way to save a model
+        missing = missing or pooler
     if missing:
         raise UserError(
             f"{prefix} lacks {len(missing)} variables the encoder needs, the "
@@ -164,6 +263,11 @@ def _check_required(report: LoadReport, prefix: str, required: str) -> None:
             + (f", the first: {report.unused[0]}" if report.unused else "")
             + "): not a BERT checkpoint in the original's names, or one with "
             "fewer layers"
+        )
+    if pooler:
+        logging.warning(
+            "%s has no pooler (bert/pooler/...): it starts from new weights",
+            prefix,
         )
 
 
@@ -185,10 +289,15 @@ def compare(
         unused=sorted(
             path
             for path in found
-            if path not in wanted and not _TRAINING_ONLY.search(path)
+            if path not in wanted and not is_training_only(path)
         ),
         mismatched=mismatched,
     )
+
+
+def is_training_only(name: str) -> bool:
+    """Whether a key belongs to training (slots, step), not to the model."""
+    return bool(_TRAINING_ONLY.search(name))
 
 
 def log_report(report: LoadReport, prefix: str) -> None:
@@ -204,8 +313,15 @@ def log_report(report: LoadReport, prefix: str) -> None:
             logging.info("  %s: %s", name, path)
 
 
-def _open(prefix: str) -> Reader:
+def open_reader(prefix: str) -> Reader:
+    """Open a checkpoint that `find_checkpoint` returned.
+
+    Raises:
+        UserError: it cannot be read.
+    """
     try:
+        if tf.io.gfile.isdir(prefix):
+            return huggingface.Reader(prefix)
         return tf.train.load_checkpoint(prefix)
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
         raise UserError(
@@ -315,7 +431,7 @@ class TrainingState:
         Raises:
             UserError: anything missing, unknown or of another shape.
         """
-        reader = _open(prefix)
+        reader = open_reader(prefix)
         targets = {**self._weights, **self._slots}
         found = reader.get_variable_to_shape_map()
         wanted = {name: list(v.shape) for name, v in targets.items()}
@@ -412,7 +528,7 @@ def _differing(old: object, new: object) -> str:
     return f"{old}, not {new}"
 
 
-def make_directory(path: str) -> None:
+def make_directory(path: str, flag: str = "output_dir") -> None:
     """Create a directory and what leads to it.
 
     Raises:
@@ -426,7 +542,7 @@ def make_directory(path: str) -> None:
         tf.io.gfile.remove(probe)
     except tf.errors.OpError as error:
         raise UserError(
-            f"output_dir {path} cannot be written: {error.message}"
+            f"--{flag}={path} cannot be written: {error.message}"
         ) from error
 
 
@@ -441,7 +557,7 @@ def write_text(path: str, text: str) -> None:
 def global_step(path: str) -> int:
     """Return the step a checkpoint was saved at, 0 if it does not say."""
     prefix = find_checkpoint(path)
-    reader = _open(prefix)
+    reader = open_reader(prefix)
     if not reader.has_tensor("global_step"):
         return 0
     return int(read_tensor(reader, prefix, "global_step"))

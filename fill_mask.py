@@ -24,7 +24,6 @@ from absl import flags, logging
 import checkpoints
 import errors
 import heads
-import modeling
 import tokenization
 from errors import UserError
 
@@ -34,8 +33,8 @@ FLAGS = flags.FLAGS
 flags.DEFINE_string(
     "init_checkpoint",
     None,
-    "The weights: a prefix (.../bert_model.ckpt) or a directory that holds "
-    "one.",
+    "The weights: a prefix (.../bert_model.ckpt), a directory that holds one, "
+    "or a Hugging Face directory.",
 )
 
 # Text: one of the two or both
@@ -50,14 +49,17 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "bert_config_file",
     None,
-    "JSON file that says how large the model is; default: bert_config.json "
-    "beside the checkpoint.",
+    "JSON file that says how large the model is; default: the one beside the "
+    "checkpoint.",
 )
 flags.DEFINE_string(
     "vocab_file", None, "The vocabulary; default: vocab.txt beside it."
 )
 flags.DEFINE_bool(
-    "do_lower_case", True, "Lower-case the text: True for uncased models."
+    "do_lower_case",
+    None,
+    "Lower-case the text; default: as the checkpoint was trained, where it "
+    "says so (tokenizer_config.json beside it, or a released name), else true.",
 )
 flags.DEFINE_integer(
     "max_seq_length",
@@ -216,20 +218,16 @@ def read_lines(path: str) -> list[str]:
     return lines
 
 
-def _file_beside(prefix: str, flag: str, name: str) -> str:
-    """Return the file a flag names, or the one beside the checkpoint."""
-    path = FLAGS[flag].value or checkpoints.beside(prefix, name)
-    if not path:
-        raise UserError(f"no {name} beside {prefix}: name it with --{flag}")
-    return path
-
-
 def load(
-    prefix: str, config_file: str, vocab_file: str, do_lower_case: bool
+    prefix: str,
+    bert_config_file: str | None = None,
+    vocab_file: str | None = None,
+    do_lower_case: bool | None = None,
 ) -> tuple[heads.BertForPreTraining, tokenization.FullTokenizer]:
     """Return model and tokenizer, checked against each other."""
-    tokenization.validate_case_matches_checkpoint(do_lower_case, prefix)
-    config = modeling.BertConfig.from_json_file(config_file)
+    config = checkpoints.read_config(prefix, bert_config_file)
+    vocab_file = checkpoints.find_vocab(prefix, vocab_file)
+    do_lower_case = checkpoints.resolve_lower_case(do_lower_case, prefix)
     tokenizer = tokenization.FullTokenizer(vocab_file, do_lower_case)
     tokenization.validate_special_tokens(
         tokenizer.vocab, _NEEDED_TOKENS, vocab_file
@@ -237,7 +235,7 @@ def load(
     if len(tokenizer.vocab) > config.vocab_size:
         raise UserError(
             f"{vocab_file} has {len(tokenizer.vocab)} tokens, but vocab_size "
-            f"of {config_file} is {config.vocab_size}: they belong to "
+            f"of the configuration is {config.vocab_size}: they belong to "
             "different models"
         )
     model = heads.BertForPreTraining(config)
@@ -261,8 +259,8 @@ def main(_: list[str]) -> None:
     prefix = checkpoints.find_checkpoint(FLAGS.init_checkpoint)
     model, tokenizer = load(
         prefix,
-        _file_beside(prefix, "bert_config_file", "bert_config.json"),
-        _file_beside(prefix, "vocab_file", "vocab.txt"),
+        FLAGS.bert_config_file,
+        FLAGS.vocab_file,
         FLAGS.do_lower_case,
     )
     positions = model.config.max_position_embeddings

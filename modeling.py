@@ -163,6 +163,7 @@ def get_activation(name: str | Callable | None) -> Callable | None:
         return name
     activations = {
         "gelu": numerics.gelu,
+        "gelu_erf": numerics.gelu_erf,
         "relu": tf.nn.relu,
         "tanh": tf.tanh,
         "linear": None,
@@ -171,7 +172,7 @@ def get_activation(name: str | Callable | None) -> Callable | None:
     if not isinstance(name, str) or name.lower() not in activations:
         raise UserError(
             f"bert config: unknown activation {name!r}; choose from gelu, "
-            "relu, tanh, linear"
+            "gelu_erf, relu, tanh, linear"
         )
     return activations[name.lower()]
 

@@ -149,6 +149,11 @@ def gelu(x: tf.Tensor) -> tf.Tensor:
     return tf.nn.gelu(x, approximate=True)
 
 
+def gelu_erf(x: tf.Tensor) -> tf.Tensor:
+    """Return the exact form of GELU, as in Hugging Face's "gelu"."""
+    return tf.nn.gelu(x, approximate=False)
+
+
 def add_bias(x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     """Return x + bias in the type of x."""
     return x + tf.cast(bias, x.dtype)

@@ -39,7 +39,10 @@ flags.DEFINE_bool("do_eval", False, "Evaluate, after training if both.")
 
 # Model
 flags.DEFINE_string(
-    "bert_config_file", None, "JSON file that says how large the model is."
+    "bert_config_file",
+    None,
+    "JSON file that says how large the model is; default: the one beside "
+    "init_checkpoint.",
 )
 flags.DEFINE_string(
     "init_checkpoint",
@@ -58,7 +61,8 @@ flags.DEFINE_string(
     "vocab_file",
     None,
     "The vocabulary the records were made with; copied beside the weights, "
-    "and its size compared with the configuration's.",
+    "and its size compared with the configuration's. Default: the one beside "
+    "init_checkpoint.",
 )
 
 # Data
@@ -169,9 +173,10 @@ def validate_flags() -> None:
     """
     if not FLAGS.do_train and not FLAGS.do_eval:
         raise UserError("give --do_train, --do_eval or both")
-    for name in ("bert_config_file", "output_dir"):
-        if not FLAGS[name].value:
-            raise UserError(f"--{name} is required")
+    if not FLAGS.output_dir:
+        raise UserError("--output_dir is required")
+    if not FLAGS.bert_config_file and not FLAGS.init_checkpoint:
+        raise UserError("--bert_config_file is required without a checkpoint")
     if FLAGS.do_train and not FLAGS.input_file:
         raise UserError("--do_train needs --input_file")
     if not FLAGS.input_file and not FLAGS.eval_input_file:
@@ -196,28 +201,40 @@ def validate_flags() -> None:
 
 def read_config() -> modeling.BertConfig:
     """Read the configuration; compare it with the flags and vocabulary."""
-    config = modeling.BertConfig.from_json_file(FLAGS.bert_config_file)
+    prefix = FLAGS.init_checkpoint and checkpoints.find_checkpoint(
+        FLAGS.init_checkpoint
+    )
+    config = checkpoints.read_config(prefix or "", FLAGS.bert_config_file)
     if FLAGS.max_seq_length > config.max_position_embeddings:
         raise UserError(
             f"--max_seq_length={FLAGS.max_seq_length} is more than "
             "max_position_embeddings="
-            f"{config.max_position_embeddings} of {FLAGS.bert_config_file}"
+            f"{config.max_position_embeddings} of the configuration"
         )
-    if FLAGS.vocab_file:
-        size = len(tokenization.load_vocab(FLAGS.vocab_file))
+    vocab_file = find_vocab()
+    if vocab_file:
+        size = len(tokenization.load_vocab(vocab_file))
         if size > config.vocab_size:
             raise UserError(
-                f"{FLAGS.vocab_file} has {size} tokens, vocab_size of "
-                f"{FLAGS.bert_config_file} is {config.vocab_size}"
+                f"{vocab_file} has {size} tokens, vocab_size of the "
+                f"configuration is {config.vocab_size}"
             )
         if size < config.vocab_size:
             logging.info(
                 "vocab_size %d exceeds the %d tokens of %s",
                 config.vocab_size,
                 size,
-                FLAGS.vocab_file,
+                vocab_file,
             )
     return config
+
+
+def find_vocab() -> str | None:
+    """Return the vocabulary named or beside init_checkpoint, if any."""
+    if FLAGS.vocab_file or not FLAGS.init_checkpoint:
+        return FLAGS.vocab_file
+    prefix = checkpoints.find_checkpoint(FLAGS.init_checkpoint)
+    return checkpoints.beside(prefix, "vocab.txt")
 
 
 def read_data(
@@ -466,9 +483,10 @@ class Run:
             checkpoints.join(FLAGS.output_dir, "bert_config.json"),
             config.to_json_string(),
         )
-        if FLAGS.vocab_file:
+        vocab_file = find_vocab()
+        if vocab_file:
             tf.io.gfile.copy(
-                FLAGS.vocab_file,
+                vocab_file,
                 checkpoints.join(FLAGS.output_dir, "vocab.txt"),
                 overwrite=True,
             )

@@ -211,18 +211,24 @@ def validate_case_matches_checkpoint(
         do_lower_case: the flag that goes to the tokenizer.
         init_checkpoint: `<directory>/bert_model.ckpt`, or a directory.
     """
+    wanted = casing_of_checkpoint(init_checkpoint)
+    if wanted is not None and bool(do_lower_case) != wanted:
+        raise errors.UserError(
+            f"--do_lower_case={bool(do_lower_case)} but --init_checkpoint="
+            f"{init_checkpoint} was trained with {wanted}: use"
+            f" --do_lower_case={wanted}, or rename the directory if it holds"
+            " a model of your own"
+        )
+
+
+def casing_of_checkpoint(init_checkpoint: str | None) -> bool | None:
+    """Whether a released model lower-cases; None for any other."""
     match = _MODEL_NAME.search(init_checkpoint or "")
     if not match:
-        return
-    name = match.group(1)
-    for models, wanted in ((_LOWER_CASED_MODELS, True), (_CASED_MODELS, False)):
-        if name in models and bool(do_lower_case) != wanted:
-            raise errors.UserError(
-                f"--do_lower_case={bool(do_lower_case)} but --init_checkpoint="
-                f"{init_checkpoint} was trained with {wanted}: use"
-                f" --do_lower_case={wanted}, or rename the directory"
-                f" {name!r} if it holds a model of your own"
-            )
+        return None
+    if match.group(1) in _LOWER_CASED_MODELS:
+        return True
+    return False if match.group(1) in _CASED_MODELS else None
 
 
 # === Characters ===

@@ -33,7 +33,11 @@ def run(module: ModuleType, **values) -> int | None:
     module.FLAGS.unparse_flags()
     for flag in module.FLAGS:
         module.FLAGS[flag].unparse()
-    arguments = [f"--{name}={value}" for name, value in values.items()]
+    arguments = [
+        f"--{name}={value}"
+        for name, value in values.items()
+        if value is not None
+    ]
     module.FLAGS([module.__name__, *arguments])
     return module.main([module.__name__])
 

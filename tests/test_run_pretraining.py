@@ -522,7 +522,7 @@ def change(data: Path, tmp_path: Path, **changes) -> str:
     ("changes", "message"),
     [
         ({"do_train": False}, "give --do_train, --do_eval or both"),
-        ({"bert_config_file": None}, "--bert_config_file is required"),
+        ({"bert_config_file": None}, "--bert_config_file is required without"),
         ({"output_dir": None}, "--output_dir is required"),
         ({"input_file": None}, "--do_train needs --input_file"),
         ({"bert_config_file": "/none.json"}, "/none.json"),

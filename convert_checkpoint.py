@@ -1,0 +1,205 @@
+r"""Turn any BERT checkpoint into the original's format or Hugging Face's.
+
+    python convert_checkpoint.py --input=uncased_L-12_H-768_A-12 \
+        --output=/tmp/bert-hf --output_format=huggingface
+    python convert_checkpoint.py --input=/tmp/bert-hf \
+        --output=/tmp/bert-tf --output_format=original
+
+The input is whatever --init_checkpoint of the runners takes: a checkpoint
+prefix, a released directory, an output_dir of ours or a Hugging Face
+directory. Weights alone are written: Adam's slots and the step stay behind,
+so a training checkpoint shrinks to a third. Pre-training and fine-tuned heads
+come along. Configuration, vocabulary and casing are taken from beside the
+input and written beside the output.
+"""
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+from absl import flags, logging
+
+import checkpoints
+import errors
+import huggingface
+import modeling
+from errors import UserError
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string("input", None, "Checkpoint prefix or directory to read.")
+flags.DEFINE_string("output", None, "Directory to write; must hold none yet.")
+flags.DEFINE_enum(
+    "output_format",
+    None,
+    ["original", "huggingface"],
+    "original: bert_model.ckpt in the names of the 2018 release, "
+    "bert_config.json; huggingface: model.safetensors, config.json.",
+)
+flags.DEFINE_string(
+    "bert_config_file", None, "Configuration, where none lies beside input."
+)
+flags.DEFINE_string(
+    "vocab_file", None, "Vocabulary, where none lies beside input."
+)
+flags.DEFINE_bool(
+    "do_lower_case",
+    None,
+    "Casing to write down for Hugging Face's tokenizer; default: what the "
+    "input says, else true.",
+)
+
+# Which class of theirs a checkpoint is for: the first whose pattern a key
+# matches.
+_ARCHITECTURES = (
+    (r"^cls/squad/", "BertForQuestionAnswering"),
+    (r"^output_weights$", "BertForSequenceClassification"),
+    (r"^cls/seq_relationship/", "BertForPreTraining"),
+    (r"^cls/predictions/", "BertForMaskedLM"),
+    (r"^bert/", "BertModel"),
+)
+
+
+def read_weights(prefix: str) -> dict[str, np.ndarray]:
+    """Return every weight of a checkpoint, without slots and step."""
+    reader = checkpoints.open_reader(prefix)
+    return {
+        name: checkpoints.read_tensor(reader, prefix, name)
+        for name in sorted(reader.get_variable_to_shape_map())
+        if not checkpoints.is_training_only(name)
+    }
+
+
+def check_weights(
+    weights: Mapping[str, np.ndarray],
+    config: modeling.BertConfig,
+    prefix: str,
+) -> None:
+    """Compare shapes with what the configuration makes of an encoder.
+
+    Raises:
+        UserError: no BERT, or one of another size.
+    """
+    with tf.device("CPU"):
+        model = modeling.BertModel(config)
+    wanted = {v.path: list(v.shape) for v in model.variables}
+    found = {name: list(value.shape) for name, value in weights.items()}
+    report = checkpoints.compare(wanted, found)
+    checkpoints.check_required(report, prefix)
+    extra = sum(bool(re.search(r"^bert/", name)) for name in report.unused)
+    if extra:
+        raise UserError(
+            f"{prefix} holds {extra} variables the configuration has no place "
+            f"for, the first: {report.unused[0]}; use the configuration that "
+            "belongs to the checkpoint"
+        )
+
+
+def architecture_of(names: list[str]) -> str:
+    """Return the Hugging Face class that has these heads."""
+    for pattern, architecture in _ARCHITECTURES:
+        if any(re.search(pattern, name) for name in names):
+            return architecture
+    raise AssertionError(names)
+
+
+def write_original(
+    directory: str,
+    weights: Mapping[str, np.ndarray],
+    config: modeling.BertConfig,
+) -> None:
+    """Write bert_config.json, then bert_model.ckpt."""
+    checkpoints.write_text(
+        checkpoints.join(directory, checkpoints.BERT_CONFIG_NAME),
+        config.to_json_string(),
+    )
+    prefix = checkpoints.join(directory, checkpoints.WEIGHTS_NAME)
+    checkpoints.write(prefix, weights)
+
+
+def write_huggingface(
+    directory: str,
+    weights: Mapping[str, np.ndarray],
+    config: modeling.BertConfig,
+) -> None:
+    """Write config.json, then model.safetensors."""
+    architecture = architecture_of(list(weights))
+    more = {}
+    if "output_weights" in weights:
+        more["num_labels"] = len(weights["output_weights"])
+        known = getattr(config, "id2label", {})
+        names = [
+            known.get(str(i), f"LABEL_{i}") for i in range(more["num_labels"])
+        ]
+        more["id2label"] = {str(i): name for i, name in enumerate(names)}
+        more["label2id"] = {name: i for i, name in enumerate(names)}
+    huggingface.write_config(directory, config, architecture, **more)
+    huggingface.write_weights(directory, weights)
+    logging.info("Loads in transformers as %s", architecture)
+
+
+def copy_vocabulary(
+    prefix: str, directory: str, config: modeling.BertConfig
+) -> None:
+    """Write vocab.txt and the casing beside the weights."""
+    path = FLAGS.vocab_file or checkpoints.beside(prefix, "vocab.txt")
+    if not path:
+        logging.warning(
+            "No vocab.txt beside %s and no --vocab_file: none written", prefix
+        )
+        return
+    with tf.io.gfile.GFile(path, "rb") as file:
+        vocabulary = file.read()
+    do_lower_case = checkpoints.resolve_lower_case(FLAGS.do_lower_case, prefix)
+    huggingface.write_tokenizer(
+        directory, vocabulary, do_lower_case, config.max_position_embeddings
+    )
+
+
+def check_flags() -> None:
+    """Refuse what cannot be done before anything is read."""
+    for name in ("input", "output", "output_format"):
+        if not FLAGS[name].value:
+            raise UserError(f"--{name} is required")
+    if FLAGS.vocab_file and not tf.io.gfile.exists(FLAGS.vocab_file):
+        raise UserError(f"--vocab_file={FLAGS.vocab_file} does not exist")
+    for name in (
+        checkpoints.WEIGHTS_NAME + ".index",
+        huggingface.WEIGHTS_NAME,
+        huggingface.INDEX_NAME,
+        "checkpoint",
+    ):
+        if tf.io.gfile.exists(checkpoints.join(FLAGS.output, name)):
+            raise UserError(
+                f"--output={FLAGS.output} holds a checkpoint already ({name}); "
+                "name a new directory"
+            )
+
+
+def main(_: list[str]) -> None:
+    """Read, check, write."""
+    logging.set_verbosity(logging.INFO)
+    check_flags()
+    prefix = checkpoints.find_checkpoint(FLAGS.input, flag="input")
+    config = checkpoints.read_config(prefix, FLAGS.bert_config_file)
+    weights = read_weights(prefix)
+    check_weights(weights, config, prefix)
+    checkpoints.make_directory(FLAGS.output, flag="output")
+    copy_vocabulary(prefix, FLAGS.output, config)
+    if FLAGS.output_format == "original":
+        write_original(FLAGS.output, weights, config)
+    else:
+        write_huggingface(FLAGS.output, weights, config)
+    size = sum(value.nbytes for value in weights.values()) / 1e6
+    logging.info(
+        "Wrote %d variables (%.1f MB) of %s to %s",
+        len(weights),
+        size,
+        prefix,
+        FLAGS.output,
+    )
+
+
+if __name__ == "__main__":
+    errors.run(main)
