@@ -1,0 +1,547 @@
+"""Sentence classification data: the files of each task, examples, features.
+
+A task is a row of a table: which files, which columns, which labels, which
+scores. GLUE's tasks and XNLI are read as their authors distribute them;
+`tsv` reads anybody's .tsv, .csv or .jsonl with a header.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+import records
+import tokenization
+from errors import UserError
+
+
+class Example(NamedTuple):
+    """One sentence or pair and, except in test files, its label."""
+
+    guid: str
+    text_a: str
+    text_b: str | None = None
+    label: str | None = None
+
+
+class Columns(NamedTuple):
+    """Where the parts of an example stand: by name, or by number from 0."""
+
+    text_a: int | str
+    text_b: int | str | None = None
+    label: int | str | None = None
+    guid: int | str | None = None  # None: the line's number, from 0
+    has_header: bool = True
+
+
+class Split(NamedTuple):
+    """A file and its columns."""
+
+    file: str
+    columns: Columns
+
+
+class Task(NamedTuple):
+    """What there is to know of a task.
+
+    Attributes:
+        labels: in the order of their ids; None for regression.
+        train: the training file; None where there is none (ax).
+        dev: name of each development set -> file. The first one's scores are
+            the task's.
+        test: name of each test set, as GLUE's server wants the submission's
+            file called -> file.
+        metrics: names of scores, see metrics.py; the first one
+            decides which checkpoint is best.
+        submitted: label -> what a submission has to say instead.
+        language: keep only lines of this language (column 0).
+    """
+
+    labels: tuple[str, ...] | None
+    train: Split | None
+    dev: Mapping[str, Split]
+    test: Mapping[str, Split]
+    metrics: tuple[str, ...] = ("accuracy",)
+    submitted: Mapping[str, str] = {}
+    language: str | None = None
+
+
+def _plain(
+    columns: Columns, submission: str, labels: tuple[str, ...] | None, **more
+) -> Task:
+    """A task with train.tsv, dev.tsv and test.tsv of the same columns."""
+    test = columns._replace(label=None, guid="index")
+    if columns.text_a == "question1":  # QQP
+        test = test._replace(guid="id")
+    return Task(
+        labels,
+        Split("train.tsv", columns),
+        {"dev": Split("dev.tsv", columns)},
+        {submission: Split("test.tsv", test)},
+        **more,
+    )
+
+
+_PAIR = Columns("sentence1", "sentence2", "label")
+_BINARY = ("0", "1")
+_NLI = ("contradiction", "entailment", "neutral")
+_RTE = ("entailment", "not_entailment")
+
+
+def _mnli() -> Task:
+    columns = Columns("sentence1", "sentence2", "gold_label", "index")
+    test = columns._replace(label=None)
+    return Task(
+        _NLI,
+        Split("train.tsv", columns),
+        {
+            "dev_matched": Split("dev_matched.tsv", columns),
+            "dev_mismatched": Split("dev_mismatched.tsv", columns),
+        },
+        {
+            "MNLI-m": Split("test_matched.tsv", test),
+            "MNLI-mm": Split("test_mismatched.tsv", test),
+        },
+    )
+
+
+def _cola() -> Task:
+    columns = Columns(3, None, 1, has_header=False)
+    return Task(
+        _BINARY,
+        Split("train.tsv", columns),
+        {"dev": Split("dev.tsv", columns)},
+        {"CoLA": Split("test.tsv", Columns("sentence", guid="index"))},
+        ("matthews_correlation", "accuracy"),
+    )
+
+
+def _mrpc() -> Task:
+    # By number: the first name of the header hides behind a byte order mark.
+    columns = Columns(3, 4, 0)
+    return Task(
+        _BINARY,
+        Split("train.tsv", columns),
+        {"dev": Split("dev.tsv", columns)},
+        {"MRPC": Split("test.tsv", Columns(3, 4, guid=0))},
+        ("accuracy", "f1"),
+    )
+
+
+def xnli(language: str) -> Task:
+    """Return XNLI in a language: train on translations, test on its own."""
+    columns = Columns(6, 7, 1)
+    return Task(
+        _NLI,
+        Split(f"multinli/multinli.train.{language}.tsv", Columns(0, 1, 2)),
+        {"dev": Split("xnli.dev.tsv", columns)},
+        {f"XNLI-{language}": Split("xnli.test.tsv", columns)},
+        language=language,
+    )
+
+
+TASKS: dict[str, Task] = {
+    "cola": _cola(),
+    "sst-2": _plain(Columns("sentence", None, "label"), "SST-2", _BINARY),
+    "mrpc": _mrpc(),
+    "sts-b": _plain(
+        Columns("sentence1", "sentence2", "score"),
+        "STS-B",
+        None,
+        metrics=("pearson", "spearman"),
+    ),
+    "qqp": _plain(
+        Columns("question1", "question2", "is_duplicate"),
+        "QQP",
+        _BINARY,
+        metrics=("accuracy", "f1"),
+    ),
+    "mnli": _mnli(),
+    "qnli": _plain(Columns("question", "sentence", "label"), "QNLI", _RTE),
+    "rte": _plain(_PAIR, "RTE", _RTE),
+    "wnli": _plain(_PAIR, "WNLI", _BINARY),
+    "ax": Task(
+        _NLI,
+        None,
+        {},
+        {
+            "AX": Split(
+                "diagnostic.tsv",
+                Columns("sentence1", "sentence2", guid="index"),
+            )
+        },
+    ),
+}
+# Other ways people write the names.
+_ALIASES = {"sst2": "sst-2", "stsb": "sts-b", "sst": "sst-2", "sts": "sts-b"}
+TASK_NAMES = (*TASKS, "xnli", "tsv")
+# What a training file calls a label that has another name elsewhere.
+_SYNONYMS = {"contradictory": "contradiction"}
+
+
+def task_of(name: str, xnli_language: str = "en") -> Task:
+    """Return the task of that name, in any case.
+
+    Raises:
+        UserError: unknown; lists the known ones.
+    """
+    name = name.lower()
+    name = _ALIASES.get(name, name)
+    if name == "xnli":
+        return xnli(xnli_language)
+    if name not in TASKS:
+        raise UserError(
+            f"--task_name={name}: unknown; choose from {', '.join(TASK_NAMES)}"
+        )
+    return TASKS[name]
+
+
+def own_task(
+    data_dir: str,
+    text_a_column: str,
+    text_b_column: str | None,
+    label_column: str,
+    is_regression: bool,
+) -> Task:
+    """Return the task in somebody's own train, dev and test files.
+
+    Each may be .tsv, .csv or .jsonl; labels are those of the training file,
+    sorted (numbers by value), or of the development file without one.
+
+    Raises:
+        UserError: no such file, or no label in it.
+    """
+    columns = Columns(text_a_column, text_b_column, label_column)
+    found = {
+        name: _own_file(data_dir, name) for name in ("train", "dev", "test")
+    }
+    if not any(found.values()):
+        raise UserError(
+            f"--data_dir={data_dir} holds no train, dev or test file "
+            "(.tsv, .csv or .jsonl)"
+        )
+    split = {name: Split(file, columns) for name, file in found.items() if file}
+    labels: tuple[str, ...] | None = None
+    if not is_regression:
+        source = split.get("train") or split.get("dev")
+        labels = _labels_of(data_dir, source) if source else ()
+    return Task(
+        labels,
+        split.get("train"),
+        {"dev": split["dev"]} if "dev" in split else {},
+        {"test": Split(found["test"], columns._replace(label=None))}
+        if "test" in split
+        else {},
+        ("pearson", "spearman") if is_regression else ("accuracy", "macro_f1"),
+    )
+
+
+def _own_file(data_dir: str, name: str) -> str | None:
+    names = [f"{name}.{kind}" for kind in ("tsv", "csv", "jsonl")]
+    found = [n for n in names if tf.io.gfile.exists(f"{data_dir}/{n}")]
+    if len(found) > 1:
+        raise UserError(
+            f"--data_dir={data_dir} holds {' and '.join(found)}: which is "
+            "meant? Leave one"
+        )
+    return found[0] if found else None
+
+
+def _labels_of(data_dir: str, split: Split) -> tuple[str, ...]:
+    labels = {
+        example.label
+        for example in read_examples(data_dir, split, None, None)
+        if example.label is not None
+    }
+    if len(labels) < 2:
+        raise UserError(
+            f"{data_dir}/{split.file}: column {split.columns.label!r} has "
+            f"{len(labels)} different labels ({', '.join(sorted(labels))}); "
+            "a classifier needs two or more"
+        )
+    if len(labels) > 1000:
+        raise UserError(
+            f"{data_dir}/{split.file}: column {split.columns.label!r} has "
+            f"{len(labels)} different labels: numbers to predict want "
+            "--regression"
+        )
+    try:
+        return tuple(sorted(labels, key=float))
+    except ValueError:
+        return tuple(sorted(labels))
+
+
+# --- Files to examples ------------------------------------------------------
+
+
+def read_examples(
+    data_dir: str,
+    split: Split,
+    labels: Sequence[str] | None,
+    language: str | None = None,
+    is_regression: bool = False,
+) -> list[Example]:
+    """Return the examples of a file.
+
+    Args:
+        data_dir: where the file lies.
+        split: file and columns.
+        labels: those a line may have; None: any.
+        language: keep lines whose first column says so; None: all.
+        is_regression: labels have to be numbers.
+
+    Raises:
+        UserError: file missing or empty, a missing column, a ragged line, a
+            label nobody knows; names file and line.
+    """
+    path = f"{data_dir.rstrip('/')}/{split.file}"
+    columns = split.columns
+    examples = []
+    for number, row, at in _rows(path, columns):
+        if (
+            language
+            and "text_a" in row
+            and row.get("language")
+            not in (
+                None,
+                language,
+            )
+        ):
+            continue
+        label = row.get("label")
+        if label is not None:
+            label = _SYNONYMS.get(label, label)
+            _check_label(label, labels, is_regression, at)
+        if not row["text_a"].strip():
+            raise UserError(f"{at}: column {columns.text_a!r} is empty")
+        examples.append(
+            Example(
+                row.get("guid") or str(number),
+                row["text_a"],
+                row.get("text_b"),
+                label,
+            )
+        )
+    if not examples:
+        raise UserError(
+            f"{path} holds no example"
+            + (f" in language {language!r}" if language else "")
+        )
+    return examples
+
+
+def _check_label(
+    label: str, labels: Sequence[str] | None, is_regression: bool, at: str
+) -> None:
+    if is_regression:
+        try:
+            if not np.isfinite(float(label)):
+                raise ValueError
+        except ValueError:
+            raise UserError(f"{at}: {label!r} is not a number") from None
+    elif labels is not None and label not in labels:
+        raise UserError(
+            f"{at}: unknown label {label!r}; known are {', '.join(labels)}"
+        )
+
+
+_Row = tuple[int, dict[str, str], str]
+
+
+def _rows(path: str, columns: Columns) -> Iterator[_Row]:
+    """Yield (number from 0, part -> text, "file, line n") of each line."""
+    lines = _read_text(path)
+    if path.endswith(".jsonl"):
+        yield from _json_rows(path, lines, columns)
+        return
+    if path.endswith(".csv"):
+        table = _csv_table(path, lines)
+    else:
+        # GLUE's files are not quoted: a quotation mark is one.
+        table = (
+            (at, line.removesuffix("\r").split("\t"))
+            for at, line in enumerate(lines.split("\n"), 1)
+            if line
+        )
+    header: list[str] | None = None
+    places: dict[str, int] = {}
+    width = number = 0
+    for line, row in table:
+        at = f"{path}, line {line}"
+        if not width:
+            width = len(row)
+            header = row if columns.has_header else None
+            places = _places(path, columns, header, width)
+            if columns.has_header:
+                continue
+        if len(row) != width:
+            raise UserError(
+                f"{at}: {len(row)} columns, wanted {width} as in the first line"
+            )
+        yield number, {part: row[i] for part, i in places.items()}, at
+        number += 1
+
+
+def _places(
+    path: str, columns: Columns, header: list[str] | None, width: int
+) -> dict[str, int]:
+    """Return part -> column number, from names or numbers."""
+    places = {}
+    for part in ("text_a", "text_b", "label", "guid"):
+        column = getattr(columns, part)
+        if column is None:
+            continue
+        if isinstance(column, str):
+            if header is None or column not in header:
+                raise UserError(
+                    f"{path}: no column {column!r}; its header has "
+                    f"{', '.join(map(repr, header or []))}"
+                )
+            column = header.index(column)
+        if column >= width:
+            raise UserError(
+                f"{path}: its first line has {width} columns, {part} should "
+                f"be in column {column + 1}"
+            )
+        places[part] = column
+    if header and header[0] == "language":  # XNLI
+        places["language"] = 0
+    return places
+
+
+def _read_text(path: str) -> str:
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            data = file.read()
+    except tf.errors.OpError as error:
+        raise UserError(f"{path} cannot be read: {error.message}") from error
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise UserError(f"{path}, line {line}: not UTF-8") from error
+
+
+def _csv_table(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        for row in reader:
+            if row:
+                yield reader.line_num, row
+    except csv.Error as error:
+        raise UserError(f"{path}, line {reader.line_num}: {error}") from error
+
+
+def _json_rows(path: str, text: str, columns: Columns) -> Iterator[_Row]:
+    number = 0
+    for line, part in enumerate(text.split("\n"), 1):
+        if not part.strip():
+            continue
+        at = f"{path}, line {line}"
+        try:
+            value = json.loads(part)
+        except json.JSONDecodeError as error:
+            raise UserError(f"{at}: not JSON: {error.msg}") from error
+        if not isinstance(value, dict):
+            raise UserError(f"{at}: wanted a JSON object")
+        row = {}
+        for name in ("text_a", "text_b", "label", "guid"):
+            key = getattr(columns, name)
+            if key is None:
+                continue
+            if key not in value or value[key] is None:
+                raise UserError(
+                    f"{at}: no key {key!r}; it has "
+                    f"{', '.join(map(repr, value))}"
+                )
+            row[name] = str(value[key])
+        yield number, row, at
+        number += 1
+
+
+# --- Examples to features ---------------------------------------------------
+
+
+def schema(max_seq_length: int, is_regression: bool) -> dict:
+    """Return name -> Feature of the records, the original's.
+
+    Regression is new: its labels are floats.
+    """
+    sequence = records.Feature("int64", max_seq_length)
+    return {
+        "input_ids": sequence,
+        "input_mask": sequence,
+        "segment_ids": sequence,
+        "label_ids": records.Feature(
+            "float32" if is_regression else "int64", 1
+        ),
+        "is_real_example": records.Feature("int64", 1),
+    }
+
+
+def truncated_lengths(a: int, b: int, limit: int) -> tuple[int, int]:
+    """Return the lengths that popping from the longer side leaves.
+
+    The original pops one piece at a time until a + b <= limit, from the
+    second side where both are equally long.
+    """
+    if a + b <= limit:
+        return a, b
+    half = limit // 2
+    if a <= half:
+        return a, limit - a
+    if b <= limit - half - 1 or b <= half:
+        return limit - b, b
+    return limit - half, half
+
+
+def convert_examples(
+    examples: Sequence[Example],
+    label_ids: Callable[[str | None], float],
+    max_seq_length: int,
+    tokenizer: tokenization.FullTokenizer,
+) -> tuple[dict[str, np.ndarray], int]:
+    """Return the features of examples, and how many had to be cut.
+
+    [CLS] a [SEP] or [CLS] a [SEP] b [SEP], zeros up to max_seq_length;
+    segment 1 is b and its [SEP].
+
+    Args:
+        examples: n of them.
+        label_ids: label -> number; None is the label of test files.
+        max_seq_length: at least 3, 5 for pairs.
+        tokenizer: text to ids.
+    """
+    count, vocab = len(examples), tokenizer.vocab
+    ids = np.zeros([count, max_seq_length], np.int32)
+    mask, segments = np.zeros_like(ids), np.zeros_like(ids)
+    labels = np.array([label_ids(example.label) for example in examples])
+    first, last = vocab["[CLS]"], vocab["[SEP]"]
+    num_cut = 0
+    for row, example in enumerate(examples):
+        a = tokenizer.text_to_ids(example.text_a)
+        if example.text_b is None:
+            num_cut += len(a) > max_seq_length - 2
+            a = a[: max_seq_length - 2]
+            pieces = [first, *a, last]
+        else:
+            b = tokenizer.text_to_ids(example.text_b)
+            kept = truncated_lengths(len(a), len(b), max_seq_length - 3)
+            num_cut += kept != (len(a), len(b))
+            a, b = a[: kept[0]], b[: kept[1]]
+            pieces = [first, *a, last, *b, last]
+            segments[row, len(a) + 2 : len(pieces)] = 1
+        ids[row, : len(pieces)] = pieces
+        mask[row, : len(pieces)] = 1
+    features = {
+        "input_ids": ids,
+        "input_mask": mask,
+        "segment_ids": segments,
+        "label_ids": labels,
+        "is_real_example": np.ones([count], np.int32),
+    }
+    return features, num_cut
