@@ -24,6 +24,7 @@ from absl import flags, logging
 import checkpoints
 import errors
 import heads
+import running
 import tokenization
 from errors import UserError
 
@@ -232,12 +233,7 @@ def load(
     tokenization.validate_special_tokens(
         tokenizer.vocab, _NEEDED_TOKENS, vocab_file
     )
-    if len(tokenizer.vocab) > config.vocab_size:
-        raise UserError(
-            f"{vocab_file} has {len(tokenizer.vocab)} tokens, but vocab_size "
-            f"of the configuration is {config.vocab_size}: they belong to "
-            "different models"
-        )
+    running.check_vocab(len(tokenizer.vocab), vocab_file, config)
     model = heads.BertForPreTraining(config)
     checkpoints.restore_weights(
         model.variables, prefix, required="^(bert|cls/predictions)/"

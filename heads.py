@@ -5,8 +5,10 @@ whoever knows the whole batch. Dimension letters are those of modeling.py,
 and R stands for any number of rows.
 """
 
+import zlib
 from typing import Any, NamedTuple
 
+import keras
 import tensorflow as tf
 
 import numerics
@@ -244,10 +246,92 @@ class BertForPreTraining(TaskModel):
         )
 
 
+# --- Sentences and pairs (paper section 4.1) ---------------------------------
+
+# Fixed in the original, whatever the configuration says.
+_CLASSIFIER_DROPOUT = 0.1
+_CLASSIFIER_STDDEV = 0.02
+
+
+class BertForSequenceClassification(TaskModel):
+    """One vector per class on the pooled output; one alone for regression.
+
+    Args:
+        config: of the encoder.
+        num_labels: K; None for a number instead of a class.
+        dtype: what matrix products are computed in.
+    """
+
+    def __init__(
+        self,
+        config: BertConfig,
+        num_labels: int | None,
+        dtype: str = "float32",
+    ):
+        super().__init__(config, dtype)
+        self.is_regression = num_labels is None
+        outputs = num_labels or 1
+        # Not in a layer: these stand at the root of a checkpoint.
+        self.output_weights = keras.Variable(
+            keras.initializers.TruncatedNormal(stddev=_CLASSIFIER_STDDEV),
+            shape=[outputs, config.hidden_size],
+            dtype="float32",
+            name="output_weights",
+        )
+        self.output_bias = keras.Variable(
+            "zeros", shape=[outputs], dtype="float32", name="output_bias"
+        )
+
+    def __call__(
+        self,
+        features: dict[str, tf.Tensor],
+        training: bool = False,
+        dropout_seed: tf.Tensor | int | None = None,
+    ) -> tf.Tensor:
+        """Return float32 logits [B, K], [B, 1] for regression."""
+        pooled = self.encode(features, training, dropout_seed).pooled_output
+        if training and dropout_seed is not None:
+            seed = numerics.fold_seed(
+                dropout_seed, zlib.crc32(b"classifier/dropout")
+            )
+            pooled = numerics.dropout(pooled, seed, _CLASSIFIER_DROPOUT)
+        return project(pooled, self.output_weights, self.output_bias)
+
+    def loss(
+        self,
+        features: dict[str, tf.Tensor],
+        training: bool = False,
+        dropout_seed: tf.Tensor | int | None = None,
+    ) -> Loss:
+        """Return cross entropy, or squared error (correct is then 0).
+
+        Args:
+            features: as in the records, with label_ids [B];
+                `example_weights` [B], where given, is 0 for rows that only
+                fill a batch.
+            training: whether dropout is on.
+            dropout_seed: see `BertModel.call`.
+        """
+        logits = self(features, training, dropout_seed)
+        weights = features.get("example_weights")
+        if not self.is_regression:
+            return classification_loss(logits, features["label_ids"], weights)
+        errors = tf.square(logits[:, 0] - features["label_ids"])
+        if weights is None:
+            weights = tf.ones_like(errors)
+        return Loss(
+            tf.reduce_sum(errors * weights),
+            tf.reduce_sum(weights),
+            tf.zeros([]),
+        )
+
+
 def training_flops(
-    config: BertConfig, batch: int, seq: int, predictions: int
+    config: BertConfig, batch: int, seq: int, predictions: int = 0
 ) -> int:
-    """Return the matrix-product operations of one pre-training step.
+    """Return the matrix-product operations of one training step.
+
+    With predictions = 0 that of fine-tuning on the pooled output.
 
     A product [m, k] x [k, n] counts 2 m k n; the backward pass has two of the
     same size, hence the factor 3. Table lookups, norms, softmax, dropout and

@@ -192,6 +192,19 @@ def training_stream(
     return first.concatenate(later)
 
 
+def check_divides(batch_size: int, devices: int) -> None:
+    """Stop at a global batch that devices cannot share.
+
+    Raises:
+        UserError: names both numbers.
+    """
+    if batch_size % devices:
+        raise UserError(
+            f"a batch of {batch_size} does not divide among {devices} devices: "
+            "the batch size is global, use a multiple of the device count"
+        )
+
+
 def per_replica_batches(
     batches: tf.data.Dataset,
     context: tf.distribute.InputContext,
@@ -207,11 +220,7 @@ def per_replica_batches(
         decode: undecoded records [B] to a batch.
     """
     pieces = context.num_replicas_in_sync
-    if batch_size % pieces:
-        raise UserError(
-            f"a batch of {batch_size} does not divide among {pieces} devices: "
-            "the batch size is global, use a multiple of the device count"
-        )
+    check_divides(batch_size, pieces)
     local = pieces // context.num_input_pipelines
     first = context.input_pipeline_id * local
     size = batch_size // pieces

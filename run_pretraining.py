@@ -23,9 +23,9 @@ import errors
 import heads
 import input_pipeline
 import modeling
-import optimization
 import records
 import runner_flags
+import running
 import tasks
 import tokenization
 import training
@@ -213,19 +213,8 @@ def read_config() -> modeling.BertConfig:
         )
     vocab_file = find_vocab()
     if vocab_file:
-        size = len(tokenization.load_vocab(vocab_file))
-        if size > config.vocab_size:
-            raise UserError(
-                f"{vocab_file} has {size} tokens, vocab_size of the "
-                f"configuration is {config.vocab_size}"
-            )
-        if size < config.vocab_size:
-            logging.info(
-                "vocab_size %d exceeds the %d tokens of %s",
-                config.vocab_size,
-                size,
-                vocab_file,
-            )
+        vocab = tokenization.load_vocab(vocab_file)
+        running.check_vocab(len(vocab), vocab_file, config)
     return config
 
 
@@ -281,13 +270,7 @@ def read_evaluation_data(
 
 def create_settings() -> training.Settings:
     """Collect the flags the loop needs."""
-    return training.Settings(
-        **{
-            name: FLAGS[name].value
-            for name in training.Settings._fields
-            if name in FLAGS
-        }
-    )
+    return running.from_flags(training.Settings, FLAGS)
 
 
 def claim_output_dir(
@@ -323,31 +306,6 @@ def claim_output_dir(
     )
 
 
-def begin(state: checkpoints.TrainingState, model) -> int:
-    """Resume, warm-start or start anew; return the steps already done."""
-    state.clean()
-    latest = state.latest()
-    if latest:
-        done = state.restore(latest)
-        logging.info("Resuming %s: %d steps are done", latest, done)
-        if FLAGS.init_checkpoint:
-            logging.info("init_checkpoint is not read: output_dir has a run")
-        if FLAGS.resume_from:
-            logging.info("resume_from is not read: output_dir has a run")
-        return done
-    if FLAGS.resume_from:
-        source = checkpoints.find_training_checkpoint(FLAGS.resume_from)
-        done = state.restore(source)
-        logging.info("Continuing %s: %d steps are done", source, done)
-        return done
-    if FLAGS.init_checkpoint:
-        checkpoints.restore_weights(model.variables, FLAGS.init_checkpoint)
-        logging.info("Starting from the weights of %s", FLAGS.init_checkpoint)
-    else:
-        logging.info("Starting from new weights, seed %d", FLAGS.random_seed)
-    return 0
-
-
 class Run:
     """Model, evaluation and the files they leave in output_dir."""
 
@@ -372,74 +330,29 @@ class Run:
         self, config: modeling.BertConfig, data: input_pipeline.RecordFiles
     ) -> bool:
         """Train to the end; return whether the end was reached."""
-        with self.strategy.scope():
-            optimizer = optimization.create_optimizer(
-                FLAGS.optimizer, FLAGS.weight_decay_rate, FLAGS.bias_correction
-            )
-            slots = optimizer.create_slots(self.model.trainable_variables)
-        state = checkpoints.TrainingState(
-            FLAGS.output_dir,
-            self.model.variables,
-            slots,
-            FLAGS.keep_checkpoint_max,
-            devices.is_chief(),
-        )
-        first = begin(state, self.model)
         settings = create_settings()
-        if first >= settings.last_step:
-            logging.info(
-                "%s holds a finished run of %d steps: nothing to train",
-                FLAGS.output_dir,
-                first,
-            )
-            self.export(config)
-            return True
-        self._log_beginning(data)
-        schedule = optimization.create_schedule(
-            FLAGS.learning_rate,
-            FLAGS.num_train_steps,
-            FLAGS.num_warmup_steps,
-            FLAGS.continuous_schedule,
-        )
-        step = training.Step(
+        running.log_beginning(data.num_records, settings)
+        done = running.fit(
             self.strategy,
             self.model,
             tasks.PRETRAINING,
-            optimizer,
-            schedule,
             settings,
-        )
-        done = training.train(
-            step,
-            state,
-            lambda start: data.training(
-                FLAGS.train_batch_size, FLAGS.random_seed, start
+            running.from_flags(running.Recipe, FLAGS),
+            training.Batches(
+                lambda start: data.training(
+                    FLAGS.train_batch_size, FLAGS.random_seed, start
+                ),
+                lambda step: FLAGS.max_seq_length,
             ),
-            self._meter(config),
+            lambda length: heads.training_flops(
+                config, 1, length, FLAGS.max_predictions_per_seq
+            ),
             self.evaluate,
-            first,
         )
         if done < settings.last_step:
             return False
-        self.export(config)
+        running.export(FLAGS.output_dir, self.model, config, find_vocab())
         return True
-
-    def _meter(self, config: modeling.BertConfig) -> training.Meter:
-        peak = devices.measure_matmul_peak(FLAGS.dtype, self.strategy)
-        logging.info("Matrix-product peak, measured: %.1f GFLOP/s", peak / 1e9)
-        flops = heads.training_flops(
-            config, 1, FLAGS.max_seq_length, FLAGS.max_predictions_per_seq
-        )
-        return training.Meter(FLAGS.train_batch_size, flops, peak)
-
-    def _log_beginning(self, data: input_pipeline.RecordFiles) -> None:
-        size = FLAGS.train_batch_size
-        steps = create_settings().last_step
-        logging.info("***** Running training *****")
-        logging.info("  Num examples = %d", data.num_records)
-        logging.info("  Batch size = %d", size)
-        logging.info("  Num steps = %d", steps)
-        logging.info("  Num epochs = %.1f", size * steps / data.num_records)
 
     def evaluate(self, step: int) -> None:
         """Evaluate; write the scores to log, summaries, eval_results.txt."""
@@ -451,46 +364,8 @@ class Run:
             min(means["masked_lm_loss"], 700.0)
         )
         results = {**means, "global_step": step}
-        logging.info("***** Eval results *****")
-        lines = [f"{name} = {results[name]}" for name in sorted(results)]
-        for line in lines:
-            logging.info("  %s", line)
-        if devices.is_chief():
-            self._write_evaluation(lines, means, step)
+        running.write_results(FLAGS.output_dir, results, step)
         self.evaluated_step = step
-
-    def _write_evaluation(
-        self, lines: list[str], means: training.Means, step: int
-    ) -> None:
-        checkpoints.write_text(
-            checkpoints.join(FLAGS.output_dir, "eval_results.txt"),
-            "\n".join(lines) + "\n",
-        )
-        folder = checkpoints.join(FLAGS.output_dir, "eval")
-        writer = tf.summary.create_file_writer(folder)
-        with writer.as_default(step=step):
-            for name, value in means.items():
-                tf.summary.scalar(name, value)
-        writer.close()
-
-    def export(self, config: modeling.BertConfig) -> None:
-        """Write weights alone, configuration and vocabulary."""
-        if not devices.is_chief():
-            return
-        prefix = checkpoints.join(FLAGS.output_dir, checkpoints.WEIGHTS_NAME)
-        checkpoints.write(prefix, checkpoints.as_tensors(self.model.variables))
-        checkpoints.write_text(
-            checkpoints.join(FLAGS.output_dir, "bert_config.json"),
-            config.to_json_string(),
-        )
-        vocab_file = find_vocab()
-        if vocab_file:
-            tf.io.gfile.copy(
-                vocab_file,
-                checkpoints.join(FLAGS.output_dir, "vocab.txt"),
-                overwrite=True,
-            )
-        logging.info("Wrote the weights alone to %s", prefix)
 
     def restore_for_evaluation(self) -> int:
         """Set the weights to evaluate without training; return their step."""

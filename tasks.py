@@ -69,3 +69,43 @@ PRETRAINING = training.Task(
         "tokens",
     ),
 )
+
+
+# --- Sentences and pairs ----------------------------------------------------
+
+
+def _sentence_weights(batch: Batch) -> dict[str, tf.Tensor]:
+    labels = batch["label_ids"]
+    weights = batch.get("example_weights", tf.ones(tf.shape(labels)))
+    return {"label_loss": tf.reduce_sum(weights)}
+
+
+def _sentence_sums(
+    model: heads.BertForSequenceClassification,
+    batch: Batch,
+    training: bool,
+    dropout_seed: tf.Tensor | None,
+) -> training.Sums:
+    """The loss and, for classes, the accuracy of a batch."""
+    label = model.loss(batch, training, dropout_seed)
+    tokens = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32))
+    sums = {
+        "label_loss": (label.loss, label.weight),
+        "tokens": (tokens, label.weight),
+    }
+    if not model.is_regression:
+        sums["accuracy"] = (label.correct, label.weight)
+    return sums
+
+
+def _mean_label_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:
+    return sums["label_loss"] / weights["label_loss"]
+
+
+CLASSIFICATION = training.Task(
+    loss_weights=_sentence_weights,
+    forward=_sentence_sums,
+    total_loss=_mean_label_loss,
+    names=("label_loss", "accuracy", "tokens"),
+)
+REGRESSION = CLASSIFICATION._replace(names=("label_loss", "tokens"))

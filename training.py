@@ -23,16 +23,16 @@ import checkpoints
 import devices
 import numerics
 import optimization
+import reporting
 from errors import UserError
 from input_pipeline import Batch
+from reporting import Means, to_means
 
 MAX_SECONDS_PER_CALL = 5.0  # host looks at the loop at least this often
-MAX_SECONDS_PER_LINE = 30.0  # a sign of life even when steps are slow
 
 # name -> (sum, count), both float32 scalars: means are formed once, on the
 # host, from sums over all steps, replicas and micro-batches.
 Sums = dict[str, tuple[tf.Tensor, tf.Tensor]]
-Means = dict[str, float]
 
 
 class Task(NamedTuple):
@@ -182,14 +182,13 @@ class Step:
         # Dense gradients: sparse ones neither all-reduce nor compile well.
         return [tf.convert_to_tensor(g) for g in gradients], sums
 
-    def _replica_step(self, batch: Batch, step: tf.Tensor) -> Sums:
+    def _replica_step(
+        self, batch: Batch, step: tf.Tensor, length: int | None = None
+    ) -> Sums:
         """Train on this replica's part of the batch of `step`."""
         context = tf.distribute.get_replica_context()
-        # Some distributed iterators forget the static batch size.
         batch = {
-            name: tf.ensure_shape(
-                value, [self.replica_batch_size, *value.shape[1:]]
-            )
+            name: tf.ensure_shape(value, self._shape_of(value, length))
             for name, value in batch.items()
         }
         weights = self._all_reduce(context, self.task.loss_weights(batch))
@@ -205,6 +204,11 @@ class Step:
         )
         one = tf.ones([])
         return {**sums, "loss": (loss, one), "gradient_norm": (norm, one)}
+
+    def _shape_of(self, value: tf.Tensor, length: int | None) -> list:
+        """Shapes have to be static; distributed iterators forget some."""
+        inner = [length if n is None else n for n in value.shape[1:]]
+        return [self.replica_batch_size, *inner]
 
     def _apply_eager(
         self, gradients: list[tf.Tensor], norm: tf.Tensor, step: tf.Tensor
@@ -227,8 +231,21 @@ class Step:
 
     # Nothing here needs autograph, which would double the time of tracing.
     @functools.partial(tf.function, autograph=False)
-    def run(self, iterator, start: tf.Tensor, count: tf.Tensor):
+    def run(
+        self,
+        iterator,
+        start: tf.Tensor,
+        count: tf.Tensor,
+        length: int | None = None,
+    ):
         """Run up to `count` steps; stop at the first non-finite one.
+
+        Args:
+            iterator: of the batches from step `start` on.
+            start: int64, steps done.
+            count: int64.
+            length: of the sequences in these batches, where the iterator
+                does not know; traced and compiled anew for each.
 
         Returns:
             (steps done, Sums in float64 over them).
@@ -244,7 +261,7 @@ class Step:
         def run_one(done, is_finite, totals):
             del is_finite
             sums = self.strategy.run(
-                self.replica_step, args=(next(iterator), start + done)
+                self.replica_step, args=(next(iterator), start + done, length)
             )
             sums = tf.nest.map_structure(self._on_host, sums)
             watched = sums["loss"][0] + sums["gradient_norm"][0]
@@ -280,14 +297,6 @@ def check_batch_size(settings: Settings, replicas: int) -> int:
             f"global: use a multiple of {parts}"
         )
     return size // replicas
-
-
-def to_means(sums: Mapping) -> Means:
-    """Divide sums by counts, once, on the host."""
-    return {
-        name: float(total) / float(count) if float(count) else math.nan
-        for name, (total, count) in sums.items()
-    }
 
 
 # --- Evaluation -----------------------------------------------------------
@@ -349,126 +358,6 @@ class Evaluator:
 # --- The loop --------------------------------------------------------------
 
 
-class Meter:
-    """Speed of training; the step that compiles does not count.
-
-    Args:
-        batch_size: examples in a step.
-        flops_per_example: of the matrix products, forward and backward.
-        peak_flops: the devices' measured matrix-product rate, FLOP/s.
-    """
-
-    def __init__(
-        self, batch_size: int, flops_per_example: float, peak_flops: float
-    ):
-        self.batch_size = batch_size
-        self.flops_per_example = flops_per_example
-        self.peak_flops = peak_flops
-        self.seconds_per_step = math.nan
-
-    def rates(
-        self, steps: int, seconds: float, tokens_per_example: float
-    ) -> dict[str, float]:
-        """Return sequences/s, real tokens/s and the share of the peak."""
-        if not steps:
-            return {}
-        sequences = steps * self.batch_size / seconds
-        return {
-            "sequences_per_second": sequences,
-            "tokens_per_second": sequences * tokens_per_example,
-            "matmul_peak_share": sequences
-            * self.flops_per_example
-            / self.peak_flops,
-        }
-
-
-class _Log:
-    """Collects sums between report lines; writes lines and summaries."""
-
-    def __init__(self, settings: Settings, meter: Meter, is_chief: bool):
-        self.settings = settings
-        self.meter = meter
-        self.writer = (
-            tf.summary.create_file_writer(settings.output_dir)
-            if is_chief
-            else tf.summary.create_noop_writer()
-        )
-        self._reset()
-
-    def _reset(self) -> None:
-        self.sums: dict[str, list[float]] = {}
-        self.steps = 0
-        self.seconds = 0.0
-        self.written = time.monotonic()
-
-    def add(self, sums: Mapping, steps: int, seconds: float) -> None:
-        """Add what `steps` steps summed up; 0 steps: not to be timed."""
-        for name, (total, count) in sums.items():
-            pair = self.sums.setdefault(name, [0.0, 0.0])
-            pair[0] += float(total)
-            pair[1] += float(count)
-        self.steps += steps
-        self.seconds += seconds
-        if steps:
-            self.meter.seconds_per_step = seconds / steps
-
-    def is_due(self, done: int, first: int) -> bool:
-        """Every log_steps, at both ends, and when half a minute has passed."""
-        return (
-            _is_due(done, self.settings.log_steps, self.settings)
-            or done == first + 1
-            or time.monotonic() - self.written > MAX_SECONDS_PER_LINE
-        )
-
-    def write(self, done: int, learning_rate: float) -> None:
-        """Write one line, and the same numbers for TensorBoard."""
-        means = to_means(self.sums)
-        tokens = means.pop("tokens")
-        rates = self.meter.rates(self.steps, self.seconds, tokens)
-        left = self.settings.last_step - done
-        logging.info(
-            "%s", _line(done, means, learning_rate, rates, left, self.meter)
-        )
-        with self.writer.as_default(step=done):
-            for name, value in {**means, **rates}.items():
-                tf.summary.scalar(name, value)
-            tf.summary.scalar("learning_rate", learning_rate)
-        self.writer.flush()
-        self._reset()
-
-
-def _line(
-    done: int,
-    means: Means,
-    learning_rate: float,
-    rates: Mapping[str, float],
-    left: int,
-    meter: Meter,
-) -> str:
-    """Format one report line; the loss first, speed last."""
-    first = ("loss",)
-    names = [*first, *(n for n in means if n not in first)]
-    parts = [f"step {done}"]
-    parts += [f"{name} {means[name]:.4f}" for name in names]
-    parts.append(f"learning_rate {learning_rate:.3g}")
-    if rates:
-        parts.append(f"{rates['sequences_per_second']:.1f} sequences/s")
-        parts.append(f"{rates['tokens_per_second']:,.0f} tokens/s")
-        parts.append(f"{rates['matmul_peak_share']:.0%} of matmul peak")
-        parts.append(f"ETA {format_seconds(left * meter.seconds_per_step)}")
-    return " | ".join(parts)
-
-
-def format_seconds(seconds: float) -> str:
-    """Format a duration as 1d 02:03:04 or 02:03:04."""
-    if not math.isfinite(seconds):
-        return "unknown"
-    minutes, second = divmod(round(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    days, hour = divmod(hours, 24)
-    return (f"{days}d " if days else "") + f"{hour:02}:{minute:02}:{second:02}"
-
-
 class _StopRequest:
     """SIGTERM or Ctrl-C ends the loop after the running call, saved."""
 
@@ -497,15 +386,31 @@ def _is_due(done: int, every: int, settings: Settings) -> bool:
     return every > 0 and (done % every == 0 or done == settings.last_step)
 
 
-def _steps_in_next_call(done: int, first: int, log: _Log) -> int:
-    """Steps until the host has something to do.
+class Batches(NamedTuple):
+    """Where a run's batches come from.
+
+    Attributes:
+        make: number of the first example -> dataset function of an input
+            context.
+        length: step -> length of its sequences.
+        is_static: whether all have the same length, which the dataset knows.
+    """
+
+    make: Callable[
+        [int], Callable[[tf.distribute.InputContext], tf.data.Dataset]
+    ]
+    length: Callable[[int], int]
+    is_static: bool = True
+
+
+def _steps_in_next_call(
+    done: int, settings: Settings, batches: Batches, meter: reporting.Meter
+) -> int:
+    """Steps until the host has something to do, or the length changes.
 
     Several machines have to make the same calls, so only one machine goes by
-    the clock; the first step is called alone, since it compiles.
+    the clock.
     """
-    settings = log.settings
-    if done == first:
-        return 1
     stops = [settings.iterations_per_loop, settings.last_step - done]
     for every in (
         settings.log_steps,
@@ -515,21 +420,26 @@ def _steps_in_next_call(done: int, first: int, log: _Log) -> int:
         if every > 0:
             stops.append(every - done % every)
     if not devices.has_other_workers():
-        per_step = log.meter.seconds_per_step
+        per_step = meter.seconds_per_step
         if math.isnan(per_step):
             return 1
         stops.append(max(1, int(MAX_SECONDS_PER_CALL / per_step)))
-    return min(stops)
+    count = min(stops)
+    if batches.is_static:
+        return count
+    length = batches.length(done)
+    same = 1
+    while same < count and batches.length(done + same) == length:
+        same += 1
+    return same
 
 
 def train(
     step: Step,
     state: checkpoints.TrainingState,
-    make_batches: Callable[
-        [int], Callable[[tf.distribute.InputContext], tf.data.Dataset]
-    ],
-    meter: Meter,
-    evaluate: Callable[[int], object],
+    batches: Batches,
+    meter: reporting.Meter,
+    evaluate: Callable[[int], bool | None],
     first: int = 0,
 ) -> int:
     """Train from step `first` to the end; save, log and evaluate on the way.
@@ -537,46 +447,34 @@ def train(
     Args:
         step: the compiled step, with its settings.
         state: saves the run.
-        make_batches: number of the first example -> dataset function.
+        batches: see `Batches`.
         meter: turns steps and seconds into speed.
-        evaluate: called with the steps done every `eval_steps`.
+        evaluate: called with the steps done every `eval_steps`; returns
+            whether that is enough and training should end.
         first: steps done already.
 
     Returns:
-        The number of steps done; fewer than asked after SIGTERM or Ctrl-C.
+        The number of steps done; fewer than asked after SIGTERM, Ctrl-C, or
+        where `evaluate` said so.
     """
     settings = step.settings
-    log = _Log(settings, meter, state.is_chief)
-    iterator = iter(
-        step.strategy.distribute_datasets_from_function(
-            make_batches(first * settings.train_batch_size)
-        )
-    )
-    done = first
+    report = reporting.Report(settings.output_dir, meter, state.is_chief)
+    caller = _Caller(step, batches, meter, report, first)
+    done, is_enough = first, False
     with _StopRequest() as stop:
-        while done < settings.last_step and not stop.signal:
-            count = _steps_in_next_call(done, first, log)
-            began = time.monotonic()
-            steps, sums = step.run(
-                iterator,
-                tf.constant(done, tf.int64),
-                tf.constant(count, tf.int64),
-            )
-            done += int(steps)  # waits for the devices
-            seconds = time.monotonic() - began
+        while done < settings.last_step and not stop.signal and not is_enough:
+            is_first = done == first
+            done, sums = caller.call(done)
             _check_finite(sums, done, state)
-            if done == first + 1:
-                logging.info("Compiled and ran a step in %.1f s", seconds)
-                log.add(sums, 0, 0.0)
-            else:
-                log.add(sums, count, seconds)
-            if log.is_due(done, first):
-                log.write(done, float(step.schedule(tf.constant(done - 1))))
+            is_due = _is_due(done, settings.log_steps, settings)
+            if is_due or is_first or report.is_late():
+                rate = float(step.schedule(tf.constant(done - 1)))
+                report.write(done, settings.last_step - done, rate)
             is_saved = _is_due(done, settings.save_checkpoints_steps, settings)
             if is_saved or stop.signal or done == settings.last_step:
                 logging.info("Saved %s", state.save(done))
             if _is_due(done, settings.eval_steps, settings):
-                evaluate(done)
+                is_enough = bool(evaluate(done))
         if stop.signal:
             logging.warning(
                 "Stopped by %s after step %d; the same command goes on there",
@@ -584,6 +482,52 @@ def train(
                 done,
             )
     return done
+
+
+class _Caller:
+    """Calls the compiled step for as many batches as may go together."""
+
+    def __init__(
+        self,
+        step: Step,
+        batches: Batches,
+        meter: reporting.Meter,
+        report: reporting.Report,
+        first: int,
+    ):
+        self.step, self.batches = step, batches
+        self.meter, self.report = meter, report
+        self.compiled: set[int] = set()
+        self.iterator = iter(
+            step.strategy.distribute_datasets_from_function(
+                batches.make(first * step.settings.train_batch_size)
+            )
+        )
+
+    def call(self, done: int) -> tuple[int, Mapping]:
+        """Run the next few steps; return the steps done then, and sums."""
+        is_static, length = self.batches.is_static, self.batches.length(done)
+        is_new = length not in self.compiled  # compiles, hence alone
+        self.compiled.add(length)
+        count = 1
+        if not is_new:
+            count = _steps_in_next_call(
+                done, self.step.settings, self.batches, self.meter
+            )
+        began = time.monotonic()
+        steps, sums = self.step.run(
+            self.iterator,
+            tf.constant(done, tf.int64),
+            tf.constant(count, tf.int64),
+            None if is_static else length,
+        )
+        done += int(steps)  # waits for the devices
+        seconds = time.monotonic() - began
+        self.report.add(sums, 0 if is_new else count, seconds, length)
+        if is_new:
+            what = "" if is_static else f" of length {length}"
+            logging.info("Compiled and ran a step%s in %.1f s", what, seconds)
+        return done, sums
 
 
 def _check_finite(

@@ -1,0 +1,89 @@
+"""Outputs of a model for every record, in the order of the records."""
+
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+import tqdm
+
+import devices
+from length_buckets import ShortRecords
+
+
+class Predictor:
+    """Runs a forward pass over records, batched by length.
+
+    Args:
+        strategy: where the model's variables were made.
+        forward: batch -> {name: tensor [B, ...]}.
+        jit_compile: compile with XLA where that pays: not on a CPU, where a
+            program per length takes longer to compile than it saves.
+    """
+
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        forward: Callable[[dict], dict[str, tf.Tensor]],
+        jit_compile: bool = True,
+    ):
+        self.strategy = strategy
+        compiles = devices.what_compiles(strategy, jit_compile) == "step"
+        compiled = (
+            tf.function(forward, jit_compile=True, autograph=False)
+            if compiles
+            else forward
+        )
+
+        # Without XLA one trace serves batches of all lengths.
+        @tf.function(autograph=False, reduce_retracing=not compiles)
+        def step(batch):
+            return strategy.run(lambda part: compiled(part), args=(batch,))
+
+        self._step = step
+
+    def __call__(
+        self, data: ShortRecords, batch_size: int, what: str = ""
+    ) -> dict[str, np.ndarray]:
+        """Return {name: [n, ...]} for the n records of `data`."""
+        results: dict[str, np.ndarray] = {}
+        bar = tqdm.tqdm(
+            total=data.num_records,
+            unit=" records",
+            desc=what or None,
+            mininterval=1.0,
+            disable=None,  # only where somebody looks
+        )
+        with bar:
+            for rows, batch in data.prediction(batch_size):
+                for name, value in self._outputs(batch, batch_size).items():
+                    if name not in results:
+                        shape = [data.num_records, *value.shape[1:]]
+                        results[name] = np.zeros(shape, value.dtype)
+                    results[name][rows] = value[: len(rows)]
+                bar.update(len(rows))
+        return results
+
+    def _outputs(
+        self, batch: dict[str, np.ndarray], batch_size: int
+    ) -> dict[str, np.ndarray]:
+        """Run one batch, a part of it on each device."""
+        pieces = self.strategy.num_replicas_in_sync
+        size = -(-batch_size // pieces)
+        rows = np.resize(np.arange(batch_size), pieces * size)
+
+        def part(context) -> dict[str, tf.Tensor]:
+            first = context.replica_id_in_sync_group * size
+            mine = rows[first : first + size]
+            return {k: tf.constant(v[mine]) for k, v in batch.items()}
+
+        parts = self.strategy.experimental_distribute_values_from_function(part)
+        outputs = self._step(parts)
+        return {
+            name: np.concatenate(
+                [
+                    piece.numpy()
+                    for piece in self.strategy.experimental_local_results(value)
+                ]
+            )[:batch_size]
+            for name, value in outputs.items()
+        }

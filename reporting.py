@@ -1,0 +1,163 @@
+"""What a run says of itself: speed, log lines, TensorBoard summaries."""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+
+import tensorflow as tf
+from absl import logging
+
+MAX_SECONDS_PER_LINE = 30.0  # a sign of life even when steps are slow
+_STEPS_REMEMBERED = 20  # of the speed an ETA is made from
+
+Means = dict[str, float]
+
+
+def to_means(sums: Mapping) -> Means:
+    """Divide sums by counts, once, on the host."""
+    return {
+        name: float(total) / float(count) if float(count) else math.nan
+        for name, (total, count) in sums.items()
+    }
+
+
+class Meter:
+    """Speed of training; steps that compile do not count.
+
+    Args:
+        batch_size: examples in a step.
+        flops_per_example: length of a batch -> operations of the matrix
+            products for one of its examples, forward and backward.
+        peak_flops: the devices' measured matrix-product rate, FLOP/s.
+    """
+
+    def __init__(
+        self,
+        batch_size: int,
+        flops_per_example: Callable[[int], float],
+        peak_flops: float,
+    ):
+        self.batch_size = batch_size
+        self.flops_per_example = flops_per_example
+        self.peak_flops = peak_flops
+        self.seconds_per_step = math.nan
+
+    def flops(self, steps: int, length: int) -> float:
+        """Return the operations of so many steps of a length."""
+        return steps * self.batch_size * self.flops_per_example(length)
+
+    def note(self, steps: int, seconds: float) -> None:
+        """Keep the seconds of a step, a mean that forgets."""
+        old, new = self.seconds_per_step, seconds / steps
+        share = 0.5 ** (steps / _STEPS_REMEMBERED)
+        if math.isnan(old):
+            self.seconds_per_step = new
+        else:
+            self.seconds_per_step = share * old + (1 - share) * new
+
+    def rates(
+        self,
+        steps: int,
+        seconds: float,
+        flops: float,
+        tokens_per_example: float,
+    ) -> dict[str, float]:
+        """Return sequences/s, real tokens/s and the share of the peak."""
+        if not steps:
+            return {}
+        sequences = steps * self.batch_size / seconds
+        return {
+            "sequences_per_second": sequences,
+            "tokens_per_second": sequences * tokens_per_example,
+            "matmul_peak_share": flops / seconds / self.peak_flops,
+        }
+
+
+class Report:
+    """Collects sums between report lines; writes lines and summaries."""
+
+    def __init__(self, output_dir: str, meter: Meter, is_chief: bool):
+        self.meter = meter
+        self.writer = (
+            tf.summary.create_file_writer(output_dir)
+            if is_chief
+            else tf.summary.create_noop_writer()
+        )
+        self._reset()
+
+    def _reset(self) -> None:
+        self.sums: dict[str, list[float]] = {}
+        self.steps = 0
+        self.seconds = self.flops = 0.0
+        self.written = time.monotonic()
+
+    def add(
+        self, sums: Mapping, steps: int, seconds: float, length: int
+    ) -> None:
+        """Add what `steps` steps summed up; 0 steps: not to be timed."""
+        for name, (total, count) in sums.items():
+            pair = self.sums.setdefault(name, [0.0, 0.0])
+            pair[0] += float(total)
+            pair[1] += float(count)
+        self.steps += steps
+        if steps:
+            self.seconds += seconds
+            self.flops += self.meter.flops(steps, length)
+            self.meter.note(steps, seconds)
+
+    def is_late(self) -> bool:
+        """Whether it is time for a sign of life."""
+        return time.monotonic() - self.written > MAX_SECONDS_PER_LINE
+
+    def write(self, done: int, left: int, learning_rate: float) -> None:
+        """Write one line, and the same numbers for TensorBoard.
+
+        Args:
+            done: the step.
+            left: steps until the end.
+            learning_rate: of the last step.
+        """
+        means = to_means(self.sums)
+        tokens = means.pop("tokens")
+        rates = self.meter.rates(self.steps, self.seconds, self.flops, tokens)
+        logging.info(
+            "%s", _line(done, means, learning_rate, rates, left, self.meter)
+        )
+        with self.writer.as_default(step=done):
+            for name, value in {**means, **rates}.items():
+                tf.summary.scalar(name, value)
+            tf.summary.scalar("learning_rate", learning_rate)
+        self.writer.flush()
+        self._reset()
+
+
+def _line(
+    done: int,
+    means: Means,
+    learning_rate: float,
+    rates: Mapping[str, float],
+    left: int,
+    meter: Meter,
+) -> str:
+    """Format one report line; the loss first, speed last."""
+    first = ("loss",)
+    names = [*first, *(n for n in means if n not in first)]
+    parts = [f"step {done}"]
+    parts += [f"{name} {means[name]:.4f}" for name in names]
+    parts.append(f"learning_rate {learning_rate:.3g}")
+    if rates:
+        parts.append(f"{rates['sequences_per_second']:.1f} sequences/s")
+        parts.append(f"{rates['tokens_per_second']:,.0f} tokens/s")
+        parts.append(f"{rates['matmul_peak_share']:.0%} of matmul peak")
+        parts.append(f"ETA {format_seconds(left * meter.seconds_per_step)}")
+    return " | ".join(parts)
+
+
+def format_seconds(seconds: float) -> str:
+    """Format a duration as 1d 02:03:04 or 02:03:04."""
+    if not math.isfinite(seconds):
+        return "unknown"
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    return (f"{days}d " if days else "") + f"{hour:02}:{minute:02}:{second:02}"

@@ -1,0 +1,239 @@
+"""What every runner does: begin or resume, train, write scores, export."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+from absl import flags, logging
+
+import checkpoints
+import devices
+import huggingface
+import optimization
+import reporting
+import training
+from errors import UserError
+from modeling import BertConfig
+
+
+class Recipe(NamedTuple):
+    """How weights begin and change; every field mirrors a flag."""
+
+    num_warmup_steps: int
+    learning_rate: float = 5e-5
+    optimizer: str = "adamw"
+    weight_decay_rate: float = 0.01
+    bias_correction: bool = False
+    continuous_schedule: bool = False
+    keep_checkpoint_max: int = 5
+    init_checkpoint: str | None = None
+    resume_from: str | None = None
+    dtype: str = "float32"
+
+
+def from_flags(kind: type, flag_values: flags.FlagValues, **more: Any) -> Any:
+    """Return a Settings or Recipe from the flags of the same names.
+
+    Args:
+        kind: a NamedTuple class.
+        flag_values: FLAGS of a runner.
+        **more: fields that have no flag there.
+    """
+    names = [n for n in kind._fields if n in flag_values and n not in more]
+    return kind(**{name: flag_values[name].value for name in names}, **more)
+
+
+def fit(
+    strategy: tf.distribute.Strategy,
+    model,
+    task: training.Task,
+    settings: training.Settings,
+    recipe: Recipe,
+    batches: training.Batches,
+    flops_per_example: Callable[[int], float],
+    evaluate: Callable[[int], bool | None],
+) -> int:
+    """Train a model from wherever output_dir says it is; return steps done.
+
+    Args:
+        strategy: where the model's variables were made.
+        model: callable by `task`.
+        task: see training.Task.
+        settings: of the loop.
+        recipe: of the optimizer, and what to start from.
+        batches: see training.Batches.
+        flops_per_example: see reporting.Meter.
+        evaluate: see training.train.
+    """
+    with strategy.scope():
+        optimizer = optimization.create_optimizer(
+            recipe.optimizer, recipe.weight_decay_rate, recipe.bias_correction
+        )
+        slots = optimizer.create_slots(model.trainable_variables)
+    state = checkpoints.TrainingState(
+        settings.output_dir,
+        model.variables,
+        slots,
+        recipe.keep_checkpoint_max,
+        devices.is_chief(),
+    )
+    first = begin(
+        state,
+        model,
+        recipe.init_checkpoint,
+        settings.random_seed,
+        recipe.resume_from,
+    )
+    if first >= settings.last_step:
+        logging.info(
+            "%s holds a finished run of %d steps: nothing to train",
+            settings.output_dir,
+            first,
+        )
+        return first
+    peak = devices.measure_matmul_peak(recipe.dtype, strategy)
+    logging.info("Matrix-product peak, measured: %.1f GFLOP/s", peak / 1e9)
+    schedule = optimization.create_schedule(
+        recipe.learning_rate,
+        settings.num_train_steps,
+        recipe.num_warmup_steps,
+        recipe.continuous_schedule,
+    )
+    return training.train(
+        training.Step(strategy, model, task, optimizer, schedule, settings),
+        state,
+        batches,
+        reporting.Meter(settings.train_batch_size, flops_per_example, peak),
+        evaluate,
+        first,
+    )
+
+
+def log_beginning(num_records: int, settings: training.Settings) -> None:
+    """Say how much there is to train, as the original does."""
+    size, steps = settings.train_batch_size, settings.last_step
+    logging.info("***** Running training *****")
+    logging.info("  Num examples = %d", num_records)
+    logging.info("  Batch size = %d", size)
+    logging.info("  Num steps = %d", steps)
+    logging.info("  Num epochs = %.1f", size * steps / num_records)
+
+
+def begin(
+    state: checkpoints.TrainingState,
+    model,
+    init_checkpoint: str | None,
+    random_seed: int,
+    resume_from: str | None = None,
+) -> int:
+    """Resume, continue, warm-start or start anew; return the steps done.
+
+    Args:
+        state: of the run; what output_dir holds comes first.
+        model: its variables are set.
+        init_checkpoint: weights alone.
+        random_seed: for the message.
+        resume_from: weights, moments and step of another run.
+    """
+    state.clean()
+    latest = state.latest()
+    if latest:
+        done = state.restore(latest)
+        logging.info("Resuming %s: %d steps are done", latest, done)
+        if init_checkpoint:
+            logging.info("init_checkpoint is not read: output_dir has a run")
+        if resume_from:
+            logging.info("resume_from is not read: output_dir has a run")
+        return done
+    if resume_from:
+        source = checkpoints.find_training_checkpoint(resume_from)
+        done = state.restore(source)
+        logging.info("Continuing %s: %d steps are done", source, done)
+        return done
+    if init_checkpoint:
+        checkpoints.restore_weights(model.variables, init_checkpoint)
+        logging.info("Starting from the weights of %s", init_checkpoint)
+    else:
+        logging.info("Starting from new weights, seed %d", random_seed)
+    return 0
+
+
+def check_vocab(size: int, vocab_file: str, config: BertConfig) -> None:
+    """Compare a vocabulary with the configuration.
+
+    Raises:
+        UserError: the model has fewer rows than there are tokens.
+    """
+    if size > config.vocab_size:
+        raise UserError(
+            f"{vocab_file} has {size} tokens, vocab_size of the configuration "
+            f"is {config.vocab_size}: they belong to different models"
+        )
+    if size < config.vocab_size:
+        logging.info(
+            "vocab_size %d exceeds the %d tokens of %s",
+            config.vocab_size,
+            size,
+            vocab_file,
+        )
+
+
+def write_results(
+    output_dir: str,
+    results: Mapping[str, float],
+    step: int,
+    name: str = "eval_results.txt",
+    folder: str = "eval",
+) -> None:
+    """Log scores; write them as `key = value` lines and for TensorBoard."""
+    logging.info("***** Eval results *****")
+    lines = [f"{key} = {results[key]}" for key in sorted(results)]
+    for line in lines:
+        logging.info("  %s", line)
+    if not devices.is_chief():
+        return
+    path = checkpoints.join(output_dir, name)
+    checkpoints.write_text(path, "\n".join(lines) + "\n")
+    writer = tf.summary.create_file_writer(checkpoints.join(output_dir, folder))
+    with writer.as_default(step=step):
+        for key, value in results.items():
+            if key != "global_step" and math.isfinite(value):
+                tf.summary.scalar(key, value)
+    writer.close()
+
+
+def export(
+    output_dir: str,
+    model,
+    config: BertConfig,
+    vocab_file: str | None,
+    do_lower_case: bool | None = None,
+) -> str:
+    """Write weights alone, configuration, vocabulary and casing.
+
+    Returns:
+        The prefix of the weights, `bert_model.ckpt` in output_dir.
+    """
+    prefix = checkpoints.join(output_dir, checkpoints.WEIGHTS_NAME)
+    if not devices.is_chief():
+        return prefix
+    checkpoints.write_text(
+        checkpoints.join(output_dir, checkpoints.BERT_CONFIG_NAME),
+        config.to_json_string(),
+    )
+    if vocab_file and do_lower_case is not None:
+        with tf.io.gfile.GFile(vocab_file, "rb") as file:
+            vocabulary = file.read()
+        huggingface.write_tokenizer(
+            output_dir,
+            vocabulary,
+            do_lower_case,
+            config.max_position_embeddings,
+        )
+    elif vocab_file:
+        path = checkpoints.join(output_dir, "vocab.txt")
+        tf.io.gfile.copy(vocab_file, path, overwrite=True)
+    checkpoints.write(prefix, checkpoints.as_tensors(model.variables))
+    logging.info("Wrote the weights alone to %s", prefix)
+    return prefix

@@ -1,0 +1,339 @@
+"""run_classifier.py as a user runs it, on sentences a tiny model can learn."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scripts
+import tensorflow as tf
+
+import checkpoints
+import heads
+import modeling
+from modeling import BertConfig
+
+run_classifier = scripts.load("run_classifier")
+
+ROOT = Path(__file__).resolve().parent.parent
+WORDS = ["good", "bad", "film", "book", "the", "a", "was", "very", "not"]
+VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+CONFIG = BertConfig(
+    vocab_size=len(VOCAB),
+    hidden_size=16,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=32,
+    max_position_embeddings=64,
+    type_vocab_size=2,
+    initializer_range=0.3,
+)
+
+
+def sentences(count: int, seed: int) -> list[tuple[str, str]]:
+    """Sentences of any length that are "good" or "bad", and their label."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for _ in range(count):
+        words = rng.choice(WORDS[2:], rng.integers(1, 30)).tolist()
+        label = ("bad", "good")[rng.integers(2)]
+        words.insert(rng.integers(len(words) + 1), label)
+        rows.append((" ".join(words), label))
+    return rows
+
+
+@pytest.fixture(scope="module")
+def model_dir(tmp_path_factory) -> Path:
+    """An encoder with weights, vocabulary and configuration beside them."""
+    folder = tmp_path_factory.mktemp("model")
+    (folder / "bert_config.json").write_text(CONFIG.to_json_string())
+    (folder / "vocab.txt").write_text("\n".join(VOCAB) + "\n")
+    tf.keras.utils.set_random_seed(1)
+    checkpoints.write(
+        str(folder / "bert_model.ckpt"),
+        checkpoints.as_tensors(modeling.BertModel(CONFIG).variables),
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    for name, count, seed in (("train", 200, 1), ("dev", 50, 2)):
+        lines = ["sentence\tlabel"]
+        lines += ["\t".join(row) for row in sentences(count, seed)]
+        (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n")
+    lines = ["sentence", *(text for text, _ in sentences(21, 3))]
+    (folder / "test.tsv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def flags_for(model_dir: Path, data_dir: Path, out: Path, **more) -> dict:
+    return {
+        "task_name": "tsv",
+        "data_dir": str(data_dir),
+        "init_checkpoint": str(model_dir),
+        "output_dir": str(out),
+        "max_seq_length": 40,
+        "train_batch_size": 8,
+        "num_train_epochs": 6,
+        "learning_rate": 5e-3,
+        "do_train": True,
+        "do_eval": True,
+    } | more
+
+
+def results_of(out: Path) -> dict[str, float]:
+    lines = (out / "eval_results.txt").read_text().splitlines()
+    return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
+
+
+def values_of(prefix: Path) -> dict[str, np.ndarray]:
+    reader = tf.train.load_checkpoint(str(prefix))
+    names = reader.get_variable_to_shape_map()
+    return {name: reader.get_tensor(name) for name in names}
+
+
+@pytest.fixture(scope="module")
+def finished(model_dir, data_dir, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("run") / "out"
+    flags = flags_for(model_dir, data_dir, out, do_predict=True)
+    assert scripts.run(run_classifier, **flags) == 0
+    return out
+
+
+# --- What comes out -------------------------------------------------------
+
+
+def test_it_learns_and_says_so(finished):
+    results = results_of(finished)
+    assert set(results) == {
+        *("accuracy", "macro_f1", "eval_accuracy", "eval_loss"),
+        *("loss", "global_step"),
+    }
+    assert results["accuracy"] > 0.9
+    assert results["eval_accuracy"] == results["accuracy"]
+    assert results["global_step"] == int(200 / 8 * 6)
+
+
+def test_prediction_files(finished, data_dir):
+    """Probabilities, answers and weights agree with each other."""
+    rows = (finished / "test_results.tsv").read_text().splitlines()
+    probs = np.array([[float(p) for p in row.split("\t")] for row in rows])
+    assert probs.shape == (21, 2)
+    np.testing.assert_allclose(probs.sum(1), 1.0, rtol=1e-6)
+    header, *lines = (finished / "test.tsv").read_text().splitlines()
+    assert header == "index\tprediction"
+    labels = ["bad", "good"]
+    for number, line in enumerate(lines):
+        assert line == f"{number}\t{labels[probs[number].argmax()]}"
+    right = [label for _, label in sentences(21, 3)]
+    answers = [line.split("\t")[1] for line in lines]
+    assert np.mean(np.array(answers) == np.array(right)) > 0.8
+    # By hand, one sentence, no padding and no batch.
+    model = heads.BertForSequenceClassification(CONFIG, 2)
+    checkpoints.restore_weights(model.variables, str(finished), required="")
+    text = sentences(21, 3)[0][0]
+    ids = [VOCAB.index(t) for t in ["[CLS]", *text.split(), "[SEP]"]]
+    logits = model({"input_ids": tf.constant([ids])})
+    np.testing.assert_allclose(
+        tf.nn.softmax(logits)[0], probs[0], rtol=0, atol=1e-5
+    )
+
+
+def test_exported_directory_is_complete(finished):
+    config = json.loads((finished / "bert_config.json").read_text())
+    assert config["id2label"] == {"0": "bad", "1": "good"}
+    assert (finished / "vocab.txt").read_text().split() == VOCAB
+    names = set(values_of(finished / "bert_model.ckpt"))
+    assert {"output_weights", "output_bias"} < names
+    assert not any(name.endswith("adam_m") for name in names)
+
+
+def test_predictions_do_not_depend_on_padding(finished, data_dir, tmp_path):
+    """Buckets and full padding, any batch size: 1e-5."""
+    found = []
+    for name, more in {
+        "padded": {"pad_to_max_length": True},
+        "other": {"predict_batch_size": 5},
+    }.items():
+        out = tmp_path / name
+        flags = flags_for(finished, data_dir, out, do_train=False)
+        flags |= {"do_eval": False, "do_predict": True} | more
+        scripts.run(run_classifier, **flags)
+        rows = (out / "test_results.tsv").read_text().split()
+        found.append(np.array(rows, float))
+    wanted = (finished / "test_results.tsv").read_text().split()
+    for values in found:
+        np.testing.assert_allclose(values, np.array(wanted, float), atol=1e-5)
+
+
+def test_a_finished_run_says_so_and_records_are_reused(
+    finished, model_dir, data_dir, caplog
+):
+    before = values_of(finished / "bert_model.ckpt")
+    written = (finished / "train.tf_record").stat().st_mtime_ns
+    with caplog.at_level("INFO", logger="absl"):
+        flags = flags_for(model_dir, data_dir, finished)
+        assert scripts.run(run_classifier, **flags) == 0
+    assert "holds a finished run of 150 steps" in caplog.text
+    assert "Reusing" in caplog.text
+    assert (finished / "train.tf_record").stat().st_mtime_ns == written
+    for name, value in values_of(finished / "bert_model.ckpt").items():
+        np.testing.assert_array_equal(value, before[name])
+
+
+def test_records_are_rebuilt_when_the_data_changed(model_dir, tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    flags = flags_for(model_dir, data, tmp_path / "out", num_train_epochs=1)
+    for count in (20, 30):
+        rows = ["\t".join(row) for row in sentences(count, 1)]
+        for name in ("train", "dev"):
+            text = "\n".join(["sentence\tlabel", *rows]) + "\n"
+            (data / f"{name}.tsv").write_text(text)
+        if count == 20:
+            scripts.run(run_classifier, **flags)
+    line = scripts.error_of(run_classifier, **flags)
+    assert "belongs to a run with data" in line
+    flags["do_train"] = False
+    scripts.run(run_classifier, **flags)
+    made_of = json.loads((tmp_path / "out" / "eval.tf_record.json").read_text())
+    assert made_of["max_seq_length"] == 40
+
+
+def test_regression(model_dir, tmp_path):
+    """A number instead of a class."""
+    for name, count, seed in (("train", 240, 1), ("dev", 40, 2)):
+        lines = ["sentence\tlabel"]
+        for text, label in sentences(count, seed):
+            lines.append(f"{text}\t{1.5 if label == 'good' else -0.5}")
+        (tmp_path / f"{name}.tsv").write_text("\n".join(lines) + "\n")
+    flags = flags_for(model_dir, tmp_path, tmp_path / "out", regression=True)
+    scripts.run(run_classifier, **flags)
+    results = results_of(tmp_path / "out")
+    assert results["pearson"] > 0.8 and results["spearman"] > 0.7
+    assert "accuracy" not in results and results["eval_loss"] < 0.4
+
+
+def test_best_weights_and_early_stopping(model_dir, data_dir, tmp_path, caplog):
+    """With a rate of 0 nothing gets better: the first evaluation is best."""
+    flags = flags_for(
+        model_dir,
+        data_dir,
+        tmp_path,
+        learning_rate=0.0,
+        eval_steps=5,
+        early_stopping_patience=3,
+    )
+    with caplog.at_level("INFO", logger="absl"):
+        assert scripts.run(run_classifier, **flags) == 0
+    scores = json.loads((tmp_path / "scores.json").read_text())
+    assert list(scores) == ["5", "10", "15", "20"]
+    assert len(set(scores.values())) == 1
+    assert "No better score in 3 evaluations" in caplog.text
+    assert results_of(tmp_path)["global_step"] == 5
+
+
+def test_two_development_sets(model_dir, tmp_path):
+    names = ["index", "a", "b", "c", "d", "e", "f", "g", "sentence1"]
+    header = "\t".join([*names, "sentence2", "gold_label"])
+    labels = ["contradiction", "entailment", "neutral"]
+    for file in ("train", "dev_matched", "dev_mismatched"):
+        lines = [header]
+        for number in range(24):
+            cells = [str(number), *"abcdefg", "the film", "was good"]
+            lines.append("\t".join([*cells, labels[number % 3]]))
+        (tmp_path / f"{file}.tsv").write_text("\n".join(lines) + "\n")
+    flags = flags_for(model_dir, tmp_path, tmp_path / "out", task_name="MNLI")
+    scripts.run(run_classifier, **flags)
+    results = results_of(tmp_path / "out")
+    assert results["dev_matched_accuracy"] == results["eval_accuracy"]
+    assert "dev_mismatched_accuracy" in results
+    assert "dev_mismatched_loss" in results
+
+
+# --- Kill and resume ------------------------------------------------------
+
+
+def test_kill_9_and_start_again(model_dir, data_dir, tmp_path):
+    """Killed between two checkpoints, finished: the same bits."""
+    flags = flags_for(
+        model_dir,
+        data_dir,
+        tmp_path / "killed",
+        save_checkpoints_steps=10,
+        eval_steps=25,
+        do_eval=False,
+        iterations_per_loop=1,
+    )
+    arguments = [f"--{name}={value}" for name, value in flags.items()]
+    command = [sys.executable, str(ROOT / "run_classifier.py"), *arguments]
+    process = subprocess.Popen(
+        command, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    saved = tmp_path / "killed" / "model.ckpt-30.index"
+    end = time.monotonic() + 120
+    while not saved.exists() and process.poll() is None:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "killed" / "model.ckpt-150.index").exists()
+    scripts.run(run_classifier, **flags)
+    flags["output_dir"] = str(tmp_path / "whole")
+    scripts.run(run_classifier, **flags)
+    for name in ("model.ckpt-150", "bert_model.ckpt"):
+        killed = values_of(tmp_path / "killed" / name)
+        for key, value in values_of(tmp_path / "whole" / name).items():
+            np.testing.assert_array_equal(killed[key], value, err_msg=key)
+    scores = [
+        json.loads((tmp_path / run / "scores.json").read_text())
+        for run in ("killed", "whole")
+    ]
+    assert scores[0] == scores[1]
+
+
+# --- What goes wrong ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"do_train": False, "do_eval": False}, "give --do_train"),
+        ({"task_name": None}, "--task_name is required"),
+        ({"task_name": "snli"}, "unknown; choose from cola"),
+        ({"data_dir": "/nowhere"}, "--data_dir=/nowhere is no directory"),
+        ({"output_dir": None}, "--output_dir is required"),
+        ({"init_checkpoint": "/nowhere"}, "no such checkpoint"),
+        ({"init_checkpoint": None}, "name it with --bert_config_file"),
+        ({"max_seq_length": 65}, "max_position_embeddings=64"),
+        ({"text_a_column": "text"}, "no column 'text'"),
+        ({"label_column": "class"}, "no column 'class'"),
+        ({"train_batch_size": 1000, "num_train_epochs": 0.1}, "make no step"),
+        ({"early_stopping_patience": 2}, "needs --eval_steps"),
+        ({"task_name": "cola", "regression": True}, "is for --task_name=tsv"),
+        ({"task_name": "ax"}, "ax has no training file"),
+        ({"gradient_accumulation_steps": 3}, "does not divide by"),
+        ({"regression": True}, "is not a number"),
+        ({"do_train": False}, "has no classifier (output_weights)"),
+    ],
+    ids=str,
+)
+def test_flags_that_cannot_work(model_dir, data_dir, tmp_path, changes, words):
+    flags = flags_for(model_dir, data_dir, tmp_path / "out") | changes
+    line = scripts.error_of(run_classifier, **flags)
+    assert words in line, line
+
+
+def test_vocabulary_larger_than_the_model(model_dir, data_dir, tmp_path):
+    vocab = tmp_path / "vocab.txt"
+    vocab.write_text("\n".join(["[PAD]", "x", *"qwertyuiopz", *VOCAB[1:]]))
+    flags = flags_for(model_dir, data_dir, tmp_path, vocab_file=str(vocab))
+    line = scripts.error_of(run_classifier, **flags)
+    assert "has 26 tokens" in line and "vocab_size" in line, line
