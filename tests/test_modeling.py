@@ -190,7 +190,7 @@ def test_config_keeps_unknown_keys_and_round_trips(tmp_path):
         ),
         (
             '{"vocab_size": 9, "hidden_act": "swish"}',
-            ["'swish'", "gelu, relu, tanh, linear"],
+            ["'swish'", "gelu, gelu_erf, relu, tanh, linear"],
         ),
         ('{"vocab_size": "9"}', ["vocab_size", "'9'"]),
         ('{"vocab_size": 9, "hidden_dropout_prob": 1}', ["[0, 1)", "1"]),
