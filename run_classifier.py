@@ -34,6 +34,7 @@ import modeling
 import prediction
 import runner_flags
 import running
+import sweeps
 import tasks
 import tokenization
 import training
@@ -114,6 +115,10 @@ flags.DEFINE_float(
 )
 runner_flags.define_training_flags()
 runner_flags.define_tpu_flags()
+sweeps.define_flags()
+flags.DEFINE_string(
+    "records_dir", None, "Where the records go; default: output_dir."
+)
 
 # Evaluation and prediction
 flags.DEFINE_integer("eval_batch_size", 8, "For scoring.", lower_bound=1)
@@ -236,9 +241,7 @@ class Run:
     def keep_best(self, step: int) -> bool:
         """Score; keep the weights if better; say whether that is enough."""
         results = self.evaluate(step)
-        name = self.task.metrics[0]
-        if len(self.dev) > 1:
-            name = f"{next(iter(self.dev))}_{name}"
+        name = deciding_metric(self.task)
         scores = {k: v for k, v in self.scores_so_far().items() if k < step}
         scores[step] = results[name]
         best = max(scores, key=scores.get)  # the first of equals
@@ -403,6 +406,12 @@ def read_task() -> classifier_data.Task:
     return task
 
 
+def deciding_metric(task: classifier_data.Task) -> str:
+    """Return the key in eval_results.txt that tells the best weights."""
+    prefix = f"{next(iter(task.dev))}_" if len(task.dev) > 1 else ""
+    return prefix + task.metrics[0]
+
+
 def find_weights() -> str | None:
     """Return the fitted weights in output_dir, else those to start from."""
     for path in (FLAGS.output_dir, FLAGS.init_checkpoint):
@@ -516,10 +525,46 @@ def run_step(prefix: str) -> int:
     return checkpoints.global_step(latest or prefix)
 
 
+def sweep(todo: list[sweeps.SweepRun]) -> None:
+    """Make every run of a sweep, keep the best one's model."""
+    task = read_task()
+    if not FLAGS.do_train or not task.dev:
+        raise UserError(
+            "restarts and sweeps need --do_train and a development set: the "
+            "best run is the best there"
+        )
+    checkpoints.make_directory(FLAGS.output_dir)
+
+    def command(run: sweeps.SweepRun, folder: str) -> list[str]:
+        return sweeps.command_of(
+            __file__,
+            FLAGS,
+            run,
+            folder,
+            do_eval=True,
+            records_dir=FLAGS.records_dir or FLAGS.output_dir,
+        )
+
+    best = sweeps.run_all(
+        FLAGS.output_dir, todo, command, deciding_metric(task)
+    )
+    sweeps.copy_best(best, FLAGS.output_dir)
+
+
 def main(_: list[str]) -> int:
     """Train, score and predict as the flags say; return the exit status."""
     logging.set_verbosity(logging.INFO)
     validate_flags()
+    if not sweeps.is_asked_for(FLAGS):
+        return run_once(FLAGS.do_train, FLAGS.do_eval)
+    sweep(sweeps.runs(FLAGS))
+    if FLAGS.do_predict:
+        return run_once(do_train=False, do_eval=False)
+    return 0
+
+
+def run_once(do_train: bool, do_eval: bool) -> int:
+    """Train, score and predict in output_dir; return the exit status."""
     devices.avoid_broken_amx(FLAGS.dtype)
     strategy = devices.create_strategy(
         FLAGS.use_tpu,
@@ -552,7 +597,7 @@ def main(_: list[str]) -> int:
     data = classifier_records.Data(
         task,
         FLAGS.data_dir,
-        FLAGS.output_dir,
+        FLAGS.records_dir or FLAGS.output_dir,
         tokenizer,
         vocab_file,
         config.vocab_size,
@@ -560,11 +605,11 @@ def main(_: list[str]) -> int:
         FLAGS.pad_to_max_length,
     )
     run = Run(strategy, model, config, data)
-    if FLAGS.do_train and not run.train(FLAGS.init_checkpoint):
+    if do_train and not run.train(FLAGS.init_checkpoint):
         return 1
-    if FLAGS.do_eval or FLAGS.do_predict:
+    if do_eval or FLAGS.do_predict:
         step = restore_fitted(model)
-        if FLAGS.do_eval:
+        if do_eval:
             run.evaluate(step)
         if FLAGS.do_predict:
             run.predict()

@@ -16,6 +16,7 @@ import tensorflow as tf
 import checkpoints
 import heads
 import modeling
+import sweeps
 from modeling import BertConfig
 
 run_classifier = scripts.load("run_classifier")
@@ -256,6 +257,61 @@ def test_two_development_sets(model_dir, tmp_path):
     assert results["dev_matched_accuracy"] == results["eval_accuracy"]
     assert "dev_mismatched_accuracy" in results
     assert "dev_mismatched_loss" in results
+
+
+# --- Sweeps ---------------------------------------------------------------
+
+
+def sweep_flags(model_dir: Path, data_dir: Path, out: Path) -> dict:
+    flags = flags_for(model_dir, data_dir, out, do_predict=True)
+    flags["num_train_epochs"] = 2
+    return flags | {"num_restarts": 2, "sweep_learning_rates": "0.0,0.01"}
+
+
+def test_grid(model_dir, data_dir, tmp_path):
+    flags = sweep_flags(model_dir, data_dir, tmp_path)
+    run_classifier.FLAGS.unparse_flags()
+    run_classifier.FLAGS(["x", *(f"--{k}={v}" for k, v in flags.items())])
+    found = sweeps.runs(run_classifier.FLAGS)
+    assert [run.name for run in found] == [
+        "lr0.0_seed12345",
+        "lr0.0_seed12346",
+        "lr0.01_seed12345",
+        "lr0.01_seed12346",
+    ]
+    line = sweeps.command_of("s.py", run_classifier.FLAGS, found[3], "o", a=1)
+    assert line[1] == "s.py"
+    assert {"--learning_rate=0.01", "--random_seed=12346", "--a=1"} < set(line)
+    assert {"--output_dir=o", "--max_seq_length=40", "--do_train"} < set(line)
+    text = " ".join(line)
+    assert "predict" not in text and "sweep" not in text
+
+
+def test_sweep_keeps_the_best_and_repeats_nothing(
+    model_dir, data_dir, tmp_path
+):
+    flags = sweep_flags(model_dir, data_dir, tmp_path) | {"num_restarts": 1}
+    assert scripts.run(run_classifier, **flags) == 0
+    lines = (tmp_path / "sweep_results.txt").read_text().splitlines()
+    assert lines[1].startswith("lr0.01_seed12345 ")
+    assert lines[2].startswith("lr0.0_seed12345 ")
+    assert "over 2 runs" in lines[3]
+    best = tmp_path / "runs" / "lr0.01_seed12345"
+    assert results_of(tmp_path) == results_of(best)
+    for name, value in values_of(best / "bert_model.ckpt").items():
+        copied = values_of(tmp_path / "bert_model.ckpt")[name]
+        np.testing.assert_array_equal(copied, value)
+    assert len((tmp_path / "test.tsv").read_text().splitlines()) == 22
+    assert (tmp_path / "train.tf_record").exists()
+    assert not (best / "train.tf_record").exists()
+    written = (best / "eval_results.txt").stat().st_mtime_ns
+    began = time.monotonic()
+    assert scripts.run(run_classifier, **flags) == 0
+    assert (best / "eval_results.txt").stat().st_mtime_ns == written
+    assert time.monotonic() - began < 60
+    flags["sweep_learning_rates"] = "1e-4,fast"
+    line = scripts.error_of(run_classifier, **flags)
+    assert "--sweep_learning_rates=fast" in line
 
 
 # --- Kill and resume ------------------------------------------------------
