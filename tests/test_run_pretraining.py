@@ -23,6 +23,7 @@ import heads
 import modeling
 import optimization
 import records
+import reporting
 import tasks
 import training
 from errors import UserError
@@ -658,8 +659,8 @@ def test_unknown_flag_is_an_error():
 
 
 def test_format_seconds():
-    assert training.format_seconds(3661) == "01:01:01"
-    assert training.format_seconds(90000) == "1d 01:00:00"
+    assert reporting.format_seconds(3661) == "01:01:01"
+    assert reporting.format_seconds(90000) == "1d 01:00:00"
 
 
 def test_two_phases_continue_weights_moments_and_step(data, finished, tmp_path):
