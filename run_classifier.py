@@ -141,6 +141,8 @@ flags.DEFINE_integer(
 _SCORES = "scores.json"  # of every evaluation while training
 # A CPU takes some 40 s to compile all lengths and gains a fifth of a step.
 _STEPS_THAT_PAY = 2000
+# What a fine-tuned model's configuration says beyond its encoder's.
+_ADDED = ("id2label", "sentence_pairs")
 _KINDS = {"do_train": "training", "do_predict": "test"}
 
 
@@ -230,6 +232,8 @@ class Run:
         labels = self.task.labels
         if labels is not None:
             self.config.id2label = {str(i): n for i, n in enumerate(labels)}
+        columns = self.task.train.columns
+        self.config.sentence_pairs = columns.text_b is not None
         running.export(
             FLAGS.output_dir,
             self.model,
@@ -460,7 +464,7 @@ def claim_output_dir(
 ) -> None:
     """Refuse an output_dir that belongs to another model or other data."""
     fixed = {
-        "model": {k: v for k, v in config.to_dict().items() if k != "id2label"},
+        "model": {k: v for k, v in config.to_dict().items() if k not in _ADDED},
         "data": data.fingerprint(data.task.train),
     }
     for name in (

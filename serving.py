@@ -142,9 +142,10 @@ class Tokenizer(tf.Module):
             vocab, ("[UNK]", "[CLS]", "[SEP]", "[PAD]"), vocab_file
         )
         self.do_lower_case = do_lower_case
+        self.tokens = list(vocab)
         self.ids = {name: vocab[name] for name in ("[CLS]", "[SEP]", "[PAD]")}
         self.wordpiece = tensorflow_text.FastWordpieceTokenizer(
-            vocab=list(vocab),
+            vocab=self.tokens,
             token_out_type=tf.int32,
             unknown_token="[UNK]",
             no_pretokenization=True,
@@ -301,45 +302,57 @@ def make_features(
     Returns:
         Three int32 tensors [n, S].
     """
-    ids = tokenizer.ids
-    size = tf.shape(text_a)[0]
+    return add_special_tokens(
+        tokenizer.ids,
+        tokenizer(text_a),
+        None if text_b is None else tokenizer(text_b),
+        max_seq_length,
+    )
+
+
+def add_special_tokens(
+    special: dict[str, int],
+    a: tf.RaggedTensor,
+    b: tf.RaggedTensor | None,
+    max_seq_length: int,
+) -> dict[str, tf.Tensor]:
+    """Return the features of ids that are tokenized already.
+
+    Args:
+        special: ids of [CLS], [SEP] and [PAD].
+        a: ragged int32 [n, pieces].
+        b: the same, or None.
+        max_seq_length: at most so many tokens.
+    """
+    size = a.nrows()
 
     def column(name: str) -> tf.Tensor:
-        return tf.fill([size, 1], ids[name])
+        return tf.fill([size, 1], special[name])
 
-    a = tokenizer(text_a)
     length_a = tf.cast(a.row_lengths(), tf.int32)
-    if text_b is None:
+    if b is None:
         kept = tf.minimum(length_a, max_seq_length - 2)
-        parts = [column("[CLS]"), _cut(a, kept), column("[SEP]")]
-        first = kept + 2
+        second = []
     else:
-        b = tokenizer(text_b)
-        kept, kept_b = truncated(
-            length_a,
-            tf.cast(b.row_lengths(), tf.int32),
-            max_seq_length - 3,
-        )
-        parts = [column("[CLS]"), _cut(a, kept), column("[SEP]")]
-        parts += [_cut(b, kept_b), column("[SEP]")]
-        first = kept + 2
-    row = tf.concat(parts, axis=1)  # ragged [n, tokens]
+        length_b = tf.cast(b.row_lengths(), tf.int32)
+        kept, kept_b = truncated(length_a, length_b, max_seq_length - 3)
+        second = [_cut(b, kept_b), column("[SEP]")]
+    row = tf.concat(
+        [column("[CLS]"), _cut(a, kept), column("[SEP]"), *second], axis=1
+    )  # ragged [n, tokens]
     lengths = tf.cast(row.row_lengths(), tf.int32)
     place = tf.range(tf.reduce_max(lengths))[None]  # [1, S]
     mask = place < lengths[:, None]  # [n, S]
+    is_second = mask & (place >= kept[:, None] + 2)
     return {
-        "input_ids": row.to_tensor(ids["[PAD]"]),
+        "input_ids": row.to_tensor(special["[PAD]"]),
         "input_mask": tf.cast(mask, tf.int32),
-        "segment_ids": tf.cast(mask & (place >= first[:, None]), tf.int32),
+        "segment_ids": tf.cast(is_second, tf.int32),
     }
 
 
 def _cut(ids: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
     """Keep the first `lengths` ids of each row."""
-    keep = tf.sequence_mask(lengths, tf.reduce_max(ids.row_lengths()))
-    kept = tf.ragged.boolean_mask(ids, _like(keep, ids))
-    return kept
-
-
-def _like(keep: tf.Tensor, ids: tf.RaggedTensor) -> tf.RaggedTensor:
-    return tf.RaggedTensor.from_tensor(keep, lengths=ids.row_lengths())
+    place = tf.ragged.range(ids.row_lengths())  # ragged [n, pieces]
+    keep = place < tf.cast(lengths, tf.int64)[:, None]
+    return tf.ragged.boolean_mask(ids, keep)

@@ -1,0 +1,154 @@
+r"""Write a SavedModel that tokenizes by itself, from any BERT checkpoint.
+
+    python export_saved_model.py --init_checkpoint=mrpc --export_dir=served/1
+    python export_saved_model.py --init_checkpoint=bert-base-uncased \
+        --task=encoder --export_dir=embeddings/1
+
+Strings go in; out come labels and probabilities (classifier), a number
+(regression), embeddings (encoder) or the likeliest tokens of every [MASK]
+(masked_lm). Whoever loads it needs tensorflow and tensorflow_text alone:
+
+    import tensorflow as tf, tensorflow_text
+    model = tf.saved_model.load("served/1").signatures["serving_default"]
+    model(text_a=tf.constant(["..."]), text_b=tf.constant(["..."]))["label"]
+"""
+
+import tensorflow as tf
+from absl import flags, logging
+
+import checkpoints
+import errors
+import heads
+import modeling
+import running
+import saved_model
+import serving
+from errors import UserError
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string(
+    "init_checkpoint",
+    None,
+    "The weights: a prefix, a directory that holds one, or a Hugging Face "
+    "directory.",
+)
+flags.DEFINE_string(
+    "export_dir",
+    None,
+    "Directory to write; must not exist. TF Serving wants its name a number.",
+)
+flags.DEFINE_enum(
+    "task",
+    None,
+    ["classifier", "masked_lm", "encoder"],
+    "What to answer; default: classifier where the checkpoint has one, else "
+    "masked_lm, else encoder.",
+)
+flags.DEFINE_bool(
+    "sentence_pairs",
+    None,
+    "classifier: two texts instead of one; default: what the configuration "
+    "of a model fine-tuned here says, else one.",
+)
+flags.DEFINE_string(
+    "bert_config_file", None, "Default: the one beside the checkpoint."
+)
+flags.DEFINE_string("vocab_file", None, "Default: the one beside it.")
+flags.DEFINE_bool(
+    "do_lower_case", None, "Default: as the checkpoint was trained."
+)
+flags.DEFINE_integer(
+    "max_seq_length",
+    None,
+    "Longer texts are cut; default: what the model has positions for.",
+    lower_bound=5,
+)
+flags.DEFINE_integer(
+    "top_k", 5, "masked_lm: tokens for every [MASK].", lower_bound=1
+)
+
+
+def task_of(prefix: str) -> str:
+    """Return the task a checkpoint has the head for."""
+    if FLAGS.task:
+        return FLAGS.task
+    reader = checkpoints.open_reader(prefix)
+    if reader.has_tensor("output_weights"):
+        return "classifier"
+    if reader.has_tensor("cls/predictions/output_bias"):
+        return "masked_lm"
+    return "encoder"
+
+
+def labels_of(config: modeling.BertConfig, prefix: str) -> list[str] | None:
+    """Return the names of the classes; None for regression."""
+    reader = checkpoints.open_reader(prefix)
+    if not reader.has_tensor("output_weights"):
+        raise UserError(
+            f"--task=classifier, but {prefix} has no classifier "
+            "(output_weights)"
+        )
+    count = len(reader.get_tensor("output_weights"))
+    if count == 1:
+        return None
+    names = getattr(config, "id2label", None) or {}
+    return [str(names.get(str(i), f"LABEL_{i}")) for i in range(count)]
+
+
+def create_export(
+    prefix: str, task: str, config: modeling.BertConfig, length: int
+) -> saved_model.Export:
+    """Return the export of a checkpoint, its weights restored."""
+    vocab_file = checkpoints.find_vocab(prefix, FLAGS.vocab_file)
+    do_lower_case = checkpoints.resolve_lower_case(FLAGS.do_lower_case, prefix)
+    tokenizer = serving.Tokenizer(vocab_file, do_lower_case)
+    tokens = tokenizer.tokens
+    running.check_vocab(len(tokens), vocab_file, config)
+    if task == "classifier":
+        labels = labels_of(config, prefix)
+        model = heads.BertForSequenceClassification(
+            config, labels and len(labels)
+        )
+        required = "^(bert|output_)"
+    elif task == "masked_lm":
+        model = heads.BertForPreTraining(config)
+        required = "^(bert/(?!pooler/)|cls/predictions/)"
+    else:
+        model, required = modeling.TaskModel(config), checkpoints.ENCODER
+    checkpoints.restore_weights(model.variables, prefix, required)
+    common = model, tokenizer, vocab_file, length
+    if task == "classifier":
+        is_pair = FLAGS.sentence_pairs
+        if is_pair is None:
+            is_pair = bool(getattr(config, "sentence_pairs", False))
+        return saved_model.Classifier(*common, labels=labels, is_pair=is_pair)
+    if task == "masked_lm":
+        return saved_model.MaskedLm(*common, tokens=tokens, top_k=FLAGS.top_k)
+    return saved_model.Encoder(*common)
+
+
+def main(_: list[str]) -> None:
+    """Find, load, write."""
+    logging.set_verbosity(logging.INFO)
+    for name in ("init_checkpoint", "export_dir"):
+        if not FLAGS[name].value:
+            raise UserError(f"--{name} is required")
+    saved_model.check_new(FLAGS.export_dir.rstrip("/"))
+    prefix = checkpoints.find_checkpoint(FLAGS.init_checkpoint)
+    config = checkpoints.read_config(prefix, FLAGS.bert_config_file)
+    length = FLAGS.max_seq_length or config.max_position_embeddings
+    if length > config.max_position_embeddings:
+        raise UserError(
+            f"--max_seq_length={length} is more than the model's "
+            f"max_position_embeddings={config.max_position_embeddings}"
+        )
+    export = create_export(prefix, task_of(prefix), config, length)
+    parent = FLAGS.export_dir.rstrip("/").rpartition("/")[0]
+    if parent:
+        tf.io.gfile.makedirs(parent)
+    saved_model.write(export, FLAGS.export_dir)
+
+
+if __name__ == "__main__":
+    errors.run(main)

@@ -1,0 +1,223 @@
+"""SavedModels: strings in, answers out, none of this project's files needed.
+
+Every export has two signatures: `serving_default` takes strings, tokenized in
+the graph by serving.py; `ids` takes what the model takes and uses no text
+operation, for servers that lack those. Batch and length are free; a batch of
+strings is padded to its longest.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+from absl import logging
+
+import modeling
+import serving
+from errors import UserError
+
+_IDS = tf.TensorSpec([None, None], tf.int32)
+_TEXTS = tf.TensorSpec([None], tf.string)
+
+Outputs = dict[str, tf.Tensor]
+
+
+class Export(tf.Module):
+    """What a SavedModel is made of; subclasses say what it answers.
+
+    Args:
+        model: its variables exist and are set.
+        tokenizer: in the graph.
+        vocab_file: travels along as an asset.
+        max_seq_length: longer texts are cut.
+    """
+
+    def __init__(
+        self,
+        model: modeling.TaskModel,
+        tokenizer: serving.Tokenizer,
+        vocab_file: str,
+        max_seq_length: int,
+    ):
+        super().__init__()
+        self.model, self.tokenizer = model, tokenizer
+        # What a SavedModel keeps has to hang on the module itself.
+        self.weights = [variable.value for variable in model.variables]
+        self.vocabulary = tf.saved_model.Asset(vocab_file)
+        self.max_seq_length = max_seq_length
+
+    def answers(self, features: dict[str, tf.Tensor]) -> Outputs:
+        """Return the outputs for input_ids, input_mask, segment_ids [n, S]."""
+        raise NotImplementedError
+
+    def features(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Return the features of strings [n]."""
+        text_a, text_b = (*texts, None)[:2]
+        return serving.make_features(
+            self.tokenizer, text_a, text_b, self.max_seq_length
+        )
+
+    def text_names(self) -> list[str]:
+        """Return the names of the strings the text signature takes."""
+        return ["text"]
+
+    def signatures(self) -> dict[str, Callable]:
+        """Return the two signatures as concrete functions."""
+
+        def from_ids(input_ids, input_mask, segment_ids):
+            return self.answers(
+                {
+                    "input_ids": input_ids,
+                    "input_mask": input_mask,
+                    "segment_ids": segment_ids,
+                }
+            )
+
+        names = self.text_names()
+
+        def from_texts(**texts):
+            return self.answers(self.features(*(texts[name] for name in names)))
+
+        function = tf.function(from_texts, autograph=False)
+        texts = {
+            name: tf.TensorSpec(_TEXTS.shape, _TEXTS.dtype, name)
+            for name in names
+        }
+        return {
+            "serving_default": function.get_concrete_function(**texts),
+            "ids": tf.function(
+                from_ids, input_signature=[_IDS] * 3, autograph=False
+            ).get_concrete_function(),
+        }
+
+
+class Classifier(Export):
+    """probabilities [n, K], label [n], score [n]; or value [n].
+
+    Args:
+        labels: their names; None for regression.
+        is_pair: whether there are two texts.
+    """
+
+    def __init__(self, *args: Any, labels: list[str] | None, is_pair: bool):
+        super().__init__(*args)
+        self.labels = None if labels is None else tf.constant(labels)
+        self.is_pair = is_pair
+
+    def text_names(self) -> list[str]:
+        """Return text, or text_a and text_b."""
+        return ["text_a", "text_b"] if self.is_pair else ["text"]
+
+    def answers(self, features: dict[str, tf.Tensor]) -> Outputs:
+        """Return probabilities and the likeliest label, or the number."""
+        logits = self.model(features)
+        if self.labels is None:
+            return {"value": logits[:, 0]}
+        probs = tf.nn.softmax(logits)
+        return {
+            "probabilities": probs,
+            "label": tf.gather(self.labels, tf.argmax(probs, -1)),
+            "score": tf.reduce_max(probs, -1),
+        }
+
+
+class Encoder(Export):
+    """pooled_output [n, H], mean_output [n, H], sequence_output [n, S, H]."""
+
+    def answers(self, features: dict[str, tf.Tensor]) -> Outputs:
+        """Return the encoder's outputs and the mean over real tokens."""
+        output = self.model.encode(features)
+        mask = tf.cast(features["input_mask"], tf.float32)[..., None]
+        sequence = tf.cast(output.sequence_output, tf.float32)
+        total = tf.reduce_sum(sequence * mask, axis=1)  # [n, H]
+        return {
+            "pooled_output": tf.cast(output.pooled_output, tf.float32),
+            "sequence_output": sequence,
+            "mean_output": total / tf.reduce_sum(mask, axis=1),
+        }
+
+
+class MaskedLm(Export):
+    """tokens and scores [n, M, top_k] of the M [MASK]s of the fullest text.
+
+    A text with fewer has empty tokens and scores 0 at the end.
+    """
+
+    def __init__(self, *args: Any, tokens: list[str], top_k: int):
+        super().__init__(*args)
+        self.tokens, self.top_k = tf.constant(tokens), top_k
+        self.mask_id = tokens.index("[MASK]")
+
+    def features(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Return the features of strings in which [MASK] is the token."""
+        pieces = tf.strings.split(texts[0], "[MASK]")  # ragged [n, pieces]
+        ids = self.tokenizer(pieces.flat_values)  # ragged [all pieces, ids]
+        mask = tf.fill([ids.nrows(), 1], self.mask_id)
+        ids = tf.concat([ids, tf.cast(mask, ids.dtype)], axis=1)
+        ids = pieces.with_values(ids).merge_dims(1, 2)[:, :-1]
+        return serving.add_special_tokens(
+            self.tokenizer.ids, ids, None, self.max_seq_length
+        )
+
+    def answers(self, features: dict[str, tf.Tensor]) -> Outputs:
+        """Return the likeliest tokens at every [MASK]."""
+        ids = features["input_ids"]
+        width = tf.shape(ids)[1]
+        place = tf.range(width)[None] + tf.zeros_like(ids)
+        at = tf.ragged.boolean_mask(place, ids == self.mask_id)
+        is_mask = tf.sequence_mask(at.row_lengths())  # [n, M]
+        output = self.model(features | {"masked_lm_positions": at.to_tensor()})
+        # Some models have more rows than their vocabulary tokens.
+        logits = output.masked_lm_logits[..., : len(self.tokens)]
+        scores, best = tf.math.top_k(tf.nn.softmax(logits), self.top_k)
+        is_mask = is_mask[..., None]
+        return {
+            "tokens": tf.where(is_mask, tf.gather(self.tokens, best), ""),
+            "scores": tf.where(is_mask, scores, 0.0),
+        }
+
+
+def write(export: Export, directory: str) -> None:
+    """Write a SavedModel; it appears whole or not at all.
+
+    Args:
+        export: what to write.
+        directory: must not exist; TF Serving wants it named by a number.
+
+    Raises:
+        UserError: something is there already.
+    """
+    directory = directory.rstrip("/")
+    check_new(directory)
+    temporary = directory + ".tmp"
+    if tf.io.gfile.exists(temporary):
+        tf.io.gfile.rmtree(temporary)
+    signatures = export.signatures()
+    tf.saved_model.save(export, temporary, signatures)
+    tf.io.gfile.rename(temporary, directory)
+    for name, function in signatures.items():
+        taken = sorted(function.structured_input_signature[1]) or [
+            "input_ids",
+            "input_mask",
+            "segment_ids",
+        ]
+        logging.info(
+            "Signature %s: %s -> %s",
+            name,
+            ", ".join(taken),
+            ", ".join(sorted(function.structured_outputs)),
+        )
+    logging.info("Wrote the SavedModel to %s", directory)
+
+
+def check_new(directory: str) -> None:
+    """Stop at an export directory that exists.
+
+    Raises:
+        UserError: names it.
+    """
+    if tf.io.gfile.exists(directory):
+        raise UserError(
+            f"--export_dir={directory} exists already: name a new one (TF "
+            "Serving takes the highest number beside it)"
+        )

@@ -1,0 +1,246 @@
+"""SavedModels answer like the model, in a process that has only TensorFlow."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scripts
+import tensorflow as tf
+
+import checkpoints
+import heads
+import modeling
+import tokenization
+from modeling import BertConfig
+
+pytest.importorskip("tensorflow_text")
+export_saved_model = scripts.load("export_saved_model")
+fill_mask = scripts.load("fill_mask")
+
+VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film"]
+VOCAB += ["the", "##s", "caf", "##e", "[", "]", "mask", "σ", "##ος", "."]
+CONFIG = BertConfig(
+    vocab_size=len(VOCAB) + 2,
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=32,
+    max_position_embeddings=20,
+    type_vocab_size=2,
+    initializer_range=0.5,
+)
+# Loads what was exported as a server would, and answers.
+LOADER = """
+import json, sys
+import tensorflow as tf, tensorflow_text
+function = tf.saved_model.load(sys.argv[1]).signatures[sys.argv[2]]
+for line in sys.stdin:
+    given = {k: tf.constant(v) for k, v in json.loads(line).items()}
+    found = function(**given)
+    print(json.dumps({
+        k: [x.decode() for x in v.numpy().ravel()] if v.dtype == tf.string
+        else v.numpy().tolist() for k, v in found.items()
+    }))
+"""
+
+
+def ask(directory: Path, signature: str, *questions: dict) -> list[dict]:
+    """Answer questions in a fresh process, away from this project."""
+    result = subprocess.run(
+        [sys.executable, "-c", LOADER, str(directory), signature],
+        input="".join(json.dumps(q) + "\n" for q in questions),
+        capture_output=True,
+        text=True,
+        cwd="/",
+        env={"PATH": "/usr/bin:/bin", "TF_CPP_MIN_LOG_LEVEL": "2"},
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def write_model(folder: Path, variables, **settings) -> Path:
+    folder.mkdir()
+    config = BertConfig.from_dict(CONFIG.to_dict() | settings)
+    (folder / "bert_config.json").write_text(config.to_json_string())
+    (folder / "vocab.txt").write_text("\n".join(VOCAB) + "\n")
+    checkpoints.write(
+        str(folder / "bert_model.ckpt"), checkpoints.as_tensors(variables)
+    )
+    return folder
+
+
+def export(source: Path, target: Path, **flags) -> Path:
+    scripts.run(
+        export_saved_model,
+        init_checkpoint=str(source),
+        export_dir=str(target),
+        **flags,
+    )
+    return target
+
+
+def ids_of(*texts: str) -> list[int]:
+    return [VOCAB.index(token) for text in texts for token in text.split()]
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
+    """A model for pairs with three labels, and its SavedModel."""
+    tf.keras.utils.set_random_seed(2)
+    model = heads.BertForSequenceClassification(CONFIG, 3)
+    model.output_weights.assign(model.output_weights * 40)
+    folder = tmp_path_factory.mktemp("classifier")
+    source = write_model(
+        folder / "model",
+        model.variables,
+        id2label={"0": "no", "1": "maybe", "2": "yes"},
+        sentence_pairs=True,
+    )
+    return model, export(source, folder / "served" / "1")
+
+
+def test_pairs_of_strings(classifier):
+    model, directory = classifier
+    text_a = ["The films.", "good", "Café " * 30]
+    text_b = ["bad ΣΟΣ", "", "the"]
+    (found,) = ask(
+        directory, "serving_default", {"text_a": text_a, "text_b": text_b}
+    )
+    rows = [
+        ids_of("[CLS] the film ##s . [SEP] bad σ ##ος [SEP]"),
+        ids_of("[CLS] good [SEP] [SEP]"),
+        ids_of("[CLS]", "caf ##e " * 8, "[SEP] the [SEP]"),
+    ]
+    segments = [[0] * 6 + [1] * 4, [0] * 3 + [1], [0] * 18 + [1] * 2]
+    for number, (ids, segment) in enumerate(zip(rows, segments, strict=True)):
+        logits = model(
+            {
+                "input_ids": tf.constant([ids]),
+                "segment_ids": tf.constant([segment]),
+            }
+        )
+        probs = tf.nn.softmax(logits)[0].numpy()
+        np.testing.assert_allclose(
+            found["probabilities"][number], probs, atol=1e-5
+        )
+        name = ["no", "maybe", "yes"][probs.argmax()]
+        assert found["label"][number] == name
+        np.testing.assert_allclose(
+            found["score"][number], probs.max(), atol=1e-5
+        )
+
+
+def test_ids_of_any_shape(classifier):
+    model, directory = classifier
+    rng = np.random.default_rng(0)
+    questions = []
+    for batch, length in ((1, 3), (4, 20)):
+        questions.append(
+            {
+                "input_ids": rng.integers(1, 18, [batch, length]).tolist(),
+                "input_mask": np.ones([batch, length], int).tolist(),
+                "segment_ids": rng.integers(0, 2, [batch, length]).tolist(),
+            }
+        )
+    for question, found in zip(
+        questions, ask(directory, "ids", *questions), strict=True
+    ):
+        features = {k: tf.constant(v) for k, v in question.items()}
+        wanted = tf.nn.softmax(model(features))
+        np.testing.assert_allclose(found["probabilities"], wanted, atol=1e-5)
+
+
+def test_the_vocabulary_travels(classifier):
+    asset = classifier[1] / "assets" / "vocab.txt"
+    assert asset.read_text().split() == VOCAB
+
+
+def test_ids_signature_uses_no_text_operation(classifier):
+    """A server without them can load it as far as this signature needs."""
+    loaded = tf.saved_model.load(str(classifier[1]))
+    graph = loaded.signatures["ids"].graph
+    names = {op.type for op in graph.get_operations()}
+    assert not any("Wordpiece" in name or "Unicode" in name for name in names)
+
+
+def test_regression(tmp_path):
+    model = heads.BertForSequenceClassification(CONFIG, None)
+    source = write_model(tmp_path / "model", model.variables)
+    directory = export(source, tmp_path / "1")
+    (found,) = ask(directory, "serving_default", {"text": ["good film"]})
+    ids = ids_of("[CLS] good film [SEP]")
+    value = model({"input_ids": tf.constant([ids])})[0, 0]
+    np.testing.assert_allclose(found["value"], [value], atol=1e-5)
+
+
+def test_masked_lm_is_fill_mask(tmp_path):
+    tf.keras.utils.set_random_seed(3)
+    model = heads.BertForPreTraining(CONFIG)
+    source = write_model(tmp_path / "model", model.variables)
+    directory = export(source, tmp_path / "1", top_k=3)
+    texts = ["a [MASK] film", "[MASK][MASK] good .", "[mask] [MASK]s"]
+    (found,) = ask(directory, "serving_default", {"text": texts})
+    tokens = np.array(found["tokens"]).reshape(3, 2, 3)
+    tokenizer = tokenization.FullTokenizer(str(source / "vocab.txt"))
+    encoded = fill_mask.encode_sentences(texts, tokenizer, 20)
+    wanted = fill_mask.fill_masks(model, tokenizer, encoded, 3)
+    for row, masks in enumerate(wanted):
+        for place, fillings in enumerate(masks):
+            assert tokens[row, place].tolist() == [f.token for f in fillings]
+            np.testing.assert_allclose(
+                found["scores"][row][place],
+                [f.probability for f in fillings],
+                atol=1e-5,
+            )
+        for place in range(len(masks), 2):
+            assert tokens[row, place].tolist() == ["", "", ""]
+            assert found["scores"][row][place] == [0.0] * 3
+
+
+def test_encoder(tmp_path):
+    model = modeling.TaskModel(CONFIG)
+    source = write_model(tmp_path / "model", model.variables)
+    directory = export(source, tmp_path / "1")
+    (found,) = ask(directory, "serving_default", {"text": ["good film", "bad"]})
+    output = model.encode(
+        {"input_ids": tf.constant([ids_of("[CLS] bad [SEP]")])}
+    )
+    np.testing.assert_allclose(
+        found["pooled_output"][1], output.pooled_output[0], atol=1e-5
+    )
+    np.testing.assert_allclose(
+        found["sequence_output"][1][:3], output.sequence_output[0], atol=1e-5
+    )
+    np.testing.assert_allclose(
+        found["mean_output"][1],
+        tf.reduce_mean(output.sequence_output[0], axis=0),
+        atol=1e-5,
+    )
+
+
+@pytest.mark.parametrize(
+    "flags, words",
+    [
+        ({"init_checkpoint": None}, "--init_checkpoint is required"),
+        ({"export_dir": None}, "--export_dir is required"),
+        ({"init_checkpoint": "/nowhere"}, "no such checkpoint"),
+        ({"export_dir": "/tmp"}, "exists already"),
+        ({"max_seq_length": 21}, "max_position_embeddings=20"),
+        ({"task": "classifier"}, "has no classifier"),
+        ({"task": "masked_lm"}, "cls/predictions"),
+        ({"vocab_file": "/nowhere"}, "/nowhere"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_exported(tmp_path, flags, words):
+    source = write_model(
+        tmp_path / "model", modeling.TaskModel(CONFIG).variables
+    )
+    given = {"init_checkpoint": str(source), "export_dir": str(tmp_path / "1")}
+    line = scripts.error_of(export_saved_model, **(given | flags))
+    assert words in line, line
+    assert not (tmp_path / "1").exists()
