@@ -13,7 +13,6 @@ Strings go in; out come labels and probabilities (classifier), a number
     model(text_a=tf.constant(["..."]), text_b=tf.constant(["..."]))["label"]
 """
 
-import tensorflow as tf
 from absl import flags, logging
 
 import checkpoints
@@ -144,9 +143,6 @@ def main(_: list[str]) -> None:
             f"max_position_embeddings={config.max_position_embeddings}"
         )
     export = create_export(prefix, task_of(prefix), config, length)
-    parent = FLAGS.export_dir.rstrip("/").rpartition("/")[0]
-    if parent:
-        tf.io.gfile.makedirs(parent)
     saved_model.write(export, FLAGS.export_dir)
 
 

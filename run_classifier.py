@@ -18,22 +18,23 @@ import json
 import math
 from collections.abc import Mapping
 
-import numpy as np
 import tensorflow as tf
 from absl import flags, logging
 
 import checkpoints
 import classifier_data
 import classifier_records
+import classifier_scores
 import devices
 import errors
 import heads
 import input_pipeline
-import metrics
 import modeling
 import prediction
 import runner_flags
 import running
+import saved_model
+import serving
 import sweeps
 import tasks
 import tokenization
@@ -46,6 +47,14 @@ FLAGS = flags.FLAGS
 flags.DEFINE_bool("do_train", False, "Fine-tune.")
 flags.DEFINE_bool("do_eval", False, "Score the development set.")
 flags.DEFINE_bool("do_predict", False, "Predict the test set.")
+flags.DEFINE_bool(
+    "do_export",
+    False,
+    "Write a SavedModel that tokenizes by itself; see export_saved_model.py.",
+)
+flags.DEFINE_string(
+    "export_dir", None, "Where; default: saved_model/1 in output_dir."
+)
 
 # Task and data
 flags.DEFINE_string(
@@ -279,7 +288,12 @@ class Run:
         for name, data in self.dev.items():
             logging.info("***** Running evaluation *****")
             logits = self.predictor(data, FLAGS.eval_batch_size, name)["logits"]
-            scores = self.scores(logits, data.features["label_ids"])
+            scores = classifier_scores.scores(
+                logits,
+                data.features["label_ids"],
+                self.task.metrics,
+                self.data.is_regression,
+            )
             prefix = f"{name}_" if len(self.dev) > 1 else ""
             results |= {prefix + key: value for key, value in scores.items()}
         first = next(iter(self.dev))
@@ -292,21 +306,24 @@ class Run:
         running.write_results(FLAGS.output_dir, results, step)
         return results
 
-    def scores(
-        self, logits: np.ndarray, labels: np.ndarray
-    ) -> dict[str, float]:
-        """Return the loss and the task's scores of logits [n, K]."""
-        names = dict.fromkeys(self.task.metrics)
-        if self.data.is_regression:
-            predictions = logits[:, 0]
-            loss = float(np.mean((predictions - labels) ** 2))
-        else:
-            predictions = logits.argmax(-1)
-            names["accuracy"] = None
-            chosen = _log_softmax(logits)[np.arange(len(labels)), labels]
-            loss = float(-chosen.mean())
-        found = {n: metrics.score(n, labels, predictions) for n in names}
-        return found | {"loss": loss}
+    def export_saved_model(self) -> None:
+        """Write the SavedModel of the weights as they are."""
+        tokenizer = serving.Tokenizer(
+            self.data.vocab_file,
+            self.data.tokenizer.basic_tokenizer.do_lower_case,
+        )
+        labels = self.task.labels
+        split = self.task.train or next(iter(self.task.test.values()))
+        export = saved_model.Classifier(
+            self.model,
+            tokenizer,
+            self.data.vocab_file,
+            FLAGS.max_seq_length,
+            labels=labels and list(labels),
+            is_pair=split.columns.text_b is not None,
+        )
+        if devices.is_chief():
+            saved_model.write(export, export_dir())
 
     def predict(self) -> None:
         """Write test_results.tsv and the submission of every test set."""
@@ -315,45 +332,22 @@ class Run:
             data = self.data.split(part, split)
             logging.info("***** Running prediction*****")
             logits = self.predictor(data, FLAGS.predict_batch_size, name)
-            self._write_predictions(number, name, split, logits["logits"])
+            self._write_predictions(part, name, split, logits["logits"])
 
     def _write_predictions(
-        self,
-        number: int,
-        name: str,
-        split: classifier_data.Split,
-        logits: np.ndarray,
+        self, part: str, name: str, split: classifier_data.Split, logits
     ) -> None:
-        if self.data.is_regression:
-            rows = [[f"{value:.6g}"] for value in logits[:, 0]]
-            answers = [f"{value:.3f}" for value in logits[:, 0]]
-        else:
-            probs = np.exp(_log_softmax(logits))
-            rows = [[str(p) for p in row] for row in probs]
-            answers = [self.task.labels[i] for i in logits.argmax(-1)]
-        part = "predict" if number == 0 else f"predict_{name}"
-        guids = [e.guid for e in self.data.read(part, split)]
-        suffix = "" if number == 0 else f"_{name}"
-        files = {
-            f"test_results{suffix}.tsv": ["\t".join(row) for row in rows],
-            f"{name}.tsv": [
-                "index\tprediction",
-                *(f"{g}\t{a}" for g, a in zip(guids, answers, strict=True)),
-            ],
-        }
+        guids = [example.guid for example in self.data.read(part, split)]
+        rows, submission = classifier_scores.prediction_lines(
+            logits, guids, self.task.labels
+        )
+        results = part.replace("predict", "test_results")
         logging.info("***** Predict results *****")
-        for file, lines in files.items():
+        for file, lines in ((results, rows), (name, submission)):
+            path = self._path(f"{file}.tsv")
             if devices.is_chief():
-                checkpoints.write_text(
-                    self._path(file), "\n".join(lines) + "\n"
-                )
-            logging.info("  %s", self._path(file))
-
-
-def _log_softmax(logits: np.ndarray) -> np.ndarray:
-    shifted = logits.astype(np.float64)
-    shifted -= shifted.max(-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+                checkpoints.write_text(path, "\n".join(lines) + "\n")
+            logging.info("  %s", path)
 
 
 # --- main and its steps -----------------------------------------------------
@@ -361,8 +355,11 @@ def _log_softmax(logits: np.ndarray) -> np.ndarray:
 
 def validate_flags() -> None:
     """Check what can be checked before anything is read."""
-    if not (FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict):
-        raise UserError("give --do_train, --do_eval, --do_predict or several")
+    jobs = ("do_train", "do_eval", "do_predict", "do_export")
+    if not any(FLAGS[name].value for name in jobs):
+        raise UserError(f"give --{', --'.join(jobs)} or several")
+    if FLAGS.do_export:
+        saved_model.check_new(export_dir())
     for name in ("task_name", "data_dir", "output_dir"):
         if not FLAGS[name].value:
             raise UserError(f"--{name} is required")
@@ -381,6 +378,13 @@ def validate_flags() -> None:
             f"--train_batch_size={FLAGS.train_batch_size} does not divide by "
             f"--gradient_accumulation_steps={FLAGS.gradient_accumulation_steps}"
         )
+
+
+def export_dir() -> str:
+    """Return where the SavedModel goes."""
+    if FLAGS.export_dir:
+        return FLAGS.export_dir.rstrip("/")
+    return checkpoints.join(FLAGS.output_dir, "saved_model/1")
 
 
 def read_task() -> classifier_data.Task:
@@ -562,7 +566,7 @@ def main(_: list[str]) -> int:
     if not sweeps.is_asked_for(FLAGS):
         return run_once(FLAGS.do_train, FLAGS.do_eval)
     sweep(sweeps.runs(FLAGS))
-    if FLAGS.do_predict:
+    if FLAGS.do_predict or FLAGS.do_export:
         return run_once(do_train=False, do_eval=False)
     return 0
 
@@ -611,12 +615,14 @@ def run_once(do_train: bool, do_eval: bool) -> int:
     run = Run(strategy, model, config, data)
     if do_train and not run.train(FLAGS.init_checkpoint):
         return 1
-    if do_eval or FLAGS.do_predict:
+    if do_eval or FLAGS.do_predict or FLAGS.do_export:
         step = restore_fitted(model)
         if do_eval:
             run.evaluate(step)
         if FLAGS.do_predict:
             run.predict()
+        if FLAGS.do_export:
+            run.export_saved_model()
     return 0
 
 

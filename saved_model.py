@@ -192,6 +192,7 @@ def write(export: Export, directory: str) -> None:
     temporary = directory + ".tmp"
     if tf.io.gfile.exists(temporary):
         tf.io.gfile.rmtree(temporary)
+    tf.io.gfile.makedirs(temporary)  # and what leads to it
     signatures = export.signatures()
     tf.saved_model.save(export, temporary, signatures)
     tf.io.gfile.rename(temporary, directory)

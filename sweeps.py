@@ -26,7 +26,7 @@ _GRID = {
 }
 _OWN = (*_GRID, "num_restarts", "output_dir", "flagfile")
 # What only the best run does.
-_LATER = ("do_predict",)
+_LATER = ("do_predict", "do_export", "export_dir")
 
 
 def define_flags() -> None:

@@ -147,6 +147,20 @@ def test_prediction_files(finished, data_dir):
     )
 
 
+def test_saved_model_gives_the_predictions(finished, data_dir, tmp_path):
+    flags = flags_for(finished, data_dir, tmp_path, do_train=False)
+    flags |= {"do_eval": False, "do_export": True}
+    scripts.run(run_classifier, **flags)
+    loaded = tf.saved_model.load(str(tmp_path / "saved_model" / "1"))
+    texts = [text for text, _ in sentences(21, 3)]
+    found = loaded.signatures["serving_default"](text=tf.constant(texts))
+    rows = (finished / "test_results.tsv").read_text().splitlines()
+    wanted = [[float(p) for p in row.split("\t")] for row in rows]
+    np.testing.assert_allclose(found["probabilities"], wanted, atol=1e-5)
+    line = scripts.error_of(run_classifier, **flags)
+    assert "exists already" in line
+
+
 def test_exported_directory_is_complete(finished):
     config = json.loads((finished / "bert_config.json").read_text())
     assert config["id2label"] == {"0": "bad", "1": "good"}

@@ -1,0 +1,62 @@
+"""From logits to scores and to the lines of prediction files."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+import metrics
+
+
+def log_softmax(logits: np.ndarray) -> np.ndarray:
+    """Return log probabilities [n, K] in float64."""
+    shifted = logits.astype(np.float64)
+    shifted -= shifted.max(-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+
+
+def scores(
+    logits: np.ndarray,
+    label_ids: np.ndarray,
+    names: Sequence[str],
+    is_regression: bool,
+) -> dict[str, float]:
+    """Return the loss and the scores of those names; accuracy in any case.
+
+    Args:
+        logits: [n, K], [n, 1] for regression.
+        label_ids: [n] classes, or numbers.
+        names: see metrics.py.
+        is_regression: the loss is the mean squared error then.
+    """
+    if is_regression:
+        predictions = logits[:, 0]
+        loss = float(np.mean((predictions - label_ids) ** 2))
+    else:
+        predictions = logits.argmax(-1)
+        names = [*dict.fromkeys([*names, "accuracy"])]
+        rows = np.arange(len(label_ids))
+        loss = float(-log_softmax(logits)[rows, label_ids].mean())
+    found = {n: metrics.score(n, label_ids, predictions) for n in names}
+    return found | {"loss": loss}
+
+
+def prediction_lines(
+    logits: np.ndarray, guids: Sequence[str], labels: Sequence[str] | None
+) -> tuple[list[str], list[str]]:
+    """Return the lines of test_results.tsv and of a submission.
+
+    Args:
+        logits: [n, K].
+        guids: [n].
+        labels: names of the K classes; None for regression, whose
+            submission has three decimals.
+    """
+    if labels is None:
+        rows = [f"{value:.6g}" for value in logits[:, 0]]
+        answers = [f"{value:.3f}" for value in logits[:, 0]]
+    else:
+        probs = np.exp(log_softmax(logits))
+        rows = ["\t".join(str(p) for p in row) for row in probs]
+        answers = [labels[i] for i in logits.argmax(-1)]
+    pairs = zip(guids, answers, strict=True)
+    return rows, ["index\tprediction", *(f"{g}\t{a}" for g, a in pairs)]
