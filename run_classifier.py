@@ -193,6 +193,9 @@ class Run:
         settings = settings._replace(jit_compile=self._compiles(settings))
         recipe = recipe._replace(init_checkpoint=init_checkpoint)
         claim_output_dir(self.config, self.data)
+        if self._is_enough(self.scores_so_far()):
+            logging.info("%s ended early: nothing to train", FLAGS.output_dir)
+            return True
         running.log_beginning(train_data.num_records, settings)
         batches = train_data.training(FLAGS.train_batch_size, FLAGS.random_seed)
         done = running.fit(

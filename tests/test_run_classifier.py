@@ -253,6 +253,12 @@ def test_best_weights_and_early_stopping(model_dir, data_dir, tmp_path, caplog):
     assert len(set(scores.values())) == 1
     assert "No better score in 3 evaluations" in caplog.text
     assert results_of(tmp_path)["global_step"] == 5
+    caplog.clear()
+    with caplog.at_level("INFO", logger="absl"):
+        assert scripts.run(run_classifier, **flags) == 0
+    assert "ended early: nothing to train" in caplog.text
+    assert "Running training" not in caplog.text
+    assert json.loads((tmp_path / "scores.json").read_text()) == scores
 
 
 def test_two_development_sets(model_dir, tmp_path):
