@@ -85,7 +85,7 @@ class Data:
             self.is_padding,
         )
         logging.info("%s:", path)
-        data.log_padding()
+        data.log_lengths()
         return data
 
     def read(

@@ -28,11 +28,20 @@ WINDOW = 50  # batches sorted together: more pads less, and mixes less
 _LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 320, 384, 448)
 
 
-def bucket_lengths(max_seq_length: int, is_padding: bool = False) -> list[int]:
-    """Return the lengths batches may have, the longest last."""
+def bucket_lengths(
+    max_seq_length: int, is_padding: bool = False, is_fine: bool = False
+) -> list[int]:
+    """Return the lengths batches may have, the longest last.
+
+    Args:
+        max_seq_length: the longest.
+        is_padding: that one alone.
+        is_fine: every multiple of 8, for those who compile nothing.
+    """
     if is_padding:
         return [max_seq_length]
-    return [n for n in _LENGTHS if n < max_seq_length] + [max_seq_length]
+    lengths = range(8, max_seq_length, 8) if is_fine else _LENGTHS
+    return [n for n in lengths if n < max_seq_length] + [max_seq_length]
 
 
 class Plan:
@@ -142,7 +151,7 @@ class ShortRecords:
             files, schema, bounds, length_flags
         )
         self.full_length = schema["input_ids"].length
-        self.buckets = bucket_lengths(self.full_length, is_padding)
+        self.is_padding = is_padding
         self.sequences = [
             name
             for name, feature in schema.items()
@@ -155,9 +164,15 @@ class ShortRecords:
         self.lengths[~mask.any(axis=1)] = 1
         self.num_records = self.files.num_records
 
-    def training(self, batch_size: int, seed: int) -> "TrainingBatches":
+    def buckets(self, is_fine: bool = False) -> list[int]:
+        """Return the lengths batches may have; see bucket_lengths."""
+        return bucket_lengths(self.full_length, self.is_padding, is_fine)
+
+    def training(
+        self, batch_size: int, seed: int, is_fine: bool = False
+    ) -> "TrainingBatches":
         """Return the endless stream of training batches."""
-        plan = Plan(self.lengths, batch_size, self.buckets, seed)
+        plan = Plan(self.lengths, batch_size, self.buckets(is_fine), seed)
         return TrainingBatches(self, plan)
 
     def gather(self, rows: np.ndarray, length: int) -> dict[str, np.ndarray]:
@@ -170,7 +185,7 @@ class ShortRecords:
         }
 
     def prediction(
-        self, batch_size: int
+        self, batch_size: int, is_fine: bool = False
     ) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
         """Yield (record numbers, batch) until each record was in one.
 
@@ -178,7 +193,7 @@ class ShortRecords:
         whose `example_weights` are 0 there.
         """
         for rows, length in sorted_batches(
-            self.lengths, batch_size, self.buckets
+            self.lengths, batch_size, self.buckets(is_fine)
         ):
             filled = np.concatenate(
                 [rows, np.repeat(rows[:1], batch_size - len(rows))]
@@ -188,14 +203,14 @@ class ShortRecords:
             batch["example_weights"][: len(rows)] = 1.0
             yield rows, batch
 
-    def log_padding(self) -> None:
+    def log_lengths(self) -> None:
         """Say how much of the full length the records fill."""
         logging.info(
-            "  %d records, mean length %.1f of %d; batches are padded to %s",
+            "  %d records, %.1f tokens in the mean, padded to %s %d",
             self.num_records,
             self.lengths.mean(),
+            "all of" if self.is_padding else "like lengths, at most",
             self.full_length,
-            ", ".join(map(str, self.buckets)),
         )
 
 
@@ -204,7 +219,7 @@ class TrainingBatches:
 
     def __init__(self, data: ShortRecords, plan: Plan):
         self.data, self.plan = data, plan
-        self.is_static = len(data.buckets) == 1
+        self.is_static = len(plan.buckets) == 1
 
     def length(self, step: int) -> int:
         """Return the length of the sequences of a step."""
@@ -234,7 +249,7 @@ class TrainingBatches:
         local = pieces // context.num_input_pipelines
         first = context.input_pipeline_id * local
         rows = size // pieces
-        known = self.data.buckets[0] if self.is_static else None
+        known = int(self.plan.buckets[0]) if self.is_static else None
         signature = {
             name: tf.TensorSpec(
                 [size, known] if name in self.data.sequences else [size],

@@ -28,6 +28,8 @@ class Predictor:
     ):
         self.strategy = strategy
         compiles = devices.what_compiles(strategy, jit_compile) == "step"
+        # Whoever compiles wants few lengths, a TPU among them.
+        self.is_fine = not compiles and not devices.is_tpu(strategy)
         compiled = (
             tf.function(forward, jit_compile=True, autograph=False)
             if compiles
@@ -54,7 +56,7 @@ class Predictor:
             disable=None,  # only where somebody looks
         )
         with bar:
-            for rows, batch in data.prediction(batch_size):
+            for rows, batch in data.prediction(batch_size, self.is_fine):
                 for name, value in self._outputs(batch, batch_size).items():
                     if name not in results:
                         shape = [data.num_records, *value.shape[1:]]

@@ -197,7 +197,10 @@ class Run:
             logging.info("%s ended early: nothing to train", FLAGS.output_dir)
             return True
         running.log_beginning(train_data.num_records, settings)
-        batches = train_data.training(FLAGS.train_batch_size, FLAGS.random_seed)
+        compiles = settings.jit_compile or devices.is_tpu(self.strategy)
+        batches = train_data.training(
+            FLAGS.train_batch_size, FLAGS.random_seed, is_fine=not compiles
+        )
         done = running.fit(
             self.strategy,
             self.model,
@@ -209,7 +212,7 @@ class Run:
             training.Batches(
                 batches.make,
                 batches.length,
-                batches.is_static or not settings.jit_compile,
+                batches.is_static or not compiles,
             ),
             lambda length: heads.training_flops(self.config, 1, length),
             self.keep_best,

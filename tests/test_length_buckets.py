@@ -23,6 +23,8 @@ def test_bucket_lengths():
     assert length_buckets.bucket_lengths(10) == [10]
     assert length_buckets.bucket_lengths(40) == [16, 32, 40]
     assert length_buckets.bucket_lengths(128, is_padding=True) == [128]
+    fine = length_buckets.bucket_lengths(30, is_fine=True)
+    assert fine == [8, 16, 24, 30]
 
 
 @settings(max_examples=30, deadline=None)
@@ -141,12 +143,17 @@ def test_records_come_back_as_written(tmp_path):
     assert sorted(seen) == list(range(70))
 
 
-@pytest.mark.parametrize("is_padding", [False, True])
-def test_training_batches_follow_the_plan(tmp_path, is_padding):
+@pytest.mark.parametrize(
+    "is_padding, is_fine", [(False, False), (False, True), (True, False)]
+)
+def test_training_batches_follow_the_plan(tmp_path, is_padding, is_fine):
     write_records(tmp_path / "r")
     data = load(tmp_path / "r", is_padding)
-    batches = data.training(8, seed=5)
+    batches = data.training(8, seed=5, is_fine=is_fine)
     assert batches.is_static == is_padding
+    coarse = data.training(8, seed=5)  # the same records in every batch
+    np.testing.assert_array_equal(batches.plan.batch(9), coarse.plan.batch(9))
+    assert batches.length(9) <= coarse.length(9)
     dataset = batches.make(3 * 8)(tf.distribute.InputContext(1, 0, 1))
     for step, batch in enumerate(dataset.take(57).as_numpy_iterator(), 3):
         rows = batches.plan.batch(step)
