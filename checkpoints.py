@@ -147,12 +147,18 @@ def beside(prefix: str, name: str) -> str | None:
 def read_config(prefix: str, bert_config_file: str | None = None) -> BertConfig:
     """Return the configuration a flag names, or the one beside a checkpoint.
 
+    Args:
+        prefix: of `find_checkpoint`; empty without a checkpoint.
+        bert_config_file: the flag.
+
     Raises:
         UserError: there is none, or it is no BERT's.
     """
-    path = bert_config_file or beside(prefix, BERT_CONFIG_NAME)
+    path = bert_config_file or (prefix and beside(prefix, BERT_CONFIG_NAME))
     if path:
         return BertConfig.from_json_file(path)
+    if not prefix:
+        raise UserError("--bert_config_file is required without a checkpoint")
     if tf.io.gfile.isdir(prefix):
         return huggingface.read_config(prefix)
     raise UserError(
@@ -167,7 +173,9 @@ def find_vocab(prefix: str, vocab_file: str | None = None) -> str:
     Raises:
         UserError: there is none.
     """
-    path = vocab_file or beside(prefix, "vocab.txt")
+    path = vocab_file or (prefix and beside(prefix, "vocab.txt"))
+    if not prefix and not path:
+        raise UserError("--vocab_file is required without a checkpoint")
     if not path:
         raise UserError(
             f"no vocab.txt beside {prefix}: name it with --vocab_file"
@@ -186,7 +194,7 @@ def resolve_lower_case(do_lower_case: bool | None, prefix: str) -> bool:
         UserError: flag and checkpoint disagree.
     """
     folder = prefix if tf.io.gfile.isdir(prefix) else prefix.rpartition("/")[0]
-    trained = huggingface.lower_cases(folder or ".")
+    trained = huggingface.lower_cases(folder or ".") if prefix else None
     if trained is None:
         trained = tokenization.casing_of_checkpoint(prefix)
     if do_lower_case is None:
@@ -245,13 +253,20 @@ def check_required(
         UserError: a mismatched variable, or a missing one that matches
             `required`.
     """
-    if report.mismatched:
+    wrong = [line for line in report.mismatched if line.startswith("bert/")]
+    if wrong:
         raise UserError(
             f"{prefix} and the configuration contradict each other in "
-            f"{len(report.mismatched)} variables, the first: "
-            f"{report.mismatched[0]}; use the bert_config.json that belongs "
-            "to the checkpoint"
+            f"{len(wrong)} variables, the first: {wrong[0]}; use the "
+            "bert_config.json that belongs to the checkpoint"
         )
+    for line in report.mismatched:
+        if re.search(required, line):
+            raise UserError(
+                f"{prefix} was fitted to another task, or to other labels: "
+                f"{line}"
+            )
+        logging.warning("%s: starts from new weights: %s", prefix, line)
     pooler = [path for path in report.new if path.startswith("bert/pooler/")]
     missing = [path for path in report.new if re.search(required, path)]
     if len(pooler) == 1:  # half of it is no way to save a model

@@ -57,7 +57,6 @@ class Task(NamedTuple):
             file called -> file.
         metrics: names of scores, see metrics.py; the first one
             decides which checkpoint is best.
-        submitted: label -> what a submission has to say instead.
         language: keep only lines of this language (column 0).
     """
 
@@ -66,7 +65,6 @@ class Task(NamedTuple):
     dev: Mapping[str, Split]
     test: Mapping[str, Split]
     metrics: tuple[str, ...] = ("accuracy",)
-    submitted: Mapping[str, str] = {}
     language: str | None = None
 
 
@@ -206,11 +204,13 @@ def own_task(
     text_b_column: str | None,
     label_column: str,
     is_regression: bool,
+    labels: tuple[str, ...] | None = None,
 ) -> Task:
     """Return the task in somebody's own train, dev and test files.
 
-    Each may be .tsv, .csv or .jsonl; labels are those of the training file,
-    sorted (numbers by value), or of the development file without one.
+    Each may be .tsv, .csv or .jsonl; labels, where not given, are those of
+    the training file, sorted (numbers by value), or of the development file
+    without one.
 
     Raises:
         UserError: no such file, or no label in it.
@@ -225,10 +225,17 @@ def own_task(
             "(.tsv, .csv or .jsonl)"
         )
     split = {name: Split(file, columns) for name, file in found.items() if file}
-    labels: tuple[str, ...] | None = None
-    if not is_regression:
+    if is_regression:
+        labels = None
+    elif labels is None:
         source = split.get("train") or split.get("dev")
-        labels = _labels_of(data_dir, source) if source else ()
+        if not source:
+            raise UserError(
+                f"--data_dir={data_dir} holds no train or dev file to learn "
+                "the labels from, and the model's configuration names none "
+                "(id2label)"
+            )
+        labels = _labels_of(data_dir, source)
     return Task(
         labels,
         split.get("train"),

@@ -1,42 +1,33 @@
-"""The splits of a sentence task as record files, made once and reused.
+"""The splits of a sentence task as record files.
 
 Apart from classifier_data.py, which knows the files of tasks but nothing of
 records, and from run_classifier.py, which has enough to tell.
 """
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 from absl import logging
 
 import checkpoints
 import classifier_data
-import devices
-import input_pipeline
 import length_buckets
 import records
+import task_records
 import tokenization
-from errors import UserError
 
-_LENGTH_FLAGS = dict.fromkeys(
-    ("input_ids", "input_mask", "segment_ids"), "max_seq_length"
-)
 _SHOWN = 5  # examples in the log
 
 
 class Data:
-    """A task's files as records in output_dir.
+    """A task's files as records.
 
     Args:
         task: which files and labels.
         data_dir: where the files are.
-        output_dir: where the records go.
+        records_dir: where the records go.
         tokenizer: text to ids.
-        vocab_file: it was made from.
         vocab_size: of the configuration.
         max_seq_length: longer sentences and pairs are cut.
         is_padding: pad every batch to that length.
@@ -46,47 +37,32 @@ class Data:
         self,
         task: classifier_data.Task,
         data_dir: str,
-        output_dir: str,
+        records_dir: str,
         tokenizer: tokenization.FullTokenizer,
-        vocab_file: str,
         vocab_size: int,
         max_seq_length: int,
         is_padding: bool,
     ):
         self.task, self.tokenizer = task, tokenizer
-        self.data_dir, self.output_dir = data_dir, output_dir
-        self.vocab_file, self.vocab_sum = vocab_file, sha256(vocab_file)
-        self.vocab_size = vocab_size
-        self.max_seq_length, self.is_padding = max_seq_length, is_padding
+        self.data_dir, self.max_seq_length = data_dir, max_seq_length
         self.is_regression = task.labels is None
-        self.schema = classifier_data.schema(max_seq_length, self.is_regression)
+        self.cache = task_records.RecordCache(
+            records_dir,
+            classifier_data.schema(max_seq_length, self.is_regression),
+            vocab_size,
+            is_padding,
+        )
         self.examples: dict[str, list[classifier_data.Example]] = {}
 
     def split(
         self, name: str, split: classifier_data.Split
     ) -> length_buckets.ShortRecords:
         """Return the records of a file, from the last run or made now."""
-        path = checkpoints.join(self.output_dir, f"{name}.tf_record")
-        made_of = self.fingerprint(split)
-        if read_json(path + ".json") == made_of and tf.io.gfile.exists(path):
-            logging.info("Reusing %s: same data, same flags", path)
-        elif devices.is_chief():
-            self._write(path, name, split)
-            checkpoints.write_text(path + ".json", json.dumps(made_of))
-        data = length_buckets.ShortRecords(
-            [path],
-            self.schema,
-            {
-                "input_ids": input_pipeline.Bound(
-                    self.vocab_size, "vocab_size of the configuration"
-                )
-            },
-            _LENGTH_FLAGS,
-            self.is_padding,
+        return self.cache.records(
+            name,
+            self.made_of(split),
+            lambda path: self._write(path, name, split),
         )
-        logging.info("%s:", path)
-        data.log_lengths()
-        return data
 
     def read(
         self, name: str, split: classifier_data.Split
@@ -102,19 +78,16 @@ class Data:
             )
         return self.examples[name]
 
-    def fingerprint(self, split: classifier_data.Split) -> dict[str, Any]:
-        """Return all that a record file depends on."""
+    def made_of(self, split: classifier_data.Split) -> dict[str, Any]:
+        """Return all that the records of a file depend on."""
         path = checkpoints.join(self.data_dir, split.file)
-        value = {
-            "data": sha256(path),
+        return {
+            "data": task_records.sha256(path),
             "columns": split.columns._asdict(),
             "labels": self.task.labels,
             "language": self.task.language,
-            "vocabulary": self.vocab_sum,
-            "do_lower_case": self.tokenizer.basic_tokenizer.do_lower_case,
-            "max_seq_length": self.max_seq_length,
+            **task_records.text_identity(self.tokenizer, self.max_seq_length),
         }
-        return json.loads(json.dumps(value))
 
     def _write(
         self, path: str, name: str, split: classifier_data.Split
@@ -162,23 +135,3 @@ class Data:
                 example.label,
                 features["label_ids"][row],
             )
-
-
-def sha256(path: str) -> str:
-    """Return the checksum of a file."""
-    try:
-        with tf.io.gfile.GFile(path, "rb") as file:
-            return hashlib.sha256(file.read()).hexdigest()
-    except tf.errors.OpError as error:
-        raise UserError(f"{path} cannot be read: {error.message}") from error
-
-
-def read_json(path: str) -> Any:
-    """Return what a JSON file holds, None without one."""
-    if not tf.io.gfile.exists(path):
-        return None
-    try:
-        with tf.io.gfile.GFile(path) as file:
-            return json.load(file)
-    except ValueError:  # half-written by a crash: as good as none
-        return None

@@ -19,6 +19,7 @@ import checkpoints
 import errors
 import heads
 import modeling
+import runner_flags
 import running
 import saved_model
 import serving
@@ -26,12 +27,7 @@ from errors import UserError
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string(
-    "init_checkpoint",
-    None,
-    "The weights: a prefix, a directory that holds one, or a Hugging Face "
-    "directory.",
-)
+runner_flags.define_model_flags()
 flags.DEFINE_string(
     "export_dir",
     None,
@@ -49,13 +45,6 @@ flags.DEFINE_bool(
     None,
     "classifier: two texts instead of one; default: what the configuration "
     "of a model fine-tuned here says, else one.",
-)
-flags.DEFINE_string(
-    "bert_config_file", None, "Default: the one beside the checkpoint."
-)
-flags.DEFINE_string("vocab_file", None, "Default: the one beside it.")
-flags.DEFINE_bool(
-    "do_lower_case", None, "Default: as the checkpoint was trained."
 )
 flags.DEFINE_integer(
     "max_seq_length",
@@ -137,11 +126,7 @@ def main(_: list[str]) -> None:
     prefix = checkpoints.find_checkpoint(FLAGS.init_checkpoint)
     config = checkpoints.read_config(prefix, FLAGS.bert_config_file)
     length = FLAGS.max_seq_length or config.max_position_embeddings
-    if length > config.max_position_embeddings:
-        raise UserError(
-            f"--max_seq_length={length} is more than the model's "
-            f"max_position_embeddings={config.max_position_embeddings}"
-        )
+    running.check_length(length, config)
     export = create_export(prefix, task_of(prefix), config, length)
     saved_model.write(export, FLAGS.export_dir)
 

@@ -24,19 +24,12 @@ from absl import flags, logging
 import checkpoints
 import errors
 import heads
+import runner_flags
 import running
 import tokenization
 from errors import UserError
 
 FLAGS = flags.FLAGS
-
-# Required
-flags.DEFINE_string(
-    "init_checkpoint",
-    None,
-    "The weights: a prefix (.../bert_model.ckpt), a directory that holds one, "
-    "or a Hugging Face directory.",
-)
 
 # Text: one of the two or both
 flags.DEFINE_multi_string(
@@ -47,21 +40,7 @@ flags.DEFINE_string(
 )
 
 # Model
-flags.DEFINE_string(
-    "bert_config_file",
-    None,
-    "JSON file that says how large the model is; default: the one beside the "
-    "checkpoint.",
-)
-flags.DEFINE_string(
-    "vocab_file", None, "The vocabulary; default: vocab.txt beside it."
-)
-flags.DEFINE_bool(
-    "do_lower_case",
-    None,
-    "Lower-case the text; default: as the checkpoint was trained, where it "
-    "says so (tokenizer_config.json beside it, or a released name), else true.",
-)
+runner_flags.define_model_flags()
 flags.DEFINE_integer(
     "max_seq_length",
     None,
@@ -259,13 +238,8 @@ def main(_: list[str]) -> None:
         FLAGS.vocab_file,
         FLAGS.do_lower_case,
     )
-    positions = model.config.max_position_embeddings
-    length = FLAGS.max_seq_length or positions
-    if length > positions:
-        raise UserError(
-            f"--max_seq_length={length} is more than the model's "
-            f"max_position_embeddings={positions}"
-        )
+    length = FLAGS.max_seq_length or model.config.max_position_embeddings
+    running.check_length(length, model.config)
     encoded = encode_sentences(texts, tokenizer, length)
     results = fill_masks(model, tokenizer, encoded, FLAGS.top_k)
     for text, masks in zip(texts, results, strict=True):

@@ -18,6 +18,7 @@ from modeling import (
     Layer,
     LayerNorm,
     TaskModel,
+    draw_seed,
     shape_of,
 )
 from numerics import fused
@@ -289,11 +290,10 @@ class BertForSequenceClassification(TaskModel):
         dropout_seed: tf.Tensor | int | None = None,
     ) -> tf.Tensor:
         """Return float32 logits [B, K], [B, 1] for regression."""
-        pooled = self.encode(features, training, dropout_seed).pooled_output
-        if training and dropout_seed is not None:
-            seed = numerics.fold_seed(
-                dropout_seed, zlib.crc32(b"classifier/dropout")
-            )
+        seed = draw_seed(training, dropout_seed)
+        pooled = self.encode(features, training, seed).pooled_output
+        if seed is not None:
+            seed = numerics.fold_seed(seed, zlib.crc32(b"classifier/dropout"))
             pooled = numerics.dropout(pooled, seed, _CLASSIFIER_DROPOUT)
         return project(pooled, self.output_weights, self.output_bias)
 

@@ -219,7 +219,6 @@ class TrainingBatches:
 
     def __init__(self, data: ShortRecords, plan: Plan):
         self.data, self.plan = data, plan
-        self.is_static = len(plan.buckets) == 1
 
     def length(self, step: int) -> int:
         """Return the length of the sequences of a step."""
@@ -249,7 +248,8 @@ class TrainingBatches:
         local = pieces // context.num_input_pipelines
         first = context.input_pipeline_id * local
         rows = size // pieces
-        known = int(self.plan.buckets[0]) if self.is_static else None
+        is_static = len(self.plan.buckets) == 1
+        known = int(self.plan.buckets[0]) if is_static else None
         signature = {
             name: tf.TensorSpec(
                 [size, known] if name in self.data.sequences else [size],

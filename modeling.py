@@ -557,15 +557,7 @@ class BertModel(Layer):
         batch, length = shape_of(input_ids)
         if segment_ids is None:
             segment_ids = tf.zeros_like(input_ids)
-        if not training:
-            dropout_seed = None
-        elif dropout_seed is None:
-            dropout_seed = tf.random.uniform(
-                [], maxval=2**31 - 1, dtype="int32"
-            )
-        else:
-            dropout_seed = tf.cast(dropout_seed, tf.uint32)
-
+        dropout_seed = draw_seed(training, dropout_seed)
         bias = attention_bias(input_ids, input_mask, sequence_ids)
         embedded = self.embeddings(
             input_ids, segment_ids, position_ids, dropout_seed
@@ -582,6 +574,17 @@ class BertModel(Layer):
             encoder_layers=layers,
             embedding_output=unflatten(embedded),
         )
+
+
+def draw_seed(
+    training: bool, dropout_seed: tf.Tensor | int | None
+) -> tf.Tensor | None:
+    """Return the seed of a call's dropout; None where nothing is dropped."""
+    if not training:
+        return None
+    if dropout_seed is None:
+        dropout_seed = tf.random.uniform([], maxval=2**31 - 1, dtype="int32")
+    return tf.cast(dropout_seed, tf.uint32)
 
 
 def attention_bias(

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
 from absl import logging
@@ -42,9 +42,9 @@ class Meter:
         self.peak_flops = peak_flops
         self.seconds_per_step = math.nan
 
-    def flops(self, steps: int, length: int) -> float:
-        """Return the operations of so many steps of a length."""
-        return steps * self.batch_size * self.flops_per_example(length)
+    def flops(self, lengths: Sequence[int]) -> float:
+        """Return the operations of steps of these lengths."""
+        return self.batch_size * sum(map(self.flops_per_example, lengths))
 
     def note(self, steps: int, seconds: float) -> None:
         """Keep the seconds of a step, a mean that forgets."""
@@ -92,18 +92,18 @@ class Report:
         self.written = time.monotonic()
 
     def add(
-        self, sums: Mapping, steps: int, seconds: float, length: int
+        self, sums: Mapping, lengths: Sequence[int], seconds: float
     ) -> None:
-        """Add what `steps` steps summed up; 0 steps: not to be timed."""
+        """Add what steps of these lengths summed up; none: not to be timed."""
         for name, (total, count) in sums.items():
             pair = self.sums.setdefault(name, [0.0, 0.0])
             pair[0] += float(total)
             pair[1] += float(count)
-        self.steps += steps
-        if steps:
+        if lengths:
+            self.steps += len(lengths)
             self.seconds += seconds
-            self.flops += self.meter.flops(steps, length)
-            self.meter.note(steps, seconds)
+            self.flops += self.meter.flops(lengths)
+            self.meter.note(len(lengths), seconds)
 
     def is_late(self) -> bool:
         """Whether it is time for a sign of life."""

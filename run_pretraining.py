@@ -18,7 +18,6 @@ import tensorflow as tf
 from absl import flags, logging
 
 import checkpoints
-import devices
 import errors
 import heads
 import input_pipeline
@@ -176,7 +175,9 @@ def validate_flags() -> None:
     if not FLAGS.output_dir:
         raise UserError("--output_dir is required")
     if not FLAGS.bert_config_file and not FLAGS.init_checkpoint:
-        raise UserError("--bert_config_file is required without a checkpoint")
+        raise UserError(
+            "--bert_config_file is required without --init_checkpoint"
+        )
     if FLAGS.do_train and not FLAGS.input_file:
         raise UserError("--do_train needs --input_file")
     if not FLAGS.input_file and not FLAGS.eval_input_file:
@@ -205,12 +206,7 @@ def read_config() -> modeling.BertConfig:
         FLAGS.init_checkpoint
     )
     config = checkpoints.read_config(prefix or "", FLAGS.bert_config_file)
-    if FLAGS.max_seq_length > config.max_position_embeddings:
-        raise UserError(
-            f"--max_seq_length={FLAGS.max_seq_length} is more than "
-            "max_position_embeddings="
-            f"{config.max_position_embeddings} of the configuration"
-        )
+    running.check_length(FLAGS.max_seq_length, config)
     vocab_file = find_vocab()
     if vocab_file:
         vocab = tokenization.load_vocab(vocab_file)
@@ -279,30 +275,14 @@ def claim_output_dir(
     """Refuse an output_dir that belongs to another model or other data."""
     counts = {path.rsplit("/", 1)[-1]: n for path, n in data.counts.items()}
     lengths = {name: f.length for name, f in data.schema.items()}
-    fixed = {
+    identity = {
         "model": config.to_dict(),
         "data": counts,
         "max_seq_length": lengths["input_ids"],
         "max_predictions_per_seq": lengths["masked_lm_ids"],
     }
-    for name in ("train_batch_size", "random_seed", "optimizer"):
-        fixed[name] = FLAGS[name].value
-    adjustable = {
-        name: FLAGS[name].value
-        for name in (
-            "learning_rate",
-            "num_train_steps",
-            "num_warmup_steps",
-            "weight_decay_rate",
-            "bias_correction",
-            "continuous_schedule",
-            "gradient_accumulation_steps",
-            "dtype",
-            "jit_compile",
-        )
-    }
-    checkpoints.claim_output_dir(
-        FLAGS.output_dir, fixed, adjustable, devices.is_chief()
+    running.claim_output_dir(
+        FLAGS, identity, ("num_train_steps", "num_warmup_steps")
     )
 
 
@@ -386,15 +366,7 @@ def main(_: list[str]) -> int:
     """Train and evaluate as the flags say; return the exit status."""
     logging.set_verbosity(logging.INFO)
     validate_flags()
-    devices.avoid_broken_amx(FLAGS.dtype)
-    strategy = devices.create_strategy(
-        FLAGS.use_tpu,
-        FLAGS.tpu_name,
-        FLAGS.tpu_zone,
-        FLAGS.gcp_project,
-        FLAGS.master,
-        FLAGS.num_tpu_cores,
-    )
+    strategy = running.create_strategy(FLAGS)
     config = read_config()
     data = read_data(config, "input_file") if FLAGS.do_train else None
     eval_data = read_evaluation_data(config, data)

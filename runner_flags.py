@@ -5,13 +5,21 @@ A runner calls these functions at its top and reads the flags in its `main`.
 
 from absl import flags
 
+import sweeps
+
 
 def define_training_flags() -> None:
     """Define batch, optimizer, checkpoint and compilation flags."""
+    define_optimizer_flags()
+    define_loop_flags()
+
+
+def define_optimizer_flags() -> None:
+    """Define what a step computes and how it changes the weights."""
     flags.DEFINE_integer(
         "train_batch_size",
         32,
-        "Sequences in a step, over all devices and micro-batches together.",
+        "Examples in a step, over all devices and micro-batches together.",
         lower_bound=1,
     )
     flags.DEFINE_integer(
@@ -50,6 +58,9 @@ def define_training_flags() -> None:
         "Draws initial weights, dropout and the order of the data.",
     )
 
+
+def define_loop_flags() -> None:
+    """Define when to save and report, and how steps are compiled."""
     flags.DEFINE_integer(
         "save_checkpoints_steps",
         1000,
@@ -83,11 +94,114 @@ def define_training_flags() -> None:
 
 def define_tpu_flags() -> None:
     """Define the original's TPU flags."""
-    flags.DEFINE_bool("use_tpu", False, "Train on a TPU.")
+    flags.DEFINE_bool("use_tpu", False, "Run on a TPU.")
     flags.DEFINE_string("tpu_name", None, "Name or grpc:// address of the TPU.")
     flags.DEFINE_string("tpu_zone", None, "GCE zone of the TPU, if not ours.")
     flags.DEFINE_string("gcp_project", None, "Project of the TPU, if not ours.")
     flags.DEFINE_string("master", None, "The TPU's address, if it has no name.")
     flags.DEFINE_integer(
         "num_tpu_cores", 8, "Cores the TPU is expected to have.", lower_bound=1
+    )
+
+
+def define_model_flags() -> None:
+    """Define which weights, and what belongs to them."""
+    flags.DEFINE_string(
+        "init_checkpoint",
+        None,
+        "The weights to start from: a prefix (.../bert_model.ckpt), a "
+        "directory that holds one, or a Hugging Face directory.",
+    )
+    flags.DEFINE_string(
+        "bert_config_file",
+        None,
+        "JSON file that says how large the model is; default: the one beside "
+        "the checkpoint.",
+    )
+    flags.DEFINE_string(
+        "vocab_file", None, "The vocabulary; default: the one beside it."
+    )
+    flags.DEFINE_bool(
+        "do_lower_case",
+        None,
+        "Lower-case the text; default: as the checkpoint was trained, where "
+        "it says so, else true.",
+    )
+
+
+def define_finetuning_flags(
+    max_seq_length: int,
+    what_is_cut: str,
+    train_on: str,
+    score_on: str,
+    predict_on: str,
+) -> None:
+    """Define what every fine-tuning runner has.
+
+    Args:
+        max_seq_length: the default.
+        what_is_cut: what happens to what is longer, for --help.
+        train_on: which data trains, for --help.
+        score_on: which data scores.
+        predict_on: which data is predicted.
+    """
+    flags.DEFINE_bool("do_train", False, f"Fine-tune on {train_on}.")
+    flags.DEFINE_bool("do_eval", False, f"Score {score_on}.")
+    flags.DEFINE_bool("do_predict", False, f"Predict {predict_on}.")
+    flags.DEFINE_bool(
+        "do_export",
+        False,
+        "Write a SavedModel that tokenizes by itself, for TF Serving.",
+    )
+    flags.DEFINE_string(
+        "export_dir", None, "Where; default: saved_model/1 in output_dir."
+    )
+    define_model_flags()
+    flags.DEFINE_string(
+        "output_dir", None, "Where records, checkpoints, curves, results go."
+    )
+    flags.DEFINE_string(
+        "records_dir", None, "Where the records go; default: output_dir."
+    )
+    flags.DEFINE_integer(
+        "max_seq_length", max_seq_length, what_is_cut, lower_bound=5
+    )
+    flags.DEFINE_bool(
+        "pad_to_max_length",
+        False,
+        "Pad every batch to max_seq_length, as the original, instead of "
+        "batching what is of like length.",
+    )
+    flags.DEFINE_float(
+        "num_train_epochs",
+        3.0,
+        "Passes over the training data.",
+        lower_bound=0.0,
+    )
+    flags.DEFINE_float(
+        "warmup_proportion",
+        0.1,
+        "Share of the steps over which the learning rate rises from 0.",
+        lower_bound=0.0,
+        upper_bound=1.0,
+    )
+    define_training_flags()
+    define_tpu_flags()
+    sweeps.define_flags()
+    flags.DEFINE_integer(
+        "eval_steps",
+        0,
+        f"While training, score {score_on} every so many steps and keep the "
+        "best weights; 0: keep the last.",
+        lower_bound=0,
+    )
+    flags.DEFINE_integer(
+        "early_stopping_patience",
+        0,
+        "End after so many scores in a row that were no better than the best; "
+        "0: train to the end.",
+        lower_bound=0,
+    )
+    flags.DEFINE_integer(
+        "predict_batch_size", 8, "For predicting.", lower_bound=1
     )

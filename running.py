@@ -1,7 +1,7 @@
 """What every runner does: begin or resume, train, write scores, export."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -15,6 +15,18 @@ import reporting
 import training
 from errors import UserError
 from modeling import BertConfig
+
+# What a run may not change when it goes on, and what it may.
+_FIXED = ("train_batch_size", "random_seed", "optimizer")
+_ADJUSTABLE = (
+    "learning_rate",
+    "weight_decay_rate",
+    "bias_correction",
+    "continuous_schedule",
+    "gradient_accumulation_steps",
+    "dtype",
+    "jit_compile",
+)
 
 
 class Recipe(NamedTuple):
@@ -42,6 +54,60 @@ def from_flags(kind: type, flag_values: flags.FlagValues, **more: Any) -> Any:
     """
     names = [n for n in kind._fields if n in flag_values and n not in more]
     return kind(**{name: flag_values[name].value for name in names}, **more)
+
+
+def create_strategy(flag_values: flags.FlagValues) -> tf.distribute.Strategy:
+    """Return where the flags say to run; call before other TensorFlow work."""
+    f = flag_values
+    devices.avoid_broken_amx(f.dtype)
+    return devices.create_strategy(
+        f.use_tpu,
+        f.tpu_name,
+        f.tpu_zone,
+        f.gcp_project,
+        f.master,
+        f.num_tpu_cores,
+    )
+
+
+def claim_output_dir(
+    flag_values: flags.FlagValues,
+    identity: Mapping[str, Any],
+    adjustable: Sequence[str],
+) -> None:
+    """Refuse an output_dir that belongs to another model or other data.
+
+    Args:
+        flag_values: FLAGS of a runner.
+        identity: model and data of the run; what may not change.
+        adjustable: flags that may, beside those all runners have.
+
+    Raises:
+        UserError: names what differs.
+    """
+
+    def values(names: Sequence[str]) -> dict[str, Any]:
+        return {name: flag_values[name].value for name in names}
+
+    checkpoints.claim_output_dir(
+        flag_values.output_dir,
+        {**identity, **values(_FIXED)},
+        values((*_ADJUSTABLE, *adjustable)),
+        devices.is_chief(),
+    )
+
+
+def check_length(max_seq_length: int, config: BertConfig) -> None:
+    """Compare --max_seq_length with the positions a model has.
+
+    Raises:
+        UserError: there are fewer.
+    """
+    if max_seq_length > config.max_position_embeddings:
+        raise UserError(
+            f"--max_seq_length={max_seq_length} is more than the "
+            f"model's max_position_embeddings={config.max_position_embeddings}"
+        )
 
 
 def fit(

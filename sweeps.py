@@ -193,13 +193,13 @@ def table(
     return lines
 
 
-def copy_best(folder: str, output_dir: str) -> None:
-    """Copy the best run's model and scores to the sweep's output_dir."""
+def copy_best(folder: str, output_dir: str, results: Sequence[str]) -> None:
+    """Copy the best run's model and results to the sweep's output_dir."""
     names = [
         checkpoints.BERT_CONFIG_NAME,
         "vocab.txt",
         "tokenizer_config.json",
-        "eval_results.txt",
+        *results,
         checkpoints.WEIGHTS_NAME + ".data-00000-of-00001",
         checkpoints.WEIGHTS_NAME + ".index",
     ]

@@ -393,14 +393,15 @@ class Batches(NamedTuple):
         make: number of the first example -> dataset function of an input
             context.
         length: step -> length of its sequences.
-        is_static: whether all have the same length, which the dataset knows.
+        is_compiled_by_length: whether each length is traced and compiled
+            apart; else one program takes them all.
     """
 
     make: Callable[
         [int], Callable[[tf.distribute.InputContext], tf.data.Dataset]
     ]
     length: Callable[[int], int]
-    is_static: bool = True
+    is_compiled_by_length: bool = False
 
 
 def _steps_in_next_call(
@@ -425,7 +426,7 @@ def _steps_in_next_call(
             return 1
         stops.append(max(1, int(MAX_SECONDS_PER_CALL / per_step)))
     count = min(stops)
-    if batches.is_static:
+    if not batches.is_compiled_by_length:
         return count
     length = batches.length(done)
     same = 1
@@ -497,7 +498,7 @@ class _Caller:
     ):
         self.step, self.batches = step, batches
         self.meter, self.report = meter, report
-        self.compiled: set[int] = set()
+        self.compiled: set[int | None] = set()
         self.iterator = iter(
             step.strategy.distribute_datasets_from_function(
                 batches.make(first * step.settings.train_batch_size)
@@ -506,28 +507,33 @@ class _Caller:
 
     def call(self, done: int) -> tuple[int, Mapping]:
         """Run the next few steps; return the steps done then, and sums."""
-        is_static, length = self.batches.is_static, self.batches.length(done)
+        batches, length = self.batches, None
+        if batches.is_compiled_by_length:
+            length = batches.length(done)
         is_new = length not in self.compiled  # compiles, hence alone
         self.compiled.add(length)
         count = 1
         if not is_new:
             count = _steps_in_next_call(
-                done, self.step.settings, self.batches, self.meter
+                done, self.step.settings, batches, self.meter
             )
         began = time.monotonic()
         steps, sums = self.step.run(
             self.iterator,
             tf.constant(done, tf.int64),
             tf.constant(count, tf.int64),
-            None if is_static else length,
+            length,
         )
-        done += int(steps)  # waits for the devices
+        after = done + int(steps)  # waits for the devices
         seconds = time.monotonic() - began
-        self.report.add(sums, 0 if is_new else count, seconds, length)
         if is_new:
-            what = "" if is_static else f" of length {length}"
+            self.report.add(sums, [], seconds)
+            what = f" of length {length}" if length else ""
             logging.info("Compiled and ran a step%s in %.1f s", what, seconds)
-        return done, sums
+        else:
+            lengths = [batches.length(step) for step in range(done, after)]
+            self.report.add(sums, lengths, seconds)
+        return after, sums
 
 
 def _check_finite(

@@ -214,12 +214,44 @@ def test_records_are_rebuilt_when_the_data_changed(model_dir, tmp_path):
             (data / f"{name}.tsv").write_text(text)
         if count == 20:
             scripts.run(run_classifier, **flags)
+    before = (tmp_path / "out" / "train.tf_record").read_bytes()
     line = scripts.error_of(run_classifier, **flags)
     assert "belongs to a run with data" in line
+    assert (tmp_path / "out" / "train.tf_record").read_bytes() == before
     flags["do_train"] = False
     scripts.run(run_classifier, **flags)
     made_of = json.loads((tmp_path / "out" / "eval.tf_record.json").read_text())
     assert made_of["max_seq_length"] == 40
+
+
+def test_a_test_file_alone_is_predicted(finished, data_dir, tmp_path):
+    """Labels are the fitted model's, where no training file tells them."""
+    (tmp_path / "test.tsv").write_bytes((data_dir / "test.tsv").read_bytes())
+    flags = flags_for(finished, tmp_path, tmp_path / "out", do_train=False)
+    flags |= {"do_eval": False, "do_predict": True}
+    assert scripts.run(run_classifier, **flags) == 0
+    for name in ("test.tsv", "test_results.tsv"):
+        wanted = (finished / name).read_text()
+        assert (tmp_path / "out" / name).read_text() == wanted
+
+
+def test_a_head_for_other_labels_starts_anew(
+    finished, model_dir, tmp_path, caplog
+):
+    """As from MNLI's three labels to two: warned of, not refused."""
+    lines = ["sentence\tlabel", "good\ta", "bad\tb", "the film\tc"]
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.tsv").write_text("\n".join(lines * 1) + "\n")
+    more = {"train_batch_size": 3, "num_train_epochs": 1}
+    flags = flags_for(finished, tmp_path, tmp_path / "out", **more)
+    assert scripts.run(run_classifier, **flags) == 0
+    text = "starts from new weights: output_weights: the model wants [3, 16]"
+    assert text in caplog.text
+    flags |= {"do_train": False, "init_checkpoint": str(finished)}
+    flags["output_dir"] = str(tmp_path / "other")
+    (tmp_path / "dev.tsv").write_text("sentence\tlabel\ngood\ta\n")
+    line = scripts.error_of(run_classifier, **flags)
+    assert "unknown label 'a'; known are bad, good" in line
 
 
 def test_regression(model_dir, tmp_path):
@@ -325,10 +357,8 @@ def test_sweep_keeps_the_best_and_repeats_nothing(
     assert (tmp_path / "train.tf_record").exists()
     assert not (best / "train.tf_record").exists()
     written = (best / "eval_results.txt").stat().st_mtime_ns
-    began = time.monotonic()
     assert scripts.run(run_classifier, **flags) == 0
     assert (best / "eval_results.txt").stat().st_mtime_ns == written
-    assert time.monotonic() - began < 60
     flags["sweep_learning_rates"] = "1e-4,fast"
     line = scripts.error_of(run_classifier, **flags)
     assert "--sweep_learning_rates=fast" in line
@@ -387,7 +417,10 @@ def test_kill_9_and_start_again(model_dir, data_dir, tmp_path):
         ({"data_dir": "/nowhere"}, "--data_dir=/nowhere is no directory"),
         ({"output_dir": None}, "--output_dir is required"),
         ({"init_checkpoint": "/nowhere"}, "no such checkpoint"),
-        ({"init_checkpoint": None}, "name it with --bert_config_file"),
+        (
+            {"init_checkpoint": None},
+            "--bert_config_file is required without a checkpoint",
+        ),
         ({"max_seq_length": 65}, "max_position_embeddings=64"),
         ({"text_a_column": "text"}, "no column 'text'"),
         ({"label_column": "class"}, "no column 'class'"),
@@ -397,7 +430,7 @@ def test_kill_9_and_start_again(model_dir, data_dir, tmp_path):
         ({"task_name": "ax"}, "ax has no training file"),
         ({"gradient_accumulation_steps": 3}, "does not divide by"),
         ({"regression": True}, "is not a number"),
-        ({"do_train": False}, "has no classifier (output_weights)"),
+        ({"do_train": False}, "has no head for this task (output_weights)"),
     ],
     ids=str,
 )

@@ -1,0 +1,140 @@
+"""Data sets of tasks as record files, made once and reused.
+
+Apart from the data modules, which know the files of tasks but nothing of
+records, and from length_buckets.py, which does not care where records are from.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+from absl import logging
+
+import checkpoints
+import devices
+import input_pipeline
+import length_buckets
+import records
+import tokenization
+from errors import UserError
+
+_SECONDS_BETWEEN_LOOKS = 1.0
+
+
+class RecordCache:
+    """Record files in a directory, each with a note of what it was made of.
+
+    Args:
+        directory: where the records go.
+        schema: feature name to type and length.
+        vocab_size: of the configuration; no id may reach it.
+        is_padding: pad every batch to the full length, as the original.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        schema: Mapping[str, records.Feature],
+        vocab_size: int,
+        is_padding: bool,
+    ):
+        self.directory, self.schema = directory, schema
+        self.vocab_size, self.is_padding = vocab_size, is_padding
+
+    def path(self, name: str) -> str:
+        """Return where the records of that name are."""
+        return checkpoints.join(self.directory, f"{name}.tf_record")
+
+    def records(
+        self,
+        name: str,
+        made_of: Mapping[str, Any],
+        write: Callable[[str], None],
+        has: Callable[[str], bool] = lambda name: True,
+    ) -> length_buckets.ShortRecords:
+        """Return the records of a data set, from the last run or made now.
+
+        Args:
+            name: of the file, without .tf_record.
+            made_of: all that the records depend on.
+            write: path -> makes them.
+            has: feature name -> whether this data set has it.
+        """
+        path = self.path(name)
+        self.make(path, made_of, write)
+        schema = {n: f for n, f in self.schema.items() if has(n)}
+        data = length_buckets.ShortRecords(
+            [path],
+            schema,
+            {
+                "input_ids": input_pipeline.Bound(
+                    self.vocab_size, "vocab_size of the configuration"
+                )
+            },
+            {n: "max_seq_length" for n, f in schema.items() if f.length > 1},
+            self.is_padding,
+        )
+        logging.info("%s:", path)
+        data.log_lengths()
+        return data
+
+    def make(
+        self,
+        path: str,
+        made_of: Mapping[str, Any],
+        write: Callable[[str], None],
+    ) -> None:
+        """Write a file unless the one that is there was made of the same.
+
+        Several machines share the directory: one writes, the others wait.
+        """
+        note, made_of = path + ".json", json.loads(json.dumps(made_of))
+        if read_json(note) == made_of and tf.io.gfile.exists(path):
+            logging.info("Reusing %s: same data, same flags", path)
+        elif devices.is_chief():
+            # Killed in between, what it says must not be of other records.
+            checkpoints.write_text(note, "null")
+            write(path)
+            checkpoints.write_text(note, json.dumps(made_of))
+        else:
+            logging.info("Waiting for the chief to write %s", path)
+            while read_json(note) != made_of:
+                time.sleep(_SECONDS_BETWEEN_LOOKS)
+
+
+def text_identity(
+    tokenizer: tokenization.FullTokenizer, max_seq_length: int
+) -> dict[str, Any]:
+    """Return what the ids of any text depend on."""
+    return {
+        "vocabulary": sha256(tokenizer.vocab_file),
+        "do_lower_case": tokenizer.basic_tokenizer.do_lower_case,
+        "max_seq_length": max_seq_length,
+    }
+
+
+def sha256(path: str) -> str:
+    """Return the checksum of a file.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()
+    except tf.errors.OpError as error:
+        raise UserError(f"{path} cannot be read: {error.message}") from error
+
+
+def read_json(path: str) -> Any:
+    """Return what a JSON file of ours holds, None without one."""
+    if not tf.io.gfile.exists(path):
+        return None
+    try:
+        with tf.io.gfile.GFile(path) as file:
+            return json.load(file)
+    except ValueError:  # half-written by a crash: as good as none
+        return None
