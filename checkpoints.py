@@ -344,6 +344,16 @@ def open_reader(prefix: str) -> Reader:
         ) from error
 
 
+def files_of(prefix: str) -> list[str]:
+    """Return the files whose bytes say which weights a checkpoint holds.
+
+    An index has the checksum of every tensor.
+    """
+    if tf.io.gfile.isdir(prefix):
+        return sorted(tf.io.gfile.glob(join(prefix, "*.safetensors")))
+    return [prefix + ".index"]
+
+
 def read_tensor(reader: Reader, prefix: str, name: str) -> np.ndarray:
     """Read one tensor; damage on disk becomes a UserError that names it."""
     try:

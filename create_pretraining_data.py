@@ -487,13 +487,6 @@ def _warn_of_flags(config: InstanceConfig) -> None:
         )
 
 
-def _num_cores() -> int:
-    """Return the cores this process may use, fewer than there are in a job."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def main(unused_argv: Sequence[str]) -> None:
     logging.set_verbosity(logging.INFO)
     config = InstanceConfig(
@@ -518,7 +511,7 @@ def main(unused_argv: Sequence[str]) -> None:
     )
     _warn_of_flags(config)
     try:
-        counts = generate(plan, FLAGS.num_workers or _num_cores())
+        counts = generate(plan, FLAGS.num_workers or workers.num_cores())
     except KeyboardInterrupt:
         logging.info("The same command goes on where this one stopped.")
         raise

@@ -82,6 +82,7 @@ class Job:
         self.config, self.tokenizer = start.config, start.tokenizer
         self.model: modeling.TaskModel
         self.predictor: prediction.Predictor
+        self.restored_from: str | None = None  # where the weights are on disk
 
     # What a task says of itself.
 
@@ -203,6 +204,12 @@ def find_start(flag_values: flags.FlagValues, do_train: bool) -> Start:
         prefix = checkpoints.find_checkpoint(f.init_checkpoint)
     elif not do_train and not tf.train.latest_checkpoint(f.output_dir):
         raise _nothing_fitted(f)
+    return read_start(f, prefix)
+
+
+def read_start(flag_values: flags.FlagValues, prefix: str) -> Start:
+    """Return what lies beside a checkpoint, where no flag says otherwise."""
+    f = flag_values
     config = checkpoints.read_config(prefix, f.bert_config_file)
     running.check_length(f.max_seq_length, config)
     vocab_file = checkpoints.find_vocab(prefix, f.vocab_file)
@@ -411,9 +418,11 @@ def restore_fitted(job: Job) -> int:
             "untrained head are noise; --do_train first, or name the "
             "output_dir of a fine-tuned model as --init_checkpoint"
         )
+    encoder = "^bert/" if job.model.uses_pooler else checkpoints.ENCODER
     checkpoints.restore_weights(
-        job.model.variables, prefix, required=f"^bert/|{job.head}"
+        job.model.variables, prefix, required=f"{encoder}|{job.head}"
     )
+    job.restored_from = prefix
     scores = scores_in(f.output_dir)
     if scores:
         return int(max(scores, key=scores.get))

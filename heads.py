@@ -42,7 +42,7 @@ def classification_loss(
         labels: [...] or [..., 1], the right class of each row.
         weights: like labels, 0 for rows that do not count; default ones.
     """
-    logits = tf.reshape(logits, [-1, logits.shape[-1]])  # [R, K]
+    logits = tf.reshape(logits, [-1, shape_of(logits)[-1]])  # [R, K]
     labels, weights = _flat(labels, weights)  # [R], [R]
     loss, correct = numerics.cross_entropy(logits, labels, weights)
     return Loss(loss, tf.reduce_sum(weights), correct)
@@ -344,3 +344,57 @@ def training_flops(
     pooled = hidden**2 + 2 * hidden
     row = config.num_hidden_layers * seq * token + predictions * masked + pooled
     return 3 * 2 * batch * row
+
+
+# --- Answers in a paragraph (paper sections 4.2 and 4.3) ----------------------
+
+
+class SquadHead(Layer):
+    """Start and end vectors, under the name `cls/squad`."""
+
+    def __init__(self, config: BertConfig):
+        super().__init__("cls")
+        # 0.02 whatever the configuration says, as in the original.
+        self.squad = OutputLayer(config.hidden_size, 2, "squad")
+        self.build()
+
+
+class BertForQuestionAnswering(TaskModel):
+    """A score for every token to be an answer's first, and its last."""
+
+    uses_pooler = False
+
+    def __init__(self, config: BertConfig, dtype: str = "float32"):
+        super().__init__(config, dtype)
+        self.cls = SquadHead(config)
+
+    def __call__(
+        self,
+        features: dict[str, tf.Tensor],
+        training: bool = False,
+        dropout_seed: tf.Tensor | int | None = None,
+    ) -> tf.Tensor:
+        """Return float32 logits [2, B, S]: of starts, of ends."""
+        output = self.encode(features, training, dropout_seed)
+        logits = self.cls.squad(output.sequence_output)  # [B, S, 2]
+        return tf.transpose(logits, [2, 0, 1])
+
+    def losses(
+        self,
+        features: dict[str, tf.Tensor],
+        training: bool = False,
+        dropout_seed: tf.Tensor | int | None = None,
+    ) -> tuple[Loss, Loss]:
+        """Return the cross entropies of start_positions and end_positions.
+
+        Over the tokens of a row: padding is left out, so that the loss does
+        not depend on how far a batch is padded.
+        """
+        logits = self(features, training, dropout_seed)
+        is_padding = tf.cast(features["input_mask"], tf.float32) - 1.0  # [B, S]
+        starts, ends = tf.unstack(logits + 10000.0 * is_padding)
+        weights = features.get("example_weights")
+        return (
+            classification_loss(starts, features["start_positions"], weights),
+            classification_loss(ends, features["end_positions"], weights),
+        )

@@ -611,7 +611,13 @@ class TaskModel(tf.Module):
 
     Not a Keras layer itself, so that paths start at `bert/` and `cls/`. A
     head is any `Layer` or `keras.Variable` kept as an attribute.
+
+    Attributes:
+        uses_pooler: whether the head reads pooled_output. Where none does
+            the pooler stays as it is, and a checkpoint may lack it.
     """
+
+    uses_pooler = True
 
     def __init__(self, config: BertConfig, dtype: str = "float32"):
         super().__init__()
@@ -632,7 +638,12 @@ class TaskModel(tf.Module):
     @property
     def trainable_variables(self) -> list[keras.Variable]:
         """The variables an optimizer changes."""
-        return [v for v in self.variables if v.trainable]
+        return [
+            v
+            for v in self.variables
+            if v.trainable
+            and (self.uses_pooler or not v.path.startswith("bert/pooler/"))
+        ]
 
     def encode(
         self,

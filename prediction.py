@@ -46,7 +46,11 @@ class Predictor:
     def __call__(
         self, data: ShortRecords, batch_size: int, what: str = ""
     ) -> dict[str, np.ndarray]:
-        """Return {name: [n, ...]} for the n records of `data`."""
+        """Return {name: [n, ...]} for the n records of `data`.
+
+        Outputs of every token are as long as the longest batch was, with
+        zeros behind what a record's own batch had.
+        """
         results: dict[str, np.ndarray] = {}
         bar = tqdm.tqdm(
             total=data.num_records,
@@ -61,7 +65,8 @@ class Predictor:
                     if name not in results:
                         shape = [data.num_records, *value.shape[1:]]
                         results[name] = np.zeros(shape, value.dtype)
-                    results[name][rows] = value[: len(rows)]
+                    inner = tuple(map(slice, value.shape[1:]))
+                    results[name][(rows, *inner)] = value[: len(rows)]
                 bar.update(len(rows))
         return results
 

@@ -57,6 +57,10 @@ class Export(tf.Module):
             self.tokenizer, text_a, text_b, self.max_seq_length
         )
 
+    def from_texts(self, *texts: tf.Tensor) -> Outputs:
+        """Return the outputs for strings [n]."""
+        return self.answers(self.features(*texts))
+
     def text_names(self) -> list[str]:
         """Return the names of the strings the text signature takes."""
         return ["text"]
@@ -76,7 +80,7 @@ class Export(tf.Module):
         names = self.text_names()
 
         def from_texts(**texts):
-            return self.answers(self.features(*(texts[name] for name in names)))
+            return self.from_texts(*(texts[name] for name in names))
 
         function = tf.function(from_texts, autograph=False)
         texts = {

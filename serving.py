@@ -26,6 +26,7 @@ _CODE_POINTS = 0x110000
 _PAGE = 256  # code points of a page of the table; equal pages are kept once
 _SELF = -1  # in a replacement: the character itself
 _SIGMA, _FINAL_SIGMA = 0x3A3, 0x3C2
+_SPACE = 32
 _LONGEST_WORD = 200  # characters; longer ones are unknown, as in the original
 # What stands for such a word: no text keeps this character.
 _NO_WORD = "\ufffd"
@@ -116,6 +117,14 @@ def _combining() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return tuple(np.array(x, np.int32) for x in (marks, classes, staying))
 
 
+class Pieces(NamedTuple):
+    """Word pieces and where they stand, three ragged [n, pieces]."""
+
+    ids: tf.RaggedTensor  # int32
+    starts: tf.RaggedTensor  # int64, first character in the text
+    ends: tf.RaggedTensor  # one past the last
+
+
 class Tokenizer(tf.Module):
     """FullTokenizer as TensorFlow operations, exactly.
 
@@ -168,19 +177,109 @@ class Tokenizer(tf.Module):
 
     def words(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Return what WordPiece gets: ragged strings [n, words]."""
-        codes = tf.strings.unicode_decode(texts, "UTF-8", errors="ignore")
-        if self.do_lower_case:
-            codes = codes.with_flat_values(self._final_sigmas(codes))
-            codes = codes.with_flat_values(self._ordered(codes))
-        replaced = self._replace(codes)
+        codes, _ = self._normal(texts)
+        replaced, _ = self._replace(codes)
         return tf.strings.split(tf.strings.unicode_encode(replaced, "UTF-8"))
+
+    def with_offsets(self, texts: tf.Tensor) -> "Pieces":
+        """Return the ids of texts [n], and where in the text each stands."""
+        codes, order = self._normal(texts)
+        replaced, of = self._replace(codes)
+        flat, rows = replaced.flat_values, replaced.value_rowids()
+        is_char = flat != _SPACE
+        same_row = tf.concat([[False], rows[1:] == rows[:-1]], 0)
+        after = tf.concat([[False], is_char[:-1]], 0)[: tf.size(flat)]
+        begins = is_char & ~(after & same_row[: tf.size(flat)])
+        kept = tf.where(is_char)[:, 0]  # [k] characters of words
+        word = tf.gather(tf.cumsum(tf.cast(begins, tf.int64)) - 1, kept)
+        row_of_word = tf.boolean_mask(rows, begins)
+        chars = tf.RaggedTensor.from_value_rowids(
+            tf.gather(flat, kept), word, tf.size(row_of_word, tf.int64)
+        )  # ragged [words, characters]
+        ids, first, last = self._pieces(chars)
+        # Back through what was parted, replaced and put in order.
+        source = tf.gather(of, kept)  # [k]
+        if order is not None:
+            source = tf.gather(order, source)
+        starts = codes.row_starts()
+        source = tf.cast(source, tf.int64) - tf.gather(
+            starts, tf.gather(rows, kept)
+        )
+        count = replaced.nrows()
+
+        def of_texts(values: tf.RaggedTensor) -> tf.RaggedTensor:
+            nested = tf.RaggedTensor.from_value_rowids(
+                values, row_of_word, count
+            )
+            return nested.merge_dims(1, 2)
+
+        return Pieces(
+            of_texts(ids),
+            of_texts(first.with_values(tf.gather(source, first.values))),
+            of_texts(last.with_values(tf.gather(source, last.values) + 1)),
+        )
+
+    def _pieces(
+        self, chars: tf.RaggedTensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """Return the ids of words, and each piece's first and last character.
+
+        Args:
+            chars: code points [words, characters].
+
+        Returns:
+            Three of [words, pieces]; characters are counted over all words.
+        """
+        is_long = chars.row_lengths() > _LONGEST_WORD
+        words = tf.strings.unicode_encode(chars, "UTF-8")
+        words = tf.where(is_long, _NO_WORD, words)
+        ids, starts, ends = self.wordpiece.tokenize_with_offsets(words)
+        flat = chars.values
+        size = sum(tf.cast(flat >= n, tf.int64) for n in (0, 128, 2048, 65536))
+        places = tf.cumsum(size, exclusive=True)  # byte of each character
+        word = ids.value_rowids()
+        base = tf.gather(
+            tf.concat([places, [0]], 0), tf.gather(chars.row_starts(), word)
+        )
+
+        def char_at(byte: tf.Tensor) -> tf.Tensor:
+            return tf.searchsorted(places, byte, "right", tf.int64) - 1
+
+        first = char_at(base + tf.cast(starts.values, tf.int64))
+        last = char_at(base + tf.cast(ends.values, tf.int64) - 1)
+        whole = tf.gather(chars.row_limits(), word) - 1
+        last = tf.where(tf.gather(is_long, word), whole, last)
+        return ids, ids.with_values(first), ids.with_values(last)
+
+    def _normal(
+        self, texts: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.Tensor | None]:
+        """Return code points [n, c] as the table wants them.
+
+        With them, where marks may have changed places, which code point of
+        the text each is, flat [c].
+        """
+        codes = tf.strings.unicode_decode(texts, "UTF-8", errors="ignore")
+        if not self.do_lower_case:
+            return codes, None
+        codes = codes.with_flat_values(self._final_sigmas(codes))
+        order = self._order(codes)
+        return codes.with_flat_values(
+            tf.gather(codes.flat_values, order)
+        ), order
 
     def _entries(self, codes: tf.Tensor) -> tf.Tensor:
         page = tf.gather(self._table.pages, codes // _PAGE)
         return tf.gather(self._table.entries, page * _PAGE + codes % _PAGE)
 
-    def _replace(self, codes: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Put every character's replacement in its place."""
+    def _replace(
+        self, codes: tf.RaggedTensor
+    ) -> tuple[tf.RaggedTensor, tf.Tensor]:
+        """Put every character's replacement in its place.
+
+        Returns:
+            Code points [n, new c], and which of `codes` each is of, flat.
+        """
         flat = codes.flat_values  # [c]
         entries = self._entries(flat)
         lengths = tf.gather(self._table.lengths, entries)
@@ -192,8 +291,9 @@ class Tokenizer(tf.Module):
         values = tf.where(values == _SELF, tf.gather(flat, of), values)
         bounds = tf.concat([[0], ends], 0)
         splits = tf.gather(bounds, codes.row_splits)
-        return tf.RaggedTensor.from_row_splits(
-            values, tf.cast(splits, tf.int64)
+        return (
+            tf.RaggedTensor.from_row_splits(values, tf.cast(splits, tf.int64)),
+            of,
         )
 
     def _final_sigmas(self, codes: tf.RaggedTensor) -> tf.Tensor:
@@ -228,10 +328,11 @@ class Tokenizer(tf.Module):
         is_final = cased_at(done - counts - 1) & ~cased_at(done)
         return tf.where((flat == _SIGMA) & is_final, _FINAL_SIGMA, flat)
 
-    def _ordered(self, codes: tf.RaggedTensor) -> tf.Tensor:
-        """Return the code points, combining marks in canonical order.
+    def _order(self, codes: tf.RaggedTensor) -> tf.Tensor:
+        """Return the canonical order of the code points, flat [c].
 
-        Matters for the few marks that stay when accents are dropped.
+        Combining marks may have to change places. Matters for the few that
+        stay when accents are dropped.
         """
         flat = codes.flat_values
         marks, classes, staying = _combining()
@@ -250,9 +351,13 @@ class Tokenizer(tf.Module):
             run = tf.cumsum(tf.cast(starts, tf.int64))
             kind = tf.where(dropped, 255, kind)
             key = run * 256 + tf.cast(kind, tf.int64)
-            return tf.gather(flat, tf.argsort(key, stable=True))
+            return tf.argsort(key, stable=True)
 
-        return tf.cond(tf.reduce_any(_is_in(flat, staying)), sort, lambda: flat)
+        return tf.cond(
+            tf.reduce_any(_is_in(flat, staying)),
+            sort,
+            lambda: tf.range(tf.size(flat)),
+        )
 
 
 def _is_in(values: tf.Tensor, members: np.ndarray) -> tf.Tensor:

@@ -123,8 +123,11 @@ def sha256(path: str) -> str:
         UserError: it cannot be read.
     """
     try:
+        digest = hashlib.sha256()
         with tf.io.gfile.GFile(path, "rb") as file:
-            return hashlib.sha256(file.read()).hexdigest()
+            while part := file.read(1 << 24):
+                digest.update(part)
+        return digest.hexdigest()
     except tf.errors.OpError as error:
         raise UserError(f"{path} cannot be read: {error.message}") from error
 

@@ -109,3 +109,51 @@ CLASSIFICATION = training.Task(
     names=("label_loss", "accuracy", "tokens"),
 )
 REGRESSION = CLASSIFICATION._replace(names=("label_loss", "tokens"))
+
+
+# --- Answers in a paragraph -------------------------------------------------
+
+
+def _span_weights(batch: Batch) -> dict[str, tf.Tensor]:
+    positions = batch["start_positions"]
+    weights = batch.get("example_weights", tf.ones(tf.shape(positions)))
+    total = tf.reduce_sum(weights)
+    return {"start_loss": total, "end_loss": total}
+
+
+def _span_sums(
+    model: heads.BertForQuestionAnswering,
+    batch: Batch,
+    training: bool,
+    dropout_seed: tf.Tensor | None,
+) -> training.Sums:
+    """Losses and accuracies of starts and ends."""
+    start, end = model.losses(batch, training, dropout_seed)
+    tokens = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32))
+    return {
+        "start_loss": (start.loss, start.weight),
+        "end_loss": (end.loss, end.weight),
+        "start_accuracy": (start.correct, start.weight),
+        "end_accuracy": (end.correct, end.weight),
+        "tokens": (tokens, start.weight),
+    }
+
+
+def _span_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:
+    """The mean of the two means."""
+    start = sums["start_loss"] / weights["start_loss"]
+    return (start + sums["end_loss"] / weights["end_loss"]) / 2.0
+
+
+QUESTION_ANSWERING = training.Task(
+    loss_weights=_span_weights,
+    forward=_span_sums,
+    total_loss=_span_loss,
+    names=(
+        "start_loss",
+        "end_loss",
+        "start_accuracy",
+        "end_accuracy",
+        "tokens",
+    ),
+)

@@ -22,6 +22,13 @@ from typing import Any, NamedTuple
 from errors import UserError
 
 
+def num_cores() -> int:
+    """Return the cores this process may use, fewer than there are in a job."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 class Progress(NamedTuple):
     """A worker's report on its way."""
 

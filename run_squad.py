@@ -1,0 +1,425 @@
+r"""Question answering: fine-tune BERT on SQuAD, answer, score as officially.
+
+    python run_squad.py --train_file=train-v1.1.json \
+        --predict_file=dev-v1.1.json --init_checkpoint=uncased_L-12_H-768_A-12 \
+        --do_train --do_predict --do_eval --output_dir=squad \
+        --learning_rate=3e-5 --num_train_epochs=2 --train_batch_size=12
+
+ends with `predictions.json`, `nbest_predictions.json` and, in
+`eval_results.txt`, exact match and F1 to the official script's last digit.
+SQuAD 2.0: --version_2_with_negative, and --tune_null_threshold to find from
+which odds on "no answer" is the answer. Logits are kept: another threshold,
+n_best_size or max_answer_length needs no second pass of the model.
+
+    python run_squad.py --predict_file=dev.json --predictions_file=answers.json
+    python run_squad.py --predict_file=dev.json --ensemble_dirs=a,b,c \
+        --output_dir=together --do_predict --do_eval
+
+score answers without a model, and combine several runs. TriviaQA's files go
+into --train_file with --triviaqa_evidence_dir; SQuAD follows with the first
+run's output_dir as --init_checkpoint.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import tensorflow as tf
+from absl import flags, logging
+
+import checkpoints
+import errors
+import finetuning
+import heads
+import length_buckets
+import runner_flags
+import running
+import saved_model
+import serving
+import squad_answers
+import squad_data
+import squad_decoding
+import squad_export
+import squad_features
+import squad_records
+import squad_scores
+import task_records
+import tasks
+from errors import UserError
+
+FLAGS = flags.FLAGS
+
+runner_flags.define_finetuning_flags(
+    max_seq_length=384,
+    what_is_cut="Tokens of question and paragraph seen at once; longer "
+    "paragraphs are seen through windows that overlap.",
+    train_on="train_file",
+    score_on="predict_file, as SQuAD's official scripts do",
+    predict_on="predict_file",
+)
+
+# Data
+flags.DEFINE_list(
+    "train_file", [], "SQuAD's JSON, or several files separated by commas."
+)
+flags.DEFINE_list("predict_file", [], "The same, to be answered or scored.")
+flags.DEFINE_bool(
+    "version_2_with_negative", False, "Questions may have no answer: SQuAD 2.0."
+)
+flags.DEFINE_bool(
+    "strict", False, "End at an answer that is not where answer_start says."
+)
+flags.DEFINE_string(
+    "triviaqa_evidence_dir",
+    None,
+    "train_file is TriviaQA's; this folder holds its wikipedia/ and web/.",
+)
+flags.DEFINE_integer(
+    "triviaqa_max_tokens",
+    400,
+    "Words of a TriviaQA document that are read, from its beginning.",
+    lower_bound=1,
+)
+
+# Windows
+flags.DEFINE_integer(
+    "doc_stride", 128, "Tokens from one window to the next.", lower_bound=1
+)
+flags.DEFINE_integer(
+    "max_query_length",
+    64,
+    "Longer questions are cut to so many tokens.",
+    lower_bound=1,
+)
+flags.DEFINE_integer(
+    "num_workers",
+    0,
+    "Processes that make windows; 0: all cores where the data are large. The "
+    "windows do not depend on it.",
+    lower_bound=0,
+)
+flags.DEFINE_enum(
+    "count_steps_by",
+    "windows",
+    ["windows", "questions"],
+    "What num_train_epochs are epochs of; the original counts questions, and "
+    "so trains less on long paragraphs.",
+)
+
+# Answers
+flags.DEFINE_integer(
+    "n_best_size", 20, "Answers to list for a question.", lower_bound=1
+)
+flags.DEFINE_integer(
+    "max_answer_length", 30, "Tokens of an answer at most.", lower_bound=1
+)
+flags.DEFINE_float(
+    "null_score_diff_threshold",
+    0.0,
+    "A question has no answer where the score of that exceeds the best "
+    "answer's by more than this; default: as tuned, else 0.",
+)
+flags.DEFINE_bool(
+    "tune_null_threshold",
+    False,
+    "Find the threshold with the best F1 on predict_file, store it, use it.",
+)
+flags.DEFINE_bool(
+    "verbose_logging",
+    False,
+    "Name the answers that were not found in the paragraph letter by letter.",
+)
+flags.DEFINE_string(
+    "predictions_file",
+    None,
+    "Score this file against predict_file; no model is needed.",
+)
+flags.DEFINE_list(
+    "ensemble_dirs",
+    [],
+    "Answer with the mean of these runs' stored logits or n-best lists; no "
+    "model is run.",
+)
+
+
+class Answered(NamedTuple):
+    """The answers to predict_file."""
+
+    weights: str | None  # where they are on disk
+    answers: dict[str, str]
+    null_odds: dict[str, float]
+
+
+class SquadJob(finetuning.Job):
+    """A question, a paragraph, and where the answer stands in it."""
+
+    head = "^cls/squad/"
+    loss = tasks.QUESTION_ANSWERING
+    results = (
+        "eval_results.txt",
+        squad_answers.PREDICTIONS,
+        squad_answers.NBEST,
+        squad_answers.NULL_ODDS,
+        squad_answers.THRESHOLD,
+        squad_answers.LOGITS,
+        squad_answers.LOGITS + ".json",
+    )
+
+    def __init__(
+        self,
+        flag_values: flags.FlagValues,
+        start: finetuning.Start,
+        is_training: bool,
+    ):
+        super().__init__(flag_values, start, is_training)
+        self.data = create_data(start)
+        self.cache = task_records.RecordCache(
+            self.records_dir(),
+            squad_features.schema(FLAGS.max_seq_length),
+            start.config.vocab_size,
+            FLAGS.pad_to_max_length,
+        )
+        self.questions: squad_records.Questions | None = None
+        # What was answered last, and with which weights.
+        self.answered: Answered | None = None
+
+    @classmethod
+    def deciding_metric(cls, flag_values: flags.FlagValues) -> str:
+        """Return F1, of SQuAD 2.0 that at the best threshold."""
+        return "best_f1" if FLAGS.version_2_with_negative else "f1"
+
+    def create_model(self) -> heads.BertForQuestionAnswering:
+        """Return the encoder with a start and an end vector."""
+        return heads.BertForQuestionAnswering(self.config, FLAGS.dtype)
+
+    def forward(self, batch: dict) -> dict:
+        """Return the logits of starts and ends."""
+        starts, ends = tf.unstack(self.model(batch))
+        return {"start_logits": starts, "end_logits": ends}
+
+    def identity(self) -> dict:
+        """Return what the training windows are made of."""
+        return self.data.made_of(FLAGS.train_file, is_training=True)
+
+    def train_data(self) -> length_buckets.ShortRecords:
+        """Return the training records."""
+        return self.data.training(self.cache, FLAGS.train_file)
+
+    def num_examples(self, data: length_buckets.ShortRecords) -> int:
+        """Return the windows of an epoch, or the questions."""
+        if FLAGS.count_steps_by == "windows":
+            return data.num_records
+        questions = self.data.read(FLAGS.train_file, is_training=True)
+        return len(questions.examples)
+
+    def evaluate(self, step: int) -> dict[str, float]:
+        """Answer predict_file, score that as the official scripts do."""
+        answered = self._answer()
+        results = score(
+            self.questions.data, answered.answers, answered.null_odds
+        )
+        results["global_step"] = step
+        running.write_results(FLAGS.output_dir, results, step)
+        return results
+
+    def predict(self) -> None:
+        """Answer predict_file."""
+        self._answer()
+
+    def _answer(self) -> Answered:
+        """Write the prediction files; once for the same weights on disk."""
+        weights = self.restored_from
+        if weights and self.answered and self.answered.weights == weights:
+            return self.answered
+        self.questions = self.questions or self.data.questions(
+            FLAGS.predict_file
+        )
+        logging.info("***** Running predictions *****")
+        decoded = decode(self.questions, self._logits(), self.tokenizer)
+        answers = create_output(self.questions, weights).write(decoded)
+        self.answered = Answered(weights, answers, decoded.null_odds)
+        return self.answered
+
+    def _logits(self) -> squad_answers.Logits:
+        def compute() -> squad_answers.Logits:
+            data = self.data.prediction(self.cache, self.questions)
+            logging.info("  Num split examples = %d", data.num_records)
+            return squad_answers.Logits(
+                **self.predictor(data, FLAGS.predict_batch_size, "predicting")
+            )
+
+        weights = None
+        if self.restored_from:
+            files = checkpoints.files_of(self.restored_from)
+            weights = [task_records.sha256(path) for path in files]
+        made_of = {
+            "windows": self.questions.made_of,
+            "weights": weights,
+            "pad_to_max_length": FLAGS.pad_to_max_length,
+            "dtype": FLAGS.dtype,
+        }
+        return squad_answers.kept_logits(FLAGS.output_dir, made_of, compute)
+
+    def saved_model(self, tokenizer: serving.Tokenizer) -> saved_model.Export:
+        """Return question and paragraph in, answer and its place out."""
+        return squad_export.QuestionAnswering(
+            self.model,
+            tokenizer,
+            self.start.vocab_file,
+            create_lengths(),
+            FLAGS.max_answer_length,
+            null_threshold=create_output(None, self.restored_from).threshold()
+            if FLAGS.version_2_with_negative
+            else None,
+        )
+
+
+# --- main and its steps -----------------------------------------------------
+
+
+def create_lengths() -> squad_features.Lengths:
+    """Collect the flags that cut windows."""
+    return running.from_flags(squad_features.Lengths, FLAGS)
+
+
+def create_data(start: finetuning.Start) -> squad_records.Data:
+    """Return the reader of SQuAD's files."""
+    return squad_records.Data(
+        running.from_flags(squad_records.Reading, FLAGS),
+        create_lengths(),
+        start.tokenizer,
+        FLAGS.num_workers,
+    )
+
+
+def create_output(
+    questions: squad_records.Questions | None, weights: str | None = None
+) -> squad_answers.Output:
+    """Return the writer of prediction files."""
+    given = FLAGS["null_score_diff_threshold"]
+    return squad_answers.Output(
+        FLAGS.output_dir,
+        questions,
+        given.value if given.present else None,
+        FLAGS.tune_null_threshold,
+        weights and weights.rpartition("/")[0],
+    )
+
+
+def decode(
+    questions: squad_records.Questions, logits: squad_answers.Logits, tokenizer
+) -> squad_decoding.Decoded:
+    """Return the n-best lists the flags ask for."""
+    settings = running.from_flags(
+        squad_decoding.Settings,
+        FLAGS,
+        do_lower_case=tokenizer.basic_tokenizer.do_lower_case,
+    )
+    return squad_answers.decode(
+        questions,
+        logits,
+        tokenizer.inv_vocab,
+        settings,
+        ignores_padding=not FLAGS.pad_to_max_length,
+    )
+
+
+def score(
+    data: squad_data.SquadData,
+    answers: Mapping[str, str],
+    null_odds: Mapping[str, float] | None,
+) -> dict[str, float]:
+    """Return the official scores of answers."""
+    return squad_scores.score(
+        data, answers, FLAGS.version_2_with_negative, null_odds
+    )
+
+
+def score_file() -> None:
+    """Score --predictions_file, with the null odds beside it, if any."""
+    path = FLAGS.predictions_file
+    predictions = squad_data.read_json(path)
+    if not isinstance(predictions, dict) or not predictions:
+        raise UserError(
+            f"{path} is no predictions file: wanted an object of question ids "
+            "and answers, not an empty one"
+        )
+    data = squad_data.read_squad(
+        FLAGS.predict_file, False, FLAGS.version_2_with_negative, FLAGS.strict
+    )
+    odds = checkpoints.beside(path, squad_answers.NULL_ODDS)
+    results = score(
+        data,
+        predictions,
+        squad_data.read_json(odds)
+        if odds and FLAGS.version_2_with_negative
+        else None,
+    )
+    if FLAGS.output_dir:
+        checkpoints.make_directory(FLAGS.output_dir)
+        running.write_results(FLAGS.output_dir, results, step=0)
+    for name, value in results.items():
+        print(f"{name} = {value}")
+
+
+def answer_together() -> None:
+    """Answer with --ensemble_dirs; score where that is asked for."""
+    if not FLAGS.output_dir:
+        raise UserError("--output_dir is required")
+    prefixes = [
+        checkpoints.find_checkpoint(folder, "ensemble_dirs")
+        for folder in FLAGS.ensemble_dirs
+    ]
+    start = finetuning.read_start(FLAGS, prefixes[0])
+    questions = create_data(start).questions(FLAGS.predict_file)
+    decoded = squad_answers.ensemble(
+        FLAGS.ensemble_dirs,
+        questions,
+        lambda logits: decode(questions, logits, start.tokenizer),
+    )
+    checkpoints.make_directory(FLAGS.output_dir)
+    answers = create_output(questions).write(decoded)
+    if FLAGS.do_eval:
+        results = score(questions.data, answers, decoded.null_odds)
+        running.write_results(FLAGS.output_dir, results, step=0)
+
+
+def validate_flags() -> None:
+    """Check what can be checked before anything is read."""
+    create_lengths().check()
+    for name in ("train_file", "predict_file"):
+        for path in FLAGS[name].value:
+            if not tf.io.gfile.exists(path):
+                raise UserError(f"--{name}: no file {path}")
+    answers = (
+        "do_eval",
+        "do_predict",
+        "eval_steps",
+        "tune_null_threshold",
+    )
+    if FLAGS.do_train and not FLAGS.train_file:
+        raise UserError("--do_train needs --train_file")
+    for name in (*answers, "predictions_file", "ensemble_dirs"):
+        if FLAGS[name].value and not FLAGS.predict_file:
+            raise UserError(f"--{name} needs --predict_file")
+    if FLAGS.tune_null_threshold and not FLAGS.version_2_with_negative:
+        raise UserError(
+            "--tune_null_threshold is for --version_2_with_negative"
+        )
+
+
+def main(_: list[str]) -> int:
+    """Train, answer, score as the flags say; return the exit status."""
+    logging.set_verbosity(logging.INFO)
+    validate_flags()
+    if FLAGS.predictions_file:
+        score_file()
+    elif FLAGS.ensemble_dirs:
+        answer_together()
+    else:
+        finetuning.validate_flags(FLAGS)
+        return finetuning.run(__file__, FLAGS, SquadJob)
+    return 0
+
+
+if __name__ == "__main__":
+    errors.run(main)
