@@ -53,6 +53,41 @@ def check(tokenizers, casing: str, texts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("casing", CASINGS)
+def test_offsets(casing):
+    """Each piece's characters, tokenized alone, spell that piece again."""
+    text = (GOLDEN / "tokenization.jsonl").read_text(encoding="utf-8")
+    texts = [json.loads(line)["text"] for line in text.split("\n") if line]
+    texts += [
+        "",
+        "caf\u00e9 (1895\u20131943).",
+        "x" * 201 + " y",
+        "\u4e2d\u6587z",
+    ]
+    tokenizer = serving.Tokenizer(vocab_file(casing), casing == "uncased")
+    full = tokenization.FullTokenizer(vocab_file(casing), casing == "uncased")
+    basic = full.basic_tokenizer
+    pieces = tokenizer.with_offsets(tf.constant(texts))
+    columns = (part.to_list() for part in pieces)
+    compared = 0
+    for text, ids, starts, ends in zip(texts, *columns, strict=True):
+        assert ids == full.text_to_ids(text), ascii(text)
+        kept = "".join(c for c in text if not "\ud800" <= c <= "\udfff")
+        for index, start, end in zip(ids, starts, ends, strict=True):
+            assert 0 <= start < end <= len(kept)
+            token = full.inv_vocab[index].removeprefix("##")
+            if token == "[UNK]" or "\u03a3" in text:  # depends on neighbours
+                continue
+            found = "".join(basic.tokenize(kept[start:end]))
+            # A character may become several, of which a piece is one.
+            assert token in found, ascii((text, start, end))
+            compared += token == found
+    assert compared > 10_000
+    long = pieces.ids[-2].numpy().tolist()
+    assert full.inv_vocab[long[0]] == "[UNK]"
+    assert pieces.ends[-2].numpy().tolist()[0] == 201
+
+
+@pytest.mark.parametrize("casing", CASINGS)
 def test_golden_strings(tokenizers, casing):
     text = (GOLDEN / "tokenization.jsonl").read_text(encoding="utf-8")
     cases = [json.loads(line) for line in text.split("\n") if line]

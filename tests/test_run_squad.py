@@ -1,0 +1,382 @@
+"""run_squad.py as a user runs it, on paragraphs a tiny model can learn."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scripts
+import tensorflow as tf
+
+import checkpoints
+import modeling
+from modeling import BertConfig
+
+run_squad = scripts.load("run_squad")
+
+WORDS = ["good", "bad", "film", "book", "the", "a", "was", "very", "not", "."]
+VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "how", "?", *WORDS]
+CONFIG = BertConfig(
+    vocab_size=len(VOCAB),
+    hidden_size=16,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=32,
+    max_position_embeddings=64,
+    type_vocab_size=2,
+    initializer_range=0.3,
+)
+
+
+def squad(count: int, seed: int, impossible: float = 0.0) -> dict:
+    """Paragraphs in which one word is Good or Bad, the answer, or none is."""
+    rng = np.random.default_rng(seed)
+    paragraphs = []
+    for number in range(count):
+        words = rng.choice(WORDS[2:], rng.integers(3, 60)).tolist()
+        answer = ("Good", "Bad")[rng.integers(2)]
+        is_impossible = bool(rng.random() < impossible)
+        at = rng.integers(len(words))
+        if not is_impossible:
+            words.insert(at, answer)
+        context = "  ".join(words)
+        start = len("  ".join([*words[:at], ""]))
+        found = (
+            [] if is_impossible else [{"text": answer, "answer_start": start}]
+        )
+        qa = {"id": f"q{seed}-{number}", "question": "How?", "answers": found}
+        if impossible:
+            qa["is_impossible"] = is_impossible
+        paragraphs.append({"context": context, "qas": [qa]})
+    return {"data": [{"title": "t", "paragraphs": paragraphs}]}
+
+
+def write(path: Path, value) -> str:
+    path.write_text(value if isinstance(value, str) else json.dumps(value))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A model, and data of both versions."""
+    folder = tmp_path_factory.mktemp("squad")
+    model = folder / "model"
+    model.mkdir()
+    (model / "bert_config.json").write_text(CONFIG.to_json_string())
+    (model / "vocab.txt").write_text("\n".join(VOCAB) + "\n")
+    tf.keras.utils.set_random_seed(1)
+    checkpoints.write(
+        str(model / "bert_model.ckpt"),
+        checkpoints.as_tensors(modeling.BertModel(CONFIG).variables),
+    )
+    for version, impossible in (("1", 0.0), ("2", 0.4)):
+        write(folder / f"train{version}.json", squad(150, 1, impossible))
+        write(folder / f"dev{version}.json", squad(40, 2, impossible))
+    return folder
+
+
+def flags_for(folder: Path, out: Path, version: str = "1", **more) -> dict:
+    return {
+        "train_file": str(folder / f"train{version}.json"),
+        "predict_file": str(folder / f"dev{version}.json"),
+        "version_2_with_negative": version == "2",
+        "init_checkpoint": str(folder / "model"),
+        "output_dir": str(out),
+        "max_seq_length": 32,
+        "doc_stride": 12,
+        "max_query_length": 8,
+        "max_answer_length": 4,
+        "train_batch_size": 8,
+        "num_train_epochs": 6,
+        "learning_rate": 1e-2,
+        "do_train": True,
+        "do_eval": True,
+    } | more
+
+
+def read(path: Path):
+    return json.loads(path.read_text())
+
+
+def results_of(out: Path) -> dict[str, float]:
+    lines = (out / "eval_results.txt").read_text().splitlines()
+    return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
+
+
+@pytest.fixture(scope="module")
+def finished(folder, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("run") / "v1"
+    flags = flags_for(folder, out, do_predict=True, do_export=True)
+    assert scripts.run(run_squad, **flags) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def finished_2(folder, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("run") / "v2"
+    flags = flags_for(folder, out, "2", tune_null_threshold=True)
+    flags |= {"do_export": True}
+    assert scripts.run(run_squad, **flags) == 0
+    return out
+
+
+# --- What comes out ---------------------------------------------------------
+
+
+def test_it_learns_and_says_so(finished, folder):
+    results = results_of(finished)
+    assert set(results) == {"exact_match", "f1", "global_step"}
+    assert results["exact_match"] > 90
+    answers = read(finished / "predictions.json")
+    nbest = read(finished / "nbest_predictions.json")
+    assert list(answers) == [f"q2-{number}" for number in range(40)]
+    assert {key: found[0]["text"] for key, found in nbest.items()} == answers
+    assert not (finished / "null_odds.json").exists()
+    windows = len(read_records(finished / "train.tf_record"))
+    assert windows > 150  # several to a paragraph, and steps count them
+    assert results["global_step"] == int(windows / 8 * 6)
+
+
+def read_records(path: Path) -> list:
+    return list(tf.data.TFRecordDataset(str(path)))
+
+
+def test_steps_of_questions_as_the_original(folder, tmp_path):
+    flags = flags_for(folder, tmp_path, count_steps_by="questions")
+    flags |= {"num_train_epochs": 1, "do_eval": False}
+    scripts.run(run_squad, **flags)
+    assert (tmp_path / f"model.ckpt-{int(150 / 8)}.index").exists()
+
+
+def test_saved_model_answers_from_the_text(finished, folder):
+    """The runner's answers, and where in the string they stand."""
+    loaded = tf.saved_model.load(str(finished / "saved_model" / "1"))
+    contexts, questions = contexts_of(folder / "dev1.json")
+    found = loaded.signatures["serving_default"](
+        question=tf.constant(questions), context=tf.constant(contexts)
+    )
+    answers = list(read(finished / "predictions.json").values())
+    nbest = list(read(finished / "nbest_predictions.json").values())
+    for number, context in enumerate(contexts):
+        text = found["answer"][number].numpy().decode()
+        start, end = int(found["start"][number]), int(found["end"][number])
+        assert context[start:end] == text
+        assert " ".join(text.split()) == answers[number]
+        best = nbest[number][0]
+        assert float(found["score"][number]) == pytest.approx(
+            best["start_logit"] + best["end_logit"], abs=1e-4
+        )
+
+
+def contexts_of(path: Path) -> tuple[list[str], list[str]]:
+    (article,) = read(path)["data"]
+    pairs = [
+        (part["context"], part["qas"][0]["question"])
+        for part in article["paragraphs"]
+    ]
+    return tuple(map(list, zip(*pairs, strict=True)))
+
+
+def test_windows_of_one_batch_may_be_of_any_number(finished):
+    """No token, one window, many: each row answered as if alone."""
+    loaded = tf.saved_model.load(str(finished / "saved_model" / "1"))
+    answer = loaded.signatures["serving_default"]
+    contexts = ["", "the film was Good .", "a " * 100 + "Bad " + "the " * 70]
+    together = answer(
+        question=tf.constant(["How?"] * 3), context=tf.constant(contexts)
+    )
+    texts = [text.decode() for text in together["answer"].numpy()]
+    assert texts == ["", "Good", "Bad"]
+    assert together["start"].numpy().tolist() == [0, 13, 200]
+    for number, context in enumerate(contexts):
+        alone = answer(
+            question=tf.constant(["How?"]), context=tf.constant([context])
+        )
+        for name, value in alone.items():
+            if value.dtype != tf.string:
+                np.testing.assert_allclose(
+                    value[0], together[name][number], atol=1e-4
+                )
+
+
+def test_version_2(finished_2, folder):
+    results = results_of(finished_2)
+    assert results["best_f1"] > 85 and results["NoAns_f1"] > 70
+    odds = read(finished_2 / "null_odds.json")
+    answers = read(finished_2 / "predictions.json")
+    nbest = read(finished_2 / "nbest_predictions.json")
+    tuned = read(finished_2 / "null_threshold.json")
+    for key, text in answers.items():
+        best = next(c["text"] for c in nbest[key] if c["text"])
+        assert text == ("" if odds[key] > tuned["threshold"] else best)
+    assert tuned["f1"] == results["f1"]
+    # The exported model decides with the same threshold.
+    loaded = tf.saved_model.load(str(finished_2 / "saved_model" / "1"))
+    contexts, questions = contexts_of(folder / "dev2.json")
+    found = loaded.signatures["serving_default"](
+        question=tf.constant(questions), context=tf.constant(contexts)
+    )
+    np.testing.assert_allclose(
+        found["null_odds"], list(odds.values()), atol=1e-3
+    )
+    texts = [text.decode() for text in found["answer"].numpy()]
+    assert texts == list(answers.values())
+
+
+def test_another_threshold_needs_no_pass_of_the_model(
+    finished_2, folder, caplog
+):
+    flags = flags_for(folder, finished_2, "2", do_train=False)
+    written = (finished_2 / "logits.npz").stat().st_mtime_ns
+    with caplog.at_level("INFO", logger="absl"):
+        scripts.run(run_squad, **flags)  # the stored threshold
+        assert "null_threshold.json" in caplog.text
+        tuned = read(finished_2 / "predictions.json")
+        scripts.run(run_squad, null_score_diff_threshold=-1e9, **flags)
+    assert "no pass of the model" in caplog.text
+    assert (finished_2 / "logits.npz").stat().st_mtime_ns == written
+    assert set(read(finished_2 / "predictions.json").values()) == {""}
+    results = results_of(finished_2)
+    assert results["NoAns_exact"] == 100.0 and results["HasAns_exact"] == 0.0
+    scripts.run(run_squad, tune_null_threshold=True, **flags)
+    assert read(finished_2 / "predictions.json") == tuned
+
+
+def test_scores_of_a_file_without_a_model(finished, folder, tmp_path, capsys):
+    flags = {
+        "predict_file": str(folder / "dev1.json"),
+        "predictions_file": str(finished / "predictions.json"),
+    }
+    scripts.run(run_squad, **flags)
+    wanted = results_of(finished)
+    text = f"exact_match = {wanted['exact_match']}\nf1 = {wanted['f1']}\n"
+    assert capsys.readouterr().out == text
+    for content, words in (("{}", "not an empty one"), ("[", "not JSON")):
+        path = write(tmp_path / "p.json", content)
+        line = scripts.error_of(run_squad, **flags | {"predictions_file": path})
+        assert words in line
+
+
+def test_ensembles(finished, folder, tmp_path, caplog):
+    """The mean of logits; of lists where windows differ; by hand."""
+    other = tmp_path / "other"
+    flags = flags_for(folder, other, do_predict=True, do_eval=False)
+    flags |= {"num_train_epochs": 1, "random_seed": 7}
+    scripts.run(run_squad, **flags)
+    together = tmp_path / "together"
+    flags = flags_for(folder, together, do_train=False, init_checkpoint=None)
+    flags |= {"ensemble_dirs": f"{finished},{other}", "do_predict": True}
+    with caplog.at_level("INFO", logger="absl"):
+        scripts.run(run_squad, **flags)
+        assert "the mean of 2 runs' logits" in caplog.text
+        assert results_of(together)["exact_match"] > 50
+        first = read(together / "nbest_predictions.json")["q2-0"][0]
+        arrays = [np.load(d / "logits.npz") for d in (finished, other)]
+        mean = np.mean([a["start_logits"][:, :32] for a in arrays], axis=0)
+        assert np.isclose(mean, first["start_logit"], atol=1e-5).any()
+        scripts.run(run_squad, **flags | {"doc_stride": 10})
+    assert "the mean of 2 runs' n-best lists" in caplog.text
+    lists = [read(d / "nbest_predictions.json") for d in (finished, other)]
+    shares = {}
+    for found in lists:
+        for entry in found["q2-0"]:
+            share = entry["probability"] / 2
+            shares[entry["text"]] = shares.get(entry["text"], 0) + share
+    entries = read(together / "nbest_predictions.json")["q2-0"]
+    assert {e["text"]: e["probability"] for e in entries} == pytest.approx(
+        shares
+    )
+
+
+def test_predictions_do_not_depend_on_the_batch(finished, folder, tmp_path):
+    flags = flags_for(folder, tmp_path, do_train=False, do_predict=True)
+    flags |= {"init_checkpoint": str(finished), "predict_batch_size": 3}
+    scripts.run(run_squad, **flags)
+    assert read(tmp_path / "predictions.json") == read(
+        finished / "predictions.json"
+    )
+    a, b = (np.load(d / "logits.npz") for d in (tmp_path, finished))
+    for name in a:
+        np.testing.assert_allclose(a[name], b[name], atol=1e-4)
+
+
+def test_best_weights_while_training(folder, tmp_path):
+    flags = flags_for(folder, tmp_path, eval_steps=40, num_train_epochs=2)
+    scripts.run(run_squad, **flags)
+    scores = read(tmp_path / "scores.json")
+    assert len(scores) >= 2
+    assert results_of(tmp_path)["f1"] == max(scores.values())
+
+
+def test_trained_on_triviaqa_then_squad(folder, tmp_path):
+    """Two commands; the first's output is the second's start."""
+    evidence = tmp_path / "wikipedia"
+    evidence.mkdir()
+    questions = []
+    for number, part in enumerate(
+        read(folder / "train1.json")["data"][0]["paragraphs"]
+    ):
+        (evidence / f"{number}.txt").write_text(part["context"])
+        questions.append(
+            {
+                "Question": "How?",
+                "QuestionId": f"t{number}",
+                "Answer": {"Value": part["qas"][0]["answers"][0]["text"]},
+                "EntityPages": [{"Filename": f"{number}.txt"}],
+            }
+        )
+    path = write(tmp_path / "wikipedia-train.json", {"Data": questions})
+    first, second = tmp_path / "first", tmp_path / "second"
+    flags = flags_for(folder, first, triviaqa_evidence_dir=str(tmp_path))
+    assert scripts.run(run_squad, **flags | {"train_file": path}) == 0
+    assert results_of(first)["exact_match"] > 80
+    flags = flags_for(folder, second, init_checkpoint=str(first))
+    flags |= {"num_train_epochs": 1, "learning_rate": 1e-5}
+    assert scripts.run(run_squad, **flags) == 0
+    assert results_of(second)["exact_match"] > 80
+
+
+# --- What goes wrong ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"do_train": False, "do_eval": False}, "give --do_train"),
+        ({"train_file": None}, "--do_train needs --train_file"),
+        ({"predict_file": None}, "--do_eval needs --predict_file"),
+        ({"train_file": "/no.json"}, "--train_file: no file /no.json"),
+        ({"predict_file": "/no.json"}, "--predict_file: no file /no.json"),
+        ({"output_dir": None}, "--output_dir is required"),
+        ({"max_seq_length": 11}, "cannot hold a question"),
+        ({"max_seq_length": 65}, "max_position_embeddings=64"),
+        ({"tune_null_threshold": True}, "is for --version_2_with_negative"),
+        ({"version_2_with_negative": True}, "leave --version_2_with_negative"),
+        ({"do_train": False}, "has no head for this task (cls/squad/output"),
+        ({"init_checkpoint": "/nowhere"}, "no such checkpoint"),
+        ({"train_batch_size": 10000}, "make no step"),
+        ({"ensemble_dirs": "/nowhere"}, "--ensemble_dirs=/nowhere"),
+        ({"predictions_file": "/no.json"}, "/no.json: cannot be read"),
+        ({"triviaqa_evidence_dir": "/no"}, "has no key 'Data'"),
+    ],
+    ids=str,
+)
+def test_flags_that_cannot_work(folder, tmp_path, changes, words):
+    flags = flags_for(folder, tmp_path / "out") | changes
+    line = scripts.error_of(run_squad, **flags)
+    assert words in line, line
+
+
+def test_files_that_do_not_fit(folder, tmp_path):
+    flags = flags_for(folder, tmp_path / "out")
+    train = str(folder / "train2.json")
+    line = scripts.error_of(run_squad, **flags | {"train_file": train})
+    assert "wants --version_2_with_negative" in line
+    path = write(tmp_path / "p.json", squad(3, 1))
+    hidden = read(tmp_path / "p.json")
+    for part in hidden["data"][0]["paragraphs"]:
+        del part["qas"][0]["answers"]
+    path = write(tmp_path / "p.json", hidden)
+    flags |= {"predict_file": path, "num_train_epochs": 0.1}
+    line = scripts.error_of(run_squad, **flags)
+    assert "has no answers" in line
