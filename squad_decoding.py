@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from absl import logging
 
 import tokenization
 from squad_data import SquadData
@@ -23,11 +24,12 @@ _FAR_BELOW = -1e9
 
 
 class Settings(NamedTuple):
-    """How to decode; the first three fields mirror flags."""
+    """How to decode; every field but the last mirrors a flag."""
 
     n_best_size: int = 20
     max_answer_length: int = 30
     version_2_with_negative: bool = False
+    verbose_logging: bool = False
     do_lower_case: bool = True
 
 
@@ -170,7 +172,10 @@ def joined_pieces(tokens: Sequence[str]) -> str:
 
 
 def final_text(
-    pieces: str, words: Sequence[str], normal: Callable[[str], str]
+    pieces: str,
+    words: Sequence[str],
+    normal: Callable[[str], str],
+    warn: Callable[[str], None] = lambda message: None,
 ) -> str:
     """Return what a span says in the paragraph's own letters.
 
@@ -183,6 +188,7 @@ def final_text(
         pieces: see `joined_pieces`.
         words: those the span touches.
         normal: word -> its lower-cased and parted form.
+        warn: told of spans that were not found.
     """
     text = " ".join(words)
     seen = " ".join(filter(None, map(normal, words)))
@@ -190,9 +196,11 @@ def final_text(
         return text
     at = seen.find(pieces)
     if at < 0 or not pieces:
+        warn(f"Unable to find {pieces!r} in {text!r}")
         return text
     places = [i for i, char in enumerate(text) if char != " "]
     if len(places) != len(seen) - seen.count(" "):
+        warn(f"Letters of {text!r} and {seen!r} are not the same in number")
         return text
     first = at - seen.count(" ", 0, at)
     last = first + len(pieces) - pieces.count(" ") - 1
@@ -207,13 +215,14 @@ class _Texts:
         data: SquadData,
         windows: Windows,
         tokens: Mapping[int, str],
-        do_lower_case: bool,
+        settings: Settings,
     ):
         self.windows, self.tokens = windows, tokens
         # From places in a row to places in doc_ids.
         self.shift = windows.doc_place() - windows.query_length() - 2
         self.of_window = windows.paragraph[windows.example]
-        basic = tokenization.BasicTokenizer(do_lower_case)
+        basic = tokenization.BasicTokenizer(settings.do_lower_case)
+        self.warn = logging.info if settings.verbose_logging else logging.debug
         self.normal = functools.lru_cache(maxsize=2**16)(
             lambda word: " ".join(basic.tokenize(word))
         )
@@ -232,6 +241,7 @@ class _Texts:
             joined_pieces(list(pieces)),
             words[of_words[0] : of_words[-1] + 1],
             self.normal,
+            self.warn,
         )
 
 
@@ -261,7 +271,7 @@ def decode(
             ends, where they crowd out others.
         progress: called with the number of questions done since.
     """
-    texts = _Texts(data, windows, tokens, settings.do_lower_case)
+    texts = _Texts(data, windows, tokens, settings)
     allowed = max_context(windows)
     allowed_at = np.cumsum([0, *windows.doc_length])
     result = Decoded({}, {})

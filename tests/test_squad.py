@@ -221,13 +221,17 @@ def test_padding_takes_no_place_among_the_best(tokenizer):
     ],
 )
 def test_final_text(pieces, text, wanted):
+    """Of words, or all of them, with a warning, where letters do not match."""
     basic = tokenization.BasicTokenizer()
 
     def normal(word: str) -> str:
         return " ".join(basic.tokenize(word))
 
-    found = squad_decoding.final_text(pieces, text.split(), normal)
+    told: list[str] = []
+    words = text.split()
+    found = squad_decoding.final_text(pieces, words, normal, told.append)
     assert found == wanted
+    assert bool(told) == (pieces == "[UNK]")
 
 
 def test_answers_narrowed_to_their_pieces(tokenizer, tmp_path):
