@@ -26,6 +26,7 @@ import numpy as np
 import tensorflow as tf
 from absl import flags, logging
 
+import benchmark_tasks
 import demo_corpus
 import devices
 import errors
@@ -42,12 +43,21 @@ from errors import UserError
 FLAGS = flags.FLAGS
 
 PARTS = ("train", "tokenizer", "generator", "reader")
+# Parts that want data: the flags they want.
+DATA_PARTS = {
+    "buckets": ("task_name", "data_dir", "vocab_file"),
+    "squad": ("squad_file", "vocab_file"),
+}
 # Batch sizes of the training step: what the paper's sizes are timed at.
 BATCH_SIZES = {"base": 8, "large": 2}
 DEFAULT_BATCH_SIZE = 32
 MAX_SEQ_LENGTH, MAX_PREDICTIONS, VOCAB_SIZE = 128, 20, 30522
 
-flags.DEFINE_list("parts", list(PARTS), "What to measure.")
+flags.DEFINE_list(
+    "parts",
+    list(PARTS),
+    f"What to measure; there are also {' and '.join(DATA_PARTS)}.",
+)
 flags.DEFINE_list(
     "sizes", ["tiny", "mini", "base"], "Models whose training step is timed."
 )
@@ -68,6 +78,9 @@ flags.DEFINE_string(
     None,
     "Vocabulary for them; without it one of 8,000 is learned from the text.",
 )
+flags.DEFINE_string("task_name", None, "buckets: task of run_classifier.py.")
+flags.DEFINE_string("data_dir", None, "buckets: folder of its files.")
+flags.DEFINE_string("squad_file", None, "squad: SQuAD's JSON.")
 flags.DEFINE_integer("dupe_factor", 10, "Of the generator.", lower_bound=1)
 
 
@@ -363,8 +376,7 @@ def rows() -> Iterator[Row]:
     peak = devices.measure_matmul_peak(FLAGS.dtype)
     yield Row(f"matrix product, {FLAGS.dtype}", f"{peak / 1e9:.0f} GFLOP/s", "")
     # Text first: a process that has trained is slower at everything else.
-    text_parts = [part for part in FLAGS.parts if part != "train"]
-    if text_parts:
+    if {"tokenizer", "generator", "reader"} & {*FLAGS.parts}:
         with prepared_text() as text:
             if "tokenizer" in FLAGS.parts:
                 yield from benchmark_tokenizer(text)
@@ -372,18 +384,34 @@ def rows() -> Iterator[Row]:
                 yield from benchmark_generator(text)
             if "reader" in FLAGS.parts:
                 yield from benchmark_reader(text)
+    if "squad" in FLAGS.parts:
+        lines = benchmark_tasks.measure_squad(
+            FLAGS.squad_file, FLAGS.vocab_file
+        )
+        yield from (Row(*line) for line in lines)
+    if "buckets" in FLAGS.parts:
+        for size in FLAGS.sizes:
+            lines = benchmark_tasks.measure_buckets(
+                FLAGS.task_name, FLAGS.data_dir, FLAGS.vocab_file, size
+            )
+            yield from (Row(*line) for line in lines)
     if "train" in FLAGS.parts:
         yield from benchmark_training()
 
 
 def check_flags() -> None:
     """Refuse parts and sizes nobody knows."""
-    for name, known in (("parts", PARTS), ("sizes", modeling.NAMED_SIZES)):
+    parts = (*PARTS, *DATA_PARTS)
+    for name, known in (("parts", parts), ("sizes", modeling.NAMED_SIZES)):
         for value in FLAGS[name].value:
             if value not in known:
                 raise UserError(
                     f"--{name}={value}: unknown; choose from {', '.join(known)}"
                 )
+    for part, names in DATA_PARTS.items():
+        for name in names:
+            if part in FLAGS.parts and not FLAGS[name].value:
+                raise UserError(f"--parts={part} needs --{name}")
 
 
 def main(_: list[str]) -> None:

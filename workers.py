@@ -15,6 +15,7 @@ import multiprocessing.connection
 import multiprocessing.resource_tracker
 import os
 import signal
+import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -47,7 +48,9 @@ class WorkerPool:
 
     Args:
         num_workers: how many processes.
-        setup: module-level function of `settings`, called in each worker.
+        setup: module-level function of `settings`, called in each worker;
+            like `work` not of the script itself, which workers do not import
+            (it may need TensorFlow, which takes them 600 MB and seconds).
         settings: picklable.
         work: module-level function of (what `setup` returned, a job, a
             function to report progress with).
@@ -67,7 +70,7 @@ class WorkerPool:
             process = context.Process(
                 target=_serve, args=(theirs, setup, settings, work), daemon=True
             )
-            with _interrupts_held_back():
+            with _interrupts_held_back(), _script_left_out():
                 process.start()
             # The last handle on that end but the worker's own: when the
             # worker dies, reading from ours fails instead of waiting.
@@ -152,6 +155,22 @@ def _interrupts_held_back() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def _script_left_out() -> Iterator[None]:
+    """Let a process start that does not import the script that runs."""
+    script = sys.modules["__main__"]
+    names = {n: getattr(script, n, None) for n in ("__file__", "__spec__")}
+    try:
+        script.__spec__ = None
+        if names["__file__"]:
+            del script.__file__
+        yield
+    finally:
+        for name, value in names.items():
+            if name == "__spec__" or value:
+                setattr(script, name, value)
 
 
 def _serve(connection, setup, settings, work) -> None:

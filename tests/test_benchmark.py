@@ -1,9 +1,15 @@
 """benchmark.py's own arithmetic; what it times is tested elsewhere."""
 
+import gzip
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scripts
+from corpora import VOCAB_FILE
 
+import benchmark_tasks
 import heads
 import modeling
 
@@ -49,11 +55,33 @@ def test_numbers_are_read_from_a_log():
     assert benchmark.told(log, "Wrote ", " total instances") == 1234
 
 
+def test_parts_that_want_data(tmp_path):
+    """An epoch in buckets is the sum over its batches; windows are counted."""
+    lines = [f"x\t1\t\t{'word ' * (10, 20, 30)[n % 3]}" for n in range(96)]
+    (tmp_path / "train.tsv").write_text("\n".join(lines) + "\n")
+    ((_, value, note),) = benchmark_tasks.measure_buckets(
+        "cola", str(tmp_path), VOCAB_FILE, "tiny"
+    )
+    faster = float(value.split()[0])
+    first, second = re.findall(r"([\d.]+) (?:against|examples)", note)
+    assert faster == pytest.approx(float(first) / float(second), rel=0.02)
+    assert "22 of 128 tokens" in note  # 20 words, two special ones
+    path = tmp_path / "squad.json"
+    golden = Path(__file__).parent / "golden" / "squad_v2" / "input.json.gz"
+    path.write_bytes(gzip.decompress(golden.read_bytes()))
+    rows = list(benchmark_tasks.measure_squad(str(path), VOCAB_FILE))
+    assert [row[0] for row in rows][-1] == "SQuAD decoding"
+    windows = [row[2].split()[0] for row in rows[:2]]  # of any workers
+    assert windows[0] == windows[1] and int(windows[0]) >= 120
+
+
 @pytest.mark.parametrize(
     "values, message",
     [
         ({"parts": "train,cooking"}, "--parts=cooking: unknown"),
         ({"sizes": "enormous"}, "--sizes=enormous: unknown"),
+        ({"parts": "squad"}, "--parts=squad needs --squad_file"),
+        ({"parts": "buckets"}, "--parts=buckets needs --task_name"),
     ],
 )
 def test_unknown_parts_and_sizes(values, message):
