@@ -166,6 +166,15 @@ def define_finetuning_flags(
     flags.DEFINE_integer(
         "max_seq_length", max_seq_length, what_is_cut, lower_bound=5
     )
+    _define_epoch_flags()
+    define_training_flags()
+    define_tpu_flags()
+    sweeps.define_flags()
+    _define_selection_flags(score_on)
+
+
+def _define_epoch_flags() -> None:
+    """Define how long to train, and how batches are padded."""
     flags.DEFINE_bool(
         "pad_to_max_length",
         False,
@@ -185,9 +194,13 @@ def define_finetuning_flags(
         lower_bound=0.0,
         upper_bound=1.0,
     )
-    define_training_flags()
-    define_tpu_flags()
-    sweeps.define_flags()
+    flags.DEFINE_integer(
+        "predict_batch_size", 8, "For predicting.", lower_bound=1
+    )
+
+
+def _define_selection_flags(score_on: str) -> None:
+    """Define which weights of a run are kept."""
     flags.DEFINE_integer(
         "eval_steps",
         0,
@@ -201,7 +214,4 @@ def define_finetuning_flags(
         "End after so many scores in a row that were no better than the best; "
         "0: train to the end.",
         lower_bound=0,
-    )
-    flags.DEFINE_integer(
-        "predict_batch_size", 8, "For predicting.", lower_bound=1
     )

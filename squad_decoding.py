@@ -281,34 +281,31 @@ def decode(
         part = slice(bounds[low], bounds[high])
         starts, ends = start_logits[part], end_logits[part]
         if ignores_padding:
-            width = starts.shape[1]
-            is_padding = np.arange(width) >= windows.length()[part][:, None]
-            starts = np.where(is_padding, np.float32(_FAR_BELOW), starts)
-            ends = np.where(is_padding, np.float32(_FAR_BELOW), ends)
-        spans = _find_spans(
-            starts,
-            ends,
-            windows,
-            part,
-            allowed[allowed_at[part.start] : allowed_at[part.stop]],
-            settings,
-        )
+            lengths = windows.length()[part]
+            starts, ends = _cut(starts, lengths), _cut(ends, lengths)
+        seen_best = allowed[allowed_at[part.start] : allowed_at[part.stop]]
+        spans = _find_spans(starts, ends, windows, part, seen_best, settings)
         cuts = np.searchsorted(spans.window, bounds[low : high + 1])
-        for number in range(low, high):
-            mine = slice(cuts[number - low], cuts[number - low + 1])
-            rows = slice(
-                bounds[number] - part.start, bounds[number + 1] - part.start
-            )
+        rows = bounds[low : high + 1] - part.start
+        for number in range(high - low):
+            mine = slice(*cuts[number : number + 2])
+            own = slice(*rows[number : number + 2])
             _add_question(
                 result,
-                data.examples[number].qas_id,
+                data.examples[low + number].qas_id,
                 _Spans(*(field[mine] for field in spans)),
-                _null(starts[rows, 0], ends[rows, 0]),
+                _null(starts[own, 0], ends[own, 0]),
                 texts,
                 settings,
             )
         progress(high - low)
     return result
+
+
+def _cut(logits: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Push what lies behind each row's last token below everything."""
+    is_padding = np.arange(logits.shape[1]) >= lengths[:, None]
+    return np.where(is_padding, np.float32(_FAR_BELOW), logits)
 
 
 def _blocks(bounds: np.ndarray) -> Iterator[tuple[int, int]]:
