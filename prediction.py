@@ -1,13 +1,26 @@
 """Outputs of a model for every record, in the order of the records."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Protocol
 
 import numpy as np
 import tensorflow as tf
 import tqdm
 
 import devices
-from length_buckets import ShortRecords
+
+Batch = dict[str, np.ndarray]
+# The numbers of the records of a batch, and what belongs to them.
+Numbered = tuple[np.ndarray, Batch]
+
+
+class Records(Protocol):
+    """What can be predicted; length_buckets.ShortRecords is one."""
+
+    num_records: int
+
+    def prediction(self, batch_size: int, is_fine: bool) -> Iterator[Numbered]:
+        """Yield batches; rows beyond the record numbers only fill them."""
 
 
 class Predictor:
@@ -44,7 +57,7 @@ class Predictor:
         self._step = step
 
     def __call__(
-        self, data: ShortRecords, batch_size: int, what: str = ""
+        self, data: Records, batch_size: int, what: str = ""
     ) -> dict[str, np.ndarray]:
         """Return {name: [n, ...]} for the n records of `data`.
 
@@ -60,20 +73,28 @@ class Predictor:
             disable=None,  # only where somebody looks
         )
         with bar:
-            for rows, batch in data.prediction(batch_size, self.is_fine):
-                for name, value in self._outputs(batch, batch_size).items():
+            for rows, outputs in self.batches(data, batch_size):
+                for name, value in outputs.items():
                     if name not in results:
                         shape = [data.num_records, *value.shape[1:]]
                         results[name] = np.zeros(shape, value.dtype)
                     inner = tuple(map(slice, value.shape[1:]))
-                    results[name][(rows, *inner)] = value[: len(rows)]
+                    results[name][(rows, *inner)] = value
                 bar.update(len(rows))
         return results
 
-    def _outputs(
-        self, batch: dict[str, np.ndarray], batch_size: int
-    ) -> dict[str, np.ndarray]:
+    def batches(self, data: Records, batch_size: int) -> Iterator[Numbered]:
+        """Yield (record numbers, {name: [those, ...]}) batch by batch.
+
+        For outputs as long as their batch is, or too many to keep.
+        """
+        for rows, batch in data.prediction(batch_size, self.is_fine):
+            outputs = self._outputs(batch)
+            yield rows, {n: value[: len(rows)] for n, value in outputs.items()}
+
+    def _outputs(self, batch: Batch) -> Batch:
         """Run one batch, a part of it on each device."""
+        batch_size = len(next(iter(batch.values())))
         pieces = self.strategy.num_replicas_in_sync
         size = -(-batch_size // pieces)
         rows = np.resize(np.arange(batch_size), pieces * size)

@@ -10,7 +10,6 @@ the records of finished buckets, which is removed at the end.
 
 import collections
 import contextlib
-import glob
 import hashlib
 import json
 import os
@@ -202,11 +201,7 @@ def files_to_do(plan: Plan, manifest: dict[str, Any]) -> list[int]:
 def remove_leftovers(plan: Plan) -> None:
     """Remove the temporary files of runs that were killed."""
     for path in (*plan.output_files, plan.manifest):
-        if not records.is_remote(path):
-            folder, name = os.path.split(path)
-            pattern = f"{glob.escape(os.path.join(folder, '.' + name))}.*.tmp"
-            for leftover in glob.glob(pattern):
-                os.remove(leftover)
+        records.remove_leftovers(path)
 
 
 def empty_folder(folder: str) -> None:

@@ -150,6 +150,16 @@ def atomic_file(path: str, sync: bool = True) -> Iterator[IO[bytes]]:
         raise
 
 
+def remove_leftovers(path: str) -> None:
+    """Remove what killed runs left of a local `atomic_file` of that path."""
+    if is_remote(path):
+        return
+    folder, name = os.path.split(path)
+    pattern = f"{glob.escape(os.path.join(folder, '.' + name))}.*.tmp"
+    for leftover in glob.glob(pattern):
+        os.remove(leftover)
+
+
 def check_compression(compression: str) -> None:
     """Refuse anything but the known names, before any work is done."""
     if compression not in COMPRESSIONS:

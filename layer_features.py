@@ -1,0 +1,83 @@
+"""Which of an encoder's layers serve as features, and how they are combined.
+
+Apart from modeling.py, since what reads BERT as fixed features wants it: the
+feature-based approach of the paper (section 5.3, table 7), extract_features.py.
+"""
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from errors import UserError
+
+EMBEDDINGS = "embeddings"  # an index of its own: what enters the first layer
+Index = int | str
+
+
+def parse_layers(
+    text: str, num_layers: int, allow_embeddings: bool = False
+) -> list[Index]:
+    """Return the indices of a comma list: "-1,-2" are the last two layers.
+
+    Args:
+        text: of the flag --layers; 0 or -num_layers is the first layer.
+        num_layers: the encoder has.
+        allow_embeddings: take the word "embeddings" too.
+
+    Raises:
+        UserError: not a number, or not a layer of this encoder.
+    """
+    indices: list[Index] = []
+    for part in map(str.strip, text.split(",")):
+        if allow_embeddings and part == EMBEDDINGS:
+            indices.append(part)
+            continue
+        try:
+            index = int(part)
+        except ValueError:
+            raise UserError(
+                f"--layers={text}: {part!r} is no layer; give numbers "
+                "separated by commas, -1 the last"
+            ) from None
+        if not -num_layers <= index < num_layers:
+            raise UserError(
+                f"--layers={text}: the model has {num_layers} layers, "
+                f"{index} is none of them: from the end they are -1 to "
+                f"{-num_layers}, from the beginning 0 to {num_layers - 1}"
+            )
+        indices.append(index)
+    return indices
+
+
+def layer_features(
+    embedding_output: tf.Tensor,
+    encoder_layers: Sequence[tf.Tensor],
+    indices: Sequence[Index],
+    combine: str = "stack",
+    weights: tf.Tensor | None = None,
+) -> tf.Tensor:
+    """Return the chosen layers of an encoder as one float32 tensor.
+
+    Args:
+        embedding_output: [B, S, H] of BertOutput.
+        encoder_layers: L of [B, S, H] of BertOutput.
+        indices: K of them, as `parse_layers` returns.
+        combine: "stack" for [B, S, K, H], "concat" for [B, S, K * H], "sum"
+            for [B, S, H], each layer times its weight.
+        weights: [K], of "sum"; default ones.
+    """
+    chosen = [
+        embedding_output if index == EMBEDDINGS else encoder_layers[index]
+        for index in indices
+    ]
+    chosen = [tf.cast(layer, tf.float32) for layer in chosen]
+    if combine == "concat":
+        return tf.concat(chosen, axis=-1)  # [B, S, K * H]
+    if combine == "stack":
+        return tf.stack(chosen, axis=2)  # [B, S, K, H]
+    if combine != "sum":
+        raise ValueError(f"combine is {combine!r}: stack, concat or sum")
+    if weights is None:
+        weights = tf.ones([len(chosen)])
+    parts = [weights[k] * layer for k, layer in enumerate(chosen)]
+    return tf.add_n(parts)  # [B, S, H]
