@@ -361,12 +361,12 @@ _Row = tuple[int, dict[str, str], str]
 
 def _rows(path: str, columns: Columns) -> Iterator[_Row]:
     """Yield (number from 0, part -> text, "file, line n") of each line."""
-    lines = _read_text(path)
+    lines = read_text(path)
     if path.endswith(".jsonl"):
         yield from _json_rows(path, lines, columns)
         return
     if path.endswith(".csv"):
-        table = _csv_table(path, lines)
+        table = csv_table(path, lines)
     else:
         # GLUE's files are not quoted: a quotation mark is one.
         table = (
@@ -420,7 +420,12 @@ def _places(
     return places
 
 
-def _read_text(path: str) -> str:
+def read_text(path: str) -> str:
+    """Return the text of a UTF-8 file.
+
+    Raises:
+        UserError: unreadable, or not UTF-8; names the line.
+    """
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
             data = file.read()
@@ -433,7 +438,12 @@ def _read_text(path: str) -> str:
         raise UserError(f"{path}, line {line}: not UTF-8") from error
 
 
-def _csv_table(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
+def csv_table(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield (line number from 1, cells) of each row of comma-separated text.
+
+    Raises:
+        UserError: bad quoting; names the line.
+    """
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         for row in reader:

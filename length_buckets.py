@@ -169,17 +169,48 @@ class ShortRecords:
         return bucket_lengths(self.full_length, self.is_padding, is_fine)
 
     def training(
-        self, batch_size: int, seed: int, is_fine: bool = False
+        self, batch_size: int, seed: int, is_fine: bool = False, group: int = 1
     ) -> "TrainingBatches":
-        """Return the endless stream of training batches."""
-        plan = Plan(self.lengths, batch_size, self.buckets(is_fine), seed)
-        return TrainingBatches(self, plan)
+        """Return the endless stream of training batches.
+
+        Args:
+            batch_size: examples in a batch.
+            seed: draws the order.
+            is_fine: see bucket_lengths.
+            group: records that make an example, one after the other. Beyond 1
+                features are [B, group, ...]: an example stays whole wherever
+                a batch is split.
+        """
+        lengths = self.lengths.reshape(-1, group).max(axis=1)
+        plan = Plan(lengths, batch_size, self.buckets(is_fine), seed)
+        return TrainingBatches(self, plan, group)
 
     def gather(self, rows: np.ndarray, length: int) -> dict[str, np.ndarray]:
-        """Return the features of some records, sequences cut to a length."""
+        """Return the features of some records, sequences cut to a length.
+
+        Args:
+            rows: numbers of records, of any shape [...].
+            length: S.
+
+        Returns:
+            Name to [..., S], or [...] for what is no sequence.
+        """
         return {
             name: _widen(
                 value[rows, :length] if name in self.sequences else value[rows]
+            )
+            for name, value in self.features.items()
+        }
+
+    def signature(
+        self, size: int, length: int | None, group: int = 1
+    ) -> dict[str, tf.TensorSpec]:
+        """Return the shapes of a batch; None: of any length."""
+        rows = [size] if group == 1 else [size, group]
+        return {
+            name: tf.TensorSpec(
+                [*rows, length] if name in self.sequences else rows,
+                _wide_type(value),
             )
             for name, value in self.features.items()
         }
@@ -215,10 +246,23 @@ class ShortRecords:
 
 
 class TrainingBatches:
-    """Batches of a plan, as training.Batches wants them."""
+    """Batches of a plan, as training.Batches wants them.
 
-    def __init__(self, data: ShortRecords, plan: Plan):
-        self.data, self.plan = data, plan
+    Args:
+        data: the records.
+        plan: of examples.
+        group: records that make an example.
+    """
+
+    def __init__(self, data: ShortRecords, plan: Plan, group: int = 1):
+        self.data, self.plan, self.group = data, plan, group
+
+    def batch(self, step: int) -> dict[str, np.ndarray]:
+        """Return the features of a step, [B, ...] or [B, group, ...]."""
+        rows = self.plan.batch(step)
+        if self.group > 1:
+            rows = rows[:, None] * self.group + np.arange(self.group)
+        return self.data.gather(rows, self.plan.length(step))
 
     def length(self, step: int) -> int:
         """Return the length of the sequences of a step."""
@@ -233,8 +277,7 @@ class TrainingBatches:
         def batches() -> Iterator[dict[str, np.ndarray]]:
             step = start // size
             while True:
-                rows, length = self.plan.batch(step), self.plan.length(step)
-                yield self.data.gather(rows, length)
+                yield self.batch(step)
                 step += 1
 
         def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
@@ -250,13 +293,7 @@ class TrainingBatches:
         rows = size // pieces
         is_static = len(self.plan.buckets) == 1
         known = int(self.plan.buckets[0]) if is_static else None
-        signature = {
-            name: tf.TensorSpec(
-                [size, known] if name in self.data.sequences else [size],
-                _wide_type(value),
-            )
-            for name, value in self.data.features.items()
-        }
+        signature = self.data.signature(size, known, self.group)
 
         def split(batch: input_pipeline.Batch) -> tf.data.Dataset:
             mine = {

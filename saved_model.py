@@ -30,7 +30,12 @@ class Export(tf.Module):
         tokenizer: in the graph.
         vocab_file: travels along as an asset.
         max_seq_length: longer texts are cut.
+
+    Attributes:
+        ids: what each input of the signature of that name is.
     """
+
+    ids = _IDS
 
     def __init__(
         self,
@@ -65,6 +70,10 @@ class Export(tf.Module):
         """Return the names of the strings the text signature takes."""
         return ["text"]
 
+    def text_specs(self) -> list[tf.TensorSpec]:
+        """Return what those are."""
+        return [_TEXTS for _ in self.text_names()]
+
     def signatures(self) -> dict[str, Callable]:
         """Return the two signatures as concrete functions."""
 
@@ -84,13 +93,13 @@ class Export(tf.Module):
 
         function = tf.function(from_texts, autograph=False)
         texts = {
-            name: tf.TensorSpec(_TEXTS.shape, _TEXTS.dtype, name)
-            for name in names
+            name: tf.TensorSpec(spec.shape, spec.dtype, name)
+            for name, spec in zip(names, self.text_specs(), strict=True)
         }
         return {
             "serving_default": function.get_concrete_function(**texts),
             "ids": tf.function(
-                from_ids, input_signature=[_IDS] * 3, autograph=False
+                from_ids, input_signature=[self.ids] * 3, autograph=False
             ).get_concrete_function(),
         }
 
@@ -179,6 +188,46 @@ class MaskedLm(Export):
             "tokens": tf.where(is_mask, tf.gather(self.tokens, best), ""),
             "scores": tf.where(is_mask, scores, 0.0),
         }
+
+
+class MultipleChoice(Export):
+    """probabilities [n, C], answer [n], the number of the likeliest choice.
+
+    Takes context [n] and choices [n, C] as strings; in the signature `ids`
+    three times [n, C, S].
+    """
+
+    ids = tf.TensorSpec([None, None, None], tf.int32)
+
+    def text_names(self) -> list[str]:
+        """Return context and choices."""
+        return ["context", "choices"]
+
+    def text_specs(self) -> list[tf.TensorSpec]:
+        """Return [n] and [n, C]."""
+        return [_TEXTS, tf.TensorSpec([None, None], tf.string)]
+
+    def features(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Return the features of every choice, [n, C, S]."""
+        context, choices = texts
+        count, width = tf.unstack(tf.shape(choices))
+        of = tf.repeat(tf.range(count), width)  # [n * C]
+        rows = serving.add_special_tokens(
+            self.tokenizer.ids,
+            tf.gather(self.tokenizer(context), of),
+            self.tokenizer(tf.reshape(choices, [-1])),
+            self.max_seq_length,
+        )
+        return {
+            name: tf.reshape(value, [count, width, tf.shape(value)[1]])
+            for name, value in rows.items()
+        }
+
+    def answers(self, features: dict[str, tf.Tensor]) -> Outputs:
+        """Return the probability of every choice, and the answer."""
+        probs = tf.nn.softmax(self.model(features))
+        answer = tf.argmax(probs, -1, tf.int32)
+        return {"probabilities": probs, "answer": answer}
 
 
 def write(export: Export, directory: str) -> None:

@@ -157,3 +157,36 @@ QUESTION_ANSWERING = training.Task(
         "tokens",
     ),
 )
+
+
+# --- Multiple choice ----------------------------------------------------------
+
+
+def _question_weights(batch: Batch) -> dict[str, tf.Tensor]:
+    """Return how many questions the loss of this batch is a mean over."""
+    rows = tf.shape(batch["label_ids"])[0]
+    return {"label_loss": tf.cast(rows, tf.float32)}
+
+
+def _question_sums(
+    model: heads.BertForMultipleChoice,
+    batch: Batch,
+    training: bool,
+    dropout_seed: tf.Tensor | None,
+) -> training.Sums:
+    """The loss and the accuracy of the questions of a batch."""
+    label = model.loss(batch, training, dropout_seed)
+    tokens = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32))
+    return {
+        "label_loss": (label.loss, label.weight),
+        "accuracy": (label.correct, label.weight),
+        "tokens": (tokens, label.weight),
+    }
+
+
+MULTIPLE_CHOICE = training.Task(
+    loss_weights=_question_weights,
+    forward=_question_sums,
+    total_loss=_mean_label_loss,
+    names=("label_loss", "accuracy", "tokens"),
+)

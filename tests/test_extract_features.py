@@ -510,22 +510,18 @@ def test_sigterm_leaves_nothing(model_dir, tmp_path):
         text=True,
         cwd=ROOT,
     )
+    # Held open both ways, nobody waits for the other's end.
+    text = os.open(fifo, os.O_RDWR)
+    os.write(text, b"a b\n" * 3)
     end = time.monotonic() + 60
-    # Checked before it is read: opened and closed once.
-    with open(fifo, "w"):
-        pass
-    with open(fifo, "w") as text:
-        text.write("a b\n" * 3)
-        text.flush()
-        while not [n for n in os.listdir(tmp_path) if n.startswith(".out")]:
-            assert time.monotonic() < end and process.poll() is None
-            time.sleep(0.05)
-        while leftover.exists():
-            assert time.monotonic() < end
-            time.sleep(0.05)
-        time.sleep(0.5)
-        process.send_signal(signal.SIGTERM)
-        _, errors_ = process.communicate(timeout=60)
+    while not [n for n in os.listdir(tmp_path) if f".{process.pid}." in n]:
+        assert time.monotonic() < end and process.poll() is None
+        time.sleep(0.05)
+    time.sleep(0.5)
+    assert not leftover.exists()
+    process.send_signal(signal.SIGTERM)
+    _, errors_ = process.communicate(timeout=60)
+    os.close(text)
     assert process.returncode == 1
     assert errors_.splitlines()[-1] == "ERROR: interrupted"
     assert os.listdir(tmp_path) == ["in"]
