@@ -59,6 +59,8 @@ _ARCHITECTURES = (
     (r"^cls/predictions/", "BertForMaskedLM"),
     (r"^bert/", "BertModel"),
 )
+# The same variables under another class: `task` of the configuration tells.
+_OUTPUT_HEADS = {"multiple_choice": "BertForMultipleChoice"}
 
 
 def read_weights(prefix: str) -> dict[str, np.ndarray]:
@@ -96,8 +98,10 @@ def check_weights(
         )
 
 
-def architecture_of(names: list[str]) -> str:
+def architecture_of(names: list[str], task: str | None = None) -> str:
     """Return the Hugging Face class that has these heads."""
+    if task in _OUTPUT_HEADS and "output_weights" in names:
+        return _OUTPUT_HEADS[task]
     for pattern, architecture in _ARCHITECTURES:
         if any(re.search(pattern, name) for name in names):
             return architecture
@@ -124,9 +128,10 @@ def write_huggingface(
     config: modeling.BertConfig,
 ) -> None:
     """Write config.json, then model.safetensors."""
-    architecture = architecture_of(list(weights))
+    task = getattr(config, "task", None)
+    architecture = architecture_of(list(weights), task)
     more = {}
-    if "output_weights" in weights:
+    if "output_weights" in weights and task != "multiple_choice":
         more["num_labels"] = len(weights["output_weights"])
         known = getattr(config, "id2label", {})
         names = [

@@ -5,8 +5,9 @@ r"""Write a SavedModel that tokenizes by itself, from any BERT checkpoint.
         --task=encoder --export_dir=embeddings/1
 
 Strings go in; out come labels and probabilities (classifier), a number
-(regression), embeddings (encoder) or the likeliest tokens of every [MASK]
-(masked_lm). Whoever loads it needs tensorflow and tensorflow_text alone:
+(regression), an answer (multiple_choice), embeddings (encoder) or the likeliest
+tokens of every [MASK] (masked_lm). Whoever loads it needs tensorflow and
+tensorflow_text alone:
 
     import tensorflow as tf, tensorflow_text
     model = tf.saved_model.load("served/1").signatures["serving_default"]
@@ -36,9 +37,9 @@ flags.DEFINE_string(
 flags.DEFINE_enum(
     "task",
     None,
-    ["classifier", "masked_lm", "encoder"],
-    "What to answer; default: classifier where the checkpoint has one, else "
-    "masked_lm, else encoder.",
+    ["classifier", "multiple_choice", "masked_lm", "encoder"],
+    "What to answer; default: what the checkpoint was fine-tuned for here, "
+    "else classifier where it has one, else masked_lm, else encoder.",
 )
 flags.DEFINE_bool(
     "sentence_pairs",
@@ -57,13 +58,14 @@ flags.DEFINE_integer(
 )
 
 
-def task_of(prefix: str) -> str:
+def task_of(prefix: str, config: modeling.BertConfig) -> str:
     """Return the task a checkpoint has the head for."""
     if FLAGS.task:
         return FLAGS.task
     reader = checkpoints.open_reader(prefix)
     if reader.has_tensor("output_weights"):
-        return "classifier"
+        is_choice = getattr(config, "task", None) == "multiple_choice"
+        return "multiple_choice" if is_choice else "classifier"
     if reader.has_tensor("cls/predictions/output_bias"):
         return "masked_lm"
     return "encoder"
@@ -99,6 +101,9 @@ def create_export(
             config, labels and len(labels)
         )
         required = "^(bert|output_)"
+    elif task == "multiple_choice":
+        model = heads.BertForMultipleChoice(config)
+        required = "^(bert|output_)"
     elif task == "masked_lm":
         model = heads.BertForPreTraining(config)
         required = "^(bert/(?!pooler/)|cls/predictions/)"
@@ -111,6 +116,8 @@ def create_export(
         if is_pair is None:
             is_pair = bool(getattr(config, "sentence_pairs", False))
         return saved_model.Classifier(*common, labels=labels, is_pair=is_pair)
+    if task == "multiple_choice":
+        return saved_model.MultipleChoice(*common)
     if task == "masked_lm":
         return saved_model.MaskedLm(*common, tokens=tokens, top_k=FLAGS.top_k)
     return saved_model.Encoder(*common)
@@ -127,7 +134,7 @@ def main(_: list[str]) -> None:
     config = checkpoints.read_config(prefix, FLAGS.bert_config_file)
     length = FLAGS.max_seq_length or config.max_position_embeddings
     running.check_length(length, config)
-    export = create_export(prefix, task_of(prefix), config, length)
+    export = create_export(prefix, task_of(prefix, config), config, length)
     saved_model.write(export, FLAGS.export_dir)
 
 

@@ -138,10 +138,13 @@ class Step:
         if micro_batches == 1:
             return self._micro_gradients(batch, weights, seed)
         size = self.replica_batch_size // micro_batches
-        parts = {
-            name: tf.reshape(value, [micro_batches, size, *value.shape[1:]])
-            for name, value in batch.items()
-        }
+
+        def split(value: tf.Tensor) -> tf.Tensor:
+            # Uncompiled, a batch's length is not known beforehand.
+            inner = [-1 if n is None else n for n in value.shape[1:]]
+            return tf.reshape(value, [micro_batches, size, *inner])
+
+        parts = {name: split(value) for name, value in batch.items()}
         zero = tf.zeros([])
         start = (
             tf.constant(0),

@@ -1,0 +1,444 @@
+"""run_swag.py as a user runs it, on questions a tiny model can learn."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scripts
+import tensorflow as tf
+
+import checkpoints
+import heads
+import modeling
+import saved_model
+import tasks
+from modeling import BertConfig
+
+run_swag = scripts.load("run_swag")
+convert_checkpoint = scripts.load("convert_checkpoint")
+export_saved_model = scripts.load("export_saved_model")
+
+ROOT = Path(__file__).resolve().parent.parent
+WORDS = ["good", "bad", "film", "book", "the", "a", "was", "very", "not", "he"]
+VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+CONFIG = BertConfig(
+    vocab_size=len(VOCAB),
+    hidden_size=16,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=32,
+    max_position_embeddings=64,
+    type_vocab_size=2,
+    initializer_range=0.3,
+)
+LABELED = ",sent1,sent2,ending0,ending1,ending2,label"
+# Runs the script on two logical devices.
+TWO_DEVICES = """
+import tensorflow as tf
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0],
+    [tf.config.LogicalDeviceConfiguration()] * 2,
+)
+import errors, run_swag
+errors.run(run_swag.main)
+"""
+
+
+def questions(count: int, seed: int) -> list[tuple[str, list[str], int]]:
+    """A context, three endings of which one is good, and its number."""
+    rng = np.random.default_rng(seed)
+
+    def text(low: int, high: int) -> list[str]:
+        return rng.choice(WORDS[2:9], rng.integers(low, high)).tolist()
+
+    rows = []
+    for _ in range(count):
+        label = int(rng.integers(3))
+        endings = [text(1, 12) for _ in range(3)]
+        for number, ending in enumerate(endings):
+            word = "good" if number == label else "bad"
+            ending.insert(rng.integers(len(ending) + 1), word)
+        rows.append(
+            (" ".join(text(1, 10)), list(map(" ".join, endings)), label)
+        )
+    return rows
+
+
+def csv_lines(rows: list, has_labels: bool = True) -> str:
+    lines = [LABELED if has_labels else LABELED.removesuffix(",label")]
+    for number, (context, endings, label) in enumerate(rows):
+        cells = [str(number), context, "he", *endings]
+        lines.append(",".join(cells + [str(label)] * has_labels))
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture(scope="module")
+def model_dir(tmp_path_factory) -> Path:
+    """An encoder with weights, vocabulary and configuration beside them."""
+    return write_model(tmp_path_factory.mktemp("model"), CONFIG)
+
+
+def write_model(folder: Path, config: BertConfig) -> Path:
+    (folder / "bert_config.json").write_text(config.to_json_string())
+    (folder / "vocab.txt").write_text("\n".join(VOCAB) + "\n")
+    tf.keras.utils.set_random_seed(1)
+    checkpoints.write(
+        str(folder / "bert_model.ckpt"),
+        checkpoints.as_tensors(modeling.BertModel(config).variables),
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "train.csv").write_text(csv_lines(questions(120, 1)))
+    (folder / "val.csv").write_text(csv_lines(questions(40, 2)))
+    (folder / "test.csv").write_text(csv_lines(questions(21, 3), False))
+    return folder
+
+
+def flags_for(model_dir: Path, data_dir: Path, out: Path, **more) -> dict:
+    return {
+        "data_dir": str(data_dir),
+        "init_checkpoint": str(model_dir),
+        "output_dir": str(out),
+        "max_seq_length": 32,
+        "train_batch_size": 8,
+        "num_train_epochs": 6,
+        "learning_rate": 5e-3,
+        "do_train": True,
+        "do_eval": True,
+    } | more
+
+
+def results_of(out: Path) -> dict[str, float]:
+    lines = (out / "eval_results.txt").read_text().splitlines()
+    return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
+
+
+def table_of(path: Path) -> np.ndarray:
+    rows = path.read_text().splitlines()
+    return np.array([[float(p) for p in row.split("\t")] for row in rows])
+
+
+def values_of(prefix: Path) -> dict[str, np.ndarray]:
+    reader = tf.train.load_checkpoint(str(prefix))
+    names = reader.get_variable_to_shape_map()
+    return {name: reader.get_tensor(name) for name in names}
+
+
+@pytest.fixture(scope="module")
+def finished(model_dir, data_dir, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("run") / "out"
+    flags = flags_for(model_dir, data_dir, out)
+    flags |= {"do_predict": True, "do_export": True}
+    assert scripts.run(run_swag, **flags) == 0
+    return out
+
+
+def fitted(folder: Path) -> heads.BertForMultipleChoice:
+    model = heads.BertForMultipleChoice(CONFIG)
+    checkpoints.restore_weights(model.variables, str(folder), required="")
+    return model
+
+
+def probabilities_by_hand(model, context: str, endings: list) -> np.ndarray:
+    """Softmax over the scores of single sequences, nothing padded."""
+    scores = []
+    for ending in endings:
+        a, b = context.split(), ["he", *ending.split()]
+        ids = [VOCAB.index(t) for t in ["[CLS]", *a, "[SEP]", *b, "[SEP]"]]
+        segments = [0] * (len(a) + 2) + [1] * (len(b) + 1)
+        features = {
+            "input_ids": tf.constant([ids]),
+            "segment_ids": tf.constant([segments]),
+        }
+        scores.append(model(features).numpy()[0])
+    scores = np.exp(np.array(scores, np.float64) - max(scores))
+    return scores / scores.sum()
+
+
+# --- What comes out -------------------------------------------------------
+
+
+def test_it_learns_and_says_so(finished):
+    results = results_of(finished)
+    assert set(results) == {
+        *("accuracy", "eval_accuracy", "eval_loss", "loss", "global_step")
+    }
+    assert results["eval_accuracy"] > 0.9
+    assert results["accuracy"] == results["eval_accuracy"]
+    assert results["global_step"] == int(120 / 8 * 6)
+
+
+def test_scores_are_those_of_every_question_by_hand(finished):
+    model, rows = fitted(finished), questions(40, 2)
+    probs = [probabilities_by_hand(model, c, e) for c, e, _ in rows]
+    right = [p[label] for p, (_, _, label) in zip(probs, rows, strict=True)]
+    results = results_of(finished)
+    np.testing.assert_allclose(
+        results["eval_loss"], -np.log(right).mean(), 1e-4
+    )
+    answers = np.argmax(probs, axis=1)
+    accuracy = np.mean(answers == [label for _, _, label in rows])
+    np.testing.assert_allclose(results["eval_accuracy"], accuracy)
+
+
+def test_prediction_files(finished):
+    """Probabilities, answers and weights agree with each other."""
+    probs = table_of(finished / "test_results.tsv")
+    assert probs.shape == (21, 3)
+    header, *lines = (finished / "test.tsv").read_text().splitlines()
+    assert header == "index\tprediction"
+    for number, line in enumerate(lines):
+        assert line == f"{number}\t{probs[number].argmax()}"
+    model = fitted(finished)
+    for row, (context, endings, _) in zip(probs, questions(21, 3), strict=True):
+        wanted = probabilities_by_hand(model, context, endings)
+        np.testing.assert_allclose(row, wanted, rtol=0, atol=1e-5)
+
+
+def test_saved_model_gives_the_predictions(finished):
+    """Strings in, or ids."""
+    rows = questions(21, 3)
+    context = tf.constant([context for context, _, _ in rows])
+    choices = tf.constant([[f"he {e}" for e in ends] for _, ends, _ in rows])
+    probs = table_of(finished / "test_results.tsv")
+    folder = finished / "saved_model" / "1"
+    signatures = tf.saved_model.load(str(folder)).signatures
+    found = signatures["serving_default"](context=context, choices=choices)
+    np.testing.assert_allclose(found["probabilities"], probs, atol=1e-5)
+    np.testing.assert_array_equal(found["answer"], probs.argmax(axis=1))
+    ids = tf.constant([[[2, 7, 3, 14, 5, 3], [2, 7, 3, 14, 6, 3]]])
+    segments = tf.constant([[[0, 0, 0, 1, 1, 1]] * 2])
+    found = signatures["ids"](
+        input_ids=ids, input_mask=tf.ones_like(ids), segment_ids=segments
+    )
+    wanted = probabilities_by_hand(fitted(finished), "film", ["good", "bad"])
+    np.testing.assert_allclose(found["probabilities"][0], wanted, atol=1e-5)
+
+
+def test_export_saved_model_knows_the_task(finished, tmp_path, monkeypatch):
+    """The configuration says what the one vector is for."""
+    exports = []
+    monkeypatch.setattr(saved_model, "write", lambda e, _: exports.append(e))
+    flags = {
+        "init_checkpoint": str(finished),
+        "export_dir": str(tmp_path / "1"),
+    }
+    scripts.run(export_saved_model, **flags)
+    (export,) = exports
+    context, endings, _ = questions(21, 3)[0]
+    found = export.answers(
+        export.features(
+            tf.constant([context]), tf.constant([[f"he {e}" for e in endings]])
+        )
+    )
+    wanted = table_of(finished / "test_results.tsv")[0]
+    np.testing.assert_allclose(found["probabilities"][0], wanted, atol=1e-5)
+
+
+def test_padding_and_batches_change_nothing(finished, data_dir, tmp_path):
+    wanted = table_of(finished / "test_results.tsv")
+    for name, more in {
+        "padded": {"pad_to_max_length": True},
+        "other": {"predict_batch_size": 5},
+    }.items():
+        out = tmp_path / name
+        flags = flags_for(finished, data_dir, out, do_train=False, **more)
+        flags |= {"do_eval": False, "do_predict": True}
+        scripts.run(run_swag, **flags)
+        found = table_of(out / "test_results.tsv")
+        np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+def test_two_choices_in_json_lines(finished, tmp_path):
+    """A fitted model answers questions with another number of choices."""
+    lines = [
+        {"context": "film", "choices": ["good", "bad"], "label": 0},
+        {"context": "book", "choices": ["very bad", "good"], "label": 1},
+    ]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (tmp_path / "dev.jsonl").write_text(text)
+    flags = flags_for(finished, tmp_path, tmp_path / "out", do_train=False)
+    assert scripts.run(run_swag, **flags) == 0
+    assert results_of(tmp_path / "out")["eval_accuracy"] == 1.0
+
+
+def test_a_finished_run_says_so(finished, model_dir, data_dir, caplog):
+    before = values_of(finished / "bert_model.ckpt")
+    with caplog.at_level("INFO", logger="absl"):
+        flags = flags_for(model_dir, data_dir, finished)
+        assert scripts.run(run_swag, **flags) == 0
+    assert "holds a finished run of 90 steps" in caplog.text
+    assert "Reusing" in caplog.text
+    for name, value in values_of(finished / "bert_model.ckpt").items():
+        np.testing.assert_array_equal(value, before[name])
+
+
+def test_best_weights_and_early_stopping(model_dir, data_dir, tmp_path):
+    flags = flags_for(model_dir, data_dir, tmp_path, learning_rate=0.0)
+    flags |= {"eval_steps": 5, "early_stopping_patience": 1}
+    assert scripts.run(run_swag, **flags) == 0
+    scores = json.loads((tmp_path / "scores.json").read_text())
+    assert list(scores) == ["5", "10"]
+    assert results_of(tmp_path)["global_step"] == 5
+
+
+def test_hugging_face_there_and_back(finished, tmp_path):
+    """As the class of theirs, `classifier.weight` being our one vector."""
+    import safetensors.numpy
+
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    scripts.run(
+        convert_checkpoint,
+        input=str(finished),
+        output=str(theirs),
+        output_format="huggingface",
+    )
+    config = json.loads((theirs / "config.json").read_text())
+    assert config["architectures"] == ["BertForMultipleChoice"]
+    tensors = safetensors.numpy.load_file(theirs / "model.safetensors")
+    assert tensors["classifier.weight"].shape == (1, 16)
+    scripts.run(
+        convert_checkpoint,
+        input=str(theirs),
+        output=str(ours),
+        output_format="original",
+    )
+    before = values_of(finished / "bert_model.ckpt")
+    for name, value in values_of(ours / "bert_model.ckpt").items():
+        np.testing.assert_array_equal(value, before[name])
+
+
+# --- The step --------------------------------------------------------------
+
+
+def test_loss_by_hand():
+    """Mean cross entropy over questions; scores do not mix choices."""
+    tf.keras.utils.set_random_seed(5)
+    model = heads.BertForMultipleChoice(CONFIG)
+    model.output_weights.assign(model.output_weights * 50)
+    assert [v.path for v in model.variables[-2:]] == [
+        "output_weights",
+        "output_bias",
+    ]
+    rng = np.random.default_rng(5)
+    ids = rng.integers(5, len(VOCAB), [3, 4, 7])
+    batch = {
+        "input_ids": tf.constant(ids, tf.int32),
+        "input_mask": tf.ones([3, 4, 7], tf.int32),
+        "segment_ids": tf.constant(rng.integers(0, 2, ids.shape), tf.int32),
+        "label_ids": tf.constant([[2] * 4, [0] * 4, [3] * 4]),
+    }
+    scores = np.array(
+        [
+            [
+                model({n: batch[n][q, c][None] for n in list(batch)[:3]})[0]
+                for c in range(4)
+            ]
+            for q in range(3)
+        ],
+        np.float64,
+    )
+    np.testing.assert_allclose(model(batch), scores, atol=1e-5)
+    log_probs = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+    picked = log_probs[range(3), [2, 0, 3]]
+    sums = tasks.MULTIPLE_CHOICE.forward(model, batch, False, None)
+    weights = tasks.MULTIPLE_CHOICE.loss_weights(batch)
+    loss = tasks.MULTIPLE_CHOICE.total_loss(
+        {"label_loss": sums["label_loss"][0]}, weights
+    )
+    np.testing.assert_allclose(loss, -picked.mean(), rtol=1e-5)
+    right = (scores.argmax(axis=1) == [2, 0, 3]).sum()
+    assert [float(x) for x in sums["accuracy"]] == [right, 3]
+    assert [float(x) for x in sums["tokens"]] == [84, 3]
+
+
+def test_devices_and_micro_batches_keep_questions_whole(
+    data_dir, tmp_path, monkeypatch
+):
+    """Without dropout the same weights, however a step is split."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    config = BertConfig.from_dict(
+        CONFIG.to_dict()
+        | {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    )
+    write_model(folder, config)
+    flags = flags_for(folder, data_dir, tmp_path / "whole", do_eval=False)
+    flags["num_train_epochs"] = 0.3
+    monkeypatch.setattr(heads, "_CLASSIFIER_DROPOUT", 0.0)
+    scripts.run(run_swag, **flags)
+    flags["output_dir"] = str(tmp_path / "split")
+    flags["gradient_accumulation_steps"] = 2  # on each of two devices
+    code = f"import heads; heads._CLASSIFIER_DROPOUT = 0.0\n{TWO_DEVICES}"
+    arguments = [f"--{name}={value}" for name, value in flags.items()]
+    subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        check=True,
+        stderr=subprocess.DEVNULL,
+        cwd=ROOT,
+    )
+    start = values_of(folder / "bert_model.ckpt")
+    found = values_of(tmp_path / "split" / "bert_model.ckpt")
+    whole = values_of(tmp_path / "whole" / "bert_model.ckpt")
+    name = "bert/pooler/dense/kernel"
+    assert np.abs(whole[name] - start[name]).max() > 1e-3
+    for name, value in whole.items():
+        # No softmax sees a bias all choices share: its gradient is the
+        # rounding error of zero, which Adam makes a step of.
+        if name != "output_bias":
+            np.testing.assert_allclose(
+                found[name], value, rtol=0, atol=2e-5, err_msg=name
+            )
+
+
+# --- What goes wrong ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"do_train": False, "do_eval": False}, "give --do_train"),
+        ({"data_dir": None}, "--data_dir is required"),
+        ({"data_dir": "/nowhere"}, "--data_dir=/nowhere is no directory"),
+        ({"data_dir": "/proc/self"}, "holds no train.csv or train.jsonl"),
+        ({"output_dir": None}, "--output_dir is required"),
+        ({"init_checkpoint": "/nowhere"}, "no such checkpoint"),
+        (
+            {"init_checkpoint": None},
+            "--bert_config_file is required without a checkpoint",
+        ),
+        ({"bert_config_file": "/nowhere"}, "cannot read the bert config"),
+        ({"vocab_file": "/nowhere"}, "cannot read the vocabulary"),
+        ({"max_seq_length": 65}, "max_position_embeddings=64"),
+        ({"train_batch_size": 1000, "num_train_epochs": 0.1}, "make no step"),
+        ({"early_stopping_patience": 2}, "needs --eval_steps"),
+        ({"gradient_accumulation_steps": 3}, "does not divide by"),
+        ({"do_train": False}, "has no head for this task (output_weights)"),
+        ({"num_restarts": 2, "do_train": False}, "restarts and sweeps need"),
+        ({"sweep_learning_rates": "fast"}, "--sweep_learning_rates=fast"),
+    ],
+    ids=str,
+)
+def test_flags_that_cannot_work(model_dir, data_dir, tmp_path, changes, words):
+    flags = flags_for(model_dir, data_dir, tmp_path / "out") | changes
+    line = scripts.error_of(run_swag, **flags)
+    assert words in line, line
+
+
+def test_bad_data_end_in_one_line(model_dir, tmp_path):
+    """The file and its line; nothing is left that looks like records."""
+    rows = questions(4, 1)
+    lines = csv_lines(rows).replace(f",{rows[2][2]}\n", ",9\n")
+    (tmp_path / "train.csv").write_text(lines)
+    (tmp_path / "val.csv").write_text(csv_lines(rows))
+    flags = flags_for(model_dir, tmp_path, tmp_path / "out")
+    line = scripts.error_of(run_swag, **flags)
+    assert "train.csv, line " in line and "label 9 is none of the 3" in line
+    assert not list((tmp_path / "out").glob("*.tf_record"))
