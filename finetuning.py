@@ -384,6 +384,8 @@ def scores_in(output_dir: str) -> dict[int, float]:
 
 def export(job: Job) -> None:
     """Write the weights as they are, with all a predictor needs."""
+    for name in ADDED_TO_CONFIG:  # of the model it began as
+        vars(job.config).pop(name, None)
     job.describe(job.config)
     running.export(
         job.flags.output_dir,
