@@ -541,12 +541,12 @@ def convert_examples(
     num_cut = 0
     for row, example in enumerate(examples):
         a = tokenizer.text_to_ids(example.text_a)
-        if example.text_b is None:
+        b = tokenizer.text_to_ids(example.text_b or "")
+        if not b:  # no second sentence, or none of any token
             num_cut += len(a) > max_seq_length - 2
             a = a[: max_seq_length - 2]
             pieces = [first, *a, last]
         else:
-            b = tokenizer.text_to_ids(example.text_b)
             kept = truncated_lengths(len(a), len(b), max_seq_length - 3)
             num_cut += kept != (len(a), len(b))
             a, b = a[: kept[0]], b[: kept[1]]

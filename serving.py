@@ -396,7 +396,8 @@ def make_features(
     """Return input_ids, input_mask and segment_ids of sentences or pairs.
 
     [CLS] a [SEP] or [CLS] a [SEP] b [SEP], cut as run_classifier.py cuts and
-    padded to the longest of the batch.
+    padded to the longest of the batch. A second text without any token is
+    none, as in the original.
 
     Args:
         tokenizer: in the graph.
@@ -435,13 +436,17 @@ def add_special_tokens(
         return tf.fill([size, 1], special[name])
 
     length_a = tf.cast(a.row_lengths(), tf.int32)
-    if b is None:
-        kept = tf.minimum(length_a, max_seq_length - 2)
-        second = []
-    else:
+    kept = tf.minimum(length_a, max_seq_length - 2)
+    second = []
+    if b is not None:
         length_b = tf.cast(b.row_lengths(), tf.int32)
-        kept, kept_b = truncated(length_a, length_b, max_seq_length - 3)
-        second = [_cut(b, kept_b), column("[SEP]")]
+        kept_a, kept_b = truncated(length_a, length_b, max_seq_length - 3)
+        is_pair = length_b > 0
+        kept = tf.where(is_pair, kept_a, kept)
+        end = tf.RaggedTensor.from_tensor(
+            column("[SEP]"), lengths=tf.cast(is_pair, tf.int64)
+        )
+        second = [_cut(b, kept_b), end]
     row = tf.concat(
         [column("[CLS]"), _cut(a, kept), column("[SEP]"), *second], axis=1
     )  # ragged [n, tokens]

@@ -183,6 +183,19 @@ def test_truncation(a, b, limit):
     assert found == (len(first), len(second))
 
 
+def test_a_second_sentence_without_tokens_is_none(tokenizer):
+    """As in the original: nothing, or nothing that is a token."""
+    features, _ = classifier_data.convert_examples(
+        [Example("0", "a b", text) for text in (None, "", " \u0007 ")],
+        lambda label: 0.0,
+        8,
+        tokenizer,
+    )
+    for values in features.values():
+        assert (values == values[0]).all()
+    assert features["input_mask"][0].sum() == 4
+
+
 def test_features_of_a_pair_and_of_a_sentence(tokenizer):
     vocab = tokenizer.vocab
     examples = [
