@@ -20,6 +20,7 @@ import tensorflow as tf
 from absl import logging
 
 import input_pipeline
+import modeling
 import records
 from errors import UserError
 
@@ -296,12 +297,11 @@ class TrainingBatches:
         signature = self.data.signature(size, known, self.group)
 
         def split(batch: input_pipeline.Batch) -> tf.data.Dataset:
-            mine = {
-                name: tf.reshape(
-                    value, [pieces, rows, *tf.unstack(tf.shape(value))[1:]]
-                )[first : first + local]
-                for name, value in batch.items()
-            }
+            mine = {}
+            for name, value in batch.items():
+                inner = modeling.shape_of(value)[1:]
+                parts = tf.reshape(value, [pieces, rows, *inner])
+                mine[name] = parts[first : first + local]
             return tf.data.Dataset.from_tensor_slices(mine)
 
         dataset = tf.data.Dataset.from_generator(

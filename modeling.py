@@ -630,7 +630,7 @@ class TaskModel(tf.Module):
         variables = []
         for part in vars(self).values():
             if isinstance(part, keras.layers.Layer):
-                variables += part.variables
+                variables += part.weights  # Keras' own seeds are no state
             elif isinstance(part, keras.Variable):
                 variables.append(part)
         return variables
