@@ -5,6 +5,7 @@ feature-based approach of the paper (section 5.3, table 7), extract_features.py.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -12,6 +13,31 @@ from errors import UserError
 
 EMBEDDINGS = "embeddings"  # an index of its own: what enters the first layer
 Index = int | str
+
+
+class LayerChoice(NamedTuple):
+    """Which layers, and how they become one; see `layer_features`."""
+
+    indices: tuple[Index, ...]
+    combine: str = "concat"
+
+
+def table_7(num_layers: int) -> dict[str, LayerChoice]:
+    """Return the paper's choices by name, as far as an encoder has layers."""
+    four = (-4, -3, -2, -1)
+    choices = {
+        "embeddings": LayerChoice((EMBEDDINGS,)),
+        "second_to_last": LayerChoice((-2,)),
+        "last": LayerChoice((-1,)),
+        "weighted_sum_last_four": LayerChoice(four, "sum"),
+        "concat_last_four": LayerChoice(four),
+        "weighted_sum_all": LayerChoice(tuple(range(-num_layers, 0)), "sum"),
+    }
+    return {
+        name: choice
+        for name, choice in choices.items()
+        if choice.indices == (EMBEDDINGS,) or -choice.indices[0] <= num_layers
+    }
 
 
 def parse_layers(
