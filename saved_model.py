@@ -76,16 +76,6 @@ class Export(tf.Module):
 
     def signatures(self) -> dict[str, Callable]:
         """Return the two signatures as concrete functions."""
-
-        def from_ids(input_ids, input_mask, segment_ids):
-            return self.answers(
-                {
-                    "input_ids": input_ids,
-                    "input_mask": input_mask,
-                    "segment_ids": segment_ids,
-                }
-            )
-
         names = self.text_names()
 
         def from_texts(**texts):
@@ -98,10 +88,24 @@ class Export(tf.Module):
         }
         return {
             "serving_default": function.get_concrete_function(**texts),
-            "ids": tf.function(
-                from_ids, input_signature=[self.ids] * 3, autograph=False
-            ).get_concrete_function(),
+            "ids": self.ids_signature(),
         }
+
+    def ids_signature(self) -> Callable:
+        """Return the signature that takes what the model takes."""
+
+        def from_ids(input_ids, input_mask, segment_ids):
+            return self.answers(
+                {
+                    "input_ids": input_ids,
+                    "input_mask": input_mask,
+                    "segment_ids": segment_ids,
+                }
+            )
+
+        return tf.function(
+            from_ids, input_signature=[self.ids] * 3, autograph=False
+        ).get_concrete_function()
 
 
 class Classifier(Export):

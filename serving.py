@@ -152,7 +152,8 @@ class Tokenizer(tf.Module):
         )
         self.do_lower_case = do_lower_case
         self.tokens = list(vocab)
-        self.ids = {name: vocab[name] for name in ("[CLS]", "[SEP]", "[PAD]")}
+        special = ("[CLS]", "[SEP]", "[PAD]", "[UNK]")
+        self.ids = {name: vocab[name] for name in special}
         self.wordpiece = tensorflow_text.FastWordpieceTokenizer(
             vocab=self.tokens,
             token_out_type=tf.int32,
@@ -178,13 +179,22 @@ class Tokenizer(tf.Module):
     def words(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Return what WordPiece gets: ragged strings [n, words]."""
         codes, _ = self._normal(texts)
-        replaced, _ = self._replace(codes)
+        replaced, _ = self._replace(codes, self._table)
+        return tf.strings.split(tf.strings.unicode_encode(replaced, "UTF-8"))
+
+    def cased_words(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Return the words with their case and accents: ragged [n, words].
+
+        Split as by BasicTokenizer(do_lower_case=False).
+        """
+        codes = tf.strings.unicode_decode(texts, "UTF-8", errors="ignore")
+        replaced, _ = self._replace(codes, self._clean)
         return tf.strings.split(tf.strings.unicode_encode(replaced, "UTF-8"))
 
     def with_offsets(self, texts: tf.Tensor) -> "Pieces":
         """Return the ids of texts [n], and where in the text each stands."""
         codes, order = self._normal(texts)
-        replaced, of = self._replace(codes)
+        replaced, of = self._replace(codes, self._table)
         flat, rows = replaced.flat_values, replaced.value_rowids()
         is_char = flat != _SPACE
         same_row = tf.concat([[False], rows[1:] == rows[:-1]], 0)
@@ -269,11 +279,10 @@ class Tokenizer(tf.Module):
         ), order
 
     def _entries(self, codes: tf.Tensor) -> tf.Tensor:
-        page = tf.gather(self._table.pages, codes // _PAGE)
-        return tf.gather(self._table.entries, page * _PAGE + codes % _PAGE)
+        return _entries_in(self._table, codes)
 
     def _replace(
-        self, codes: tf.RaggedTensor
+        self, codes: tf.RaggedTensor, table: _Table
     ) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Put every character's replacement in its place.
 
@@ -281,13 +290,13 @@ class Tokenizer(tf.Module):
             Code points [n, new c], and which of `codes` each is of, flat.
         """
         flat = codes.flat_values  # [c]
-        entries = self._entries(flat)
-        lengths = tf.gather(self._table.lengths, entries)
+        entries = _entries_in(table, flat)
+        lengths = tf.gather(table.lengths, entries)
         ends = tf.cumsum(lengths)
         of = tf.repeat(tf.range(tf.size(flat)), lengths)  # [new c]
         offset = tf.range(tf.size(of)) - tf.gather(ends - lengths, of)
-        starts = tf.gather(self._table.starts, tf.gather(entries, of))
-        values = tf.gather(self._table.values, starts + offset)
+        starts = tf.gather(table.starts, tf.gather(entries, of))
+        values = tf.gather(table.values, starts + offset)
         values = tf.where(values == _SELF, tf.gather(flat, of), values)
         bounds = tf.concat([[0], ends], 0)
         splits = tf.gather(bounds, codes.row_splits)
@@ -342,8 +351,7 @@ class Tokenizer(tf.Module):
             is_mark = tf.gather(marks, at) == flat
             kind = tf.where(is_mark, tf.gather(classes, at), 0)
             # What cleaning drops parts no marks; it goes to the end.
-            page = tf.gather(self._clean.pages, flat // _PAGE)
-            entry = tf.gather(self._clean.entries, page * _PAGE + flat % _PAGE)
+            entry = _entries_in(self._clean, flat)
             dropped = tf.gather(self._clean.lengths, entry) == 0
             row = codes.value_rowids()
             is_first = tf.concat([[True], row[1:] != row[:-1]], 0)
@@ -358,6 +366,12 @@ class Tokenizer(tf.Module):
             sort,
             lambda: tf.range(tf.size(flat)),
         )
+
+
+def _entries_in(table: _Table, codes: tf.Tensor) -> tf.Tensor:
+    """Return which replacement each code point has."""
+    page = tf.gather(table.pages, codes // _PAGE)
+    return tf.gather(table.entries, page * _PAGE + codes % _PAGE)
 
 
 def _is_in(values: tf.Tensor, members: np.ndarray) -> tf.Tensor:
