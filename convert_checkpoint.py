@@ -60,7 +60,10 @@ _ARCHITECTURES = (
     (r"^bert/", "BertModel"),
 )
 # The same variables under another class: `task` of the configuration tells.
-_OUTPUT_HEADS = {"multiple_choice": "BertForMultipleChoice"}
+_OUTPUT_HEADS = {
+    "multiple_choice": "BertForMultipleChoice",
+    "token_classification": "BertForTokenClassification",
+}
 
 
 def read_weights(prefix: str) -> dict[str, np.ndarray]:
@@ -106,6 +109,19 @@ def architecture_of(names: list[str], task: str | None = None) -> str:
         if any(re.search(pattern, name) for name in names):
             return architecture
     raise AssertionError(names)
+
+
+def refuse_bilstm(prefix: str, config: modeling.BertConfig) -> None:
+    """Stop at a model transformers cannot hold.
+
+    Raises:
+        UserError: it was trained by run_ner.py --feature_based.
+    """
+    if getattr(config, "task", None) == "feature_tagging":
+        raise UserError(
+            f"{prefix} has a BiLSTM (run_ner.py --feature_based), which has "
+            "no class in transformers; --output_format=original keeps it"
+        )
 
 
 def write_original(
@@ -188,6 +204,8 @@ def main(_: list[str]) -> None:
     check_flags()
     prefix = checkpoints.find_checkpoint(FLAGS.input, flag="input")
     config = checkpoints.read_config(prefix, FLAGS.bert_config_file)
+    if FLAGS.output_format == "huggingface":
+        refuse_bilstm(prefix, config)
     weights = read_weights(prefix)
     check_weights(weights, config, prefix)
     checkpoints.make_directory(FLAGS.output, flag="output")

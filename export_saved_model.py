@@ -59,9 +59,21 @@ flags.DEFINE_integer(
 
 
 def task_of(prefix: str, config: modeling.BertConfig) -> str:
-    """Return the task a checkpoint has the head for."""
+    """Return the task a checkpoint has the head for.
+
+    Raises:
+        UserError: a tagger, which only its runner exports.
+    """
     if FLAGS.task:
         return FLAGS.task
+    if getattr(config, "task", None) in (
+        "token_classification",
+        "feature_tagging",
+    ):
+        raise UserError(
+            f"{prefix} tags words: export it with run_ner.py --do_export "
+            f"--init_checkpoint={prefix}"
+        )
     reader = checkpoints.open_reader(prefix)
     if reader.has_tensor("output_weights"):
         is_choice = getattr(config, "task", None) == "multiple_choice"

@@ -33,7 +33,13 @@ _SCORES = "scores.json"  # of every evaluation while training
 # A CPU takes some 40 s to compile all lengths and gains a fifth of a step.
 _STEPS_THAT_PAY = 2000
 # What a fine-tuned model's configuration says beyond its encoder's.
-ADDED_TO_CONFIG = ("id2label", "sentence_pairs", "task")
+ADDED_TO_CONFIG = (
+    "id2label",
+    "sentence_pairs",
+    "task",
+    "feature_layers",
+    "lstm_units",
+)
 
 
 class Start(NamedTuple):

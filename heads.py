@@ -445,3 +445,88 @@ class BertForMultipleChoice(BertForSequenceClassification):
         """
         scores = self(features, training, dropout_seed)  # [B, C]
         return classification_loss(scores, features["label_ids"][:, 0])
+
+
+# --- Words (paper sections 4 and 5.3) ----------------------------------------
+
+
+def output_variables(num_outputs: int, size: int) -> tuple[Any, Any]:
+    """Return output_weights [K, size] and output_bias [K].
+
+    In no layer: these stand at the root of a checkpoint.
+    """
+    weights = keras.Variable(
+        keras.initializers.TruncatedNormal(stddev=_CLASSIFIER_STDDEV),
+        shape=[num_outputs, size],
+        dtype="float32",
+        name="output_weights",
+    )
+    bias = keras.Variable(
+        "zeros", shape=[num_outputs], dtype="float32", name="output_bias"
+    )
+    return weights, bias
+
+
+def word_loss(logits: tf.Tensor, features: dict[str, tf.Tensor]) -> Loss:
+    """Return the cross entropy of the words, all other positions left out.
+
+    Args:
+        logits: float32 [B, S, K].
+        features: label_ids [B, S], negative where there is no word to
+            classify; `example_weights` [B], where given, is 0 for rows that
+            only fill a batch.
+    """
+    labels = features["label_ids"]
+    weights = tf.cast(labels >= 0, tf.float32)  # [B, S]
+    if "example_weights" in features:
+        weights *= features["example_weights"][:, None]
+    return classification_loss(logits, tf.maximum(labels, 0), weights)
+
+
+class BertForTokenClassification(TaskModel):
+    """One vector per class on the last layer, at every position.
+
+    Args:
+        config: of the encoder.
+        num_labels: K.
+        dtype: what matrix products are computed in.
+    """
+
+    uses_pooler = False
+
+    def __init__(
+        self, config: BertConfig, num_labels: int, dtype: str = "float32"
+    ):
+        super().__init__(config, dtype)
+        self.output_weights, self.output_bias = output_variables(
+            num_labels, config.hidden_size
+        )
+
+    def __call__(
+        self,
+        features: dict[str, tf.Tensor],
+        training: bool = False,
+        dropout_seed: tf.Tensor | int | None = None,
+    ) -> tf.Tensor:
+        """Return float32 logits [B, S, K]."""
+        seed = draw_seed(training, dropout_seed)
+        x = self.encode(features, training, seed).sequence_output  # [B, S, H]
+        x = word_dropout(x, seed, "classifier/dropout")
+        return project(x, self.output_weights, self.output_bias)
+
+    def loss(
+        self,
+        features: dict[str, tf.Tensor],
+        training: bool = False,
+        dropout_seed: tf.Tensor | int | None = None,
+    ) -> Loss:
+        """Return the cross entropy; features as for `word_loss`."""
+        return word_loss(self(features, training, dropout_seed), features)
+
+
+def word_dropout(x: tf.Tensor, seed: tf.Tensor | None, name: str) -> tf.Tensor:
+    """Drop a tenth of x, by a random stream of that name."""
+    if seed is None:
+        return x
+    seed = numerics.fold_seed(seed, zlib.crc32(name.encode()))
+    return fused(numerics.dropout, x, seed, rate=_CLASSIFIER_DROPOUT)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 import heads
+import modeling
 import training
 from input_pipeline import Batch
 
@@ -187,6 +188,43 @@ def _question_sums(
 MULTIPLE_CHOICE = training.Task(
     loss_weights=_question_weights,
     forward=_question_sums,
+    total_loss=_mean_label_loss,
+    names=("label_loss", "accuracy", "tokens"),
+)
+
+
+# --- Words --------------------------------------------------------------------
+
+
+def _word_weights(batch: Batch) -> dict[str, tf.Tensor]:
+    """Return how many words the loss of this batch is a mean over."""
+    return {
+        "label_loss": tf.reduce_sum(
+            tf.cast(batch["label_ids"] >= 0, tf.float32)
+        )
+    }
+
+
+def _word_sums(
+    model: modeling.TaskModel,
+    batch: Batch,
+    training: bool,
+    dropout_seed: tf.Tensor | None,
+) -> training.Sums:
+    """The loss and the accuracy of the words of a batch."""
+    label = model.loss(batch, training, dropout_seed)
+    mask = tf.cast(batch["input_mask"], tf.float32)  # [B, S]
+    rows = tf.cast(tf.shape(mask)[0], tf.float32)
+    return {
+        "label_loss": (label.loss, label.weight),
+        "accuracy": (label.correct, label.weight),
+        "tokens": (tf.reduce_sum(mask), rows),
+    }
+
+
+WORD_CLASSIFICATION = training.Task(
+    loss_weights=_word_weights,
+    forward=_word_sums,
     total_loss=_mean_label_loss,
     names=("label_loss", "accuracy", "tokens"),
 )
