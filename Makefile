@@ -19,7 +19,7 @@ demo: $(VENV)/runtime.stamp
 	$(BIN)/python demo.py
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
