@@ -500,7 +500,7 @@ def rows() -> Iterator[Row]:
     peak = devices.measure_matmul_peak(FLAGS.dtype)
     yield Row(f"matrix product, {FLAGS.dtype}", f"{peak / 1e9:.0f} GFLOP/s", "")
     # Text first: a process that has trained is slower at everything else.
-    if {"tokenizer", "generator", "reader"} & {*FLAGS.parts}:
+    if ({*PARTS} - {"train"}) & {*FLAGS.parts}:
         with prepared_text() as text:
             if "tokenizer" in FLAGS.parts:
                 yield from benchmark_tokenizer(text)
