@@ -2,6 +2,8 @@ r"""Measure what this machine makes of this code: one command, one table.
 
     python benchmark.py
     python benchmark.py --parts=train --sizes=tiny,mini --dtype=bfloat16
+    python benchmark.py --parts=serving --serving_file=glue/MRPC/dev.tsv \
+        --vocab_file=vocab.txt --transformers_python=other/bin/python
 
 Every figure comes with its unit. Machines are shared and noisy, so a training
 step is told as a share of the matrix-product rate measured right before and
@@ -26,6 +28,7 @@ import numpy as np
 import tensorflow as tf
 from absl import flags, logging
 
+import benchmark_serving
 import benchmark_tasks
 import demo_corpus
 import devices
@@ -35,6 +38,7 @@ import input_pipeline
 import modeling
 import optimization
 import records
+import serving
 import tasks
 import tokenization
 import training
@@ -42,7 +46,7 @@ from errors import UserError
 
 FLAGS = flags.FLAGS
 
-PARTS = ("train", "tokenizer", "generator", "reader")
+PARTS = ("train", "tokenizer", "generator", "reader", "serving")
 # Parts that want data: the flags they want.
 DATA_PARTS = {
     "buckets": ("task_name", "data_dir", "vocab_file"),
@@ -52,6 +56,7 @@ DATA_PARTS = {
 BATCH_SIZES = {"base": 8, "large": 2}
 DEFAULT_BATCH_SIZE = 32
 MAX_SEQ_LENGTH, MAX_PREDICTIONS, VOCAB_SIZE = 128, 20, 30522
+GRAPH_LINES = 20_000  # that the tokenizer in the graph is timed on
 
 flags.DEFINE_list(
     "parts",
@@ -71,7 +76,7 @@ flags.DEFINE_bool("jit_compile", True, "Compile the training step with XLA.")
 flags.DEFINE_string(
     "input_file",
     None,
-    "Text for tokenizer, generator and reader: globs, separated by commas.",
+    "Text for all parts but train: globs, separated by commas.",
 )
 flags.DEFINE_string(
     "vocab_file",
@@ -82,6 +87,21 @@ flags.DEFINE_string("task_name", None, "buckets: task of run_classifier.py.")
 flags.DEFINE_string("data_dir", None, "buckets: folder of its files.")
 flags.DEFINE_string("squad_file", None, "squad: SQuAD's JSON.")
 flags.DEFINE_integer("dupe_factor", 10, "Of the generator.", lower_bound=1)
+flags.DEFINE_enum(
+    "serving_size", "base", list(modeling.NAMED_SIZES), "Model that is served."
+)
+flags.DEFINE_string(
+    "serving_file",
+    None,
+    "Sentences to serve, one per line, or a .tsv of GLUE; default: lines of "
+    "--input_file.",
+)
+flags.DEFINE_string(
+    "transformers_python",
+    None,
+    "Interpreter that has transformers and torch, to compare serving with; "
+    "default: this one.",
+)
 
 
 class Row(NamedTuple):
@@ -156,6 +176,54 @@ def time_steps(step: training.Step, repeats: int) -> tuple[float, list[float]]:
     return compiling, [run(2 + number) for number in range(repeats)]
 
 
+def step_products(
+    config: modeling.BertConfig, batch: int
+) -> list[tuple[int, list[int], list[int]]]:
+    """Return the forward matrix products of a step: how often, left, right."""
+    hidden, inner = config.hidden_size, config.intermediate_size
+    heads_, layers = config.num_attention_heads, config.num_hidden_layers
+    tokens, masked = batch * MAX_SEQ_LENGTH, batch * MAX_PREDICTIONS
+    row = [batch, heads_, MAX_SEQ_LENGTH]
+    size = hidden // heads_
+    return [
+        (4 * layers, [tokens, hidden], [hidden, hidden]),
+        (layers, [tokens, hidden], [hidden, inner]),
+        (layers, [tokens, inner], [inner, hidden]),
+        (layers, [*row, size], [*row[:2], size, MAX_SEQ_LENGTH]),
+        (layers, [*row, MAX_SEQ_LENGTH], [*row, size]),
+        (1, [masked, hidden], [hidden, hidden]),
+        (1, [masked, hidden], [hidden, config.vocab_size]),
+        (1, [batch, hidden], [hidden, hidden]),
+        (1, [batch, hidden], [hidden, 2]),
+    ]
+
+
+def products_seconds(
+    config: modeling.BertConfig, batch: int, dtype: str
+) -> float:
+    """Return the time of a step's matrix products, forward and backward.
+
+    Each shape is timed alone, its operands in the cache where they fit: what
+    no step of this size can be faster than.
+    """
+
+    @tf.function(autograph=False, reduce_retracing=False)
+    def multiply(left: tf.Tensor, right: tf.Tensor, pull: tf.Tensor):
+        return (
+            tf.matmul(left, right),
+            tf.matmul(pull, right, transpose_b=True),
+            tf.matmul(left, pull, transpose_a=True),
+        )
+
+    total = 0.0
+    for count, *shapes in step_products(config, batch):
+        shapes.append([*shapes[0][:-1], shapes[1][-1]])
+        values = [tf.cast(tf.random.normal(s), dtype) for s in shapes]
+        multiply(*values)
+        total += count * best_seconds(lambda v=values: multiply(*v), 5)
+    return total
+
+
 def benchmark_training() -> Iterator[Row]:
     """Time a step of each size, beside the peak around it."""
     for size in FLAGS.sizes:
@@ -170,6 +238,13 @@ def benchmark_training() -> Iterator[Row]:
         best, median = min(seconds), statistics.median(seconds)
         operations = heads.training_flops(
             step.model.config, batch_size, MAX_SEQ_LENGTH, MAX_PREDICTIONS
+        )
+        products = products_seconds(step.model.config, batch_size, FLAGS.dtype)
+        peak = max(peak, devices.measure_matmul_peak(FLAGS.dtype))
+        yield Row(
+            f"matrix products of a step alone, {size}",
+            f"{operations / products / peak:.0%} of matmul peak",
+            f"{products:.3f} s: the ceiling of the step",
         )
         name = f"training step, {size}, batch {batch_size}"
         yield Row(
@@ -285,6 +360,55 @@ def benchmark_tokenizer(text: Text) -> Iterator[Row]:
     )
 
 
+def benchmark_graph_tokenizer(text: Text) -> Iterator[Row]:
+    """The tokenizer inside the graph, as an export has it, on all cores."""
+    lines = [
+        line
+        for path in text.files
+        for line in Path(path).read_text(encoding="utf-8").splitlines()
+    ][:GRAPH_LINES]
+    size = sum(len(line.encode()) + 1 for line in lines) / 1e6
+    batches = [
+        tf.constant(lines[at : at + 1000]) for at in range(0, len(lines), 1000)
+    ]
+    for do_lower_case in (True, False):
+        tokenizer = serving.Tokenizer(text.vocab_file, do_lower_case)
+
+        @tf.function(
+            autograph=False, input_signature=[tf.TensorSpec([None], tf.string)]
+        )
+        def tokenize(texts, tokenizer=tokenizer):
+            return tokenizer(texts).flat_values
+
+        def whole(tokenize=tokenize) -> None:
+            for batch in batches:
+                tokenize(batch).numpy()
+
+        whole()  # traces
+        casing = "lower-cased" if do_lower_case else "cased"
+        yield Row(
+            f"tokenizer in the graph, {casing}",
+            f"{size / best_seconds(whole):.1f} MB/s",
+            f"{size:.1f} MB, 1,000 lines at a time",
+        )
+
+
+def benchmark_served(text: Text) -> Iterator[Row]:
+    """A SavedModel's signatures, beside transformers where it is there."""
+    path = FLAGS.serving_file or text.files[0]
+    folder = text.folder / "serving"
+    folder.mkdir()
+    lines = benchmark_serving.measure(
+        folder,
+        FLAGS.serving_size,
+        text.vocab_file,
+        benchmark_serving.read_sentences(path),
+        FLAGS.transformers_python,
+        rounds=FLAGS.repeats,
+    )
+    yield from (Row(*line) for line in lines)
+
+
 def benchmark_generator(text: Text) -> Iterator[Row]:
     """The real script, process start included, with one and two workers."""
     rates = {}
@@ -376,14 +500,17 @@ def rows() -> Iterator[Row]:
     peak = devices.measure_matmul_peak(FLAGS.dtype)
     yield Row(f"matrix product, {FLAGS.dtype}", f"{peak / 1e9:.0f} GFLOP/s", "")
     # Text first: a process that has trained is slower at everything else.
-    if {"tokenizer", "generator", "reader"} & {*FLAGS.parts}:
+    if ({*PARTS} - {"train"}) & {*FLAGS.parts}:
         with prepared_text() as text:
             if "tokenizer" in FLAGS.parts:
                 yield from benchmark_tokenizer(text)
+                yield from benchmark_graph_tokenizer(text)
             if "generator" in FLAGS.parts:
                 yield from benchmark_generator(text)
             if "reader" in FLAGS.parts:
                 yield from benchmark_reader(text)
+            if "serving" in FLAGS.parts:
+                yield from benchmark_served(text)
     if "squad" in FLAGS.parts:
         lines = benchmark_tasks.measure_squad(
             FLAGS.squad_file, FLAGS.vocab_file

@@ -32,6 +32,7 @@ import keras
 import tensorflow as tf
 
 import numerics
+import padding
 from errors import UserError
 from numerics import fold_seed, fused
 
@@ -333,18 +334,27 @@ class SelfAttention(Layer):
         self.dropout = Dropout(config.attention_probs_dropout_prob)
 
     def call(
-        self, x: tf.Tensor, bias: tf.Tensor, seed: tf.Tensor | None
+        self,
+        x: tf.Tensor,
+        bias: tf.Tensor,
+        seed: tf.Tensor | None,
+        tokens: padding.Tokens | None,
     ) -> tf.Tensor:
         """Return the heads' contexts side by side.
 
         Args:
-            x: [B * S, H].
+            x: [B * S, H]; [R, H] with `tokens`, as in every layer.
             bias: float32 [B, 1, 1 or F, T], 0 where a key may be seen.
             seed: of dropout, or None.
+            tokens: which tokens the rows of x are, or None for all.
         """
         length = shape_of(bias)[-1]
 
         def heads(dense: Dense) -> tf.Tensor:
+            if tokens is not None:
+                return tokens.split_heads(
+                    numerics.add_bias(dense(x), dense.bias)
+                )
             return fused(
                 numerics.split_heads,
                 dense(x),
@@ -366,6 +376,8 @@ class SelfAttention(Layer):
             rate=self.dropout.rate,
         )  # [B, N, F, T]
         context = tf.matmul(probs, value)  # [B, N, F, D]
+        if tokens is not None:
+            return tokens.merge_heads(context)  # [R, H]
         return fused(numerics.merge_heads, context)  # [B * F, H]
 
 
@@ -404,10 +416,14 @@ class Attention(Layer):
         self.residual_output = ResidualOutput(config, config.hidden_size)
 
     def call(
-        self, x: tf.Tensor, bias: tf.Tensor, seed: tf.Tensor | None
+        self,
+        x: tf.Tensor,
+        bias: tf.Tensor,
+        seed: tf.Tensor | None,
+        tokens: padding.Tokens | None,
     ) -> tf.Tensor:
         """Return [B * S, H]."""
-        context = self.self_attention(x, bias, seed)  # [B * S, H]
+        context = self.self_attention(x, bias, seed, tokens)  # [B * S, H]
         return self.residual_output(context, x, seed)
 
 
@@ -443,10 +459,14 @@ class TransformerLayer(Layer):
         self.residual_output = ResidualOutput(config, config.intermediate_size)
 
     def call(
-        self, x: tf.Tensor, bias: tf.Tensor, seed: tf.Tensor | None
+        self,
+        x: tf.Tensor,
+        bias: tf.Tensor,
+        seed: tf.Tensor | None,
+        tokens: padding.Tokens | None,
     ) -> tf.Tensor:
         """Return [B * S, H]."""
-        x = self.attention(x, bias, seed)  # [B * S, H]
+        x = self.attention(x, bias, seed, tokens)  # [B * S, H]
         return self.residual_output(self.intermediate(x), x, seed)
 
 
@@ -466,12 +486,16 @@ class Encoder(Layer):
             layer.build()
 
     def call(
-        self, x: tf.Tensor, bias: tf.Tensor, seed: tf.Tensor | None
+        self,
+        x: tf.Tensor,
+        bias: tf.Tensor,
+        seed: tf.Tensor | None,
+        tokens: padding.Tokens | None,
     ) -> list[tf.Tensor]:
         """Return every layer's output, each [B * S, H]."""
         outputs = []
         for layer in self.layers:
-            x = layer(x, bias, seed)  # [B * S, H]
+            x = layer(x, bias, seed, tokens)  # [B * S, H]
             outputs.append(x)
         return outputs
 
@@ -559,12 +583,21 @@ class BertModel(Layer):
             segment_ids = tf.zeros_like(input_ids)
         dropout_seed = draw_seed(training, dropout_seed)
         bias = attention_bias(input_ids, input_mask, sequence_ids)
+        tokens = None
+        if padding.is_skipped(training, input_mask):
+            heads = self.config.num_attention_heads
+            tokens = padding.real_tokens(input_mask, heads)
+            input_ids = tokens.pick(input_ids)  # [1, R], as the others
+            segment_ids = tokens.pick(segment_ids)
+            position_ids = tokens.positions(position_ids)
         embedded = self.embeddings(
             input_ids, segment_ids, position_ids, dropout_seed
         )  # [B * S, H]
-        encoded = self.encoder(embedded, bias, dropout_seed)
+        encoded = self.encoder(embedded, bias, dropout_seed, tokens)
 
         def unflatten(x: tf.Tensor) -> tf.Tensor:
+            if tokens is not None:
+                return tokens.restore(x)
             return tf.reshape(x, [batch, length, self.config.hidden_size])
 
         layers = [unflatten(x) for x in encoded]  # L of [B, S, H]

@@ -156,7 +156,7 @@ def gelu_erf(x: tf.Tensor) -> tf.Tensor:
 
 def add_bias(x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     """Return x + bias in the type of x."""
-    return x + tf.cast(bias, x.dtype)
+    return tf.nn.bias_add(x, tf.cast(bias, x.dtype))
 
 
 def bias_activation(

@@ -3,7 +3,8 @@
 Every export has two signatures: `serving_default` takes strings, tokenized in
 the graph by serving.py; `ids` takes what the model takes and uses no text
 operation, for servers that lack those. Batch and length are free; a batch of
-strings is padded to its longest.
+strings is padded to its longest, which costs nothing: see padding.py. What an
+encoder says of padding is zeros.
 """
 
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
+import padding
 import serving
 from errors import UserError
 
@@ -93,8 +95,15 @@ class Export(tf.Module):
 
     def ids_signature(self) -> Callable:
         """Return the signature that takes what the model takes."""
+        longest = self.model.config.max_position_embeddings
 
         def from_ids(input_ids, input_mask, segment_ids):
+            tf.debugging.assert_less_equal(
+                tf.shape(input_ids)[-1],
+                longest,
+                "input_ids are longer than the model's "
+                f"max_position_embeddings {longest}",
+            )
             return self.answers(
                 {
                     "input_ids": input_ids,
@@ -250,7 +259,8 @@ def write(export: Export, directory: str) -> None:
     if tf.io.gfile.exists(temporary):
         tf.io.gfile.rmtree(temporary)
     tf.io.gfile.makedirs(temporary)  # and what leads to it
-    signatures = export.signatures()
+    with padding.skipping():
+        signatures = export.signatures()
     tf.saved_model.save(export, temporary, signatures)
     tf.io.gfile.rename(temporary, directory)
     for name, function in signatures.items():

@@ -86,3 +86,20 @@ def test_parts_that_want_data(tmp_path):
 )
 def test_unknown_parts_and_sizes(values, message):
     assert message in scripts.error_of(benchmark, **values)
+
+
+@pytest.mark.parametrize("size", ["tiny", "base"])
+def test_products_of_a_step_are_what_its_operations_count(size):
+    config = modeling.BertConfig.from_size(size, benchmark.VOCAB_SIZE)
+    total = 0
+    for count, left, right in benchmark.step_products(config, 4):
+        assert left[-1] == right[-2] and left[:-2] == right[:-2]
+        total += 2 * count * np.prod(left, dtype=int) * right[-1]
+    # Backward has two products of the same size for each.
+    assert 3 * total == heads.training_flops(config, 4, 128, 20)
+    assert (
+        benchmark.products_seconds(
+            modeling.BertConfig.from_size("tiny", 50), 1, "float32"
+        )
+        > 0
+    )
