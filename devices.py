@@ -76,11 +76,15 @@ def _reports_amx() -> bool:
         return False
 
 
+def num_workers() -> int:
+    """Return how many processes TF_CONFIG names, 1 without it."""
+    cluster = _tf_config().get("cluster", {})
+    return max(1, len(cluster.get("worker", []) + cluster.get("chief", [])))
+
+
 def has_other_workers() -> bool:
     """Whether TF_CONFIG names more than this process."""
-    cluster = _tf_config().get("cluster", {})
-    workers = cluster.get("worker", []) + cluster.get("chief", [])
-    return len(workers) > 1
+    return num_workers() > 1
 
 
 def is_chief() -> bool:

@@ -93,14 +93,19 @@ class Predictor:
             yield rows, {n: value[: len(rows)] for n, value in outputs.items()}
 
     def _outputs(self, batch: Batch) -> Batch:
-        """Run one batch, a part of it on each device."""
+        """Run one batch, a part of it on each device of this machine.
+
+        Several machines predict everything each: all need the scores, and
+        nothing has to travel.
+        """
         batch_size = len(next(iter(batch.values())))
-        pieces = self.strategy.num_replicas_in_sync
+        replicas = self.strategy.num_replicas_in_sync
+        pieces = replicas // devices.num_workers()
         size = -(-batch_size // pieces)
         rows = np.resize(np.arange(batch_size), pieces * size)
 
         def part(context) -> dict[str, tf.Tensor]:
-            first = context.replica_id_in_sync_group * size
+            first = context.replica_id_in_sync_group % pieces * size
             mine = rows[first : first + size]
             return {k: tf.constant(v[mine]) for k, v in batch.items()}
 

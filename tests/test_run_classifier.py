@@ -1,8 +1,10 @@
 """run_classifier.py as a user runs it, on sentences a tiny model can learn."""
 
+import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -403,6 +405,45 @@ def test_kill_9_and_start_again(model_dir, data_dir, tmp_path):
         for run in ("killed", "whole")
     ]
     assert scores[0] == scores[1]
+
+
+def test_two_machines(model_dir, data_dir, tmp_path):
+    """One writes; both score and keep the best, as one machine would."""
+    flags = flags_for(
+        model_dir, data_dir, tmp_path, eval_steps=50, do_predict=True
+    )
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(2)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        ports = [probe.getsockname()[1] for probe in probes]
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
+    arguments = [f"--{name}={value}" for name, value in flags.items()]
+    processes = []
+    for index in range(2):
+        task = {"type": "worker", "index": index}
+        config = json.dumps({"cluster": cluster, "task": task})
+        with (tmp_path / f"log{index}").open("w") as log:
+            processes.append(
+                subprocess.Popen(
+                    [sys.executable, ROOT / "run_classifier.py", *arguments],
+                    env=os.environ | {"TF_CONFIG": config},
+                    stderr=log,
+                )
+            )
+    for index, process in enumerate(processes):
+        status = process.wait(timeout=300)
+        assert status == 0, (tmp_path / f"log{index}").read_text()[-2000:]
+    assert results_of(tmp_path)["accuracy"] > 0.9
+    scores = json.loads((tmp_path / "scores.json").read_text())
+    assert list(scores) == ["50", "100", "150"]
+    alone = tmp_path / "alone"
+    flags = flags_for(tmp_path, data_dir, alone, do_train=False)
+    scripts.run(run_classifier, **flags | {"do_predict": True})
+    found, wanted = (
+        np.loadtxt(folder / "test_results.tsv") for folder in (tmp_path, alone)
+    )
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
 # --- What goes wrong ------------------------------------------------------
