@@ -113,10 +113,10 @@ def test_pairs_of_strings(classifier):
     )
     rows = [
         ids_of("[CLS] the film ##s . [SEP] bad σ ##ος [SEP]"),
-        ids_of("[CLS] good [SEP] [SEP]"),
+        ids_of("[CLS] good [SEP]"),
         ids_of("[CLS]", "caf ##e " * 8, "[SEP] the [SEP]"),
     ]
-    segments = [[0] * 6 + [1] * 4, [0] * 3 + [1], [0] * 18 + [1] * 2]
+    segments = [[0] * 6 + [1] * 4, [0] * 3, [0] * 18 + [1] * 2]
     for number, (ids, segment) in enumerate(zip(rows, segments, strict=True)):
         logits = model(
             {
