@@ -30,6 +30,7 @@ from absl import flags, logging
 
 import benchmark_serving
 import benchmark_tasks
+import bert_config
 import demo_corpus
 import devices
 import errors
@@ -88,7 +89,10 @@ flags.DEFINE_string("data_dir", None, "buckets: folder of its files.")
 flags.DEFINE_string("squad_file", None, "squad: SQuAD's JSON.")
 flags.DEFINE_integer("dupe_factor", 10, "Of the generator.", lower_bound=1)
 flags.DEFINE_enum(
-    "serving_size", "base", list(modeling.NAMED_SIZES), "Model that is served."
+    "serving_size",
+    "base",
+    list(bert_config.NAMED_SIZES),
+    "Model that is served.",
 )
 flags.DEFINE_string(
     "serving_file",
@@ -529,7 +533,7 @@ def rows() -> Iterator[Row]:
 def check_flags() -> None:
     """Refuse parts and sizes nobody knows."""
     parts = (*PARTS, *DATA_PARTS)
-    for name, known in (("parts", parts), ("sizes", modeling.NAMED_SIZES)):
+    for name, known in (("parts", parts), ("sizes", bert_config.NAMED_SIZES)):
         for value in FLAGS[name].value:
             if value not in known:
                 raise UserError(

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import bert_config
 import heads
-import modeling
 import numerics
 from errors import UserError
 from heads import BertForPreTraining
@@ -232,7 +232,7 @@ def count_parameters(config: BertConfig) -> int:
 def test_table_of_miniatures_is_complete():
     sizes = {(n, h) for n in range(2, 13, 2) for h in (128, 256, 512, 768)}
     assert set(MINIATURES) == sizes
-    named = set(modeling.NAMED_SIZES.values())
+    named = set(bert_config.NAMED_SIZES.values())
     assert named - sizes == {(24, 1024)}
     assert {name for name, _ in PUBLISHED} == {"base", "large"}
 
