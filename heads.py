@@ -254,6 +254,23 @@ _CLASSIFIER_DROPOUT = 0.1
 _CLASSIFIER_STDDEV = 0.02
 
 
+def output_variables(num_outputs: int, size: int) -> tuple[Any, Any]:
+    """Return output_weights [K, size] and output_bias [K].
+
+    In no layer: these stand at the root of a checkpoint.
+    """
+    weights = keras.Variable(
+        keras.initializers.TruncatedNormal(stddev=_CLASSIFIER_STDDEV),
+        shape=[num_outputs, size],
+        dtype="float32",
+        name="output_weights",
+    )
+    bias = keras.Variable(
+        "zeros", shape=[num_outputs], dtype="float32", name="output_bias"
+    )
+    return weights, bias
+
+
 class BertForSequenceClassification(TaskModel):
     """One vector per class on the pooled output; one alone for regression.
 
@@ -271,16 +288,8 @@ class BertForSequenceClassification(TaskModel):
     ):
         super().__init__(config, dtype)
         self.is_regression = num_labels is None
-        outputs = num_labels or 1
-        # Not in a layer: these stand at the root of a checkpoint.
-        self.output_weights = keras.Variable(
-            keras.initializers.TruncatedNormal(stddev=_CLASSIFIER_STDDEV),
-            shape=[outputs, config.hidden_size],
-            dtype="float32",
-            name="output_weights",
-        )
-        self.output_bias = keras.Variable(
-            "zeros", shape=[outputs], dtype="float32", name="output_bias"
+        self.output_weights, self.output_bias = output_variables(
+            num_labels or 1, config.hidden_size
         )
 
     def __call__(
@@ -448,23 +457,6 @@ class BertForMultipleChoice(BertForSequenceClassification):
 
 
 # --- Words (paper sections 4 and 5.3) ----------------------------------------
-
-
-def output_variables(num_outputs: int, size: int) -> tuple[Any, Any]:
-    """Return output_weights [K, size] and output_bias [K].
-
-    In no layer: these stand at the root of a checkpoint.
-    """
-    weights = keras.Variable(
-        keras.initializers.TruncatedNormal(stddev=_CLASSIFIER_STDDEV),
-        shape=[num_outputs, size],
-        dtype="float32",
-        name="output_weights",
-    )
-    bias = keras.Variable(
-        "zeros", shape=[num_outputs], dtype="float32", name="output_bias"
-    )
-    return weights, bias
 
 
 def word_loss(logits: tf.Tensor, features: dict[str, tf.Tensor]) -> Loss:
