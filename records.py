@@ -83,6 +83,13 @@ def gfile():
     return tf.io.gfile
 
 
+def list_directory(path: str) -> list[str]:
+    """Return the names in a directory, local or remote; none without one."""
+    if is_remote(path):
+        return gfile().listdir(path) if gfile().isdir(path) else []
+    return os.listdir(path) if os.path.isdir(path) else []
+
+
 def find_files(patterns: str, flag: str = "input_file") -> list[str]:
     """Expand a comma list of globs, local or remote, without repetitions.
 

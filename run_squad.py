@@ -21,7 +21,7 @@ run's output_dir as --init_checkpoint.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 from absl import flags, logging
@@ -44,6 +44,7 @@ import squad_records
 import squad_scores
 import task_records
 import tasks
+import tokenization
 from errors import UserError
 
 FLAGS = flags.FLAGS
@@ -144,9 +145,10 @@ flags.DEFINE_list(
 class Answered(NamedTuple):
     """The answers to predict_file."""
 
-    weights: str | None  # where they are on disk
+    weights: list[str] | None  # None: not on disk
     answers: dict[str, str]
     null_odds: dict[str, float]
+    tuned: squad_scores.Tuned | None
 
 
 class SquadJob(finetuning.Job):
@@ -178,14 +180,28 @@ class SquadJob(finetuning.Job):
             start.config.vocab_size,
             FLAGS.pad_to_max_length,
         )
-        self.questions: squad_records.Questions | None = None
+        # Read now: what is wrong with it shows before hours of training.
+        self.questions = self._read_questions()
         # What was answered last, and with which weights.
         self.answered: Answered | None = None
 
     @classmethod
     def deciding_metric(cls, flag_values: flags.FlagValues) -> str:
         """Return F1, of SQuAD 2.0 that at the best threshold."""
-        return "best_f1" if FLAGS.version_2_with_negative else "f1"
+        return "tuned_f1" if flag_values.version_2_with_negative else "f1"
+
+    def _read_questions(self) -> squad_records.Questions | None:
+        jobs = ("do_eval", "do_predict", "eval_steps", "tune_null_threshold")
+        if not any(FLAGS[name].value for name in jobs):
+            return None
+        questions = self.data.questions(FLAGS.predict_file)
+        is_scored = FLAGS.do_eval or FLAGS.eval_steps
+        if is_scored and not questions.data.has_answers():
+            raise UserError(
+                f"--predict_file={','.join(FLAGS.predict_file)} has no "
+                "answers: there is nothing to score"
+            )
+        return questions
 
     def create_model(self) -> heads.BertForQuestionAnswering:
         """Return the encoder with a start and an end vector."""
@@ -217,6 +233,9 @@ class SquadJob(finetuning.Job):
         results = score(
             self.questions.data, answered.answers, answered.null_odds
         )
+        if answered.tuned:
+            results["tuned_f1"] = answered.tuned.f1
+            results["tuned_thresh"] = answered.tuned.threshold
         results["global_step"] = step
         running.write_results(FLAGS.output_dir, results, step)
         return results
@@ -227,19 +246,31 @@ class SquadJob(finetuning.Job):
 
     def _answer(self) -> Answered:
         """Write the prediction files; once for the same weights on disk."""
-        weights = self.restored_from
+        weights = self._weights()
         if weights and self.answered and self.answered.weights == weights:
             return self.answered
-        self.questions = self.questions or self.data.questions(
-            FLAGS.predict_file
-        )
         logging.info("***** Running predictions *****")
-        decoded = decode(self.questions, self._logits(), self.tokenizer)
-        answers = create_output(self.questions, weights).write(decoded)
-        self.answered = Answered(weights, answers, decoded.null_odds)
+        logits = self._logits(weights)
+        decoded = decode(self.questions, logits, self.tokenizer)
+        tuned = tuned_of(self.questions.data, decoded)
+        answers = self._output().write(
+            decoded, tuned if FLAGS.tune_null_threshold else None
+        )
+        self.answered = Answered(weights, answers, decoded.null_odds, tuned)
         return self.answered
 
-    def _logits(self) -> squad_answers.Logits:
+    def _weights(self) -> list[str] | None:
+        """Return what says which weights the model has; None: not on disk."""
+        if not self.restored_from:
+            return None
+        files = checkpoints.files_of(self.restored_from)
+        return [task_records.sha256(path) for path in files]
+
+    def _output(self) -> squad_answers.Output:
+        folder = self.restored_from and self.restored_from.rpartition("/")[0]
+        return create_output(self._weights(), folder)
+
+    def _logits(self, weights: list[str] | None) -> squad_answers.Logits:
         def compute() -> squad_answers.Logits:
             data = self.data.prediction(self.cache, self.questions)
             logging.info("  Num split examples = %d", data.num_records)
@@ -247,29 +278,30 @@ class SquadJob(finetuning.Job):
                 **self.predictor(data, FLAGS.predict_batch_size, "predicting")
             )
 
-        weights = None
-        if self.restored_from:
-            files = checkpoints.files_of(self.restored_from)
-            weights = [task_records.sha256(path) for path in files]
         made_of = {
             "windows": self.questions.made_of,
             "weights": weights,
             "pad_to_max_length": FLAGS.pad_to_max_length,
             "dtype": FLAGS.dtype,
         }
-        return squad_answers.kept_logits(FLAGS.output_dir, made_of, compute)
+        return squad_answers.kept_logits(
+            FLAGS.output_dir, made_of, len(self.questions.windows), compute
+        )
 
     def saved_model(self, tokenizer: serving.Tokenizer) -> saved_model.Export:
         """Return question and paragraph in, answer and its place out."""
+        threshold = None
+        if FLAGS.version_2_with_negative:
+            if FLAGS.tune_null_threshold:
+                self._answer()
+            threshold = self._output().threshold()
         return squad_export.QuestionAnswering(
             self.model,
             tokenizer,
             self.start.vocab_file,
             create_lengths(),
             FLAGS.max_answer_length,
-            null_threshold=create_output(None, self.restored_from).threshold()
-            if FLAGS.version_2_with_negative
-            else None,
+            null_threshold=threshold,
         )
 
 
@@ -292,35 +324,57 @@ def create_data(start: finetuning.Start) -> squad_records.Data:
 
 
 def create_output(
-    questions: squad_records.Questions | None, weights: str | None = None
+    weights: Any, folder: str | None = None
 ) -> squad_answers.Output:
-    """Return the writer of prediction files."""
+    """Return the writer of prediction files.
+
+    Args:
+        weights: what says which ones answered.
+        folder: where those are.
+    """
     given = FLAGS["null_score_diff_threshold"]
     return squad_answers.Output(
         FLAGS.output_dir,
-        questions,
+        weights,
         given.value if given.present else None,
-        FLAGS.tune_null_threshold,
-        weights and weights.rpartition("/")[0],
+        folder,
     )
 
 
-def decode(
-    questions: squad_records.Questions, logits: squad_answers.Logits, tokenizer
-) -> squad_decoding.Decoded:
-    """Return the n-best lists the flags ask for."""
-    settings = running.from_flags(
+def create_decoding(
+    tokenizer: tokenization.FullTokenizer,
+) -> squad_decoding.Settings:
+    """Collect the flags that choose answers."""
+    return running.from_flags(
         squad_decoding.Settings,
         FLAGS,
         do_lower_case=tokenizer.basic_tokenizer.do_lower_case,
     )
+
+
+def decode(
+    questions: squad_records.Questions,
+    logits: squad_answers.Logits,
+    tokenizer: tokenization.FullTokenizer,
+) -> squad_decoding.Decoded:
+    """Return the n-best lists the flags ask for."""
     return squad_answers.decode(
         questions,
         logits,
         tokenizer.inv_vocab,
-        settings,
+        create_decoding(tokenizer),
         ignores_padding=not FLAGS.pad_to_max_length,
     )
+
+
+def tuned_of(
+    data: squad_data.SquadData, decoded: squad_decoding.Decoded
+) -> squad_scores.Tuned | None:
+    """Return the best threshold of SQuAD 2.0, where answers are known."""
+    asked = FLAGS.tune_null_threshold
+    if not decoded.null_odds or not (asked or data.has_answers()):
+        return None
+    return squad_answers.tune(data, decoded)
 
 
 def score(
@@ -336,24 +390,14 @@ def score(
 
 def score_file() -> None:
     """Score --predictions_file, with the null odds beside it, if any."""
-    path = FLAGS.predictions_file
-    predictions = squad_data.read_json(path)
-    if not isinstance(predictions, dict) or not predictions:
-        raise UserError(
-            f"{path} is no predictions file: wanted an object of question ids "
-            "and answers, not an empty one"
-        )
+    path, is_version_2 = FLAGS.predictions_file, FLAGS.version_2_with_negative
+    predictions = read_values(path, str, "answers")
     data = squad_data.read_squad(
-        FLAGS.predict_file, False, FLAGS.version_2_with_negative, FLAGS.strict
+        FLAGS.predict_file, False, is_version_2, FLAGS.strict
     )
     odds = checkpoints.beside(path, squad_answers.NULL_ODDS)
-    results = score(
-        data,
-        predictions,
-        squad_data.read_json(odds)
-        if odds and FLAGS.version_2_with_negative
-        else None,
-    )
+    odds = read_values(odds, float, "odds") if odds and is_version_2 else None
+    results = score(data, predictions, odds)
     if FLAGS.output_dir:
         checkpoints.make_directory(FLAGS.output_dir)
         running.write_results(FLAGS.output_dir, results, step=0)
@@ -361,25 +405,60 @@ def score_file() -> None:
         print(f"{name} = {value}")
 
 
+def read_values(path: str, kind: type, what: str) -> dict:
+    """Return a file of question ids and what belongs to each.
+
+    Raises:
+        UserError: it is none; names the question.
+    """
+    values = squad_data.read_json(path)
+    if not isinstance(values, dict):
+        raise UserError(
+            f"{path}: wanted an object of question ids and {what}, found "
+            f"{type(values).__name__}"
+        )
+    if not values:
+        raise UserError(f"{path}: holds no question")
+    kinds = (int, float) if kind is float else kind
+    for key, value in values.items():
+        if not isinstance(value, kinds):
+            raise UserError(
+                f"{path}: question {key} has {type(value).__name__}, wanted "
+                f"{kind.__name__}; is this a file of {what}?"
+            )
+    return values
+
+
 def answer_together() -> None:
     """Answer with --ensemble_dirs; score where that is asked for."""
     if not FLAGS.output_dir:
         raise UserError("--output_dir is required")
-    prefixes = [
-        checkpoints.find_checkpoint(folder, "ensemble_dirs")
-        for folder in FLAGS.ensemble_dirs
-    ]
-    start = finetuning.read_start(FLAGS, prefixes[0])
+    folders = FLAGS.ensemble_dirs
+    for folder in folders:
+        if not tf.io.gfile.isdir(folder):
+            raise UserError(f"--ensemble_dirs={folder} is no directory")
+    prefix = checkpoints.find_checkpoint(folders[0], "ensemble_dirs")
+    start = finetuning.read_start(FLAGS, prefix)
     questions = create_data(start).questions(FLAGS.predict_file)
     decoded = squad_answers.ensemble(
-        FLAGS.ensemble_dirs,
+        folders,
         questions,
+        create_decoding(start.tokenizer),
         lambda logits: decode(questions, logits, start.tokenizer),
     )
     checkpoints.make_directory(FLAGS.output_dir)
-    answers = create_output(questions).write(decoded)
+    tuned = tuned_of(questions.data, decoded)
+    weights = [
+        note and note["weights"] for note in squad_answers.notes_of(folders)
+    ]
+    answers = create_output(weights).write(
+        decoded, tuned if FLAGS.tune_null_threshold else None
+    )
     if FLAGS.do_eval:
         results = score(questions.data, answers, decoded.null_odds)
+        if tuned:
+            results["tuned_f1"] = tuned.f1
+            results["tuned_thresh"] = tuned.threshold
         running.write_results(FLAGS.output_dir, results, step=0)
 
 
@@ -405,6 +484,15 @@ def validate_flags() -> None:
         raise UserError(
             "--tune_null_threshold is for --version_2_with_negative"
         )
+    if FLAGS.tune_null_threshold and FLAGS["null_score_diff_threshold"].present:
+        raise UserError(
+            "--tune_null_threshold finds what --null_score_diff_threshold "
+            "says: give one of them"
+        )
+    for name in ("predictions_file", "ensemble_dirs"):
+        for job in ("do_train", "do_export"):
+            if FLAGS[name].value and FLAGS[job].value:
+                raise UserError(f"--{name} runs no model: leave --{job} out")
 
 
 def main(_: list[str]) -> int:

@@ -7,20 +7,25 @@ all of this without a model.
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
+from zipfile import BadZipFile
 
 import numpy as np
+import tensorflow as tf
 import tqdm
 from absl import logging
 
 import checkpoints
 import devices
 import records
+import squad_data
 import squad_decoding
 import squad_scores
 import task_records
 from errors import UserError
+from squad_data import SquadData
 from squad_decoding import Decoded
 from squad_records import Questions
+from squad_scores import Tuned
 
 PREDICTIONS = "predictions.json"
 NBEST = "nbest_predictions.json"
@@ -40,23 +45,35 @@ class Logits(NamedTuple):
 
 
 def kept_logits(
-    output_dir: str, made_of: Mapping[str, Any], compute: Callable[[], Logits]
+    output_dir: str,
+    made_of: Mapping[str, Any],
+    num_windows: int,
+    compute: Callable[[], Logits],
 ) -> Logits:
     """Return the logits of an earlier pass, or make and keep them.
 
     Args:
         output_dir: where they are kept.
-        made_of: data, weights and whatever else they depend on.
+        made_of: data, weights and whatever else they depend on; weights that
+            are on no disk are None, and their logits are not kept.
+        num_windows: W.
         compute: runs the model.
     """
+    if made_of["weights"] is None:
+        return compute()
     path = checkpoints.join(output_dir, LOGITS)
-    if task_records.read_json(path + ".json") == json.loads(
-        json.dumps(made_of)
-    ):
-        logging.info(
-            "Reusing %s: same weights, same data, no pass of the model", path
-        )
-        return read_logits(path)
+    note = json.loads(json.dumps(made_of))
+    if task_records.read_json(path + ".json") == note:
+        try:
+            logits = read_logits(path)
+            if len(logits.start_logits) == num_windows:
+                logging.info(
+                    "Reusing %s: same weights, same data, no pass of the model",
+                    path,
+                )
+                return logits
+        except UserError as error:
+            logging.warning("%s; the model runs again", error)
     logits = compute()
     if devices.is_chief():
         checkpoints.write_text(path + ".json", "null")
@@ -76,7 +93,15 @@ def read_logits(path: str) -> Logits:
         with records.open_for_reading(path) as file:
             arrays = np.load(file)
             return Logits(arrays["start_logits"], arrays["end_logits"])
-    except (ValueError, KeyError, OSError) as error:
+    except UserError:
+        raise
+    except (
+        ValueError,
+        KeyError,
+        OSError,
+        EOFError,
+        BadZipFile,
+    ) as error:
         raise UserError(f"{path} is no file of logits: {error}") from error
 
 
@@ -109,9 +134,18 @@ def decode(
 # --- Several runs -----------------------------------------------------------
 
 
+def notes_of(folders: Sequence[str]) -> list[dict | None]:
+    """Return what the logits in each folder were made of."""
+    return [
+        task_records.read_json(checkpoints.join(folder, LOGITS + ".json"))
+        for folder in folders
+    ]
+
+
 def ensemble(
     folders: Sequence[str],
     questions: Questions,
+    settings: squad_decoding.Settings,
     decode_logits: Callable[[Logits], Decoded],
 ) -> Decoded:
     """Return what several runs say together.
@@ -123,23 +157,20 @@ def ensemble(
         UserError: a run has neither for these questions.
     """
     wanted = json.loads(json.dumps(questions.made_of))
-    notes = [
-        task_records.read_json(checkpoints.join(folder, LOGITS + ".json"))
-        for folder in folders
-    ]
+    notes = notes_of(folders)
     if all(note and note["windows"] == wanted for note in notes):
         logging.info("Ensemble: the mean of %d runs' logits", len(folders))
-        found = [
-            read_logits(checkpoints.join(folder, LOGITS)) for folder in folders
-        ]
-        return decode_logits(_mean(found))
+        paths = [checkpoints.join(folder, LOGITS) for folder in folders]
+        return decode_logits(_mean([read_logits(path) for path in paths]))
     logging.info(
         "Ensemble: the mean of %d runs' n-best lists, since their windows, or "
         "those of the flags, differ",
         len(folders),
     )
+    is_version_2 = settings.version_2_with_negative
     return squad_decoding.combine(
-        [_read_lists(folder, questions) for folder in folders]
+        [_read_lists(folder, questions, is_version_2) for folder in folders],
+        settings.n_best_size,
     )
 
 
@@ -153,57 +184,66 @@ def _mean(parts: Sequence[Logits]) -> Logits:
     )
 
 
-def _read_lists(folder: str, questions: Questions) -> Decoded:
+def _read_lists(
+    folder: str, questions: Questions, is_version_2: bool
+) -> Decoded:
     """Return the n-best lists a run left."""
-    nbest = task_records.read_json(checkpoints.join(folder, NBEST))
-    if nbest is None:
-        raise UserError(
-            f"--ensemble_dirs: {folder} holds no {NBEST}; give it "
-            "--do_predict first"
-        )
-    missing = [
-        e.qas_id for e in questions.data.examples if e.qas_id not in nbest
-    ]
-    if missing:
-        raise UserError(
-            f"--ensemble_dirs: {folder} has no answer to question "
-            f"{missing[0]} and {len(missing) - 1} more: predicted from another "
-            "file?"
-        )
-    odds = task_records.read_json(checkpoints.join(folder, NULL_ODDS))
-    return squad_decoding.from_json(nbest, odds)
+    found = []
+    for name in (NBEST, NULL_ODDS) if is_version_2 else (NBEST,):
+        path = checkpoints.join(folder, name)
+        if not tf.io.gfile.exists(path):
+            raise UserError(
+                f"--ensemble_dirs: {folder} holds no {name}; give it "
+                "--do_predict first"
+            )
+        found.append(squad_data.read_json(path))
+        missing = [
+            example.qas_id
+            for example in questions.data.examples
+            if example.qas_id not in found[-1]
+        ]
+        if missing:
+            raise UserError(
+                f"--ensemble_dirs: {path} knows nothing of question "
+                f"{missing[0]} and {len(missing) - 1} more: predicted from "
+                "another file?"
+            )
+    return squad_decoding.from_json(*found)
 
 
 # --- Files and scores -------------------------------------------------------
 
 
 class Output:
-    """The prediction files of a data set in output_dir, and their scores.
+    """The prediction files of a data set in output_dir, and their threshold.
 
     Args:
         output_dir: where they go.
-        questions: what is answered.
+        weights: what says which weights answered; None: nobody can say.
         threshold: --null_score_diff_threshold where it was given.
-        tunes: find the best instead.
         trained_in: output_dir of the weights, whose stored threshold counts.
     """
 
     def __init__(
         self,
         output_dir: str,
-        questions: Questions | None,
+        weights: Any,
         threshold: float | None,
-        tunes: bool,
         trained_in: str | None = None,
     ):
-        self.output_dir, self.questions = output_dir, questions
-        self.given, self.tunes, self.trained_in = threshold, tunes, trained_in
+        self.output_dir, self.weights = output_dir, weights
+        self.given, self.trained_in = threshold, trained_in
 
-    def write(self, decoded: Decoded) -> dict[str, str]:
-        """Write the original's files; return question id -> answer."""
+    def write(self, decoded: Decoded, tuned: Tuned | None) -> dict[str, str]:
+        """Write the original's files; return question id -> answer.
+
+        Args:
+            decoded: the n-best lists.
+            tuned: the threshold to answer with and to store.
+        """
         threshold = 0.0
         if decoded.null_odds:
-            threshold = self._tune(decoded) if self.tunes else self.threshold()
+            threshold = tuned.threshold if tuned else self.threshold()
         answers = decoded.answers(threshold)
         texts = {
             PREDICTIONS: json.dumps(answers, indent=4),
@@ -218,6 +258,9 @@ class Output:
                 len(answers),
                 threshold,
             )
+        if tuned and self.weights is not None:
+            stored = {**tuned._asdict(), "weights": self.weights}
+            texts[THRESHOLD] = json.dumps(stored, indent=2)
         for name, text in texts.items():
             path = checkpoints.join(self.output_dir, name)
             logging.info("Writing %s", path)
@@ -226,41 +269,45 @@ class Output:
         return answers
 
     def threshold(self) -> float:
-        """Return from which odds on a question has no answer."""
+        """Return from which odds on a question has no answer.
+
+        As given, else as tuned for these very weights, else 0.
+        """
         if self.given is not None:
             return self.given
         for folder in filter(None, (self.output_dir, self.trained_in)):
             path = checkpoints.join(folder, THRESHOLD)
             found = task_records.read_json(path)
-            if found:
-                logging.info(
-                    "null_score_diff_threshold = %g, from %s",
-                    found["threshold"],
-                    path,
-                )
-                return float(found["threshold"])
+            if not found:
+                continue
+            if found["weights"] != self.weights:
+                logging.warning("%s is of other weights: not used", path)
+                continue
+            logging.info(
+                "null_score_diff_threshold = %g, from %s",
+                found["threshold"],
+                path,
+            )
+            return float(found["threshold"])
         return 0.0
 
-    def _tune(self, decoded: Decoded) -> float:
-        data = self.questions.data
-        if not data.has_answers():
-            raise UserError(
-                "--tune_null_threshold: the file to predict has no answers"
-            )
-        best = {
-            key: squad_decoding.best_text(found)
-            for key, found in decoded.nbest.items()
-        }
-        tuned = squad_scores.tune(data, best, decoded.null_odds)
-        logging.info(
-            "Tuned null_score_diff_threshold = %g: exact %.2f, F1 %.2f",
-            tuned.threshold,
-            tuned.exact,
-            tuned.f1,
+
+def tune(data: SquadData, decoded: Decoded) -> Tuned:
+    """Return the threshold with the best F1, and say so.
+
+    Raises:
+        UserError: there are no answers to tune on.
+    """
+    if not data.has_answers():
+        raise UserError(
+            "--tune_null_threshold: the file to predict has no answers"
         )
-        if devices.is_chief():
-            checkpoints.write_text(
-                checkpoints.join(self.output_dir, THRESHOLD),
-                json.dumps(tuned._asdict(), indent=2) + "\n",
-            )
-        return tuned.threshold
+    best = {
+        key: squad_decoding.best_text(found)
+        for key, found in decoded.nbest.items()
+    }
+    tuned = squad_scores.tune(data, best, decoded.null_odds)
+    logging.info(
+        "Best null_score_diff_threshold: %g, F1 %.2f, exact %.2f", *tuned
+    )
+    return tuned

@@ -6,7 +6,7 @@ points at it. TriviaQA's files become the same examples in triviaqa_data.py.
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,16 +85,20 @@ def read_json(path: str) -> Any:
             f"{path}: not JSON at line {error.lineno}, column {error.colno}: "
             f"{error.msg}"
         ) from error
+    except (ValueError, RecursionError) as error:  # numbers, lists too long
+        raise UserError(f"{path}: no JSON for us: {error}") from error
 
 
-def item(parent: Any, key: str, kind: type, where: str) -> Any:
+def item(
+    parent: Any, key: str, kind: type, where: str, of: str = "SQuAD"
+) -> Any:
     """Return parent[key], of a type.
 
     Raises:
         UserError: names the path inside of the file.
     """
     if not isinstance(parent, dict) or key not in parent:
-        raise UserError(f"{where} has no key {key!r}: not in SQuAD's format")
+        raise UserError(f"{where} has no key {key!r}: not in {of}'s format")
     value = parent[key]
     if not isinstance(value, kind):
         raise UserError(
@@ -175,7 +179,13 @@ class _Reader:
     def read(self, path: str) -> None:
         """Add a file."""
         self.in_file = _InFile(0, 0, 0, 0)
-        articles = item(read_json(path), "data", list, path)
+        content = read_json(path)
+        if isinstance(content, dict) and "Data" in content:
+            raise UserError(
+                f"{path} is TriviaQA's, which is for training alone and wants "
+                "--triviaqa_evidence_dir"
+            )
+        articles = item(content, "data", list, path)
         for at, article in enumerate(articles):
             where = f"{path}: data[{at}]"
             paragraphs = item(article, "paragraphs", list, where)
@@ -202,14 +212,10 @@ class _Reader:
             )
         self.places[qas_id] = where
         example = SquadExample(qas_id, item(qa, "question", str, where), number)
-        is_impossible = bool(qa.get("is_impossible", False))
-        answers = [
-            (
-                item(answer, "text", str, f"{where}.answers[{at}]"),
-                item(answer, "answer_start", int, f"{where}.answers[{at}]"),
-            )
-            for at, answer in enumerate(qa.get("answers") or [])
-        ]
+        is_impossible = "is_impossible" in qa and item(
+            qa, "is_impossible", bool, where
+        )
+        answers = self._answers(qa, example, context, where)
         count = self.in_file
         self.in_file = _InFile(
             count.questions + 1,
@@ -217,43 +223,56 @@ class _Reader:
             count.with_answers + bool(answers),
             count.says_impossible + ("is_impossible" in qa),
         )
-        if is_impossible:
-            return example._replace(is_impossible=True)
-        example = example._replace(answers=tuple(text for text, _ in answers))
-        if not self.is_training:
+        example = example._replace(
+            answers=tuple(text for text, _ in answers),
+            is_impossible=is_impossible,
+        )
+        if is_impossible or not self.is_training:
             return example
         if not answers:
             raise UserError(f"{where} ({qas_id}) has no answer to train on")
         self.num_several += len({text for text, _ in answers}) > 1
-        return self._with_answer(example, context, *answers[0], where)
+        return self._with_answer(example, context, *answers[0])
 
-    def _with_answer(
-        self,
-        example: SquadExample,
-        context: Paragraph,
-        text: str,
-        offset: int,
-        where: str,
-    ) -> SquadExample | None:
-        """Find the words of an answer; None where they do not hold it."""
-        is_placed = context.text[offset : offset + len(text)] == text
-        if not is_placed:
+    def _answers(
+        self, qa: dict, example: SquadExample, context: Paragraph, where: str
+    ) -> list[tuple[str, int]]:
+        """Return a question's answers and where they should be."""
+        if not qa.get("answers"):
+            return []
+        found = []
+        for at, answer in enumerate(item(qa, "answers", list, where)):
+            place = f"{where}.answers[{at}]"
+            text = item(answer, "text", str, place)
+            offset = item(answer, "answer_start", int, place)
+            found.append((text, offset))
+            seen = (
+                context.text[offset : offset + len(text)] if offset >= 0 else ""
+            )
+            if text.strip() and seen == text:
+                continue
             line = (
-                f"{where} ({example.qas_id}): answer_start {offset} is not "
+                f"{place} ({example.qas_id}): answer_start {offset} is not "
                 f"where {text!r} is"
             )
             if self.strict:
                 raise UserError(f"{line} (--strict)")
             self.misplaced.append(line)
-        if not len(context.starts):
-            self.num_dropped += 1
-            return None
-        last = offset + max(len(text), 1) - 1
-        # A space belongs to the word before it.
-        ends = np.searchsorted(context.starts, [offset, last], "right") - 1
-        start, end = ends.clip(0).tolist()
-        words = " ".join(context.words(start, end))
-        if " ".join(text.split()) not in words:
+        return found
+
+    def _with_answer(
+        self, example: SquadExample, context: Paragraph, text: str, offset: int
+    ) -> SquadExample | None:
+        """Find the words of an answer; None where they do not hold it."""
+        wanted = " ".join(_WORD.findall(text))
+        words, start, end = "", 0, 0
+        if len(context.starts):
+            last = offset + max(len(text), 1) - 1
+            # A space belongs to the word before it.
+            ends = np.searchsorted(context.starts, [offset, last], "right") - 1
+            start, end = ends.clip(0).tolist()
+            words = " ".join(context.words(start, end))
+        if not wanted or wanted not in words:
             self.num_dropped += 1
             return None
         return example._replace(
@@ -272,21 +291,16 @@ class _Reader:
                 "%d questions have several answers: the first is trained on",
                 self.num_several,
             )
+        if self.num_dropped:
+            logging.warning(
+                "%d questions are left out: the words where the answer should "
+                "be do not hold it",
+                self.num_dropped,
+            )
         if self.misplaced:
             logging.warning(
-                "%d answers are not where answer_start says; %d questions are "
-                "left out since the words there do not hold the answer. The "
-                "first:",
+                "%d answers are not where answer_start says, the first:",
                 len(self.misplaced),
-                self.num_dropped,
             )
             for line in self.misplaced[:_SHOWN]:
                 logging.warning("  %s", line)
-
-
-def answers_by_id(
-    data: SquadData,
-) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield (question id, right answers), none where there is none."""
-    for example in data.examples:
-        yield example.qas_id, example.answers

@@ -17,7 +17,7 @@ import tokenization
 from squad_data import SquadData
 from squad_features import Windows
 
-_CHUNK = 2048  # windows whose candidates are formed together
+_CHUNK = 2048  # windows whose candidates are formed together, at 20 x 20
 # The odds of a question that nothing but "no answer" is left for.
 NOTHING_BUT_NULL = 1e6
 _FAR_BELOW = -1e9
@@ -277,7 +277,8 @@ def decode(
     result = Decoded({}, {})
     questions = np.arange(len(data.examples) + 1)
     bounds = np.searchsorted(windows.example, questions)
-    for low, high in _blocks(bounds):
+    chunk = max(1, _CHUNK * 400 // settings.n_best_size**2)
+    for low, high in _blocks(bounds, chunk):
         part = slice(bounds[low], bounds[high])
         starts, ends = start_logits[part], end_logits[part]
         if ignores_padding:
@@ -308,11 +309,11 @@ def _cut(logits: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.where(is_padding, np.float32(_FAR_BELOW), logits)
 
 
-def _blocks(bounds: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Yield ranges of questions of about _CHUNK windows."""
+def _blocks(bounds: np.ndarray, chunk: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of questions of about `chunk` windows."""
     low, last = 0, len(bounds) - 1
     while low < last:
-        high = int(np.searchsorted(bounds, bounds[low] + _CHUNK, "right")) - 1
+        high = int(np.searchsorted(bounds, bounds[low] + chunk, "right")) - 1
         high = min(max(high, low + 1), last)
         yield low, high
         low = high
@@ -380,42 +381,49 @@ def _null_odds(
     best: Sequence[tuple[str, float, float]], null: tuple[float, float]
 ) -> float:
     """Return by how much no answer is likelier than the best one."""
-    for text, start, end in best:
-        if text:
-            return null[0] + null[1] - start - end
-    return NOTHING_BUT_NULL
+    found = next((entry for entry in best if entry[0]), None)
+    if found is None:
+        return NOTHING_BUT_NULL
+    return null[0] + null[1] - found[1] - found[2]
 
 
 # --- Several runs together --------------------------------------------------
 
 
-def combine(parts: Sequence[Decoded]) -> Decoded:
+def combine(parts: Sequence[Decoded], n_best_size: int) -> Decoded:
     """Return the mean of n-best lists, for runs whose windows differ.
 
     A text's probability is the mean over the runs, 0 where a run has it not;
-    its logits are those of the run that believes in it most.
+    its logits are those of the run that believes in it most. A run that found
+    nothing to say of a question has no part in its answer, unless none did.
 
     Args:
         parts: the same questions in each.
+        n_best_size: how long the lists may become.
     """
-    nbest = {}
+    result = Decoded({}, {})
     for key in parts[0].nbest:
-        found: dict[str, list[Candidate]] = {}
-        for part in parts:
-            for candidate in part.nbest[key]:
-                found.setdefault(candidate.text, []).append(candidate)
-        merged = [
-            max(same, key=lambda c: c.probability)._replace(
-                probability=sum(c.probability for c in same) / len(parts)
-            )
-            for same in found.values()
-        ]
-        nbest[key] = sorted(merged, key=lambda c: -c.probability)
-    odds = {
-        key: sum(part.null_odds[key] for part in parts) / len(parts)
-        for key in parts[0].null_odds
-    }
-    return Decoded(nbest, odds)
+        telling = [part for part in parts if best_text(part.nbest[key])]
+        telling = telling or list(parts)
+        lists = [part.nbest[key] for part in telling]
+        result.nbest[key] = _merged(lists)[:n_best_size]
+        if parts[0].null_odds:
+            odds = [part.null_odds[key] for part in telling]
+            result.null_odds[key] = sum(odds) / len(odds)
+    return result
+
+
+def _merged(lists: Sequence[Sequence[Candidate]]) -> list[Candidate]:
+    found: dict[str, list[Candidate]] = {}
+    for candidate in itertools.chain(*lists):
+        found.setdefault(candidate.text, []).append(candidate)
+    merged = [
+        max(same, key=lambda c: c.probability)._replace(
+            probability=sum(c.probability for c in same) / len(lists)
+        )
+        for same in found.values()
+    ]
+    return sorted(merged, key=lambda c: -c.probability)
 
 
 # --- Files ------------------------------------------------------------------
@@ -437,7 +445,7 @@ def nbest_json(nbest: Mapping[str, Sequence[Candidate]]) -> str:
     return "{\n" + ",\n".join(lists) + "\n}"
 
 
-def from_json(nbest: Mapping, null_odds: Mapping | None) -> Decoded:
+def from_json(nbest: Mapping, null_odds: Mapping | None = None) -> Decoded:
     """Return what nbest_predictions.json and null_odds.json hold."""
     lists = {
         key: [Candidate(**entry) for entry in entries]

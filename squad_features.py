@@ -23,7 +23,7 @@ FIRST_UNIQUE_ID = 1_000_000_000
 # Paragraphs a worker converts at once: a thousand windows or so.
 _CHUNK = 256
 # Below so many paragraphs starting processes costs more than they save.
-_WORTH_WORKERS = 20_000
+_WORTH_WORKERS = 10_000
 
 
 class Lengths(NamedTuple):

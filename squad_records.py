@@ -60,10 +60,17 @@ class Data:
 
     def made_of(self, files: Sequence[str], is_training: bool) -> dict:
         """Return all that the windows of some files depend on."""
+        reading = self.reading
+        evidence = is_training and reading.triviaqa_evidence_dir
         return {
             "data": [task_records.sha256(path) for path in files],
             "is_training": is_training,
-            "reading": self.reading._asdict(),
+            "version_2_with_negative": reading.version_2_with_negative,
+            "triviaqa": evidence
+            and {
+                "evidence": triviaqa_data.evidence_in(evidence),
+                "max_tokens": reading.triviaqa_max_tokens,
+            },
             "lengths": self.lengths._asdict(),
             **task_records.text_identity(
                 self.tokenizer, self.lengths.max_seq_length

@@ -5,6 +5,8 @@ document the first 400 tokens, where they contain one of the answers. Nobody
 marked answers there; the first place where an alias stands is taken for one.
 """
 
+import functools
+import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -26,9 +28,7 @@ from squad_data import (
 _SOURCES = {"EntityPages": "wikipedia", "SearchResults": "web"}
 
 
-def is_triviaqa(value: Any) -> bool:
-    """Whether a JSON file has TriviaQA's shape."""
-    return isinstance(value, dict) and "Data" in value
+_item = functools.partial(item, of="TriviaQA")
 
 
 def read_triviaqa(
@@ -47,7 +47,7 @@ def read_triviaqa(
     data = SquadData([], [])
     counts = dict.fromkeys(("documents", "missing", "without"), 0)
     for path in files:
-        questions = item(read_json(path), "Data", list, path)
+        questions = _item(read_json(path), "Data", list, path)
         bar = tqdm.tqdm(questions, unit=" questions", disable=None)
         for at, question in enumerate(bar):
             _add(
@@ -68,7 +68,9 @@ def read_triviaqa(
     )
     if counts["missing"]:
         logging.warning(
-            "%d documents are not in %s", counts["missing"], evidence_dir
+            "%d documents are not in %s, or name no file",
+            counts["missing"],
+            evidence_dir,
         )
     if not data.examples:
         raise UserError(
@@ -89,12 +91,13 @@ def _add(
     max_tokens: int,
 ) -> None:
     """Add one question's examples."""
-    text = item(question, "Question", str, where)
-    number = item(question, "QuestionId", str, where)
-    pattern = _aliases(item(question, "Answer", dict, where), f"{where}.Answer")
-    for place in _documents(question, where):
+    text = _item(question, "Question", str, where)
+    number = _item(question, "QuestionId", str, where)
+    answer = _item(question, "Answer", dict, where)
+    pattern = _aliases(answer, f"{where}.Answer")
+    for place in _documents(question):
         counts["documents"] += 1
-        document = _read(f"{evidence_dir.rstrip('/')}/{place}")
+        document = place and _read(f"{evidence_dir.rstrip('/')}/{place}")
         if document is None:
             counts["missing"] += 1
             continue
@@ -121,7 +124,10 @@ def _add(
 
 def _aliases(answer: dict, where: str) -> re.Pattern:
     """Return a pattern of all forms of an answer, longer ones first."""
-    found = [item(answer, "Value", str, where), *answer.get("Aliases", [])]
+    found = [_item(answer, "Value", str, where), *(answer.get("Aliases") or [])]
+    for alias in found:
+        if not isinstance(alias, str):
+            raise UserError(f"{where}.Aliases holds {alias!r}, wanted texts")
     forms = sorted({f.strip() for f in found if f.strip()}, key=len)[::-1]
     if not forms:
         raise UserError(f"{where}: neither Value nor Aliases say anything")
@@ -129,12 +135,15 @@ def _aliases(answer: dict, where: str) -> re.Pattern:
     return re.compile(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)", re.IGNORECASE)
 
 
-def _documents(question: dict, where: str) -> Iterator[str]:
-    """Yield the question's documents as paths inside of evidence_dir."""
+def _documents(question: dict) -> Iterator[str | None]:
+    """Yield the question's documents as paths inside of evidence_dir.
+
+    Some entries name no file: None.
+    """
     for source, folder in _SOURCES.items():
-        for at, document in enumerate(question.get(source) or []):
-            name = item(document, "Filename", str, f"{where}.{source}[{at}]")
-            yield f"{folder}/{name}"
+        for document in question.get(source) or []:
+            name = document.get("Filename")
+            yield f"{folder}/{name}" if name else None
 
 
 def find_answer(
@@ -148,6 +157,21 @@ def find_answer(
     context = document[: words.ends[last]]
     match = pattern.search(context)
     return (context, match) if match else None
+
+
+def evidence_in(evidence_dir: str) -> dict[str, str]:
+    """Return a checksum of the names of the documents in each folder.
+
+    So that records made of half of the evidence are not taken for those of
+    all of it.
+    """
+    found = {}
+    for folder in _SOURCES.values():
+        path = f"{evidence_dir.rstrip('/')}/{folder}"
+        names = records.list_directory(path)
+        text = "\n".join(sorted(names))
+        found[folder] = hashlib.sha256(text.encode()).hexdigest()
+    return found
 
 
 def _read(path: str) -> str | None:

@@ -134,9 +134,9 @@ class WorkerPool:
         if code < 0:
             how = f"signal {-code} ({signal.Signals(-code).name})"
         raise UserError(
-            f"a worker process died, {how}; if memory ran out, use fewer or "
-            "smaller ones (--num_workers, --bucket_mb). The same command goes "
-            "on where this one stopped"
+            f"a worker process died, {how}; if memory ran out, use fewer "
+            "workers (--num_workers) or, where there is that flag, a smaller "
+            "--bucket_mb, and give the same command again"
         )
 
 

@@ -299,6 +299,13 @@ def test_files_that_are_wrong(tmp_path):
         squad_data.read_squad(["/nowhere.json"], True, False)
     odd = squad(("a b", [question("x", "Who?", ("a", "0"))]))
     assert "answers[0].answer_start is str" in reading_error(tmp_path, odd)
+    odd = squad(("a b", [question("x", is_impossible="false")]))
+    assert "is_impossible is str, wanted bool" in reading_error(tmp_path, odd)
+    odd = squad(("a b", [question("x") | {"answers": 5}]))
+    assert "answers is int, wanted list" in reading_error(tmp_path, odd)
+    assert "no JSON for us" in reading_error(tmp_path, "[" * 100_000)
+    line = reading_error(tmp_path, {"Data": []})
+    assert "wants --triviaqa_evidence_dir" in line
 
 
 def test_answers_that_are_elsewhere(tmp_path, caplog):
@@ -317,6 +324,8 @@ def test_answers_that_are_elsewhere(tmp_path, caplog):
     assert [example.qas_id for example in data.examples] == ["right", "near"]
     assert "2 answers are not where answer_start says" in caplog.text
     assert "1 questions are left out" in caplog.text
+    squad_data.read_squad([path], False, False)
+    assert caplog.text.count("2 answers are not where") == 2
     assert "(near): answer_start 5 is not where 'two' is" in caplog.text
     line = reading_error(tmp_path, value, strict=True)
     assert "(near): answer_start 5" in line and "--strict" in line
@@ -379,8 +388,30 @@ def test_triviaqa_without_an_answer(tmp_path):
     with pytest.raises(UserError, match="no document with an answer"):
         triviaqa_data.read_triviaqa(files, str(tmp_path / "no"), 400)
     path = write(tmp_path, {"Data": [{"Question": "Who?"}]})
-    with pytest.raises(UserError, match=r"Data\[0\] has no key 'QuestionId'"):
+    with pytest.raises(UserError, match=r"'QuestionId': not in TriviaQA's"):
         triviaqa_data.read_triviaqa([path], folder)
+    files, folder = trivia(tmp_path, "Puzo", "Puzo", [5])
+    with pytest.raises(UserError, match="Aliases holds 5, wanted texts"):
+        triviaqa_data.read_triviaqa(files, folder)
+
+
+def test_triviaqa_documents_that_come_later(tmp_path):
+    """Records of half of the evidence are not those of all of it."""
+    _, folder = trivia(tmp_path, "Puzo", "Puzo", [])
+    before = triviaqa_data.evidence_in(folder)
+    assert triviaqa_data.evidence_in(folder) == before
+    (tmp_path / "wikipedia" / "Gone.txt").write_text("Puzo")
+    assert triviaqa_data.evidence_in(folder) != before
+    # An entry may name no file.
+    entry = {"Title": "no file"}
+    question = {
+        "Question": "Who?",
+        "QuestionId": "q1",
+        "Answer": {"Value": "Puzo", "Aliases": None},
+        "EntityPages": [entry, {"Filename": "Doc.txt"}],
+    }
+    path = write(tmp_path, {"Data": [question]})
+    assert len(triviaqa_data.read_triviaqa([path], folder).examples) == 1
 
 
 def test_an_alias_is_a_whole_word(tmp_path):
@@ -457,7 +488,21 @@ def test_threshold_is_tuned_on_the_best_answers():
     best = {"a": "cat", "b": "mouse", "c": "dog"}
     odds = {"a": 1.5, "b": 9.0, "c": 3.0}
     tuned = squad_scores.tune(data, best, odds)
-    assert tuned == squad_scores.Tuned(3.0, 100.0, 100.0)
+    assert tuned.threshold == 4.0  # between the odds of two questions
+    assert tuned.f1 == tuned.exact == pytest.approx(100.0)
+
+
+def test_threshold_where_answering_nothing_is_best():
+    """And where questions of the same odds are right and wrong."""
+    data = scored({"a": [], "b": [], "c": ["z"]})
+    best = {"a": "x", "b": "y", "c": "q"}
+    tuned = squad_scores.tune(data, best, {"a": -5.0, "b": -4.0, "c": -3.0})
+    assert tuned.threshold == -6.0
+    assert tuned.f1 == pytest.approx(200 / 3)
+    data = scored({"a": ["x"], "b": [], "c": ["z"]})
+    best = {"a": "x", "b": "y", "c": "z"}
+    tuned = squad_scores.tune(data, best, {"a": -5.0, "b": -5.0, "c": 9.0})
+    assert tuned.threshold == 10.0 and tuned.f1 == pytest.approx(200 / 3)
 
 
 def test_nothing_to_score(caplog):
@@ -478,8 +523,42 @@ def test_nbest_lists_of_several_runs():
         ]
         return squad_decoding.Decoded({"a": found}, {"a": shares["x"]})
 
-    both = squad_decoding.combine([run(x=0.6, y=0.4), run(x=0.2, z=0.8)])
+    both = squad_decoding.combine([run(x=0.6, y=0.4), run(x=0.2, z=0.8)], 20)
     texts = [(c.text, round(c.probability, 6)) for c in both.nbest["a"]]
     assert texts == [("x", 0.4), ("z", 0.4), ("y", 0.2)]
     assert both.nbest["a"][0].start_logit == 0.6
     assert both.null_odds["a"] == pytest.approx(0.4)
+    # A run that found nothing has no say, and lists are cut.
+    null = squad_decoding.Candidate("", 1.0, 0.0, 0.0)
+    silent = squad_decoding.Decoded(
+        {"a": [null]}, {"a": squad_decoding.NOTHING_BUT_NULL}
+    )
+    some = squad_decoding.combine([run(x=0.6, y=0.4), silent], 1)
+    assert [c.text for c in some.nbest["a"]] == ["x"]
+    assert some.null_odds["a"] == pytest.approx(0.6)
+    none = squad_decoding.combine([silent, silent], 20)
+    assert none.answers() == {"a": ""}
+
+
+def test_answers_that_say_nothing(tmp_path, caplog):
+    """No text is no answer; a control character parts no words."""
+    value = squad(
+        (
+            "one two",
+            [question("a", "?", ("", 0)), question("b", "?", ("two", 4))],
+        ),
+        ("x a\x0cb", [question("c", "?", ("a\x0cb", 2))]),
+    )
+    data = squad_data.read_squad([write(tmp_path, value)], True, False)
+    assert [example.qas_id for example in data.examples] == ["b", "c"]
+    assert "1 questions are left out" in caplog.text
+
+
+def test_an_impossible_question_with_answers_counts_as_officially(tmp_path):
+    qas = [question("a", "?", ("one", 0), is_impossible=True)]
+    path = write(tmp_path, squad(("one", qas)))
+    data = squad_data.read_squad([path], False, True)
+    found = squad_scores.score(data, {"a": "one"}, True)
+    assert found["HasAns_total"] == 1 and "NoAns_total" not in found
+    trained = squad_data.read_squad([path], True, True)
+    assert trained.examples[0].start_position == -1
