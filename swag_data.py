@@ -6,7 +6,6 @@ the records each choice is a row of its own, those of a question one after the
 other, in the schema of run_classifier.py's records.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ import classifier_data
 import length_buckets
 import records
 import task_records
+import text_files
 import tokenization
 from errors import UserError
 
@@ -75,7 +75,7 @@ def read_questions(path: str, has_labels: bool = True) -> list[Question]:
     Raises:
         UserError: names file and line.
     """
-    text = classifier_data.read_text(path)
+    text = text_files.read_text(path)
     parse = _json_questions if path.endswith(".jsonl") else _csv_questions
     questions: list[Question] = []
     for at, question in parse(path, text, has_labels):
@@ -161,17 +161,9 @@ def _json_questions(
     path: str, text: str, has_labels: bool
 ) -> Iterator[tuple[str, Question]]:
     """Yield ("file, line n", question) of JSON lines."""
-    number = 0
-    for line, part in enumerate(text.split("\n"), 1):
-        if not part.strip():
-            continue
+    objects = text_files.json_objects(path, text)
+    for number, (line, value) in enumerate(objects):
         at = f"{path}, line {line}"
-        try:
-            value = json.loads(part)
-        except json.JSONDecodeError as error:
-            raise UserError(f"{at}: not JSON: {error.msg}") from error
-        if not isinstance(value, dict):
-            raise UserError(f"{at}: wanted a JSON object")
         wanted = {"context": str, "choices": list}
         if has_labels:
             wanted["label"] = int
@@ -194,7 +186,6 @@ def _json_questions(
                 value["label"] if has_labels else None,
             ),
         )
-        number += 1
 
 
 # --- Questions to records ---------------------------------------------------
