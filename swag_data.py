@@ -241,6 +241,7 @@ class Data:
     ):
         self.data_dir, self.tokenizer = data_dir, tokenizer
         self.max_seq_length = max_seq_length
+        self._questions: dict[str, list[Question]] = {}
         self.cache = task_records.RecordCache(
             records_dir,
             classifier_data.schema(max_seq_length, is_regression=False),
@@ -255,6 +256,18 @@ class Data:
             **task_records.text_identity(self.tokenizer, self.max_seq_length),
         }
 
+    def questions(self, part: str) -> list[Question]:
+        """Return the questions of train, dev or test, read once.
+
+        Raises:
+            UserError: names file and line.
+        """
+        if part not in self._questions:
+            self._questions[part] = read_questions(
+                find_file(self.data_dir, part), has_labels=part != "test"
+            )
+        return self._questions[part]
+
     def split(self, part: str, name: str) -> Questions:
         """Return a part's questions and records.
 
@@ -262,8 +275,7 @@ class Data:
             part: train, dev or test.
             name: of the record file, without .tf_record.
         """
-        path = find_file(self.data_dir, part)
-        questions = read_questions(path, has_labels=part != "test")
+        questions = self.questions(part)
         rows = self.cache.records(
             name,
             self.made_of(part),
