@@ -13,6 +13,7 @@ names.
 """
 
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
@@ -23,6 +24,7 @@ import tensorflow as tf
 from absl import logging
 
 import huggingface
+import records
 import tokenization
 from errors import UserError
 from modeling import BertConfig
@@ -561,7 +563,7 @@ def make_directory(path: str, flag: str = "output_dir") -> None:
     """
     try:
         tf.io.gfile.makedirs(path)
-        probe = join(path, ".writable")
+        probe = join(path, f".writable.{os.getpid()}")  # runs may share it
         with tf.io.gfile.GFile(probe, "w") as file:
             file.write("")
         tf.io.gfile.remove(probe)
@@ -573,10 +575,8 @@ def make_directory(path: str, flag: str = "output_dir") -> None:
 
 def write_text(path: str, text: str) -> None:
     """Write a small text file that appears whole or not at all."""
-    temporary = path + ".tmp"
-    with tf.io.gfile.GFile(temporary, "w") as file:
-        file.write(text)
-    tf.io.gfile.rename(temporary, path, overwrite=True)
+    with records.atomic_file(path) as file:
+        file.write(text.encode())
 
 
 def global_step(path: str) -> int:

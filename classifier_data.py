@@ -7,7 +7,6 @@ scores. GLUE's tasks and XNLI are read as their authors distribute them;
 
 import csv
 import io
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 import records
+import text_files
 import tokenization
 from errors import UserError
 
@@ -361,7 +361,7 @@ _Row = tuple[int, dict[str, str], str]
 
 def _rows(path: str, columns: Columns) -> Iterator[_Row]:
     """Yield (number from 0, part -> text, "file, line n") of each line."""
-    lines = read_text(path)
+    lines = text_files.read_text(path)
     if path.endswith(".jsonl"):
         yield from _json_rows(path, lines, columns)
         return
@@ -420,24 +420,6 @@ def _places(
     return places
 
 
-def read_text(path: str) -> str:
-    """Return the text of a UTF-8 file.
-
-    Raises:
-        UserError: unreadable, or not UTF-8; names the line.
-    """
-    try:
-        with tf.io.gfile.GFile(path, "rb") as file:
-            data = file.read()
-    except tf.errors.OpError as error:
-        raise UserError(f"{path} cannot be read: {error.message}") from error
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise UserError(f"{path}, line {line}: not UTF-8") from error
-
-
 def csv_table(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
     """Yield (line number from 1, cells) of each row of comma-separated text.
 
@@ -454,18 +436,9 @@ def csv_table(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _json_rows(path: str, text: str, columns: Columns) -> Iterator[_Row]:
-    number = 0
-    for line, part in enumerate(text.split("\n"), 1):
-        if not part.strip():
-            continue
-        at = f"{path}, line {line}"
-        try:
-            value = json.loads(part)
-        except json.JSONDecodeError as error:
-            raise UserError(f"{at}: not JSON: {error.msg}") from error
-        if not isinstance(value, dict):
-            raise UserError(f"{at}: wanted a JSON object")
-        row = {}
+    objects = text_files.json_objects(path, text)
+    for number, (line, value) in enumerate(objects):
+        at, row = f"{path}, line {line}", {}
         for name in ("text_a", "text_b", "label", "guid"):
             key = getattr(columns, name)
             if key is None:
@@ -477,7 +450,6 @@ def _json_rows(path: str, text: str, columns: Columns) -> Iterator[_Row]:
                 )
             row[name] = str(value[key])
         yield number, row, at
-        number += 1
 
 
 # --- Examples to features ---------------------------------------------------

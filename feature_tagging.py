@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 import layer_features
-from heads import Loss, output_variables, project, word_dropout, word_loss
+from heads import Loss, head_dropout, output_variables, project, word_loss
 from modeling import BertConfig, Layer, TaskModel, draw_seed
 
 
@@ -53,7 +53,7 @@ class BiLstm(Layer):
         is_word = tf.cast(input_mask, tf.bool)
         for layer in self.layers:
             x = tf.identity(layer(x, mask=is_word))  # [B, W, 2 * units]
-            x = word_dropout(x, seed, f"{layer.name}/dropout")
+            x = head_dropout(x, seed, f"{layer.name}/dropout")
         return x
 
 

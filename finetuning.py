@@ -39,6 +39,8 @@ ADDED_TO_CONFIG = (
     "task",
     "feature_layers",
     "lstm_units",
+    "document_context",
+    "max_seq_length",
 )
 
 
@@ -50,6 +52,7 @@ class Start(NamedTuple):
     vocab_file: str
     do_lower_case: bool
     tokenizer: tokenization.FullTokenizer
+    max_seq_length: int  # the flag's, or what a fitted model says
 
 
 class TrainingData(Protocol):
@@ -210,14 +213,26 @@ def find_start(flag_values: flags.FlagValues, do_train: bool) -> Start:
         prefix = checkpoints.find_checkpoint(f.init_checkpoint)
     elif not do_train and not tf.train.latest_checkpoint(f.output_dir):
         raise _nothing_fitted(f)
-    return read_start(f, prefix)
+    return read_start(f, prefix, is_fitted=not do_train)
 
 
-def read_start(flag_values: flags.FlagValues, prefix: str) -> Start:
-    """Return what lies beside a checkpoint, where no flag says otherwise."""
+def read_start(
+    flag_values: flags.FlagValues, prefix: str, is_fitted: bool = True
+) -> Start:
+    """Return what lies beside a checkpoint, where no flag says otherwise.
+
+    Args:
+        flag_values: the runner's FLAGS.
+        prefix: of the checkpoint; empty without one.
+        is_fitted: whether the model is used as it is, so that what it was
+            fitted with holds.
+    """
     f = flag_values
     config = checkpoints.read_config(prefix, f.bert_config_file)
-    running.check_length(f.max_seq_length, config)
+    length = f.max_seq_length
+    if is_fitted:
+        length = _fitted_length(f, config)
+    running.check_length(length, config)
     vocab_file = checkpoints.find_vocab(prefix, f.vocab_file)
     do_lower_case = checkpoints.resolve_lower_case(f.do_lower_case, prefix)
     tokenizer = tokenization.FullTokenizer(vocab_file, do_lower_case)
@@ -225,7 +240,22 @@ def read_start(flag_values: flags.FlagValues, prefix: str) -> Start:
         tokenizer.vocab, ("[CLS]", "[SEP]", "[UNK]"), vocab_file
     )
     running.check_vocab(len(tokenizer.vocab), vocab_file, config)
-    return Start(prefix, config, vocab_file, do_lower_case, tokenizer)
+    return Start(prefix, config, vocab_file, do_lower_case, tokenizer, length)
+
+
+def _fitted_length(
+    flag_values: flags.FlagValues, config: modeling.BertConfig
+) -> int:
+    """Return --max_seq_length, where not given the fitted model's own."""
+    given = flag_values.max_seq_length
+    fitted = getattr(config, "max_seq_length", given)
+    if not flag_values["max_seq_length"].present:
+        return fitted
+    if given != fitted:
+        logging.warning(
+            "--max_seq_length=%d; the model was fitted with %d", given, fitted
+        )
+    return given
 
 
 def _nothing_fitted(flag_values: flags.FlagValues) -> UserError:
@@ -238,17 +268,21 @@ def _nothing_fitted(flag_values: flags.FlagValues) -> UserError:
 # --- Training ---------------------------------------------------------------
 
 
-def claim_output_dir(job: Job) -> None:
-    """Refuse an output_dir that belongs to another model or other data."""
-    model = {
+def encoder_config(config: modeling.BertConfig) -> dict[str, Any]:
+    """Return what a configuration says of the encoder, fitted or not."""
+    return {
         name: value
-        for name, value in job.config.to_dict().items()
+        for name, value in config.to_dict().items()
         if name not in ADDED_TO_CONFIG
     }
+
+
+def claim_output_dir(job: Job) -> None:
+    """Refuse an output_dir that belongs to another model or other data."""
     running.claim_output_dir(
         job.flags,
         {
-            "model": model,
+            "model": encoder_config(job.config),
             "data": job.identity(),
             "pad_to_max_length": job.flags.pad_to_max_length,
         },
@@ -519,6 +553,9 @@ def _sweep(
             "restarts and sweeps need --do_train: --num_restarts and --sweep_* "
             "make training runs"
         )
+    if f.do_predict:
+        # Reads the files of every job: here rather than after the last run.
+        job_class(f, find_start(f, do_train=True), is_training=True)
     checkpoints.make_directory(f.output_dir)
 
     def command(run: sweeps.SweepRun, folder: str) -> list[str]:

@@ -271,6 +271,14 @@ def output_variables(num_outputs: int, size: int) -> tuple[Any, Any]:
     return weights, bias
 
 
+def head_dropout(x: tf.Tensor, seed: tf.Tensor | None, name: str) -> tf.Tensor:
+    """Drop a tenth of x, by a random stream of that name."""
+    if seed is None:
+        return x
+    seed = numerics.fold_seed(seed, zlib.crc32(name.encode()))
+    return fused(numerics.dropout, x, seed, rate=_CLASSIFIER_DROPOUT)
+
+
 class BertForSequenceClassification(TaskModel):
     """One vector per class on the pooled output; one alone for regression.
 
@@ -301,9 +309,7 @@ class BertForSequenceClassification(TaskModel):
         """Return float32 logits [B, K], [B, 1] for regression."""
         seed = draw_seed(training, dropout_seed)
         pooled = self.encode(features, training, seed).pooled_output
-        if seed is not None:
-            seed = numerics.fold_seed(seed, zlib.crc32(b"classifier/dropout"))
-            pooled = numerics.dropout(pooled, seed, _CLASSIFIER_DROPOUT)
+        pooled = head_dropout(pooled, seed, "classifier/dropout")
         return project(pooled, self.output_weights, self.output_bias)
 
     def loss(
@@ -503,7 +509,7 @@ class BertForTokenClassification(TaskModel):
         """Return float32 logits [B, S, K]."""
         seed = draw_seed(training, dropout_seed)
         x = self.encode(features, training, seed).sequence_output  # [B, S, H]
-        x = word_dropout(x, seed, "classifier/dropout")
+        x = head_dropout(x, seed, "classifier/dropout")
         return project(x, self.output_weights, self.output_bias)
 
     def loss(
@@ -514,11 +520,3 @@ class BertForTokenClassification(TaskModel):
     ) -> Loss:
         """Return the cross entropy; features as for `word_loss`."""
         return word_loss(self(features, training, dropout_seed), features)
-
-
-def word_dropout(x: tf.Tensor, seed: tf.Tensor | None, name: str) -> tf.Tensor:
-    """Drop a tenth of x, by a random stream of that name."""
-    if seed is None:
-        return x
-    seed = numerics.fold_seed(seed, zlib.crc32(name.encode()))
-    return fused(numerics.dropout, x, seed, rate=_CLASSIFIER_DROPOUT)

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-import tensorflow as tf
 from absl import logging
 
+import text_files
 from errors import UserError
 
 DOCUMENT_START = "-DOCSTART-"
@@ -78,10 +78,10 @@ def read_file(path: str, columns: Columns, needs_tags: bool = True) -> File:
             another width, a column that is not there, an empty word, damaged
             JSON; names file and line.
     """
-    lines = _read_lines(path)
-    separator = ""
+    text = text_files.read_text(path)
+    lines, separator = _lines_of(text), ""
     if path.endswith(".jsonl"):
-        sentences = list(_json_sentences(path, lines))
+        sentences = list(_json_sentences(path, text))
     else:
         separator = _separator(lines)
         sentences = list(
@@ -95,17 +95,7 @@ def read_file(path: str, columns: Columns, needs_tags: bool = True) -> File:
     return File(path, lines, separator, sentences)
 
 
-def _read_lines(path: str) -> list[str]:
-    try:
-        with tf.io.gfile.GFile(path, "rb") as file:
-            data = file.read()
-    except tf.errors.OpError as error:
-        raise UserError(f"{path} cannot be read: {error.message}") from error
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise UserError(f"{path}, line {line}: not UTF-8") from error
+def _lines_of(text: str) -> list[str]:
     # Words hold U+2028 and the like, at which splitlines() would break.
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     return lines if lines[-1] else lines[:-1]
@@ -195,18 +185,10 @@ def _place(at: str, width: int, flag: str, place: int) -> int:
     return place % width
 
 
-def _json_sentences(path: str, lines: Sequence[str]) -> Iterator[Sentence]:
+def _json_sentences(path: str, text: str) -> Iterator[Sentence]:
     documents: dict[str, int] = {}
-    for number, line in enumerate(lines, 1):
-        if _is_blank(line):
-            continue
+    for number, value in text_files.json_objects(path, text):
         at = f"{path}, line {number}"
-        try:
-            value = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise UserError(f"{at}: not JSON: {error.msg}") from error
-        if not isinstance(value, dict):
-            raise UserError(f"{at}: wanted a JSON object")
         words = _strings(at, value, "tokens")
         tags = None
         if value.get("tags") is not None:

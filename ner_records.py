@@ -4,6 +4,7 @@ Apart from ner_data.py and ner_windows.py, which know nothing of record files,
 and from run_ner.py, which has enough to tell.
 """
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -148,6 +149,9 @@ def word_outputs(
 
     Returns:
         float32 [words, ...].
+
+    Raises:
+        UserError: there is no room for the file.
     """
     is_word = data.features["label_ids"] >= 0  # [n, S]
     ends = np.cumsum(is_word.sum(axis=1))
@@ -165,7 +169,20 @@ def word_outputs(
 def _allocate(shape: Sequence[int], path: str | None) -> np.ndarray:
     if path is None:
         return np.zeros(shape, np.float32)
-    return np.lib.format.open_memmap(path, "w+", np.float32, tuple(shape))
+    try:
+        array = np.lib.format.open_memmap(path, "w+", np.float32, tuple(shape))
+        # A hole in the file that finds no room later is a SIGBUS.
+        if hasattr(os, "posix_fallocate"):  # macOS lacks it
+            with open(path, "r+b") as file:
+                size = os.fstat(file.fileno()).st_size
+                os.posix_fallocate(file.fileno(), 0, size)
+    except OSError as error:
+        raise UserError(
+            f"{os.path.dirname(path)} does not take the activations, "
+            f"{4 * math.prod(shape) / 1e6:.1f} MB: {error.strerror}; make "
+            "room, or name another --records_dir"
+        ) from error
+    return array
 
 
 class Sentences(length_buckets.ShortRecords):
@@ -268,10 +285,11 @@ class ActivationCache:
 
         def write(path: str) -> None:
             logging.info("***** Computing activations *****")
-            temporary = path + ".tmp"
-            array = word_outputs(self.predictor, data, batch_size, temporary)
-            array.flush()
-            os.replace(temporary, path)
+            with records.atomic_file(path) as temporary:
+                array = word_outputs(
+                    self.predictor, data, batch_size, temporary.name
+                )
+                array.flush()
             logging.info(
                 "Wrote the activations of %d words to %s, %.1f MB",
                 len(array),

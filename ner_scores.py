@@ -78,7 +78,7 @@ def prediction_lines(
     """Return the lines of a file with a column of predictions appended.
 
     Blank lines stay; the first line of a document gets an O. In JSONL the
-    tags become `predicted_tags`.
+    tags become `predicted_tags`, in place of those that are there.
 
     Args:
         file: as it was read.
@@ -105,8 +105,15 @@ def prediction_lines(
 
 
 def _with_tags(line: str, tags: Sequence[str]) -> str:
-    """Append to a JSON object, whose own text stays as it is."""
-    if not line.strip(" \t"):
+    """Append to a JSON object, whose own text stays as it is.
+
+    Unless it was predicted for before: no key may stand there twice.
+    """
+    if not line.strip():
         return line
+    added = {"predicted_tags": tags}
+    value = json.loads(line)
+    if value.keys() & added.keys():
+        return json.dumps(value | added)
     opened = line.rstrip().removesuffix("}")
-    return f"{opened}, {json.dumps({'predicted_tags': tags})[1:]}"
+    return f"{opened}, {json.dumps(added)[1:]}"

@@ -19,6 +19,7 @@ that --feature_layers names: the rows of the paper's table 7.
 
 import functools
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -116,21 +117,43 @@ class NerJob(finetuning.Job):
             self.labels = ner_data.labels_of(types)
             self.features = FLAGS.feature_based and FLAGS.feature_layers
             self.units = FLAGS.lstm_units
+            self.document_context = FLAGS.document_context
         else:
             self.labels = labels_of(start)
             self.features = fitted_features(start.config)
             self.units = getattr(start.config, "lstm_units", 0)
-        self.types = sorted({label[2:] for label in self.labels} - {""})
+            self.document_context = fitted_context(start.config)
+        # Read now: what is wrong in them should not be found after training.
+        types = sorted({label[2:] for label in self.labels} - {""})
+        if FLAGS.do_eval or FLAGS.eval_steps:
+            file = ner_data.read_file(FLAGS.dev_file, self.columns)
+            self.dev_file = ner_data.tagged(file, types)
+        if FLAGS.do_predict:
+            self.test_file, self.is_test_tagged = self._read_test_file(types)
         self.data = ner_records.Data(
             self.records_dir(),
             start.tokenizer,
             start.config.vocab_size,
-            FLAGS.max_seq_length,
+            start.max_seq_length,
             FLAGS.pad_to_max_length,
             self.columns,
-            FLAGS.document_context,
+            self.document_context,
         )
         self.splits: dict[str, length_buckets.ShortRecords] = {}
+
+    def _read_test_file(
+        self, types: Sequence[str]
+    ) -> tuple[ner_data.File, bool]:
+        """Return the test file, and whether its tags can be scored."""
+        file = ner_data.read_file(
+            FLAGS.test_file, self.columns, needs_tags=False
+        )
+        try:
+            return ner_data.tagged(file, types), True
+        except UserError as error:
+            logging.warning("test_file is tagged, but not scored: %s", error)
+            without = [s._replace(tags=None) for s in file.sentences]
+            return file._replace(sentences=without), False
 
     @classmethod
     def deciding_metric(cls, flag_values: flags.FlagValues) -> str:
@@ -215,6 +238,7 @@ class NerJob(finetuning.Job):
             ),
             {
                 "weights": total.hexdigest(),
+                "config": finetuning.encoder_config(self.config),
                 "dtype": FLAGS.dtype,
                 "layers": self._choice().indices,
             },
@@ -228,38 +252,25 @@ class NerJob(finetuning.Job):
 
     # Results
 
-    @functools.cached_property
-    def _dev_file(self) -> ner_data.File:
-        file = ner_data.read_file(FLAGS.dev_file, self.columns)
-        return ner_data.tagged(file, self.types)
-
     def evaluate(self, step: int) -> dict[str, float]:
         """Score dev_file; write eval_results.txt."""
         logging.info("***** Running evaluation *****")
-        logits = self._logits("eval", self._dev_file)
-        results = self._scores(self._dev_file, logits)
+        logits = self._logits("eval", self.dev_file)
+        results = self._scores(self.dev_file, logits)
         results["global_step"] = step
         running.write_results(FLAGS.output_dir, results, step)
         return results
 
     def predict(self) -> None:
         """Write predictions and, where the tags are known, their scores."""
-        file = ner_data.read_file(
-            FLAGS.test_file, self.columns, needs_tags=False
-        )
-        try:
-            file, is_tagged = ner_data.tagged(file, self.types), True
-        except UserError as error:
-            logging.warning("test_file is tagged, but not scored: %s", error)
-            without = [s._replace(tags=None) for s in file.sentences]
-            file, is_tagged = file._replace(sentences=without), False
+        file = self.test_file
         logging.info("***** Running prediction*****")
         logits = self._logits("predict", file)
         logging.info("***** Predict results *****")
         kind = "txt" if file.separator else "jsonl"
         lines = ner_scores.prediction_lines(file, self._tags(file, logits))
         self.write_lines(f"predictions.{kind}", lines)
-        if is_tagged:
+        if self.is_test_tagged:
             results = self._scores(file, logits)
             lines = [f"{name} = {results[name]}" for name in sorted(results)]
             for line in lines:
@@ -294,6 +305,8 @@ class NerJob(finetuning.Job):
         """Name the labels, and what the model is made of."""
         names = enumerate(self.labels)
         config.id2label = {str(number): name for number, name in names}
+        config.document_context = self.document_context
+        config.max_seq_length = self.start.max_seq_length
         config.task = "token_classification"
         if self.features:
             config.task = "feature_tagging"
@@ -306,7 +319,7 @@ class NerJob(finetuning.Job):
             self.model,
             tokenizer,
             self.start.vocab_file,
-            FLAGS.max_seq_length,
+            self.start.max_seq_length,
             labels=list(self.labels),
         )
 
@@ -342,6 +355,22 @@ def fitted_features(config: modeling.BertConfig) -> str | None:
             f"the fitted model's feature_layers are {fitted}, "
             f"--feature_based={FLAGS.feature_based} with --feature_layers="
             f"{FLAGS.feature_layers} asks for another: leave the flags out"
+        )
+    return fitted
+
+
+def fitted_context(config: modeling.BertConfig) -> bool:
+    """Return whether a fitted model sees the sentences around.
+
+    Raises:
+        UserError: the flag says otherwise.
+    """
+    asked = FLAGS.document_context
+    fitted = getattr(config, "document_context", asked)
+    if FLAGS["document_context"].present and asked != fitted:
+        raise UserError(
+            f"the model was fitted with document_context={fitted}, "
+            f"--document_context={asked} asks for another: leave the flag out"
         )
     return fitted
 

@@ -83,6 +83,10 @@ class SwagJob(finetuning.Job):
             FLAGS.max_seq_length,
             FLAGS.pad_to_max_length,
         )
+        # Read now: what is wrong in them should not be found after training.
+        for name, part in _PARTS.items():
+            if FLAGS[name].value and part != "train":
+                self.data.questions(part)
         self.train: swag_data.Questions
         self.dev: swag_data.Questions | None = None
 

@@ -6,7 +6,6 @@ the records each choice is a row of its own, those of a question one after the
 other, in the schema of run_classifier.py's records.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ import classifier_data
 import length_buckets
 import records
 import task_records
+import text_files
 import tokenization
 from errors import UserError
 
@@ -75,7 +75,7 @@ def read_questions(path: str, has_labels: bool = True) -> list[Question]:
     Raises:
         UserError: names file and line.
     """
-    text = classifier_data.read_text(path)
+    text = text_files.read_text(path)
     parse = _json_questions if path.endswith(".jsonl") else _csv_questions
     questions: list[Question] = []
     for at, question in parse(path, text, has_labels):
@@ -161,17 +161,9 @@ def _json_questions(
     path: str, text: str, has_labels: bool
 ) -> Iterator[tuple[str, Question]]:
     """Yield ("file, line n", question) of JSON lines."""
-    number = 0
-    for line, part in enumerate(text.split("\n"), 1):
-        if not part.strip():
-            continue
+    objects = text_files.json_objects(path, text)
+    for number, (line, value) in enumerate(objects):
         at = f"{path}, line {line}"
-        try:
-            value = json.loads(part)
-        except json.JSONDecodeError as error:
-            raise UserError(f"{at}: not JSON: {error.msg}") from error
-        if not isinstance(value, dict):
-            raise UserError(f"{at}: wanted a JSON object")
         wanted = {"context": str, "choices": list}
         if has_labels:
             wanted["label"] = int
@@ -194,7 +186,6 @@ def _json_questions(
                 value["label"] if has_labels else None,
             ),
         )
-        number += 1
 
 
 # --- Questions to records ---------------------------------------------------
@@ -250,6 +241,7 @@ class Data:
     ):
         self.data_dir, self.tokenizer = data_dir, tokenizer
         self.max_seq_length = max_seq_length
+        self._questions: dict[str, list[Question]] = {}
         self.cache = task_records.RecordCache(
             records_dir,
             classifier_data.schema(max_seq_length, is_regression=False),
@@ -264,6 +256,18 @@ class Data:
             **task_records.text_identity(self.tokenizer, self.max_seq_length),
         }
 
+    def questions(self, part: str) -> list[Question]:
+        """Return the questions of train, dev or test, read once.
+
+        Raises:
+            UserError: names file and line.
+        """
+        if part not in self._questions:
+            self._questions[part] = read_questions(
+                find_file(self.data_dir, part), has_labels=part != "test"
+            )
+        return self._questions[part]
+
     def split(self, part: str, name: str) -> Questions:
         """Return a part's questions and records.
 
@@ -271,8 +275,7 @@ class Data:
             part: train, dev or test.
             name: of the record file, without .tf_record.
         """
-        path = find_file(self.data_dir, part)
-        questions = read_questions(path, has_labels=part != "test")
+        questions = self.questions(part)
         rows = self.cache.records(
             name,
             self.made_of(part),

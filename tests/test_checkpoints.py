@@ -71,6 +71,18 @@ def test_round_trip_keeps_every_bit(model, tmp_path):
     assert not list(tmp_path.glob("*.tmp*"))
 
 
+def test_texts_of_two_runs_do_not_meet(tmp_path):
+    """In a directory they share; what fails leaves nothing."""
+    path, other = tmp_path / "x", tmp_path / "x.tmp"
+    other.write_text("half")
+    checkpoints.write_text(str(path), "whole\n")
+    assert other.read_text() == "half"
+    with pytest.raises(UnicodeEncodeError):
+        checkpoints.write_text(str(path), "\ud800")
+    assert path.read_text() == "whole\n"
+    assert sorted(tmp_path.iterdir()) == [path, other]
+
+
 def test_a_new_head_is_reported_and_a_missing_encoder_refused(model, tmp_path):
     prefix = str(tmp_path / "c")
     tensors = checkpoints.as_tensors(model.bert.variables)

@@ -94,6 +94,17 @@ def test_json_line_for_line(tmp_path):
     assert lines[3].startswith('{"id": "\u00fc\\ud800"')
 
 
+def test_earlier_predictions_are_replaced(tmp_path):
+    """Not repeated; the order of the keys stays."""
+    text = '{"predicted_tags": ["O"], "tokens": ["\\ud800"]}\n\x0b\n'
+    file = read(tmp_path / "x.jsonl", text)
+    lines = ner_scores.prediction_lines(file, [["T1"]])
+    assert lines == [
+        '{"predicted_tags": ["T1"], "tokens": ["\\ud800"]}',
+        "\x0b",
+    ]
+
+
 def test_tags_of_sentences(tmp_path):
     file = read(tmp_path / "x", "a\nb\n\nc\n")
     assert ner_scores.by_sentence(file, "xyz") == [["x", "y"], ["z"]]

@@ -1,7 +1,10 @@
 """run_ner.py as a user runs it, on sentences a tiny model can learn."""
 
+import errno
 import json
 import os
+import re
+import shutil
 import signal
 from pathlib import Path
 
@@ -12,6 +15,7 @@ import tensorflow as tf
 
 import checkpoints
 import feature_tagging
+import finetuning
 import heads
 import layer_features
 import modeling
@@ -19,6 +23,7 @@ import ner_data
 import ner_export
 import ner_records
 import serving
+import sweeps
 from modeling import BertConfig
 
 run_ner = scripts.load("run_ner")
@@ -200,6 +205,8 @@ def test_exported_directory_is_complete(finished):
     config = json.loads((finished / "bert_config.json").read_text())
     assert list(config["id2label"].values()) == list(LABELS)
     assert config["task"] == "token_classification"
+    assert config["max_seq_length"] == 32
+    assert config["document_context"] is False
     names = values_of(finished / "bert_model.ckpt")
     assert names["output_weights"].shape == (5, 16)
     assert not any(name.endswith("adam_m") for name in names)
@@ -265,6 +272,26 @@ def test_unknown_tags_are_told_not_scored(finished, data_dir, tmp_path, caplog):
     assert "line 3: tag 'B-GPE'" in line and "only LOC, PER" in line
 
 
+def fitted_with(source: Path, folder: Path, **changes) -> Path:
+    """A copy of a fitted model whose configuration says something else."""
+    shutil.copytree(source, folder)
+    path = folder / "bert_config.json"
+    config = json.loads(path.read_text()) | changes
+    path.write_text(json.dumps(config))
+    return folder
+
+
+def test_a_fitted_model_says_what_it_sees(finished, data_dir, tmp_path, caplog):
+    """Another context is an error, another length a warning."""
+    flags = only(flags_for(finished, data_dir, tmp_path), do_predict=True)
+    line = scripts.error_of(run_ner, **flags, document_context=True)
+    assert "fitted with document_context=False" in line
+    assert "max_seq_length" not in caplog.text
+    flags |= {"max_seq_length": 16, "document_context": False}
+    scripts.run(run_ner, **flags)
+    assert "--max_seq_length=16; the model was fitted with 32" in caplog.text
+
+
 def test_json_lines_with_documents(finished, data_dir, tmp_path, caplog):
     """The neighbours are in the window; the answer is the sentence's own."""
     test = tmp_path / "test.jsonl"
@@ -274,8 +301,9 @@ def test_json_lines_with_documents(finished, data_dir, tmp_path, caplog):
         {"tokens": ["bob"], "document": 2},
     ]
     test.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    flags = flags_for(finished, data_dir, tmp_path, test_file=str(test))
-    flags |= {"document_context": True}
+    model = fitted_with(finished, tmp_path / "model", document_context=True)
+    flags = flags_for(model, data_dir, tmp_path, test_file=str(test))
+    del flags["max_seq_length"]
     scripts.run(run_ner, **only(flags, do_predict=True))
     text = (tmp_path / "predictions.jsonl").read_text()
     found = [json.loads(line) for line in text.splitlines()]
@@ -420,6 +448,33 @@ def test_activations_are_computed_once(features, deep_dir, data_dir, caplog):
     assert "belongs to a run with data" in line
 
 
+def test_activations_depend_on_the_configuration(
+    features, data_dir, tmp_path, caplog
+):
+    """The same weights with another activation function give others."""
+    config = BertConfig.from_dict(DEEP.to_dict() | {"hidden_act": "relu"})
+    model = write_model(tmp_path / "model", config)
+    shutil.copytree(features, tmp_path / "records")
+    flags = feature_flags(model, data_dir, tmp_path / "out")
+    flags |= {"records_dir": str(tmp_path / "records"), "do_eval": False}
+    flags |= {"feature_layers": "weighted_sum_last_four"}
+    with caplog.at_level("INFO", logger="absl"):
+        scripts.run(run_ner, **flags | {"num_train_epochs": 0.1})
+    assert "train.tf_record: same data, same flags" in caplog.text
+    assert "Computing activations" in caplog.text
+
+
+def test_a_full_disk_is_one_line(deep_dir, data_dir, tmp_path, monkeypatch):
+    def no_room(*_) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", no_room)
+    flags = feature_flags(deep_dir, data_dir, tmp_path)
+    line = scripts.error_of(run_ner, **flags)
+    assert re.search(r"does not take the activations, [\d.]+ MB: No sp", line)
+    assert not list(tmp_path.glob("*.npy")) + list(tmp_path.glob(".*"))
+
+
 def test_a_fitted_model_says_what_it_reads(features, data_dir, tmp_path):
     """Without the flags; with others it is an error."""
     flags = flags_for(features, data_dir, tmp_path, train_file=None)
@@ -445,8 +500,13 @@ def test_features_in_the_graph(features):
         32,
         labels=list(LABELS),
     )
-    eagerly = {"serving_default": tagger.from_texts, "words": tagger.from_words}
-    check_served(eagerly, features)
+    signatures = tagger.signatures()
+    check_served(signatures, features)
+    for texts in (["", " "], [""]):
+        found = signatures["serving_default"](text=tf.constant(texts))
+        assert found["tags"].shape == found["scores"].shape == (len(texts), 0)
+    nothing = signatures["words"](words=tf.constant([["", ""]]))
+    assert nothing["tags"].numpy().tolist() == [[b"", b""]]
 
 
 @pytest.mark.parametrize("name", layer_features.table_7(4))
@@ -506,6 +566,8 @@ def test_a_run_in_three_parts_ends_with_the_same_bits(
 
     def compute_and_stop(*args) -> None:
         compute(*args)
+        # Another run with this records_dir writes another file.
+        assert str(os.getpid()) in args[-1] and Path(args[-1]).exists()
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
@@ -513,7 +575,7 @@ def test_a_run_in_three_parts_ends_with_the_same_bits(
         with pytest.raises(KeyboardInterrupt):
             scripts.run(run_ner, **flags)
     path = tmp_path / "train_-4_-3_-2_-1.npy"
-    assert Path(f"{path}.tmp").exists() and not path.exists()
+    assert not path.exists() and not list(tmp_path.glob(".*"))
 
     save = checkpoints.TrainingState.save
 
@@ -542,6 +604,29 @@ def test_sweep(model_dir, data_dir, tmp_path):
 
 
 # --- What goes wrong ------------------------------------------------------
+
+
+def test_data_are_read_before_training(
+    model_dir, data_dir, tmp_path, monkeypatch
+):
+    """Those of every job asked for, in a sweep too."""
+    monkeypatch.setattr(
+        finetuning.Trainer, "train", lambda _: pytest.fail("trained")
+    )
+    monkeypatch.setattr(
+        sweeps, "run_all", lambda *_: pytest.fail("began a sweep")
+    )
+    bad = tmp_path / "bad.txt"
+    bad.write_text("ann B-PER\nrome\n")
+    flags = flags_for(model_dir, data_dir, tmp_path / "out")
+    for changes in (
+        {"dev_file": str(bad)},
+        {"dev_file": str(bad), "do_eval": False, "eval_steps": 5},
+        {"test_file": str(bad), "do_predict": True},
+        {"test_file": str(bad), "do_predict": True, "num_restarts": 2},
+    ):
+        line = scripts.error_of(run_ner, **flags | changes)
+        assert "bad.txt, line 2: 1 columns, wanted 2" in line
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """run_swag.py as a user runs it, on questions a tiny model can learn."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import scripts
 import tensorflow as tf
 
 import checkpoints
+import finetuning
 import heads
 import modeling
 import saved_model
@@ -446,3 +448,22 @@ def test_bad_data_end_in_one_line(model_dir, tmp_path):
     line = scripts.error_of(run_swag, **flags)
     assert "train.csv, line " in line and "label 9 is none of the 3" in line
     assert not list((tmp_path / "out").glob("*.tf_record"))
+
+
+def test_data_are_read_before_training(
+    model_dir, data_dir, tmp_path, monkeypatch
+):
+    """Those of every job asked for."""
+    monkeypatch.setattr(
+        finetuning.Trainer, "train", lambda _: pytest.fail("trained")
+    )
+    for name, changes in {
+        "val": {},
+        "test": {"do_eval": False, "do_predict": True},
+    }.items():
+        folder = shutil.copytree(data_dir, tmp_path / name)
+        with (folder / f"{name}.csv").open("a") as file:
+            file.write("too,few\n")
+        flags = flags_for(model_dir, folder, tmp_path / "out") | changes
+        line = scripts.error_of(run_swag, **flags)
+        assert f"{name}.csv, line " in line and "2 columns, wanted" in line
