@@ -98,9 +98,13 @@ class Tagger(saved_model.Export):
         if hasattr(self.model, "activations"):
             found = tf.gather_nd(self.model.activations(made.features), at)
             rows = words.with_values(found)  # ragged [n, W, C, H]
-            mask = tf.sequence_mask(words.row_lengths(), dtype=tf.int32)
+            # A BiLSTM wants a step, even where there is no word.
+            lengths = tf.cast(words.row_lengths(), tf.int32)
+            width = tf.maximum(1, tf.reduce_max(lengths))
+            mask = tf.sequence_mask(lengths, width, tf.int32)
+            shape = tf.concat([[-1, width], tf.shape(found)[1:]], 0)
             logits = self.model(
-                {"activations": rows.to_tensor(), "input_mask": mask}
+                {"activations": rows.to_tensor(shape=shape), "input_mask": mask}
             )  # [n, W, K]
             logits = tf.boolean_mask(logits, mask)
         else:
