@@ -120,6 +120,9 @@ class NerJob(finetuning.Job):
             self.labels = labels_of(start)
             self.features = fitted_features(start.config)
             self.units = getattr(start.config, "lstm_units", 0)
+        self.fits = (
+            "feature_tagging" if self.features else "token_classification"
+        )
         self.types = sorted({label[2:] for label in self.labels} - {""})
         self.data = ner_records.Data(
             self.records_dir(),
@@ -294,9 +297,7 @@ class NerJob(finetuning.Job):
         """Name the labels, and what the model is made of."""
         names = enumerate(self.labels)
         config.id2label = {str(number): name for number, name in names}
-        config.task = "token_classification"
         if self.features:
-            config.task = "feature_tagging"
             config.feature_layers = self.features
             config.lstm_units = self.units
 
