@@ -60,10 +60,7 @@ _ARCHITECTURES = (
     (r"^bert/", "BertModel"),
 )
 # The same variables under another class: `task` of the configuration tells.
-_OUTPUT_HEADS = {
-    "multiple_choice": "BertForMultipleChoice",
-    "token_classification": "BertForTokenClassification",
-}
+_OUTPUT_HEADS = {task: name for name, task in huggingface.TASKS.items()}
 
 
 def read_weights(prefix: str) -> dict[str, np.ndarray]:

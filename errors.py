@@ -40,6 +40,16 @@ def _guarded(
         sys.exit(_line("interrupted"))
 
 
+def reason(error: Exception) -> str:
+    """Return what a failed file operation says, without code and path.
+
+    Args:
+        error: an OSError or one of TensorFlow's.
+    """
+    words = getattr(error, "strerror", None) or getattr(error, "message", None)
+    return words or str(error)
+
+
 def _line(message: str) -> str:
     """Prefix the message so that it stands out among log lines."""
     return f"ERROR: {' '.join(message.split())}"

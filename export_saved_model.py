@@ -18,6 +18,7 @@ from absl import flags, logging
 
 import checkpoints
 import errors
+import finetuning
 import heads
 import modeling
 import runner_flags
@@ -57,26 +58,34 @@ flags.DEFINE_integer(
     "top_k", 5, "masked_lm: tokens for every [MASK].", lower_bound=1
 )
 
+# Tasks whose head is output_weights: `task` of a configuration fitted to them.
+_OUTPUT_TASKS = {"classifier": None, "multiple_choice": "multiple_choice"}
+
 
 def task_of(prefix: str, config: modeling.BertConfig) -> str:
-    """Return the task a checkpoint has the head for.
+    """Return the task to export: the flag's, else what there is a head for.
 
     Raises:
-        UserError: a tagger, which only its runner exports.
+        UserError: a tagger, which only its runner exports, or a head that is
+            not for the task of the flag.
     """
+    fitted = getattr(config, "task", None)
+    reader = checkpoints.open_reader(prefix)
+    has_head = reader.has_tensor("output_weights")
+    if FLAGS.task in _OUTPUT_TASKS or (has_head and not FLAGS.task):
+        if fitted in ("token_classification", "feature_tagging"):
+            raise UserError(
+                f"{prefix} tags words: export it with run_ner.py --do_export "
+                f"--init_checkpoint={prefix}"
+            )
+    if has_head and FLAGS.task in _OUTPUT_TASKS:
+        finetuning.check_fitted_task(
+            fitted, _OUTPUT_TASKS[FLAGS.task], prefix, f"--task={FLAGS.task}"
+        )
     if FLAGS.task:
         return FLAGS.task
-    if getattr(config, "task", None) in (
-        "token_classification",
-        "feature_tagging",
-    ):
-        raise UserError(
-            f"{prefix} tags words: export it with run_ner.py --do_export "
-            f"--init_checkpoint={prefix}"
-        )
-    reader = checkpoints.open_reader(prefix)
-    if reader.has_tensor("output_weights"):
-        is_choice = getattr(config, "task", None) == "multiple_choice"
+    if has_head:
+        is_choice = fitted == "multiple_choice"
         return "multiple_choice" if is_choice else "classifier"
     if reader.has_tensor("cls/predictions/output_bias"):
         return "masked_lm"

@@ -136,11 +136,17 @@ class Reader:
         Raises:
             UserError: unreadable, not UTF-8, or without a line.
         """
-        with self._open() as file:
-            for index, data in enumerate(file):
-                self.num_lines += 1
-                self.num_bytes += len(data)
-                yield self._encode(index, self._decode(index, data))
+        try:
+            with self._open() as file:
+                for index, data in enumerate(file):
+                    self.num_lines += 1
+                    self.num_bytes += len(data)
+                    yield self._encode(index, self._decode(index, data))
+        except (OSError, tf.errors.OpError) as error:
+            raise UserError(
+                f"{self.path}: cannot be read after {self.num_lines} lines: "
+                f"{errors.reason(error)}"
+            ) from error
         if not self.num_lines:
             raise UserError(f"--input_file={self.path} holds no line")
 
@@ -148,7 +154,8 @@ class Reader:
         """Return how many bytes there are to read, NaN if nobody knows."""
         if self.path == "-":
             return float("nan")
-        return float(tf.io.gfile.stat(self.path).length)
+        # A pipe has a name, but no size.
+        return float(tf.io.gfile.stat(self.path).length or "nan")
 
     def _open(self) -> contextlib.AbstractContextManager[IO[bytes]]:
         if self.path == "-":
@@ -282,7 +289,8 @@ def window_features(
     for rows, outputs in predictor.batches(data, batch_size):
         for row, values in zip(rows, outputs["features"], strict=True):
             if values.ndim == 3:  # [S, K, H]
-                values = values[: len(data.window[row].input_ids)]
+                # A view would keep the padding of the whole batch alive.
+                values = values[: len(data.window[row].input_ids)].copy()
             found[row] = values
     for place, line in enumerate(data.window):
         values, found[place] = found[place], None

@@ -21,7 +21,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
+import errors
 import records
 from errors import UserError
 
@@ -276,13 +278,42 @@ def _entry(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
     return archive.open(entry, "w", force_zip64=True)
 
 
+_FAILURES = (OSError, tf.errors.OpError)  # of local and of remote files
+
+
+class Writer:
+    """One of the three, whose failures name the output file."""
+
+    def __init__(
+        self, path: str, writer: JsonWriter | ExampleWriter | NpzWriter
+    ):
+        self.path, self._writer = path, writer
+
+    def write(self, line: LineFeatures) -> None:
+        """Write one line.
+
+        Raises:
+            UserError: the file cannot be written.
+        """
+        try:
+            self._writer.write(line)
+        except _FAILURES as error:
+            raise _not_written(self.path, error) from error
+
+
+def _not_written(path: str, error: Exception) -> UserError:
+    return UserError(
+        f"--output_file={path} cannot be written: {errors.reason(error)}"
+    )
+
+
 @contextlib.contextmanager
 def open_writer(
     path: str,
     output_format: str,
     layers: Sequence[int],
     inv_vocab: Mapping[int, str],
-) -> Iterator[JsonWriter | ExampleWriter | NpzWriter]:
+) -> Iterator[Writer]:
     """Open a file of features; it appears when the block ends well.
 
     Args:
@@ -295,6 +326,7 @@ def open_writer(
         UserError: the file cannot be written.
     """
     folder = os.path.dirname(path) or "."
+    of_block: BaseException | None = None
     try:
         with records.atomic_file(path) as file:
             if output_format == "jsonl":
@@ -305,9 +337,13 @@ def open_writer(
                 spools = tempfile.gettempdir()
                 spools = spools if records.is_remote(path) else folder
                 writer = NpzWriter(file, layers, spools)
-            yield writer
+            try:
+                yield Writer(path, writer)
+            except BaseException as error:
+                of_block = error
+                raise
             writer.close()
-    except OSError as error:
-        raise UserError(
-            f"--output_file={path} cannot be written: {error.strerror or error}"
-        ) from error
+    except _FAILURES as error:
+        if error is of_block:  # reading and computing fail there too
+            raise
+        raise _not_written(path, error) from error

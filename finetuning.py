@@ -76,11 +76,14 @@ class Job:
 
     Attributes:
         head: pattern of the variables only a fitted model has.
+        fits: `task` of a fitted configuration, for heads whose variables do
+            not say what they are for.
         loss: what the training loop needs of the task.
         results: what an evaluation leaves in output_dir.
     """
 
     head: str
+    fits: str | None = None
     loss: training.Task
     results: tuple[str, ...] = ("eval_results.txt",)
 
@@ -179,7 +182,8 @@ def validate_flags(flag_values: flags.FlagValues) -> None:
         raise UserError(f"give --{', --'.join(jobs)} or several")
     if not f.output_dir:
         raise UserError("--output_dir is required")
-    if f.do_export:
+    # A finished run that is repeated has been exported already.
+    if f.do_export and not (f.do_train and _fitted_in(f.output_dir)):
         saved_model.check_new(export_dir(f))
     if f.early_stopping_patience and not f.eval_steps:
         raise UserError("--early_stopping_patience needs --eval_steps")
@@ -426,6 +430,8 @@ def export(job: Job) -> None:
     """Write the weights as they are, with all a predictor needs."""
     for name in ADDED_TO_CONFIG:  # of the model it began as
         vars(job.config).pop(name, None)
+    if job.fits:
+        job.config.task = job.fits
     job.describe(job.config)
     running.export(
         job.flags.output_dir,
@@ -443,7 +449,8 @@ def restore_fitted(job: Job) -> int:
     """Set the weights to score or predict with; return their step.
 
     Raises:
-        UserError: there are none, or none with a fitted head.
+        UserError: there are none, none with a fitted head, or its head is
+            another task's.
     """
     f = job.flags
     prefix = _fitted_in(f.output_dir)
@@ -460,6 +467,11 @@ def restore_fitted(job: Job) -> int:
             "untrained head are noise; --do_train first, or name the "
             "output_dir of a fine-tuned model as --init_checkpoint"
         )
+    if checkpoints.beside(prefix, checkpoints.BERT_CONFIG_NAME) or (
+        tf.io.gfile.isdir(prefix)
+    ):
+        fitted = getattr(checkpoints.read_config(prefix), "task", None)
+        check_fitted_task(fitted, job.fits, prefix, "this runner")
     encoder = "^bert/" if job.model.uses_pooler else checkpoints.ENCODER
     checkpoints.restore_weights(
         job.model.variables, prefix, required=f"{encoder}|{job.head}"
@@ -472,6 +484,31 @@ def restore_fitted(job: Job) -> int:
     return checkpoints.global_step(latest or prefix)
 
 
+def check_fitted_task(
+    fitted: str | None, wanted: str | None, prefix: str, who: str
+) -> None:
+    """Compare what a head was fitted to with what it is to do.
+
+    A regression's and a multiple-choice head are both [1, H].
+
+    Args:
+        fitted: `task` of the configuration beside it; None: a classifier, a
+            regression or span head.
+        wanted: the same of who is to use it.
+        prefix: the checkpoint.
+        who: wants it.
+
+    Raises:
+        UserError: they differ.
+    """
+    if fitted != wanted:
+        raise UserError(
+            f"{prefix} was fitted to another task: task in its configuration "
+            f"is {fitted or 'not set'}, {who} wants {wanted or 'none'}; use "
+            "what it was fitted with, or mend `task` beside it if that is wrong"
+        )
+
+
 def _fitted_in(output_dir: str) -> str | None:
     """Return the finished weights in a directory, else its last ones."""
     weights = checkpoints.join(output_dir, checkpoints.WEIGHTS_NAME)
@@ -482,11 +519,14 @@ def _fitted_in(output_dir: str) -> str | None:
 
 def write_saved_model(job: Job) -> None:
     """Write the SavedModel of the weights as they are."""
-    start = job.start
+    start, directory = job.start, export_dir(job.flags)
+    if job.flags.do_train and tf.io.gfile.exists(directory):
+        logging.warning("%s exists already: not written again", directory)
+        return
     tokenizer = serving.Tokenizer(start.vocab_file, start.do_lower_case)
     model = job.saved_model(tokenizer)
     if devices.is_chief():
-        saved_model.write(model, export_dir(job.flags))
+        saved_model.write(model, directory)
 
 
 # --- The whole --------------------------------------------------------------

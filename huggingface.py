@@ -50,6 +50,13 @@ _FIXED = {
 # Said in their file of how it was made, not of the model.
 _NOT_OURS = ("_name_or_path", "architectures", "transformers_version", "dtype")
 
+# Classes of theirs whose head has the variables of a classifier's: `task` of
+# our configuration tells what it is.
+TASKS = {
+    "BertForMultipleChoice": "multiple_choice",
+    "BertForTokenClassification": "token_classification",
+}
+
 # Names that do not follow the rule of `_to_key`: theirs to ours.
 _HEADS = {
     "cls.predictions.bias": "cls/predictions/output_bias",
@@ -152,7 +159,8 @@ def read_config(directory: str) -> BertConfig:
     """Return the configuration of a directory as ours.
 
     Keys we have no use for are kept; settings that change the arithmetic
-    beyond what BERT is are refused.
+    beyond what BERT is are refused. The class that wrote it becomes `task`
+    where the weights alone do not say what the head is for.
 
     Raises:
         UserError: no config.json, or one of another architecture.
@@ -176,6 +184,9 @@ def read_config(directory: str) -> BertConfig:
     ours["hidden_act"] = _ACTIVATIONS[activation]
     # Their default where the file is silent; ours is the original's 16.
     ours.setdefault("type_vocab_size", 2)
+    for architecture in theirs.get("architectures") or ():
+        if architecture in TASKS:
+            ours["task"] = TASKS[architecture]
     try:
         return BertConfig.from_dict(ours)
     except UserError as error:

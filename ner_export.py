@@ -97,15 +97,14 @@ class Tagger(saved_model.Export):
         at = tf.stack([made.windows, made.positions], axis=1)
         if hasattr(self.model, "activations"):
             found = tf.gather_nd(self.model.activations(made.features), at)
-            rows = words.with_values(found).to_tensor()  # [n, W, C, H]
-            # No word at all: an LSTM of no steps fails.
-            missing = tf.maximum(1 - tf.shape(rows)[1], 0)
-            rows = tf.pad(rows, [[0, 0], [0, missing], [0, 0], [0, 0]])
-            mask = tf.sequence_mask(
-                words.row_lengths(), tf.shape(rows)[1], tf.int32
-            )
+            rows = words.with_values(found)  # ragged [n, W, C, H]
+            # A BiLSTM wants a step, even where there is no word.
+            lengths = tf.cast(words.row_lengths(), tf.int32)
+            width = tf.maximum(1, tf.reduce_max(lengths))
+            mask = tf.sequence_mask(lengths, width, tf.int32)
+            shape = tf.concat([[-1, width], tf.shape(found)[1:]], 0)
             logits = self.model(
-                {"activations": rows, "input_mask": mask}
+                {"activations": rows.to_tensor(shape=shape), "input_mask": mask}
             )  # [n, W, K]
             logits = tf.boolean_mask(logits, mask)
         else:

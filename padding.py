@@ -8,8 +8,8 @@ ends, the gather that replaces the transposition of the heads puts them into
 without padding is no slower.
 
 What comes out at real tokens is what the padded way gives; at padding it is
-zeros. Shapes depend on values, which XLA cannot compile: for exports and for
-prediction on a CPU.
+zeros. Shapes depend on values, which XLA cannot compile: for exports alone.
+Training and prediction batch what is of like length instead.
 
 Dimension letters are those of modeling.py; R is the number of real tokens.
 """

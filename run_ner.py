@@ -123,6 +123,9 @@ class NerJob(finetuning.Job):
             self.features = fitted_features(start.config)
             self.units = getattr(start.config, "lstm_units", 0)
             self.document_context = fitted_context(start.config)
+        self.fits = (
+            "feature_tagging" if self.features else "token_classification"
+        )
         # Read now: what is wrong in them should not be found after training.
         types = sorted({label[2:] for label in self.labels} - {""})
         if FLAGS.do_eval or FLAGS.eval_steps:
@@ -307,9 +310,7 @@ class NerJob(finetuning.Job):
         config.id2label = {str(number): name for number, name in names}
         config.document_context = self.document_context
         config.max_seq_length = self.start.max_seq_length
-        config.task = "token_classification"
         if self.features:
-            config.task = "feature_tagging"
             config.feature_layers = self.features
             config.lstm_units = self.units
 

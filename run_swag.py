@@ -26,7 +26,6 @@ import classifier_scores
 import errors
 import finetuning
 import heads
-import modeling
 import runner_flags
 import running
 import saved_model
@@ -66,6 +65,7 @@ class SwagJob(finetuning.Job):
     """Questions, and which of their choices is right."""
 
     head = "^output_"
+    fits = "multiple_choice"  # the shape is a regression's too
     loss = tasks.MULTIPLE_CHOICE
 
     def __init__(
@@ -147,10 +147,6 @@ class SwagJob(finetuning.Job):
         logging.info("***** Predict results *****")
         self.write_lines("test_results.tsv", rows)
         self.write_lines("test.tsv", answers)
-
-    def describe(self, config: modeling.BertConfig) -> None:
-        """Say what the head is for: its shape is a regression's too."""
-        config.task = "multiple_choice"
 
     def saved_model(self, tokenizer: serving.Tokenizer) -> saved_model.Export:
         """Return context and choices in, probabilities and answer out."""

@@ -7,12 +7,14 @@ strings is padded to its longest, which costs nothing: see padding.py. What an
 encoder says of padding is zeros.
 """
 
+import os
 from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 from absl import logging
 
+import checkpoints
 import modeling
 import padding
 import serving
@@ -279,13 +281,14 @@ def write(export: Export, directory: str) -> None:
 
 
 def check_new(directory: str) -> None:
-    """Stop at an export directory that exists.
+    """Stop at an export directory that exists; make the one around it.
 
     Raises:
-        UserError: names it.
+        UserError: it exists, or can never be made.
     """
     if tf.io.gfile.exists(directory):
         raise UserError(
             f"--export_dir={directory} exists already: name a new one (TF "
             "Serving takes the highest number beside it)"
         )
+    checkpoints.make_directory(os.path.dirname(directory) or ".", "export_dir")

@@ -465,11 +465,15 @@ def add_special_tokens(
         [column("[CLS]"), _cut(a, kept), column("[SEP]"), *second], axis=1
     )  # ragged [n, tokens]
     lengths = tf.cast(row.row_lengths(), tf.int32)
-    place = tf.range(tf.reduce_max(lengths))[None]  # [1, S]
+    # A row has two tokens at least; a batch without rows is as wide.
+    width = tf.maximum(2, tf.reduce_max(lengths))
+    place = tf.range(width)[None]  # [1, S]
     mask = place < lengths[:, None]  # [n, S]
     is_second = mask & (place >= kept[:, None] + 2)
     return {
-        "input_ids": row.to_tensor(special["[PAD]"]),
+        "input_ids": row.to_tensor(
+            special["[PAD]"], shape=tf.stack([-1, width])
+        ),
         "input_mask": tf.cast(mask, tf.int32),
         "segment_ids": tf.cast(is_second, tf.int32),
     }

@@ -90,7 +90,9 @@ class QuestionAnswering(saved_model.Export):
         start = number * tf.gather(stride, row)
         seen = tf.minimum(tf.gather(length, row) - start, tf.gather(room, row))
         q, d = tf.gather(query_length, row)[:, None], seen[:, None]
-        at = tf.range(tf.reduce_max(q + d) + 3)[None]  # [1, S]
+        # So wide too where there is no window at all.
+        width = tf.maximum(0, tf.reduce_max(q + d)) + 3
+        at = tf.range(width)[None]  # [1, S]
         query_at = tf.gather(tf.cast(query.row_starts(), tf.int32), row)
         doc_at = tf.gather(tf.cast(doc.row_starts(), tf.int32), row) + start
         in_doc = (at >= q + 2) & (at < q + 2 + d)
@@ -155,7 +157,11 @@ class QuestionAnswering(saved_model.Export):
             )
 
         by_question = of_questions(score)
-        best = tf.argmax(by_question.to_tensor(4 * _NEVER), -1)
+        most = tf.reduce_max(by_question.row_lengths())
+        padded = by_question.to_tensor(
+            4 * _NEVER, shape=tf.stack([-1, tf.maximum(most, 1)])
+        )  # [n, windows]; one column too where there is no question
+        best = tf.argmax(padded, -1)
         best += by_question.row_starts()  # [n] windows
         score, start, end = (tf.gather(x, best) for x in (score, start, end))
         shift = tf.gather(windows.doc_start - windows.doc_offset, best)

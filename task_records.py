@@ -4,10 +4,11 @@ Apart from the data modules, which know the files of tasks but nothing of
 records, and from length_buckets.py, which does not care where records are from.
 """
 
+import contextlib
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -22,6 +23,11 @@ import tokenization
 from errors import UserError
 
 _SECONDS_BETWEEN_LOOKS = 1.0
+_SECONDS_BETWEEN_REPORTS = 60.0
+# A failure noted before one looks may be an earlier run's, until the chief of
+# this one has had time to begin.
+_SECONDS_OF_DOUBT = 60.0
+_FAILED = "failed"  # key of a note instead of what the records are made of
 
 
 class RecordCache:
@@ -90,6 +96,9 @@ class RecordCache:
         """Write a file unless the one that is there was made of the same.
 
         Several machines share the directory: one writes, the others wait.
+
+        Raises:
+            UserError: on another machine, the chief could not write it.
         """
         note, made_of = path + ".json", json.loads(json.dumps(made_of))
         if read_json(note) == made_of and tf.io.gfile.exists(path):
@@ -97,12 +106,51 @@ class RecordCache:
         elif devices.is_chief():
             # Killed in between, what it says must not be of other records.
             checkpoints.write_text(note, "null")
-            write(path)
+            with _noting_failure(note):
+                write(path)
             checkpoints.write_text(note, json.dumps(made_of))
         else:
-            logging.info("Waiting for the chief to write %s", path)
-            while read_json(note) != made_of:
-                time.sleep(_SECONDS_BETWEEN_LOOKS)
+            _wait_for_chief(path, note, made_of)
+
+
+@contextlib.contextmanager
+def _noting_failure(note: str) -> Iterator[None]:
+    """Tell those who wait when the block fails."""
+    try:
+        yield
+    except BaseException as error:
+        words = str(error) or type(error).__name__
+        # The time tells it from the same failure of an earlier run.
+        failure = {_FAILED: " ".join(words.split()), "at": time.time()}
+        with contextlib.suppress(OSError, tf.errors.OpError):
+            checkpoints.write_text(note, json.dumps(failure))
+        raise
+
+
+def _wait_for_chief(path: str, note: str, made_of: Any) -> None:
+    """Return when a file and its note are there.
+
+    Raises:
+        UserError: the chief noted a failure instead.
+    """
+    logging.info("Waiting for the chief to write %s", path)
+    began = told = time.monotonic()
+    first = found = read_json(note)
+    while found != made_of or not tf.io.gfile.exists(path):
+        now = time.monotonic()
+        is_failure = isinstance(found, dict) and _FAILED in found
+        if is_failure and (found != first or now - began > _SECONDS_OF_DOUBT):
+            raise UserError(
+                f"{path} is missing: the chief could not write it: "
+                f"{found[_FAILED]}"
+            )
+        if now - told >= _SECONDS_BETWEEN_REPORTS:
+            told = now
+            logging.info(
+                "Still waiting for %s, for %d s", path, round(now - began)
+            )
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
+        found = read_json(note)
 
 
 def text_identity(

@@ -246,6 +246,35 @@ def test_windows_hold_a_few_lines_only():
     assert [line.index for line in next(found)] == [0]
 
 
+def test_lines_do_not_keep_their_batch(model_dir):
+    """What is held for a line is the line's, not the padding beside it."""
+
+    class Predictor:
+        def batches(self, data, batch_size):
+            for rows, batch in data.prediction(batch_size, is_fine=True):
+                shape = [*batch["input_ids"].shape, 1, 2]
+                yield rows, {"features": np.zeros(shape, np.float32)}
+
+    window = [extract_features.Line(i, [0] * (i + 2), i + 2) for i in range(3)]
+    data = extract_features.WindowRecords(window, LENGTH, is_padding=True)
+    for line in extract_features.window_features(Predictor(), data, 2):
+        assert line.values.shape == (line.index + 2, 1, 2)
+        assert line.values.base is None
+
+
+def test_a_pipe_has_no_size(tmp_path, caplog, monkeypatch):
+    """Nor has what remains of it a time."""
+    monkeypatch.setattr(extract_features, "_SECONDS_BETWEEN_REPORTS", 0.0)
+    fifo = tmp_path / "in"
+    os.mkfifo(fifo)
+    reader = extract_features.Reader(str(fifo), None, LENGTH)
+    progress = extract_features.Progress(reader)
+    reader.num_lines, reader.num_bytes = 4, 100
+    with caplog.at_level("INFO", logger="absl"):
+        progress.add(1)
+    assert "ETA unknown" in caplog.text
+
+
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 def test_pooling(model_dir, input_file, by_hand, tmp_path, pooling):
     out = tmp_path / "out.jsonl"
@@ -488,10 +517,53 @@ def test_outputs_that_are_no_numbers(model_dir, input_file, tmp_path):
     assert not (tmp_path / "out.jsonl").exists()
 
 
-def test_a_full_disk(model_dir, input_file):
-    with pytest.raises(UserError, match="cannot be written: No space left"):
-        with feature_outputs.open_writer("/tmp/x", "jsonl", [-1], {}):
-            raise OSError(28, "No space left on device")
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("scheme", ["", "file://"])
+@pytest.mark.parametrize("output_format", feature_outputs.FORMATS)
+@pytest.mark.parametrize("count", [1, 100])
+def test_a_full_disk(tmp_path, scheme, output_format, count):
+    """It shows at the end, or with so many lines in the middle."""
+    path = f"{scheme}{tmp_path}/out"
+    (tmp_path / f".out.{os.getpid()}.tmp").symlink_to("/dev/full")
+    values = np.ones([20, 1, 64], np.float32)
+    line = feature_outputs.LineFeatures(0, [0] * 20, values)
+    with pytest.raises(UserError, match="--output_file=.*out cannot be wr"):
+        with feature_outputs.open_writer(
+            path, output_format, [-1], {0: "a"}
+        ) as writer:
+            for _ in range(count):
+                writer.write(line)
+    assert os.listdir(tmp_path) == []
+
+
+def test_other_failures_are_not_blamed_on_the_output(tmp_path):
+    """Of the text, of the device."""
+    exhausted = tf.errors.ResourceExhaustedError(None, None, "OOM")
+    for error in (OSError(5, "Input/output error"), exhausted):
+        with pytest.raises(type(error)) as caught:
+            with feature_outputs.open_writer(
+                str(tmp_path / "out"), "jsonl", [-1], {}
+            ):
+                raise error
+        assert caught.value is error
+    assert os.listdir(tmp_path) == []
+
+
+def test_text_that_ends_in_a_read_error(
+    model_dir, input_file, tmp_path, monkeypatch
+):
+    class Failing(io.BytesIO):
+        def __next__(self) -> bytes:
+            if self.tell():
+                raise OSError(5, "Input/output error")
+            return super().__next__()
+
+    data = input_file.read_bytes()
+    monkeypatch.setattr(records, "open_for_reading", lambda _: Failing(data))
+    flags = flags_for(model_dir, input_file, tmp_path / "out.jsonl")
+    line = scripts.error_of(extract_features, **flags)
+    wanted = f"{input_file}: cannot be read after 1 lines: Input/output error"
+    assert line == wanted
 
 
 def test_sigterm_leaves_nothing(model_dir, tmp_path):

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -254,6 +255,22 @@ def test_a_head_for_other_labels_starts_anew(
     (tmp_path / "dev.tsv").write_text("sentence\tlabel\ngood\ta\n")
     line = scripts.error_of(run_classifier, **flags)
     assert "unknown label 'a'; known are bad, good" in line
+
+
+def test_a_multiple_choice_head_is_no_regression(model_dir, data_dir, tmp_path):
+    """Both are [1, H]; only the configuration tells."""
+    tf.keras.utils.set_random_seed(1)
+    model = heads.BertForMultipleChoice(CONFIG)
+    folder = tmp_path / "other"
+    shutil.copytree(model_dir, folder)
+    checkpoints.write(
+        str(folder / "bert_model.ckpt"), checkpoints.as_tensors(model.variables)
+    )
+    config = CONFIG.to_dict() | {"task": "multiple_choice"}
+    (folder / "bert_config.json").write_text(json.dumps(config))
+    flags = flags_for(folder, data_dir, tmp_path / "out", regression=True)
+    line = scripts.error_of(run_classifier, **flags | {"do_train": False})
+    assert "is multiple_choice, this runner wants none" in line
 
 
 def test_regression(model_dir, tmp_path):

@@ -286,6 +286,50 @@ def test_a_finished_run_says_so(finished, model_dir, data_dir, caplog):
         np.testing.assert_array_equal(value, before[name])
 
 
+def test_export_of_a_finished_run(finished, model_dir, data_dir, caplog):
+    """The same command again; without training it is an error as ever."""
+    flags = flags_for(model_dir, data_dir, finished, do_eval=False)
+    flags |= {"do_export": True}
+    file = finished / "saved_model" / "1" / "saved_model.pb"
+    before = file.stat().st_mtime_ns
+    with caplog.at_level("INFO", logger="absl"):
+        assert scripts.run(run_swag, **flags) == 0
+    assert "saved_model/1 exists already: not written again" in caplog.text
+    assert file.stat().st_mtime_ns == before
+    flags["do_train"] = False
+    assert "exists already" in scripts.error_of(run_swag, **flags)
+
+
+def test_export_that_is_another_runs(model_dir, data_dir, tmp_path):
+    """Nothing is fitted yet: what is there cannot be of this run."""
+    flags = flags_for(model_dir, data_dir, tmp_path / "out")
+    flags |= {"do_export": True, "export_dir": str(tmp_path)}
+    assert "exists already" in scripts.error_of(run_swag, **flags)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("task", [None, "token_classification"])
+def test_a_head_of_another_task(finished, data_dir, tmp_path, task):
+    """Of the same shape: a regression's, a tagger's of one tag."""
+    other = tmp_path / "other"
+    shutil.copytree(finished, other, ignore=lambda *_: ["saved_model"])
+    path = other / "bert_config.json"
+    config = json.loads(path.read_text()) | {"task": task}
+    path.write_text(json.dumps({k: v for k, v in config.items() if v}))
+    flags = flags_for(other, data_dir, tmp_path / "out", do_train=False)
+    line = scripts.error_of(run_swag, **flags)
+    assert "was fitted to another task" in line
+    assert f"is {task or 'not set'}, this runner wants multiple_ch" in line
+
+
+def test_questions_of_a_flags_configuration(finished, data_dir, tmp_path):
+    """The encoder's own file says nothing of tasks; what fitted it does."""
+    path = tmp_path / "bert_config.json"
+    path.write_text(CONFIG.to_json_string())
+    flags = flags_for(finished, data_dir, tmp_path / "out", do_train=False)
+    assert scripts.run(run_swag, **flags, bert_config_file=str(path)) == 0
+
+
 def test_best_weights_and_early_stopping(model_dir, data_dir, tmp_path):
     flags = flags_for(model_dir, data_dir, tmp_path, learning_rate=0.0)
     flags |= {"eval_steps": 5, "early_stopping_patience": 1}

@@ -12,12 +12,22 @@ import scripts
 import tensorflow as tf
 
 import checkpoints
+import feature_tagging
 import heads
+import huggingface
+import layer_features
 import modeling
+import ner_export
+import padding
+import saved_model
+import serving
+import squad_export
+import squad_features
 import tokenization
 from modeling import BertConfig
 
 pytest.importorskip("tensorflow_text")
+convert_checkpoint = scripts.load("convert_checkpoint")
 export_saved_model = scripts.load("export_saved_model")
 fill_mask = scripts.load("fill_mask")
 
@@ -271,6 +281,71 @@ def test_ids_longer_than_the_model(encoder):
         signature(input_ids=ids, input_mask=ids, segment_ids=ids)
 
 
+LABELS = ["O", "B-X", "I-X"]
+CHOICE = next(iter(layer_features.table_7(2).values()))
+EXPORTS = {
+    "classifier": lambda *common: saved_model.Classifier(
+        heads.BertForSequenceClassification(CONFIG, 3),
+        *common,
+        labels=LABELS,
+        is_pair=False,
+    ),
+    "pairs": lambda *common: saved_model.Classifier(
+        heads.BertForSequenceClassification(CONFIG, None),
+        *common,
+        labels=None,
+        is_pair=True,
+    ),
+    "encoder": lambda *common: saved_model.Encoder(
+        modeling.TaskModel(CONFIG), *common
+    ),
+    "masked_lm": lambda *common: saved_model.MaskedLm(
+        heads.BertForPreTraining(CONFIG), *common, tokens=VOCAB, top_k=3
+    ),
+    "multiple_choice": lambda *common: saved_model.MultipleChoice(
+        heads.BertForMultipleChoice(CONFIG), *common
+    ),
+    "tagger": lambda *common: ner_export.Tagger(
+        heads.BertForTokenClassification(CONFIG, 3), *common, labels=LABELS
+    ),
+    "bilstm": lambda *common: ner_export.Tagger(
+        feature_tagging.BertForFeatureTagging(CONFIG, 3, CHOICE, 4),
+        *common,
+        labels=LABELS,
+    ),
+    "question_answering": lambda *common: squad_export.QuestionAnswering(
+        heads.BertForQuestionAnswering(CONFIG),
+        *common[:2],
+        squad_features.Lengths(20, 8, 5),
+        max_answer_length=5,
+        null_threshold=0.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_no_text_at_all(name, tmp_path):
+    """A batch of none, as servers send to warm up: no answers."""
+    vocab_file = tmp_path / "vocab.txt"
+    vocab_file.write_text("\n".join(VOCAB) + "\n")
+    tokenizer = serving.Tokenizer(str(vocab_file))
+    export = EXPORTS[name](tokenizer, str(vocab_file), 20)
+    nothing = [
+        tf.zeros([0, 2][: spec.shape.rank], tf.string)
+        for spec in export.text_specs()
+    ]
+    answer = export.from_texts
+    if name == "bilstm":  # which fails outside a graph
+        answer = tf.function(answer, autograph=False)
+    with padding.skipping():
+        found = [answer(*nothing)]
+        if name == "tagger":
+            found.append(export.from_words(tf.zeros([0, 2], tf.string)))
+    for outputs in found:
+        assert outputs
+        assert all(value.shape[0] == 0 for value in outputs.values())
+
+
 @pytest.mark.skipif(
     platform.machine() != "x86_64", reason="fused by oneDNN's rewrites alone"
 )
@@ -314,6 +389,7 @@ def test_bias_and_activation_are_what_tensorflow_fuses(tmp_path, activation):
         ({"export_dir": None}, "--export_dir is required"),
         ({"init_checkpoint": "/nowhere"}, "no such checkpoint"),
         ({"export_dir": "/tmp"}, "exists already"),
+        ({"export_dir": "/dev/null/x/1"}, "--export_dir=/dev/null/x cannot be"),
         ({"max_seq_length": 21}, "max_position_embeddings=20"),
         ({"task": "classifier"}, "has no classifier"),
         ({"task": "masked_lm"}, "cls/predictions"),
@@ -328,4 +404,69 @@ def test_what_cannot_be_exported(tmp_path, flags, words):
     given = {"init_checkpoint": str(source), "export_dir": str(tmp_path / "1")}
     line = scripts.error_of(export_saved_model, **(given | flags))
     assert words in line, line
+
+
+@pytest.mark.parametrize(
+    "fitted, task, words",
+    [
+        ("token_classification", None, "tags words"),
+        ("token_classification", "classifier", "tags words"),
+        ("token_classification", "multiple_choice", "tags words"),
+        ("multiple_choice", "classifier", "is multiple_choice, --task=class"),
+        (None, "multiple_choice", "is not set, --task=multiple_choice wants"),
+    ],
+)
+def test_heads_of_one_shape_are_told_apart(tmp_path, fitted, task, words):
+    """A regression's, a tagger's and a multiple-choice head can be [1, H]."""
+    model = heads.BertForSequenceClassification(CONFIG, None)
+    settings = {"task": fitted} if fitted else {}
+    source = write_model(tmp_path / "model", model.variables, **settings)
+    line = scripts.error_of(
+        export_saved_model,
+        init_checkpoint=str(source),
+        export_dir=str(tmp_path / "1"),
+        task=task,
+    )
+    assert words in line, line
+    assert not (tmp_path / "1").exists()
+
+
+@pytest.mark.parametrize(
+    "architecture, words",
+    [
+        ("BertForTokenClassification", "tags words"),
+        ("BertForMultipleChoice", "is multiple_choice, --task=classifier"),
+    ],
+)
+def test_a_directory_of_hugging_faces_says_its_class(
+    tmp_path, architecture, words
+):
+    """Its config.json knows `architectures` alone, and no task."""
+    model = heads.BertForSequenceClassification(CONFIG, None)
+    huggingface.write_config(str(tmp_path), CONFIG, architecture)
+    huggingface.write_weights(
+        str(tmp_path), {v.path: v.numpy() for v in model.variables}
+    )
+    (tmp_path / "vocab.txt").write_text("\n".join(VOCAB) + "\n")
+    assert "task" not in json.loads((tmp_path / "config.json").read_text())
+    line = scripts.error_of(
+        export_saved_model,
+        init_checkpoint=str(tmp_path),
+        export_dir=str(tmp_path / "1"),
+        task="classifier",
+    )
+    assert words in line, line
+    there = tmp_path / "there"
+    for source, output, output_format in (
+        (tmp_path, there, "original"),
+        (there, tmp_path / "back", "huggingface"),
+    ):
+        scripts.run(
+            convert_checkpoint,
+            input=str(source),
+            output=str(output),
+            output_format=output_format,
+        )
+    config = json.loads((tmp_path / "back" / "config.json").read_text())
+    assert config["architectures"] == [architecture]
     assert not (tmp_path / "1").exists()

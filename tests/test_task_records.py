@@ -8,6 +8,7 @@ import pytest
 import devices
 import records
 import task_records
+from errors import UserError
 
 SCHEMA = {
     "input_ids": records.Feature("int64", 8),
@@ -53,24 +54,87 @@ def test_killed_while_writing_leaves_no_lie(tmp_path):
     assert (data.features["input_ids"] == 1).all()
 
 
-def test_other_machines_wait_for_the_chief(tmp_path, monkeypatch):
-    cache = task_records.RecordCache(str(tmp_path), SCHEMA, 10, False)
-    made: list[int] = []
-    cache.records("dev", {"data": 1}, writer(1, made))
+@pytest.fixture
+def chief(monkeypatch):
+    """Runs a function as the chief, a moment later; the test is no more it."""
     monkeypatch.setattr(task_records, "_SECONDS_BETWEEN_LOOKS", 0.01)
-    chief = threading.Event()
     thread = threading.current_thread()
-    monkeypatch.setattr(
-        devices, "is_chief", lambda: threading.current_thread() is not thread
-    )
+    started = []
 
-    def be_chief() -> None:
-        chief.wait()
-        cache.make(cache.path("dev"), {"data": 2}, writer(2, made))
+    def start(function) -> None:
+        monkeypatch.setattr(
+            devices,
+            "is_chief",
+            lambda: threading.current_thread() is not thread,
+        )
+        started.append(threading.Timer(0.2, function))
+        started[-1].start()
 
-    other = threading.Thread(target=be_chief)
-    other.start()
-    threading.Timer(0.2, chief.set).start()
+    yield start
+    for timer in started:
+        timer.join()
+
+
+def written_before(folder, made: list[int]) -> task_records.RecordCache:
+    cache = task_records.RecordCache(str(folder), SCHEMA, 10, False)
+    cache.records("dev", {"data": 1}, writer(1, made))
+    return cache
+
+
+def failing(path: str) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def fail(cache: task_records.RecordCache) -> None:
+    with pytest.raises(OSError, match="No space left"):
+        cache.make(cache.path("dev"), {"data": 2}, failing)
+
+
+def test_other_machines_wait_for_the_chief(tmp_path, chief):
+    made: list[int] = []
+    cache = written_before(tmp_path, made)
+    chief(lambda: cache.make(cache.path("dev"), {"data": 2}, writer(2, made)))
     data = cache.records("dev", {"data": 2}, writer(3, made))
-    other.join()
     assert (data.features["input_ids"] == 2).all() and made == [1, 2]
+
+
+def test_others_wait_for_the_file_too(tmp_path, chief):
+    """The note is there, the records were deleted."""
+    made: list[int] = []
+    cache = written_before(tmp_path, made)
+    (tmp_path / "dev.tf_record").unlink()
+    chief(lambda: cache.make(cache.path("dev"), {"data": 1}, writer(1, made)))
+    data = cache.records("dev", {"data": 1}, writer(3, made))
+    assert (data.features["input_ids"] == 1).all() and made == [1, 1]
+
+
+def test_others_end_when_the_chief_fails(tmp_path, chief, monkeypatch):
+    """At once; with the failure of an earlier run, after a while."""
+    cache = written_before(tmp_path, [])
+    words = "dev.tf_record is missing: .* could not write it: .*No space left"
+    for _ in range(2):  # the second time there is a note of the first
+        chief(lambda: fail(cache))
+        with pytest.raises(UserError, match=words):
+            cache.make(cache.path("dev"), {"data": 2}, failing)
+    monkeypatch.setattr(task_records, "_SECONDS_OF_DOUBT", 0.1)
+    with pytest.raises(UserError, match=words):
+        cache.make(cache.path("dev"), {"data": 2}, failing)
+
+
+def test_an_earlier_failure_ends_nothing(tmp_path, chief):
+    made: list[int] = []
+    cache = written_before(tmp_path, made)
+    fail(cache)
+    chief(lambda: cache.make(cache.path("dev"), {"data": 2}, writer(2, made)))
+    data = cache.records("dev", {"data": 2}, writer(3, made))
+    assert (data.features["input_ids"] == 2).all() and made == [1, 2]
+
+
+def test_waiting_is_said_again_and_again(tmp_path, chief, monkeypatch, caplog):
+    monkeypatch.setattr(task_records, "_SECONDS_BETWEEN_REPORTS", 0.05)
+    made: list[int] = []
+    cache = written_before(tmp_path, made)
+    chief(lambda: cache.make(cache.path("dev"), {"data": 2}, writer(2, made)))
+    with caplog.at_level("INFO", logger="absl"):
+        cache.make(cache.path("dev"), {"data": 2}, failing)
+    assert "Still waiting for" in caplog.text
