@@ -30,8 +30,6 @@ import training
 from errors import UserError
 
 _SCORES = "scores.json"  # of every evaluation while training
-# A CPU takes some 40 s to compile all lengths and gains a fifth of a step.
-_STEPS_THAT_PAY = 2000
 # What a fine-tuned model's configuration says beyond its encoder's.
 ADDED_TO_CONFIG = (
     "id2label",
@@ -313,25 +311,6 @@ def create_settings(
     )
 
 
-def compiles(
-    strategy: tf.distribute.Strategy,
-    settings: training.Settings,
-    is_one_length: bool,
-) -> bool:
-    """Whether XLA pays: on a CPU each length costs seconds to compile."""
-    is_cpu = devices.what_compiles(strategy, True) == "pieces"
-    if not settings.jit_compile or not is_cpu or is_one_length:
-        return settings.jit_compile
-    pays = settings.last_step >= _STEPS_THAT_PAY
-    if not pays:
-        logging.info(
-            "XLA is left out: it pays from %d steps on where every length is "
-            "compiled apart",
-            _STEPS_THAT_PAY,
-        )
-    return pays
-
-
 class Trainer:
     """Trains a job's model and keeps its best weights.
 
@@ -357,7 +336,7 @@ class Trainer:
         settings, recipe = create_settings(f, self.job.num_examples(data))
         one_length = f.pad_to_max_length
         settings = settings._replace(
-            jit_compile=compiles(self.strategy, settings, one_length)
+            jit_compile=running.compiles(self.strategy, settings, one_length)
         )
         running.log_beginning(data.num_records, settings)
         by_length = settings.jit_compile or devices.is_tpu(self.strategy)

@@ -29,6 +29,10 @@ _ADJUSTABLE = (
 )
 
 
+# A CPU takes some 40 s to compile all lengths and gains a fifth of a step.
+_STEPS_THAT_PAY = 2000
+
+
 class Recipe(NamedTuple):
     """How weights begin and change; every field mirrors a flag."""
 
@@ -108,6 +112,25 @@ def check_length(max_seq_length: int, config: BertConfig) -> None:
             f"--max_seq_length={max_seq_length} is more than the "
             f"model's max_position_embeddings={config.max_position_embeddings}"
         )
+
+
+def compiles(
+    strategy: tf.distribute.Strategy,
+    settings: training.Settings,
+    is_one_length: bool,
+) -> bool:
+    """Whether XLA pays: on a CPU each length costs seconds to compile."""
+    is_cpu = devices.what_compiles(strategy, True) == "pieces"
+    if not settings.jit_compile or not is_cpu or is_one_length:
+        return settings.jit_compile
+    pays = settings.last_step >= _STEPS_THAT_PAY
+    if not pays:
+        logging.info(
+            "XLA is left out: it pays from %d steps on where every length is "
+            "compiled apart",
+            _STEPS_THAT_PAY,
+        )
+    return pays
 
 
 def fit(
