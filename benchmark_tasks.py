@@ -106,7 +106,9 @@ def _step_of(config: modeling.BertConfig) -> Callable[[int], float]:
         tasks.CLASSIFICATION,
         optimizer,
         optimization.create_schedule(1e-5, 1000, 100),
-        training.Settings("", 1000, BATCH_SIZE, jit_compile=False),
+        training.Settings(
+            "", 1000, BATCH_SIZE, jit_compile=False, jit_compile_update=True
+        ),
     )
     rng = np.random.default_rng(0)
     one = tf.constant(1, tf.int64)
@@ -126,9 +128,12 @@ def _step_of(config: modeling.BertConfig) -> Callable[[int], float]:
                 "label_ids": rng.integers(0, 2, BATCH_SIZE),
             }
 
-    iterator = iter(
-        tf.data.Dataset.from_generator(batches, output_signature=spec)
-    )
+    dataset = tf.data.Dataset.from_generator(batches, output_signature=spec)
+    options = tf.data.Options()
+    # A batch made ahead would have the length that was wanted before.
+    options.experimental_optimization.inject_prefetch = False
+    options.autotune.enabled = False
+    iterator = iter(dataset.with_options(options))
 
     def run(length: int) -> float:
         wanted[0] = length

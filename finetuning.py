@@ -336,7 +336,8 @@ class Trainer:
         settings, recipe = create_settings(f, self.job.num_examples(data))
         one_length = f.pad_to_max_length
         settings = settings._replace(
-            jit_compile=running.compiles(self.strategy, settings, one_length)
+            jit_compile=running.compiles(self.strategy, settings, one_length),
+            jit_compile_update=settings.jit_compile,
         )
         running.log_beginning(data.num_records, settings)
         by_length = settings.jit_compile or devices.is_tpu(self.strategy)

@@ -126,8 +126,8 @@ def compiles(
     pays = settings.last_step >= _STEPS_THAT_PAY
     if not pays:
         logging.info(
-            "XLA is left out: it pays from %d steps on where every length is "
-            "compiled apart",
+            "XLA compiles the update alone: more pays from %d steps on where "
+            "every length is compiled apart",
             _STEPS_THAT_PAY,
         )
     return pays

@@ -57,7 +57,7 @@ class Task(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """How to train; every field but `output_dir` mirrors a flag."""
+    """How to train; fields have the names of flags."""
 
     output_dir: str
     num_train_steps: int
@@ -66,6 +66,8 @@ class Settings(NamedTuple):
     random_seed: int = 12345
     gradient_accumulation_steps: int = 1
     jit_compile: bool = True
+    # The update is of one shape whatever the lengths; None: as jit_compile.
+    jit_compile_update: bool | None = None
     save_checkpoints_steps: int = 1000
     keep_checkpoint_max: int = 5
     iterations_per_loop: int = 1000
@@ -123,7 +125,9 @@ class Step:
         self._fuses = compiles == "pieces"
         self._gradients, self._apply = self._gradients_eager, self._apply_eager
         self.replica_step = self._replica_step
-        if self._fuses and one_device:
+        updates = settings.jit_compile_update
+        updates = settings.jit_compile if updates is None else updates
+        if one_device and devices.what_compiles(strategy, updates) == "pieces":
             self._apply = _compiled(self._apply_eager)
         elif compiles == "step" and one_device:
             self.replica_step = _compiled(self._replica_step)
