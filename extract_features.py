@@ -72,7 +72,12 @@ flags.DEFINE_enum(
 flags.DEFINE_integer(
     "max_seq_length", 128, "Longer lines are cut to so many tokens.", 3
 )
-flags.DEFINE_integer("batch_size", 32, "Lines in a batch.", lower_bound=1)
+flags.DEFINE_integer(
+    "batch_size",
+    32,
+    "Lines of max_seq_length in a batch; of shorter ones more.",
+    lower_bound=1,
+)
 flags.DEFINE_bool(
     "pad_to_max_length",
     False,
@@ -97,6 +102,7 @@ _WINDOW_BYTES = 1 << 28
 _WINDOW_LINES = 10_000
 _SECONDS_BETWEEN_REPORTS = 10.0
 _SHOWN = 5  # examples in the log
+_MORE_LINES = 8  # times batch_size, where lines are short
 
 
 class Line(NamedTuple):
@@ -233,11 +239,21 @@ class WindowRecords:
             )
         )
         order = np.argsort(-lengths, kind="stable")
-        for at in range(0, len(order), batch_size):
-            rows = order[at : at + batch_size]
-            length = buckets[np.searchsorted(buckets, lengths[rows[0]])]
-            count = len(rows) if is_fine else batch_size
-            yield rows, self._gather(rows, count, int(length))
+        at = 0
+        while at < len(order):
+            length = int(buckets[np.searchsorted(buckets, lengths[order[at]])])
+            # Short lines in larger batches: as many tokens, at most.
+            count = batch_size
+            if is_fine:
+                count *= min(_MORE_LINES, max(1, self.max_seq_length // length))
+            rows = order[at : at + count]
+            yield (
+                rows,
+                self._gather(
+                    rows, len(rows) if is_fine else batch_size, length
+                ),
+            )
+            at += count
 
     def _gather(self, rows: np.ndarray, count: int, length: int) -> Batch:
         """Return `count` rows, those beyond `rows` of [PAD] alone."""
