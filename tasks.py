@@ -15,17 +15,17 @@ from input_pipeline import Batch
 
 def _pretraining_weights(batch: Batch) -> dict[str, tf.Tensor]:
     """Return what the two losses of this batch are divided by."""
-    weights = _example_weights(batch)
+    weights = _example_weights(batch, "next_sentence_labels")
     return {
         "masked_lm_loss": tf.reduce_sum(batch["masked_lm_weights"]),
         "next_sentence_loss": tf.reduce_sum(weights),
     }
 
 
-def _example_weights(batch: Batch) -> tf.Tensor:
+def _example_weights(batch: Batch, labels: str) -> tf.Tensor:
     """1 for real examples, 0 for those that fill an evaluation batch. [B]"""
-    labels = batch["next_sentence_labels"]
-    return batch.get("example_weights", tf.ones(tf.shape(labels), tf.float32))
+    ones = tf.ones(tf.shape(batch[labels]), tf.float32)
+    return batch.get("example_weights", ones)
 
 
 def _pretraining_sums(
@@ -72,29 +72,42 @@ PRETRAINING = training.Task(
 )
 
 
-# --- Sentences and pairs ----------------------------------------------------
+# --- One loss: sentences and pairs, choices, words ---------------------------
 
 
 def _sentence_weights(batch: Batch) -> dict[str, tf.Tensor]:
-    labels = batch["label_ids"]
-    weights = batch.get("example_weights", tf.ones(tf.shape(labels)))
+    """Return how many examples the loss of this batch is a mean over."""
+    weights = _example_weights(batch, "label_ids")
     return {"label_loss": tf.reduce_sum(weights)}
 
 
-def _sentence_sums(
-    model: heads.BertForSequenceClassification,
+def _question_weights(batch: Batch) -> dict[str, tf.Tensor]:
+    """Return how many questions, whose choices are rows [B, C]."""
+    rows = tf.shape(batch["label_ids"])[0]
+    return {"label_loss": tf.cast(rows, tf.float32)}
+
+
+def _word_weights(batch: Batch) -> dict[str, tf.Tensor]:
+    """Return how many words; other positions have negative labels."""
+    is_word = tf.cast(batch["label_ids"] >= 0, tf.float32)  # [B, S]
+    return {"label_loss": tf.reduce_sum(is_word)}
+
+
+def _label_sums(
+    model: modeling.TaskModel,
     batch: Batch,
     training: bool,
     dropout_seed: tf.Tensor | None,
 ) -> training.Sums:
     """The loss and, for classes, the accuracy of a batch."""
     label = model.loss(batch, training, dropout_seed)
-    tokens = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32))
+    mask = tf.cast(batch["input_mask"], tf.float32)
+    rows = tf.cast(tf.shape(mask)[0], tf.float32)
     sums = {
         "label_loss": (label.loss, label.weight),
-        "tokens": (tokens, label.weight),
+        "tokens": (tf.reduce_sum(mask), rows),
     }
-    if not model.is_regression:
+    if not getattr(model, "is_regression", False):
         sums["accuracy"] = (label.correct, label.weight)
     return sums
 
@@ -105,20 +118,20 @@ def _mean_label_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:
 
 CLASSIFICATION = training.Task(
     loss_weights=_sentence_weights,
-    forward=_sentence_sums,
+    forward=_label_sums,
     total_loss=_mean_label_loss,
     names=("label_loss", "accuracy", "tokens"),
 )
 REGRESSION = CLASSIFICATION._replace(names=("label_loss", "tokens"))
+MULTIPLE_CHOICE = CLASSIFICATION._replace(loss_weights=_question_weights)
+WORD_CLASSIFICATION = CLASSIFICATION._replace(loss_weights=_word_weights)
 
 
 # --- Answers in a paragraph -------------------------------------------------
 
 
 def _span_weights(batch: Batch) -> dict[str, tf.Tensor]:
-    positions = batch["start_positions"]
-    weights = batch.get("example_weights", tf.ones(tf.shape(positions)))
-    total = tf.reduce_sum(weights)
+    total = tf.reduce_sum(_example_weights(batch, "start_positions"))
     return {"start_loss": total, "end_loss": total}
 
 
@@ -157,74 +170,4 @@ QUESTION_ANSWERING = training.Task(
         "end_accuracy",
         "tokens",
     ),
-)
-
-
-# --- Multiple choice ----------------------------------------------------------
-
-
-def _question_weights(batch: Batch) -> dict[str, tf.Tensor]:
-    """Return how many questions the loss of this batch is a mean over."""
-    rows = tf.shape(batch["label_ids"])[0]
-    return {"label_loss": tf.cast(rows, tf.float32)}
-
-
-def _question_sums(
-    model: heads.BertForMultipleChoice,
-    batch: Batch,
-    training: bool,
-    dropout_seed: tf.Tensor | None,
-) -> training.Sums:
-    """The loss and the accuracy of the questions of a batch."""
-    label = model.loss(batch, training, dropout_seed)
-    tokens = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32))
-    return {
-        "label_loss": (label.loss, label.weight),
-        "accuracy": (label.correct, label.weight),
-        "tokens": (tokens, label.weight),
-    }
-
-
-MULTIPLE_CHOICE = training.Task(
-    loss_weights=_question_weights,
-    forward=_question_sums,
-    total_loss=_mean_label_loss,
-    names=("label_loss", "accuracy", "tokens"),
-)
-
-
-# --- Words --------------------------------------------------------------------
-
-
-def _word_weights(batch: Batch) -> dict[str, tf.Tensor]:
-    """Return how many words the loss of this batch is a mean over."""
-    return {
-        "label_loss": tf.reduce_sum(
-            tf.cast(batch["label_ids"] >= 0, tf.float32)
-        )
-    }
-
-
-def _word_sums(
-    model: modeling.TaskModel,
-    batch: Batch,
-    training: bool,
-    dropout_seed: tf.Tensor | None,
-) -> training.Sums:
-    """The loss and the accuracy of the words of a batch."""
-    label = model.loss(batch, training, dropout_seed)
-    mask = tf.cast(batch["input_mask"], tf.float32)  # [B, S]
-    rows = tf.cast(tf.shape(mask)[0], tf.float32)
-    return {
-        "label_loss": (label.loss, label.weight),
-        "accuracy": (label.correct, label.weight),
-        "tokens": (tf.reduce_sum(mask), rows),
-    }
-
-
-WORD_CLASSIFICATION = training.Task(
-    loss_weights=_word_weights,
-    forward=_word_sums,
-    total_loss=_mean_label_loss,
-    names=("label_loss", "accuracy", "tokens"),
 )

@@ -15,28 +15,18 @@ import numpy as np
 import pytest
 import scripts
 import tensorflow as tf
+import tiny
 
 import checkpoints
 import heads
-import modeling
 import sweeps
-from modeling import BertConfig
 
 run_classifier = scripts.load("run_classifier")
 
 ROOT = Path(__file__).resolve().parent.parent
 WORDS = ["good", "bad", "film", "book", "the", "a", "was", "very", "not"]
-VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
-CONFIG = BertConfig(
-    vocab_size=len(VOCAB),
-    hidden_size=16,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=64,
-    type_vocab_size=2,
-    initializer_range=0.3,
-)
+VOCAB = [*tiny.SPECIAL, *WORDS]
+CONFIG = tiny.config_of(VOCAB)
 
 
 def sentences(count: int, seed: int) -> list[tuple[str, str]]:
@@ -54,15 +44,7 @@ def sentences(count: int, seed: int) -> list[tuple[str, str]]:
 @pytest.fixture(scope="module")
 def model_dir(tmp_path_factory) -> Path:
     """An encoder with weights, vocabulary and configuration beside them."""
-    folder = tmp_path_factory.mktemp("model")
-    (folder / "bert_config.json").write_text(CONFIG.to_json_string())
-    (folder / "vocab.txt").write_text("\n".join(VOCAB) + "\n")
-    tf.keras.utils.set_random_seed(1)
-    checkpoints.write(
-        str(folder / "bert_model.ckpt"),
-        checkpoints.as_tensors(modeling.BertModel(CONFIG).variables),
-    )
-    return folder
+    return tiny.write_model(tmp_path_factory.mktemp("model"), CONFIG, VOCAB)
 
 
 @pytest.fixture(scope="module")
@@ -92,11 +74,6 @@ def flags_for(model_dir: Path, data_dir: Path, out: Path, **more) -> dict:
     } | more
 
 
-def results_of(out: Path) -> dict[str, float]:
-    lines = (out / "eval_results.txt").read_text().splitlines()
-    return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
-
-
 def values_of(prefix: Path) -> dict[str, np.ndarray]:
     reader = tf.train.load_checkpoint(str(prefix))
     names = reader.get_variable_to_shape_map()
@@ -115,7 +92,7 @@ def finished(model_dir, data_dir, tmp_path_factory) -> Path:
 
 
 def test_it_learns_and_says_so(finished):
-    results = results_of(finished)
+    results = tiny.results_of(finished)
     assert set(results) == {
         *("accuracy", "macro_f1", "eval_accuracy", "eval_loss"),
         *("loss", "global_step"),
@@ -282,7 +259,7 @@ def test_regression(model_dir, tmp_path):
         (tmp_path / f"{name}.tsv").write_text("\n".join(lines) + "\n")
     flags = flags_for(model_dir, tmp_path, tmp_path / "out", regression=True)
     scripts.run(run_classifier, **flags)
-    results = results_of(tmp_path / "out")
+    results = tiny.results_of(tmp_path / "out")
     assert results["pearson"] > 0.8 and results["spearman"] > 0.7
     assert "accuracy" not in results and results["eval_loss"] < 0.4
 
@@ -303,7 +280,7 @@ def test_best_weights_and_early_stopping(model_dir, data_dir, tmp_path, caplog):
     assert list(scores) == ["5", "10", "15", "20"]
     assert len(set(scores.values())) == 1
     assert "No better score in 3 evaluations" in caplog.text
-    assert results_of(tmp_path)["global_step"] == 5
+    assert tiny.results_of(tmp_path)["global_step"] == 5
     caplog.clear()
     with caplog.at_level("INFO", logger="absl"):
         assert scripts.run(run_classifier, **flags) == 0
@@ -324,7 +301,7 @@ def test_two_development_sets(model_dir, tmp_path):
         (tmp_path / f"{file}.tsv").write_text("\n".join(lines) + "\n")
     flags = flags_for(model_dir, tmp_path, tmp_path / "out", task_name="MNLI")
     scripts.run(run_classifier, **flags)
-    results = results_of(tmp_path / "out")
+    results = tiny.results_of(tmp_path / "out")
     assert results["dev_matched_accuracy"] == results["eval_accuracy"]
     assert "dev_mismatched_accuracy" in results
     assert "dev_mismatched_loss" in results
@@ -368,7 +345,7 @@ def test_sweep_keeps_the_best_and_repeats_nothing(
     assert lines[2].startswith("lr0.0_seed12345 ")
     assert "over 2 runs" in lines[3]
     best = tmp_path / "runs" / "lr0.01_seed12345"
-    assert results_of(tmp_path) == results_of(best)
+    assert tiny.results_of(tmp_path) == tiny.results_of(best)
     for name, value in values_of(best / "bert_model.ckpt").items():
         copied = values_of(tmp_path / "bert_model.ckpt")[name]
         np.testing.assert_array_equal(copied, value)
@@ -451,7 +428,7 @@ def test_two_machines(model_dir, data_dir, tmp_path):
     for index, process in enumerate(processes):
         status = process.wait(timeout=300)
         assert status == 0, (tmp_path / f"log{index}").read_text()[-2000:]
-    assert results_of(tmp_path)["accuracy"] > 0.9
+    assert tiny.results_of(tmp_path)["accuracy"] > 0.9
     scores = json.loads((tmp_path / "scores.json").read_text())
     assert list(scores) == ["50", "100", "150"]
     alone = tmp_path / "alone"

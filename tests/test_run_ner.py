@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import scripts
 import tensorflow as tf
+import tiny
 
 import checkpoints
 import feature_tagging
@@ -34,18 +35,9 @@ NAMES = {"PER": ["ann", "bob"], "LOC": ["rome", "oslo"]}
 OTHERS = ["the", "a", "was", "in", "saw", "."]
 SECOND = {"PER": "jr", "LOC": "city"}
 PIECES = [*NAMES["PER"], *NAMES["LOC"], *OTHERS, "##x", *SECOND.values()]
-VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *PIECES]
+VOCAB = [*tiny.SPECIAL, *PIECES]
 LABELS = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
-CONFIG = BertConfig(
-    vocab_size=len(VOCAB),
-    hidden_size=16,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=64,
-    type_vocab_size=2,
-    initializer_range=0.3,
-)
+CONFIG = tiny.config_of(VOCAB)
 
 
 def sentences(count: int, seed: int) -> list[list[tuple[str, str]]]:
@@ -75,22 +67,10 @@ def write_columns(path: Path, rows, with_tags: bool = True) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
-def write_model(folder: Path, config: BertConfig) -> Path:
-    folder.mkdir(exist_ok=True)
-    (folder / "bert_config.json").write_text(config.to_json_string())
-    (folder / "vocab.txt").write_text("\n".join(VOCAB) + "\n")
-    tf.keras.utils.set_random_seed(1)
-    checkpoints.write(
-        str(folder / "bert_model.ckpt"),
-        checkpoints.as_tensors(modeling.BertModel(config).variables),
-    )
-    return folder
-
-
 @pytest.fixture(scope="module")
 def model_dir(tmp_path_factory) -> Path:
     """An encoder with weights, vocabulary and configuration beside them."""
-    return write_model(tmp_path_factory.mktemp("model"), CONFIG)
+    return tiny.write_model(tmp_path_factory.mktemp("model"), CONFIG, VOCAB)
 
 
 @pytest.fixture(scope="module")
@@ -124,11 +104,6 @@ def only(flags: dict, **jobs) -> dict:
     return flags | {"do_train": False, "do_eval": False} | jobs
 
 
-def results_of(path: Path) -> dict[str, float]:
-    lines = path.read_text().splitlines()
-    return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
-
-
 def values_of(prefix: Path) -> dict[str, np.ndarray]:
     reader = tf.train.load_checkpoint(str(prefix))
     names = reader.get_variable_to_shape_map()
@@ -148,7 +123,7 @@ def finished(model_dir, data_dir, tmp_path_factory) -> Path:
 
 
 def test_it_learns_and_says_so(finished):
-    results = results_of(finished / "eval_results.txt")
+    results = tiny.results_of(finished, "eval_results.txt")
     scores = {"precision", "recall", "f1"}
     assert set(results) == {
         *scores,
@@ -177,7 +152,7 @@ def test_predictions_line_for_line(finished, data_dir):
             pairs.append((before.split()[1][2:], tag[2:]))
     types = np.array(pairs)
     assert np.mean(types[:, 0] == types[:, 1]) > 0.95
-    results = results_of(finished / "test_results.txt")
+    results = tiny.results_of(finished, "test_results.txt")
     assert results["f1"] > 0.9 and "global_step" not in results
 
 
@@ -252,8 +227,8 @@ def test_predictions_do_not_depend_on_padding(finished, data_dir, tmp_path):
     }.items():
         flags = flags_for(finished, data_dir, tmp_path / name, **more)
         scripts.run(run_ner, **only(flags, do_predict=True))
-        found.append(results_of(tmp_path / name / "test_results.txt"))
-    wanted = results_of(finished / "test_results.txt")
+        found.append(tiny.results_of(tmp_path / name, "test_results.txt"))
+    wanted = tiny.results_of(finished, "test_results.txt")
     for results in found:
         assert results["loss"] == pytest.approx(wanted["loss"], abs=1e-5)
 
@@ -373,7 +348,7 @@ DEEP = BertConfig.from_dict(CONFIG.to_dict() | {"num_hidden_layers": 4})
 
 @pytest.fixture(scope="module")
 def deep_dir(tmp_path_factory) -> Path:
-    return write_model(tmp_path_factory.mktemp("deep"), DEEP)
+    return tiny.write_model(tmp_path_factory.mktemp("deep"), DEEP, VOCAB)
 
 
 def feature_flags(deep_dir: Path, data_dir: Path, out: Path, **more) -> dict:
@@ -393,7 +368,7 @@ def features(deep_dir, data_dir, tmp_path_factory) -> Path:
 
 
 def test_features_are_learned_from(features, deep_dir):
-    assert results_of(features / "eval_results.txt")["f1"] > 0.8
+    assert tiny.results_of(features, "eval_results.txt")["f1"] > 0.8
     config = json.loads((features / "bert_config.json").read_text())
     assert config["feature_layers"] == "weighted_sum_last_four"
     assert config["lstm_units"] == 8
@@ -453,7 +428,7 @@ def test_activations_depend_on_the_configuration(
 ):
     """The same weights with another activation function give others."""
     config = BertConfig.from_dict(DEEP.to_dict() | {"hidden_act": "relu"})
-    model = write_model(tmp_path / "model", config)
+    model = tiny.write_model(tmp_path / "model", config, VOCAB)
     shutil.copytree(features, tmp_path / "records")
     flags = feature_flags(model, data_dir, tmp_path / "out")
     flags |= {"records_dir": str(tmp_path / "records"), "do_eval": False}

@@ -7,25 +7,13 @@ import numpy as np
 import pytest
 import scripts
 import tensorflow as tf
-
-import checkpoints
-import modeling
-from modeling import BertConfig
+import tiny
 
 run_squad = scripts.load("run_squad")
 
 WORDS = ["good", "bad", "film", "book", "the", "a", "was", "very", "not", "."]
-VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "how", "?", *WORDS]
-CONFIG = BertConfig(
-    vocab_size=len(VOCAB),
-    hidden_size=16,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=64,
-    type_vocab_size=2,
-    initializer_range=0.3,
-)
+VOCAB = [*tiny.SPECIAL, "how", "?", *WORDS]
+CONFIG = tiny.config_of(VOCAB)
 
 
 def squad(count: int, seed: int, impossible: float = 0.0) -> dict:
@@ -60,15 +48,7 @@ def write(path: Path, value) -> str:
 def folder(tmp_path_factory) -> Path:
     """A model, and data of both versions."""
     folder = tmp_path_factory.mktemp("squad")
-    model = folder / "model"
-    model.mkdir()
-    (model / "bert_config.json").write_text(CONFIG.to_json_string())
-    (model / "vocab.txt").write_text("\n".join(VOCAB) + "\n")
-    tf.keras.utils.set_random_seed(1)
-    checkpoints.write(
-        str(model / "bert_model.ckpt"),
-        checkpoints.as_tensors(modeling.BertModel(CONFIG).variables),
-    )
+    tiny.write_model(folder / "model", CONFIG, VOCAB)
     for version, impossible in (("1", 0.0), ("2", 0.4)):
         write(folder / f"train{version}.json", squad(150, 1, impossible))
         write(folder / f"dev{version}.json", squad(40, 2, impossible))
@@ -98,11 +78,6 @@ def read(path: Path):
     return json.loads(path.read_text())
 
 
-def results_of(out: Path) -> dict[str, float]:
-    lines = (out / "eval_results.txt").read_text().splitlines()
-    return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
-
-
 @pytest.fixture(scope="module")
 def finished(folder, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("run") / "v1"
@@ -124,7 +99,7 @@ def finished_2(folder, tmp_path_factory) -> Path:
 
 
 def test_it_learns_and_says_so(finished, folder):
-    results = results_of(finished)
+    results = tiny.results_of(finished)
     assert set(results) == {"exact_match", "f1", "global_step"}
     assert results["exact_match"] > 90
     answers = read(finished / "predictions.json")
@@ -200,7 +175,7 @@ def test_windows_of_one_batch_may_be_of_any_number(finished):
 
 
 def test_version_2(finished_2, folder):
-    results = results_of(finished_2)
+    results = tiny.results_of(finished_2)
     assert results["best_f1"] > 85 and results["NoAns_f1"] > 70
     odds = read(finished_2 / "null_odds.json")
     answers = read(finished_2 / "predictions.json")
@@ -238,7 +213,7 @@ def test_another_threshold_needs_no_pass_of_the_model(
     assert "no pass of the model" in caplog.text
     assert (finished_2 / "logits.npz").stat().st_mtime_ns == written
     assert set(read(finished_2 / "predictions.json").values()) == {""}
-    results = results_of(finished_2)
+    results = tiny.results_of(finished_2)
     assert results["NoAns_exact"] == 100.0 and results["HasAns_exact"] == 0.0
     scripts.run(run_squad, tune_null_threshold=True, **flags)
     assert read(finished_2 / "predictions.json") == tuned
@@ -250,7 +225,7 @@ def test_scores_of_a_file_without_a_model(finished, folder, tmp_path, capsys):
         "predictions_file": str(finished / "predictions.json"),
     }
     scripts.run(run_squad, **flags)
-    wanted = results_of(finished)
+    wanted = tiny.results_of(finished)
     text = f"exact_match = {wanted['exact_match']}\nf1 = {wanted['f1']}\n"
     assert capsys.readouterr().out == text
     for content, words in (
@@ -273,7 +248,7 @@ def test_scores_of_version_2_with_odds(finished_2, folder, capsys):
     scripts.run(run_squad, **flags)
     lines = capsys.readouterr().out.splitlines()
     found = dict(line.split(" = ") for line in lines)
-    wanted = results_of(finished_2)
+    wanted = tiny.results_of(finished_2)
     assert {"best_f1", "best_f1_thresh", "NoAns_total"} < set(found)
     for name, value in found.items():
         assert float(value) == wanted[name]
@@ -322,7 +297,7 @@ def test_ensembles(finished, folder, tmp_path, caplog):
     with caplog.at_level("INFO", logger="absl"):
         scripts.run(run_squad, **flags)
         assert "the mean of 2 runs' logits" in caplog.text
-        assert results_of(together)["exact_match"] > 50
+        assert tiny.results_of(together)["exact_match"] > 50
         first = read(together / "nbest_predictions.json")["q2-0"][0]
         arrays = [np.load(d / "logits.npz") for d in (finished, other)]
         mean = np.mean([a["start_logits"][:, :32] for a in arrays], axis=0)
@@ -363,7 +338,7 @@ def test_best_weights_while_training(folder, tmp_path, caplog):
         scripts.run(run_squad, **flags)
     scores = read(tmp_path / "scores.json")
     assert len(scores) >= 2
-    assert results_of(tmp_path)["f1"] == max(scores.values())
+    assert tiny.results_of(tmp_path)["f1"] == max(scores.values())
     # Each evaluation ran the model.
     assert len(set(scores.values())) > 1
     assert caplog.text.count("Num split examples") == len(scores) + 1
@@ -390,11 +365,11 @@ def test_trained_on_triviaqa_then_squad(folder, tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
     flags = flags_for(folder, first, triviaqa_evidence_dir=str(tmp_path))
     assert scripts.run(run_squad, **flags | {"train_file": path}) == 0
-    assert results_of(first)["exact_match"] > 80
+    assert tiny.results_of(first)["exact_match"] > 80
     flags = flags_for(folder, second, init_checkpoint=str(first))
     flags |= {"num_train_epochs": 1, "learning_rate": 1e-5}
     assert scripts.run(run_squad, **flags) == 0
-    assert results_of(second)["exact_match"] > 80
+    assert tiny.results_of(second)["exact_match"] > 80
 
 
 # --- What goes wrong ----------------------------------------------------------

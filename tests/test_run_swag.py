@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import scripts
 import tensorflow as tf
+import tiny
 
 import checkpoints
 import finetuning
 import heads
-import modeling
 import saved_model
 import tasks
 from modeling import BertConfig
@@ -25,17 +25,8 @@ export_saved_model = scripts.load("export_saved_model")
 
 ROOT = Path(__file__).resolve().parent.parent
 WORDS = ["good", "bad", "film", "book", "the", "a", "was", "very", "not", "he"]
-VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
-CONFIG = BertConfig(
-    vocab_size=len(VOCAB),
-    hidden_size=16,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=64,
-    type_vocab_size=2,
-    initializer_range=0.3,
-)
+VOCAB = [*tiny.SPECIAL, *WORDS]
+CONFIG = tiny.config_of(VOCAB)
 LABELED = ",sent1,sent2,ending0,ending1,ending2,label"
 # Runs the script on two logical devices.
 TWO_DEVICES = """
@@ -80,20 +71,9 @@ def csv_lines(rows: list, has_labels: bool = True) -> str:
 @pytest.fixture(scope="module")
 def model_dir(tmp_path_factory) -> Path:
     """An encoder with weights, vocabulary and configuration beside them."""
-    return write_model(tmp_path_factory.mktemp("model"), CONFIG)
-
-
-def write_model(folder: Path, config: BertConfig) -> Path:
     # As of a classifier, whose labels are not this task's.
-    other = BertConfig.from_dict(config.to_dict() | {"id2label": {"0": "x"}})
-    (folder / "bert_config.json").write_text(other.to_json_string())
-    (folder / "vocab.txt").write_text("\n".join(VOCAB) + "\n")
-    tf.keras.utils.set_random_seed(1)
-    checkpoints.write(
-        str(folder / "bert_model.ckpt"),
-        checkpoints.as_tensors(modeling.BertModel(config).variables),
-    )
-    return folder
+    other = BertConfig.from_dict(CONFIG.to_dict() | {"id2label": {"0": "x"}})
+    return tiny.write_model(tmp_path_factory.mktemp("model"), other, VOCAB)
 
 
 @pytest.fixture(scope="module")
@@ -117,11 +97,6 @@ def flags_for(model_dir: Path, data_dir: Path, out: Path, **more) -> dict:
         "do_train": True,
         "do_eval": True,
     } | more
-
-
-def results_of(out: Path) -> dict[str, float]:
-    lines = (out / "eval_results.txt").read_text().splitlines()
-    return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
 
 
 def table_of(path: Path) -> np.ndarray:
@@ -170,7 +145,7 @@ def probabilities_by_hand(model, context: str, endings: list) -> np.ndarray:
 
 
 def test_it_learns_and_says_so(finished):
-    results = results_of(finished)
+    results = tiny.results_of(finished)
     assert set(results) == {
         *("accuracy", "eval_accuracy", "eval_loss", "loss", "global_step")
     }
@@ -185,7 +160,7 @@ def test_scores_are_those_of_every_question_by_hand(finished):
     model, rows = fitted(finished), questions(40, 2)
     probs = [probabilities_by_hand(model, c, e) for c, e, _ in rows]
     right = [p[label] for p, (_, _, label) in zip(probs, rows, strict=True)]
-    results = results_of(finished)
+    results = tiny.results_of(finished)
     np.testing.assert_allclose(
         results["eval_loss"], -np.log(right).mean(), 1e-4
     )
@@ -272,7 +247,7 @@ def test_two_choices_in_json_lines(finished, tmp_path):
     (tmp_path / "dev.jsonl").write_text(text)
     flags = flags_for(finished, tmp_path, tmp_path / "out", do_train=False)
     assert scripts.run(run_swag, **flags) == 0
-    assert results_of(tmp_path / "out")["eval_accuracy"] == 1.0
+    assert tiny.results_of(tmp_path / "out")["eval_accuracy"] == 1.0
 
 
 def test_a_finished_run_says_so(finished, model_dir, data_dir, caplog):
@@ -336,7 +311,7 @@ def test_best_weights_and_early_stopping(model_dir, data_dir, tmp_path):
     assert scripts.run(run_swag, **flags) == 0
     scores = json.loads((tmp_path / "scores.json").read_text())
     assert list(scores) == ["5", "10"]
-    assert results_of(tmp_path)["global_step"] == 5
+    assert tiny.results_of(tmp_path)["global_step"] == 5
 
 
 def test_hugging_face_there_and_back(finished, tmp_path):
@@ -419,7 +394,7 @@ def test_devices_and_micro_batches_keep_questions_whole(
         CONFIG.to_dict()
         | {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     )
-    write_model(folder, config)
+    tiny.write_model(folder, config, VOCAB)
     flags = flags_for(folder, data_dir, tmp_path / "whole", do_eval=False)
     flags["num_train_epochs"] = 0.3
     monkeypatch.setattr(heads, "_CLASSIFIER_DROPOUT", 0.0)

@@ -1,0 +1,45 @@
+"""A model small enough to be trained inside a test, and what runs leave."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import tensorflow as tf
+
+import checkpoints
+import modeling
+from modeling import BertConfig
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+def config_of(vocab: Sequence[str]) -> BertConfig:
+    """Return one layer of 16 units, with weights large enough to learn."""
+    return BertConfig(
+        vocab_size=len(vocab),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=64,
+        type_vocab_size=2,
+        initializer_range=0.3,
+    )
+
+
+def write_model(folder: Path, config: BertConfig, vocab: Sequence[str]) -> Path:
+    """Write an encoder with vocabulary and configuration beside it."""
+    folder.mkdir(exist_ok=True)
+    (folder / "bert_config.json").write_text(config.to_json_string())
+    (folder / "vocab.txt").write_text("\n".join(vocab) + "\n")
+    tf.keras.utils.set_random_seed(1)
+    checkpoints.write(
+        str(folder / "bert_model.ckpt"),
+        checkpoints.as_tensors(modeling.BertModel(config).variables),
+    )
+    return folder
+
+
+def results_of(out: Path, name: str = "eval_results.txt") -> dict[str, float]:
+    """Return the scores a run wrote."""
+    lines = (out / name).read_text().splitlines()
+    return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
