@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -310,64 +311,106 @@ def test_architecture(names, architecture):
     assert convert_checkpoint.architecture_of(names) == architecture
 
 
+# Classes of theirs, our models with the same heads, the task of their kind.
+_CLASSES = {
+    "BertForPreTraining": (heads.BertForPreTraining, None),
+    "BertForMaskedLM": (heads.BertForPreTraining, None),
+    "BertForSequenceClassification": (
+        lambda config: heads.BertForSequenceClassification(config, 3),
+        None,
+    ),
+    "BertForQuestionAnswering": (heads.BertForQuestionAnswering, None),
+    "BertForMultipleChoice": (heads.BertForMultipleChoice, "multiple_choice"),
+    "BertForTokenClassification": (
+        lambda config: heads.BertForTokenClassification(config, 5),
+        "token_classification",
+    ),
+}
+
+_WITH_POOLER = (
+    "BertForPreTraining",
+    "BertForSequenceClassification",
+    "BertForMultipleChoice",
+)
+
 # In a process of its own: torch and TensorFlow in one may crash.
 _THEIRS = """
 import sys
 import numpy as np, torch, transformers
-folder, ids, name, output = sys.argv[1:]
-model = getattr(transformers, name).from_pretrained(folder).eval()
+folder, ids, name, output, back = sys.argv[1:]
+model, said = getattr(transformers, name).from_pretrained(
+    folder, output_loading_info=True)
+assert not said["missing_keys"], said
 with torch.no_grad():
-    logits = model(torch.tensor(np.load(ids)))
+    logits = model.eval()(torch.tensor(np.load(ids)))
 np.savez(output, *[logits[i].numpy() for i in range(len(logits))])
+model.save_pretrained(back)
 """
+# Of an interpreter that has torch and transformers.
+_THEIR_PYTHON = os.environ.get("TRANSFORMERS_PYTHON", sys.executable)
+
+
+def _has_transformers() -> bool:
+    code = "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, "
+    code += "('torch', 'transformers'))))"
+    return not subprocess.run([_THEIR_PYTHON, "-c", code]).returncode
 
 
 @pytest.mark.skipif(
-    not importlib.util.find_spec("transformers")
-    or not importlib.util.find_spec("torch"),
-    reason="needs transformers and torch",
+    not _has_transformers(),
+    reason="needs transformers and torch (TRANSFORMERS_PYTHON=PYTHON)",
 )
-@pytest.mark.parametrize(
-    "name",
-    ["BertForPreTraining", "BertForMaskedLM", "BertForSequenceClassification"],
-)
+@pytest.mark.parametrize("name", _CLASSES)
 def test_transformers_reads_what_we_write(tmp_path, name):
-    """The original's weights, and a classifier on top of them."""
+    """The same numbers there; what it saves comes back bit for bit."""
+    create, task = _CLASSES[name]
     config = modeling.BertConfig.from_json_file(
         str(GOLDEN / "model" / "bert_config.json")
     )
+    if task:
+        config.task = task
     tf.keras.utils.set_random_seed(3)
-    model = heads.BertForPreTraining(config)
+    model = create(config)
     checkpoints.restore_weights(model.variables, str(GOLDEN / "model"))
-    rng = np.random.default_rng(0)
-    ids = rng.integers(1, config.vocab_size, [2, 9])
+    for variable in model.variables:
+        if variable.path.endswith("output_bias"):  # zeros would hide a swap
+            variable.assign_add(tf.range(variable.shape[0], dtype=tf.float32))
+    ids = np.random.default_rng(0).integers(1, config.vocab_size, [6, 9])
     features = {
         "input_ids": tf.constant(ids, tf.int32),
-        "masked_lm_positions": tf.tile(tf.range(9)[None], [2, 1]),
+        "masked_lm_positions": tf.tile(tf.range(9)[None], [6, 1]),
     }
-    tensors = checkpoints.as_tensors(model.variables)
-    wanted = list(model(features))
-    if name == "BertForSequenceClassification":
-        head = heads.OutputLayer(config.hidden_size, 3, "")
-        head.build()
-        tensors["output_weights"] = head.output_weights.value
-        tensors["output_bias"] = head.output_bias.value + 0.5
-        pooled = model.encode(features).pooled_output
-        wanted = [head(pooled) + 0.5]
+    if task == "multiple_choice":  # two questions of three choices
+        ids = ids.reshape([2, 3, 9])
+        features = {"input_ids": tf.constant(ids, tf.int32)}
+    wanted = model(features)
+    if tf.is_tensor(wanted) and name != "BertForQuestionAnswering":
+        wanted = [wanted]
     source = tmp_path / "ours"
     source.mkdir()
+    tensors = checkpoints.as_tensors(model.variables)
     checkpoints.write(str(source / "bert_model.ckpt"), tensors)
-    shutil.copy(GOLDEN / "model" / "bert_config.json", source)
+    (source / "bert_config.json").write_text(config.to_json_string())
     convert(source, tmp_path / "hf", "huggingface")
+
     np.save(tmp_path / "ids.npy", ids)
-    arguments = [tmp_path / "hf", tmp_path / "ids.npy", name, tmp_path / "o"]
+    places = [tmp_path / n for n in ("hf", "ids.npy", "o.npz", "back")]
+    places.insert(2, name)
     subprocess.run(
-        [sys.executable, "-c", _THEIRS, *map(str, arguments)], check=True
+        [_THEIR_PYTHON, "-c", _THEIRS, *map(str, places)], check=True
     )
-    found = np.load(tmp_path / "o.npz")
-    for number, logits in enumerate(found.values()):
-        np.testing.assert_allclose(logits, wanted[number], atol=1e-4)
-    assert len(found) >= 1
+    found = list(np.load(tmp_path / "o.npz").values())
+    assert len(found) == (1 if name == "BertForMaskedLM" else len(wanted))
+    for logits, expected in zip(found, wanted, strict=False):
+        np.testing.assert_allclose(logits, expected, atol=1e-4)
+
+    convert(tmp_path / "back", tmp_path / "again", "original")
+    reader = checkpoints.open_reader(str(tmp_path / "again/bert_model.ckpt"))
+    names = reader.get_variable_to_shape_map()
+    assert len(names) > 30 and names.keys() <= tensors.keys()
+    assert ("bert/pooler/dense/kernel" in names) == (name in _WITH_POOLER)
+    for key in names:
+        np.testing.assert_array_equal(reader.get_tensor(key), tensors[key])
 
 
 # --- What goes wrong --------------------------------------------------------
