@@ -394,20 +394,6 @@ def validate_flags() -> None:
         )
 
 
-def load_tokenizer(
-    prefix: str, config: modeling.BertConfig
-) -> tokenization.FullTokenizer:
-    """Return the tokenizer of the flags, or of what is beside a checkpoint."""
-    vocab_file = checkpoints.find_vocab(prefix, FLAGS.vocab_file)
-    do_lower_case = checkpoints.resolve_lower_case(FLAGS.do_lower_case, prefix)
-    tokenizer = tokenization.FullTokenizer(vocab_file, do_lower_case)
-    tokenization.validate_special_tokens(
-        tokenizer.vocab, ("[CLS]", "[SEP]"), vocab_file
-    )
-    running.check_vocab(len(tokenizer.vocab), vocab_file, config)
-    return tokenizer
-
-
 @contextlib.contextmanager
 def ending_on_sigterm() -> Iterator[None]:
     """Make SIGTERM end the block like Ctrl-C, so that it cleans up."""
@@ -460,7 +446,9 @@ def main(_: list[str]) -> int:
     config = checkpoints.read_config(prefix, FLAGS.bert_config_file)
     running.check_length(FLAGS.max_seq_length, config)
     layers = parse_layers(FLAGS.layers, config.num_hidden_layers)
-    tokenizer = load_tokenizer(prefix, config)
+    tokenizer = running.load_tokenizer(
+        prefix, config, FLAGS.vocab_file, FLAGS.do_lower_case
+    )
     with strategy.scope():
         model = modeling.TaskModel(config, FLAGS.dtype)
     checkpoints.restore_weights(model.variables, prefix)

@@ -206,13 +206,9 @@ def load(
 ) -> tuple[heads.BertForPreTraining, tokenization.FullTokenizer]:
     """Return model and tokenizer, checked against each other."""
     config = checkpoints.read_config(prefix, bert_config_file)
-    vocab_file = checkpoints.find_vocab(prefix, vocab_file)
-    do_lower_case = checkpoints.resolve_lower_case(do_lower_case, prefix)
-    tokenizer = tokenization.FullTokenizer(vocab_file, do_lower_case)
-    tokenization.validate_special_tokens(
-        tokenizer.vocab, _NEEDED_TOKENS, vocab_file
+    tokenizer = running.load_tokenizer(
+        prefix, config, vocab_file, do_lower_case, _NEEDED_TOKENS
     )
-    running.check_vocab(len(tokenizer.vocab), vocab_file, config)
     model = heads.BertForPreTraining(config)
     checkpoints.restore_weights(
         model.variables, prefix, required="^(bert|cls/predictions)/"

@@ -47,10 +47,18 @@ class Start(NamedTuple):
 
     prefix: str  # of checkpoints.find_checkpoint; empty without one
     config: modeling.BertConfig
-    vocab_file: str
-    do_lower_case: bool
     tokenizer: tokenization.FullTokenizer
     max_seq_length: int  # the flag's, or what a fitted model says
+
+    @property
+    def vocab_file(self) -> str:
+        """The vocabulary's file."""
+        return self.tokenizer.vocab_file
+
+    @property
+    def do_lower_case(self) -> bool:
+        """Whether text is lower-cased."""
+        return self.tokenizer.basic_tokenizer.do_lower_case
 
 
 class TrainingData(Protocol):
@@ -235,14 +243,10 @@ def read_start(
     if is_fitted:
         length = _fitted_length(f, config)
     running.check_length(length, config)
-    vocab_file = checkpoints.find_vocab(prefix, f.vocab_file)
-    do_lower_case = checkpoints.resolve_lower_case(f.do_lower_case, prefix)
-    tokenizer = tokenization.FullTokenizer(vocab_file, do_lower_case)
-    tokenization.validate_special_tokens(
-        tokenizer.vocab, ("[CLS]", "[SEP]", "[UNK]"), vocab_file
+    tokenizer = running.load_tokenizer(
+        prefix, config, f.vocab_file, f.do_lower_case
     )
-    running.check_vocab(len(tokenizer.vocab), vocab_file, config)
-    return Start(prefix, config, vocab_file, do_lower_case, tokenizer, length)
+    return Start(prefix, config, tokenizer, length)
 
 
 def _fitted_length(

@@ -12,6 +12,7 @@ import devices
 import huggingface
 import optimization
 import reporting
+import tokenization
 import training
 from errors import UserError
 from modeling import BertConfig
@@ -155,18 +156,7 @@ def fit(
         flops_per_example: see reporting.Meter.
         evaluate: see training.train.
     """
-    with strategy.scope():
-        optimizer = optimization.create_optimizer(
-            recipe.optimizer, recipe.weight_decay_rate, recipe.bias_correction
-        )
-        slots = optimizer.create_slots(model.trainable_variables)
-    state = checkpoints.TrainingState(
-        settings.output_dir,
-        model.variables,
-        slots,
-        recipe.keep_checkpoint_max,
-        devices.is_chief(),
-    )
+    optimizer, state = _create_state(strategy, model, settings, recipe)
     first = begin(
         state,
         model,
@@ -196,6 +186,27 @@ def fit(
         reporting.Meter(settings.train_batch_size, flops_per_example, peak),
         evaluate,
         first,
+    )
+
+
+def _create_state(
+    strategy: tf.distribute.Strategy,
+    model,
+    settings: training.Settings,
+    recipe: Recipe,
+) -> tuple[optimization.AdamWeightDecay, checkpoints.TrainingState]:
+    """Return the optimizer, its slots made, and what is saved of both."""
+    with strategy.scope():
+        optimizer = optimization.create_optimizer(
+            recipe.optimizer, recipe.weight_decay_rate, recipe.bias_correction
+        )
+        slots = optimizer.create_slots(model.trainable_variables)
+    return optimizer, checkpoints.TrainingState(
+        settings.output_dir,
+        model.variables,
+        slots,
+        recipe.keep_checkpoint_max,
+        devices.is_chief(),
     )
 
 
@@ -246,6 +257,33 @@ def begin(
     else:
         logging.info("Starting from new weights, seed %d", random_seed)
     return 0
+
+
+def load_tokenizer(
+    prefix: str,
+    config: BertConfig,
+    vocab_file: str | None,
+    do_lower_case: bool | None,
+    needed: Sequence[str] = ("[CLS]", "[SEP]"),
+) -> tokenization.FullTokenizer:
+    """Return the tokenizer of a model, checked against it.
+
+    Args:
+        prefix: of a checkpoint; empty without one.
+        config: of the model.
+        vocab_file: the flag's; None: the file beside the checkpoint.
+        do_lower_case: the flag's; None: what lies beside the checkpoint says.
+        needed: tokens the vocabulary has to have.
+
+    Raises:
+        UserError: there is no vocabulary, it lacks a token or does not fit.
+    """
+    vocab_file = checkpoints.find_vocab(prefix, vocab_file)
+    do_lower_case = checkpoints.resolve_lower_case(do_lower_case, prefix)
+    tokenizer = tokenization.FullTokenizer(vocab_file, do_lower_case)
+    tokenization.validate_special_tokens(tokenizer.vocab, needed, vocab_file)
+    check_vocab(len(tokenizer.vocab), vocab_file, config)
+    return tokenizer
 
 
 def check_vocab(size: int, vocab_file: str, config: BertConfig) -> None:
