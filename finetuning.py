@@ -170,7 +170,7 @@ class Job:
 
     def read_back(self, name: str) -> Any:
         """Return what a JSON file in output_dir holds, None without one."""
-        return task_records.read_json(self.path(name))
+        return task_records.read_own_json(self.path(name))
 
 
 # --- Before a run -----------------------------------------------------------
@@ -406,7 +406,7 @@ class Trainer:
 def scores_in(output_dir: str) -> dict[int, float]:
     """Return step -> score of the evaluations while training."""
     path = checkpoints.join(output_dir, _SCORES)
-    found = task_records.read_json(path) or {}
+    found = task_records.read_own_json(path) or {}
     return {int(step): score for step, score in found.items()}
 
 

@@ -63,7 +63,7 @@ def kept_logits(
         return compute()
     path = checkpoints.join(output_dir, LOGITS)
     note = json.loads(json.dumps(made_of))
-    if task_records.read_json(path + ".json") == note:
+    if task_records.read_own_json(path + ".json") == note:
         try:
             logits = read_logits(path)
             if len(logits.start_logits) == num_windows:
@@ -137,7 +137,7 @@ def decode(
 def notes_of(folders: Sequence[str]) -> list[dict | None]:
     """Return what the logits in each folder were made of."""
     return [
-        task_records.read_json(checkpoints.join(folder, LOGITS + ".json"))
+        task_records.read_own_json(checkpoints.join(folder, LOGITS + ".json"))
         for folder in folders
     ]
 
@@ -277,7 +277,7 @@ class Output:
             return self.given
         for folder in filter(None, (self.output_dir, self.trained_in)):
             path = checkpoints.join(folder, THRESHOLD)
-            found = task_records.read_json(path)
+            found = task_records.read_own_json(path)
             if not found:
                 continue
             if found["weights"] != self.weights:

@@ -101,7 +101,7 @@ class RecordCache:
             UserError: on another machine, the chief could not write it.
         """
         note, made_of = path + ".json", json.loads(json.dumps(made_of))
-        if read_json(note) == made_of and tf.io.gfile.exists(path):
+        if read_own_json(note) == made_of and tf.io.gfile.exists(path):
             logging.info("Reusing %s: same data, same flags", path)
         elif devices.is_chief():
             # Killed in between, what it says must not be of other records.
@@ -135,7 +135,7 @@ def _wait_for_chief(path: str, note: str, made_of: Any) -> None:
     """
     logging.info("Waiting for the chief to write %s", path)
     began = told = time.monotonic()
-    first = found = read_json(note)
+    first = found = read_own_json(note)
     while found != made_of or not tf.io.gfile.exists(path):
         now = time.monotonic()
         is_failure = isinstance(found, dict) and _FAILED in found
@@ -150,7 +150,7 @@ def _wait_for_chief(path: str, note: str, made_of: Any) -> None:
                 "Still waiting for %s, for %d s", path, round(now - began)
             )
         time.sleep(_SECONDS_BETWEEN_LOOKS)
-        found = read_json(note)
+        found = read_own_json(note)
 
 
 def text_identity(
@@ -180,7 +180,7 @@ def sha256(path: str) -> str:
         raise UserError(f"{path} cannot be read: {error.message}") from error
 
 
-def read_json(path: str) -> Any:
+def read_own_json(path: str) -> Any:
     """Return what a JSON file of ours holds, None without one."""
     if not tf.io.gfile.exists(path):
         return None

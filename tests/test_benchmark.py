@@ -92,9 +92,10 @@ def test_unknown_parts_and_sizes(values, message):
 def test_products_of_a_step_are_what_its_operations_count(size):
     config = modeling.BertConfig.from_size(size, benchmark.VOCAB_SIZE)
     total = 0
-    for count, left, right in benchmark.step_products(config, 4):
-        assert left[-1] == right[-2] and left[:-2] == right[:-2]
-        total += 2 * count * np.prod(left, dtype=int) * right[-1]
+    for count, left, right, is_tied in benchmark.step_products(config, 4):
+        inner, outer = right[-2:][::-1] if is_tied else right[-2:]
+        assert left[-1] == inner and left[:-2] == right[:-2]
+        total += 2 * count * np.prod(left, dtype=int) * outer
     # Backward has two products of the same size for each.
     assert 3 * total == heads.training_flops(config, 4, 128, 20)
     assert (

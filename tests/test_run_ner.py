@@ -1,11 +1,7 @@
 """run_ner.py as a user runs it, on sentences a tiny model can learn."""
 
-import errno
 import json
-import os
-import re
 import shutil
-import signal
 from pathlib import Path
 
 import numpy as np
@@ -13,58 +9,27 @@ import pytest
 import scripts
 import tensorflow as tf
 import tiny
+from ner_runs import (
+    CONFIG,
+    LABELS,
+    NAMES,
+    VOCAB,
+    check_served,
+    flags_for,
+    only,
+    values_of,
+    write_data,
+)
 
 import checkpoints
-import feature_tagging
 import finetuning
 import heads
-import layer_features
-import modeling
 import ner_data
-import ner_export
-import ner_records
-import serving
 import sweeps
-from modeling import BertConfig
 
 run_ner = scripts.load("run_ner")
 convert_checkpoint = scripts.load("convert_checkpoint")
 export_saved_model = scripts.load("export_saved_model")
-
-NAMES = {"PER": ["ann", "bob"], "LOC": ["rome", "oslo"]}
-OTHERS = ["the", "a", "was", "in", "saw", "."]
-SECOND = {"PER": "jr", "LOC": "city"}
-PIECES = [*NAMES["PER"], *NAMES["LOC"], *OTHERS, "##x", *SECOND.values()]
-VOCAB = [*tiny.SPECIAL, *PIECES]
-LABELS = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
-CONFIG = tiny.config_of(VOCAB)
-
-
-def sentences(count: int, seed: int) -> list[list[tuple[str, str]]]:
-    """Words with tags in IOB1: "annx", "oslo city"; some are long."""
-    rng = np.random.default_rng(seed)
-    made = []
-    for number in range(count):
-        words: list[tuple[str, str]] = []
-        for _ in range(rng.integers(1, 6) + 25 * (number % 20 == 19)):
-            words += [(str(word), "O") for word in rng.choice(OTHERS, 2)]
-            kind = ("PER", "LOC")[rng.integers(2)]
-            name = str(rng.choice(NAMES[kind])) + "x" * rng.integers(3)
-            words.append((name, f"I-{kind}"))
-            if rng.integers(2):
-                words.append((SECOND[kind], f"I-{kind}"))
-        made.append(words)
-    return made
-
-
-def write_columns(path: Path, rows, with_tags: bool = True) -> None:
-    lines = ["-DOCSTART- O", ""] if with_tags else []
-    for sentence in rows:
-        lines += [
-            " ".join(pair if with_tags else pair[:1]) for pair in sentence
-        ]
-        lines.append("")
-    path.write_text("\n".join(lines) + "\n")
 
 
 @pytest.fixture(scope="module")
@@ -75,39 +40,7 @@ def model_dir(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("data")
-    for name, count, seed in (("train", 160, 1), ("dev", 40, 2)):
-        write_columns(folder / f"{name}.txt", sentences(count, seed))
-    write_columns(folder / "test.txt", sentences(21, 3))
-    write_columns(folder / "words.txt", sentences(21, 3), with_tags=False)
-    return folder
-
-
-def flags_for(model_dir: Path, data_dir: Path, out: Path, **more) -> dict:
-    return {
-        "train_file": str(data_dir / "train.txt"),
-        "dev_file": str(data_dir / "dev.txt"),
-        "test_file": str(data_dir / "test.txt"),
-        "init_checkpoint": str(model_dir),
-        "output_dir": str(out),
-        "max_seq_length": 32,
-        "train_batch_size": 8,
-        "num_train_epochs": 5,
-        "learning_rate": 1e-2,
-        "do_train": True,
-        "do_eval": True,
-    } | more
-
-
-def only(flags: dict, **jobs) -> dict:
-    """Do these jobs and no other."""
-    return flags | {"do_train": False, "do_eval": False} | jobs
-
-
-def values_of(prefix: Path) -> dict[str, np.ndarray]:
-    reader = tf.train.load_checkpoint(str(prefix))
-    names = reader.get_variable_to_shape_map()
-    return {name: reader.get_tensor(name) for name in names}
+    return write_data(tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture(scope="module")
@@ -187,8 +120,7 @@ def test_exported_directory_is_complete(finished):
     assert not any(name.endswith("adam_m") for name in names)
 
 
-def test_other_scripts_know_what_it_is(finished, features, tmp_path):
-    """Transformers has a class for one, for a BiLSTM it has none."""
+def test_other_scripts_know_what_it_is(finished, tmp_path):
     flags = {"output_format": "huggingface"}
     out = tmp_path / "hf"
     scripts.run(
@@ -197,9 +129,6 @@ def test_other_scripts_know_what_it_is(finished, features, tmp_path):
     config = json.loads((out / "config.json").read_text())
     assert config["architectures"] == ["BertForTokenClassification"]
     assert config["label2id"] == {n: i for i, n in enumerate(LABELS)}
-    flags |= {"input": str(features), "output": str(tmp_path / "other")}
-    line = scripts.error_of(convert_checkpoint, **flags)
-    assert "has no class in transformers" in line
     flags = {"init_checkpoint": str(finished)}
     flags["export_dir"] = str(tmp_path / "1")
     line = scripts.error_of(export_saved_model, **flags)
@@ -301,25 +230,6 @@ def test_json_lines_with_documents(finished, data_dir, tmp_path, caplog):
 # --- SavedModel -------------------------------------------------------------
 
 
-def check_served(signatures, out: Path) -> None:
-    """Words and texts both get the tags in predictions.txt."""
-    file = ner_data.read_file(
-        str(out / "predictions.txt"), ner_data.Columns(0, -1)
-    )
-    width = max(len(sentence.words) for sentence in file.sentences)
-    words = [s.words + [""] * (width - len(s.words)) for s in file.sentences]
-    tags = [s.tags + [""] * (width - len(s.words)) for s in file.sentences]
-    found = signatures["words"](words=tf.constant(words))
-    assert found["tags"].numpy().astype(str).tolist() == tags
-    scores = found["scores"].numpy()
-    assert ((scores > 1 / len(LABELS)) == (np.array(words) != "")).all()
-    texts = [" ".join(sentence.words) for sentence in file.sentences]
-    found = signatures["serving_default"](text=tf.constant(texts))
-    assert found["words"].numpy().astype(str).tolist() == words
-    assert found["tags"].numpy().astype(str).tolist() == tags
-    np.testing.assert_allclose(found["scores"], scores, atol=1e-5)
-
-
 def test_saved_model_gives_the_predictions(finished, data_dir, tmp_path):
     pytest.importorskip("tensorflow_text")
     flags = flags_for(finished, data_dir, tmp_path)
@@ -341,231 +251,7 @@ def test_saved_model_gives_the_predictions(finished, data_dir, tmp_path):
     assert nothing["tags"].shape == (2, 0)
 
 
-# --- Features ---------------------------------------------------------------
-
-DEEP = BertConfig.from_dict(CONFIG.to_dict() | {"num_hidden_layers": 4})
-
-
-@pytest.fixture(scope="module")
-def deep_dir(tmp_path_factory) -> Path:
-    return tiny.write_model(tmp_path_factory.mktemp("deep"), DEEP, VOCAB)
-
-
-def feature_flags(deep_dir: Path, data_dir: Path, out: Path, **more) -> dict:
-    flags = flags_for(deep_dir, data_dir, out, feature_based=True)
-    flags["learning_rate"] = 0.02
-    return flags | {"lstm_units": 8, "num_train_epochs": 12} | more
-
-
-@pytest.fixture(scope="module")
-def features(deep_dir, data_dir, tmp_path_factory) -> Path:
-    """A finished run on the weighted sum of the last four layers."""
-    out = tmp_path_factory.mktemp("features") / "out"
-    flags = feature_flags(deep_dir, data_dir, out, do_predict=True)
-    flags |= {"feature_layers": "weighted_sum_last_four"}
-    assert scripts.run(run_ner, **flags) == 0
-    return out
-
-
-def test_features_are_learned_from(features, deep_dir):
-    assert tiny.results_of(features, "eval_results.txt")["f1"] > 0.8
-    config = json.loads((features / "bert_config.json").read_text())
-    assert config["feature_layers"] == "weighted_sum_last_four"
-    assert config["lstm_units"] == 8
-    values = values_of(features / "bert_model.ckpt")
-    assert values["layer_weights"].any()
-    assert values["bilstm/layer_0/forward_lstm/lstm_cell/kernel"].any()
-    for name, value in values_of(deep_dir / "bert_model.ckpt").items():
-        np.testing.assert_array_equal(values[name], value)  # frozen
-    latest = values_of(Path(tf.train.latest_checkpoint(str(features))))
-    slots = [name for name in latest if name.endswith("/adam_m")]
-    assert len(slots) == 1 + 2 * 2 * 3 + 2
-    assert not any(name.startswith("bert/") for name in slots)
-
-
-def test_activations_are_those_of_the_first_pieces(
-    features, deep_dir, data_dir
-):
-    """By hand, one sentence, no padding: [words, layers, H]."""
-    found = np.load(features / "train_-4_-3_-2_-1.npy")
-    model = modeling.TaskModel(DEEP)
-    checkpoints.restore_weights(model.variables, str(deep_dir))
-    file = ner_data.read_file(str(data_dir / "train.txt"), ner_data.Columns())
-    assert found.shape == (file.num_words, 4, 16)
-    words = file.sentences[0].words
-    ids, places = [VOCAB.index("[CLS]")], []
-    for word in words:
-        places.append(len(ids))
-        stem = word.rstrip("x")
-        ids += [VOCAB.index(stem)]
-        ids += [VOCAB.index("##x")] * (len(word) - len(stem))
-    output = model.encode(
-        {"input_ids": tf.constant([[*ids, VOCAB.index("[SEP]")]])}
-    )
-    for number, layer in enumerate(output.encoder_layers):
-        np.testing.assert_allclose(
-            found[: len(words), number],
-            layer.numpy()[0, places],
-            rtol=0,
-            atol=1e-5,
-        )
-
-
-def test_activations_are_computed_once(features, deep_dir, data_dir, caplog):
-    flags = feature_flags(deep_dir, data_dir, features)
-    flags |= {"feature_layers": "weighted_sum_last_four"}
-    with caplog.at_level("INFO", logger="absl"):
-        assert scripts.run(run_ner, **flags) == 0
-    assert "Computing activations" not in caplog.text
-    assert "holds a finished run" in caplog.text
-    other = {"feature_layers": "last"}
-    line = scripts.error_of(run_ner, **(flags | other))
-    assert "belongs to a run with data" in line
-
-
-def test_activations_depend_on_the_configuration(
-    features, data_dir, tmp_path, caplog
-):
-    """The same weights with another activation function give others."""
-    config = BertConfig.from_dict(DEEP.to_dict() | {"hidden_act": "relu"})
-    model = tiny.write_model(tmp_path / "model", config, VOCAB)
-    shutil.copytree(features, tmp_path / "records")
-    flags = feature_flags(model, data_dir, tmp_path / "out")
-    flags |= {"records_dir": str(tmp_path / "records"), "do_eval": False}
-    flags |= {"feature_layers": "weighted_sum_last_four"}
-    with caplog.at_level("INFO", logger="absl"):
-        scripts.run(run_ner, **flags | {"num_train_epochs": 0.1})
-    assert "train.tf_record: same data, same flags" in caplog.text
-    assert "Computing activations" in caplog.text
-
-
-def test_a_full_disk_is_one_line(deep_dir, data_dir, tmp_path, monkeypatch):
-    def no_room(*_) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "posix_fallocate", no_room)
-    flags = feature_flags(deep_dir, data_dir, tmp_path)
-    line = scripts.error_of(run_ner, **flags)
-    assert re.search(r"does not take the activations, [\d.]+ MB: No sp", line)
-    assert not list(tmp_path.glob("*.npy")) + list(tmp_path.glob(".*"))
-
-
-def test_a_fitted_model_says_what_it_reads(features, data_dir, tmp_path):
-    """Without the flags; with others it is an error."""
-    flags = flags_for(features, data_dir, tmp_path, train_file=None)
-    scripts.run(run_ner, **only(flags, do_predict=True))
-    for name in ("predictions.txt", "test_results.txt"):
-        wanted = (features / name).read_text()
-        assert (tmp_path / name).read_text() == wanted
-    flags = only(flags, do_predict=True, feature_based=True)
-    line = scripts.error_of(run_ner, **flags)
-    assert "feature_layers are weighted_sum_last_four" in line
-
-
-def test_features_in_the_graph(features):
-    pytest.importorskip("tensorflow_text")
-    vocab_file = str(features / "vocab.txt")
-    choice = layer_features.table_7(4)["weighted_sum_last_four"]
-    model = feature_tagging.BertForFeatureTagging(DEEP, len(LABELS), choice, 8)
-    checkpoints.restore_weights(model.variables, str(features), required="")
-    tagger = ner_export.Tagger(
-        model,
-        serving.Tokenizer(vocab_file),
-        vocab_file,
-        32,
-        labels=list(LABELS),
-    )
-    signatures = tagger.signatures()
-    check_served(signatures, features)
-    for texts in (["", " "], [""]):
-        found = signatures["serving_default"](text=tf.constant(texts))
-        assert found["tags"].shape == found["scores"].shape == (len(texts), 0)
-    nothing = signatures["words"](words=tf.constant([["", ""]]))
-    assert nothing["tags"].numpy().tolist() == [[b"", b""]]
-
-
-@pytest.mark.parametrize("name", layer_features.table_7(4))
-def test_every_row_of_table_7(name, deep_dir):
-    """What the BiLSTM reads, by hand."""
-    choice = layer_features.table_7(4)[name]
-    tf.keras.utils.set_random_seed(1)
-    model = feature_tagging.BertForFeatureTagging(DEEP, 5, choice, 3)
-    batch = {"input_ids": tf.constant([[2, 6, 7, 3]])}
-    output = model.encode(batch)
-    layers = output.encoder_layers
-    wanted = {
-        "embeddings": output.embedding_output,
-        "second_to_last": layers[-2],
-        "last": layers[-1],
-        "weighted_sum_last_four": sum(layers) / 4,
-        "concat_last_four": tf.concat(layers, -1),
-        "weighted_sum_all": sum(layers) / 4,
-    }[name]
-    mask = tf.ones([1, 4], tf.int32)
-    activations = model.activations(batch)
-    logits = model({"activations": activations, "input_mask": mask})
-    x = model.bilstm(wanted, mask, None)
-    x = heads.project(x, model.output_weights, model.output_bias)
-    np.testing.assert_allclose(logits, x, atol=1e-6)
-    paths = [variable.path for variable in model.variables]
-    assert len(set(paths)) == len(paths)
-
-
-def test_padding_does_not_reach_the_words():
-    """Neither direction of the BiLSTM sees what stands behind a sentence."""
-    tf.keras.utils.set_random_seed(1)
-    lstm = feature_tagging.BiLstm(4, 3)
-    lstm.build()
-    x = np.random.default_rng(0).normal(size=[2, 5, 4]).astype(np.float32)
-    mask = tf.constant([[1, 1, 1, 0, 0], [1] * 5])
-    found = lstm(x, mask, None)
-    alone = lstm(x[:1, :3], mask[:1, :3], None)
-    np.testing.assert_allclose(found[:1, :3], alone, atol=1e-6)
-    assert not found[0, 3:].numpy().any()
-    seed = tf.constant(7, tf.uint32)
-    np.testing.assert_array_equal(lstm(x, mask, seed), lstm(x, mask, seed))
-    assert (lstm(x, mask, seed) != found).numpy().any()
-
-
-# --- Kill and resume, sweeps ------------------------------------------------
-
-
-def test_a_run_in_three_parts_ends_with_the_same_bits(
-    features, deep_dir, data_dir, tmp_path
-):
-    """Ended while activations are written, by SIGTERM, and not at all."""
-    flags = feature_flags(deep_dir, data_dir, tmp_path)
-    flags |= {"feature_layers": "weighted_sum_last_four", "do_eval": False}
-    flags |= {"save_checkpoints_steps": 4, "iterations_per_loop": 1}
-    compute = ner_records.word_outputs
-
-    def compute_and_stop(*args) -> None:
-        compute(*args)
-        # Another run with this records_dir writes another file.
-        assert str(os.getpid()) in args[-1] and Path(args[-1]).exists()
-        raise KeyboardInterrupt
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ner_records, "word_outputs", compute_and_stop)
-        with pytest.raises(KeyboardInterrupt):
-            scripts.run(run_ner, **flags)
-    path = tmp_path / "train_-4_-3_-2_-1.npy"
-    assert not path.exists() and not list(tmp_path.glob(".*"))
-
-    save = checkpoints.TrainingState.save
-
-    def save_and_stop(state, step: int) -> str:
-        if step == 8:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return save(state, step)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checkpoints.TrainingState, "save", save_and_stop)
-        assert scripts.run(run_ner, **flags) == 1
-    assert scripts.run(run_ner, **flags) == 0
-    killed = values_of(tmp_path / "bert_model.ckpt")
-    for key, value in values_of(features / "bert_model.ckpt").items():
-        np.testing.assert_array_equal(killed[key], value, err_msg=key)
+# --- Sweeps -----------------------------------------------------------------
 
 
 def test_sweep(model_dir, data_dir, tmp_path):

@@ -16,115 +16,32 @@ import numpy as np
 import pytest
 import scripts
 import tensorflow as tf
+from pretraining_runs import (
+    CONFIG,
+    assert_same,
+    flags_for,
+    make_features,
+    weights_of,
+    write_data,
+)
+from tiny import results_of
 
 import checkpoints
-import devices
 import heads
 import modeling
 import optimization
-import records
 import reporting
 import tasks
 import training
-from errors import UserError
 
 ROOT = Path(__file__).resolve().parent.parent
-LENGTH, PREDICTIONS, VOCAB = 16, 3, 50
-CONFIG = {
-    "vocab_size": VOCAB,
-    "hidden_size": 16,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 32,
-    "max_position_embeddings": 32,
-    "type_vocab_size": 2,
-    "hidden_dropout_prob": 0.1,
-    "attention_probs_dropout_prob": 0.1,
-}
 
 run_pretraining = scripts.load("run_pretraining")
 
 
-def make_features(rng: np.random.Generator, rows: int) -> dict:
-    """Rows whose masked tokens can be learned: each is its position + 5."""
-    ids = rng.integers(5, VOCAB, (rows, LENGTH))
-    lengths = rng.integers(LENGTH // 2, LENGTH + 1, rows)
-    mask = (np.arange(LENGTH) < lengths[:, None]).astype(np.int64)
-    order = np.argsort(rng.random((rows, LENGTH // 2 - 1)), axis=1)
-    positions = np.sort(order[:, :PREDICTIONS] + 1, axis=1)
-    used = rng.integers(1, PREDICTIONS + 1, rows)
-    weights = (np.arange(PREDICTIONS) < used[:, None]).astype(np.float32)
-    return {
-        "input_ids": ids * mask,
-        "input_mask": mask,
-        "segment_ids": ((np.arange(LENGTH) > 6) * mask).astype(np.int64),
-        "masked_lm_positions": (positions * weights).astype(np.int64),
-        "masked_lm_ids": ((positions + 5) * weights).astype(np.int64),
-        "masked_lm_weights": weights,
-        "next_sentence_labels": rng.integers(0, 2, (rows, 1)),
-    }
-
-
-def write_records(path: Path, rows: int, seed: int, compression="") -> None:
-    features = make_features(np.random.default_rng(seed), rows)
-    with open(path, "wb") as file:
-        with records.RecordWriter(file, compression) as writer:
-            writer.write_examples(features)
-
-
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("pretraining")
-    for number in range(3):
-        kind = "GZIP" if number == 2 else ""
-        write_records(folder / f"train-{number}", 40 + number, number, kind)
-    write_records(folder / "dev", 21, 9)
-    (folder / "config.json").write_text(json.dumps(CONFIG))
-    no_dropout = CONFIG | {
-        "hidden_dropout_prob": 0.0,
-        "attention_probs_dropout_prob": 0.0,
-    }
-    (folder / "no_dropout.json").write_text(json.dumps(no_dropout))
-    return folder
-
-
-def flags_for(data: Path, output_dir: Path, **changes) -> dict:
-    return {
-        "do_train": True,
-        "bert_config_file": data / "config.json",
-        "input_file": f"{data}/train-*",
-        "output_dir": output_dir,
-        "max_seq_length": LENGTH,
-        "max_predictions_per_seq": PREDICTIONS,
-        "train_batch_size": 8,
-        "learning_rate": 1e-2,
-        "num_train_steps": 12,
-        "num_warmup_steps": 3,
-        "save_checkpoints_steps": 5,
-        "log_steps": 4,
-        "jit_compile": False,
-    } | changes
-
-
-def weights_of(prefix) -> dict[str, np.ndarray]:
-    reader = tf.train.load_checkpoint(str(prefix))
-    return {
-        name: reader.get_tensor(name)
-        for name in reader.get_variable_to_shape_map()
-    }
-
-
-def assert_same(one: dict, other: dict, tolerance: float = 0.0) -> None:
-    assert one.keys() == other.keys()
-    for name in one:
-        np.testing.assert_allclose(
-            one[name], other[name], rtol=0, atol=tolerance, err_msg=name
-        )
-
-
-def results_of(output_dir: Path) -> dict[str, float]:
-    lines = (output_dir / "eval_results.txt").read_text().splitlines()
-    return {line.split(" = ")[0]: float(line.split(" = ")[1]) for line in lines}
+    return write_data(tmp_path_factory.mktemp("pretraining"))
 
 
 @pytest.fixture(scope="module")
@@ -360,154 +277,6 @@ def test_summaries_hold_the_log_line(finished):
         "tokens_per_second",
         "matmul_peak_share",
     }
-
-
-# --- Several devices ------------------------------------------------------
-
-
-def train_in_processes(values: dict, environments: list[dict]) -> None:
-    program = "import sys; sys.path[:0] = sys.argv[1:3]; import devices_main"
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", program, str(ROOT), str(ROOT / "tests")]
-            + [f"--{name}={value}" for name, value in values.items()],
-            env=os.environ | environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for environment in environments
-    ]
-    outputs = [process.communicate(timeout=300)[0] for process in processes]
-    for process, output in zip(processes, outputs, strict=True):
-        assert process.returncode == 0, output[-3000:]
-
-
-@pytest.fixture(scope="module")
-def one_device(data, tmp_path_factory) -> Path:
-    output_dir = tmp_path_factory.mktemp("one_device")
-    scripts.run(run_pretraining, **several_devices_flags(data, output_dir))
-    return output_dir
-
-
-def several_devices_flags(data: Path, output_dir: Path) -> dict:
-    return flags_for(
-        data,
-        output_dir,
-        bert_config_file=data / "no_dropout.json",
-        do_eval=True,
-        eval_input_file=data / "dev",
-        eval_batch_size=4,
-        gradient_accumulation_steps=2,
-    )
-
-
-def assert_like_one_device(one_device: Path, output_dir: Path) -> None:
-    assert_same(
-        weights_of(one_device / "bert_model.ckpt"),
-        weights_of(output_dir / "bert_model.ckpt"),
-        1e-5,
-    )
-    expected, found = results_of(one_device), results_of(output_dir)
-    assert found == pytest.approx(expected, abs=1e-5, rel=1e-5)
-
-
-@pytest.mark.parametrize("jit_compile", [False, True])
-def test_two_logical_devices(data, one_device, tmp_path, jit_compile):
-    values = several_devices_flags(data, tmp_path)
-    values["jit_compile"] = jit_compile
-    train_in_processes(values, [{"LOGICAL_CPUS": "2"}])
-    assert_like_one_device(one_device, tmp_path)
-
-
-def test_two_processes(data, one_device, tmp_path):
-    ports = [free_port(), free_port()]
-    cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
-    environments = [
-        {
-            "TF_CONFIG": json.dumps(
-                {"cluster": cluster, "task": {"type": "worker", "index": i}}
-            )
-        }
-        for i in range(2)
-    ]
-    values = several_devices_flags(data, tmp_path)
-    train_in_processes(values, environments)
-    assert_like_one_device(one_device, tmp_path)
-
-
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def test_batch_has_to_divide_among_devices(tmp_path):
-    import input_pipeline
-
-    context = tf.distribute.InputContext(1, 0, 3)
-    with pytest.raises(UserError, match="8 does not divide among 3 devices"):
-        input_pipeline.per_replica_batches(
-            tf.data.Dataset.range(1), context, 8, lambda batch: batch
-        )
-
-
-# --- TPU ------------------------------------------------------------------
-
-
-def test_tpu_flags_reach_the_resolver(data, tmp_path, monkeypatch):
-    seen = {}
-
-    def resolver(**kwargs):
-        seen.update(kwargs)
-        raise ValueError("stop here")
-
-    monkeypatch.setattr(
-        tf.distribute.cluster_resolver, "TPUClusterResolver", resolver
-    )
-    line = scripts.error_of(
-        run_pretraining,
-        **flags_for(data, tmp_path / "out"),
-        use_tpu=True,
-        tpu_name="my-tpu",
-        tpu_zone="us-central1-b",
-        gcp_project="my-project",
-    )
-    assert seen == {
-        "tpu": "my-tpu",
-        "zone": "us-central1-b",
-        "project": "my-project",
-    }
-    assert "my-tpu" in line and "stop here" in line
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    "status, wanted", [(-signal.SIGILL, "AVX512_CORE_BF16"), (0, None)]
-)
-def test_a_processor_that_dies_of_its_amx(monkeypatch, status, wanted):
-    """Only the probe that was killed changes what 16-bit products use."""
-    probes = []
-
-    def run(*args, **kwargs):
-        probes.append(args)
-        return subprocess.CompletedProcess(args, status)
-
-    monkeypatch.setattr(devices, "_reports_amx", lambda: True)
-    monkeypatch.setattr(devices.subprocess, "run", run)
-    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA")
-    devices.avoid_broken_amx("float32")
-    assert not probes
-    devices.avoid_broken_amx("bfloat16")
-    assert len(probes) == 1
-    assert os.environ.pop("ONEDNN_MAX_CPU_ISA", None) == wanted
-
-
-def test_no_tpu_is_one_clear_line():
-    with pytest.raises(UserError, match="no TPU answers as tpu_name='local'"):
-        devices.create_strategy(use_tpu=True, tpu_name="local")
 
 
 # --- What goes wrong ------------------------------------------------------

@@ -1,0 +1,98 @@
+"""Records small enough to reason on, and runs of run_pretraining.py on them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+import records
+
+LENGTH, PREDICTIONS, VOCAB = 16, 3, 50
+CONFIG = {
+    "vocab_size": VOCAB,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "max_position_embeddings": 32,
+    "type_vocab_size": 2,
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+}
+
+
+def make_features(rng: np.random.Generator, rows: int) -> dict:
+    """Rows whose masked tokens can be learned: each is its position + 5."""
+    ids = rng.integers(5, VOCAB, (rows, LENGTH))
+    lengths = rng.integers(LENGTH // 2, LENGTH + 1, rows)
+    mask = (np.arange(LENGTH) < lengths[:, None]).astype(np.int64)
+    order = np.argsort(rng.random((rows, LENGTH // 2 - 1)), axis=1)
+    positions = np.sort(order[:, :PREDICTIONS] + 1, axis=1)
+    used = rng.integers(1, PREDICTIONS + 1, rows)
+    weights = (np.arange(PREDICTIONS) < used[:, None]).astype(np.float32)
+    return {
+        "input_ids": ids * mask,
+        "input_mask": mask,
+        "segment_ids": ((np.arange(LENGTH) > 6) * mask).astype(np.int64),
+        "masked_lm_positions": (positions * weights).astype(np.int64),
+        "masked_lm_ids": ((positions + 5) * weights).astype(np.int64),
+        "masked_lm_weights": weights,
+        "next_sentence_labels": rng.integers(0, 2, (rows, 1)),
+    }
+
+
+def write_records(path: Path, rows: int, seed: int, compression="") -> None:
+    features = make_features(np.random.default_rng(seed), rows)
+    with open(path, "wb") as file:
+        with records.RecordWriter(file, compression) as writer:
+            writer.write_examples(features)
+
+
+def write_data(folder: Path) -> Path:
+    """Write three files to train on, one to evaluate on, configurations."""
+    for number in range(3):
+        kind = "GZIP" if number == 2 else ""
+        write_records(folder / f"train-{number}", 40 + number, number, kind)
+    write_records(folder / "dev", 21, 9)
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    no_dropout = CONFIG | {
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+    }
+    (folder / "no_dropout.json").write_text(json.dumps(no_dropout))
+    return folder
+
+
+def flags_for(data: Path, output_dir: Path, **changes) -> dict:
+    return {
+        "do_train": True,
+        "bert_config_file": data / "config.json",
+        "input_file": f"{data}/train-*",
+        "output_dir": output_dir,
+        "max_seq_length": LENGTH,
+        "max_predictions_per_seq": PREDICTIONS,
+        "train_batch_size": 8,
+        "learning_rate": 1e-2,
+        "num_train_steps": 12,
+        "num_warmup_steps": 3,
+        "save_checkpoints_steps": 5,
+        "log_steps": 4,
+        "jit_compile": False,
+    } | changes
+
+
+def weights_of(prefix) -> dict[str, np.ndarray]:
+    reader = tf.train.load_checkpoint(str(prefix))
+    return {
+        name: reader.get_tensor(name)
+        for name in reader.get_variable_to_shape_map()
+    }
+
+
+def assert_same(one: dict, other: dict, tolerance: float = 0.0) -> None:
+    assert one.keys() == other.keys()
+    for name in one:
+        np.testing.assert_allclose(
+            one[name], other[name], rtol=0, atol=tolerance, err_msg=name
+        )
