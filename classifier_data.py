@@ -421,18 +421,25 @@ def _places(
 
 
 def csv_table(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line number from 1, cells) of each row of comma-separated text.
+    """Yield (line it begins in, from 1, cells) of each row of a CSV text.
 
     Raises:
         UserError: bad quoting; names the line.
     """
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    begins = 1  # the row, which goes over several lines perhaps
     try:
         for row in reader:
             if row:
-                yield reader.line_num, row
+                yield begins, row
+            begins = reader.line_num + 1
     except csv.Error as error:
-        raise UserError(f"{path}, line {reader.line_num}: {error}") from error
+        words = (
+            "a quote is not closed" if "end of data" in str(error) else error
+        )
+        raise UserError(
+            f"{path}, the row that begins in line {begins}: {words}"
+        ) from error
 
 
 def _json_rows(path: str, text: str, columns: Columns) -> Iterator[_Row]:

@@ -9,10 +9,12 @@ original's spelling), and for every token the chosen layers, six decimals.
 
 --pooling=cls or mean writes a vector per line and layer instead of one per
 token; --output_format=npz or tfrecord writes float32 instead of text. The
-input may be larger than memory; --input_file=- reads standard input.
+input may be larger than memory; --input_file=- reads standard input,
+--output_file=- writes standard output.
 """
 
 import contextlib
+import os
 import signal
 import sys
 import time
@@ -42,9 +44,13 @@ FLAGS = flags.FLAGS
 
 # Files
 flags.DEFINE_string(
-    "input_file", None, "Text, a sentence or `first ||| second` per line."
+    "input_file",
+    None,
+    "Text, a sentence or `first ||| second` per line; -: standard input.",
 )
-flags.DEFINE_string("output_file", None, "Where the features go.")
+flags.DEFINE_string(
+    "output_file", None, "Where the features go; -: standard output."
+)
 flags.DEFINE_enum(
     "output_format",
     "jsonl",
@@ -188,7 +194,7 @@ class Reader:
         vocab = self.tokenizer.vocab
         ids = [vocab["[CLS]"], *a[: kept[0]], vocab["[SEP]"]]
         second_start = len(ids)
-        if b:
+        if kept[1]:  # cut to nothing, a pair is none, as in the original
             ids += [*b[: kept[1]], vocab["[SEP]"]]
         self.num_cut += kept != (len(a), len(b))
         self.num_blank += not text
@@ -294,9 +300,18 @@ def forward(
 
 
 def window_features(
-    predictor: Predictor, data: WindowRecords, batch_size: int
+    predictor: Predictor,
+    data: WindowRecords,
+    batch_size: int,
+    progress: "Progress",
 ) -> Iterator[feature_outputs.LineFeatures]:
     """Yield the features of a window's lines, in order.
+
+    Args:
+        predictor: of `forward`.
+        data: the window.
+        batch_size: lines of max_seq_length in a batch.
+        progress: told of every batch: the first line comes after the last one.
 
     Raises:
         UserError: some are no numbers.
@@ -308,6 +323,9 @@ def window_features(
                 # A view would keep the padding of the whole batch alive.
                 values = values[: len(data.window[row].input_ids)].copy()
             found[row] = values
+        progress.add(
+            len(rows), sum(len(data.window[row].input_ids) for row in rows)
+        )
     for place, line in enumerate(data.window):
         values, found[place] = found[place], None
         if not np.isfinite(values).all():
@@ -324,17 +342,19 @@ class Progress:
     def __init__(self, reader: Reader):
         self.reader, self.size = reader, reader.size()
         self.began = self.told = time.monotonic()
-        self.num_lines = 0
+        self.num_lines = self.num_tokens = 0
 
-    def add(self, count: int) -> None:
-        """Note lines that are written."""
-        self.num_lines += count
+    def add(self, num_lines: int, num_tokens: int) -> None:
+        """Note lines that are computed, and how many tokens they have."""
+        self.num_lines += num_lines
+        self.num_tokens += num_tokens
         now = time.monotonic()
         if now - self.told < _SECONDS_BETWEEN_REPORTS:
             return
         self.told, seconds = now, now - self.began
-        reader = self.reader  # is a window ahead
-        done = self.num_lines / reader.num_lines * reader.num_bytes / self.size
+        reader = self.reader  # has read the window to its end
+        done = self.num_tokens / reader.num_tokens
+        done *= reader.num_bytes / self.size
         logging.info(
             "%d lines | %.1f sequences/s | ETA %s",
             self.num_lines,
@@ -382,16 +402,23 @@ def validate_flags() -> None:
     path = FLAGS.output_file
     if tf.io.gfile.isdir(path):
         raise UserError(f"--output_file={path} is a directory: name a file")
-    if path == FLAGS.input_file:
-        raise UserError(f"--output_file={path} is the input file too")
     if FLAGS.input_file != "-":
         records.open_for_reading(FLAGS.input_file).close()
-    if "/" in path:
-        checkpoints.make_directory(path.rpartition("/")[0], "output_file")
+    if is_same_file(path, FLAGS.input_file):
+        raise UserError(f"--output_file={path} is the input file too")
     if FLAGS.use_one_hot_embeddings:
         logging.warning(
             "--use_one_hot_embeddings is ignored: lookups give the same numbers"
         )
+
+
+def is_same_file(path: str, other: str) -> bool:
+    """Whether two paths lead to the same file, perhaps through links."""
+    if "-" in (path, other) or records.is_stream(path):
+        return False
+    if records.is_remote(path) or records.is_remote(other):
+        return path == other
+    return os.path.exists(path) and os.path.samefile(path, other)
 
 
 @contextlib.contextmanager
@@ -431,9 +458,10 @@ def extract(
             data = WindowRecords(
                 window, FLAGS.max_seq_length, FLAGS.pad_to_max_length
             )
-            for line in window_features(predictor, data, FLAGS.batch_size):
+            for line in window_features(
+                predictor, data, FLAGS.batch_size, progress
+            ):
                 writer.write(line)
-                progress.add(1)
     progress.end(FLAGS.output_file)
 
 
@@ -456,6 +484,9 @@ def main(_: list[str]) -> int:
         strategy, lambda batch: forward(model, batch, layers, FLAGS.pooling)
     )
     reader = Reader(FLAGS.input_file, tokenizer, FLAGS.max_seq_length)
+    if "/" in FLAGS.output_file:
+        folder = FLAGS.output_file.rpartition("/")[0]
+        checkpoints.make_directory(folder, "output_file")
     with ending_on_sigterm():
         extract(predictor, reader, layers, config.hidden_size)
     return 0

@@ -317,7 +317,7 @@ def open_writer(
     """Open a file of features; it appears when the block ends well.
 
     Args:
-        path: local or remote.
+        path: local or remote; "-" is standard output.
         output_format: one of FORMATS.
         layers: K indices.
         inv_vocab: id -> token.
@@ -335,7 +335,8 @@ def open_writer(
                 writer = ExampleWriter(file)
             else:
                 spools = tempfile.gettempdir()
-                spools = spools if records.is_remote(path) else folder
+                if not (records.is_remote(path) or records.is_stream(path)):
+                    spools = folder
                 writer = NpzWriter(file, layers, spools)
             try:
                 yield Writer(path, writer)

@@ -577,9 +577,9 @@ def _sweep(
             "restarts and sweeps need --do_train: --num_restarts and --sweep_* "
             "make training runs"
         )
-    if f.do_predict:
-        # Reads the files of every job: here rather than after the last run.
-        job_class(f, find_start(f, do_train=True), is_training=True)
+    # Reads the files of every job: here rather than in the first run, or,
+    # those to predict, after the last one.
+    job_class(f, find_start(f, do_train=True), is_training=True)
     checkpoints.make_directory(f.output_dir)
 
     def command(run: sweeps.SweepRun, folder: str) -> list[str]:

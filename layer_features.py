@@ -40,24 +40,18 @@ def table_7(num_layers: int) -> dict[str, LayerChoice]:
     }
 
 
-def parse_layers(
-    text: str, num_layers: int, allow_embeddings: bool = False
-) -> list[Index]:
+def parse_layers(text: str, num_layers: int) -> list[int]:
     """Return the indices of a comma list: "-1,-2" are the last two layers.
 
     Args:
         text: of the flag --layers; 0 or -num_layers is the first layer.
         num_layers: the encoder has.
-        allow_embeddings: take the word "embeddings" too.
 
     Raises:
         UserError: not a number, or not a layer of this encoder.
     """
-    indices: list[Index] = []
+    indices = []
     for part in map(str.strip, text.split(",")):
-        if allow_embeddings and part == EMBEDDINGS:
-            indices.append(part)
-            continue
         try:
             index = int(part)
         except ValueError:
@@ -87,7 +81,7 @@ def layer_features(
     Args:
         embedding_output: [B, S, H] of BertOutput.
         encoder_layers: L of [B, S, H] of BertOutput.
-        indices: K of them, as `parse_layers` returns.
+        indices: K of them, of layers, or EMBEDDINGS.
         combine: "stack" for [B, S, K, H], "concat" for [B, S, K * H], "sum"
             for [B, S, H], each layer times its weight.
         weights: [K], of "sum"; default ones.

@@ -16,7 +16,8 @@ import text_files
 from errors import UserError
 
 DOCUMENT_START = "-DOCSTART-"
-_TAG = re.compile(r"O|[BI]-.+")
+# Not with a space at its end, which would make a type of its own.
+_TAG = re.compile(r"O|[BI]-\S(.*\S)?")
 
 
 class Columns(NamedTuple):
@@ -64,7 +65,7 @@ def read_file(path: str, columns: Columns, needs_tags: bool = True) -> File:
 
     Column files have a word per line and a blank line between sentences;
     columns are separated by tabs where the first row has one, else by spaces.
-    A line that begins with -DOCSTART- begins a document. In a .jsonl file a
+    A line whose word is -DOCSTART- begins a document. In a .jsonl file a
     line is a sentence: `tokens`, `tags` and, if there is more than one
     document, `document`, whatever names it.
 
@@ -83,6 +84,7 @@ def read_file(path: str, columns: Columns, needs_tags: bool = True) -> File:
     if path.endswith(".jsonl"):
         sentences = list(_json_sentences(path, text))
     else:
+        _check_line_ends(path, lines)
         separator = _separator(lines)
         sentences = list(
             _column_sentences(path, lines, separator, columns, needs_tags)
@@ -101,36 +103,46 @@ def _lines_of(text: str) -> list[str]:
     return lines if lines[-1] else lines[:-1]
 
 
+def _check_line_ends(path: str, lines: Sequence[str]) -> None:
+    for number, line in enumerate(lines, 1):
+        if "\r" in line:
+            raise UserError(
+                f"{path}, line {number}: a carriage return within the line; "
+                "lines end in \\n or \\r\\n here: convert the file"
+            )
+
+
 def _is_blank(line: str) -> bool:
     return not line.strip(" \t")
 
 
 def _separator(lines: Iterable[str]) -> str:
     for line in lines:
-        if not _is_blank(line) and not line.startswith(DOCUMENT_START):
+        if not _is_blank(line) and line.split()[0] != DOCUMENT_START:
             return "\t" if "\t" in line else " "
     return " "
 
 
 def _rows(
-    path: str, lines: Sequence[str], separator: str
+    path: str, lines: Sequence[str], separator: str, token: int
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield (line number, columns); none between sentences.
 
-    A document's first line is [DOCUMENT_START], however many columns it has.
+    A document's first line is [DOCUMENT_START], however many columns it has;
+    the word stands first there, or in the column `token`.
     """
     first = width = 0
     for number, line in enumerate(lines, 1):
         if _is_blank(line):
             yield number, []
             continue
-        if line.startswith(DOCUMENT_START):
-            yield number, [DOCUMENT_START]
-            continue
         # In space-separated files as many spaces as one likes.
         row = line.split(separator)
         if separator == " ":
             row = [column for column in row if column]
+        if DOCUMENT_START in (row[0], *row[token:][:1]):
+            yield number, [DOCUMENT_START]
+            continue
         if not first:
             first, width = number, len(row)
         if len(row) != width:
@@ -151,7 +163,8 @@ def _column_sentences(
 ) -> Iterator[Sentence]:
     document, sentence = 0, Sentence([], [], [], 0)
     at_end = (len(lines) + 1, [])
-    for number, row in (*_rows(path, lines, separator), at_end):
+    rows = _rows(path, lines, separator, columns.token)
+    for number, row in (*rows, at_end):
         if not row or row == [DOCUMENT_START]:
             if sentence.words:
                 yield sentence
@@ -280,9 +293,14 @@ def is_tag(tag: str) -> bool:
 
 def _check_tag(at: str, tag: str, types: Sequence[str] | None) -> None:
     if not is_tag(tag):
+        how = "--label_column chooses the column"
+        if re.fullmatch(r"[EL]-\S+", tag):  # BIOES, BILOU
+            how = "write I- here, as IOB2 does"
+        elif re.fullmatch(r"[SU]-\S+", tag):
+            how = "write B- here, as IOB2 does"
         raise UserError(
             f"{at}: tag {tag!r}; wanted O, B-type or I-type (IOB1 or IOB2; "
-            "--label_column chooses the column)"
+            f"{how})"
         )
     if types is not None and tag != "O" and tag[2:] not in types:
         raise UserError(

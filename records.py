@@ -23,6 +23,7 @@ import contextlib
 import glob
 import gzip
 import os
+import sys
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, NamedTuple
@@ -123,18 +124,37 @@ def find_files(patterns: str, flag: str = "input_file") -> list[str]:
     return list(found)
 
 
+def is_stream(path: str) -> bool:
+    """Whether a path is standard output ("-"), a pipe or a device."""
+    if path == "-":
+        return True
+    is_there = not is_remote(path) and os.path.exists(path)
+    return is_there and not (os.path.isfile(path) or os.path.isdir(path))
+
+
 @contextlib.contextmanager
 def atomic_file(path: str, sync: bool = True) -> Iterator[IO[bytes]]:
     """Open `path` for writing; it appears only when complete.
 
     The bytes go to a hidden temporary file beside it, which takes the final
-    name when the block ends and is removed when the block fails.
+    name when the block ends and is removed when the block fails. A link stays
+    one. A pipe or a device is written to as it is: there is no file to replace.
 
     Args:
-        path: local, or remote ("://").
+        path: local, or remote ("://"); "-" is standard output.
         sync: wait until the bytes are on the disk. Without, a file that is
             soon removed need never get there.
     """
+    if path == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    if not is_remote(path):
+        if is_stream(path):
+            with open(path, "wb") as file:
+                yield file
+            return
+        path = os.path.realpath(path)
     folder, name = os.path.split(path)
     temporary = os.path.join(folder, f".{name}.{os.getpid()}.tmp")
     try:
@@ -161,7 +181,7 @@ def remove_leftovers(path: str) -> None:
     """Remove what killed runs left of a local `atomic_file` of that path."""
     if is_remote(path):
         return
-    folder, name = os.path.split(path)
+    folder, name = os.path.split(os.path.realpath(path))
     pattern = f"{glob.escape(os.path.join(folder, '.' + name))}.*.tmp"
     for leftover in glob.glob(pattern):
         os.remove(leftover)

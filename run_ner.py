@@ -73,7 +73,10 @@ flags.DEFINE_bool(
 
 # Frozen features
 flags.DEFINE_bool(
-    "feature_based", False, "Train a BiLSTM on the encoder's frozen layers."
+    "feature_based",
+    False,
+    "Train a BiLSTM on the encoder's frozen layers; a --learning_rate of some "
+    "1e-3 suits it.",
 )
 flags.DEFINE_enum(
     "feature_layers",
@@ -118,6 +121,8 @@ class NerJob(finetuning.Job):
             self.features = FLAGS.feature_based and FLAGS.feature_layers
             self.units = FLAGS.lstm_units
             self.document_context = FLAGS.document_context
+            if self.features:
+                self._choice()  # too few layers show now
         else:
             self.labels = labels_of(start)
             self.features = fitted_features(start.config)
@@ -151,6 +156,9 @@ class NerJob(finetuning.Job):
         file = ner_data.read_file(
             FLAGS.test_file, self.columns, needs_tags=False
         )
+        if all(sentence.tags is None for sentence in file.sentences):
+            logging.info("test_file has no tags: nothing to score")
+            return file, False
         try:
             return ner_data.tagged(file, types), True
         except UserError as error:
@@ -349,14 +357,16 @@ def fitted_features(config: modeling.BertConfig) -> str | None:
         UserError: a flag says otherwise.
     """
     fitted = getattr(config, "feature_layers", None)
-    asked = FLAGS.feature_based and FLAGS.feature_layers
-    given = FLAGS["feature_based"].present or FLAGS["feature_layers"].present
-    if given and asked != (fitted or False):
-        raise UserError(
-            f"the fitted model's feature_layers are {fitted}, "
-            f"--feature_based={FLAGS.feature_based} with --feature_layers="
-            f"{FLAGS.feature_layers} asks for another: leave the flags out"
-        )
+    for name, value in (
+        ("feature_based", fitted is not None),
+        ("feature_layers", fitted),
+    ):
+        if FLAGS[name].present and FLAGS[name].value != value:
+            raise UserError(
+                f"the fitted model's feature_layers are {fitted}, "
+                f"--{name}={FLAGS[name].value} asks for another: leave the "
+                "flag out"
+            )
     return fitted
 
 
@@ -382,6 +392,11 @@ def validate_flags() -> None:
     for job, name in _FILES.items():
         if FLAGS[job].value and not FLAGS[name].value:
             raise UserError(f"--{job} needs --{name}")
+    if FLAGS.token_column == FLAGS.label_column:
+        raise UserError(
+            f"--token_column and --label_column are both {FLAGS.token_column}: "
+            "word and tag stand in columns of their own"
+        )
     for name in dict.fromkeys(_FILES.values()):
         path = FLAGS[name].value
         if path and not tf.io.gfile.exists(path):
@@ -393,6 +408,13 @@ def validate_flags() -> None:
             raise UserError(
                 "--feature_based needs --init_checkpoint: features of an "
                 "untrained encoder are noise"
+            )
+        given = ("learning_rate", "sweep_learning_rates")
+        if FLAGS.do_train and not any(FLAGS[name].present for name in given):
+            logging.warning(
+                "--learning_rate=%g is what fine-tuning takes; a new BiLSTM "
+                "(--feature_based) learns little from it: try 1e-3",
+                FLAGS.learning_rate,
             )
         return
     for name in ("feature_layers", "lstm_units"):

@@ -85,7 +85,7 @@ class SwagJob(finetuning.Job):
         )
         # Read now: what is wrong in them should not be found after training.
         for name, part in _PARTS.items():
-            if FLAGS[name].value and part != "train":
+            if FLAGS[name].value and (is_training or part != "train"):
                 self.data.questions(part)
         self.train: swag_data.Questions
         self.dev: swag_data.Questions | None = None

@@ -7,6 +7,8 @@ from absl import flags
 
 import sweeps
 
+flags.disclaim_key_flags()  # --help of a script shows what is defined here
+
 
 def define_training_flags() -> None:
     """Define batch, optimizer, checkpoint and compilation flags."""

@@ -6,6 +6,7 @@ the records each choice is a row of its own, those of a question one after the
 other, in the schema of run_classifier.py's records.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -95,6 +96,11 @@ def _check(question: Question, at: str, first: Question) -> None:
         )
     if count < 2:
         raise UserError(f"{at}: {count} choices; a question needs two or more")
+    if re.search(r"[\t\n\r]", question.guid):
+        raise UserError(
+            f"{at}: id {question.guid!r} has a tab or a line end, which "
+            "test.tsv cannot hold"
+        )
     if not question.context.strip():
         raise UserError(f"{at}: the context is empty")
     for number, choice in enumerate(question.choices):
@@ -118,16 +124,16 @@ def _csv_questions(
     """Yield ("file, line n", question) of SWAG's columns."""
     table = classifier_data.csv_table(path, text)
     _, header = next(table, (0, []))
-    endings = []
-    while f"ending{len(endings)}" in header:
-        endings.append(header.index(f"ending{len(endings)}"))
-    wanted = ["sent1", "sent2", "ending0", *(["label"] if has_labels else [])]
-    for name in wanted:
-        if name not in header:
+    count = max(2, sum(name.startswith("ending") for name in header))
+    names = [f"ending{number}" for number in range(count)]
+    for name in ("sent1", "sent2", *names, *(["label"] if has_labels else [])):
+        if header.count(name) != 1:
+            found = "more than one" if name in header else "no"
             raise UserError(
-                f"{path}: no column {name!r}; its header has "
+                f"{path}: {found} column {name!r}; its header has "
                 f"{', '.join(map(repr, header)) or 'nothing'}"
             )
+    endings = [header.index(name) for name in names]
     context, start = header.index("sent1"), header.index("sent2")
     for number, (line, row) in enumerate(table):
         at = f"{path}, line {line}"

@@ -18,6 +18,8 @@ from absl import flags, logging
 import checkpoints
 from errors import UserError
 
+flags.disclaim_key_flags()  # --help of a script shows what is defined here
+
 # Flag of the grid -> flag of a run, and how a run's folder names it.
 _GRID = {
     "sweep_learning_rates": ("learning_rate", "lr"),

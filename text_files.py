@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+import records
 from errors import UserError
 
 
@@ -18,6 +19,11 @@ def read_text(path: str) -> str:
     Raises:
         UserError: unreadable, or not UTF-8; names the line.
     """
+    if records.is_stream(path):
+        raise UserError(
+            f"{path} is a pipe or a device, which cannot be read twice: give "
+            "a file"
+        )
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
             data = file.read()
@@ -46,9 +52,11 @@ def json_objects(path: str, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
             continue
         try:
             value = json.loads(line)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
+            # A number of thousands of digits is no JSONDecodeError.
+            words = getattr(error, "msg", str(error))
             raise UserError(
-                f"{path}, line {number}: not JSON: {error.msg}"
+                f"{path}, line {number}: not JSON: {words}"
             ) from error
         if not isinstance(value, dict):
             raise UserError(f"{path}, line {number}: wanted a JSON object")

@@ -21,8 +21,11 @@ def load(name: str) -> ModuleType:
     before = set(flags.FLAGS)
     module = importlib.import_module(name)
     own = flags.FlagValues()
+    shown = {f.name for f in flags.FLAGS.get_key_flags_for_module(name)}
     for flag in set(flags.FLAGS) - before:
         own[flag] = flags.FLAGS[flag]
+        if flag in shown:
+            own.register_key_flag_for_module(name, own[flag])
         delattr(flags.FLAGS, flag)
     module.FLAGS = own
     return module

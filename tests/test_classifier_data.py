@@ -351,7 +351,9 @@ def test_own_files_that_are_wrong(tmp_path):
         own(tmp_path)
     (tmp_path / "train.jsonl").unlink()
     write(tmp_path, "train.csv", "text,label", '"a,1')
-    with pytest.raises(UserError, match="train.csv, line"):
+    with pytest.raises(
+        UserError, match="train.csv, the row that begins in line 2: a"
+    ):
         own(tmp_path)
     rows = [f"a,{number / 7}" for number in range(1001)]
     write(tmp_path, "train.csv", "text,label", *rows)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import numpy as np
@@ -257,7 +258,11 @@ def test_lines_do_not_keep_their_batch(model_dir):
 
     window = [extract_features.Line(i, [0] * (i + 2), i + 2) for i in range(3)]
     data = extract_features.WindowRecords(window, LENGTH, is_padding=True)
-    for line in extract_features.window_features(Predictor(), data, 2):
+    told = []
+    progress = types.SimpleNamespace(add=lambda *counts: told.append(counts))
+    lines = extract_features.window_features(Predictor(), data, 2, progress)
+    for line in lines:
+        assert told == [(2, 4 + 3), (1, 2)]  # before the first line is ready
         assert line.values.shape == (line.index + 2, 1, 2)
         assert line.values.base is None
 
@@ -269,10 +274,40 @@ def test_a_pipe_has_no_size(tmp_path, caplog, monkeypatch):
     os.mkfifo(fifo)
     reader = extract_features.Reader(str(fifo), None, LENGTH)
     progress = extract_features.Progress(reader)
-    reader.num_lines, reader.num_bytes = 4, 100
+    reader.num_tokens, reader.num_bytes = 4, 100
     with caplog.at_level("INFO", logger="absl"):
-        progress.add(1)
+        progress.add(1, 2)
     assert "ETA unknown" in caplog.text
+
+
+def test_progress_by_hand(tmp_path, caplog, monkeypatch):
+    """A window of 30 lines, 300 tokens, half of the file; two batches."""
+    now = 1000.0
+    clock = types.SimpleNamespace(monotonic=lambda: now)
+    monkeypatch.setattr(extract_features, "time", clock)
+    (tmp_path / "in").write_bytes(b"x" * 4000)
+    reader = extract_features.Reader(str(tmp_path / "in"), None, LENGTH)
+    progress = extract_features.Progress(reader)
+    reader.num_lines, reader.num_tokens, reader.num_bytes = 30, 300, 2000
+    with caplog.at_level("INFO", logger="absl"):
+        now += 9  # too early to say something
+        progress.add(5, 60)
+        now += 6
+        progress.add(10, 90)
+    # 150 of 300 tokens of half the file in 15 s: a quarter, 45 s to go.
+    assert caplog.messages == ["15 lines | 1.0 sequences/s | ETA 00:00:45"]
+
+
+@pytest.mark.parametrize("length, wanted", [(3, [2, 3]), (4, [2, 5, 3])])
+def test_pairs_that_lose_their_second_half(length, wanted):
+    """Cut to nothing, it has no [SEP] of its own."""
+    tokenizer = types.SimpleNamespace(
+        vocab={"[CLS]": 2, "[SEP]": 3}, text_to_ids=lambda _: [5, 6, 7]
+    )
+    reader = extract_features.Reader("-", tokenizer, length)
+    line = reader._encode(0, "a b c ||| a b c")
+    assert line.input_ids == wanted
+    assert line.second_start == len(line.input_ids)
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
@@ -493,10 +528,16 @@ def test_text_that_cannot_work(model_dir, tmp_path, data, words):
     assert words in line, line
     assert sorted(os.listdir(tmp_path)) == ["in.txt", "out.jsonl"]
     assert out.read_text() == "from before"
-    flags["output_file"] = flags["input_file"]
-    assert "is the input file too" in scripts.error_of(
-        extract_features, **flags
-    )
+    (tmp_path / "link").symlink_to("in.txt")
+    for path in (flags["input_file"], f"{tmp_path}/./in.txt", "link"):
+        flags["output_file"] = str(tmp_path / path)
+        line = scripts.error_of(extract_features, **flags)
+        assert "is the input file too" in line
+    assert (tmp_path / "in.txt").read_bytes() == data
+    flags["output_file"] = str(tmp_path / "new" / "out.jsonl")
+    flags["init_checkpoint"] = str(tmp_path / "nowhere")
+    scripts.error_of(extract_features, **flags)
+    assert not (tmp_path / "new").exists()
 
 
 def test_outputs_that_are_no_numbers(model_dir, input_file, tmp_path):

@@ -111,6 +111,24 @@ def test_activations_are_those_of_the_first_pieces(
         )
 
 
+def test_a_learning_rate_that_suits_another_model(
+    deep_dir, data_dir, tmp_path, caplog
+):
+    """A BiLSTM begins with new weights; and too few layers show at once."""
+    flags = feature_flags(deep_dir, data_dir, tmp_path / "out")
+    config = BertConfig.from_dict(DEEP.to_dict() | {"num_hidden_layers": 1})
+    flags["init_checkpoint"] = str(
+        tiny.write_model(tmp_path / "model", config, VOCAB)
+    )
+    flags["feature_layers"] = "second_to_last"
+    line = scripts.error_of(run_ner, **flags)
+    assert "the model has 1 layers" in line and not (tmp_path / "out").exists()
+    assert "learns little from it" not in caplog.text
+    del flags["learning_rate"]
+    scripts.error_of(run_ner, **flags)
+    assert "--learning_rate=5e-05 is what fine-tuning takes" in caplog.text
+
+
 def test_activations_are_computed_once(features, deep_dir, data_dir, caplog):
     flags = feature_flags(deep_dir, data_dir, features)
     flags |= {"feature_layers": "weighted_sum_last_four"}
@@ -157,9 +175,12 @@ def test_a_fitted_model_says_what_it_reads(features, data_dir, tmp_path):
     for name in ("predictions.txt", "test_results.txt"):
         wanted = (features / name).read_text()
         assert (tmp_path / name).read_text() == wanted
-    flags = only(flags, do_predict=True, feature_based=True)
-    line = scripts.error_of(run_ner, **flags)
-    assert "feature_layers are weighted_sum_last_four" in line
+    flags = only(flags, do_predict=True)
+    assert scripts.run(run_ner, **flags, feature_based=True) == 0
+    for name, value in (("feature_based", False), ("feature_layers", "last")):
+        line = scripts.error_of(run_ner, **flags | {name: value})
+        assert "feature_layers are weighted_sum_last_four" in line
+        assert f"--{name}={value} asks for another" in line
 
 
 def test_transformers_has_no_class_for_a_bilstm(features, tmp_path):

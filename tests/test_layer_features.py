@@ -19,7 +19,6 @@ def features(*args) -> np.ndarray:
 
 def test_indices():
     assert parse_layers("-1,-2, 0", 2) == [-1, -2, 0]
-    assert parse_layers("embeddings,-1", 2, True) == [EMBEDDINGS, -1]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """ner_data.py: what the files of others hold, and what is wrong with them."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -182,6 +183,15 @@ def test_labels():
         ("x", b"a O\nb B\n", "x, line 2: tag 'B'; wanted O, B-type or I-type"),
         ("x", b"a O\nb E-LOC\n", "x, line 2: tag 'E-LOC'; wanted O"),
         ("x", b"a O\nb B-\n", "x, line 2: tag 'B-'; wanted O"),
+        (
+            "x",
+            b"a O\nb E-LOC\n",
+            "E-LOC'; wanted O, B-type or I-type (IOB1 or IOB2; write I- here",
+        ),
+        ("x", b"a O\nb S-LOC\n", "IOB2; write B- here"),
+        ("x", b"a\tO\nb\tB-LOC \n", "x, line 2: tag 'B-LOC '; wanted O"),
+        ("x", "a\tO\nb\tB-LOC\u00a0\n".encode(), "x, line 2: tag 'B-LOC"),
+        ("x", b"a O\rb O\r", "x, line 1: a carriage return within the line"),
         ("x", b"a\n\nb\n", "x, line 1: no tags"),
         ("x", b"a O\nb B-NEW\n", "line 2: tag 'B-NEW': the training file has"),
         ("x.jsonl", b"\n", "x.jsonl holds no sentence"),
@@ -206,6 +216,23 @@ def test_what_cannot_be_read(tmp_path, name, data, words):
         ner_data.tagged(ner_data.read_file(str(path), Columns()), ["LOC"])
     assert words in str(error.value)
     assert str(path) in str(error.value)
+
+
+def test_documents_begin_where_the_word_says_so(tmp_path):
+    """In the column of words, and as the whole word."""
+    path = tmp_path / "x"
+    path.write_text("1\t-DOCSTART-\tO\n\n1\ta\tO\n2\t-DOCSTART-x\tO\n")
+    with path.open("a") as file:
+        file.write("\n-DOCSTART-\n\n1\tb\tO\n")
+    found = ner_data.read_file(str(path), Columns(token=1)).sentences
+    assert [s.words for s in found] == [["a", "-DOCSTART-x"], ["b"]]
+    assert [s.document for s in found] == [1, 2]
+
+
+def test_a_pipe_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match="is a pipe or a device, which cannot"):
+        ner_data.read_file(str(tmp_path / "pipe"), Columns())
 
 
 @pytest.mark.parametrize(

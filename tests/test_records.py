@@ -269,6 +269,23 @@ def test_atomic_file_leaves_all_or_nothing(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
 
 
+def test_atomic_file_replaces_neither_links_nor_pipes(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    for text in (b"one", b"two"):  # where the link leads nowhere, then to one
+        with records.atomic_file(str(tmp_path / "link")) as file:
+            file.write(text)
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "file").read_bytes() == text
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    with records.atomic_file(str(tmp_path / "pipe")) as file:
+        file.write(b"through")
+    assert os.read(reader, 100) == b"through"
+    os.close(reader)
+    assert (tmp_path / "pipe").is_fifo()
+    assert len(list(tmp_path.iterdir())) == 3
+
+
 def test_remote_paths_go_through_gfile(tmp_path):
     remote = f"file://{tmp_path}/x"
     _write_path = _write(remote, _batch(10))

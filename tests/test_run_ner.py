@@ -308,7 +308,7 @@ def test_data_are_read_before_training(
         ({"init_checkpoint": None}, "--bert_config_file is required"),
         ({"max_seq_length": 65}, "max_position_embeddings=64"),
         ({"token_column": 2}, "line 3: 2 columns, --token_column=2 is none"),
-        ({"label_column": 0}, "line 3: no tags"),
+        ({"label_column": 0}, "--label_column are both 0: word and tag"),
         ({"label_column": 5}, "--label_column=5 is none of them"),
         ({"train_batch_size": 1000, "num_train_epochs": 0.1}, "make no step"),
         ({"early_stopping_patience": 2}, "needs --eval_steps"),

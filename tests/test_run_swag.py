@@ -314,6 +314,25 @@ def test_best_weights_and_early_stopping(model_dir, data_dir, tmp_path):
     assert tiny.results_of(tmp_path)["global_step"] == 5
 
 
+def test_restarts(model_dir, data_dir, tmp_path):
+    """Two seeds, one after the other; the better one answers."""
+    flags = flags_for(model_dir, data_dir, tmp_path, num_train_epochs=1)
+    flags |= {"num_restarts": 2, "do_predict": True}
+    assert scripts.run(run_swag, **flags) == 0
+    scores = [
+        tiny.results_of(tmp_path / "runs" / f"seed{seed}")["accuracy"]
+        for seed in (12345, 12346)
+    ]
+    assert tiny.results_of(tmp_path)["accuracy"] == max(scores)
+    lines = (tmp_path / "sweep_results.txt").read_text().splitlines()
+    assert [line.split()[0] for line in lines[1:3]] == [
+        "seed12345",
+        "seed12346",
+    ]
+    assert lines[3].startswith("accuracy: best")
+    assert len((tmp_path / "test.tsv").read_text().splitlines()) > 1
+
+
 def test_hugging_face_there_and_back(finished, tmp_path):
     """As the class of theirs, `classifier.weight` being our one vector."""
     import safetensors.numpy
@@ -466,7 +485,10 @@ def test_bad_data_end_in_one_line(model_dir, tmp_path):
     flags = flags_for(model_dir, tmp_path, tmp_path / "out")
     line = scripts.error_of(run_swag, **flags)
     assert "train.csv, line " in line and "label 9 is none of the 3" in line
-    assert not list((tmp_path / "out").glob("*.tf_record"))
+    assert not (tmp_path / "out").exists()
+    line = scripts.error_of(run_swag, **flags | {"num_restarts": 2})
+    assert "train.csv, line " in line and "label 9 is none of the 3" in line
+    assert not (tmp_path / "out").exists()
 
 
 def test_data_are_read_before_training(

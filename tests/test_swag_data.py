@@ -97,17 +97,28 @@ GOOD = '{"context": "c", "choices": ["a", "b"], "label": 0}'
         ("t.csv", [HEADER], "t.csv: no column 'label'; its header has ''"),
         ("t.csv", ["a,b"], "no column 'sent1'; its header has 'a', 'b'"),
         ("t.csv", ["sent1,sent2,label,x"], "no column 'ending0'"),
+        (
+            "t.csv",
+            ["sent1,sent2,ending0,ending1,ending3,label", "c,s,a,b,d,0"],
+            "no column 'ending2'; its header has 'sent1', 'sent2', 'ending0'",
+        ),
+        (
+            "t.csv",
+            ["sent1,sent2,ending0,ending1,ending1,label", "c,s,a,b,d,0"],
+            "more than one column 'ending1'",
+        ),
+        ("t.csv", ["sent1,sent1,sent2,label"], "more than one column 'sent1'"),
         ("t.csv", [HEADER + ",label"], "holds no question"),
         ("t.csv", [], "no column 'sent1'; its header has nothing"),
         (
             "t.csv",
             [HEADER + ",label", ROW + ",2", ROW],
-            "line 5: 11 columns, wanted 12 as in the header",
+            "line 4: 11 columns, wanted 12 as in the header",
         ),
         (
             "t.csv",
             [HEADER + ",label", ROW + ",4"],
-            "line 3: label 4 is none of the 4 choices, which are 0 to 3",
+            "line 2: label 4 is none of the 4 choices, which are 0 to 3",
         ),
         ("t.csv", [HEADER + ",label", ROW + ",-1"], "label -1 is none of"),
         ("t.csv", [HEADER + ",label", ROW + ",gold"], "label 'gold' is not"),
@@ -115,8 +126,18 @@ GOOD = '{"context": "c", "choices": ["a", "b"], "label": 0}'
         ("t.csv", [HEADER + ",label", '0,"x" y,'], "line 2: "),
         (
             "t.csv",
+            [HEADER + ",label", ROW + ",2", '8,"never closed', ROW, ROW],
+            "the row that begins in line 4: ",
+        ),
+        (
+            "t.csv",
+            [HEADER + ",label", ROW + ",2", '8,"x', "y", "z"],
+            "the row that begins in line 4: a quote is not closed",
+        ),
+        (
+            "t.csv",
             ["sent1,sent2,ending0,label", "c,s,a,0"],
-            "line 2: 1 choices; a question needs two or more",
+            "no column 'ending1'; its header has",
         ),
         (
             "t.csv",
@@ -135,6 +156,18 @@ GOOD = '{"context": "c", "choices": ["a", "b"], "label": 0}'
         ),
         ("t.jsonl", [""], "holds no question"),
         ("t.jsonl", [GOOD, "{"], "line 2: not JSON"),
+        ("t.jsonl", [GOOD, "1" * 5000], "line 2: not JSON: Exceeds the limit"),
+        ("t.jsonl", [GOOD, "[" * 10**5], "line 2: not JSON: maximum recursion"),
+        (
+            "t.jsonl",
+            [GOOD.replace("{", '{"id": "a\\tb", ')],
+            "id 'a\\tb' has a tab or a line end, which test.tsv cannot hold",
+        ),
+        (
+            "t.jsonl",
+            ['{"context": "c", "choices": ["a"], "label": 0}'],
+            "line 1: 1 choices; a question needs two or more",
+        ),
         ("t.jsonl", ["[1]"], "line 1: wanted a JSON object"),
         ("t.jsonl", ['{"choices": []}'], "'context' has to be of type str, f"),
         (

@@ -1,0 +1,23 @@
+"""--help of every script: it shows each flag the script has."""
+
+from pathlib import Path
+
+import pytest
+import scripts
+
+ROOT = Path(__file__).resolve().parent.parent
+SCRIPTS = sorted(
+    path.stem
+    for path in ROOT.glob("*.py")
+    if path.read_text().rstrip().endswith("errors.run(main)")
+)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_help_shows_every_flag(name):
+    """Those of shared modules too, each with a sentence that explains it."""
+    own = scripts.load(name).FLAGS
+    shown = {flag.name for flag in own.get_key_flags_for_module(name)}
+    assert shown == set(own) and shown
+    for flag in own:
+        assert len(own[flag].help) > 5, flag
