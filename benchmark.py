@@ -52,6 +52,7 @@ PARTS = ("train", "tokenizer", "generator", "reader", "serving")
 DATA_PARTS = {
     "buckets": ("task_name", "data_dir", "vocab_file"),
     "squad": ("squad_file", "vocab_file"),
+    "features": ("input_file", "vocab_file"),
 }
 # Batch sizes of the training step: what the paper's sizes are timed at.
 BATCH_SIZES = {"base": 8, "large": 2}
@@ -62,7 +63,7 @@ GRAPH_LINES = 20_000  # that the tokenizer in the graph is timed on
 flags.DEFINE_list(
     "parts",
     list(PARTS),
-    f"What to measure; there are also {' and '.join(DATA_PARTS)}.",
+    f"What to measure; there are also {', '.join(DATA_PARTS)}.",
 )
 flags.DEFINE_list(
     "sizes", ["tiny", "mini", "base"], "Models whose training step is timed."
@@ -535,6 +536,12 @@ def rows() -> Iterator[Row]:
         for size in FLAGS.sizes:
             lines = benchmark_tasks.measure_buckets(
                 FLAGS.task_name, FLAGS.data_dir, FLAGS.vocab_file, size
+            )
+            yield from (Row(*line) for line in lines)
+    if "features" in FLAGS.parts:
+        for size in FLAGS.sizes:
+            lines = benchmark_tasks.measure_features(
+                FLAGS.input_file, FLAGS.vocab_file, size
             )
             yield from (Row(*line) for line in lines)
     if "train" in FLAGS.parts:

@@ -1,11 +1,15 @@
-"""What benchmark.py measures of fine-tuning: length buckets, SQuAD's windows.
+"""What benchmark.py measures of tasks: length buckets, SQuAD, features.
 
 A file of its own since it needs data sets, which the rest of benchmark.py
 does without.
 """
 
 import collections
+import re
 import resource
+import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+import checkpoints
 import classifier_data
 import classifier_records
 import heads
@@ -27,6 +32,7 @@ import squad_scores
 import tasks
 import tokenization
 import training
+from errors import UserError
 
 Lines = Iterator[tuple[str, str, str]]  # what, value, note
 
@@ -207,3 +213,55 @@ def _is_version_2(squad_file: str) -> bool:
         for qa in paragraph["qas"]
     )
     return any("is_impossible" in qa for qa in questions)
+
+
+# --- extract_features.py ----------------------------------------------------
+
+
+def measure_features(input_file: str, vocab_file: str, size: str) -> Lines:
+    """Time extract_features.py as it is, and with every batch padded.
+
+    Args:
+        input_file: sentences, one per line.
+        vocab_file: lower-cased.
+        size: of the model, whose weights are random.
+    """
+    rates = []
+    with tempfile.TemporaryDirectory(prefix="benchmark") as folder:
+        _write_model(Path(folder), vocab_file, size)
+        for padded in ("false", "true"):
+            rates.append(
+                _extraction_rate(
+                    f"--input_file={input_file}",
+                    f"--output_file={folder}/features.jsonl",
+                    f"--init_checkpoint={folder}",
+                    f"--pad_to_max_length={padded}",
+                )
+            )
+    yield (
+        f"extract_features.py, {size}, last layer as JSON lines",
+        f"{rates[0] / rates[1]:.1f} times padded",
+        f"{rates[0]:.1f} against {rates[1]:.1f} sequences/s",
+    )
+
+
+def _write_model(folder: Path, vocab_file: str, size: str) -> None:
+    count = len(tokenization.load_vocab(vocab_file))
+    config = modeling.BertConfig.from_size(size, vocab_size=count)
+    shutil.copy(vocab_file, folder / "vocab.txt")
+    (folder / "bert_config.json").write_text(config.to_json_string())
+    checkpoints.write(
+        str(folder / "bert_model.ckpt"),
+        checkpoints.as_tensors(modeling.BertModel(config).variables),
+    )
+
+
+def _extraction_rate(*flags: str) -> float:
+    """Return the sequences/s a run says of itself."""
+    script = Path(__file__).with_name("extract_features.py")
+    command = [sys.executable, str(script), "--layers=-1", *flags]
+    run = subprocess.run(command, capture_output=True, text=True)
+    if run.returncode:
+        last = run.stderr.strip().rpartition("\n")[2]
+        raise UserError(last.removeprefix("ERROR: "))
+    return float(re.findall(r"([0-9.]+) sequences/s", run.stderr)[-1])

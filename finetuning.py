@@ -39,6 +39,7 @@ ADDED_TO_CONFIG = (
     "lstm_units",
     "document_context",
     "max_seq_length",
+    "version_2_with_negative",
 )
 
 
@@ -555,9 +556,11 @@ def _run_once(
     job.predictor = prediction.Predictor(strategy, job.forward, f.jit_compile)
     if do_train and not Trainer(job, strategy, metric).train():
         return 1
-    if do_eval or f.do_predict or f.do_export:
+    # What was scored while training may be of weights that were not kept.
+    scores_best = do_eval or (do_train and bool(f.eval_steps))
+    if scores_best or f.do_predict or f.do_export:
         step = restore_fitted(job)
-        if do_eval:
+        if scores_best:
             job.evaluate(step)
         if f.do_predict:
             job.predict()

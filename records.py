@@ -84,11 +84,21 @@ def gfile():
     return tf.io.gfile
 
 
-def list_directory(path: str) -> list[str]:
-    """Return the names in a directory, local or remote; none without one."""
-    if is_remote(path):
-        return gfile().listdir(path) if gfile().isdir(path) else []
-    return os.listdir(path) if os.path.isdir(path) else []
+def files_below(path: str) -> Iterator[tuple[str, int | None]]:
+    """Yield name and size of every file below a directory; none without one.
+
+    Args:
+        path: local, or remote, whose files have no size here.
+    """
+    walk = gfile().walk if is_remote(path) else os.walk
+    for folder, _, names in walk(path):
+        for name in names:
+            full = os.path.join(folder, name)
+            size = None
+            if not is_remote(path):
+                with contextlib.suppress(OSError):  # gone, or a broken link
+                    size = os.path.getsize(full)
+            yield os.path.relpath(full, path), size
 
 
 def find_files(patterns: str, flag: str = "input_file") -> list[str]:

@@ -20,6 +20,7 @@ into --train_file with --triviaqa_evidence_dir; SQuAD follows with the first
 run's output_dir as --init_checkpoint.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -31,6 +32,7 @@ import errors
 import finetuning
 import heads
 import length_buckets
+import modeling
 import runner_flags
 import running
 import saved_model
@@ -173,14 +175,25 @@ class SquadJob(finetuning.Job):
         is_training: bool,
     ):
         super().__init__(flag_values, start, is_training)
+        fitted = getattr(start.config, "version_2_with_negative", None)
+        asked = FLAGS.version_2_with_negative
+        if not is_training and fitted not in (None, asked):
+            logging.warning(
+                "the model was fitted with version_2_with_negative=%s; now it "
+                "answers with --version_2_with_negative=%s",
+                fitted,
+                asked,
+            )
         self.data = create_data(start)
         self.cache = task_records.RecordCache(
             self.records_dir(),
-            squad_features.schema(FLAGS.max_seq_length),
+            squad_features.schema(start.max_seq_length),
             start.config.vocab_size,
             FLAGS.pad_to_max_length,
         )
-        # Read now: what is wrong with it shows before hours of training.
+        # Read now: what is wrong shows before hours of training.
+        if is_training:
+            self.data.check_training(self.cache, FLAGS.train_file)
         self.questions = self._read_questions()
         # What was answered last, and with which weights.
         self.answered: Answered | None = None
@@ -288,6 +301,11 @@ class SquadJob(finetuning.Job):
             FLAGS.output_dir, made_of, len(self.questions.windows), compute
         )
 
+    def describe(self, config: modeling.BertConfig) -> None:
+        """Say how long the windows are, and whether null is an answer."""
+        config.max_seq_length = self.start.max_seq_length
+        config.version_2_with_negative = FLAGS.version_2_with_negative
+
     def saved_model(self, tokenizer: serving.Tokenizer) -> saved_model.Export:
         """Return question and paragraph in, answer and its place out."""
         threshold = None
@@ -299,7 +317,7 @@ class SquadJob(finetuning.Job):
             self.model,
             tokenizer,
             self.start.vocab_file,
-            create_lengths(),
+            self.data.lengths,
             FLAGS.max_answer_length,
             null_threshold=threshold,
         )
@@ -308,16 +326,20 @@ class SquadJob(finetuning.Job):
 # --- main and its steps -----------------------------------------------------
 
 
-def create_lengths() -> squad_features.Lengths:
-    """Collect the flags that cut windows."""
-    return running.from_flags(squad_features.Lengths, FLAGS)
+def create_lengths(max_seq_length: int) -> squad_features.Lengths:
+    """Return how windows are cut, with the length a fitted model has."""
+    lengths = running.from_flags(
+        squad_features.Lengths, FLAGS, max_seq_length=max_seq_length
+    )
+    lengths.check()
+    return lengths
 
 
 def create_data(start: finetuning.Start) -> squad_records.Data:
     """Return the reader of SQuAD's files."""
     return squad_records.Data(
         running.from_flags(squad_records.Reading, FLAGS),
-        create_lengths(),
+        create_lengths(start.max_seq_length),
         start.tokenizer,
         FLAGS.num_workers,
     )
@@ -397,6 +419,13 @@ def score_file() -> None:
     )
     odds = checkpoints.beside(path, squad_answers.NULL_ODDS)
     odds = read_values(odds, float, "odds") if odds and is_version_2 else None
+    for example in data.examples if odds else ():
+        if example.qas_id in predictions and example.qas_id not in odds:
+            raise UserError(
+                f"{checkpoints.beside(path, squad_answers.NULL_ODDS)} lacks "
+                f"question {example.qas_id}: it belongs to other predictions; "
+                "put it aside to score without best_exact and best_f1"
+            )
     results = score(data, predictions, odds)
     if FLAGS.output_dir:
         checkpoints.make_directory(FLAGS.output_dir)
@@ -436,9 +465,13 @@ def answer_together() -> None:
     folders = FLAGS.ensemble_dirs
     for folder in folders:
         if not tf.io.gfile.isdir(folder):
-            raise UserError(f"--ensemble_dirs={folder} is no directory")
-    prefix = checkpoints.find_checkpoint(folders[0], "ensemble_dirs")
-    start = finetuning.read_start(FLAGS, prefix)
+            raise UserError(f"--ensemble_dirs: {folder!r} is no directory")
+        if folder.rstrip("/") == FLAGS.output_dir.rstrip("/"):
+            raise UserError(
+                f"--output_dir={folder} is one of --ensemble_dirs, whose own "
+                "answers would be lost: name another"
+            )
+    start = finetuning.read_start(FLAGS, described_by(folders))
     questions = create_data(start).questions(FLAGS.predict_file)
     decoded = squad_answers.ensemble(
         folders,
@@ -448,9 +481,9 @@ def answer_together() -> None:
     )
     checkpoints.make_directory(FLAGS.output_dir)
     tuned = tuned_of(questions.data, decoded)
-    weights = [
-        note and note["weights"] for note in squad_answers.notes_of(folders)
-    ]
+    notes = squad_answers.notes_of(folders)
+    # A threshold is stored for weights that can be named, or not at all.
+    weights = [note["weights"] for note in notes] if all(notes) else None
     answers = create_output(weights).write(
         decoded, tuned if FLAGS.tune_null_threshold else None
     )
@@ -462,13 +495,34 @@ def answer_together() -> None:
         running.write_results(FLAGS.output_dir, results, step=0)
 
 
+def described_by(folders: list[str]) -> str:
+    """Return the weights whose vocabulary and casing an ensemble takes.
+
+    Raises:
+        UserError: nobody knows.
+    """
+    for folder in folders:
+        if tf.io.gfile.exists(
+            checkpoints.join(folder, checkpoints.WEIGHTS_NAME + ".index")
+        ):
+            return checkpoints.find_checkpoint(folder)
+    if FLAGS.init_checkpoint:
+        return checkpoints.find_checkpoint(FLAGS.init_checkpoint)
+    raise UserError(
+        "none of --ensemble_dirs holds a model, whose vocabulary and casing "
+        "the answers need: name one of the models by --init_checkpoint"
+    )
+
+
 def validate_flags() -> None:
     """Check what can be checked before anything is read."""
-    create_lengths().check()
+    create_lengths(FLAGS.max_seq_length)
     for name in ("train_file", "predict_file"):
         for path in FLAGS[name].value:
             if not tf.io.gfile.exists(path):
-                raise UserError(f"--{name}: no file {path}")
+                raise UserError(f"--{name}: no file {path!r}")
+    if math.isnan(FLAGS.null_score_diff_threshold):
+        raise UserError("--null_score_diff_threshold is no number")
     answers = (
         "do_eval",
         "do_predict",
@@ -489,10 +543,21 @@ def validate_flags() -> None:
             "--tune_null_threshold finds what --null_score_diff_threshold "
             "says: give one of them"
         )
-    for name in ("predictions_file", "ensemble_dirs"):
-        for job in ("do_train", "do_export"):
-            if FLAGS[name].value and FLAGS[job].value:
-                raise UserError(f"--{name} runs no model: leave --{job} out")
+    for name, unused in {
+        "predictions_file": (
+            *("do_train", "do_export", "do_predict", "eval_steps"),
+            *("tune_null_threshold", "ensemble_dirs"),
+        ),
+        "ensemble_dirs": ("do_train", "do_export", "eval_steps"),
+    }.items():
+        for other in unused:
+            if FLAGS[name].value and FLAGS[other].value:
+                raise UserError(f"--{name} runs no model: leave --{other} out")
+    if FLAGS.predictions_file and FLAGS["null_score_diff_threshold"].present:
+        raise UserError(
+            "--predictions_file is scored as it is: leave "
+            "--null_score_diff_threshold out"
+        )
 
 
 def main(_: list[str]) -> int:

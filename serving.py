@@ -192,7 +192,11 @@ class Tokenizer(tf.Module):
         return tf.strings.split(tf.strings.unicode_encode(replaced, "UTF-8"))
 
     def with_offsets(self, texts: tf.Tensor) -> "Pieces":
-        """Return the ids of texts [n], and where in the text each stands."""
+        """Return the ids of texts [n], and where in the text each stands.
+
+        What the tokenizer drops right behind a piece, its accents and other
+        marks, belongs to it.
+        """
         codes, order = self._normal(texts)
         replaced, of = self._replace(codes, self._table)
         flat, rows = replaced.flat_values, replaced.value_rowids()
@@ -209,12 +213,18 @@ class Tokenizer(tf.Module):
         ids, first, last = self._pieces(chars)
         # Back through what was parted, replaced and put in order.
         source = tf.gather(of, kept)  # [k]
+        entries = self._entries(codes.flat_values)
+        stays = tf.gather(self._table.lengths, entries) > 0  # [c]
         if order is not None:
             source = tf.gather(order, source)
-        starts = codes.row_starts()
-        source = tf.cast(source, tf.int64) - tf.gather(
-            starts, tf.gather(rows, kept)
-        )
+            stays = tf.gather(stays, tf.math.invert_permutation(order))
+        source, row = tf.cast(source, tf.int64), tf.gather(rows, kept)
+        # Up to the next character that is not dropped, or the text's end.
+        others = tf.concat([tf.where(stays)[:, 0], [tf.int64.max]], 0)
+        end = tf.gather(others, tf.searchsorted(others, source, "right"))
+        end = tf.minimum(end, tf.gather(codes.row_limits(), row))
+        starts = tf.gather(codes.row_starts(), row)
+        source, end = source - starts, end - starts
         count = replaced.nrows()
 
         def of_texts(values: tf.RaggedTensor) -> tf.RaggedTensor:
@@ -226,7 +236,7 @@ class Tokenizer(tf.Module):
         return Pieces(
             of_texts(ids),
             of_texts(first.with_values(tf.gather(source, first.values))),
-            of_texts(last.with_values(tf.gather(source, last.values) + 1)),
+            of_texts(last.with_values(tf.gather(end, last.values))),
         )
 
     def _pieces(

@@ -136,10 +136,13 @@ def decode(
 
 def notes_of(folders: Sequence[str]) -> list[dict | None]:
     """Return what the logits in each folder were made of."""
-    return [
-        task_records.read_own_json(checkpoints.join(folder, LOGITS + ".json"))
-        for folder in folders
-    ]
+    notes = []
+    for folder in folders:
+        path = checkpoints.join(folder, LOGITS + ".json")
+        note = task_records.read_own_json(path)
+        is_note = isinstance(note, dict) and {"windows", "weights"} <= {*note}
+        notes.append(note if is_note else None)
+    return notes
 
 
 def ensemble(
@@ -187,7 +190,8 @@ def _mean(parts: Sequence[Logits]) -> Logits:
 def _read_lists(
     folder: str, questions: Questions, is_version_2: bool
 ) -> Decoded:
-    """Return the n-best lists a run left."""
+    """Return the n-best lists a run left, of these questions alone."""
+    keys = [example.qas_id for example in questions.data.examples]
     found = []
     for name in (NBEST, NULL_ODDS) if is_version_2 else (NBEST,):
         path = checkpoints.join(folder, name)
@@ -196,19 +200,30 @@ def _read_lists(
                 f"--ensemble_dirs: {folder} holds no {name}; give it "
                 "--do_predict first"
             )
-        found.append(squad_data.read_json(path))
-        missing = [
-            example.qas_id
-            for example in questions.data.examples
-            if example.qas_id not in found[-1]
-        ]
+        values = squad_data.read_json(path)
+        if not isinstance(values, dict):
+            raise UserError(f"{path}: wanted an object of question ids")
+        missing = [key for key in keys if key not in values]
         if missing:
             raise UserError(
                 f"--ensemble_dirs: {path} knows nothing of question "
                 f"{missing[0]} and {len(missing) - 1} more: predicted from "
                 "another file?"
             )
-    return squad_decoding.from_json(*found)
+        if len(values) > len(keys):
+            logging.info(
+                "%s: %d questions are not in the file to predict: left out",
+                path,
+                len(values) - len(keys),
+            )
+        found.append({key: values[key] for key in keys})
+    try:
+        return squad_decoding.from_json(*found)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            f"--ensemble_dirs: {folder} holds an {NBEST} or {NULL_ODDS} that "
+            f"is not one ({error}); --do_predict writes them"
+        ) from error
 
 
 # --- Files and scores -------------------------------------------------------
@@ -245,18 +260,25 @@ class Output:
         if decoded.null_odds:
             threshold = tuned.threshold if tuned else self.threshold()
         answers = decoded.answers(threshold)
+        num_empty = sum(not answer for answer in answers.values())
         texts = {
             PREDICTIONS: json.dumps(answers, indent=4),
             NBEST: squad_decoding.nbest_json(decoded.nbest),
         }
         if decoded.null_odds:
             texts[NULL_ODDS] = json.dumps(decoded.null_odds, indent=4)
-            empty = sum(not answer for answer in answers.values())
             logging.info(
                 "%d of %d questions have no answer at threshold %g",
-                empty,
+                num_empty,
                 len(answers),
                 threshold,
+            )
+        elif num_empty:
+            logging.warning(
+                "%d of %d questions have no answer: no span of at most "
+                "max_answer_length tokens was among the n_best_size best",
+                num_empty,
+                len(answers),
             )
         if tuned and self.weights is not None:
             stored = {**tuned._asdict(), "weights": self.weights}
@@ -277,8 +299,11 @@ class Output:
             return self.given
         for folder in filter(None, (self.output_dir, self.trained_in)):
             path = checkpoints.join(folder, THRESHOLD)
+            if not tf.io.gfile.exists(path):
+                continue
             found = task_records.read_own_json(path)
-            if not found:
+            if not _is_threshold(found):
+                logging.warning("%s is damaged: not used", path)
                 continue
             if found["weights"] != self.weights:
                 logging.warning("%s is of other weights: not used", path)
@@ -290,6 +315,15 @@ class Output:
             )
             return float(found["threshold"])
         return 0.0
+
+
+def _is_threshold(found: Any) -> bool:
+    """Whether that is what `Output.write` stores."""
+    return (
+        isinstance(found, dict)
+        and isinstance(found.get("threshold"), float)
+        and "weights" in found
+    )
 
 
 def tune(data: SquadData, decoded: Decoded) -> Tuned:

@@ -76,6 +76,8 @@ def read_json(path: str) -> Any:
     """
     with records.open_for_reading(path) as file:
         data = file.read()
+    if data[:2] == b"\x1f\x8b":
+        raise UserError(f"{path} is compressed (gzip): unpack it first")
     try:
         return json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -97,12 +99,19 @@ def item(
     Raises:
         UserError: names the path inside of the file.
     """
-    if not isinstance(parent, dict) or key not in parent:
+    if not isinstance(parent, dict):
+        raise UserError(
+            f"{where} is {type(parent).__name__}, wanted an object with the "
+            f"key {key!r}: not in {of}'s format"
+        )
+    if key not in parent:
         raise UserError(f"{where} has no key {key!r}: not in {of}'s format")
     value = parent[key]
-    if not isinstance(value, kind):
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        # Inside of a file "path: data[0]" goes on with a point.
+        place = f"{where}.{key}" if ": " in where else f"{where}: {key}"
         raise UserError(
-            f"{where}.{key} is {type(value).__name__}, wanted {kind.__name__}"
+            f"{place} is {type(value).__name__}, wanted {kind.__name__}"
         )
     return value
 
@@ -131,9 +140,16 @@ def read_squad(
     for path in files:
         reader.read(path)
         check_version(path, reader.in_file, version_2_with_negative)
-    if not reader.data.examples:
-        raise UserError(f"{', '.join(files)}: no question in it")
+        reader.log_unanswered(path)
     reader.log()
+    if not reader.data.examples:
+        why = ""
+        if reader.misplaced:
+            why = (
+                f" that can be trained on, of {len(reader.places)}; the first "
+                f"problem: {reader.misplaced[0]}"
+            )
+        raise UserError(f"{', '.join(files)}: no question in it{why}")
     return reader.data
 
 
@@ -205,10 +221,14 @@ class _Reader:
     def _question(
         self, qa: Any, number: int, context: Paragraph, where: str
     ) -> SquadExample | None:
-        qas_id = str(item(qa, "id", object, where))
+        qas_id = item(qa, "id", object, where)
+        if not isinstance(qas_id, (str, int)) or isinstance(qas_id, bool):
+            raise UserError(f"{where}.id is {qas_id!r}, wanted a text")
+        qas_id = str(qas_id)
         if qas_id in self.places:
             raise UserError(
-                f"{where}: id {qas_id!r} is that of {self.places[qas_id]} too"
+                f"{where}: id {qas_id!r} is that of {self.places[qas_id]} too; "
+                "ids have to differ, over all files"
             )
         self.places[qas_id] = where
         example = SquadExample(qas_id, item(qa, "question", str, where), number)
@@ -230,7 +250,10 @@ class _Reader:
         if is_impossible or not self.is_training:
             return example
         if not answers:
-            raise UserError(f"{where} ({qas_id}) has no answer to train on")
+            raise UserError(
+                f"{where} ({qas_id}) has no answer to train on; leave the "
+                "question out, or say is_impossible in SQuAD 2.0"
+            )
         self.num_several += len({text for text, _ in answers}) > 1
         return self._with_answer(example, context, *answers[0])
 
@@ -266,7 +289,7 @@ class _Reader:
         """Find the words of an answer; None where they do not hold it."""
         wanted = " ".join(_WORD.findall(text))
         words, start, end = "", 0, 0
-        if len(context.starts):
+        if len(context.starts) and offset >= 0:
             last = offset + max(len(text), 1) - 1
             # A space belongs to the word before it.
             ends = np.searchsorted(context.starts, [offset, last], "right") - 1
@@ -278,6 +301,19 @@ class _Reader:
         return example._replace(
             orig_answer_text=text, start_position=start, end_position=end
         )
+
+    def log_unanswered(self, path: str) -> None:
+        """Tell of questions of a scored file that count as wrong."""
+        found = self.in_file
+        lacking = found.questions - found.impossible - found.with_answers
+        if found.with_answers and lacking and not self.is_training:
+            logging.warning(
+                "%s: %d of %d questions have no answers to compare with; "
+                "whatever is said counts as wrong",
+                path,
+                lacking,
+                found.questions,
+            )
 
     def log(self) -> None:
         """Say what was read, and what was not as it should be."""

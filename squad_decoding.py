@@ -446,9 +446,22 @@ def nbest_json(nbest: Mapping[str, Sequence[Candidate]]) -> str:
 
 
 def from_json(nbest: Mapping, null_odds: Mapping | None = None) -> Decoded:
-    """Return what nbest_predictions.json and null_odds.json hold."""
+    """Return what nbest_predictions.json and null_odds.json hold.
+
+    Raises:
+        KeyError, TypeError, ValueError: they hold something else.
+    """
     lists = {
-        key: [Candidate(**entry) for entry in entries]
+        key: [
+            Candidate(
+                entry["text"] + "",
+                float(entry["probability"]),
+                float(entry["start_logit"]),
+                float(entry["end_logit"]),
+            )
+            for entry in entries
+        ]
         for key, entries in nbest.items()
     }
-    return Decoded(lists, dict(null_odds or {}))
+    odds = {key: float(value) for key, value in (null_odds or {}).items()}
+    return Decoded(lists, odds)

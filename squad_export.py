@@ -11,6 +11,7 @@ import tensorflow as tf
 
 import saved_model
 import serving
+from squad_decoding import NOTHING_BUT_NULL
 from squad_features import Lengths
 
 _NEVER = -1e9  # below any sum of logits
@@ -29,8 +30,10 @@ class _Windows(NamedTuple):
 class QuestionAnswering(saved_model.Export):
     """answer, start and end [n] in characters, score [n]; null_odds [n].
 
-    `score` is the sum of the answer's two logits. With a threshold, answer is
-    "" where null_odds, by how much no answer scores higher, exceed it.
+    `score` is the sum of the answer's two logits; a context without a token
+    has -1e6, and null_odds of 1e6 as in null_odds.json. With a threshold,
+    answer is "" where null_odds, by how much no answer scores higher, exceed
+    it.
 
     Args:
         lengths: of windows.
@@ -64,6 +67,11 @@ class QuestionAnswering(saved_model.Export):
         self, question: tf.Tensor, context: tf.Tensor
     ) -> saved_model.Outputs:
         """Return the answers to questions [n] on contexts [n]."""
+        tf.debugging.assert_equal(
+            tf.size(question),
+            tf.size(context),
+            "question and context have to be equally many",
+        )
         limit = self.lengths.max_query_length
         query = self.tokenizer(question)[:, :limit]
         pieces = self.tokenizer.with_offsets(context)
@@ -176,10 +184,11 @@ class QuestionAnswering(saved_model.Export):
             ),
             axis=1,
         )
-        outputs = {"score": score}
+        outputs = {"score": tf.where(is_answer, score, -NOTHING_BUT_NULL)}
         if self.null_threshold is not None:
-            outputs["null_odds"] = null - score
-            is_answer &= null - score <= self.null_threshold
+            odds = tf.where(is_answer, null - score, NOTHING_BUT_NULL)
+            outputs["null_odds"] = odds
+            is_answer &= odds <= self.null_threshold
         first = tf.where(is_answer, first, 0)
         last = tf.where(is_answer, last, 0)
         return outputs | {

@@ -57,6 +57,7 @@ class Data:
     ):
         self.reading, self.lengths = reading, lengths
         self.tokenizer, self.num_workers = tokenizer, num_workers
+        self._to_train_on: squad_data.SquadData | None = None
 
     def made_of(self, files: Sequence[str], is_training: bool) -> dict:
         """Return all that the windows of some files depend on."""
@@ -107,8 +108,22 @@ class Data:
                 self.lengths.max_query_length,
             )
         if not len(windows):
-            raise UserError("no paragraph holds a token: nothing to read")
+            raise UserError(
+                f"no paragraph of the {len(data.examples)} questions holds a "
+                "token: nothing to read"
+            )
         return windows
+
+    def check_training(
+        self, cache: task_records.RecordCache, files: Sequence[str]
+    ) -> None:
+        """Read the training files, unless their records are there already.
+
+        Raises:
+            UserError: names file and place.
+        """
+        if not cache.has(cache.path("train"), self.made_of(files, True)):
+            self._to_train_on = self.read(files, is_training=True)
 
     def training(
         self, cache: task_records.RecordCache, files: Sequence[str]
@@ -116,8 +131,9 @@ class Data:
         """Return the training records, from the last run or made now."""
 
         def write(path: str) -> None:
-            data = self.read(files, is_training=True)
+            data = self._to_train_on or self.read(files, is_training=True)
             self._write(path, data, self.convert(data), is_training=True)
+            self._to_train_on = None
 
         return cache.records("train", self.made_of(files, True), write)
 

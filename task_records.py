@@ -100,8 +100,8 @@ class RecordCache:
         Raises:
             UserError: on another machine, the chief could not write it.
         """
-        note, made_of = path + ".json", json.loads(json.dumps(made_of))
-        if read_own_json(note) == made_of and tf.io.gfile.exists(path):
+        note = path + ".json"
+        if self.has(path, made_of):
             logging.info("Reusing %s: same data, same flags", path)
         elif devices.is_chief():
             # Killed in between, what it says must not be of other records.
@@ -110,7 +110,13 @@ class RecordCache:
                 write(path)
             checkpoints.write_text(note, json.dumps(made_of))
         else:
-            _wait_for_chief(path, note, made_of)
+            _wait_for_chief(path, note, json.loads(json.dumps(made_of)))
+
+    def has(self, path: str, made_of: Mapping[str, Any]) -> bool:
+        """Whether a file is there and was made of that."""
+        as_noted = json.loads(json.dumps(made_of))
+        is_made = read_own_json(path + ".json") == as_noted
+        return is_made and tf.io.gfile.exists(path)
 
 
 @contextlib.contextmanager

@@ -95,7 +95,7 @@ def _add(
     number = _item(question, "QuestionId", str, where)
     answer = _item(question, "Answer", dict, where)
     pattern = _aliases(answer, f"{where}.Answer")
-    for place in _documents(question):
+    for place in _documents(question, where):
         counts["documents"] += 1
         document = place and _read(f"{evidence_dir.rstrip('/')}/{place}")
         if document is None:
@@ -124,7 +124,10 @@ def _add(
 
 def _aliases(answer: dict, where: str) -> re.Pattern:
     """Return a pattern of all forms of an answer, longer ones first."""
-    found = [_item(answer, "Value", str, where), *(answer.get("Aliases") or [])]
+    aliases = []
+    if answer.get("Aliases") is not None:
+        aliases = _item(answer, "Aliases", list, where)
+    found = [_item(answer, "Value", str, where), *aliases]
     for alias in found:
         if not isinstance(alias, str):
             raise UserError(f"{where}.Aliases holds {alias!r}, wanted texts")
@@ -135,15 +138,21 @@ def _aliases(answer: dict, where: str) -> re.Pattern:
     return re.compile(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)", re.IGNORECASE)
 
 
-def _documents(question: dict) -> Iterator[str | None]:
+def _documents(question: dict, where: str) -> Iterator[str | None]:
     """Yield the question's documents as paths inside of evidence_dir.
 
     Some entries name no file: None.
     """
     for source, folder in _SOURCES.items():
-        for document in question.get(source) or []:
-            name = document.get("Filename")
-            yield f"{folder}/{name}" if name else None
+        if question.get(source) is None:
+            continue
+        documents = _item(question, source, list, where)
+        for number, document in enumerate(documents):
+            place = f"{where}.{source}[{number}]"
+            name = None
+            if not isinstance(document, dict) or document.get("Filename"):
+                name = _item(document, "Filename", str, place)
+            yield f"{folder}/{name}" if name and "\0" not in name else None
 
 
 def find_answer(
@@ -160,17 +169,20 @@ def find_answer(
 
 
 def evidence_in(evidence_dir: str) -> dict[str, str]:
-    """Return a checksum of the names of the documents in each folder.
+    """Return a checksum of the documents' names in each folder, and sizes.
 
     So that records made of half of the evidence are not taken for those of
-    all of it.
+    all of it. Remote files are known by their names alone: asking each for
+    its size would take hours.
     """
     found = {}
     for folder in _SOURCES.values():
         path = f"{evidence_dir.rstrip('/')}/{folder}"
-        names = records.list_directory(path)
-        text = "\n".join(sorted(names))
-        found[folder] = hashlib.sha256(text.encode()).hexdigest()
+        lines = sorted(
+            f"{name} {size}" for name, size in records.files_below(path)
+        )
+        digest = hashlib.sha256("\n".join(lines).encode("utf-8", "replace"))
+        found[folder] = digest.hexdigest()
     return found
 
 

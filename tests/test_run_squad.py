@@ -319,6 +319,78 @@ def test_ensembles(finished, folder, tmp_path, caplog):
     assert found[0] == pytest.approx(max(shares.values()))
 
 
+def test_ensembles_of_lists_about_other_questions(
+    finished, folder, tmp_path, caplog
+):
+    """Those asked for are answered, whoever comes first; nothing is lost."""
+    dirs = [tmp_path / name for name in ("more", "predicted")]
+    value = squad(40, 2)
+    few = write(tmp_path / "few.json", squad(25, 2) | {"version": "few"})
+    value["data"] += squad(5, 9)["data"]
+    more = write(tmp_path / "more.json", value)
+    for path, data in zip(dirs, (more, folder / "dev1.json"), strict=True):
+        flags = flags_for(folder, path, do_train=False, do_eval=False)
+        flags |= {"predict_file": str(data), "init_checkpoint": str(finished)}
+        scripts.run(run_squad, **flags, do_predict=True)
+    wanted = read(dirs[1] / "predictions.json")
+    flags = flags_for(folder, tmp_path / "out", do_train=False)
+    flags |= {"do_eval": False, "do_predict": True, "predict_file": few}
+    flags["init_checkpoint"] = None
+    line = scripts.error_of(
+        run_squad, **flags, ensemble_dirs=",".join(map(str, dirs))
+    )
+    assert "name one of the models by --init_checkpoint" in line
+    flags["init_checkpoint"] = str(finished)
+    for pair in (dirs, dirs[::-1]):
+        flags["ensemble_dirs"] = ",".join(map(str, pair))
+        scripts.run(run_squad, **flags)
+        found = read(tmp_path / "out" / "predictions.json")
+        assert found == {f"q2-{n}": wanted[f"q2-{n}"] for n in range(25)}
+    flags["output_dir"] = str(dirs[1]) + "/"
+    assert "whose own answers would be" in scripts.error_of(run_squad, **flags)
+    assert read(dirs[1] / "predictions.json") == wanted
+    flags["output_dir"] = str(tmp_path / "out")
+    for text in (
+        '{"q2-0": [{"text": "a"}]}',
+        "[]",
+        (dirs[1] / "predictions.json").read_text(),
+    ):
+        write(dirs[0] / "nbest_predictions.json", text)
+        scripts.error_of(run_squad, **flags)
+
+
+def test_damaged_notes(finished_2, folder, tmp_path, caplog):
+    """What is not ours is told and not used."""
+    flags = flags_for(folder, tmp_path, "2", do_train=False)
+    flags |= {"init_checkpoint": str(finished_2), "do_eval": False}
+    flags["do_predict"] = True
+    for text in ("{", "[1]", '{"threshold": 1}'):
+        write(tmp_path / "null_threshold.json", text)
+        scripts.run(run_squad, **flags)
+    assert caplog.text.count("null_threshold.json is damaged: not used") == 3
+    write(tmp_path / "logits.npz.json", '{"x": 1}')
+    flags |= {"ensemble_dirs": str(tmp_path), "output_dir": str(tmp_path / "o")}
+    assert scripts.run(run_squad, **flags) == 0  # from its lists
+    flags |= {"tune_null_threshold": True}
+    assert scripts.run(run_squad, **flags) == 0
+    assert not (tmp_path / "o" / "null_threshold.json").exists()
+
+
+def test_a_fitted_model_says_how_it_reads(finished_2, folder, tmp_path, caplog):
+    """Its length holds; another version of SQuAD is told."""
+    flags = flags_for(folder, tmp_path, "2", do_train=False, do_eval=False)
+    flags |= {"init_checkpoint": str(finished_2), "do_predict": True}
+    del flags["max_seq_length"]
+    scripts.run(run_squad, **flags)
+    for name in ("predictions.json", "null_odds.json"):
+        assert read(tmp_path / name) == read(finished_2 / name)
+    assert "version_2_with_negative" not in caplog.text
+    flags |= {"predict_file": str(folder / "dev1.json")}
+    flags["version_2_with_negative"] = False
+    scripts.run(run_squad, **flags)
+    assert "fitted with version_2_with_negative=True; now it" in caplog.text
+
+
 def test_predictions_do_not_depend_on_the_batch(finished, folder, tmp_path):
     flags = flags_for(folder, tmp_path, do_train=False, do_predict=True)
     flags |= {"init_checkpoint": str(finished), "predict_batch_size": 3}
@@ -342,6 +414,32 @@ def test_best_weights_while_training(folder, tmp_path, caplog):
     # Each evaluation ran the model.
     assert len(set(scores.values())) > 1
     assert caplog.text.count("Num split examples") == len(scores) + 1
+
+
+def test_what_is_left_is_of_the_best_weights(folder, tmp_path, monkeypatch):
+    """Without --do_eval too: files, scores, logits and the threshold."""
+    evaluate = run_squad.SquadJob.evaluate
+    given = iter([50.0, 70.0, 60.0, 55.0])
+
+    def pretend(job, step):
+        results = evaluate(job, step)
+        return results | {"tuned_f1": next(given, 0.0)}
+
+    monkeypatch.setattr(run_squad.SquadJob, "evaluate", pretend)
+    flags = flags_for(folder, tmp_path, "2", eval_steps=9, num_train_epochs=1)
+    flags |= {"do_eval": False, "tune_null_threshold": True}
+    assert scripts.run(run_squad, **flags) == 0
+    scores = read(tmp_path / "scores.json")
+    assert list(scores.values()) == [50.0, 70.0, 60.0, 55.0]
+    best = int(list(scores)[1])
+    assert tiny.results_of(tmp_path)["global_step"] == best
+    stored = read(tmp_path / "null_threshold.json")
+    notes = read(tmp_path / "logits.npz.json")
+    assert stored["weights"] == notes["weights"]
+    wanted = read(tmp_path / "predictions.json")
+    flags = flags_for(folder, tmp_path, "2", do_train=False)
+    scripts.run(run_squad, **flags | {"do_eval": False, "do_predict": True})
+    assert read(tmp_path / "predictions.json") == wanted
 
 
 def test_trained_on_triviaqa_then_squad(folder, tmp_path):
@@ -381,8 +479,8 @@ def test_trained_on_triviaqa_then_squad(folder, tmp_path):
         ({"do_train": False, "do_eval": False}, "give --do_train"),
         ({"train_file": None}, "--do_train needs --train_file"),
         ({"predict_file": None}, "--do_eval needs --predict_file"),
-        ({"train_file": "/no.json"}, "--train_file: no file /no.json"),
-        ({"predict_file": "/no.json"}, "--predict_file: no file /no.json"),
+        ({"train_file": "/no.json"}, "--train_file: no file '/no.json'"),
+        ({"predict_file": "/no.json"}, "--predict_file: no file '/no.json'"),
         ({"output_dir": None}, "--output_dir is required"),
         ({"max_seq_length": 11}, "cannot hold a question"),
         ({"max_seq_length": 65}, "max_position_embeddings=64"),
@@ -393,9 +491,23 @@ def test_trained_on_triviaqa_then_squad(folder, tmp_path):
         ({"train_batch_size": 10000}, "make no step"),
         (
             {"ensemble_dirs": "/nowhere", "do_train": False},
-            "--ensemble_dirs=/nowhere is no directory",
+            "--ensemble_dirs: '/nowhere' is no directory",
         ),
         ({"ensemble_dirs": "/nowhere"}, "leave --do_train out"),
+        (
+            {"predictions_file": "/x", "do_train": False, "do_predict": True},
+            "--predictions_file runs no model: leave --do_predict out",
+        ),
+        (
+            {
+                "predictions_file": "/x",
+                "do_train": False,
+                "null_score_diff_threshold": 1.0,
+            },
+            "is scored as it is",
+        ),
+        ({"null_score_diff_threshold": "nan"}, "is no number"),
+        ({"predict_file": "/dev/null,"}, "--predict_file: no file ''"),
         (
             {"predictions_file": "/no.json", "do_train": False},
             "/no.json: cannot be read",
@@ -423,7 +535,11 @@ def test_files_that_do_not_fit(folder, tmp_path):
     train = str(folder / "train2.json")
     line = scripts.error_of(run_squad, **flags | {"train_file": train})
     assert "wants --version_2_with_negative" in line
-    flags["output_dir"] = str(tmp_path / "other")
+    unanswered = squad(3, 1)
+    unanswered["data"][0]["paragraphs"][1]["qas"][0]["answers"] = []
+    path = write(tmp_path / "train.json", unanswered)
+    line = scripts.error_of(run_squad, **flags | {"train_file": path})
+    assert "paragraphs[1].qas[0] (q1-1) has no answer to train on" in line
     path = write(tmp_path / "p.json", squad(3, 1))
     hidden = read(tmp_path / "p.json")
     for part in hidden["data"][0]["paragraphs"]:
@@ -434,4 +550,4 @@ def test_files_that_do_not_fit(folder, tmp_path):
     path = write(tmp_path / "p.json", "{")
     line = scripts.error_of(run_squad, **flags | {"predict_file": path})
     assert "not JSON" in line
-    assert not (tmp_path / "other").exists()  # all that before training
+    assert not (tmp_path / "out").exists()  # all that before training

@@ -87,6 +87,27 @@ def test_offsets(casing):
     assert pieces.ends[-2].numpy().tolist()[0] == 201
 
 
+def test_marks_belong_to_the_piece_before_them():
+    """What is dropped behind a piece is its own: no answer loses an accent."""
+    texts = [
+        "Cafe\u0301 Zo\u0308e\u0308, ran",  # decomposed
+        "\u0643\u0650\u062a\u064e\u0627\u0628\u064c \u0628",  # Arabic vowels
+        "\u05e9\u05b8\u05c1\u05dc\u05d5\u05b9\u05dd a",  # Hebrew, out of order
+        "a\u0301\u0323 b\u200d",
+        "e\u0301",
+    ]
+    tokenizer = serving.Tokenizer(vocab_file("uncased"), True)
+    pieces = tokenizer.with_offsets(tf.constant(texts))
+    for text, starts, ends in zip(
+        texts, pieces.starts.to_list(), pieces.ends.to_list(), strict=True
+    ):
+        covered = "".join(
+            text[start:end] for start, end in zip(starts, ends, strict=True)
+        )
+        assert covered == text.replace(" ", ""), ascii(text)
+        assert starts[1:] >= ends[:-1]
+
+
 @pytest.mark.parametrize("casing", CASINGS)
 def test_golden_strings(tokenizers, casing):
     text = (GOLDEN / "tokenization.jsonl").read_text(encoding="utf-8")

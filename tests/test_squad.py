@@ -292,6 +292,22 @@ def test_files_that_are_wrong(tmp_path):
     line = reading_error(tmp_path, squad(("a b", plain)), version_2=True)
     assert "leave --version_2_with_negative out" in line
     assert "no question in it" in reading_error(tmp_path, {"data": []})
+    line = reading_error(tmp_path, [])
+    assert "f.json is list, wanted an object with the key 'data'" in line
+    line = reading_error(tmp_path, {"data": None})
+    assert "f.json: data is NoneType, wanted list" in line
+    gone = squad(("a b", [question("x", "Who?", ("b", -70))]))
+    line = reading_error(tmp_path, gone)
+    assert "no question in it that can be trained on, of 1; the" in line
+    assert "(x): answer_start -70 is not where 'b' is" in line
+    for odd in (None, [1], True, 1.5):
+        line = reading_error(tmp_path, squad(("a b", [question(odd)])))
+        assert f"qas[0].id is {odd!r}, wanted a text" in line
+    odd = squad(("a b", [question("x", "Who?", ("a", False))]))
+    assert "answer_start is bool, wanted int" in reading_error(tmp_path, odd)
+    (tmp_path / "b.json").write_bytes(gzip.compress(b"{}"))
+    with pytest.raises(UserError, match="is compressed .gzip.: unpack it"):
+        squad_data.read_squad([str(tmp_path / "b.json")], True, False)
     (tmp_path / "b.json").write_bytes(b'{"data": "\xff"}')
     with pytest.raises(UserError, match="not UTF-8 at byte 10"):
         squad_data.read_squad([str(tmp_path / "b.json")], True, False)
@@ -327,6 +343,9 @@ def test_answers_that_are_elsewhere(tmp_path, caplog):
     squad_data.read_squad([path], False, False)
     assert caplog.text.count("2 answers are not where") == 2
     assert "(near): answer_start 5 is not where 'two' is" in caplog.text
+    value["data"][0]["paragraphs"][0]["qas"].append(question("none"))
+    squad_data.read_squad([write(tmp_path, value)], False, False)
+    assert "1 of 4 questions have no answers to compare with" in caplog.text
     line = reading_error(tmp_path, value, strict=True)
     assert "(near): answer_start 5" in line and "--strict" in line
 
@@ -393,6 +412,21 @@ def test_triviaqa_without_an_answer(tmp_path):
     files, folder = trivia(tmp_path, "Puzo", "Puzo", [5])
     with pytest.raises(UserError, match="Aliases holds 5, wanted texts"):
         triviaqa_data.read_triviaqa(files, folder)
+    files, folder = trivia(tmp_path, "Puzo", "Puzo", [])
+    good = json.loads(Path(files[0]).read_text())["Data"][0]
+    for changes, words in (
+        ({"Answer": {"Value": "a", "Aliases": "ab"}}, "Aliases is str, wanted"),
+        (
+            {"EntityPages": {"Filename": "x"}},
+            "EntityPages is dict, wanted list",
+        ),
+        ({"EntityPages": ["x"]}, r"EntityPages\[0\] is str, wanted an object"),
+        ({"SearchResults": [{"Filename": 3}]}, "Filename is int, wanted str"),
+        ({"EntityPages": [{"Filename": "a\0b"}]}, "no document with an answer"),
+    ):
+        path = write(tmp_path, {"Data": [good | changes]})
+        with pytest.raises(UserError, match=words):
+            triviaqa_data.read_triviaqa([path], folder)
 
 
 def test_triviaqa_documents_that_come_later(tmp_path):
@@ -401,7 +435,14 @@ def test_triviaqa_documents_that_come_later(tmp_path):
     before = triviaqa_data.evidence_in(folder)
     assert triviaqa_data.evidence_in(folder) == before
     (tmp_path / "wikipedia" / "Gone.txt").write_text("Puzo")
-    assert triviaqa_data.evidence_in(folder) != before
+    between = triviaqa_data.evidence_in(folder)
+    assert between != before
+    (tmp_path / "wikipedia" / "Doc.txt").write_text("Puzo, changed")
+    changed = triviaqa_data.evidence_in(folder)
+    assert changed["wikipedia"] != between["wikipedia"]
+    (tmp_path / "web" / "7").mkdir(parents=True)
+    (tmp_path / "web" / "7" / "7_1.txt").write_text("Puzo")
+    assert triviaqa_data.evidence_in(folder)["web"] != changed["web"]
     # An entry may name no file.
     entry = {"Title": "no file"}
     question = {
