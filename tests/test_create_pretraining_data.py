@@ -319,7 +319,7 @@ def test_interrupt_is_clean(corpus, tmp_path):
         time.sleep(0.005)
     time.sleep(0.5)  # the workers work by now
     os.killpg(process.pid, signal.SIGINT)
-    error = process.communicate(timeout=60)[1]
+    error = process.communicate(timeout=300)[1]
     assert process.returncode == 1
     assert "Traceback" not in error
     assert error.endswith("ERROR: interrupted\n")

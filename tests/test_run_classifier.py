@@ -380,7 +380,7 @@ def test_kill_9_and_start_again(model_dir, data_dir, tmp_path):
         command, stderr=subprocess.DEVNULL, start_new_session=True
     )
     saved = tmp_path / "killed" / "model.ckpt-30.index"
-    end = time.monotonic() + 120
+    end = time.monotonic() + 300
     while not saved.exists() and process.poll() is None:
         assert time.monotonic() < end
         time.sleep(0.01)

@@ -104,7 +104,7 @@ def test_workers_of_a_killed_parent_end(job):
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while any(map(_alive, children)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(map(_alive, children))
