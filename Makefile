@@ -1,4 +1,4 @@
-# make demo   the whole main job on text that ships with Python, 5-8 minutes
+# make demo   the whole main job on text that ships with Python, 2-8 minutes
 # make test   ruff and pytest
 # make lint   ruff alone
 # make bench  the benchmark table
