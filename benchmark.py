@@ -34,6 +34,7 @@ import bert_config
 import demo_corpus
 import devices
 import errors
+import file_system
 import heads
 import input_pipeline
 import modeling
@@ -298,7 +299,7 @@ def prepared_text() -> Iterator[Text]:
     with tempfile.TemporaryDirectory(prefix="benchmark") as name:
         folder = Path(name)
         if FLAGS.input_file:
-            files = records.find_files(FLAGS.input_file)
+            files = file_system.find_files(FLAGS.input_file)
         else:
             files = [str(folder / "corpus.txt")]
             demo_corpus.write(files[0], list(demo_corpus.documents().values()))

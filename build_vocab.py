@@ -32,7 +32,7 @@ from absl import flags, logging
 from tokenizers import models, pre_tokenizers, trainers
 
 import errors
-import records
+import file_system
 import tokenization
 from errors import UserError
 
@@ -98,7 +98,7 @@ def read_blocks(path: str, bar: tqdm.tqdm) -> Iterator[str]:
     """Yield the text of a file in blocks that end between two words."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     num_lines, rest = 0, ""
-    with records.open_for_reading(path) as file:
+    with file_system.open_for_reading(path) as file:
         while True:
             data = file.read(_BLOCK_BYTES)
             try:
@@ -158,7 +158,7 @@ def count_words(
 
 def total_bytes(paths: Sequence[str]) -> int | None:
     """Return the size of local files; None if any is remote."""
-    if any(map(records.is_remote, paths)):
+    if any(map(file_system.is_remote, paths)):
         return None
     return sum(map(os.path.getsize, paths))
 
@@ -273,7 +273,7 @@ def check_output_file(path: str, input_files: Sequence[str]) -> None:
     """Raise a UserError now for what would fail after all the work."""
     if not os.path.basename(path):
         raise UserError(f"--output_file={path}: wanted the name of a file")
-    if records.is_remote(path):
+    if file_system.is_remote(path):
         return
     folder = os.path.dirname(path) or "."
     if os.path.isdir(path):
@@ -285,7 +285,7 @@ def check_output_file(path: str, input_files: Sequence[str]) -> None:
     if not os.path.exists(path):
         return
     if any(
-        not records.is_remote(name) and os.path.samefile(path, name)
+        not file_system.is_remote(name) and os.path.samefile(path, name)
         for name in input_files
     ):
         raise UserError(
@@ -298,7 +298,7 @@ def check_output_file(path: str, input_files: Sequence[str]) -> None:
 def write_vocab(path: str, tokens: Sequence[str]) -> None:
     """Write one token per line; the file appears when it is complete."""
     try:
-        with records.atomic_file(path) as file:
+        with file_system.atomic_file(path) as file:
             file.write("".join(f"{token}\n" for token in tokens).encode())
     except OSError as error:
         raise UserError(
@@ -364,7 +364,7 @@ def report(
 
 def main(unused_argv: Sequence[str]) -> None:
     logging.set_verbosity(logging.INFO)
-    input_files = sorted(records.find_files(FLAGS.input_file))
+    input_files = sorted(file_system.find_files(FLAGS.input_file))
     check_output_file(FLAGS.output_file, input_files)
     words = count_words(input_files, FLAGS.do_lower_case)
     alphabet, num_chars = choose_alphabet(words, FLAGS.limit_alphabet)

@@ -23,8 +23,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+import file_system
 import huggingface
-import records
 import tokenization
 from errors import UserError
 from modeling import BertConfig
@@ -575,7 +575,7 @@ def make_directory(path: str, flag: str = "output_dir") -> None:
 
 def write_text(path: str, text: str) -> None:
     """Write a small text file that appears whole or not at all."""
-    with records.atomic_file(path) as file:
+    with file_system.atomic_file(path) as file:
         file.write(text.encode())
 
 

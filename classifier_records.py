@@ -12,6 +12,7 @@ from absl import logging
 
 import checkpoints
 import classifier_data
+import file_system
 import length_buckets
 import records
 import task_records
@@ -99,7 +100,7 @@ class Data:
         label_type = np.float32 if self.is_regression else np.int64
         features["label_ids"] = features["label_ids"].astype(label_type)
         self._log_examples(examples, features)
-        with records.atomic_file(path) as file:
+        with file_system.atomic_file(path) as file:
             with records.RecordWriter(file) as writer:
                 writer.write_examples(features)
         logging.info(

@@ -31,6 +31,7 @@ import tqdm
 from absl import flags, logging
 
 import errors
+import file_system
 import pretraining_buckets as buckets_lib
 import pretraining_outputs as outputs_lib
 import records
@@ -186,7 +187,8 @@ def make_plan(
         raise UserError(f"--bucket_mb={bucket_mb}: must be from 1 to 1024")
     outputs = expand_output_files(output_file)
     inputs = [
-        outputs_lib.absolute(path) for path in records.find_files(input_file)
+        outputs_lib.absolute(path)
+        for path in file_system.find_files(input_file)
     ]
     check_vocabulary(vocab_file, do_lower_case, config)
     states = [outputs_lib.file_state(path) for path in inputs]
@@ -226,7 +228,7 @@ def make_plan(
 
 
 def _sha256(path: str) -> str:
-    with records.open_for_reading(path) as file:
+    with file_system.open_for_reading(path) as file:
         return hashlib.sha256(file.read()).hexdigest()
 
 

@@ -29,9 +29,9 @@ import checkpoints
 import classifier_data
 import errors
 import feature_outputs
+import file_system
 import length_buckets
 import modeling
-import records
 import reporting
 import runner_flags
 import running
@@ -172,7 +172,7 @@ class Reader:
     def _open(self) -> contextlib.AbstractContextManager[IO[bytes]]:
         if self.path == "-":
             return contextlib.nullcontext(sys.stdin.buffer)
-        return records.open_for_reading(self.path)
+        return file_system.open_for_reading(self.path)
 
     def _decode(self, index: int, data: bytes) -> str:
         try:
@@ -403,7 +403,7 @@ def validate_flags() -> None:
     if tf.io.gfile.isdir(path):
         raise UserError(f"--output_file={path} is a directory: name a file")
     if FLAGS.input_file != "-":
-        records.open_for_reading(FLAGS.input_file).close()
+        file_system.open_for_reading(FLAGS.input_file).close()
     if is_same_file(path, FLAGS.input_file):
         raise UserError(f"--output_file={path} is the input file too")
     if FLAGS.use_one_hot_embeddings:
@@ -414,9 +414,9 @@ def validate_flags() -> None:
 
 def is_same_file(path: str, other: str) -> bool:
     """Whether two paths lead to the same file, perhaps through links."""
-    if "-" in (path, other) or records.is_stream(path):
+    if "-" in (path, other) or file_system.is_stream(path):
         return False
-    if records.is_remote(path) or records.is_remote(other):
+    if file_system.is_remote(path) or file_system.is_remote(other):
         return path == other
     return os.path.exists(path) and os.path.samefile(path, other)
 
@@ -442,7 +442,7 @@ def extract(
     hidden_size: int,
 ) -> None:
     """Read, compute and write window by window."""
-    records.remove_leftovers(FLAGS.output_file)
+    file_system.remove_leftovers(FLAGS.output_file)
     vector = len(layers) * hidden_size * 4
     sizes = (vector, 0) if FLAGS.pooling == "none" else (0, vector)
     progress = Progress(reader)

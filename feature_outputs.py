@@ -24,6 +24,7 @@ import numpy as np
 import tensorflow as tf
 
 import errors
+import file_system
 import records
 from errors import UserError
 
@@ -328,14 +329,16 @@ def open_writer(
     folder = os.path.dirname(path) or "."
     of_block: BaseException | None = None
     try:
-        with records.atomic_file(path) as file:
+        with file_system.atomic_file(path) as file:
             if output_format == "jsonl":
                 writer = JsonWriter(file, layers, inv_vocab)
             elif output_format == "tfrecord":
                 writer = ExampleWriter(file)
             else:
                 spools = tempfile.gettempdir()
-                if not (records.is_remote(path) or records.is_stream(path)):
+                if not (
+                    file_system.is_remote(path) or file_system.is_stream(path)
+                ):
                     spools = folder
                 writer = NpzWriter(file, layers, spools)
             try:

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+import file_system
 import length_buckets
 import ner_data
 import ner_windows
@@ -94,7 +95,7 @@ class Data:
                 file.path,
                 ner_data.DOCUMENT_START,
             )
-        with records.atomic_file(path) as output:
+        with file_system.atomic_file(path) as output:
             with records.RecordWriter(output) as writer:
                 for features in converter(file.sentences):
                     if not writer.num_records:
@@ -256,7 +257,7 @@ class ActivationCache:
     ):
         self.cache, self.predictor = cache, predictor
         self.encoder = dict(encoder)
-        if records.is_remote(cache.directory):
+        if file_system.is_remote(cache.directory):
             raise UserError(
                 f"activations are mapped into memory, which {cache.directory} "
                 "cannot be: name a local --records_dir"
@@ -285,7 +286,7 @@ class ActivationCache:
 
         def write(path: str) -> None:
             logging.info("***** Computing activations *****")
-            with records.atomic_file(path) as temporary:
+            with file_system.atomic_file(path) as temporary:
                 array = word_outputs(
                     self.predictor, data, batch_size, temporary.name
                 )

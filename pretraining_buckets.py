@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import file_system
 import pretraining_instances as instances_lib
 import records
 import tokenization
@@ -88,7 +89,7 @@ def deal_documents(
                 dealer.deal(counts["documents"] - 1, text)
             counts["files_without_text"] += counts["documents"] == before
     path = os.path.join(scratch_dir, _CORPUS)
-    with records.atomic_file(path, sync=False) as file:
+    with file_system.atomic_file(path, sync=False) as file:
         file.write(json.dumps(counts).encode())
     return dict(counts)
 
@@ -193,7 +194,7 @@ def _read_blocks(
     Only \\n ends a line, as in the original.
     """
     line_number, rest = 1, b""
-    with records.open_for_reading(path) as file:
+    with file_system.open_for_reading(path) as file:
         while True:
             data = file.read(_BLOCK_BYTES)
             report(len(data))
@@ -392,7 +393,7 @@ def make_bucket(
         )
     bounds = [0]
     path = bucket_path(settings.scratch_dir, bucket)
-    with records.atomic_file(path, sync=False) as file:
+    with file_system.atomic_file(path, sync=False) as file:
         for rows in _shuffled_passes(documents, settings.instances, rng):
             with records.RecordWriter(file, settings.compression) as writer:
                 for features in _make_features(documents, rows, maker, rng):
@@ -403,7 +404,7 @@ def make_bucket(
             counts["truncated_tokens"] += int(rows.num_truncated.sum())
             bounds.append(file.tell())
     result = {"bounds": bounds, "counts": counts}
-    with records.atomic_file(f"{path}.json", sync=False) as file:
+    with file_system.atomic_file(f"{path}.json", sync=False) as file:
         file.write(json.dumps(result).encode())
 
 

@@ -20,8 +20,8 @@ from typing import IO, Any, NamedTuple
 
 from absl import logging
 
+import file_system
 import pretraining_buckets as buckets_lib
-import records
 from errors import UserError
 
 
@@ -51,10 +51,10 @@ class Plan(NamedTuple):
 
 def file_state(path: str) -> list[int] | None:
     """Return size and time of change, None when there is no such file."""
-    if records.is_remote(path):
-        if not records.gfile().exists(path):
+    if file_system.is_remote(path):
+        if not file_system.gfile().exists(path):
             return None
-        state = records.gfile().stat(path)
+        state = file_system.gfile().stat(path)
         return [state.length, state.mtime_nsec]
     try:
         state = os.stat(path)
@@ -64,7 +64,7 @@ def file_state(path: str) -> list[int] | None:
 
 
 def absolute(path: str) -> str:
-    return path if records.is_remote(path) else os.path.abspath(path)
+    return path if file_system.is_remote(path) else os.path.abspath(path)
 
 
 def hidden_paths(output_files: Sequence[str]) -> tuple[str, str]:
@@ -73,7 +73,7 @@ def hidden_paths(output_files: Sequence[str]) -> tuple[str, str]:
     name = re.sub(r"-00000-of-\d{5}$", "", name)
     manifest = os.path.join(folder, f".{name}.manifest.json")
     scratch_dir = os.path.join(folder, f".{name}.scratch")
-    if records.is_remote(folder):
+    if file_system.is_remote(folder):
         # Workers write and read there in pieces, which wants a local disk.
         digest = hashlib.sha256("\n".join(output_files).encode()).hexdigest()
         name = f"pretraining_data_{digest[:16]}"
@@ -91,8 +91,8 @@ def locked_scratch(plan: Plan) -> Iterator[None]:
     """Make the scratch folder, keep other runs out while it is in use."""
     scratch_dir = plan.buckets.scratch_dir
     for path in plan.output_files:
-        if records.is_remote(path):
-            records.gfile().makedirs(os.path.dirname(path))
+        if file_system.is_remote(path):
+            file_system.gfile().makedirs(os.path.dirname(path))
         else:
             os.makedirs(os.path.dirname(path), exist_ok=True)
     os.makedirs(scratch_dir, exist_ok=True)
@@ -140,7 +140,7 @@ def read_manifest(plan: Plan) -> dict[str, Any]:
                     "--output_file"
                 )
         return {}
-    with records.open_for_reading(plan.manifest) as file:
+    with file_system.open_for_reading(plan.manifest) as file:
         manifest = json.loads(file.read())
     if manifest["files"] and not (
         any(map(file_state, manifest["files"]))
@@ -177,7 +177,7 @@ def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
 
 
 def write_manifest(plan: Plan, manifest: dict[str, Any]) -> None:
-    with records.atomic_file(plan.manifest) as file:
+    with file_system.atomic_file(plan.manifest) as file:
         file.write(json.dumps(manifest, indent=1).encode())
 
 
@@ -201,7 +201,7 @@ def files_to_do(plan: Plan, manifest: dict[str, Any]) -> list[int]:
 def remove_leftovers(plan: Plan) -> None:
     """Remove the temporary files of runs that were killed."""
     for path in (*plan.output_files, plan.manifest):
-        records.remove_leftovers(path)
+        file_system.remove_leftovers(path)
 
 
 def empty_folder(folder: str) -> None:
@@ -239,7 +239,7 @@ def publish(plan: Plan, manifest: dict[str, Any], index: int) -> None:
         counts.update(result["counts"])
     if not counts["instances"]:
         raise buckets_lib.no_text_error(plan.input_files)
-    with records.atomic_file(path) as target:
+    with file_system.atomic_file(path) as target:
         for duplicate in range(plan.buckets.instances.dupe_factor):
             for bucket, result in results.items():
                 bounds = result["bounds"][duplicate : duplicate + 2]

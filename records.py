@@ -11,27 +11,24 @@ A whole batch is encoded at once. Every record gets the widest layout any
 record of the batch needs (so many bytes for each varint), the bytes a record
 does not need are marked, and one boolean selection removes them all.
 
-Paths with "://" go through tf.io.gfile, imported when first met.
-
-    with atomic_file(path) as file, RecordWriter(file, "GZIP") as writer:
-        writer.write_examples({"input_ids": ids, "label_ids": labels})
+    with file_system.atomic_file(path) as file:
+        with RecordWriter(file, "GZIP") as writer:
+            writer.write_examples({"input_ids": ids, "label_ids": labels})
     for record in read_records(path):
         features = decode_example(record)
 """
 
 import contextlib
-import glob
 import gzip
 import os
-import sys
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, NamedTuple
 
 import google_crc32c
 import numpy as np
-from absl import logging
 
+import file_system
 from errors import UserError
 
 COMPRESSIONS = ("", "GZIP")
@@ -65,136 +62,6 @@ def pretraining_schema(
         "masked_lm_weights": Feature("float32", max_predictions_per_seq),
         "next_sentence_labels": Feature("int64", 1),
     }
-
-
-# ---------------------------------------------------------------------------
-# Files
-# ---------------------------------------------------------------------------
-
-
-def is_remote(path: str) -> bool:
-    """Whether the path needs tf.io.gfile (gs://, hdfs://, ...)."""
-    return "://" in path
-
-
-def gfile():
-    """Import TensorFlow's file system layer; only remote paths need it."""
-    import tensorflow as tf  # 670 MB, hence not at the top.
-
-    return tf.io.gfile
-
-
-def files_below(path: str) -> Iterator[tuple[str, int | None]]:
-    """Yield name and size of every file below a directory; none without one.
-
-    Args:
-        path: local, or remote, whose files have no size here.
-    """
-    walk = gfile().walk if is_remote(path) else os.walk
-    for folder, _, names in walk(path):
-        for name in names:
-            full = os.path.join(folder, name)
-            size = None
-            if not is_remote(path):
-                with contextlib.suppress(OSError):  # gone, or a broken link
-                    size = os.path.getsize(full)
-            yield os.path.relpath(full, path), size
-
-
-def find_files(patterns: str, flag: str = "input_file") -> list[str]:
-    """Expand a comma list of globs, local or remote, without repetitions.
-
-    Args:
-        patterns: globs; their order is kept, each one's files are sorted.
-        flag: where they come from, for messages.
-
-    Raises:
-        UserError: a pattern without a file, named.
-    """
-    found: dict[str, bool] = {}
-    for pattern in filter(None, map(str.strip, patterns.split(","))):
-        if is_remote(pattern):
-            paths = gfile().glob(pattern)
-        else:
-            paths = glob.glob(os.path.expanduser(pattern), recursive=True)
-        files = sorted(path for path in paths if not os.path.isdir(path))
-        if paths and not files:
-            raise UserError(
-                f"--{flag}: {paths[0]} is a directory; use {paths[0]}/* for "
-                "the files in it"
-            )
-        if not files:
-            raise UserError(f"--{flag}: no file matches {pattern!r}")
-        for path in files:
-            if path in found:
-                logging.warning("%s matches twice, is read once", path)
-            found[path] = True
-    if not found:
-        raise UserError(f"--{flag} is empty")
-    return list(found)
-
-
-def is_stream(path: str) -> bool:
-    """Whether a path is standard output ("-"), a pipe or a device."""
-    if path == "-":
-        return True
-    is_there = not is_remote(path) and os.path.exists(path)
-    return is_there and not (os.path.isfile(path) or os.path.isdir(path))
-
-
-@contextlib.contextmanager
-def atomic_file(path: str, sync: bool = True) -> Iterator[IO[bytes]]:
-    """Open `path` for writing; it appears only when complete.
-
-    The bytes go to a hidden temporary file beside it, which takes the final
-    name when the block ends and is removed when the block fails. A link stays
-    one. A pipe or a device is written to as it is: there is no file to replace.
-
-    Args:
-        path: local, or remote ("://"); "-" is standard output.
-        sync: wait until the bytes are on the disk. Without, a file that is
-            soon removed need never get there.
-    """
-    if path == "-":
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    if not is_remote(path):
-        if is_stream(path):
-            with open(path, "wb") as file:
-                yield file
-            return
-        path = os.path.realpath(path)
-    folder, name = os.path.split(path)
-    temporary = os.path.join(folder, f".{name}.{os.getpid()}.tmp")
-    try:
-        if is_remote(path):
-            with gfile().GFile(temporary, "wb") as file:
-                yield file
-            gfile().rename(temporary, path, overwrite=True)
-            return
-        with open(temporary, "wb") as file:
-            yield file
-            if sync:
-                file.flush()
-                os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(Exception):
-            gfile().remove(temporary) if is_remote(path) else os.remove(
-                temporary
-            )
-        raise
-
-
-def remove_leftovers(path: str) -> None:
-    """Remove what killed runs left of a local `atomic_file` of that path."""
-    if is_remote(path):
-        return
-    folder, name = os.path.split(os.path.realpath(path))
-    pattern = f"{glob.escape(os.path.join(folder, '.' + name))}.*.tmp"
-    for leftover in glob.glob(pattern):
-        os.remove(leftover)
 
 
 def check_compression(compression: str) -> None:
@@ -441,7 +308,7 @@ def _masked_crc_bytes(data: bytes) -> bytes:
 
 def is_gzip(path: str) -> bool:
     """Tell a compressed record file from a plain one by its first bytes."""
-    with open_for_reading(path) as file:
+    with file_system.open_for_reading(path) as file:
         start = file.read(12)
     # A plain file could open with gzip's magic as a length, but not with a
     # matching checksum as well.
@@ -458,7 +325,7 @@ def read_records(path: str) -> Iterator[bytes]:
     """
     compressed = is_gzip(path)
     num_records = 0
-    with open_for_reading(path) as raw:
+    with file_system.open_for_reading(path) as raw:
         file = gzip.GzipFile("", "rb", fileobj=raw) if compressed else raw
         try:
             while header := file.read(12):
@@ -487,8 +354,12 @@ def count_records(path: str) -> int:
     if is_gzip(path):
         return sum(1 for _ in read_records(path))
     num_records = position = 0
-    with open_for_reading(path) as file:
-        size = gfile().stat(path).length if is_remote(path) else None
+    with file_system.open_for_reading(path) as file:
+        size = (
+            file_system.gfile().stat(path).length
+            if file_system.is_remote(path)
+            else None
+        )
         size = os.fstat(file.fileno()).st_size if size is None else size
         while position < size:
             file.seek(position)
@@ -591,19 +462,6 @@ def _read_varint(message: bytes, position: int) -> tuple[int, int]:
         shift += 7
         if byte < 128:
             return value, position
-
-
-def open_for_reading(path: str) -> IO[bytes]:
-    try:
-        if is_remote(path):
-            if not gfile().exists(path):
-                raise FileNotFoundError("No such file")
-            return gfile().GFile(path, "rb")
-        return open(path, "rb")
-    except OSError as error:
-        raise UserError(
-            f"{path}: cannot be read: {error.strerror or error}"
-        ) from error
 
 
 def _checked_length(header: bytes) -> int:

@@ -19,6 +19,7 @@ from absl import flags, logging
 
 import checkpoints
 import errors
+import file_system
 import heads
 import input_pipeline
 import modeling
@@ -226,7 +227,7 @@ def read_data(
     config: modeling.BertConfig, flag: str
 ) -> input_pipeline.RecordFiles:
     """Find and check the files a flag names."""
-    files = records.find_files(FLAGS[flag].value, flag)
+    files = file_system.find_files(FLAGS[flag].value, flag)
     data = find_data(
         files, config, FLAGS.max_seq_length, FLAGS.max_predictions_per_seq
     )

@@ -16,7 +16,7 @@ from absl import logging
 
 import checkpoints
 import devices
-import records
+import file_system
 import squad_data
 import squad_decoding
 import squad_scores
@@ -77,7 +77,7 @@ def kept_logits(
     logits = compute()
     if devices.is_chief():
         checkpoints.write_text(path + ".json", "null")
-        with records.atomic_file(path) as file:
+        with file_system.atomic_file(path) as file:
             np.savez(file, **logits._asdict())
         checkpoints.write_text(path + ".json", json.dumps(made_of))
     return logits
@@ -90,7 +90,7 @@ def read_logits(path: str) -> Logits:
         UserError: the file is missing or damaged.
     """
     try:
-        with records.open_for_reading(path) as file:
+        with file_system.open_for_reading(path) as file:
             arrays = np.load(file)
             return Logits(arrays["start_logits"], arrays["end_logits"])
     except UserError:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from absl import logging
 
-import records
+import file_system
 from errors import UserError
 
 _SHOWN = 3  # wrong answers named in the log
@@ -74,7 +74,7 @@ def read_json(path: str) -> Any:
     Raises:
         UserError: it is none; names line and column.
     """
-    with records.open_for_reading(path) as file:
+    with file_system.open_for_reading(path) as file:
         data = file.read()
     if data[:2] == b"\x1f\x8b":
         raise UserError(f"{path} is compressed (gzip): unpack it first")

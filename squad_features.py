@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+import file_system
 import records
 import tokenization
 import workers
@@ -388,7 +389,7 @@ def write_records(
 ) -> None:
     """Write windows as the original's records; they appear whole."""
     impossible = np.array([example.is_impossible for example in examples])
-    with records.atomic_file(path) as file:
+    with file_system.atomic_file(path) as file:
         with records.RecordWriter(file) as writer:
             for first in range(0, len(windows), 2048):
                 last = min(first + 2048, len(windows))

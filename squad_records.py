@@ -58,9 +58,16 @@ class Data:
         self.reading, self.lengths = reading, lengths
         self.tokenizer, self.num_workers = tokenizer, num_workers
         self._to_train_on: squad_data.SquadData | None = None
+        self._made_of: dict[tuple, dict[str, Any]] = {}
 
     def made_of(self, files: Sequence[str], is_training: bool) -> dict:
         """Return all that the windows of some files depend on."""
+        key = (*files, is_training)
+        if key not in self._made_of:  # reads the files, lists the evidence
+            self._made_of[key] = self._describe(files, is_training)
+        return self._made_of[key]
+
+    def _describe(self, files: Sequence[str], is_training: bool) -> dict:
         reading = self.reading
         evidence = is_training and reading.triviaqa_evidence_dir
         return {

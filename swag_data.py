@@ -16,6 +16,7 @@ from absl import logging
 
 import checkpoints
 import classifier_data
+import file_system
 import length_buckets
 import records
 import task_records
@@ -291,7 +292,7 @@ class Data:
 
     def _write(self, path: str, questions: Sequence[Question]) -> None:
         num_cut = 0
-        with records.atomic_file(path) as file:
+        with file_system.atomic_file(path) as file:
             with records.RecordWriter(file) as writer:
                 for at in range(0, len(questions), _CHUNK):
                     rows = self._convert(questions[at : at + _CHUNK])

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-import records
+import file_system
 from errors import UserError
 
 
@@ -19,7 +19,7 @@ def read_text(path: str) -> str:
     Raises:
         UserError: unreadable, or not UTF-8; names the line.
     """
-    if records.is_stream(path):
+    if file_system.is_stream(path):
         raise UserError(
             f"{path} is a pipe or a device, which cannot be read twice: give "
             "a file"

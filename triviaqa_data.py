@@ -14,7 +14,7 @@ from typing import Any
 import tqdm
 from absl import logging
 
-import records
+import file_system
 from errors import UserError
 from squad_data import (
     SquadData,
@@ -179,7 +179,7 @@ def evidence_in(evidence_dir: str) -> dict[str, str]:
     for folder in _SOURCES.values():
         path = f"{evidence_dir.rstrip('/')}/{folder}"
         lines = sorted(
-            f"{name} {size}" for name, size in records.files_below(path)
+            f"{name} {size}" for name, size in file_system.files_below(path)
         )
         digest = hashlib.sha256("\n".join(lines).encode("utf-8", "replace"))
         found[folder] = digest.hexdigest()
@@ -189,7 +189,7 @@ def evidence_in(evidence_dir: str) -> dict[str, str]:
 def _read(path: str) -> str | None:
     """Return a document's text, None where there is none."""
     try:
-        with records.open_for_reading(path) as file:
+        with file_system.open_for_reading(path) as file:
             return file.read().decode("utf-8", "replace")
     except UserError:
         return None

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 import checkpoints
 import feature_outputs
+import file_system
 import modeling
-import records
 from errors import UserError
 from modeling import BertConfig
 
@@ -600,7 +600,9 @@ def test_text_that_ends_in_a_read_error(
             return super().__next__()
 
     data = input_file.read_bytes()
-    monkeypatch.setattr(records, "open_for_reading", lambda _: Failing(data))
+    monkeypatch.setattr(
+        file_system, "open_for_reading", lambda _: Failing(data)
+    )
     flags = flags_for(model_dir, input_file, tmp_path / "out.jsonl")
     line = scripts.error_of(extract_features, **flags)
     wanted = f"{input_file}: cannot be read after 1 lines: Input/output error"
@@ -646,5 +648,5 @@ def test_sigterm_leaves_nothing(model_dir, tmp_path):
 def test_records_helper_removes_only_leftovers(tmp_path):
     for name in ("out", ".out.12.tmp", ".other.12.tmp"):
         (tmp_path / name).write_text("")
-    records.remove_leftovers(str(tmp_path / "out"))
+    file_system.remove_leftovers(str(tmp_path / "out"))
     assert sorted(os.listdir(tmp_path)) == [".other.12.tmp", "out"]

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import classifier_data
+import file_system
 import input_pipeline
 import length_buckets
 import records
@@ -104,7 +105,7 @@ def write_records(path: Path, count: int = 70) -> dict[str, np.ndarray]:
         "label_ids": np.arange(count),
         "is_real_example": np.ones([count], np.int64),
     }
-    with records.atomic_file(str(path)) as file:
+    with file_system.atomic_file(str(path)) as file:
         with records.RecordWriter(file) as writer:
             writer.write_examples(features)
     return features

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import devices
+import file_system
 import records
 import task_records
 from errors import UserError
@@ -20,7 +21,7 @@ def writer(value: int, made: list[int]):
     def write(path: str) -> None:
         made.append(value)
         ids = np.full([3, 8], value)
-        with records.atomic_file(path) as file:
+        with file_system.atomic_file(path) as file:
             with records.RecordWriter(file) as out:
                 out.write_examples(
                     {"input_ids": ids, "input_mask": np.ones_like(ids)}
