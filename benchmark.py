@@ -28,23 +28,20 @@ import numpy as np
 import tensorflow as tf
 from absl import flags, logging
 
-import benchmark_serving
-import benchmark_tasks
-import bert_config
-import demo_corpus
-import devices
-import errors
-import file_system
-import heads
-import input_pipeline
 import modeling
 import optimization
-import records
-import serving
-import tasks
 import tokenization
-import training
-from errors import UserError
+from base import errors, file_system
+from base.errors import UserError
+from benchmarks import serving as benchmarks_serving
+from benchmarks import tasks as benchmarks_tasks
+from pretraining import demo_corpus
+from pretraining import instances as pretraining_instances
+from pretraining import model as pretraining_model
+from records import streaming
+from serving import graph_tokenizer
+from training import devices, reporting, train_step
+from training.settings import Settings
 
 FLAGS = flags.FLAGS
 
@@ -93,7 +90,7 @@ flags.DEFINE_integer("dupe_factor", 10, "Of the generator.", lower_bound=1)
 flags.DEFINE_enum(
     "serving_size",
     "base",
-    list(bert_config.NAMED_SIZES),
+    list(modeling.NAMED_SIZES),
     "Model that is served.",
 )
 flags.DEFINE_string(
@@ -143,29 +140,31 @@ def fake_batch(
 
 def create_step(
     size: str, batch_size: int, dtype: str, jit_compile: bool
-) -> training.Step:
+) -> train_step.Step:
     """Build the very step run_pretraining.py trains with."""
     config = modeling.BertConfig.from_size(size, vocab_size=VOCAB_SIZE)
-    model = heads.BertForPreTraining(config, dtype)
+    model = pretraining_model.BertForPreTraining(config, dtype)
     optimizer = optimization.create_optimizer()
     optimizer.create_slots(model.trainable_variables)
-    settings = training.Settings(
+    settings = Settings(
         output_dir="",
         num_train_steps=1000,
         train_batch_size=batch_size,
         jit_compile=jit_compile,
     )
-    return training.Step(
+    return train_step.Step(
         tf.distribute.get_strategy(),
         model,
-        tasks.PRETRAINING,
+        pretraining_model.PRETRAINING,
         optimizer,
         optimization.create_schedule(1e-4, 1000, 100),
         settings,
     )
 
 
-def time_steps(step: training.Step, repeats: int) -> tuple[float, list[float]]:
+def time_steps(
+    step: train_step.Step, repeats: int
+) -> tuple[float, list[float]]:
     """Return the seconds of the compiling call and of each later step."""
     batch = fake_batch(step.settings.train_batch_size, step.model.config)
     iterator = iter(tf.data.Dataset.from_tensors(batch).repeat())
@@ -253,7 +252,7 @@ def benchmark_training() -> Iterator[Row]:
         after = devices.measure_matmul_peak(FLAGS.dtype)
         peak = max(before, after)
         best, median = min(seconds), statistics.median(seconds)
-        operations = heads.training_flops(
+        operations = reporting.training_flops(
             step.model.config, batch_size, MAX_SEQ_LENGTH, MAX_PREDICTIONS
         )
         products = products_seconds(step.model.config, batch_size, FLAGS.dtype)
@@ -389,7 +388,7 @@ def benchmark_graph_tokenizer(text: Text) -> Iterator[Row]:
         tf.constant(lines[at : at + 1000]) for at in range(0, len(lines), 1000)
     ]
     for do_lower_case in (True, False):
-        tokenizer = serving.Tokenizer(text.vocab_file, do_lower_case)
+        tokenizer = graph_tokenizer.Tokenizer(text.vocab_file, do_lower_case)
 
         @tf.function(
             autograph=False, input_signature=[tf.TensorSpec([None], tf.string)]
@@ -415,11 +414,11 @@ def benchmark_served(text: Text) -> Iterator[Row]:
     path = FLAGS.serving_file or text.files[0]
     folder = text.folder / "serving"
     folder.mkdir()
-    lines = benchmark_serving.measure(
+    lines = benchmarks_serving.measure(
         folder,
         FLAGS.serving_size,
         text.vocab_file,
-        benchmark_serving.read_sentences(path),
+        benchmarks_serving.read_sentences(path),
         FLAGS.transformers_python,
         rounds=FLAGS.repeats,
     )
@@ -467,12 +466,12 @@ def benchmark_reader(text: Text) -> Iterator[Row]:
     files = sorted(str(path) for path in text.folder.glob("records-1-*"))
     if not files:
         raise UserError("--parts=reader needs generator beside it")
-    bound = input_pipeline.Bound(
+    bound = streaming.Bound(
         len(tokenization.load_vocab(text.vocab_file)), "vocabulary"
     )
-    data = input_pipeline.RecordFiles(
+    data = streaming.RecordFiles(
         files,
-        records.pretraining_schema(MAX_SEQ_LENGTH, MAX_PREDICTIONS),
+        pretraining_instances.schema(MAX_SEQ_LENGTH, MAX_PREDICTIONS),
         {"input_ids": bound},
         {},
     )
@@ -529,19 +528,19 @@ def rows() -> Iterator[Row]:
             if "serving" in FLAGS.parts:
                 yield from benchmark_served(text)
     if "squad" in FLAGS.parts:
-        lines = benchmark_tasks.measure_squad(
+        lines = benchmarks_tasks.measure_squad(
             FLAGS.squad_file, FLAGS.vocab_file
         )
         yield from (Row(*line) for line in lines)
     if "buckets" in FLAGS.parts:
         for size in FLAGS.sizes:
-            lines = benchmark_tasks.measure_buckets(
+            lines = benchmarks_tasks.measure_buckets(
                 FLAGS.task_name, FLAGS.data_dir, FLAGS.vocab_file, size
             )
             yield from (Row(*line) for line in lines)
     if "features" in FLAGS.parts:
         for size in FLAGS.sizes:
-            lines = benchmark_tasks.measure_features(
+            lines = benchmarks_tasks.measure_features(
                 FLAGS.input_file, FLAGS.vocab_file, size
             )
             yield from (Row(*line) for line in lines)
@@ -552,7 +551,7 @@ def rows() -> Iterator[Row]:
 def check_flags() -> None:
     """Refuse parts and sizes nobody knows."""
     parts = (*PARTS, *DATA_PARTS)
-    for name, known in (("parts", parts), ("sizes", bert_config.NAMED_SIZES)):
+    for name, known in (("parts", parts), ("sizes", modeling.NAMED_SIZES)):
         for value in FLAGS[name].value:
             if value not in known:
                 raise UserError(

@@ -31,10 +31,9 @@ import tqdm
 from absl import flags, logging
 from tokenizers import models, pre_tokenizers, trainers
 
-import errors
-import file_system
 import tokenization
-from errors import UserError
+from base import errors, file_system
+from base.errors import UserError
 
 FLAGS = flags.FLAGS
 

@@ -13,6 +13,7 @@ come along. Configuration, vocabulary and casing are taken from beside the
 input and written beside the output.
 """
 
+import os
 import re
 from collections.abc import Mapping
 
@@ -20,11 +21,10 @@ import numpy as np
 import tensorflow as tf
 from absl import flags, logging
 
-import checkpoints
-import errors
-import huggingface
 import modeling
-from errors import UserError
+from base import errors, file_system
+from base.errors import UserError
+from checkpoints import huggingface, lookup, model_files, weight_files
 
 FLAGS = flags.FLAGS
 
@@ -65,11 +65,11 @@ _OUTPUT_HEADS = {task: name for name, task in huggingface.TASKS.items()}
 
 def read_weights(prefix: str) -> dict[str, np.ndarray]:
     """Return every weight of a checkpoint, without slots and step."""
-    reader = checkpoints.open_reader(prefix)
+    reader = weight_files.open_reader(prefix)
     return {
-        name: checkpoints.read_tensor(reader, prefix, name)
+        name: weight_files.read_tensor(reader, prefix, name)
         for name in sorted(reader.get_variable_to_shape_map())
-        if not checkpoints.is_training_only(name)
+        if not weight_files.is_training_only(name)
     }
 
 
@@ -87,8 +87,8 @@ def check_weights(
         model = modeling.BertModel(config)
     wanted = {v.path: list(v.shape) for v in model.variables}
     found = {name: list(value.shape) for name, value in weights.items()}
-    report = checkpoints.compare(wanted, found)
-    checkpoints.check_required(report, prefix)
+    report = weight_files.compare(wanted, found)
+    weight_files.check_required(report, prefix)
     extra = sum(bool(re.search(r"^bert/", name)) for name in report.unused)
     if extra:
         raise UserError(
@@ -127,12 +127,12 @@ def write_original(
     config: modeling.BertConfig,
 ) -> None:
     """Write bert_config.json, then bert_model.ckpt."""
-    checkpoints.write_text(
-        checkpoints.join(directory, checkpoints.BERT_CONFIG_NAME),
+    file_system.write_text(
+        os.path.join(directory, lookup.BERT_CONFIG_NAME),
         config.to_json_string(),
     )
-    prefix = checkpoints.join(directory, checkpoints.WEIGHTS_NAME)
-    checkpoints.write(prefix, weights)
+    prefix = os.path.join(directory, lookup.WEIGHTS_NAME)
+    weight_files.write(prefix, weights)
 
 
 def write_huggingface(
@@ -161,7 +161,7 @@ def copy_vocabulary(
     prefix: str, directory: str, config: modeling.BertConfig
 ) -> None:
     """Write vocab.txt and the casing beside the weights."""
-    path = FLAGS.vocab_file or checkpoints.beside(prefix, "vocab.txt")
+    path = FLAGS.vocab_file or lookup.beside(prefix, "vocab.txt")
     if not path:
         logging.warning(
             "No vocab.txt beside %s and no --vocab_file: none written", prefix
@@ -169,7 +169,7 @@ def copy_vocabulary(
         return
     with tf.io.gfile.GFile(path, "rb") as file:
         vocabulary = file.read()
-    do_lower_case = checkpoints.resolve_lower_case(FLAGS.do_lower_case, prefix)
+    do_lower_case = model_files.resolve_lower_case(FLAGS.do_lower_case, prefix)
     huggingface.write_tokenizer(
         directory, vocabulary, do_lower_case, config.max_position_embeddings
     )
@@ -183,12 +183,12 @@ def check_flags() -> None:
     if FLAGS.vocab_file and not tf.io.gfile.exists(FLAGS.vocab_file):
         raise UserError(f"--vocab_file={FLAGS.vocab_file} does not exist")
     for name in (
-        checkpoints.WEIGHTS_NAME + ".index",
+        lookup.WEIGHTS_NAME + ".index",
         huggingface.WEIGHTS_NAME,
         huggingface.INDEX_NAME,
         "checkpoint",
     ):
-        if tf.io.gfile.exists(checkpoints.join(FLAGS.output, name)):
+        if tf.io.gfile.exists(os.path.join(FLAGS.output, name)):
             raise UserError(
                 f"--output={FLAGS.output} holds a checkpoint already ({name}); "
                 "name a new directory"
@@ -199,13 +199,13 @@ def main(_: list[str]) -> None:
     """Read, check, write."""
     logging.set_verbosity(logging.INFO)
     check_flags()
-    prefix = checkpoints.find_checkpoint(FLAGS.input, flag="input")
-    config = checkpoints.read_config(prefix, FLAGS.bert_config_file)
+    prefix = lookup.find_checkpoint(FLAGS.input, flag="input")
+    config = model_files.read_config(prefix, FLAGS.bert_config_file)
     if FLAGS.output_format == "huggingface":
         refuse_bilstm(prefix, config)
     weights = read_weights(prefix)
     check_weights(weights, config, prefix)
-    checkpoints.make_directory(FLAGS.output, flag="output")
+    file_system.make_directory(FLAGS.output, flag="output")
     copy_vocabulary(prefix, FLAGS.output, config)
     if FLAGS.output_format == "original":
         write_original(FLAGS.output, weights, config)

@@ -30,15 +30,14 @@ from typing import Any
 import tqdm
 from absl import flags, logging
 
-import errors
-import file_system
-import pretraining_buckets as buckets_lib
-import pretraining_outputs as outputs_lib
-import records
 import tokenization
-import workers
-from errors import UserError
-from pretraining_instances import InstanceConfig, describe_vocabulary
+from base import errors, file_system, workers
+from base.errors import UserError
+from pretraining import buckets as pretraining_buckets
+from pretraining import instances as pretraining_instances
+from pretraining import outputs as pretraining_outputs
+from pretraining.instances import InstanceConfig, describe_vocabulary
+from records import tfrecord
 
 FLAGS = flags.FLAGS
 
@@ -163,7 +162,7 @@ def expand_output_files(names: str) -> list[str]:
             raise UserError(f"--output_file={names}: {name!r} is no file name")
         else:
             paths.append(os.path.expanduser(name))
-    paths = [outputs_lib.absolute(path) for path in paths]
+    paths = [pretraining_outputs.absolute(path) for path in paths]
     for path, times in collections.Counter(paths).items():
         if times > 1:
             raise UserError(f"--output_file={names}: {path} is named twice")
@@ -179,22 +178,22 @@ def make_plan(
     random_seed: int = 12345,
     bucket_mb: int = 4,
     compression: str = "",
-) -> outputs_lib.Plan:
+) -> pretraining_outputs.Plan:
     """Check everything that can be checked before any work is done."""
     check_config(config)
-    records.check_compression(compression)
+    tfrecord.check_compression(compression)
     if not 1 <= bucket_mb <= 1024:
         raise UserError(f"--bucket_mb={bucket_mb}: must be from 1 to 1024")
     outputs = expand_output_files(output_file)
     inputs = [
-        outputs_lib.absolute(path)
+        pretraining_outputs.absolute(path)
         for path in file_system.find_files(input_file)
     ]
     check_vocabulary(vocab_file, do_lower_case, config)
-    states = [outputs_lib.file_state(path) for path in inputs]
+    states = [pretraining_outputs.file_state(path) for path in inputs]
     input_bytes, bucket_bytes = sum(size for size, _ in states), bucket_mb << 20
-    manifest, scratch_dir = outputs_lib.hidden_paths(outputs)
-    settings = buckets_lib.BucketSettings(
+    manifest, scratch_dir = pretraining_outputs.hidden_paths(outputs)
+    settings = pretraining_buckets.BucketSettings(
         scratch_dir,
         vocab_file,
         do_lower_case,
@@ -215,7 +214,7 @@ def make_plan(
         "bucket_mb": bucket_mb,
         "compression": compression,
     }
-    return outputs_lib.Plan(
+    return pretraining_outputs.Plan(
         inputs,
         outputs,
         max(1, math.ceil(input_bytes / (len(outputs) * bucket_bytes))),
@@ -264,7 +263,9 @@ def check_vocabulary(
 # ---------------------------------------------------------------------------
 
 
-def generate(plan: outputs_lib.Plan, num_workers: int) -> dict[str, int]:
+def generate(
+    plan: pretraining_outputs.Plan, num_workers: int
+) -> dict[str, int]:
     """Write all output files that are not there yet.
 
     Returns:
@@ -273,30 +274,30 @@ def generate(plan: outputs_lib.Plan, num_workers: int) -> dict[str, int]:
     Raises:
         UserError: bad input, or output that is not this command's.
     """
-    with outputs_lib.locked_scratch(plan):
-        manifest = outputs_lib.read_manifest(plan)
+    with pretraining_outputs.locked_scratch(plan):
+        manifest = pretraining_outputs.read_manifest(plan)
         if not manifest:
-            outputs_lib.empty_folder(plan.buckets.scratch_dir)
+            pretraining_outputs.empty_folder(plan.buckets.scratch_dir)
             manifest = {"fingerprint": plan.fingerprint, "files": {}}
-        to_do = outputs_lib.files_to_do(plan, manifest)
-        outputs_lib.remove_leftovers(plan)
+        to_do = pretraining_outputs.files_to_do(plan, manifest)
+        pretraining_outputs.remove_leftovers(plan)
         if to_do:
             logging.info("*** Writing to output files ***")
             for index in to_do:
                 logging.info("  %s", plan.output_files[index])
             start = time.monotonic()
             try:
-                outputs_lib.write_manifest(plan, manifest)
+                pretraining_outputs.write_manifest(plan, manifest)
                 _make_files(plan, manifest, to_do, num_workers)
             except UserError:
-                outputs_lib.forget_if_nothing_was_made(plan, manifest)
+                pretraining_outputs.forget_if_nothing_was_made(plan, manifest)
                 raise
             logging.info("Took %.1f s", time.monotonic() - start)
         else:
             logging.info(
                 "This command has run to its end before; nothing to do."
             )
-        outputs_lib.empty_folder(plan.buckets.scratch_dir)
+        pretraining_outputs.empty_folder(plan.buckets.scratch_dir)
     totals = collections.Counter(manifest["corpus"])
     for path in plan.output_files:
         totals.update(manifest["files"][path]["counts"])
@@ -304,7 +305,7 @@ def generate(plan: outputs_lib.Plan, num_workers: int) -> dict[str, int]:
 
 
 def _make_files(
-    plan: outputs_lib.Plan,
+    plan: pretraining_outputs.Plan,
     manifest: dict[str, Any],
     to_do: list[int],
     num_workers: int,
@@ -315,7 +316,7 @@ def _make_files(
         some = [
             bucket
             for bucket in plan.buckets_of(index)
-            if not buckets_lib.bucket_result(scratch_dir, bucket)
+            if not pretraining_buckets.bucket_result(scratch_dir, bucket)
         ]
         missing += some
         num_missing[index] = len(some)
@@ -329,15 +330,15 @@ def _make_files(
     # The workers load their vocabulary while the corpus is dealt out.
     with workers.WorkerPool(
         num_workers,
-        buckets_lib.BucketMaker,
+        pretraining_buckets.BucketMaker,
         plan.buckets,
-        buckets_lib.make_bucket,
+        pretraining_buckets.make_bucket,
     ) as pool:
         manifest["corpus"] = _deal(plan)
         for index in to_do:
             if not num_missing[index]:
-                outputs_lib.publish(plan, manifest, index)
-        total = buckets_lib.dealt_bytes(scratch_dir, missing)
+                pretraining_outputs.publish(plan, manifest, index)
+        total = pretraining_buckets.dealt_bytes(scratch_dir, missing)
         with _bar("Masking", total) as bar:
             for event in pool.run(missing):
                 if isinstance(event, workers.Progress):
@@ -349,7 +350,7 @@ def _make_files(
                 index = event.job // plan.buckets_per_file
                 num_missing[index] -= 1
                 if not num_missing[index]:
-                    outputs_lib.publish(plan, manifest, index)
+                    pretraining_outputs.publish(plan, manifest, index)
 
 
 def _bar(name: str, total: float) -> tqdm.tqdm:
@@ -363,16 +364,16 @@ def _bar(name: str, total: float) -> tqdm.tqdm:
     )
 
 
-def _deal(plan: outputs_lib.Plan) -> dict[str, int]:
+def _deal(plan: pretraining_outputs.Plan) -> dict[str, int]:
     """Deal the documents out to buckets, unless an earlier run has."""
     scratch_dir = plan.buckets.scratch_dir
-    counts = buckets_lib.dealt_counts(scratch_dir)
+    counts = pretraining_buckets.dealt_counts(scratch_dir)
     if counts is None:
         logging.info("*** Reading from input files ***")
         for path in plan.input_files:
             logging.info("  %s", path)
         with _bar("Reading", plan.input_bytes) as bar:
-            counts = buckets_lib.deal_documents(
+            counts = pretraining_buckets.deal_documents(
                 plan.input_files,
                 plan.num_buckets,
                 plan.bucket_bytes,
@@ -381,9 +382,9 @@ def _deal(plan: outputs_lib.Plan) -> dict[str, int]:
                 bar.update,
             )
     if not counts["documents"]:
-        raise buckets_lib.no_text_error(plan.input_files)
+        raise pretraining_buckets.no_text_error(plan.input_files)
     if counts["documents"] == 1:
-        raise buckets_lib.one_document_error()
+        raise pretraining_buckets.one_document_error()
     if counts["parts"] < len(plan.output_files):
         raise UserError(
             f"--output_file names {len(plan.output_files)} files, but there "
@@ -397,21 +398,21 @@ def _deal(plan: outputs_lib.Plan) -> dict[str, int]:
 # ---------------------------------------------------------------------------
 
 
-def _log_examples(plan: outputs_lib.Plan) -> None:
+def _log_examples(plan: pretraining_outputs.Plan) -> None:
     """Log the first instances as the original does."""
     vocab = tokenization.load_vocab(plan.buckets.vocab_file)
     tokens = {index: token for token, index in vocab.items()}
-    path = buckets_lib.bucket_path(plan.buckets.scratch_dir, 0)
+    path = pretraining_buckets.bucket_path(plan.buckets.scratch_dir, 0)
     if not os.path.getsize(path):
         return
-    with contextlib.closing(records.read_records(path)) as file:
+    with contextlib.closing(tfrecord.read_records(path)) as file:
         for record in itertools.islice(file, _NUM_EXAMPLES_LOGGED):
-            features = records.decode_example(record)
+            features = tfrecord.decode_example(record)
             length = int(features["input_mask"].sum())
             shown = [tokens[i] for i in features["input_ids"][:length].tolist()]
             logging.info("*** Example ***")
             logging.info("tokens: %s", " ".join(shown))
-            for name in records.pretraining_schema(1, 1):
+            for name in pretraining_instances.schema(1, 1):
                 values = " ".join(map(str, features[name].tolist()))
                 logging.info("%s: %s", name, values)
 

@@ -23,10 +23,11 @@ from typing import NamedTuple
 import numpy as np
 from absl import flags
 
-import demo_corpus
-import errors
-import records
-from errors import UserError
+from base import errors
+from base.errors import UserError
+from pretraining import demo_corpus
+from pretraining import instances as pretraining_instances
+from records import tfrecord
 
 FLAGS = flags.FLAGS
 
@@ -252,11 +253,10 @@ def pretrain(steps: Steps, scale: Scale) -> None:
 
 def read_labels(path: str, scale: Scale) -> tuple[np.ndarray, np.ndarray]:
     """Return the masked tokens' ids and the next-sentence labels of a file."""
+    import input_pipeline
     import tensorflow as tf
 
-    import input_pipeline
-
-    schema = records.pretraining_schema(
+    schema = pretraining_instances.schema(
         scale.max_seq_length, scale.max_predictions_per_seq
     )
     ids, labels = [], []
@@ -274,7 +274,7 @@ def read_speed(model_dir: str) -> float:
 
     speeds = []
     for path in glob.glob(os.path.join(model_dir, "events.*")):
-        for record in records.read_records(path):
+        for record in tfrecord.read_records(path):
             for value in tf.compat.v1.Event.FromString(record).summary.value:
                 if value.tag == "sequences_per_second":
                     speeds.append(float(tf.make_ndarray(value.tensor)))

@@ -16,20 +16,23 @@ tensorflow_text alone:
 
 from absl import flags, logging
 
-import checkpoints
-import errors
-import finetuning
-import heads
 import modeling
-import runner_flags
-import running
-import saved_model
-import serving
-from errors import UserError
+from base import errors
+from base.errors import UserError
+from checkpoints import lookup, model_files, weight_files
+from classifier import export as classifier_export
+from classifier import model as classifier_model
+from features import export as features_export
+from pretraining import export as pretraining_export
+from pretraining import model as pretraining_model
+from serving import graph_tokenizer, saved_model
+from swag import export as swag_export
+from swag import model as swag_model
+from training import flags as training_flags
 
 FLAGS = flags.FLAGS
 
-runner_flags.define_model_flags()
+training_flags.define_model_flags()
 flags.DEFINE_string(
     "export_dir",
     None,
@@ -70,7 +73,7 @@ def task_of(prefix: str, config: modeling.BertConfig) -> str:
             not for the task of the flag.
     """
     fitted = getattr(config, "task", None)
-    reader = checkpoints.open_reader(prefix)
+    reader = weight_files.open_reader(prefix)
     has_head = reader.has_tensor("output_weights")
     if FLAGS.task in _OUTPUT_TASKS or (has_head and not FLAGS.task):
         if fitted in ("token_classification", "feature_tagging"):
@@ -79,7 +82,7 @@ def task_of(prefix: str, config: modeling.BertConfig) -> str:
                 f"--init_checkpoint={prefix}"
             )
     if has_head and FLAGS.task in _OUTPUT_TASKS:
-        finetuning.check_fitted_task(
+        fitted.check_fitted_task(
             fitted, _OUTPUT_TASKS[FLAGS.task], prefix, f"--task={FLAGS.task}"
         )
     if FLAGS.task:
@@ -94,7 +97,7 @@ def task_of(prefix: str, config: modeling.BertConfig) -> str:
 
 def labels_of(config: modeling.BertConfig, prefix: str) -> list[str] | None:
     """Return the names of the classes; None for regression."""
-    reader = checkpoints.open_reader(prefix)
+    reader = weight_files.open_reader(prefix)
     if not reader.has_tensor("output_weights"):
         raise UserError(
             f"--task=classifier, but {prefix} has no classifier "
@@ -111,37 +114,41 @@ def create_export(
     prefix: str, task: str, config: modeling.BertConfig, length: int
 ) -> saved_model.Export:
     """Return the export of a checkpoint, its weights restored."""
-    vocab_file = checkpoints.find_vocab(prefix, FLAGS.vocab_file)
-    do_lower_case = checkpoints.resolve_lower_case(FLAGS.do_lower_case, prefix)
-    tokenizer = serving.Tokenizer(vocab_file, do_lower_case)
+    vocab_file = model_files.find_vocab(prefix, FLAGS.vocab_file)
+    do_lower_case = model_files.resolve_lower_case(FLAGS.do_lower_case, prefix)
+    tokenizer = graph_tokenizer.Tokenizer(vocab_file, do_lower_case)
     tokens = tokenizer.tokens
-    running.check_vocab(len(tokens), vocab_file, config)
+    model_files.check_vocab(len(tokens), vocab_file, config)
     if task == "classifier":
         labels = labels_of(config, prefix)
-        model = heads.BertForSequenceClassification(
+        model = classifier_model.BertForSequenceClassification(
             config, labels and len(labels)
         )
         required = "^(bert|output_)"
     elif task == "multiple_choice":
-        model = heads.BertForMultipleChoice(config)
+        model = swag_model.BertForMultipleChoice(config)
         required = "^(bert|output_)"
     elif task == "masked_lm":
-        model = heads.BertForPreTraining(config)
+        model = pretraining_model.BertForPreTraining(config)
         required = "^(bert/(?!pooler/)|cls/predictions/)"
     else:
-        model, required = modeling.TaskModel(config), checkpoints.ENCODER
-    checkpoints.restore_weights(model.variables, prefix, required)
+        model, required = modeling.TaskModel(config), weight_files.ENCODER
+    weight_files.restore_weights(model.variables, prefix, required)
     common = model, tokenizer, vocab_file, length
     if task == "classifier":
         is_pair = FLAGS.sentence_pairs
         if is_pair is None:
             is_pair = bool(getattr(config, "sentence_pairs", False))
-        return saved_model.Classifier(*common, labels=labels, is_pair=is_pair)
+        return classifier_export.Classifier(
+            *common, labels=labels, is_pair=is_pair
+        )
     if task == "multiple_choice":
-        return saved_model.MultipleChoice(*common)
+        return swag_export.MultipleChoice(*common)
     if task == "masked_lm":
-        return saved_model.MaskedLm(*common, tokens=tokens, top_k=FLAGS.top_k)
-    return saved_model.Encoder(*common)
+        return pretraining_export.MaskedLm(
+            *common, tokens=tokens, top_k=FLAGS.top_k
+        )
+    return features_export.Encoder(*common)
 
 
 def main(_: list[str]) -> None:
@@ -151,10 +158,10 @@ def main(_: list[str]) -> None:
         if not FLAGS[name].value:
             raise UserError(f"--{name} is required")
     saved_model.check_new(FLAGS.export_dir.rstrip("/"))
-    prefix = checkpoints.find_checkpoint(FLAGS.init_checkpoint)
-    config = checkpoints.read_config(prefix, FLAGS.bert_config_file)
+    prefix = lookup.find_checkpoint(FLAGS.init_checkpoint)
+    config = model_files.read_config(prefix, FLAGS.bert_config_file)
     length = FLAGS.max_seq_length or config.max_position_embeddings
-    running.check_length(length, config)
+    model_files.check_length(length, config)
     export = create_export(prefix, task_of(prefix, config), config, length)
     saved_model.write(export, FLAGS.export_dir)
 

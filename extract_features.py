@@ -25,20 +25,17 @@ import numpy as np
 import tensorflow as tf
 from absl import flags, logging
 
-import checkpoints
-import classifier_data
-import errors
-import feature_outputs
-import file_system
-import length_buckets
 import modeling
-import reporting
-import runner_flags
-import running
 import tokenization
-from errors import UserError
-from layer_features import layer_features, parse_layers
-from prediction import Batch, Numbered, Predictor
+from base import errors, file_system
+from base.errors import UserError
+from checkpoints import lookup, model_files, weight_files
+from features import writers as features_writers
+from features.layers import layer_features, parse_layers
+from records import in_memory
+from training import fit, reporting
+from training import flags as training_flags
+from training.prediction import Batch, Numbered, Predictor
 
 FLAGS = flags.FLAGS
 
@@ -54,13 +51,13 @@ flags.DEFINE_string(
 flags.DEFINE_enum(
     "output_format",
     "jsonl",
-    feature_outputs.FORMATS,
+    features_writers.FORMATS,
     "jsonl: the original's; tfrecord: a tf.train.Example per line; npz: "
     "arrays for numpy.load.",
 )
 
 # What of which model
-runner_flags.define_model_flags()
+training_flags.define_model_flags()
 flags.DEFINE_string(
     "layers",
     "-1,-2,-3,-4",
@@ -96,7 +93,7 @@ flags.DEFINE_enum(
     ["float32", "bfloat16"],
     "What matrix products are computed in.",
 )
-runner_flags.define_tpu_flags()
+training_flags.define_tpu_flags()
 flags.DEFINE_bool(
     "use_one_hot_embeddings",
     False,
@@ -190,7 +187,7 @@ class Reader:
             first, second = text, ""
         a, b = map(self.tokenizer.text_to_ids, (first, second))
         limit = self.max_seq_length - (3 if b else 2)
-        kept = classifier_data.truncated_lengths(len(a), len(b), limit)
+        kept = tokenization.truncated_lengths(len(a), len(b), limit)
         vocab = self.tokenizer.vocab
         ids = [vocab["[CLS]"], *a[: kept[0]], vocab["[SEP]"]]
         second_start = len(ids)
@@ -240,7 +237,7 @@ class WindowRecords:
         """
         lengths = np.array([len(line.input_ids) for line in self.window])
         buckets = np.array(
-            length_buckets.bucket_lengths(
+            in_memory.bucket_lengths(
                 self.max_seq_length, self.is_padding, is_fine
             )
         )
@@ -304,7 +301,7 @@ def window_features(
     data: WindowRecords,
     batch_size: int,
     progress: "Progress",
-) -> Iterator[feature_outputs.LineFeatures]:
+) -> Iterator[features_writers.LineFeatures]:
     """Yield the features of a window's lines, in order.
 
     Args:
@@ -333,7 +330,7 @@ def window_features(
                 f"line {line.index + 1}: the model's outputs are no finite "
                 "numbers: the checkpoint is damaged, or --dtype too narrow"
             )
-        yield feature_outputs.LineFeatures(line.index, line.input_ids, values)
+        yield features_writers.LineFeatures(line.index, line.input_ids, values)
 
 
 class Progress:
@@ -446,7 +443,7 @@ def extract(
     vector = len(layers) * hidden_size * 4
     sizes = (vector, 0) if FLAGS.pooling == "none" else (0, vector)
     progress = Progress(reader)
-    with feature_outputs.open_writer(
+    with features_writers.open_writer(
         FLAGS.output_file,
         FLAGS.output_format,
         layers,
@@ -469,24 +466,24 @@ def main(_: list[str]) -> int:
     """Load the model, then extract."""
     logging.set_verbosity(logging.INFO)
     validate_flags()
-    strategy = running.create_strategy(FLAGS)
-    prefix = checkpoints.find_checkpoint(FLAGS.init_checkpoint)
-    config = checkpoints.read_config(prefix, FLAGS.bert_config_file)
-    running.check_length(FLAGS.max_seq_length, config)
+    strategy = fit.strategy_from_flags(FLAGS)
+    prefix = lookup.find_checkpoint(FLAGS.init_checkpoint)
+    config = model_files.read_config(prefix, FLAGS.bert_config_file)
+    model_files.check_length(FLAGS.max_seq_length, config)
     layers = parse_layers(FLAGS.layers, config.num_hidden_layers)
-    tokenizer = running.load_tokenizer(
+    tokenizer = model_files.load_tokenizer(
         prefix, config, FLAGS.vocab_file, FLAGS.do_lower_case
     )
     with strategy.scope():
         model = modeling.TaskModel(config, FLAGS.dtype)
-    checkpoints.restore_weights(model.variables, prefix)
+    weight_files.restore_weights(model.variables, prefix)
     predictor = Predictor(
         strategy, lambda batch: forward(model, batch, layers, FLAGS.pooling)
     )
     reader = Reader(FLAGS.input_file, tokenizer, FLAGS.max_seq_length)
     if "/" in FLAGS.output_file:
         folder = FLAGS.output_file.rpartition("/")[0]
-        checkpoints.make_directory(folder, "output_file")
+        file_system.make_directory(folder, "output_file")
     with ending_on_sigterm():
         extract(predictor, reader, layers, config.hidden_size)
     return 0

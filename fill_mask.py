@@ -21,13 +21,12 @@ import numpy as np
 import tensorflow as tf
 from absl import flags, logging
 
-import checkpoints
-import errors
-import heads
-import runner_flags
-import running
 import tokenization
-from errors import UserError
+from base import errors
+from base.errors import UserError
+from checkpoints import lookup, model_files, weight_files
+from pretraining import model as pretraining_model
+from training import flags as training_flags
 
 FLAGS = flags.FLAGS
 
@@ -40,7 +39,7 @@ flags.DEFINE_string(
 )
 
 # Model
-runner_flags.define_model_flags()
+training_flags.define_model_flags()
 flags.DEFINE_integer(
     "max_seq_length",
     None,
@@ -132,7 +131,7 @@ def _pad(rows: Sequence[Sequence[int]]) -> np.ndarray:
 
 
 def fill_masks(
-    model: heads.BertForPreTraining,
+    model: pretraining_model.BertForPreTraining,
     tokenizer: tokenization.FullTokenizer,
     encoded: Sequence[Sequence[int]],
     top_k: int,
@@ -203,14 +202,14 @@ def load(
     bert_config_file: str | None = None,
     vocab_file: str | None = None,
     do_lower_case: bool | None = None,
-) -> tuple[heads.BertForPreTraining, tokenization.FullTokenizer]:
+) -> tuple[pretraining_model.BertForPreTraining, tokenization.FullTokenizer]:
     """Return model and tokenizer, checked against each other."""
-    config = checkpoints.read_config(prefix, bert_config_file)
-    tokenizer = running.load_tokenizer(
+    config = model_files.read_config(prefix, bert_config_file)
+    tokenizer = model_files.load_tokenizer(
         prefix, config, vocab_file, do_lower_case, _NEEDED_TOKENS
     )
-    model = heads.BertForPreTraining(config)
-    checkpoints.restore_weights(
+    model = pretraining_model.BertForPreTraining(config)
+    weight_files.restore_weights(
         model.variables, prefix, required="^(bert|cls/predictions)/"
     )
     return model, tokenizer
@@ -227,7 +226,7 @@ def main(_: list[str]) -> None:
         texts += read_lines(FLAGS.input_file)
     if not texts:
         raise UserError("give --text or --input_file")
-    prefix = checkpoints.find_checkpoint(FLAGS.init_checkpoint)
+    prefix = lookup.find_checkpoint(FLAGS.init_checkpoint)
     model, tokenizer = load(
         prefix,
         FLAGS.bert_config_file,
@@ -235,7 +234,7 @@ def main(_: list[str]) -> None:
         FLAGS.do_lower_case,
     )
     length = FLAGS.max_seq_length or model.config.max_position_embeddings
-    running.check_length(length, model.config)
+    model_files.check_length(length, model.config)
     encoded = encode_sentences(texts, tokenizer, length)
     results = fill_masks(model, tokenizer, encoded, FLAGS.top_k)
     for text, masks in zip(texts, results, strict=True):

@@ -1,47 +1,160 @@
-"""BERT: the encoder.
+"""The sizes and rates of a model: the JSON file beside every checkpoint.
 
-What the tasks of the paper (Devlin et al., arXiv:1810.04805) share is in this
-file and is meant to be read from top to bottom: the layers from the inside
-out, `BertModel`, and `TaskModel`, to which heads.py adds the heads. Its sizes
-are in bert_config.py, the arithmetic between the matrix products in
-numerics.py.
-
-A variable's path is its checkpoint key: the layer named `query` inside `self`
-inside `attention` ... owns `bert/encoder/layer_3/attention/self/query/kernel`.
-Layers hold float32 variables that exist as soon as `build()` was called; no
-data is needed. The compute type enters once, where the embeddings leave
-(`Embeddings.call`), and every layer after that follows its input; norms,
-softmax and losses are float32 whatever the input.
-
-Dimensions, used in every shape comment:
-
-    B  batch                 N  attention heads       V  vocabulary
-    S  sequence length       D  size of one head      P  predictions per row
-    F  S, as queries (from)  H  hidden size, N * D    L  layers
-    T  S, as keys (to)       I  intermediate size     K  outputs of a head
+Apart from modeling.py, which is long enough with the model alone.
 """
 
+import copy
+import dataclasses
+import json
 import math
 import zlib
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
-import numerics
-import padding
-from bert_config import BertConfig, get_activation
-from errors import UserError
-from numerics import fold_seed, fused
+from base.errors import UserError
+from ops import elementwise, unpadding
+from ops.elementwise import fold_seed, fused
+
+# L and H of the named sizes; H / 64 heads, I = 4 H. Tiny to Medium are the
+# miniatures of Turc et al. (arXiv:1908.08962), Base and Large the paper's.
+NAMED_SIZES = {
+    "tiny": (2, 128),
+    "mini": (4, 256),
+    "small": (4, 512),
+    "medium": (8, 512),
+    "base": (12, 768),
+    "large": (24, 1024),
+}
 
 
-def shape_of(x: tf.Tensor) -> list[Any]:
-    """Return the shape, known dimensions as Python ints."""
-    dynamic = tf.shape(x)
-    return [
-        dynamic[axis] if size is None else size
-        for axis, size in enumerate(x.shape)
-    ]
+@dataclasses.dataclass
+class BertConfig:
+    """Sizes and rates of one model; the JSON file beside a checkpoint.
+
+    Keys of the file that are not listed here (published files have some:
+    pooler_type, directionality, ...) become attributes and are written back.
+    """
+
+    vocab_size: int
+    hidden_size: int = 768
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 12  # must divide hidden_size
+    intermediate_size: int = 3072  # width inside the feed-forward part
+    hidden_act: str | Callable | None = "gelu"
+    hidden_dropout_prob: float = 0.1  # after embeddings and each sublayer
+    attention_probs_dropout_prob: float = 0.1
+    max_position_embeddings: int = 512  # the longest possible sequence
+    type_vocab_size: int = 16  # of old; every published model has 2
+    initializer_range: float = 0.02  # deviation of the truncated normal
+
+    def __post_init__(self):
+        """Refuse what no model can be built from."""
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.type is int and (type(value) is not int or value < 1):
+                raise UserError(
+                    f"bert config: {field.name} must be a whole number of at "
+                    f"least 1, found {value!r}"
+                )
+            if field.type is float and (
+                type(value) not in (int, float) or not 0 <= value < 1
+            ):
+                raise UserError(
+                    f"bert config: {field.name} must be a number in [0, 1), "
+                    f"found {value!r}"
+                )
+        if self.hidden_size % self.num_attention_heads:
+            raise UserError(
+                f"bert config: hidden_size {self.hidden_size} is not a "
+                f"multiple of num_attention_heads {self.num_attention_heads}"
+            )
+        get_activation(self.hidden_act)
+
+    @classmethod
+    def from_dict(cls, json_object: dict[str, Any]) -> "BertConfig":
+        """Return the configuration a JSON object describes."""
+        if json_object.get("vocab_size") is None:
+            raise UserError(
+                "bert config: vocab_size is missing; set it to the number of "
+                "lines of the vocabulary file"
+            )
+        known = {field.name for field in dataclasses.fields(cls)}
+        config = cls(**{k: v for k, v in json_object.items() if k in known})
+        vars(config).update(json_object)
+        return config
+
+    @classmethod
+    def from_json_file(cls, json_file: str) -> "BertConfig":
+        """Return the configuration in a file; errors name the file."""
+        try:
+            with tf.io.gfile.GFile(json_file, "r") as reader:
+                json_object = json.loads(reader.read())
+            if not isinstance(json_object, dict):
+                raise UserError(
+                    "a bert config is a JSON object, found "
+                    f"{type(json_object).__name__}"
+                )
+            return cls.from_dict(json_object)
+        except json.JSONDecodeError as error:
+            raise UserError(
+                f"{json_file}: not valid JSON, line {error.lineno} column "
+                f"{error.colno}: {error.msg}"
+            ) from error
+        except (tf.errors.OpError, UnicodeDecodeError) as error:
+            raise UserError(
+                f"{json_file}: cannot read the bert config: {error}"
+            ) from error
+        except UserError as error:
+            raise UserError(f"{json_file}: {error}") from error
+
+    @classmethod
+    def from_size(cls, name: str, vocab_size: int) -> "BertConfig":
+        """Return a published size: tiny, mini, small, medium, base, large."""
+        if name not in NAMED_SIZES:
+            raise UserError(
+                f"unknown model size {name!r}; choose from "
+                f"{', '.join(NAMED_SIZES)}"
+            )
+        num_hidden_layers, hidden_size = NAMED_SIZES[name]
+        return cls(
+            vocab_size,
+            hidden_size,
+            num_hidden_layers,
+            num_attention_heads=hidden_size // 64,
+            intermediate_size=4 * hidden_size,
+            type_vocab_size=2,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a copy of every key, unknown ones included."""
+        return copy.deepcopy(vars(self))
+
+    def to_json_string(self) -> str:
+        """Return sorted JSON with a final newline."""
+        return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
+
+
+def get_activation(name: str | Callable | None) -> Callable | None:
+    """Return the function of that name; None stands for linear."""
+    if name is None or callable(name):
+        return name
+    activations = {
+        "gelu": elementwise.gelu,
+        "gelu_erf": elementwise.gelu_erf,
+        "relu": tf.nn.relu,
+        "tanh": tf.tanh,
+        "linear": None,
+        "": None,
+    }
+    if not isinstance(name, str) or name.lower() not in activations:
+        raise UserError(
+            f"bert config: unknown activation {name!r}; choose from gelu, "
+            "gelu_erf, relu, tanh, linear"
+        )
+    return activations[name.lower()]
 
 
 # --- Layers, inside out -----------------------------------------------------
@@ -151,7 +264,7 @@ class Embeddings(Layer):
         seed: tf.Tensor | None,
     ) -> tf.Tensor:
         """Return word + segment + position, normed: [B * S, H]."""
-        batch, length = shape_of(input_ids)
+        batch, length = elementwise.shape_of(input_ids)
         hidden = self.config.hidden_size
         x = tf.gather(self.word_embeddings, tf.reshape(input_ids, [-1]))
         # A product with a narrow one-hot matrix has a dense gradient.
@@ -167,7 +280,7 @@ class Embeddings(Layer):
             position_ids = tf.reshape(position_ids, [-1])
             x += tf.gather(self.position_embeddings, position_ids)
         x = fused(
-            numerics.norm_dropout,
+            elementwise.norm_dropout,
             x,
             self.norm.gamma,
             self.norm.beta,
@@ -195,7 +308,7 @@ class SelfAttention(Layer):
         x: tf.Tensor,
         bias: tf.Tensor,
         seed: tf.Tensor | None,
-        tokens: padding.Tokens | None,
+        tokens: unpadding.Tokens | None,
     ) -> tf.Tensor:
         """Return the heads' contexts side by side.
 
@@ -205,15 +318,15 @@ class SelfAttention(Layer):
             seed: of dropout, or None.
             tokens: which tokens the rows of x are, or None for all.
         """
-        length = shape_of(bias)[-1]
+        length = elementwise.shape_of(bias)[-1]
 
         def heads(dense: Dense) -> tf.Tensor:
             if tokens is not None:
                 return tokens.split_heads(
-                    numerics.add_bias(dense(x), dense.bias)
+                    elementwise.add_bias(dense(x), dense.bias)
                 )
             return fused(
-                numerics.split_heads,
+                elementwise.split_heads,
                 dense(x),
                 dense.bias,
                 length=length,
@@ -225,7 +338,7 @@ class SelfAttention(Layer):
         value = heads(self.value)  # [B, N, T, D]
         scores = tf.matmul(query, key, transpose_b=True)  # [B, N, F, T]
         probs = fused(
-            numerics.attention_probs,
+            elementwise.attention_probs,
             scores,
             bias,
             self.dropout(seed),
@@ -235,7 +348,7 @@ class SelfAttention(Layer):
         context = tf.matmul(probs, value)  # [B, N, F, D]
         if tokens is not None:
             return tokens.merge_heads(context)  # [R, H]
-        return fused(numerics.merge_heads, context)  # [B * F, H]
+        return fused(elementwise.merge_heads, context)  # [B * F, H]
 
 
 class ResidualOutput(Layer):
@@ -253,7 +366,7 @@ class ResidualOutput(Layer):
     ) -> tf.Tensor:
         """Return [B * S, H]."""
         return fused(
-            numerics.add_norm,
+            elementwise.add_norm,
             self.dense(x),
             self.dense.bias,
             residual,
@@ -277,7 +390,7 @@ class Attention(Layer):
         x: tf.Tensor,
         bias: tf.Tensor,
         seed: tf.Tensor | None,
-        tokens: padding.Tokens | None,
+        tokens: unpadding.Tokens | None,
     ) -> tf.Tensor:
         """Return [B * S, H]."""
         context = self.self_attention(x, bias, seed, tokens)  # [B * S, H]
@@ -297,7 +410,7 @@ class DenseActivation(Layer):
     def call(self, x: tf.Tensor) -> tf.Tensor:
         """Return [..., outputs]."""
         return fused(
-            numerics.bias_activation,
+            elementwise.bias_activation,
             self.dense(x),
             self.dense.bias,
             activation=self.activation,
@@ -320,7 +433,7 @@ class TransformerLayer(Layer):
         x: tf.Tensor,
         bias: tf.Tensor,
         seed: tf.Tensor | None,
-        tokens: padding.Tokens | None,
+        tokens: unpadding.Tokens | None,
     ) -> tf.Tensor:
         """Return [B * S, H]."""
         x = self.attention(x, bias, seed, tokens)  # [B * S, H]
@@ -347,7 +460,7 @@ class Encoder(Layer):
         x: tf.Tensor,
         bias: tf.Tensor,
         seed: tf.Tensor | None,
-        tokens: padding.Tokens | None,
+        tokens: unpadding.Tokens | None,
     ) -> list[tf.Tensor]:
         """Return every layer's output, each [B * S, H]."""
         outputs = []
@@ -435,15 +548,15 @@ class BertModel(Layer):
             dropout_seed: all random numbers of the call are a function of
                 this integer. None draws one from TensorFlow's generator.
         """
-        batch, length = shape_of(input_ids)
+        batch, length = elementwise.shape_of(input_ids)
         if segment_ids is None:
             segment_ids = tf.zeros_like(input_ids)
         dropout_seed = draw_seed(training, dropout_seed)
         bias = attention_bias(input_ids, input_mask, sequence_ids)
         tokens = None
-        if padding.is_skipped(training, input_mask):
+        if unpadding.is_skipped(training, input_mask):
             heads = self.config.num_attention_heads
-            tokens = padding.real_tokens(input_mask, heads)
+            tokens = unpadding.real_tokens(input_mask, heads)
             input_ids = tokens.pick(input_ids)  # [1, R], as the others
             segment_ids = tokens.pick(segment_ids)
             position_ids = tokens.positions(position_ids)
@@ -551,3 +664,69 @@ class TaskModel(tf.Module):
             training=training,
             dropout_seed=dropout_seed,
         )
+
+
+def project(x: tf.Tensor, weights: Any, bias: Any) -> tf.Tensor:
+    """Return x W^T + b in float32, W stored [out, in] as all heads store it."""
+    weights = tf.cast(weights, x.dtype)
+    logits = tf.matmul(x, weights, transpose_b=True)
+    logits = tf.cast(logits, tf.float32)
+    return logits + bias
+
+
+class OutputLayer(Layer):
+    """A head that is one product: variables output_weights, output_bias."""
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_outputs: int,
+        name: str,
+        stddev: float = 0.02,
+    ):
+        super().__init__(name)
+        self.shape, self.stddev = [num_outputs, hidden_size], stddev
+
+    def build(self) -> None:
+        """Create output_weights [K, H] and output_bias [K]."""
+        self.output_weights = self.weight(
+            "output_weights", self.shape, self.stddev
+        )
+        self.output_bias = self.weight("output_bias", self.shape[:1], 0)
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """Return float32 logits [..., K]."""
+        return project(x, self.output_weights, self.output_bias)
+
+
+# --- Sentences and pairs (paper section 4.1) ---------------------------------
+
+# Fixed in the original, whatever the configuration says.
+_CLASSIFIER_DROPOUT = 0.1
+
+_CLASSIFIER_STDDEV = 0.02
+
+
+def output_variables(num_outputs: int, size: int) -> tuple[Any, Any]:
+    """Return output_weights [K, size] and output_bias [K].
+
+    In no layer: these stand at the root of a checkpoint.
+    """
+    weights = keras.Variable(
+        keras.initializers.TruncatedNormal(stddev=_CLASSIFIER_STDDEV),
+        shape=[num_outputs, size],
+        dtype="float32",
+        name="output_weights",
+    )
+    bias = keras.Variable(
+        "zeros", shape=[num_outputs], dtype="float32", name="output_bias"
+    )
+    return weights, bias
+
+
+def head_dropout(x: tf.Tensor, seed: tf.Tensor | None, name: str) -> tf.Tensor:
+    """Drop a tenth of x, by a random stream of that name."""
+    if seed is None:
+        return x
+    seed = elementwise.fold_seed(seed, zlib.crc32(name.encode()))
+    return fused(elementwise.dropout, x, seed, rate=_CLASSIFIER_DROPOUT)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 import keras
 import tensorflow as tf
 
-from errors import UserError
+from base.errors import UserError
 
 # Word embeddings and all other kernels decay; norms and biases do not. The
 # patterns are searched for in variable paths, which are checkpoint keys.

@@ -17,24 +17,25 @@ One's own data: --task_name=tsv with train, dev and test files (.tsv, .csv or
 import tensorflow as tf
 from absl import flags, logging
 
-import classifier_data
-import classifier_records
-import classifier_scores
-import errors
-import finetuning
-import heads
-import length_buckets
 import modeling
-import runner_flags
-import running
-import saved_model
-import serving
-import tasks
-from errors import UserError
+from base import errors
+from base.errors import UserError
+from classifier import data as classifier_data
+from classifier import export as classifier_export
+from classifier import model as classifier_model
+from classifier import records as classifier_records
+from classifier import scores as classifier_scores
+from classifier import tasks as classifier_tasks
+from finetuning import fitted, runner
+from finetuning import flags as finetuning_flags
+from finetuning import job as finetuning_job
+from records import in_memory
+from serving import graph_tokenizer, saved_model
+from training import reporting
 
 FLAGS = flags.FLAGS
 
-runner_flags.define_finetuning_flags(
+finetuning_flags.define_finetuning_flags(
     max_seq_length=128,
     what_is_cut="Longer sentences and pairs are cut to so many tokens.",
     train_on="the training set",
@@ -47,7 +48,7 @@ flags.DEFINE_integer("eval_batch_size", 8, "For scoring.", lower_bound=1)
 flags.DEFINE_string(
     "task_name",
     None,
-    f"One of {', '.join(classifier_data.TASK_NAMES)}; tsv: your own files.",
+    f"One of {', '.join(classifier_tasks.TASK_NAMES)}; tsv: your own files.",
 )
 flags.DEFINE_string("data_dir", None, "Folder of the task's files.")
 flags.DEFINE_string("xnli_language", "zh", "Language of XNLI.")
@@ -63,7 +64,7 @@ flags.DEFINE_bool(
 _KINDS = {"do_train": "training", "do_predict": "test"}
 
 
-class ClassifierJob(finetuning.Job):
+class ClassifierJob(finetuning_job.Job):
     """Sentences or pairs, and a class or a number for each."""
 
     head = "^output_"
@@ -71,13 +72,13 @@ class ClassifierJob(finetuning.Job):
     def __init__(
         self,
         flag_values: flags.FlagValues,
-        start: finetuning.Start,
+        start: fitted.ModelSource,
         is_training: bool,
     ):
         super().__init__(flag_values, start, is_training)
         labels = None if is_training else labels_of(start.config)
         self.task = read_task(labels)
-        self.data = classifier_records.Data(
+        self.data = classifier_records.ClassifierRecords(
             self.task,
             FLAGS.data_dir,
             self.records_dir(),
@@ -88,9 +89,11 @@ class ClassifierJob(finetuning.Job):
         )
         self.is_regression = self.task.labels is None
         self.loss = (
-            tasks.REGRESSION if self.is_regression else tasks.CLASSIFICATION
+            classifier_model.REGRESSION
+            if self.is_regression
+            else classifier_model.CLASSIFICATION
         )
-        self.dev: dict[str, length_buckets.ShortRecords] = {}
+        self.dev: dict[str, in_memory.ShortRecords] = {}
 
     @classmethod
     def deciding_metric(cls, flag_values: flags.FlagValues) -> str:
@@ -103,10 +106,10 @@ class ClassifierJob(finetuning.Job):
             )
         return prefixes(task)[0] + task.metrics[0]
 
-    def create_model(self) -> heads.BertForSequenceClassification:
+    def create_model(self) -> classifier_model.BertForSequenceClassification:
         """Return the encoder with a vector per class."""
         labels = self.task.labels
-        return heads.BertForSequenceClassification(
+        return classifier_model.BertForSequenceClassification(
             self.config, labels and len(labels), FLAGS.dtype
         )
 
@@ -114,7 +117,7 @@ class ClassifierJob(finetuning.Job):
         """Return what the training records are made of."""
         return self.data.made_of(self.task.train)
 
-    def train_data(self) -> length_buckets.ShortRecords:
+    def train_data(self) -> in_memory.ShortRecords:
         """Return the training records."""
         return self.data.split("train", self.task.train)
 
@@ -142,7 +145,7 @@ class ClassifierJob(finetuning.Job):
         if not self.is_regression:
             results["eval_accuracy"] = results[first + "accuracy"]
         results["global_step"] = step
-        running.write_results(FLAGS.output_dir, results, step)
+        reporting.write_results(FLAGS.output_dir, results, step)
         return results
 
     def predict(self) -> None:
@@ -173,10 +176,12 @@ class ClassifierJob(finetuning.Job):
         split = self.task.train or splits[0]
         return split.columns.text_b is not None
 
-    def saved_model(self, tokenizer: serving.Tokenizer) -> saved_model.Export:
+    def saved_model(
+        self, tokenizer: graph_tokenizer.Tokenizer
+    ) -> saved_model.Export:
         """Return strings in, label and probabilities out."""
         labels = self.task.labels
-        return saved_model.Classifier(
+        return classifier_export.Classifier(
             self.model,
             tokenizer,
             self.start.vocab_file,
@@ -186,7 +191,7 @@ class ClassifierJob(finetuning.Job):
         )
 
 
-def prefixes(task: classifier_data.Task) -> list[str]:
+def prefixes(task: classifier_tasks.Task) -> list[str]:
     """Return what the keys of each development set's scores begin with."""
     several = len(task.dev) > 1
     return [f"{name}_" if several else "" for name in task.dev]
@@ -200,7 +205,7 @@ def labels_of(config: modeling.BertConfig) -> tuple[str, ...] | None:
     return tuple(names[number] for number in sorted(names, key=int))
 
 
-def read_task(labels: tuple[str, ...] | None = None) -> classifier_data.Task:
+def read_task(labels: tuple[str, ...] | None = None) -> classifier_tasks.Task:
     """Return the task; check that it has the files that are asked for.
 
     Args:
@@ -216,7 +221,7 @@ def read_task(labels: tuple[str, ...] | None = None) -> classifier_data.Task:
             labels,
         )
     else:
-        task = classifier_data.task_of(FLAGS.task_name, FLAGS.xnli_language)
+        task = classifier_tasks.task_of(FLAGS.task_name, FLAGS.xnli_language)
     wanted = {
         "do_train": task.train,
         "do_eval": task.dev,
@@ -234,7 +239,7 @@ def read_task(labels: tuple[str, ...] | None = None) -> classifier_data.Task:
 
 def validate_flags() -> None:
     """Check what can be checked before anything is read."""
-    finetuning.validate_flags(FLAGS)
+    runner.validate_flags(FLAGS)
     for name in ("task_name", "data_dir"):
         if not FLAGS[name].value:
             raise UserError(f"--{name} is required")
@@ -252,7 +257,7 @@ def main(_: list[str]) -> int:
     """Train, score and predict as the flags say; return the exit status."""
     logging.set_verbosity(logging.INFO)
     validate_flags()
-    return finetuning.run(__file__, FLAGS, ClassifierJob)
+    return runner.run(__file__, FLAGS, ClassifierJob)
 
 
 if __name__ == "__main__":

@@ -26,29 +26,27 @@ import numpy as np
 import tensorflow as tf
 from absl import flags, logging
 
-import checkpoints
-import errors
-import feature_tagging
-import finetuning
-import heads
-import layer_features
-import length_buckets
 import modeling
-import ner_data
-import ner_export
-import ner_records
-import ner_scores
-import prediction
-import runner_flags
-import running
-import saved_model
-import serving
-import tasks
-from errors import UserError
+from base import errors
+from base.errors import UserError
+from checkpoints import weight_files
+from features import layers as features_layers
+from finetuning import fitted, runner
+from finetuning import flags as finetuning_flags
+from finetuning import job as finetuning_job
+from ner import data as ner_data
+from ner import export as ner_export
+from ner import feature_based
+from ner import model as ner_model
+from ner import records as ner_records
+from ner import scores as ner_scores
+from records import in_memory
+from serving import graph_tokenizer, saved_model
+from training import prediction, reporting
 
 FLAGS = flags.FLAGS
 
-runner_flags.define_finetuning_flags(
+finetuning_flags.define_finetuning_flags(
     max_seq_length=128,
     what_is_cut="Longer sentences are split into overlapping windows of so "
     "many tokens.",
@@ -81,7 +79,7 @@ flags.DEFINE_bool(
 flags.DEFINE_enum(
     "feature_layers",
     "concat_last_four",
-    list(layer_features.table_7(num_layers=12)),
+    list(features_layers.table_7(num_layers=12)),
     "feature_based: which layers it sees.",
 )
 flags.DEFINE_integer(
@@ -99,16 +97,16 @@ _FILES = {
 }
 
 
-class NerJob(finetuning.Job):
+class NerJob(finetuning_job.Job):
     """Sentences of words, and a tag for each word."""
 
     head = "^(output_|bilstm/|layer_weights)"
-    loss = tasks.WORD_CLASSIFICATION
+    loss = ner_model.WORD_CLASSIFICATION
 
     def __init__(
         self,
         flag_values: flags.FlagValues,
-        start: finetuning.Start,
+        start: fitted.ModelSource,
         is_training: bool,
     ):
         super().__init__(flag_values, start, is_training)
@@ -138,7 +136,7 @@ class NerJob(finetuning.Job):
             self.dev_file = ner_data.tagged(file, types)
         if FLAGS.do_predict:
             self.test_file, self.is_test_tagged = self._read_test_file(types)
-        self.data = ner_records.Data(
+        self.data = ner_records.NerRecords(
             self.records_dir(),
             start.tokenizer,
             start.config.vocab_size,
@@ -147,7 +145,7 @@ class NerJob(finetuning.Job):
             self.columns,
             self.document_context,
         )
-        self.splits: dict[str, length_buckets.ShortRecords] = {}
+        self.splits: dict[str, in_memory.ShortRecords] = {}
 
     def _read_test_file(
         self, types: Sequence[str]
@@ -177,15 +175,15 @@ class NerJob(finetuning.Job):
         """Return the encoder with a vector per class, or with a BiLSTM."""
         count = len(self.labels)
         if not self.features:
-            return heads.BertForTokenClassification(
+            return ner_model.BertForTokenClassification(
                 self.config, count, FLAGS.dtype
             )
-        return feature_tagging.BertForFeatureTagging(
+        return feature_based.BertForFeatureTagging(
             self.config, count, self._choice(), self.units, FLAGS.dtype
         )
 
-    def _choice(self) -> layer_features.LayerChoice:
-        choices = layer_features.table_7(self.config.num_hidden_layers)
+    def _choice(self) -> features_layers.LayerChoice:
+        choices = features_layers.table_7(self.config.num_hidden_layers)
         if self.features not in choices:
             raise UserError(
                 f"--feature_layers={self.features}: the model has "
@@ -207,17 +205,15 @@ class NerJob(finetuning.Job):
             made_of |= {"features": self.features, "lstm_units": self.units}
         return made_of
 
-    def train_data(self) -> length_buckets.ShortRecords:
+    def train_data(self) -> in_memory.ShortRecords:
         """Return the training records, or their words' activations."""
         if self.features:
-            checkpoints.restore_weights(
+            weight_files.restore_weights(
                 self.model.bert.variables, self.start.prefix
             )
         return self._split("train", self.train_file)
 
-    def _split(
-        self, name: str, file: ner_data.File
-    ) -> length_buckets.ShortRecords:
+    def _split(self, name: str, file: ner_data.File) -> in_memory.ShortRecords:
         if name not in self.splits:
             data = self.data.split(name, file, self.labels)
             if self.features:
@@ -232,7 +228,7 @@ class NerJob(finetuning.Job):
         return self.splits[name]
 
     @functools.cached_property
-    def _activations(self) -> ner_records.ActivationCache:
+    def _activations(self) -> feature_based.ActivationCache:
         """Activations of the encoder as it is, which is as it stays."""
         total = hashlib.sha256()
         for variable in self.model.bert.variables:
@@ -242,14 +238,14 @@ class NerJob(finetuning.Job):
         def forward(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
             return {"words": self.model.activations(batch)}
 
-        return ner_records.ActivationCache(
+        return feature_based.ActivationCache(
             self.data.cache,
             prediction.Predictor(
                 self.predictor.strategy, forward, FLAGS.jit_compile
             ),
             {
                 "weights": total.hexdigest(),
-                "config": finetuning.encoder_config(self.config),
+                "config": fitted.encoder_config(self.config),
                 "dtype": FLAGS.dtype,
                 "layers": self._choice().indices,
             },
@@ -269,7 +265,7 @@ class NerJob(finetuning.Job):
         logits = self._logits("eval", self.dev_file)
         results = self._scores(self.dev_file, logits)
         results["global_step"] = step
-        running.write_results(FLAGS.output_dir, results, step)
+        reporting.write_results(FLAGS.output_dir, results, step)
         return results
 
     def predict(self) -> None:
@@ -322,7 +318,9 @@ class NerJob(finetuning.Job):
             config.feature_layers = self.features
             config.lstm_units = self.units
 
-    def saved_model(self, tokenizer: serving.Tokenizer) -> saved_model.Export:
+    def saved_model(
+        self, tokenizer: graph_tokenizer.Tokenizer
+    ) -> saved_model.Export:
         """Return words or a text in, tags out."""
         return ner_export.Tagger(
             self.model,
@@ -333,7 +331,7 @@ class NerJob(finetuning.Job):
         )
 
 
-def labels_of(start: finetuning.Start) -> tuple[str, ...]:
+def labels_of(start: fitted.ModelSource) -> tuple[str, ...]:
     """Return the tags a fitted model's configuration names.
 
     Raises:
@@ -388,7 +386,7 @@ def fitted_context(config: modeling.BertConfig) -> bool:
 
 def validate_flags() -> None:
     """Check what can be checked before anything is read."""
-    finetuning.validate_flags(FLAGS)
+    runner.validate_flags(FLAGS)
     for job, name in _FILES.items():
         if FLAGS[job].value and not FLAGS[name].value:
             raise UserError(f"--{job} needs --{name}")
@@ -426,7 +424,7 @@ def main(_: list[str]) -> int:
     """Train, score and predict as the flags say; return the exit status."""
     logging.set_verbosity(logging.INFO)
     validate_flags()
-    return finetuning.run(__file__, FLAGS, NerJob)
+    return runner.run(__file__, FLAGS, NerJob)
 
 
 if __name__ == "__main__":

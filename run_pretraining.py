@@ -17,19 +17,17 @@ import math
 import tensorflow as tf
 from absl import flags, logging
 
-import checkpoints
-import errors
-import file_system
-import heads
-import input_pipeline
 import modeling
-import records
-import runner_flags
-import running
-import tasks
 import tokenization
-import training
-from errors import UserError
+from base import errors, file_system
+from base.errors import UserError
+from checkpoints import lookup, model_files, weight_files
+from pretraining import model as pretraining_model
+from pretraining import records as pretraining_records
+from records import streaming
+from training import fit, loop, reporting, train_step
+from training import flags as training_flags
+from training.settings import Recipe, Settings, from_flags
 
 FLAGS = flags.FLAGS
 
@@ -103,8 +101,8 @@ flags.DEFINE_integer(
     "Steps over which the learning rate rises from 0.",
     lower_bound=0,
 )
-runner_flags.define_training_flags()
-runner_flags.define_tpu_flags()
+training_flags.define_training_flags()
+training_flags.define_tpu_flags()
 
 # Evaluation
 flags.DEFINE_integer(
@@ -120,46 +118,6 @@ flags.DEFINE_integer(
     "only at the end, with --do_eval.",
     lower_bound=0,
 )
-
-# The flag that sets a feature's length, for messages.
-_LENGTH_FLAGS = {
-    "input_ids": "max_seq_length",
-    "input_mask": "max_seq_length",
-    "segment_ids": "max_seq_length",
-    "masked_lm_positions": "max_predictions_per_seq",
-    "masked_lm_ids": "max_predictions_per_seq",
-    "masked_lm_weights": "max_predictions_per_seq",
-}
-
-
-# --- Data -----------------------------------------------------------------
-
-
-def find_data(
-    files: list[str],
-    config: modeling.BertConfig,
-    max_seq_length: int,
-    max_predictions_per_seq: int,
-) -> input_pipeline.RecordFiles:
-    """Check record files against lengths and configuration."""
-    vocabulary = input_pipeline.Bound(
-        config.vocab_size, "vocab_size of the configuration"
-    )
-    return input_pipeline.RecordFiles(
-        files,
-        records.pretraining_schema(max_seq_length, max_predictions_per_seq),
-        {
-            "input_ids": vocabulary,
-            "masked_lm_ids": vocabulary,
-            "masked_lm_positions": input_pipeline.Bound(
-                max_seq_length, "max_seq_length"
-            ),
-            "segment_ids": input_pipeline.Bound(
-                config.type_vocab_size, "type_vocab_size of the configuration"
-            ),
-        },
-        _LENGTH_FLAGS,
-    )
 
 
 # --- main and its steps ---------------------------------------------------
@@ -198,20 +156,20 @@ def validate_flags() -> None:
             FLAGS.num_train_steps,
             FLAGS.learning_rate,
         )
-    training.check_batch_size(create_settings(), replicas=1)
+    train_step.check_batch_size(create_settings(), replicas=1)
 
 
 def read_config() -> modeling.BertConfig:
     """Read the configuration; compare it with the flags and vocabulary."""
-    prefix = FLAGS.init_checkpoint and checkpoints.find_checkpoint(
+    prefix = FLAGS.init_checkpoint and lookup.find_checkpoint(
         FLAGS.init_checkpoint
     )
-    config = checkpoints.read_config(prefix or "", FLAGS.bert_config_file)
-    running.check_length(FLAGS.max_seq_length, config)
+    config = model_files.read_config(prefix or "", FLAGS.bert_config_file)
+    model_files.check_length(FLAGS.max_seq_length, config)
     vocab_file = find_vocab()
     if vocab_file:
         vocab = tokenization.load_vocab(vocab_file)
-        running.check_vocab(len(vocab), vocab_file, config)
+        model_files.check_vocab(len(vocab), vocab_file, config)
     return config
 
 
@@ -219,16 +177,14 @@ def find_vocab() -> str | None:
     """Return the vocabulary named or beside init_checkpoint, if any."""
     if FLAGS.vocab_file or not FLAGS.init_checkpoint:
         return FLAGS.vocab_file
-    prefix = checkpoints.find_checkpoint(FLAGS.init_checkpoint)
-    return checkpoints.beside(prefix, "vocab.txt")
+    prefix = lookup.find_checkpoint(FLAGS.init_checkpoint)
+    return lookup.beside(prefix, "vocab.txt")
 
 
-def read_data(
-    config: modeling.BertConfig, flag: str
-) -> input_pipeline.RecordFiles:
+def read_data(config: modeling.BertConfig, flag: str) -> streaming.RecordFiles:
     """Find and check the files a flag names."""
     files = file_system.find_files(FLAGS[flag].value, flag)
-    data = find_data(
+    data = pretraining_records.find_data(
         files, config, FLAGS.max_seq_length, FLAGS.max_predictions_per_seq
     )
     logging.info("*** Input Files (--%s) ***", flag)
@@ -241,8 +197,8 @@ def read_data(
 
 
 def read_evaluation_data(
-    config: modeling.BertConfig, train_data: input_pipeline.RecordFiles | None
-) -> input_pipeline.RecordFiles | None:
+    config: modeling.BertConfig, train_data: streaming.RecordFiles | None
+) -> streaming.RecordFiles | None:
     """Return the held-out data; warn when it is not held out."""
     if not FLAGS.do_eval and not FLAGS.eval_steps:
         return None
@@ -265,13 +221,13 @@ def read_evaluation_data(
     return data
 
 
-def create_settings() -> training.Settings:
+def create_settings() -> Settings:
     """Collect the flags the loop needs."""
-    return running.from_flags(training.Settings, FLAGS)
+    return from_flags(Settings, FLAGS)
 
 
 def claim_output_dir(
-    config: modeling.BertConfig, data: input_pipeline.RecordFiles
+    config: modeling.BertConfig, data: streaming.RecordFiles
 ) -> None:
     """Refuse an output_dir that belongs to another model or other data."""
     counts = {path.rsplit("/", 1)[-1]: n for path, n in data.counts.items()}
@@ -282,7 +238,7 @@ def claim_output_dir(
         "max_seq_length": lengths["input_ids"],
         "max_predictions_per_seq": lengths["masked_lm_ids"],
     }
-    running.claim_output_dir(
+    fit.claim_output_dir(
         FLAGS, identity, ("num_train_steps", "num_warmup_steps")
     )
 
@@ -293,46 +249,46 @@ class Run:
     def __init__(
         self,
         strategy: tf.distribute.Strategy,
-        model: heads.BertForPreTraining,
-        eval_data: input_pipeline.RecordFiles | None,
+        model: pretraining_model.BertForPreTraining,
+        eval_data: streaming.RecordFiles | None,
     ):
         self.model = model
         self.strategy = strategy
         self.evaluated_step: int | None = None
-        self.evaluator = eval_data and training.Evaluator(
+        self.evaluator = eval_data and loop.Evaluator(
             strategy,
             model,
-            tasks.PRETRAINING,
+            pretraining_model.PRETRAINING,
             eval_data.evaluation(FLAGS.eval_batch_size, FLAGS.max_eval_steps),
             FLAGS.jit_compile,
         )
 
     def train(
-        self, config: modeling.BertConfig, data: input_pipeline.RecordFiles
+        self, config: modeling.BertConfig, data: streaming.RecordFiles
     ) -> bool:
         """Train to the end; return whether the end was reached."""
         settings = create_settings()
-        running.log_beginning(data.num_records, settings)
-        done = running.fit(
+        fit.log_beginning(data.num_records, settings)
+        done = fit.fit(
             self.strategy,
             self.model,
-            tasks.PRETRAINING,
+            pretraining_model.PRETRAINING,
             settings,
-            running.from_flags(running.Recipe, FLAGS),
-            training.Batches(
+            from_flags(Recipe, FLAGS),
+            loop.Batches(
                 lambda start: data.training(
                     FLAGS.train_batch_size, FLAGS.random_seed, start
                 ),
                 lambda step: FLAGS.max_seq_length,
             ),
-            lambda length: heads.training_flops(
+            lambda length: reporting.training_flops(
                 config, 1, length, FLAGS.max_predictions_per_seq
             ),
             self.evaluate,
         )
         if done < settings.last_step:
             return False
-        running.export(FLAGS.output_dir, self.model, config, find_vocab())
+        model_files.export(FLAGS.output_dir, self.model, config, find_vocab())
         return True
 
     def evaluate(self, step: int) -> None:
@@ -345,7 +301,7 @@ class Run:
             min(means["masked_lm_loss"], 700.0)
         )
         results = {**means, "global_step": step}
-        running.write_results(FLAGS.output_dir, results, step)
+        reporting.write_results(FLAGS.output_dir, results, step)
         self.evaluated_step = step
 
     def restore_for_evaluation(self) -> int:
@@ -357,30 +313,30 @@ class Run:
                 f"--do_eval: {FLAGS.output_dir} holds no checkpoint and there "
                 "is no --init_checkpoint; untrained weights would score noise"
             )
-        checkpoints.restore_weights(
+        weight_files.restore_weights(
             self.model.variables, source, required=r"^(bert|cls)/"
         )
-        return checkpoints.global_step(source)
+        return weight_files.global_step(source)
 
 
 def main(_: list[str]) -> int:
     """Train and evaluate as the flags say; return the exit status."""
     logging.set_verbosity(logging.INFO)
     validate_flags()
-    strategy = running.create_strategy(FLAGS)
+    strategy = fit.strategy_from_flags(FLAGS)
     config = read_config()
     data = read_data(config, "input_file") if FLAGS.do_train else None
     eval_data = read_evaluation_data(config, data)
     if data:
         claim_output_dir(config, data)
     else:
-        checkpoints.make_directory(FLAGS.output_dir)
+        file_system.make_directory(FLAGS.output_dir)
     tf.keras.utils.set_random_seed(FLAGS.random_seed)
     with strategy.scope():
-        model = heads.BertForPreTraining(config, FLAGS.dtype)
+        model = pretraining_model.BertForPreTraining(config, FLAGS.dtype)
     run = Run(strategy, model, eval_data)
     sources = [source for source in (data, eval_data) if source]
-    with input_pipeline.blaming_files(
+    with streaming.blaming_files(
         [path for source in sources for path in source.files],
         sources[0].bounds,
     ):

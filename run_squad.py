@@ -21,37 +21,38 @@ run's output_dir as --init_checkpoint.
 """
 
 import math
+import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 from absl import flags, logging
 
-import checkpoints
-import errors
-import finetuning
-import heads
-import length_buckets
 import modeling
-import runner_flags
-import running
-import saved_model
-import serving
-import squad_answers
-import squad_data
-import squad_decoding
-import squad_export
-import squad_features
-import squad_records
-import squad_scores
-import task_records
-import tasks
 import tokenization
-from errors import UserError
+from base import errors, file_system
+from base.errors import UserError
+from checkpoints import lookup, weight_files
+from finetuning import fitted, runner
+from finetuning import flags as finetuning_flags
+from finetuning import job as finetuning_job
+from records import cache as record_cache
+from records import in_memory
+from serving import graph_tokenizer, saved_model
+from squad import answers as squad_answers
+from squad import data as squad_data
+from squad import decoding as squad_decoding
+from squad import export as squad_export
+from squad import model as squad_model
+from squad import records as squad_records
+from squad import scores as squad_scores
+from squad import windows as squad_windows
+from training import reporting
+from training.settings import from_flags
 
 FLAGS = flags.FLAGS
 
-runner_flags.define_finetuning_flags(
+finetuning_flags.define_finetuning_flags(
     max_seq_length=384,
     what_is_cut="Tokens of question and paragraph seen at once; longer "
     "paragraphs are seen through windows that overlap.",
@@ -153,11 +154,11 @@ class Answered(NamedTuple):
     tuned: squad_scores.Tuned | None
 
 
-class SquadJob(finetuning.Job):
+class SquadJob(finetuning_job.Job):
     """A question, a paragraph, and where the answer stands in it."""
 
     head = "^cls/squad/"
-    loss = tasks.QUESTION_ANSWERING
+    loss = squad_model.QUESTION_ANSWERING
     results = (
         "eval_results.txt",
         squad_answers.PREDICTIONS,
@@ -171,7 +172,7 @@ class SquadJob(finetuning.Job):
     def __init__(
         self,
         flag_values: flags.FlagValues,
-        start: finetuning.Start,
+        start: fitted.ModelSource,
         is_training: bool,
     ):
         super().__init__(flag_values, start, is_training)
@@ -185,9 +186,9 @@ class SquadJob(finetuning.Job):
                 asked,
             )
         self.data = create_data(start)
-        self.cache = task_records.RecordCache(
+        self.cache = record_cache.RecordCache(
             self.records_dir(),
-            squad_features.schema(start.max_seq_length),
+            squad_windows.schema(start.max_seq_length),
             start.config.vocab_size,
             FLAGS.pad_to_max_length,
         )
@@ -216,9 +217,9 @@ class SquadJob(finetuning.Job):
             )
         return questions
 
-    def create_model(self) -> heads.BertForQuestionAnswering:
+    def create_model(self) -> squad_model.BertForQuestionAnswering:
         """Return the encoder with a start and an end vector."""
-        return heads.BertForQuestionAnswering(self.config, FLAGS.dtype)
+        return squad_model.BertForQuestionAnswering(self.config, FLAGS.dtype)
 
     def forward(self, batch: dict) -> dict:
         """Return the logits of starts and ends."""
@@ -229,11 +230,11 @@ class SquadJob(finetuning.Job):
         """Return what the training windows are made of."""
         return self.data.made_of(FLAGS.train_file, is_training=True)
 
-    def train_data(self) -> length_buckets.ShortRecords:
+    def train_data(self) -> in_memory.ShortRecords:
         """Return the training records."""
         return self.data.training(self.cache, FLAGS.train_file)
 
-    def num_examples(self, data: length_buckets.ShortRecords) -> int:
+    def num_examples(self, data: in_memory.ShortRecords) -> int:
         """Return the windows of an epoch, or the questions."""
         if FLAGS.count_steps_by == "windows":
             return data.num_records
@@ -250,7 +251,7 @@ class SquadJob(finetuning.Job):
             results["tuned_f1"] = answered.tuned.f1
             results["tuned_thresh"] = answered.tuned.threshold
         results["global_step"] = step
-        running.write_results(FLAGS.output_dir, results, step)
+        reporting.write_results(FLAGS.output_dir, results, step)
         return results
 
     def predict(self) -> None:
@@ -276,8 +277,8 @@ class SquadJob(finetuning.Job):
         """Return what says which weights the model has; None: not on disk."""
         if not self.restored_from:
             return None
-        files = checkpoints.files_of(self.restored_from)
-        return [task_records.sha256(path) for path in files]
+        files = weight_files.files_of(self.restored_from)
+        return [file_system.sha256(path) for path in files]
 
     def _output(self) -> squad_answers.Output:
         folder = self.restored_from and self.restored_from.rpartition("/")[0]
@@ -306,7 +307,9 @@ class SquadJob(finetuning.Job):
         config.max_seq_length = self.start.max_seq_length
         config.version_2_with_negative = FLAGS.version_2_with_negative
 
-    def saved_model(self, tokenizer: serving.Tokenizer) -> saved_model.Export:
+    def saved_model(
+        self, tokenizer: graph_tokenizer.Tokenizer
+    ) -> saved_model.Export:
         """Return question and paragraph in, answer and its place out."""
         threshold = None
         if FLAGS.version_2_with_negative:
@@ -326,19 +329,19 @@ class SquadJob(finetuning.Job):
 # --- main and its steps -----------------------------------------------------
 
 
-def create_lengths(max_seq_length: int) -> squad_features.Lengths:
+def create_lengths(max_seq_length: int) -> squad_windows.Lengths:
     """Return how windows are cut, with the length a fitted model has."""
-    lengths = running.from_flags(
-        squad_features.Lengths, FLAGS, max_seq_length=max_seq_length
+    lengths = from_flags(
+        squad_windows.Lengths, FLAGS, max_seq_length=max_seq_length
     )
     lengths.check()
     return lengths
 
 
-def create_data(start: finetuning.Start) -> squad_records.Data:
+def create_data(start: fitted.ModelSource) -> squad_records.SquadRecords:
     """Return the reader of SQuAD's files."""
-    return squad_records.Data(
-        running.from_flags(squad_records.Reading, FLAGS),
+    return squad_records.SquadRecords(
+        from_flags(squad_records.Reading, FLAGS),
         create_lengths(start.max_seq_length),
         start.tokenizer,
         FLAGS.num_workers,
@@ -367,7 +370,7 @@ def create_decoding(
     tokenizer: tokenization.FullTokenizer,
 ) -> squad_decoding.Settings:
     """Collect the flags that choose answers."""
-    return running.from_flags(
+    return from_flags(
         squad_decoding.Settings,
         FLAGS,
         do_lower_case=tokenizer.basic_tokenizer.do_lower_case,
@@ -417,19 +420,19 @@ def score_file() -> None:
     data = squad_data.read_squad(
         FLAGS.predict_file, False, is_version_2, FLAGS.strict
     )
-    odds = checkpoints.beside(path, squad_answers.NULL_ODDS)
+    odds = lookup.beside(path, squad_answers.NULL_ODDS)
     odds = read_values(odds, float, "odds") if odds and is_version_2 else None
     for example in data.examples if odds else ():
         if example.qas_id in predictions and example.qas_id not in odds:
             raise UserError(
-                f"{checkpoints.beside(path, squad_answers.NULL_ODDS)} lacks "
+                f"{lookup.beside(path, squad_answers.NULL_ODDS)} lacks "
                 f"question {example.qas_id}: it belongs to other predictions; "
                 "put it aside to score without best_exact and best_f1"
             )
     results = score(data, predictions, odds)
     if FLAGS.output_dir:
-        checkpoints.make_directory(FLAGS.output_dir)
-        running.write_results(FLAGS.output_dir, results, step=0)
+        file_system.make_directory(FLAGS.output_dir)
+        reporting.write_results(FLAGS.output_dir, results, step=0)
     for name, value in results.items():
         print(f"{name} = {value}")
 
@@ -471,7 +474,7 @@ def answer_together() -> None:
                 f"--output_dir={folder} is one of --ensemble_dirs, whose own "
                 "answers would be lost: name another"
             )
-    start = finetuning.read_start(FLAGS, described_by(folders))
+    start = fitted.read_source(FLAGS, described_by(folders))
     questions = create_data(start).questions(FLAGS.predict_file)
     decoded = squad_answers.ensemble(
         folders,
@@ -479,7 +482,7 @@ def answer_together() -> None:
         create_decoding(start.tokenizer),
         lambda logits: decode(questions, logits, start.tokenizer),
     )
-    checkpoints.make_directory(FLAGS.output_dir)
+    file_system.make_directory(FLAGS.output_dir)
     tuned = tuned_of(questions.data, decoded)
     notes = squad_answers.notes_of(folders)
     # A threshold is stored for weights that can be named, or not at all.
@@ -492,7 +495,7 @@ def answer_together() -> None:
         if tuned:
             results["tuned_f1"] = tuned.f1
             results["tuned_thresh"] = tuned.threshold
-        running.write_results(FLAGS.output_dir, results, step=0)
+        reporting.write_results(FLAGS.output_dir, results, step=0)
 
 
 def described_by(folders: list[str]) -> str:
@@ -503,11 +506,11 @@ def described_by(folders: list[str]) -> str:
     """
     for folder in folders:
         if tf.io.gfile.exists(
-            checkpoints.join(folder, checkpoints.WEIGHTS_NAME + ".index")
+            os.path.join(folder, lookup.WEIGHTS_NAME + ".index")
         ):
-            return checkpoints.find_checkpoint(folder)
+            return lookup.find_checkpoint(folder)
     if FLAGS.init_checkpoint:
-        return checkpoints.find_checkpoint(FLAGS.init_checkpoint)
+        return lookup.find_checkpoint(FLAGS.init_checkpoint)
     raise UserError(
         "none of --ensemble_dirs holds a model, whose vocabulary and casing "
         "the answers need: name one of the models by --init_checkpoint"
@@ -569,8 +572,8 @@ def main(_: list[str]) -> int:
     elif FLAGS.ensemble_dirs:
         answer_together()
     else:
-        finetuning.validate_flags(FLAGS)
-        return finetuning.run(__file__, FLAGS, SquadJob)
+        runner.validate_flags(FLAGS)
+        return runner.run(__file__, FLAGS, SquadJob)
     return 0
 
 

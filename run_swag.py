@@ -22,21 +22,22 @@ test.jsonl, an object per line:
 import tensorflow as tf
 from absl import flags, logging
 
-import classifier_scores
-import errors
-import finetuning
-import heads
-import runner_flags
-import running
-import saved_model
-import serving
-import swag_data
-import tasks
-from errors import UserError
+from base import errors
+from base.errors import UserError
+from classifier import scores as classifier_scores
+from finetuning import fitted, runner
+from finetuning import flags as finetuning_flags
+from finetuning import job as finetuning_job
+from serving import graph_tokenizer, saved_model
+from swag import data as swag_data
+from swag import export as swag_export
+from swag import model as swag_model
+from swag import records as swag_records
+from training import reporting
 
 FLAGS = flags.FLAGS
 
-runner_flags.define_finetuning_flags(
+finetuning_flags.define_finetuning_flags(
     max_seq_length=128,
     what_is_cut="Context and choice together are cut to so many tokens.",
     train_on="the training questions",
@@ -61,21 +62,21 @@ _PARTS = {
 }
 
 
-class SwagJob(finetuning.Job):
+class SwagJob(finetuning_job.Job):
     """Questions, and which of their choices is right."""
 
     head = "^output_"
     fits = "multiple_choice"  # the shape is a regression's too
-    loss = tasks.MULTIPLE_CHOICE
+    loss = swag_model.MULTIPLE_CHOICE
 
     def __init__(
         self,
         flag_values: flags.FlagValues,
-        start: finetuning.Start,
+        start: fitted.ModelSource,
         is_training: bool,
     ):
         super().__init__(flag_values, start, is_training)
-        self.data = swag_data.Data(
+        self.data = swag_records.SwagRecords(
             FLAGS.data_dir,
             self.records_dir(),
             start.tokenizer,
@@ -87,8 +88,8 @@ class SwagJob(finetuning.Job):
         for name, part in _PARTS.items():
             if FLAGS[name].value and (is_training or part != "train"):
                 self.data.questions(part)
-        self.train: swag_data.Questions
-        self.dev: swag_data.Questions | None = None
+        self.train: swag_records.Questions
+        self.dev: swag_records.Questions | None = None
 
     @classmethod
     def deciding_metric(cls, flag_values: flags.FlagValues) -> str:
@@ -96,9 +97,9 @@ class SwagJob(finetuning.Job):
         swag_data.find_file(flag_values.data_dir, "dev")
         return "accuracy"
 
-    def create_model(self) -> heads.BertForMultipleChoice:
+    def create_model(self) -> swag_model.BertForMultipleChoice:
         """Return the encoder with one vector that scores."""
-        return heads.BertForMultipleChoice(self.config, FLAGS.dtype)
+        return swag_model.BertForMultipleChoice(self.config, FLAGS.dtype)
 
     def forward(self, batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Return the score of each choice on its own, [B]."""
@@ -108,14 +109,16 @@ class SwagJob(finetuning.Job):
         """Return what the training records are made of."""
         return self.data.made_of("train")
 
-    def train_data(self) -> swag_data.Questions:
+    def train_data(self) -> swag_records.Questions:
         """Return the training questions."""
         self.train = self.data.split("train", "train")
         return self.train
 
     def flops_per_example(self, length: int) -> float:
         """Return the operations of training on all choices of a question."""
-        return heads.training_flops(self.config, self.train.num_choices, length)
+        return reporting.training_flops(
+            self.config, self.train.num_choices, length
+        )
 
     def evaluate(self, step: int) -> dict[str, float]:
         """Score the development questions; write eval_results.txt."""
@@ -131,7 +134,7 @@ class SwagJob(finetuning.Job):
         results["eval_loss"] = results["loss"]
         results["eval_accuracy"] = results["accuracy"]
         results["global_step"] = step
-        running.write_results(FLAGS.output_dir, results, step)
+        reporting.write_results(FLAGS.output_dir, results, step)
         return results
 
     def predict(self) -> None:
@@ -148,16 +151,18 @@ class SwagJob(finetuning.Job):
         self.write_lines("test_results.tsv", rows)
         self.write_lines("test.tsv", answers)
 
-    def saved_model(self, tokenizer: serving.Tokenizer) -> saved_model.Export:
+    def saved_model(
+        self, tokenizer: graph_tokenizer.Tokenizer
+    ) -> saved_model.Export:
         """Return context and choices in, probabilities and answer out."""
-        return saved_model.MultipleChoice(
+        return swag_export.MultipleChoice(
             self.model, tokenizer, self.start.vocab_file, FLAGS.max_seq_length
         )
 
 
 def validate_flags() -> None:
     """Check what can be checked before anything is read."""
-    finetuning.validate_flags(FLAGS)
+    runner.validate_flags(FLAGS)
     parts = [part for name, part in _PARTS.items() if FLAGS[name].value]
     if not parts:  # an export needs no questions
         return
@@ -173,7 +178,7 @@ def main(_: list[str]) -> int:
     """Train, score and predict as the flags say; return the exit status."""
     logging.set_verbosity(logging.INFO)
     validate_flags()
-    return finetuning.run(__file__, FLAGS, SwagJob)
+    return runner.run(__file__, FLAGS, SwagJob)
 
 
 if __name__ == "__main__":

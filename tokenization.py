@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-import errors
+from base import errors
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
@@ -46,6 +46,7 @@ MAX_CHARS_PER_WORD = 200
 # they are forgotten at once; the frequent ones are back within a few hundred
 # lines. Very long words seldom repeat and are not kept at all.
 MAX_REMEMBERED_WORDS = 2**18
+
 MAX_REMEMBERED_CHARS = 64
 
 _ID_BYTES = 4  # int32
@@ -60,7 +61,6 @@ _CJK_RANGES = (
     (0xF900, 0xFAFF),  # Compatibility Ideographs
     (0x2F800, 0x2FA1F),  # Compatibility Ideographs Supplement
 )
-
 
 # === Vocabulary files ===
 
@@ -172,6 +172,7 @@ _MINIATURES = [
     for layers in (2, 4, 6, 8, 10, 12)
     for hidden in (128, 256, 512, 768)
 ]
+
 _LOWER_CASED_MODELS = {
     *_MINIATURES,
     "uncased_L-24_H-1024_A-16",
@@ -185,6 +186,7 @@ _LOWER_CASED_MODELS = {
     "bert-large-uncased-whole-word-masking",
     "bert-base-multilingual-uncased",
 }
+
 _CASED_MODELS = {
     "cased_L-12_H-768_A-12",
     "cased_L-24_H-1024_A-16",
@@ -195,6 +197,7 @@ _CASED_MODELS = {
     "bert-large-cased-whole-word-masking",
     "bert-base-multilingual-cased",
 }
+
 _MODEL_NAME = re.compile(r"([A-Za-z0-9_-]+)(?:/bert_model\.ckpt.*|/*)$")
 
 
@@ -306,12 +309,14 @@ class _CharTable(dict):
 
 
 _CLEAN = _CharTable(_clean_char)
+
 # Characters that cleaning leaves alone: those of European words and their
 # punctuation. There are more; these spare most words the slow way.
 _SURELY_CLEAN = re.compile(r"[!-~\u00ae-\u05ff\u2010-\u2027]+")
-_PUNCTUATION = _CharTable(_space_punctuation)
-_ACCENTS = _CharTable(_keep_accent)
 
+_PUNCTUATION = _CharTable(_space_punctuation)
+
+_ACCENTS = _CharTable(_keep_accent)
 
 # === Tokenizers ===
 
@@ -492,3 +497,19 @@ class FullTokenizer:
     def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]:
         """Return the token of each id; an unknown id is a UserError."""
         return convert_ids_to_tokens(self.inv_vocab, ids)
+
+
+def truncated_lengths(a: int, b: int, limit: int) -> tuple[int, int]:
+    """Return the lengths that popping from the longer side leaves.
+
+    The original pops one piece at a time until a + b <= limit, from the
+    second side where both are equally long.
+    """
+    if a + b <= limit:
+        return a, b
+    half = limit // 2
+    if a <= half:
+        return a, limit - a
+    if b <= limit - half - 1 or b <= half:
+        return limit - b, b
+    return limit - half, half

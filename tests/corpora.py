@@ -5,9 +5,9 @@ import re
 from collections.abc import Sequence
 from pydoc_data.topics import topics
 
-VOCAB_FILE = str(
-    pathlib.Path(__file__).parent / "golden" / "vocab" / "uncased.txt"
-)
+from paths import GOLDEN
+
+VOCAB_FILE = str(GOLDEN / "vocab" / "uncased.txt")
 _SENTENCE_END = re.compile(r"(?<=[.:!?])\s+|\n\s*\n")
 
 

@@ -5,8 +5,8 @@ import sys
 
 import tensorflow as tf
 
-import errors
 import run_pretraining
+from base import errors
 
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-import records
+from records import tfrecord
 
 LENGTH, PREDICTIONS, VOCAB = 16, 3, 50
 CONFIG = {
@@ -45,7 +45,7 @@ def make_features(rng: np.random.Generator, rows: int) -> dict:
 def write_records(path: Path, rows: int, seed: int, compression="") -> None:
     features = make_features(np.random.default_rng(seed), rows)
     with open(path, "wb") as file:
-        with records.RecordWriter(file, compression) as writer:
+        with tfrecord.RecordWriter(file, compression) as writer:
             writer.write_examples(features)
 
 

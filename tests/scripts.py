@@ -11,7 +11,7 @@ from types import ModuleType
 
 from absl import flags
 
-import errors
+from base import errors
 
 
 def load(name: str) -> ModuleType:

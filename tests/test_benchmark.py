@@ -2,16 +2,16 @@
 
 import gzip
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 import scripts
 from corpora import VOCAB_FILE
+from paths import GOLDEN
 
-import benchmark_tasks
-import heads
 import modeling
+from benchmarks import tasks as benchmarks_tasks
+from training import reporting
 
 benchmark = scripts.load("benchmark")
 
@@ -26,7 +26,7 @@ def test_training_flops_of_tiny_by_hand():
     # 20 predictions: transform and vocabulary; pooler and two logits.
     after = 20 * (128**2 + 128 * 30522) + 128**2 + 2 * 128
     expected = 6 * 32 * (layers + after)
-    assert heads.training_flops(config, 32, 128, 20) == expected
+    assert reporting.training_flops(config, 32, 128, 20) == expected
     assert expected == 26_342_572_032
 
 
@@ -34,7 +34,7 @@ def test_training_flops_of_base_against_six_times_the_weights():
     config = modeling.BertConfig.from_size("base", benchmark.VOCAB_SIZE)
     # 85 million weights in the layers, each used once per token.
     rough = 6 * 8 * 128 * 85e6 + 6 * 8 * 20 * 768 * 30522
-    found = heads.training_flops(config, 8, 128, 20)
+    found = reporting.training_flops(config, 8, 128, 20)
     assert found == pytest.approx(rough, rel=0.04)
 
 
@@ -59,7 +59,7 @@ def test_parts_that_want_data(tmp_path):
     """An epoch in buckets is the sum over its batches; windows are counted."""
     lines = [f"x\t1\t\t{'word ' * (10, 20, 30)[n % 3]}" for n in range(96)]
     (tmp_path / "train.tsv").write_text("\n".join(lines) + "\n")
-    ((_, value, note),) = benchmark_tasks.measure_buckets(
+    ((_, value, note),) = benchmarks_tasks.measure_buckets(
         "cola", str(tmp_path), VOCAB_FILE, "tiny"
     )
     faster = float(value.split()[0])
@@ -67,9 +67,9 @@ def test_parts_that_want_data(tmp_path):
     assert faster == pytest.approx(float(first) / float(second), rel=0.02)
     assert "22 of 128 tokens" in note  # 20 words, two special ones
     path = tmp_path / "squad.json"
-    golden = Path(__file__).parent / "golden" / "squad_v2" / "input.json.gz"
+    golden = GOLDEN / "squad_v2" / "input.json.gz"
     path.write_bytes(gzip.decompress(golden.read_bytes()))
-    rows = list(benchmark_tasks.measure_squad(str(path), VOCAB_FILE))
+    rows = list(benchmarks_tasks.measure_squad(str(path), VOCAB_FILE))
     assert [row[0] for row in rows][-1] == "SQuAD decoding"
     windows = [row[2].split()[0] for row in rows[:2]]  # of any workers
     assert windows[0] == windows[1] and int(windows[0]) >= 120
@@ -97,7 +97,7 @@ def test_products_of_a_step_are_what_its_operations_count(size):
         assert left[-1] == inner and left[:-2] == right[:-2]
         total += 2 * count * np.prod(left, dtype=int) * outer
     # Backward has two products of the same size for each.
-    assert 3 * total == heads.training_flops(config, 4, 128, 20)
+    assert 3 * total == reporting.training_flops(config, 4, 128, 20)
     assert (
         benchmark.products_seconds(
             modeling.BertConfig.from_size("tiny", 50), 1, "float32"

@@ -10,11 +10,11 @@ from pydoc_data import topics
 import pytest
 import scripts
 import tqdm
+from paths import ROOT
 
 import tokenization
-from errors import UserError
+from base.errors import UserError
 
-ROOT = Path(__file__).resolve().parent.parent
 build_vocab = scripts.load("build_vocab")
 
 # Real text that every interpreter brings along.

@@ -17,13 +17,14 @@ import numpy as np
 import pytest
 import scripts
 from corpora import VOCAB_FILE, manual, write
+from paths import ROOT
 
-import pretraining_buckets as buckets_lib
-import records
-from errors import UserError
+from base.errors import UserError
+from pretraining import buckets as pretraining_buckets
+from pretraining import instances as pretraining_instances
+from records import tfrecord
 
 generator = scripts.load("create_pretraining_data")
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(scope="module")
@@ -76,10 +77,10 @@ def _small_buckets(flags: dict, bucket_bytes: int):
 def test_records_have_the_schema_and_the_originals_ids(corpus, tmp_path):
     scripts.run(generator, **_flags(corpus, tmp_path / "x"))
     assert sorted(os.listdir(tmp_path)) == [".x.manifest.json", "x"]
-    schema = records.pretraining_schema(128, 20)
+    schema = pretraining_instances.schema(128, 20)
     count = 0
-    for record in records.read_records(str(tmp_path / "x")):
-        features = records.decode_example(record)
+    for record in tfrecord.read_records(str(tmp_path / "x")):
+        features = tfrecord.decode_example(record)
         assert features.keys() == schema.keys()
         for name, feature in schema.items():
             assert len(features[name]) == feature.length
@@ -121,8 +122,8 @@ def test_gzip_holds_the_same_records(corpus, tmp_path):
     scripts.run(
         generator, **_flags(corpus, tmp_path / "gz", compression="GZIP")
     )
-    plain = list(records.read_records(str(tmp_path / "plain")))
-    assert plain == list(records.read_records(str(tmp_path / "gz")))
+    plain = list(tfrecord.read_records(str(tmp_path / "plain")))
+    assert plain == list(tfrecord.read_records(str(tmp_path / "gz")))
     dataset = tf.data.TFRecordDataset(
         str(tmp_path / "gz"), compression_type="GZIP"
     )
@@ -139,7 +140,7 @@ def test_many_buckets_make_each_file(corpus, tmp_path):
     counts = generator.generate(plan, 2)
     assert counts["documents"] == 60
     written = sum(
-        records.count_records(str(tmp_path / f"x-0000{i}-of-00002"))
+        tfrecord.count_records(str(tmp_path / f"x-0000{i}-of-00002"))
         for i in (0, 1)
     )
     assert written == counts["instances"]
@@ -160,8 +161,8 @@ def test_passes_follow_one_another(tmp_path):
     assert plan.num_buckets > 2
     generator.generate(plan, 1)
     sequences = [
-        records.decode_example(record)
-        for record in records.read_records(str(tmp_path / "x"))
+        tfrecord.decode_example(record)
+        for record in tfrecord.read_records(str(tmp_path / "x"))
     ]
     firsts = []
     for features in sequences:
@@ -184,7 +185,7 @@ def test_documents_end_with_their_file(tmp_path):
     seen = [
         part
         for name in "ab"
-        for part in buckets_lib._read_parts(
+        for part in pretraining_buckets._read_parts(
             str(tmp_path / f"{name}.txt"), 100, 1000, lambda n: None
         )
     ]
@@ -194,11 +195,13 @@ def test_documents_end_with_their_file(tmp_path):
 
 @pytest.mark.parametrize("block", [1, 2, 3, 7, 50])
 def test_blocks_do_not_show(tmp_path, monkeypatch, block):
-    monkeypatch.setattr(buckets_lib, "_BLOCK_BYTES", block)
+    monkeypatch.setattr(pretraining_buckets, "_BLOCK_BYTES", block)
     text = "\n\nerste Zeile\r\n\u2028zwei\u00e4\n\n\n \n\u4e2d\n" * 3 + "Ende"
     (tmp_path / "x").write_bytes(text.encode())
     parts = list(
-        buckets_lib._read_parts(str(tmp_path / "x"), 999, 999, lambda n: None)
+        pretraining_buckets._read_parts(
+            str(tmp_path / "x"), 999, 999, lambda n: None
+        )
     )
     lines = text.split("\n")
     documents = [[]]
@@ -215,12 +218,12 @@ def test_every_bucket_is_a_random_sample_of_equal_size(tmp_path):
     source = write(tmp_path / "in.txt", documents)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    buckets_lib.deal_documents(
+    pretraining_buckets.deal_documents(
         [source], 10, 2**20, 7, str(scratch), lambda n: None
     )
     seen = []
     for bucket in range(10):
-        parts = list(buckets_lib._read_bucket(str(scratch), bucket))
+        parts = list(pretraining_buckets._read_bucket(str(scratch), bucket))
         numbers = [number for number, _ in parts]
         assert len(numbers) == 100 and numbers == sorted(numbers)
         assert 400 < np.mean(numbers) < 600
@@ -239,8 +242,8 @@ def test_as_many_files_as_documents(tmp_path):
     mixed = collections.Counter()
     for index in range(7):
         path = str(tmp_path / f"x-{index:05}-of-00007")
-        for record in records.read_records(path):
-            features = records.decode_example(record)
+        for record in tfrecord.read_records(path):
+            features = tfrecord.decode_example(record)
             ids = features["input_ids"].copy()
             count = int(features["masked_lm_weights"].sum())
             ids[features["masked_lm_positions"][:count]] = features[
@@ -447,7 +450,7 @@ def test_a_disk_that_takes_no_more(corpus, tmp_path):
     assert "Traceback" not in result.stderr
     assert not (tmp_path / "x").exists()
     scripts.run(generator, **flags)
-    assert records.count_records(str(tmp_path / "x")) > 500
+    assert tfrecord.count_records(str(tmp_path / "x")) > 500
 
 
 @pytest.mark.parametrize(
@@ -510,14 +513,18 @@ def test_bad_text(tmp_path, data, text):
 
 
 def test_line_numbers_count_over_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr(buckets_lib, "_BLOCK_BYTES", 64)
+    monkeypatch.setattr(pretraining_buckets, "_BLOCK_BYTES", 64)
     source = tmp_path / "in.txt"
     for number in (1, 2, 17, 100):
         lines = [b"just a line" for _ in range(100)]
         lines[number - 1] = b"just \xc3( a line"
         source.write_bytes(b"\n".join(lines))
         with pytest.raises(UserError, match=rf"line {number} is .* column 6;"):
-            list(buckets_lib._read_blocks(str(source), 10**6, lambda n: None))
+            list(
+                pretraining_buckets._read_blocks(
+                    str(source), 10**6, lambda n: None
+                )
+            )
 
 
 def test_vocabulary_must_have_what_is_needed(corpus, tmp_path):
@@ -543,13 +550,13 @@ def test_examples_and_summary_are_logged(corpus, tmp_path, caplog):
     tokens = re.findall(r"^tokens: (.*)$", text, re.M)
     ids = re.findall(r"^input_ids: (.*)$", text, re.M)
     assert len(tokens) == len(ids) == 20
-    first = next(records.read_records(str(tmp_path / "x")))
-    features = records.decode_example(first)
+    first = next(tfrecord.read_records(str(tmp_path / "x")))
+    features = tfrecord.decode_example(first)
     assert ids[0].split() == list(map(str, features["input_ids"]))
     length = features["input_mask"].sum()
     assert tokens[0].split()[0] == "[CLS]"
     assert len(tokens[0].split()) == length
-    count = records.count_records(str(tmp_path / "x"))
+    count = tfrecord.count_records(str(tmp_path / "x"))
     assert f"Wrote {count} total instances" in text
     lines = sum(len(page) for page in manual(60))
     told = dict(re.findall(r"^  ([\w ]+): ([\d,]+)", text, re.M))

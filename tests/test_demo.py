@@ -3,16 +3,15 @@
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import scripts
+from paths import ROOT
 
-import demo_corpus
+from pretraining import demo_corpus
 
 demo = scripts.load("demo")
-ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(scope="module")

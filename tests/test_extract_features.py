@@ -16,17 +16,17 @@ import scripts
 import tensorflow as tf
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from paths import ROOT
 
-import checkpoints
-import feature_outputs
-import file_system
 import modeling
-from errors import UserError
+from base import file_system
+from base.errors import UserError
+from checkpoints import weight_files
+from features import writers as features_writers
 from modeling import BertConfig
 
 extract_features = scripts.load("extract_features")
 
-ROOT = Path(__file__).resolve().parent.parent
 VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", "é", '"']
 CONFIG = BertConfig(
     vocab_size=len(VOCAB) + 1,
@@ -60,7 +60,8 @@ tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],
     [tf.config.LogicalDeviceConfiguration()] * 2,
 )
-import errors, extract_features
+import extract_features
+from base import errors
 errors.run(extract_features.main)
 """
 
@@ -74,9 +75,9 @@ def model_dir(tmp_path_factory) -> Path:
     settings = {"do_lower_case": False}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
     tf.keras.utils.set_random_seed(1)
-    checkpoints.write(
+    weight_files.write(
         str(folder / "bert_model.ckpt"),
-        checkpoints.as_tensors(modeling.BertModel(CONFIG).variables),
+        weight_files.as_tensors(modeling.BertModel(CONFIG).variables),
     )
     return folder
 
@@ -148,7 +149,7 @@ def sequence_of(text: str) -> tuple[list[str], list[int]]:
 def by_hand(model_dir) -> list[np.ndarray]:
     """[T, 4, H] of every line: one forward pass each, no padding, no mask."""
     model = modeling.TaskModel(CONFIG)
-    checkpoints.restore_weights(model.variables, str(model_dir))
+    weight_files.restore_weights(model.variables, str(model_dir))
     results = []
     for text in LINES:
         tokens, segments = sequence_of(text)
@@ -457,7 +458,7 @@ def test_rows_are_what_python_prints(values):
     wanted = [
         ", ".join(json.dumps(round(float(x), 6)) for x in row) for row in rows
     ]
-    assert feature_outputs.format_rows(rows) == [w.encode() for w in wanted]
+    assert features_writers.format_rows(rows) == [w.encode() for w in wanted]
 
 
 def test_ties_and_neighbours():
@@ -469,12 +470,12 @@ def test_ties_and_neighbours():
         ", ".join(repr(round(float(x), 6)) for x in row).encode()
         for row in rows
     ]
-    assert feature_outputs.format_rows(rows) == wanted
+    assert features_writers.format_rows(rows) == wanted
 
 
 def test_empty_rows():
     assert (
-        feature_outputs.format_rows(np.zeros([2, 0], np.float32)) == [b""] * 2
+        features_writers.format_rows(np.zeros([2, 0], np.float32)) == [b""] * 2
     )
 
 
@@ -546,7 +547,7 @@ def test_outputs_that_are_no_numbers(model_dir, input_file, tmp_path):
     table[VOCAB.index("é")] = np.nan
     model.bert.embeddings.word_embeddings.assign(table)
     broken = tmp_path / "broken.ckpt"
-    checkpoints.write(str(broken), checkpoints.as_tensors(model.variables))
+    weight_files.write(str(broken), weight_files.as_tensors(model.variables))
     flags = flags_for(model_dir, input_file, tmp_path / "out.jsonl") | {
         "init_checkpoint": str(broken),
         "bert_config_file": str(model_dir / "bert_config.json"),
@@ -560,16 +561,16 @@ def test_outputs_that_are_no_numbers(model_dir, input_file, tmp_path):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 @pytest.mark.parametrize("scheme", ["", "file://"])
-@pytest.mark.parametrize("output_format", feature_outputs.FORMATS)
+@pytest.mark.parametrize("output_format", features_writers.FORMATS)
 @pytest.mark.parametrize("count", [1, 100])
 def test_a_full_disk(tmp_path, scheme, output_format, count):
     """It shows at the end, or with so many lines in the middle."""
     path = f"{scheme}{tmp_path}/out"
     (tmp_path / f".out.{os.getpid()}.tmp").symlink_to("/dev/full")
     values = np.ones([20, 1, 64], np.float32)
-    line = feature_outputs.LineFeatures(0, [0] * 20, values)
+    line = features_writers.LineFeatures(0, [0] * 20, values)
     with pytest.raises(UserError, match="--output_file=.*out cannot be wr"):
-        with feature_outputs.open_writer(
+        with features_writers.open_writer(
             path, output_format, [-1], {0: "a"}
         ) as writer:
             for _ in range(count):
@@ -582,7 +583,7 @@ def test_other_failures_are_not_blamed_on_the_output(tmp_path):
     exhausted = tf.errors.ResourceExhaustedError(None, None, "OOM")
     for error in (OSError(5, "Input/output error"), exhausted):
         with pytest.raises(type(error)) as caught:
-            with feature_outputs.open_writer(
+            with features_writers.open_writer(
                 str(tmp_path / "out"), "jsonl", [-1], {}
             ):
                 raise error

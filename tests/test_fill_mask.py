@@ -5,11 +5,11 @@ import pytest
 import scripts
 import tensorflow as tf
 
-import checkpoints
-import heads
 import modeling
 import tokenization
-from errors import UserError
+from base.errors import UserError
+from checkpoints import weight_files
+from pretraining import model as pretraining_model
 
 fill_mask = scripts.load("fill_mask")
 
@@ -33,9 +33,9 @@ def model_dir(tmp_path_factory):
     )
     (folder / "bert_config.json").write_text(config.to_json_string())
     tf.keras.utils.set_random_seed(1)
-    variables = heads.BertForPreTraining(config).variables
-    checkpoints.write(
-        str(folder / "bert_model.ckpt"), checkpoints.as_tensors(variables)
+    variables = pretraining_model.BertForPreTraining(config).variables
+    weight_files.write(
+        str(folder / "bert_model.ckpt"), weight_files.as_tensors(variables)
     )
     return folder
 
@@ -183,10 +183,10 @@ def test_checkpoint_without_head(model_dir, tmp_path):
     config = modeling.BertConfig.from_json_file(
         str(model_dir / "bert_config.json")
     )
-    model = heads.BertForPreTraining(config)
-    checkpoints.write(
+    model = pretraining_model.BertForPreTraining(config)
+    weight_files.write(
         str(tmp_path / "bert_model.ckpt"),
-        checkpoints.as_tensors(model.bert.variables),
+        weight_files.as_tensors(model.bert.variables),
     )
     with pytest.raises(UserError, match="cls/predictions"):
         fill_mask.load(

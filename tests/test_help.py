@@ -1,11 +1,9 @@
 """--help of every script: it shows each flag the script has."""
 
-from pathlib import Path
-
 import pytest
 import scripts
+from paths import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = sorted(
     path.stem
     for path in ROOT.glob("*.py")

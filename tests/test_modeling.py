@@ -1,19 +1,19 @@
 """The model against the original's own numbers, and against itself."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from paths import GOLDEN
 
-import heads
-import numerics
-from errors import UserError
-from heads import BertForPreTraining
+from base.errors import UserError
 from modeling import BertConfig, BertModel
+from ops import elementwise, losses
+from pretraining.model import BertForPreTraining
+from training import reporting
 
-GOLDEN = Path(__file__).parent / "golden" / "model"
+GOLDEN_MODEL = GOLDEN / "model"
 FEATURES = (
     "input_ids",
     "input_mask",
@@ -68,22 +68,24 @@ def total_loss(losses):
 
 @pytest.fixture(scope="module")
 def golden():
-    with np.load(GOLDEN / "golden.npz") as arrays:
+    with np.load(GOLDEN_MODEL / "golden.npz") as arrays:
         return dict(arrays)
 
 
 @pytest.fixture(scope="module")
 def golden_model():
-    config = BertConfig.from_json_file(str(GOLDEN / "bert_config.json"))
+    config = BertConfig.from_json_file(str(GOLDEN_MODEL / "bert_config.json"))
     model = BertForPreTraining(config)
-    reader = tf.train.load_checkpoint(str(GOLDEN / "bert_model.ckpt"))
+    reader = tf.train.load_checkpoint(str(GOLDEN_MODEL / "bert_model.ckpt"))
     for variable in model.variables:
         variable.assign(reader.get_tensor(variable.path))
     return model
 
 
 def test_paths_and_shapes_are_the_checkpoints(golden_model):
-    shapes = json.loads((GOLDEN / "variables.json").read_text())["variables"]
+    shapes = json.loads((GOLDEN_MODEL / "variables.json").read_text())[
+        "variables"
+    ]
     wanted = {
         name: shape
         for name, shape in shapes.items()
@@ -252,7 +254,7 @@ def test_unknown_dimensions():
 @pytest.mark.parametrize("rate", [0.1, 0.5])
 def test_dropout_rate_and_scale(rate):
     ones = tf.ones([64, 128, 256])
-    y = numerics.dropout(ones, numerics.fold_seed(7), rate).numpy()
+    y = elementwise.dropout(ones, elementwise.fold_seed(7), rate).numpy()
     assert set(np.unique(y)) == {0.0, np.float32(1 / (1 - rate))}
     dropped = y == 0
     sigma = np.sqrt(rate * (1 - rate))
@@ -271,7 +273,7 @@ def correlation(a, b):
 
 def test_dropout_streams_are_independent():
     def bits(seed, rows=512, cols=128):
-        x = numerics.random_bits(rows, cols, numerics.fold_seed(*seed))
+        x = elementwise.random_bits(rows, cols, elementwise.fold_seed(*seed))
         return x.numpy() / 2**32
 
     base = bits([3, 11])
@@ -289,7 +291,7 @@ def test_dropout_streams_are_independent():
     corners = corners * centred[:-1, 1:] * centred[:-1, :-1]
     assert abs(corners.mean()) < 5 * corners.std() / np.sqrt(corners.size)
     # Each of the 32 bits is a fair coin.
-    words = numerics.random_bits(512, 128, numerics.fold_seed(5)).numpy()
+    words = elementwise.random_bits(512, 128, elementwise.fold_seed(5)).numpy()
     for bit in range(32):
         share = (words >> bit & 1).mean()
         assert abs(share - 0.5) < 5 * 0.5 / np.sqrt(words.size), bit
@@ -297,7 +299,7 @@ def test_dropout_streams_are_independent():
 
 def test_dropout_compiled_or_not_is_the_same_mask():
     def drop(x, seed):
-        return numerics.dropout(x, numerics.fold_seed(seed, 5), 0.1)
+        return elementwise.dropout(x, elementwise.fold_seed(seed, 5), 0.1)
 
     x = tf.ones([4, 8, 33])
     compiled = tf.function(drop, jit_compile=True)
@@ -364,9 +366,9 @@ def test_masked_lm_loss_and_its_gradients(pieces):
 
     @tf.function
     def ours():
-        with tf.GradientTape() as tape, numerics.fusing(pieces):
+        with tf.GradientTape() as tape, elementwise.fusing(pieces):
             tape.watch(inputs)
-            loss, correct = numerics.projected_cross_entropy(
+            loss, correct = losses.projected_cross_entropy(
                 *inputs, tf.constant(labels, tf.int32), tf.constant(weights)
             )
             scaled = loss * 0.25
@@ -401,10 +403,10 @@ def test_logits_and_losses_are_those_of_one_model():
     features["example_weights"] = tf.constant([1.0, 1.0, 0.0])
     logits, next_logits = model(features)
     wanted = (
-        heads.classification_loss(
+        losses.classification_loss(
             logits, features["masked_lm_ids"], features["masked_lm_weights"]
         ),
-        heads.classification_loss(
+        losses.classification_loss(
             next_logits,
             features["next_sentence_labels"],
             features["example_weights"],
@@ -420,11 +422,11 @@ def test_classification_loss():
     logits = tf.constant([[2.0, -1.0], [0.5, 0.25], [1.0, 3.0]])
     labels = tf.constant([[0], [1], [1]])
     log_probs = tf.nn.log_softmax(logits).numpy()
-    loss, count, correct = heads.classification_loss(logits, labels)
+    loss, count, correct = losses.classification_loss(logits, labels)
     wanted = -(log_probs[0, 0] + log_probs[1, 1] + log_probs[2, 1])
     np.testing.assert_allclose(loss, wanted, rtol=1e-6)
     assert (count, correct) == (3.0, 2.0)
-    loss, count, correct = heads.classification_loss(
+    loss, count, correct = losses.classification_loss(
         logits, labels, tf.constant([1.0, 0.0, 0.0])
     )
     np.testing.assert_allclose(loss, -log_probs[0, 0], rtol=1e-6)
@@ -436,7 +438,7 @@ def gradients_of(model, features, jit_compile=False, pieces=False):
 
     @tf.function(jit_compile=jit_compile)
     def run():
-        with tf.GradientTape() as tape, numerics.fusing(pieces):
+        with tf.GradientTape() as tape, elementwise.fusing(pieces):
             loss = total_loss(
                 model.losses(features, training=True, dropout_seed=5)
             )
@@ -555,7 +557,7 @@ def test_training_flops_counts_matrix_products():
     masked = batch * predictions * hidden * (hidden + 30522)
     pooled = batch * hidden * (hidden + 2)
     wanted = 6 * (dense + attention + masked + pooled)
-    found = heads.training_flops(config, batch, seq, predictions)
+    found = reporting.training_flops(config, batch, seq, predictions)
     assert found == wanted
 
 

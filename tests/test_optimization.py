@@ -2,12 +2,12 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from paths import ROOT, TESTS
 from test_modeling import (  # noqa: F401 (fixtures)
     FEATURES,
     GOLDEN,
@@ -17,7 +17,7 @@ from test_modeling import (  # noqa: F401 (fixtures)
 )
 
 import optimization
-from errors import UserError
+from base.errors import UserError
 from optimization import create_schedule
 
 # --- Golden -----------------------------------------------------------------
@@ -317,8 +317,7 @@ print("agree")
 
 
 def test_every_replica_is_updated():
-    tests = Path(__file__).resolve().parent
-    code = MIRRORED.format(paths=[str(tests.parent), str(tests)], name="lamb")
+    code = MIRRORED.format(paths=[str(ROOT), str(TESTS)], name="lamb")
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True
     )

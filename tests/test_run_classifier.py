@@ -16,14 +16,15 @@ import pytest
 import scripts
 import tensorflow as tf
 import tiny
+from paths import ROOT
 
-import checkpoints
-import heads
-import sweeps
+from checkpoints import weight_files
+from classifier import model as classifier_model
+from finetuning import sweeps
+from swag import model as swag_model
 
 run_classifier = scripts.load("run_classifier")
 
-ROOT = Path(__file__).resolve().parent.parent
 WORDS = ["good", "bad", "film", "book", "the", "a", "was", "very", "not"]
 VOCAB = [*tiny.SPECIAL, *WORDS]
 CONFIG = tiny.config_of(VOCAB)
@@ -117,8 +118,8 @@ def test_prediction_files(finished, data_dir):
     answers = [line.split("\t")[1] for line in lines]
     assert np.mean(np.array(answers) == np.array(right)) > 0.8
     # By hand, one sentence, no padding and no batch.
-    model = heads.BertForSequenceClassification(CONFIG, 2)
-    checkpoints.restore_weights(model.variables, str(finished), required="")
+    model = classifier_model.BertForSequenceClassification(CONFIG, 2)
+    weight_files.restore_weights(model.variables, str(finished), required="")
     text = sentences(21, 3)[0][0]
     ids = [VOCAB.index(t) for t in ["[CLS]", *text.split(), "[SEP]"]]
     logits = model({"input_ids": tf.constant([ids])})
@@ -237,11 +238,12 @@ def test_a_head_for_other_labels_starts_anew(
 def test_a_multiple_choice_head_is_no_regression(model_dir, data_dir, tmp_path):
     """Both are [1, H]; only the configuration tells."""
     tf.keras.utils.set_random_seed(1)
-    model = heads.BertForMultipleChoice(CONFIG)
+    model = swag_model.BertForMultipleChoice(CONFIG)
     folder = tmp_path / "other"
     shutil.copytree(model_dir, folder)
-    checkpoints.write(
-        str(folder / "bert_model.ckpt"), checkpoints.as_tensors(model.variables)
+    weight_files.write(
+        str(folder / "bert_model.ckpt"),
+        weight_files.as_tensors(model.variables),
     )
     config = CONFIG.to_dict() | {"task": "multiple_choice"}
     (folder / "bert_config.json").write_text(json.dumps(config))

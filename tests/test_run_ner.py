@@ -1,6 +1,7 @@
 """run_ner.py as a user runs it, on sentences a tiny model can learn."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -21,11 +22,10 @@ from ner_runs import (
     write_data,
 )
 
-import checkpoints
-import finetuning
-import heads
-import ner_data
-import sweeps
+from checkpoints import weight_files
+from finetuning import runner, sweeps
+from ner import data as ner_data
+from ner import model as ner_model
 
 run_ner = scripts.load("run_ner")
 convert_checkpoint = scripts.load("convert_checkpoint")
@@ -64,7 +64,7 @@ def test_it_learns_and_says_so(finished):
         *("accuracy", "loss", "global_step"),
     }
     assert results["f1"] > 0.9 and results["accuracy"] > 0.95
-    records = checkpoints.join(str(finished), "train.tf_record")
+    records = os.path.join(str(finished), "train.tf_record")
     count = sum(1 for _ in tf.data.TFRecordDataset(records))
     assert count > 160  # some sentences have two windows
     assert results["global_step"] == int(count / 8 * 5)
@@ -91,8 +91,8 @@ def test_predictions_line_for_line(finished, data_dir):
 
 def test_predictions_are_the_models(finished):
     """By hand: each word of one short and one long sentence, no padding."""
-    model = heads.BertForTokenClassification(CONFIG, len(LABELS))
-    checkpoints.restore_weights(model.variables, str(finished), required="")
+    model = ner_model.BertForTokenClassification(CONFIG, len(LABELS))
+    weight_files.restore_weights(model.variables, str(finished), required="")
     path = str(finished / "predictions.txt")
     file = ner_data.read_file(path, ner_data.Columns(0, -1))
     sentence = file.sentences[0]
@@ -272,7 +272,7 @@ def test_data_are_read_before_training(
 ):
     """Those of every job asked for, in a sweep too."""
     monkeypatch.setattr(
-        finetuning.Trainer, "train", lambda _: pytest.fail("trained")
+        runner.Trainer, "train", lambda _: pytest.fail("trained")
     )
     monkeypatch.setattr(
         sweeps, "run_all", lambda *_: pytest.fail("began a sweep")

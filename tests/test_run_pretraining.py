@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import scripts
 import tensorflow as tf
+from paths import ROOT
 from pretraining_runs import (
     CONFIG,
     assert_same,
@@ -26,15 +27,12 @@ from pretraining_runs import (
 )
 from tiny import results_of
 
-import checkpoints
-import heads
 import modeling
 import optimization
-import reporting
-import tasks
-import training
-
-ROOT = Path(__file__).resolve().parent.parent
+from checkpoints import weight_files
+from pretraining import model as pretraining_model
+from training import reporting, train_step
+from training.settings import Settings
 
 run_pretraining = scripts.load("run_pretraining")
 
@@ -57,7 +55,9 @@ def finished(data, tmp_path_factory) -> Path:
 
 def test_output_files_and_names(finished):
     weights = weights_of(finished / "bert_model.ckpt")
-    model = heads.BertForPreTraining(modeling.BertConfig.from_dict(CONFIG))
+    model = pretraining_model.BertForPreTraining(
+        modeling.BertConfig.from_dict(CONFIG)
+    )
     assert set(weights) == {variable.path for variable in model.variables}
     assert "bert/encoder/layer_1/attention/self/query/kernel" in weights
     trained = weights_of(finished / "model.ckpt-12")
@@ -74,8 +74,10 @@ def test_output_files_and_names(finished):
 
 def test_evaluation_reads_each_record_once(finished, data):
     """21 records in batches of 4: the last holds one and three fillings."""
-    model = heads.BertForPreTraining(modeling.BertConfig.from_dict(CONFIG))
-    checkpoints.restore_weights(model.variables, str(finished))
+    model = pretraining_model.BertForPreTraining(
+        modeling.BertConfig.from_dict(CONFIG)
+    )
+    weight_files.restore_weights(model.variables, str(finished))
     features = make_features(np.random.default_rng(9), 21)
     batch = {k: tf.constant(v.astype(np.int32)) for k, v in features.items()}
     output = model(batch)
@@ -125,8 +127,8 @@ def test_resumed_run_ends_with_the_same_bits(data, finished, tmp_path):
     values = flags_for(data, tmp_path)
     scripts.run(run_pretraining, **values | {"num_train_steps": 12})
     for step in (10, 12):
-        checkpoints.remove(str(tmp_path / f"model.ckpt-{step}"))
-    checkpoints.remove(str(tmp_path / "bert_model.ckpt"))
+        weight_files.remove(str(tmp_path / f"model.ckpt-{step}"))
+    weight_files.remove(str(tmp_path / "bert_model.ckpt"))
     (tmp_path / "checkpoint").write_text(
         'model_checkpoint_path: "model.ckpt-5"\n'
         'all_model_checkpoint_paths: "model.ckpt-5"\n'
@@ -220,16 +222,16 @@ def test_whole_step_is_one_program(parts):
     results = []
     for compiles in (False, True):
         tf.keras.utils.set_random_seed(1)
-        model = heads.BertForPreTraining(config)
+        model = pretraining_model.BertForPreTraining(config)
         optimizer = optimization.create_optimizer()
         optimizer.create_slots(model.trainable_variables)
-        step = training.Step(
+        step = train_step.Step(
             tf.distribute.get_strategy(),
             model,
-            tasks.PRETRAINING,
+            pretraining_model.PRETRAINING,
             optimizer,
             optimization.create_schedule(1e-3, 10, 0),
-            training.Settings(
+            Settings(
                 "", 10, 8, gradient_accumulation_steps=parts, jit_compile=False
             ),
         )

@@ -11,19 +11,19 @@ import pytest
 import scripts
 import tensorflow as tf
 import tiny
+from paths import ROOT
 
-import checkpoints
-import finetuning
-import heads
-import saved_model
-import tasks
+import modeling
+from checkpoints import weight_files
+from finetuning import runner
 from modeling import BertConfig
+from serving import saved_model
+from swag import model as swag_model
 
 run_swag = scripts.load("run_swag")
 convert_checkpoint = scripts.load("convert_checkpoint")
 export_saved_model = scripts.load("export_saved_model")
 
-ROOT = Path(__file__).resolve().parent.parent
 WORDS = ["good", "bad", "film", "book", "the", "a", "was", "very", "not", "he"]
 VOCAB = [*tiny.SPECIAL, *WORDS]
 CONFIG = tiny.config_of(VOCAB)
@@ -35,7 +35,8 @@ tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],
     [tf.config.LogicalDeviceConfiguration()] * 2,
 )
-import errors, run_swag
+import run_swag
+from base import errors
 errors.run(run_swag.main)
 """
 
@@ -119,9 +120,9 @@ def finished(model_dir, data_dir, tmp_path_factory) -> Path:
     return out
 
 
-def fitted(folder: Path) -> heads.BertForMultipleChoice:
-    model = heads.BertForMultipleChoice(CONFIG)
-    checkpoints.restore_weights(model.variables, str(folder), required="")
+def fitted(folder: Path) -> swag_model.BertForMultipleChoice:
+    model = swag_model.BertForMultipleChoice(CONFIG)
+    weight_files.restore_weights(model.variables, str(folder), required="")
     return model
 
 
@@ -365,7 +366,7 @@ def test_hugging_face_there_and_back(finished, tmp_path):
 def test_loss_by_hand():
     """Mean cross entropy over questions; scores do not mix choices."""
     tf.keras.utils.set_random_seed(5)
-    model = heads.BertForMultipleChoice(CONFIG)
+    model = swag_model.BertForMultipleChoice(CONFIG)
     model.output_weights.assign(model.output_weights * 50)
     assert [v.path for v in model.variables[-2:]] == [
         "output_weights",
@@ -392,9 +393,9 @@ def test_loss_by_hand():
     np.testing.assert_allclose(model(batch), scores, atol=1e-5)
     log_probs = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
     picked = log_probs[range(3), [2, 0, 3]]
-    sums = tasks.MULTIPLE_CHOICE.forward(model, batch, False, None)
-    weights = tasks.MULTIPLE_CHOICE.loss_weights(batch)
-    loss = tasks.MULTIPLE_CHOICE.total_loss(
+    sums = swag_model.MULTIPLE_CHOICE.forward(model, batch, False, None)
+    weights = swag_model.MULTIPLE_CHOICE.loss_weights(batch)
+    loss = swag_model.MULTIPLE_CHOICE.total_loss(
         {"label_loss": sums["label_loss"][0]}, weights
     )
     np.testing.assert_allclose(loss, -picked.mean(), rtol=1e-5)
@@ -416,7 +417,7 @@ def test_devices_and_micro_batches_keep_questions_whole(
     tiny.write_model(folder, config, VOCAB)
     flags = flags_for(folder, data_dir, tmp_path / "whole", do_eval=False)
     flags["num_train_epochs"] = 0.3
-    monkeypatch.setattr(heads, "_CLASSIFIER_DROPOUT", 0.0)
+    monkeypatch.setattr(modeling, "_CLASSIFIER_DROPOUT", 0.0)
     scripts.run(run_swag, **flags)
     flags["output_dir"] = str(tmp_path / "split")
     flags["gradient_accumulation_steps"] = 2  # on each of two devices
@@ -496,7 +497,7 @@ def test_data_are_read_before_training(
 ):
     """Those of every job asked for."""
     monkeypatch.setattr(
-        finetuning.Trainer, "train", lambda _: pytest.fail("trained")
+        runner.Trainer, "train", lambda _: pytest.fail("trained")
     )
     for name, changes in {
         "val": {},

@@ -16,12 +16,12 @@ import pytest
 import reference_tokenizer
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paths import GOLDEN, ROOT
 
-import errors
 import tokenization
+from base import errors
 from tokenization import FullTokenizer
 
-GOLDEN = Path(__file__).parent / "golden"
 CASINGS = ["uncased", "cased"]
 
 
@@ -263,8 +263,7 @@ def test_lines_to_ids_of_nothing():
 def test_import_stays_small():
     """Workers import this; TensorFlow would cost each of them 600 MB."""
     check = "import sys, tokenization; sys.exit('tensorflow' in sys.modules)"
-    root = Path(tokenization.__file__).parent
-    subprocess.run([sys.executable, "-c", check], cwd=root, check=True)
+    subprocess.run([sys.executable, "-c", check], cwd=ROOT, check=True)
 
 
 def test_docstring_example(tmp_path, monkeypatch):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import tensorflow as tf
 
-import checkpoints
 import modeling
+from checkpoints import weight_files
 from modeling import BertConfig
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -32,9 +32,9 @@ def write_model(folder: Path, config: BertConfig, vocab: Sequence[str]) -> Path:
     (folder / "bert_config.json").write_text(config.to_json_string())
     (folder / "vocab.txt").write_text("\n".join(vocab) + "\n")
     tf.keras.utils.set_random_seed(1)
-    checkpoints.write(
+    weight_files.write(
         str(folder / "bert_model.ckpt"),
-        checkpoints.as_tensors(modeling.BertModel(config).variables),
+        weight_files.as_tensors(modeling.BertModel(config).variables),
     )
     return folder
 

@@ -1,0 +1,1 @@
+"""Errors, files, processes and clusters: what knows nothing of BERT."""

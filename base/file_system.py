@@ -1,0 +1,229 @@
+"""Find, open and write local and remote files, each complete or not at all.
+
+Paths with "://" go through tf.io.gfile, which is imported when first needed:
+worker processes read and write local files without TensorFlow.
+"""
+
+import contextlib
+import glob
+import hashlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import IO
+
+from absl import logging
+
+from base import errors
+from base.errors import UserError
+
+
+def is_remote(path: str) -> bool:
+    """Whether the path needs tf.io.gfile (gs://, hdfs://, ...)."""
+    return "://" in path
+
+
+def gfile():
+    """Return tf.io.gfile; importing it takes 670 MB, so only where needed."""
+    import tensorflow as tf
+
+    return tf.io.gfile
+
+
+def file_errors() -> tuple[type[Exception], ...]:
+    """Return the exceptions that a failed file operation may raise.
+
+    Those of tf.io.gfile are among them once TensorFlow is imported.
+    """
+    if "tensorflow" not in sys.modules:
+        return (OSError,)
+    return (OSError, sys.modules["tensorflow"].errors.OpError)
+
+
+def files_below(path: str) -> Iterator[tuple[str, int | None]]:
+    """Yield name and size of every file below a directory; none without one.
+
+    Args:
+        path: local, or remote, whose files have no size here.
+    """
+    walk = gfile().walk if is_remote(path) else os.walk
+    for folder, _, names in walk(path):
+        for name in names:
+            full = os.path.join(folder, name)
+            size = None
+            if not is_remote(path):
+                with contextlib.suppress(OSError):  # gone, or a broken link
+                    size = os.path.getsize(full)
+            yield os.path.relpath(full, path), size
+
+
+def find_files(patterns: str, flag: str = "input_file") -> list[str]:
+    """Expand a comma list of globs, local or remote, without repetitions.
+
+    Args:
+        patterns: globs; their order is kept, each one's files are sorted.
+        flag: where they come from, for messages.
+
+    Raises:
+        UserError: a pattern without a file, named.
+    """
+    found: dict[str, bool] = {}
+    for pattern in filter(None, map(str.strip, patterns.split(","))):
+        if is_remote(pattern):
+            paths = gfile().glob(pattern)
+        else:
+            paths = glob.glob(os.path.expanduser(pattern), recursive=True)
+        files = sorted(path for path in paths if not os.path.isdir(path))
+        if paths and not files:
+            raise UserError(
+                f"--{flag}: {paths[0]} is a directory; use {paths[0]}/* for "
+                "the files in it"
+            )
+        if not files:
+            raise UserError(f"--{flag}: no file matches {pattern!r}")
+        for path in files:
+            if path in found:
+                logging.warning("%s matches twice, is read once", path)
+            found[path] = True
+    if not found:
+        raise UserError(f"--{flag} is empty")
+    return list(found)
+
+
+def is_stream(path: str) -> bool:
+    """Whether a path is standard output ("-"), a pipe or a device."""
+    if path == "-":
+        return True
+    is_there = not is_remote(path) and os.path.exists(path)
+    return is_there and not (os.path.isfile(path) or os.path.isdir(path))
+
+
+@contextlib.contextmanager
+def atomic_file(path: str, sync: bool = True) -> Iterator[IO[bytes]]:
+    """Open `path` for writing; it appears only when complete.
+
+    The bytes go to a hidden temporary file beside it, which takes the final
+    name when the block ends and is removed when the block fails. A link stays
+    one. A pipe or a device is written to as it is: there is no file to replace.
+
+    Args:
+        path: local, or remote ("://"); "-" is standard output.
+        sync: wait until the bytes are on the disk. Without, a file that is
+            soon removed need never get there.
+    """
+    if path == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    if not is_remote(path):
+        if is_stream(path):
+            with open(path, "wb") as file:
+                yield file
+            return
+        path = os.path.realpath(path)
+    folder, name = os.path.split(path)
+    temporary = os.path.join(folder, f".{name}.{os.getpid()}.tmp")
+    try:
+        if is_remote(path):
+            with gfile().GFile(temporary, "wb") as file:
+                yield file
+            gfile().rename(temporary, path, overwrite=True)
+            return
+        with open(temporary, "wb") as file:
+            yield file
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(Exception):
+            gfile().remove(temporary) if is_remote(path) else os.remove(
+                temporary
+            )
+        raise
+
+
+def remove_leftovers(path: str) -> None:
+    """Remove what killed runs left of a local `atomic_file` of that path."""
+    if is_remote(path):
+        return
+    folder, name = os.path.split(os.path.realpath(path))
+    pattern = f"{glob.escape(os.path.join(folder, '.' + name))}.*.tmp"
+    for leftover in glob.glob(pattern):
+        os.remove(leftover)
+
+
+def open_for_reading(path: str) -> IO[bytes]:
+    """Open a local or remote file of bytes.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    try:
+        if is_remote(path):
+            if not gfile().exists(path):
+                raise FileNotFoundError(2, "No such file or directory")
+            return gfile().GFile(path, "rb")
+        return open(path, "rb")
+    except file_errors() as error:
+        raise UserError(
+            f"{path}: cannot be read: {errors.reason(error)}"
+        ) from error
+
+
+def exists(path: str) -> bool:
+    """Whether a local or remote file or directory is there."""
+    return gfile().exists(path) if is_remote(path) else os.path.exists(path)
+
+
+def make_directory(path: str, flag: str = "output_dir") -> None:
+    """Create a directory and its parents; check that it is writable.
+
+    Args:
+        path: local or remote; may exist already.
+        flag: the flag it came from, for messages.
+
+    Raises:
+        UserError: it cannot be created, or is not writable.
+    """
+    # Several runs may share the directory, so the name has the process in it.
+    probe = os.path.join(path, f".writable.{os.getpid()}")
+    try:
+        if is_remote(path):
+            gfile().makedirs(path)
+            with gfile().GFile(probe, "w") as file:
+                file.write("")
+            gfile().remove(probe)
+        else:
+            os.makedirs(path, exist_ok=True)
+            with open(probe, "w"):
+                pass
+            os.remove(probe)
+    except file_errors() as error:
+        raise UserError(
+            f"--{flag}={path} cannot be written: {errors.reason(error)}"
+        ) from error
+
+
+def write_text(path: str, text: str) -> None:
+    """Write a small UTF-8 file, complete or not at all."""
+    with atomic_file(path) as file:
+        file.write(text.encode())
+
+
+def sha256(path: str) -> str:
+    """Return the SHA-256 checksum of a file as hexadecimal digits.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    digest = hashlib.sha256()
+    try:
+        with open_for_reading(path) as file:
+            while part := file.read(1 << 24):
+                digest.update(part)
+    except file_errors() as error:
+        raise UserError(
+            f"{path}: cannot be read: {errors.reason(error)}"
+        ) from error
+    return digest.hexdigest()

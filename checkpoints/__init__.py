@@ -1,0 +1,1 @@
+"""Checkpoints in the original's format and in Hugging Face's."""

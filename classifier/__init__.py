@@ -1,0 +1,1 @@
+"""Sentences and sentence pairs: data, model, scores, export."""

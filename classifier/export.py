@@ -1,0 +1,37 @@
+"""The SavedModel of a classifier: texts in, label and probabilities out."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from serving import saved_model
+
+
+class Classifier(saved_model.Export):
+    """probabilities [n, K], label [n], score [n]; or value [n].
+
+    Args:
+        labels: their names; None for regression.
+        is_pair: whether there are two texts.
+    """
+
+    def __init__(self, *args: Any, labels: list[str] | None, is_pair: bool):
+        super().__init__(*args)
+        self.labels = None if labels is None else tf.constant(labels)
+        self.is_pair = is_pair
+
+    def text_names(self) -> list[str]:
+        """Return text, or text_a and text_b."""
+        return ["text_a", "text_b"] if self.is_pair else ["text"]
+
+    def answers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
+        """Return probabilities and the likeliest label, or the number."""
+        logits = self.model(features)
+        if self.labels is None:
+            return {"value": logits[:, 0]}
+        probs = tf.nn.softmax(logits)
+        return {
+            "probabilities": probs,
+            "label": tf.gather(self.labels, tf.argmax(probs, -1)),
+            "score": tf.reduce_max(probs, -1),
+        }

@@ -1,0 +1,1 @@
+"""Vectors of frozen layers: which layers, and the files they go to."""

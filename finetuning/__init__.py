@@ -1,0 +1,1 @@
+"""What all fine-tuning scripts share."""

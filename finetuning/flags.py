@@ -1,0 +1,96 @@
+"""The flags all fine-tuning scripts share, with the original's defaults."""
+
+from absl import flags
+
+from finetuning import sweeps
+from training import flags as training_flags
+
+flags.disclaim_key_flags()  # --help of a script shows what is defined here
+
+
+def define_finetuning_flags(
+    max_seq_length: int,
+    what_is_cut: str,
+    train_on: str,
+    score_on: str,
+    predict_on: str,
+) -> None:
+    """Define what every fine-tuning runner has.
+
+    Args:
+        max_seq_length: the default.
+        what_is_cut: what happens to what is longer, for --help.
+        train_on: which data trains, for --help.
+        score_on: which data scores.
+        predict_on: which data is predicted.
+    """
+    flags.DEFINE_bool("do_train", False, f"Fine-tune on {train_on}.")
+    flags.DEFINE_bool("do_eval", False, f"Score {score_on}.")
+    flags.DEFINE_bool("do_predict", False, f"Predict {predict_on}.")
+    flags.DEFINE_bool(
+        "do_export",
+        False,
+        "Write a SavedModel that tokenizes by itself, for TF Serving.",
+    )
+    flags.DEFINE_string(
+        "export_dir", None, "Where; default: saved_model/1 in output_dir."
+    )
+    training_flags.define_model_flags()
+    flags.DEFINE_string(
+        "output_dir", None, "Where records, checkpoints, curves, results go."
+    )
+    flags.DEFINE_string(
+        "records_dir", None, "Where the records go; default: output_dir."
+    )
+    flags.DEFINE_integer(
+        "max_seq_length", max_seq_length, what_is_cut, lower_bound=5
+    )
+    _define_epoch_flags()
+    training_flags.define_training_flags()
+    training_flags.define_tpu_flags()
+    sweeps.define_flags()
+    _define_selection_flags(score_on)
+
+
+def _define_epoch_flags() -> None:
+    """Define how long to train, and how batches are padded."""
+    flags.DEFINE_bool(
+        "pad_to_max_length",
+        False,
+        "Pad every batch to max_seq_length, as the original, instead of "
+        "batching what is of like length.",
+    )
+    flags.DEFINE_float(
+        "num_train_epochs",
+        3.0,
+        "Passes over the training data.",
+        lower_bound=0.0,
+    )
+    flags.DEFINE_float(
+        "warmup_proportion",
+        0.1,
+        "Share of the steps over which the learning rate rises from 0.",
+        lower_bound=0.0,
+        upper_bound=1.0,
+    )
+    flags.DEFINE_integer(
+        "predict_batch_size", 8, "For predicting.", lower_bound=1
+    )
+
+
+def _define_selection_flags(score_on: str) -> None:
+    """Define which weights of a run are kept."""
+    flags.DEFINE_integer(
+        "eval_steps",
+        0,
+        f"While training, score {score_on} every so many steps and keep the "
+        "best weights; 0: keep the last.",
+        lower_bound=0,
+    )
+    flags.DEFINE_integer(
+        "early_stopping_patience",
+        0,
+        "End after so many scores in a row that were no better than the best; "
+        "0: train to the end.",
+        lower_bound=0,
+    )

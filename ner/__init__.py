@@ -1,0 +1,1 @@
+"""Named entities: data, windows, model, scores, export."""

@@ -1,0 +1,290 @@
+"""Tag words by a BiLSTM on frozen layers of BERT (paper table 7)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from base import file_system
+from base.errors import UserError
+from features import layers as features_layers
+from modeling import (
+    BertConfig,
+    Layer,
+    TaskModel,
+    draw_seed,
+    head_dropout,
+    output_variables,
+    project,
+)
+from ner import data as ner_data
+from ner import records as ner_records
+from ner.model import word_loss
+from ner.windows import IGNORED
+from ops.losses import Loss
+from records import cache as record_cache
+from records import in_memory
+from training import prediction
+
+
+class BiLstm(Layer):
+    """Layers of LSTMs in both directions, Keras' own."""
+
+    def __init__(self, inputs: int, units: int, num_layers: int = 2):
+        super().__init__("bilstm")
+        self.inputs, self.units = inputs, units
+        self.layers = [
+            keras.layers.Bidirectional(
+                keras.layers.LSTM(
+                    units,
+                    return_sequences=True,
+                    # XLA, which a GPU's steps are compiled by, has no cuDNN.
+                    use_cudnn=False,
+                    name="lstm",
+                ),
+                name=f"layer_{number}",
+            )
+            for number in range(num_layers)
+        ]
+
+    def build(self) -> None:
+        """Create the variables of every layer."""
+        width = self.inputs
+        for layer in self.layers:
+            layer.build([None, None, width])
+            width = 2 * self.units
+
+    def call(
+        self, x: tf.Tensor, input_mask: tf.Tensor, seed: tf.Tensor | None
+    ) -> tf.Tensor:
+        """Return [B, W, 2 * units], zeros where there is no word.
+
+        Args:
+            x: float32 [B, W, inputs].
+            input_mask: [B, W], 1 for words, which all come first: the
+                backward direction begins at the last of them.
+            seed: of the dropout after each layer, or None.
+        """
+        is_word = tf.cast(input_mask, tf.bool)
+        for layer in self.layers:
+            x = tf.identity(layer(x, mask=is_word))  # [B, W, 2 * units]
+            x = head_dropout(x, seed, f"{layer.name}/dropout")
+        return x
+
+
+class BertForFeatureTagging(TaskModel):
+    """A BiLSTM on layers of an encoder that stays as it is (table 7).
+
+    Its sequence is that of the words of a sentence, of which each brings the
+    activations of its first piece.
+
+    Args:
+        config: of the encoder.
+        num_labels: K.
+        choice: which layers, see layer_features.table_7.
+        units: of each direction.
+        dtype: what the encoder's matrix products are computed in; the BiLSTM
+            is float32.
+    """
+
+    uses_pooler = False
+
+    def __init__(
+        self,
+        config: BertConfig,
+        num_labels: int,
+        choice: features_layers.LayerChoice,
+        units: int,
+        dtype: str = "float32",
+    ):
+        super().__init__(config, dtype)
+        self.bert.trainable = False
+        self.choice, num_layers = choice, len(choice.indices)
+        width = config.hidden_size
+        if choice.combine == "sum":
+            # Softmax of zeros: the mean, from which training departs.
+            self.layer_weights = keras.Variable(
+                "zeros", shape=[num_layers], name="layer_weights"
+            )
+        else:
+            width *= num_layers
+        self.bilstm = BiLstm(width, units)
+        self.bilstm.build()
+        self.output_weights, self.output_bias = output_variables(
+            num_labels, 2 * units
+        )
+
+    def activations(self, features: dict[str, tf.Tensor]) -> tf.Tensor:
+        """Return the chosen layers of a batch of pieces: [B, S, C, H]."""
+        output = self.encode(features)
+        return features_layers.layer_features(
+            output.embedding_output, output.encoder_layers, self.choice.indices
+        )
+
+    def __call__(
+        self,
+        features: dict[str, tf.Tensor],
+        training: bool = False,
+        dropout_seed: tf.Tensor | int | None = None,
+    ) -> tf.Tensor:
+        """Return float32 logits [B, W, K].
+
+        Args:
+            features: activations [B, W, C, H] of words, input_mask [B, W].
+            training: whether dropout is on.
+            dropout_seed: see `BertModel.call`.
+        """
+        seed = draw_seed(training, dropout_seed)
+        weights = None
+        if self.choice.combine == "sum":
+            weights = tf.nn.softmax(tf.convert_to_tensor(self.layer_weights))
+        layers = tf.unstack(features["activations"], axis=2)  # C of [B, W, H]
+        x = features_layers.layer_features(
+            None, layers, range(len(layers)), self.choice.combine, weights
+        )  # [B, W, H or C * H]
+        x = self.bilstm(x, features["input_mask"], seed)  # [B, W, 2 * units]
+        return project(x, self.output_weights, self.output_bias)
+
+    def loss(
+        self,
+        features: dict[str, tf.Tensor],
+        training: bool = False,
+        dropout_seed: tf.Tensor | int | None = None,
+    ) -> Loss:
+        """Return the cross entropy; label_ids [B, W] as for `word_loss`."""
+        return word_loss(self(features, training, dropout_seed), features)
+
+    def flops(self, words: int) -> int:
+        """Return the matrix-product operations of training on a sentence."""
+        products = sum(
+            variable.shape[0] * variable.shape[1]
+            for variable in self.trainable_variables
+            if len(variable.shape) == 2
+        )
+        return 3 * 2 * words * products
+
+
+class Sentences(in_memory.ShortRecords):
+    """Sentences of words with their activations, batched like records.
+
+    Args:
+        activations: [words, C, H], in memory or on disk.
+        label_ids: [words].
+        sizes: [n], words of each sentence.
+        is_padding: pad every batch to the longest sentence.
+    """
+
+    def __init__(
+        self,
+        activations: np.ndarray,
+        label_ids: np.ndarray,
+        sizes: Sequence[int],
+        is_padding: bool,
+    ):
+        self.activations, self.is_padding = activations, is_padding
+        self.lengths = np.array(sizes)
+        self.starts = np.cumsum(self.lengths) - self.lengths
+        self.num_records = len(sizes)
+        self.full_length = int(self.lengths.max())
+        is_word = np.arange(self.full_length) < self.lengths[:, None]
+        labels = np.full(is_word.shape, IGNORED, np.int32)
+        labels[is_word] = label_ids
+        self.features = {"input_mask": is_word, "label_ids": labels}
+
+    def gather(self, rows: np.ndarray, length: int) -> dict[str, np.ndarray]:
+        """Return the words of some sentences, [B, length, ...]."""
+        shape = [len(rows), length, *self.activations.shape[1:]]
+        activations = np.zeros(shape, np.float32)
+        for place, row in enumerate(rows):
+            start, size = self.starts[row], self.lengths[row]
+            activations[place, :size] = self.activations[start : start + size]
+        return {
+            "activations": activations,
+            **{
+                name: value[rows, :length].astype(np.int32)
+                for name, value in self.features.items()
+            },
+        }
+
+    def signature(
+        self, size: int, length: int | None, group: int = 1
+    ) -> dict[str, tf.TensorSpec]:
+        """Return the shapes of a batch; None: of any length. No groups."""
+        inner = self.activations.shape[1:]
+        return {
+            "activations": tf.TensorSpec([size, length, *inner], tf.float32),
+            "input_mask": tf.TensorSpec([size, length], tf.int32),
+            "label_ids": tf.TensorSpec([size, length], tf.int32),
+        }
+
+
+class ActivationCache:
+    """Activations of every word, computed once and kept as .npy files.
+
+    Args:
+        cache: of the records; the files go beside them.
+        predictor: see `word_outputs`.
+        encoder: what tells these weights from others, and the `layers`.
+    """
+
+    def __init__(
+        self,
+        cache: record_cache.RecordCache,
+        predictor: prediction.Predictor,
+        encoder: Mapping[str, Any],
+    ):
+        self.cache, self.predictor = cache, predictor
+        self.encoder = dict(encoder)
+        if file_system.is_remote(cache.directory):
+            raise UserError(
+                f"activations are mapped into memory, which {cache.directory} "
+                "cannot be: name a local --records_dir"
+            )
+
+    def sentences(
+        self,
+        name: str,
+        file: ner_data.File,
+        data: in_memory.ShortRecords,
+        made_of: Mapping[str, Any],
+        batch_size: int,
+    ) -> Sentences:
+        """Return the sentences of a file with their activations.
+
+        Args:
+            name: of the records.
+            file: what they were made of.
+            data: the records.
+            made_of: all that they depend on.
+            batch_size: records at a time.
+        """
+        layers = "_".join(map(str, self.encoder["layers"]))
+        path = self.cache.path(f"{name}_{layers}")
+        path = path.removesuffix(".tf_record") + ".npy"
+
+        def write(path: str) -> None:
+            logging.info("***** Computing activations *****")
+            with file_system.atomic_file(path) as temporary:
+                array = ner_records.word_outputs(
+                    self.predictor, data, batch_size, temporary.name
+                )
+                array.flush()
+            logging.info(
+                "Wrote the activations of %d words to %s, %.1f MB",
+                len(array),
+                path,
+                array.nbytes / 1e6,
+            )
+
+        self.cache.make(path, {**made_of, "encoder": self.encoder}, write)
+        labels = data.features["label_ids"]
+        sizes = [len(sentence.words) for sentence in file.sentences]
+        return Sentences(
+            np.load(path, mmap_mode="r"),
+            labels[labels >= 0],
+            sizes,
+            data.is_padding,
+        )

@@ -1,0 +1,1 @@
+"""Arithmetic: elementwise operations, losses, and skipping the padding."""

@@ -1,0 +1,1 @@
+"""Masked LM and next sentence prediction: data, model, export."""

@@ -1,0 +1,203 @@
+"""English text that every Python installation carries, as a small corpus.
+
+The reference manual (`pydoc_data.topics`) and the docstrings of the standard
+library, cleaned of code, tables and markup: one sentence per line, a blank
+line between documents, a document per topic or module. Sources are parsed,
+never imported. `demo.py` and `benchmark.py` share it, so it has its own file.
+
+The text differs a little between Python versions; for one installation it is
+always the same.
+"""
+
+import ast
+import hashlib
+import os
+import re
+import sysconfig
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from base.errors import UserError
+
+MIN_SENTENCES = 5  # in a document: less is a stub, of no use for next-sentence
+
+MIN_WORDS = 4  # in a sentence
+
+HELD_OUT_SHARE = 10  # one document in ten is kept from training
+
+# Programs, tests and tables of codecs rather than documented modules.
+_SKIPPED = re.compile(
+    r"(site|dist)-packages|tests?$|idlelib|lib2to3|turtledemo|encodings"
+    r"|ensurepip|__pycache__|config-|lib-dynload|pydoc_data"
+)
+
+_BULLET = re.compile(r"^\s*([*+•-]|\(?[0-9a-z]{1,2}[.)])\s+")
+
+_UNDERLINE = re.compile(r"^\s*([=\-~*^#+_.\"'`])\1{2,}[\s=+-]*$")
+
+_TABLE = re.compile(r"^\s*(\+[-=]|\||={3,}\s)")
+
+_CODE = re.compile(r"^\s*(>>> ?|\.\.\. |\.\. |\$ |% |@\w|:\w+ ?\w*:)|::=")
+
+_NOT_A_SENTENCE = re.compile(r"=|->|--|:|\(.*,.*\)")
+
+_ROLE = re.compile(r":[\w:]+:`[~!]?([^`<]*)(?:<[^`]*>)?`")
+
+_MARKUP = re.compile(r"``?|(?<!\w)\*\*?(?=\w)|(?<=[\w.:])\*\*?(?!\w)")
+
+# A sentence ends before a capital, an opening quote or a bracket; not after
+# an abbreviation or an initial.
+_SENTENCE_END = re.compile(
+    r"(?<!\be\.g)(?<!\bi\.e)(?<!\betc)(?<!\bcf)(?<!\bvs)(?<!\b[A-Z])"
+    r"[.!?:][\"”')\]]*\s+(?=[\"“(\[]?[A-Z0-9_])"
+)
+
+_WORD = re.compile(r"[A-Za-z]{2,}|\b[aAI]\b")
+
+
+def sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of the prose in a docstring or a manual page.
+
+    A paragraph that reads like code, a table or a heading yields nothing.
+
+    >>> list(sentences("Return it.  Never\\nfails for integers.\\n\\n>>> f()"))
+    ['Return it.', 'Never fails for integers.']
+    """
+    for paragraph in _paragraphs(text):
+        if not _is_prose(paragraph):
+            continue
+        start = 0
+        for end in _SENTENCE_END.finditer(paragraph):
+            yield paragraph[start : end.end()].strip()
+            start = end.end()
+        yield paragraph[start:].strip()
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    """Join the lines of each paragraph and list item, without markup."""
+    lines: list[str] = []
+    for line in [*text.expandtabs().splitlines(), ""]:
+        is_break = not line.strip() or _UNDERLINE.match(line)
+        if is_break or _BULLET.match(line):
+            if lines and not _UNDERLINE.match(line):  # else: a heading
+                yield _strip_markup(lines)
+            lines = []
+        if not is_break:
+            lines.append(line)
+
+
+def _strip_markup(lines: list[str]) -> str:
+    """Return the lines as one, or nothing when one of them is code."""
+    if any(_CODE.search(line) or _TABLE.match(line) for line in lines):
+        return ""
+    text = " ".join([_BULLET.sub("", lines[0]), *lines[1:]])
+    text = _ROLE.sub(r"\1", text)
+    return " ".join(_MARKUP.sub("", text).split())
+
+
+def _is_prose(paragraph: str) -> bool:
+    """Tell prose from code: it is mostly words and reads like a sentence."""
+    words = _WORD.findall(paragraph)
+    share = sum(map(len, words)) / max(1, len(paragraph.replace(" ", "")))
+    if len(words) < MIN_WORDS or share < 0.6:
+        return False
+    if paragraph.rstrip("\"”')]")[-1:] in (".", "!", "?", ":"):
+        return True
+    # Many one-line docstrings lack the period.
+    return (
+        share > 0.75
+        and len(words) > MIN_WORDS
+        and paragraph[0].isupper()
+        and paragraph[-1].isalnum()
+        and not _NOT_A_SENTENCE.search(paragraph)
+    )
+
+
+def docstrings(source: str) -> Iterator[str]:
+    """Yield the docstrings of a module's source, in the order of the text."""
+    nodes: list[ast.AST] = [ast.parse(source)]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(
+            node,
+            ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef,
+        ):
+            text = ast.get_docstring(node)
+            if text:
+                yield textwrap.dedent(text)
+        nodes.extend(reversed(list(ast.iter_child_nodes(node))))
+
+
+def _module_files(root: str) -> Iterator[tuple[str, str]]:
+    """Yield (dotted name, path) of the standard library's modules, sorted."""
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(f for f in folders if not _SKIPPED.search(f))
+        for name in sorted(files):
+            if name.endswith(".py"):
+                path = os.path.join(folder, name)
+                dotted = os.path.relpath(path, root)[:-3].replace(os.sep, ".")
+                yield dotted.removesuffix(".__init__"), path
+
+
+def _raw_documents() -> Iterator[tuple[str, list[str]]]:
+    """Yield (name, texts) for every topic and every module."""
+    try:
+        from pydoc_data.topics import topics
+    except ImportError as error:
+        raise UserError(
+            "this Python lacks pydoc_data.topics, the demo's corpus; install "
+            "the full Python (Debian: python3, not python3-minimal)"
+        ) from error
+    for name in sorted(topics):
+        yield f"manual:{name}", [topics[name]]
+    for name, path in _module_files(sysconfig.get_paths()["stdlib"]):
+        try:
+            with open(path, encoding="utf-8") as file:
+                yield name, list(docstrings(file.read()))
+        except (UnicodeDecodeError, SyntaxError):
+            continue  # a template or a test of the parser, not a module
+
+
+def documents() -> dict[str, list[str]]:
+    """Return name -> sentences of every document.
+
+    A sentence is kept once in the whole corpus: docstrings are copied from
+    class to class, and what a held-out document shares with a training
+    document would flatter the evaluation.
+    """
+    seen: set[str] = set()
+    result = {}
+    for name, texts in _raw_documents():
+        kept = []
+        for text in texts:
+            for sentence in sentences(text):
+                if len(_WORD.findall(sentence)) >= MIN_WORDS:
+                    key = sentence.lower()
+                    if key not in seen:
+                        seen.add(key)
+                        kept.append(sentence)
+        if len(kept) >= MIN_SENTENCES:
+            result[name] = kept
+    return result
+
+
+def is_held_out(name: str) -> bool:
+    """Choose about one document in ten, whatever the others are."""
+    digest = hashlib.sha256(name.encode()).digest()
+    return digest[0] % HELD_OUT_SHARE == 0
+
+
+def write(path: str, texts: Sequence[Sequence[str]]) -> None:
+    """Write documents as create_pretraining_data.py reads them.
+
+    A file that holds them already keeps its time of change, by which later
+    steps see that they need not run again.
+    """
+    content = "".join("\n".join(text) + "\n\n" for text in texts).encode()
+    if os.path.exists(path):
+        with open(path, "rb") as file:
+            if file.read() == content:
+                return
+    with open(path + ".tmp", "wb") as file:
+        file.write(content)
+    os.replace(path + ".tmp", path)

@@ -1,0 +1,224 @@
+"""Masked LM and next sentence prediction on one encoder (paper section 3.1)."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+import modeling
+from modeling import BertConfig, DenseActivation, Layer, LayerNorm, TaskModel
+from ops import elementwise, losses
+from ops.elementwise import fused, shape_of
+from records.streaming import Batch
+from training.objective import Objective, Sums, example_weights
+
+# --- Pre-training (paper section 3.1) ---------------------------------------
+
+
+class MaskedLmTransform(DenseActivation):
+    """dense, activation, norm."""
+
+    def __init__(self, config: BertConfig):
+        hidden, act = config.hidden_size, config.hidden_act
+        super().__init__(config, hidden, act, "transform")
+        self.norm = LayerNorm(hidden)
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """Return [B * P, H]."""
+        gamma, beta = self.norm.gamma, self.norm.beta
+        return fused(elementwise.layer_norm, super().call(x), gamma, beta)
+
+
+class MaskedLmHead(Layer):
+    """Task 1: which word piece stood at each masked position."""
+
+    def __init__(self, config: BertConfig):
+        super().__init__("predictions")
+        self.vocab_size = config.vocab_size
+        self.transform = MaskedLmTransform(config)
+
+    def build(self) -> None:
+        """Create the bias; the matrix is the word embeddings'."""
+        self.transform.build()
+        self.output_bias = self.weight("output_bias", [self.vocab_size], 0)
+
+    def call(
+        self,
+        sequence_output: tf.Tensor,
+        masked_lm_positions: tf.Tensor,
+        word_embeddings: Any,
+    ) -> tf.Tensor:
+        """Return float32 logits [B, P, V] of the masked positions alone."""
+        x = self.transformed(sequence_output, masked_lm_positions)  # [B * P, H]
+        logits = modeling.project(
+            x, word_embeddings, self.output_bias
+        )  # [B * P, V]
+        batch, predictions = shape_of(masked_lm_positions)
+        return tf.reshape(logits, [batch, predictions, self.vocab_size])
+
+    def masked_lm_loss(
+        self,
+        sequence_output: tf.Tensor,
+        features: dict[str, tf.Tensor],
+        word_embeddings: Any,
+    ) -> losses.Loss:
+        """Return classification_loss of the logits without keeping those.
+
+        The original's mean is loss / (weight + 1e-5).
+        """
+        x = self.transformed(
+            sequence_output, features["masked_lm_positions"]
+        )  # [B * P, H]
+        labels, weights = losses.flatten_labels(
+            features["masked_lm_ids"], features["masked_lm_weights"]
+        )  # [B * P] both
+        loss, correct = losses.projected_cross_entropy(
+            x,
+            tf.convert_to_tensor(word_embeddings),
+            tf.convert_to_tensor(self.output_bias),
+            labels,
+            weights,
+        )
+        return losses.Loss(loss, tf.reduce_sum(weights), correct)
+
+    def transformed(
+        self, sequence_output: tf.Tensor, positions: tf.Tensor
+    ) -> tf.Tensor:
+        """Return what is projected: [B * P, H] for positions [B, P]."""
+        batch, length, hidden = shape_of(sequence_output)
+        starts = tf.range(batch)[:, None] * length  # [B, 1]
+        rows = tf.reshape(positions + starts, [-1])  # [B * P]
+        x = tf.reshape(sequence_output, [-1, hidden])  # [B * S, H]
+        return self.transform(tf.gather(x, rows))  # [B * P, H]
+
+
+class PreTrainingHeads(Layer):
+    """Both heads, under the name `cls`."""
+
+    def __init__(self, config: BertConfig):
+        super().__init__("cls")
+        self.predictions = MaskedLmHead(config)
+        self.seq_relationship = modeling.OutputLayer(
+            config.hidden_size, 2, "seq_relationship", config.initializer_range
+        )
+        self.build()
+
+
+class PreTrainingOutput(NamedTuple):
+    """What BertForPreTraining returns, both float32."""
+
+    masked_lm_logits: tf.Tensor  # [B, P, V]
+    next_sentence_logits: tf.Tensor  # [B, 2]; 0 follows, 1 is random
+
+
+class PreTrainingLosses(NamedTuple):
+    """What BertForPreTraining.losses returns."""
+
+    masked_lm: losses.Loss
+    next_sentence: losses.Loss
+
+
+class BertForPreTraining(TaskModel):
+    """Masked LM and next sentence prediction on one encoder."""
+
+    def __init__(self, config: BertConfig, dtype: str = "float32"):
+        super().__init__(config, dtype)
+        self.cls = PreTrainingHeads(config)
+
+    def __call__(
+        self,
+        features: dict[str, tf.Tensor],
+        training: bool = False,
+        dropout_seed: tf.Tensor | int | None = None,
+    ) -> PreTrainingOutput:
+        """Return the logits of both tasks for a batch of features."""
+        output = self.encode(features, training, dropout_seed)
+        return PreTrainingOutput(
+            self.cls.predictions(
+                output.sequence_output,
+                features["masked_lm_positions"],
+                self.bert.embeddings.word_embeddings,
+            ),
+            self.cls.seq_relationship(output.pooled_output),
+        )
+
+    def losses(
+        self,
+        features: dict[str, tf.Tensor],
+        training: bool = False,
+        dropout_seed: tf.Tensor | int | None = None,
+    ) -> PreTrainingLosses:
+        """Return the losses of both tasks for a batch of records.
+
+        Args:
+            features: as in the records; `example_weights` [B], where given,
+                is 0 for rows that only fill a batch.
+            training: whether dropout is on.
+            dropout_seed: see `BertModel.call`.
+        """
+        output = self.encode(features, training, dropout_seed)
+        return PreTrainingLosses(
+            self.cls.predictions.masked_lm_loss(
+                output.sequence_output,
+                features,
+                self.bert.embeddings.word_embeddings,
+            ),
+            losses.classification_loss(
+                self.cls.seq_relationship(output.pooled_output),
+                features["next_sentence_labels"],
+                features.get("example_weights"),
+            ),
+        )
+
+
+def _pretraining_weights(batch: Batch) -> dict[str, tf.Tensor]:
+    """Return what the two losses of this batch are divided by."""
+    weights = example_weights(batch, "next_sentence_labels")
+    return {
+        "masked_lm_loss": tf.reduce_sum(batch["masked_lm_weights"]),
+        "next_sentence_loss": tf.reduce_sum(weights),
+    }
+
+
+def _pretraining_sums(
+    model: BertForPreTraining,
+    batch: Batch,
+    training: bool,
+    dropout_seed: tf.Tensor | None,
+) -> Sums:
+    """Losses and metrics of a batch, as sums and counts."""
+    masked, following = model.losses(batch, training, dropout_seed)
+    tokens = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32))
+    return {
+        "masked_lm_loss": (masked.loss, masked.weight),
+        "masked_lm_accuracy": (masked.correct, masked.weight),
+        "next_sentence_loss": (following.loss, following.weight),
+        "next_sentence_accuracy": (following.correct, following.weight),
+        "tokens": (tokens, following.weight),
+    }
+
+
+def _pretraining_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:
+    """The mean masked LM loss plus the mean next sentence loss (A.2).
+
+    The original adds 1e-5 to the count of masked positions, so that a batch
+    without any has loss 0.
+    """
+    return (
+        sums["masked_lm_loss"] / (weights["masked_lm_loss"] + 1e-5)
+        + sums["next_sentence_loss"] / (weights["next_sentence_loss"])
+    )
+
+
+PRETRAINING = Objective(
+    loss_weights=_pretraining_weights,
+    forward=_pretraining_sums,
+    total_loss=_pretraining_loss,
+    names=(
+        "masked_lm_loss",
+        "masked_lm_accuracy",
+        "next_sentence_loss",
+        "next_sentence_accuracy",
+        "tokens",
+    ),
+)

@@ -1,0 +1,1 @@
+"""TFRecord files: write, read, batch and cache them."""

@@ -1,0 +1,1 @@
+"""SavedModels that take strings: the tokenizer in the graph, the signatures."""

@@ -1,0 +1,1 @@
+"""Answers in a paragraph: data, windows, model, decoding, scores, export."""

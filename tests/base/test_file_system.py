@@ -1,0 +1,57 @@
+"""Files that appear whole, links, pipes, globs."""
+
+import os
+
+import pytest
+
+from base import file_system
+from base.errors import UserError
+
+
+def test_atomic_file_leaves_all_or_nothing(tmp_path):
+    path = tmp_path / "x"
+    with (
+        pytest.raises(RuntimeError),
+        file_system.atomic_file(str(path)) as file,
+    ):
+        file.write(b"half")
+        assert not path.exists()
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+    with file_system.atomic_file(str(path)) as file:
+        file.write(b"whole")
+    assert [p.name for p in tmp_path.iterdir()] == ["x"]
+
+
+def test_atomic_file_replaces_neither_links_nor_pipes(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    for text in (b"one", b"two"):  # where the link leads nowhere, then to one
+        with file_system.atomic_file(str(tmp_path / "link")) as file:
+            file.write(text)
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "file").read_bytes() == text
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    with file_system.atomic_file(str(tmp_path / "pipe")) as file:
+        file.write(b"through")
+    assert os.read(reader, 100) == b"through"
+    os.close(reader)
+    assert (tmp_path / "pipe").is_fifo()
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_find_files_keeps_the_order_of_patterns(tmp_path, caplog):
+    for name in ("b.txt", "a.txt", "c.text"):
+        (tmp_path / name).write_text("x", "utf-8")
+    patterns = f"{tmp_path}/*.text, {tmp_path}/a.txt,{tmp_path}/*.txt"
+    found = [
+        os.path.basename(path) for path in file_system.find_files(patterns)
+    ]
+    assert found == ["c.text", "a.txt", "b.txt"]
+    assert "a.txt matches twice" in caplog.text
+    with pytest.raises(UserError, match="--eval: no file matches 'x\\*'"):
+        file_system.find_files("x*", "eval")
+    with pytest.raises(UserError, match="is a directory; use"):
+        file_system.find_files(str(tmp_path))
+    with pytest.raises(UserError, match="--input_file is empty"):
+        file_system.find_files(",")

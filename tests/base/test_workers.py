@@ -1,0 +1,109 @@
+"""Workers and parent notice each other's end."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from paths import ROOT
+
+from base import workers
+from base.errors import UserError
+
+
+def setup(settings):
+    """What each worker keeps: the settings as they come."""
+    if settings == "bad":
+        raise UserError("cannot set up")
+    return settings
+
+
+def work(state, job, report):
+    """Do what the job says; run in a worker."""
+    if job == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if job == "user error":
+        raise UserError("line 3 is bad")
+    if job == "bug":
+        raise KeyError("a bug")
+    if job == "disk":
+        raise OSError(28, "No space left on device", "/x")
+    if job == "sleep":
+        while True:  # Reports, as all long work does.
+            time.sleep(0.05)
+            report(1)
+    report(job)
+    return state * job
+
+
+def _run(jobs, num_workers=2, settings=10):
+    with workers.WorkerPool(num_workers, setup, settings, work) as pool:
+        return list(pool.run(jobs))
+
+
+def test_every_job_is_done_and_reported():
+    events = _run(range(25))
+    done = [event for event in events if isinstance(event, workers.Done)]
+    assert sorted(done) == [(job, 10 * job) for job in range(25)]
+    told = [event.value for event in events if event not in done]
+    assert sorted(told) == list(range(25))
+    assert _run([]) == []
+
+
+@pytest.mark.parametrize(
+    "job, error, text",
+    [
+        ("die", UserError, r"died, signal 9 \(SIGKILL\).*--num_workers"),
+        ("user error", UserError, "^line 3 is bad$"),
+        ("disk", OSError, "No space left on device: '/x'"),
+        ("bug", RuntimeError, r"(?s)Traceback.*KeyError: 'a bug'"),
+    ],
+)
+def test_a_worker_that_fails_ends_the_run(job, error, text):
+    with pytest.raises(error, match=text):
+        _run([1, 2, job, *range(1000)])
+
+
+def test_a_worker_that_cannot_set_up_says_why():
+    with pytest.raises(UserError, match="^cannot set up$"):
+        _run([1, 2, 3], settings="bad")
+
+
+def _alive(process_id: int) -> bool:
+    try:
+        with open(f"/proc/{process_id}/stat") as file:
+            return file.read().split()[2] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="reads /proc")
+@pytest.mark.parametrize("job", ["sleep", None])
+def test_workers_of_a_killed_parent_end(job):
+    """Busy or idle: the pipe breaks, and they go."""
+    code = (
+        "import sys, time; sys.path.append('tests/base')\n"
+        "import test_workers\n"
+        "from base import workers\n"
+        "if __name__ == '__main__':\n"
+        "    pool = workers.WorkerPool(2, test_workers.setup, 1, "
+        "test_workers.work)\n"
+        "    print(*[p.pid for p in pool._processes.values()], flush=True)\n"
+        f"    for _ in pool.run([1, {job!r}] if {job!r} else [1]): pass\n"
+        "    time.sleep(60)\n"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE
+    )
+    children = [int(word) for word in parent.stdout.readline().split()]
+    time.sleep(2)
+    assert len(children) == 2 and all(map(_alive, children))
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    deadline = time.monotonic() + 120
+    while any(map(_alive, children)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(_alive, children))

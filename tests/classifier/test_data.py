@@ -1,0 +1,364 @@
+"""classifier_data.py: every task's files, and the original's features."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from paths import GOLDEN
+
+import tokenization
+from base.errors import UserError
+from classifier import data as classifier_data
+from classifier import scores as classifier_scores
+from classifier import tasks as classifier_tasks
+from classifier.data import Example
+
+GLUE = Path(os.environ.get("GLUE_DIR", "/nonexistent"))
+GLUE_FOLDERS = {
+    "cola": ("CoLA", [8551, 1043], 1063),
+    "sst-2": ("SST-2", [67349, 872], 1821),
+    "mrpc": ("MRPC", [3668, 408], 1725),
+    "sts-b": ("STS-B", [5749, 1500], 1379),
+    "rte": ("RTE", [2490, 277], 3000),
+    "wnli": ("WNLI", [635, 71], 146),
+    "ax": ("diagnostic", [], 1104),
+}
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return tokenization.FullTokenizer(str(GOLDEN / "vocab" / "uncased.txt"))
+
+
+def write(folder: Path, name: str, *rows: str) -> None:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(row + "\n" for row in rows), encoding="utf-8")
+
+
+def tabs(*cells: str) -> str:
+    return "\t".join(cells)
+
+
+def read(folder: Path, task: classifier_tasks.Task, split) -> list[Example]:
+    return classifier_data.read_examples(
+        str(folder), split, task.labels, task.language, task.labels is None
+    )
+
+
+# --- Files ----------------------------------------------------------------
+
+
+def test_table_of_tasks():
+    """Every task is complete, and its scores exist."""
+    assert set(classifier_tasks.TASK_NAMES) == {
+        *("cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli", "qnli", "rte"),
+        *("wnli", "ax", "xnli", "tsv"),
+    }
+    for name, task in classifier_tasks.TASKS.items():
+        assert (task.labels is None) == (name == "sts-b")
+        assert task.test and set(task.metrics) <= set(classifier_scores.NAMES)
+        assert (not task.train) == (name == "ax")
+        for split in task.test.values():
+            assert split.columns.label is None
+    assert list(classifier_tasks.TASKS["mnli"].dev) == [
+        "dev_matched",
+        "dev_mismatched",
+    ]
+    assert classifier_tasks.task_of("MRPC").metrics == ("accuracy", "f1")
+    assert classifier_tasks.task_of("SST2") is classifier_tasks.TASKS["sst-2"]
+
+
+def test_original_columns(tmp_path):
+    """One line of each layout the original reads, and the newer ones."""
+    task = classifier_tasks.TASKS["cola"]
+    write(tmp_path, "train.tsv", tabs("gj04", "1", "", 'He said "no".'))
+    write(tmp_path, "test.tsv", tabs("index", "sentence"), tabs("0", "Why?"))
+    assert read(tmp_path, task, task.train) == [
+        Example("0", 'He said "no".', None, "1")
+    ]
+    assert read(tmp_path, task, task.test["CoLA"]) == [
+        Example("0", "Why?", None, None)
+    ]
+    task = classifier_tasks.TASKS["mrpc"]
+    header = tabs("\ufeffQuality", "#1 ID", "#2 ID", "#1 String", "#2 String")
+    write(tmp_path, "dev.tsv", header, tabs("0", "7", "8", "A .", '" B ."'))
+    assert read(tmp_path, task, task.dev["dev"]) == [
+        Example("0", "A .", '" B ."', "0")
+    ]
+    task = classifier_tasks.TASKS["mnli"]
+    names = ["index", "promptID", "sentence1", "sentence2", "label1"]
+    write(
+        tmp_path,
+        "dev_mismatched.tsv",
+        tabs(*names, "gold_label"),
+        tabs("31", "x", "P", "H", "neutral", "entailment"),
+    )
+    assert read(tmp_path, task, task.dev["dev_mismatched"]) == [
+        Example("31", "P", "H", "entailment")
+    ]
+    task = classifier_tasks.TASKS["sts-b"]
+    write(
+        tmp_path,
+        "dev.tsv",
+        tabs("index", "genre", "sentence1", "sentence2", "score"),
+        tabs("0", "g", "A", "B", "3.25"),
+    )
+    assert read(tmp_path, task, task.dev["dev"])[0].label == "3.25"
+
+
+def test_xnli_keeps_its_language(tmp_path):
+    task = classifier_tasks.task_of("xnli", "de")
+    write(
+        tmp_path,
+        "multinli/multinli.train.de.tsv",
+        tabs("premise", "hypo", "label"),
+        tabs("P", "H", "contradictory"),
+    )
+    names = ["language", "gold_label", "c", "d", "e", "f", "s1", "s2"]
+    write(
+        tmp_path,
+        "xnli.dev.tsv",
+        tabs(*names),
+        tabs("ar", "neutral", "", "", "", "", "x", "y"),
+        tabs("de", "neutral", "", "", "", "", "A", "B"),
+    )
+    assert read(tmp_path, task, task.train)[0].label == "contradiction"
+    assert read(tmp_path, task, task.dev["dev"]) == [
+        Example("1", "A", "B", "neutral")
+    ]
+
+
+@pytest.mark.parametrize("kind", ["tsv", "csv", "jsonl"])
+def test_own_data(tmp_path, kind):
+    lines = {
+        "tsv": [tabs("id", "text", "class"), tabs("1", 'a "b"', "10")]
+        + [tabs("2", "c", "9")],
+        "csv": ["id,text,class", '1,"a ""b""",10', "2,c,9"],
+        "jsonl": [
+            '{"text": "a \\"b\\"", "class": 10}',
+            '{"class": 9, "text": "c"}',
+        ],
+    }[kind]
+    write(tmp_path, f"train.{kind}", *lines)
+    task = classifier_data.own_task(str(tmp_path), "text", None, "class", False)
+    assert task.labels == ("9", "10") and not task.dev and not task.test
+    assert read(tmp_path, task, task.train) == [
+        Example("0", 'a "b"', None, "10"),
+        Example("1", "c", None, "9"),
+    ]
+    task = classifier_data.own_task(str(tmp_path), "text", None, "class", True)
+    assert task.labels is None and task.metrics == ("pearson", "spearman")
+
+
+@pytest.mark.skipif(not GLUE.exists(), reason="GLUE_DIR names no folder")
+@pytest.mark.parametrize("name", GLUE_FOLDERS)
+def test_distributed_files(name):
+    """GLUE as it is distributed: every example of every file."""
+    folder, counts, test_count = GLUE_FOLDERS[name]
+    task = classifier_tasks.TASKS[name]
+    splits = [task.train, *task.dev.values()] if task.train else []
+    found = [len(read(GLUE / folder, task, split)) for split in splits]
+    assert found == counts
+    (split,) = task.test.values()
+    assert len(read(GLUE / folder, task, split)) == test_count
+
+
+# --- Features -------------------------------------------------------------
+
+
+def pop_from_the_longer(a: list, b: list, limit: int) -> None:
+    """What the original does, as it is described."""
+    while len(a) + len(b) > limit:
+        (a if len(a) > len(b) else b).pop()
+
+
+@given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40))
+def test_truncation(a, b, limit):
+    first, second = [0] * a, [0] * b
+    pop_from_the_longer(first, second, limit)
+    found = tokenization.truncated_lengths(a, b, limit)
+    assert found == (len(first), len(second))
+
+
+def test_a_second_sentence_without_tokens_is_none(tokenizer):
+    """As in the original: nothing, or nothing that is a token."""
+    features, _ = classifier_data.convert_examples(
+        [Example("0", "a b", text) for text in (None, "", " \u0007 ")],
+        lambda label: 0.0,
+        8,
+        tokenizer,
+    )
+    for values in features.values():
+        assert (values == values[0]).all()
+    assert features["input_mask"][0].sum() == 4
+
+
+def test_features_of_a_pair_and_of_a_sentence(tokenizer):
+    vocab = tokenizer.vocab
+    examples = [
+        Example("0", "the dog", "a cat sat", "1"),
+        Example("1", "the the the the the the the the the", None, "0"),
+        Example("2", "dog dog dog dog dog dog", "cat cat", None),
+    ]
+    features, num_cut = classifier_data.convert_examples(
+        examples, lambda label: float(label or 0), 9, tokenizer
+    )
+
+    def ids(text: str) -> list[int]:
+        found = [vocab[token] for token in text.split()]
+        return found + [0] * (9 - len(found))
+
+    wanted = [
+        ids("[CLS] the dog [SEP] a cat sat [SEP]"),
+        ids("[CLS] the the the the the the the [SEP]"),
+        ids("[CLS] dog dog dog dog [SEP] cat cat [SEP]"),
+    ]
+    np.testing.assert_array_equal(features["input_ids"], wanted)
+    np.testing.assert_array_equal(
+        features["input_mask"], (np.array(wanted) != 0).astype(int)
+    )
+    np.testing.assert_array_equal(
+        features["segment_ids"],
+        [[0] * 4 + [1] * 4 + [0], [0] * 9, [0] * 6 + [1] * 3],
+    )
+    np.testing.assert_array_equal(features["label_ids"], [1, 0, 0])
+    assert num_cut == 2
+
+
+@pytest.mark.skipif(not GLUE.exists(), reason="GLUE_DIR names no folder")
+@pytest.mark.parametrize(
+    "name, folder, length", [("cola", "CoLA", 32), ("mrpc", "MRPC", 64)]
+)
+def test_the_originals_features(tokenizer, name, folder, length):
+    """$GLUE_GOLDEN/classifier_*.npz: what the original made of these files."""
+    golden = np.load(
+        Path(os.environ["GLUE_GOLDEN"]) / f"classifier_{name}_dev_{length}.npz"
+    )
+    task = classifier_tasks.TASKS[name]
+    examples = read(GLUE / folder, task, task.dev["dev"])
+    features, _ = classifier_data.convert_examples(
+        examples, task.labels.index, length, tokenizer
+    )
+    for key in golden:
+        np.testing.assert_array_equal(features[key], golden[key], err_msg=key)
+
+
+# --- Scores ---------------------------------------------------------------
+
+
+def test_scores_by_hand():
+    labels, predictions = [1, 1, 1, 0, 0], [1, 1, 0, 1, 0]
+    # 2 true positives, 1 false negative, 1 false positive, 1 true negative.
+    wanted = {
+        "accuracy": 3 / 5,
+        "f1": 2 * 2 / (2 * 2 + 1 + 1),
+        "macro_f1": (2 / 3 + 2 * 1 / (2 * 1 + 1 + 1)) / 2,
+        "matthews_correlation": (2 * 1 - 1 * 1) / (3 * 3 * 2 * 2) ** 0.5,
+    }
+    for name, value in wanted.items():
+        assert classifier_scores.score(
+            name, labels, predictions
+        ) == pytest.approx(value)
+    x, y = [1.0, 2.0, 3.0], [1.0, 4.0, 9.0]
+    assert classifier_scores.score("spearman", x, y) == pytest.approx(1.0)
+    assert classifier_scores.score("pearson", x, y) == pytest.approx(
+        np.corrcoef(x, y)[0, 1]
+    )
+    for name in ("pearson", "spearman", "matthews_correlation"):
+        assert classifier_scores.score(name, [1, 2, 3], [1, 1, 1]) == 0.0
+
+
+# --- What goes wrong --------------------------------------------------------
+
+
+def error(folder: Path, task, split) -> str:
+    with pytest.raises(UserError) as caught:
+        read(folder, task, split)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "lines, words",
+    [
+        ([], ["holds no example"]),
+        ([tabs("a", "b", "c")], ["no column 'sentence1'", "'a', 'b', 'c'"]),
+        (
+            [tabs("index", "sentence1", "sentence2", "label"), tabs("0", "x")],
+            ["train.tsv, line 2", "2 columns", "wanted 4"],
+        ),
+        (
+            [
+                tabs("index", "sentence1", "sentence2", "label"),
+                tabs("0", "x", "y", "entailment"),
+                tabs("1", "x", "y", "maybe"),
+            ],
+            ["line 3", "'maybe'", "entailment, not_entailment"],
+        ),
+        (
+            [
+                tabs("index", "sentence1", "sentence2", "label"),
+                tabs("0", " ", "y", "entailment"),
+            ],
+            ["line 2", "'sentence1' is empty"],
+        ),
+    ],
+)
+def test_lines_that_are_wrong(tmp_path, lines, words):
+    task = classifier_tasks.TASKS["rte"]
+    write(tmp_path, "train.tsv", *lines)
+    line = error(tmp_path, task, task.train)
+    assert all(word in line for word in words), line
+
+
+def test_files_that_are_wrong(tmp_path):
+    task = classifier_tasks.TASKS["sts-b"]
+    assert "cannot be read" in error(tmp_path, task, task.train)
+    (tmp_path / "train.tsv").write_bytes(b"a\tb\nc\t\xff\n")
+    assert "train.tsv, line 2: not UTF-8" in error(tmp_path, task, task.train)
+    header = tabs("index", "sentence1", "sentence2", "score")
+    write(tmp_path, "train.tsv", header, tabs("0", "a", "b", "nan"))
+    assert "'nan' is not a number" in error(tmp_path, task, task.train)
+    cola = classifier_tasks.TASKS["cola"]
+    write(tmp_path, "dev.tsv", tabs("a", "b"))
+    line = error(tmp_path, cola, cola.dev["dev"])
+    assert "first line has 2 columns" in line and "in column 4" in line
+    with pytest.raises(UserError, match="unknown; choose from cola"):
+        classifier_tasks.task_of("snli")
+
+
+def own(folder: Path, is_regression: bool = False):
+    return classifier_data.own_task(
+        str(folder), "text", None, "label", is_regression
+    )
+
+
+def test_own_files_that_are_wrong(tmp_path):
+    with pytest.raises(UserError, match="no train, dev or test file"):
+        own(tmp_path)
+    write(tmp_path, "train.jsonl", "{")
+    with pytest.raises(UserError, match=r"train.jsonl, line 1: not JSON"):
+        own(tmp_path)
+    write(tmp_path, "train.jsonl", '{"text": "a"}')
+    with pytest.raises(UserError, match=r"no key 'label'; it has 'text'"):
+        own(tmp_path)
+    write(tmp_path, "train.jsonl", '{"text": "a", "label": 1}')
+    with pytest.raises(UserError, match="has 1 different labels"):
+        own(tmp_path)
+    write(tmp_path, "train.csv", "text,label")
+    with pytest.raises(UserError, match="train.csv and train.jsonl"):
+        own(tmp_path)
+    (tmp_path / "train.jsonl").unlink()
+    write(tmp_path, "train.csv", "text,label", '"a,1')
+    with pytest.raises(
+        UserError, match="train.csv, the row that begins in line 2: a"
+    ):
+        own(tmp_path)
+    rows = [f"a,{number / 7}" for number in range(1001)]
+    write(tmp_path, "train.csv", "text,label", *rows)
+    with pytest.raises(UserError, match="want --regression"):
+        own(tmp_path)

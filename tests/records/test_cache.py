@@ -1,0 +1,140 @@
+"""Records made once, and never mistaken for those of other data."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from base import cluster, file_system
+from base.errors import UserError
+from records import cache as record_cache
+from records import tfrecord
+
+SCHEMA = {
+    "input_ids": tfrecord.Feature("int64", 8),
+    "input_mask": tfrecord.Feature("int64", 8),
+}
+
+
+def writer(value: int, made: list[int]):
+    def write(path: str) -> None:
+        made.append(value)
+        ids = np.full([3, 8], value)
+        with file_system.atomic_file(path) as file:
+            with tfrecord.RecordWriter(file) as out:
+                out.write_examples(
+                    {"input_ids": ids, "input_mask": np.ones_like(ids)}
+                )
+
+    return write
+
+
+def test_made_once_and_again_for_other_data(tmp_path):
+    cache = record_cache.RecordCache(str(tmp_path), SCHEMA, 10, False)
+    made: list[int] = []
+    for value in (1, 1, 2, 2, 1):
+        data = cache.records("dev", {"data": value}, writer(value, made))
+        assert (data.features["input_ids"] == value).all()
+    assert made == [1, 2, 1]
+
+
+def test_killed_while_writing_leaves_no_lie(tmp_path):
+    """The old note must not vouch for records of which some are new."""
+    cache = record_cache.RecordCache(str(tmp_path), SCHEMA, 10, False)
+    made: list[int] = []
+    cache.records("dev", {"data": 1}, writer(1, made))
+
+    def killed(path: str) -> None:
+        writer(2, made)(path)  # in place, but not yet vouched for
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cache.records("dev", {"data": 2}, killed)
+    data = cache.records("dev", {"data": 1}, writer(1, made))
+    assert (data.features["input_ids"] == 1).all()
+
+
+@pytest.fixture
+def chief(monkeypatch):
+    """Runs a function as the chief, a moment later; the test is no more it."""
+    monkeypatch.setattr(record_cache, "_SECONDS_BETWEEN_LOOKS", 0.01)
+    thread = threading.current_thread()
+    started = []
+
+    def start(function) -> None:
+        monkeypatch.setattr(
+            cluster,
+            "is_chief",
+            lambda: threading.current_thread() is not thread,
+        )
+        started.append(threading.Timer(0.2, function))
+        started[-1].start()
+
+    yield start
+    for timer in started:
+        timer.join()
+
+
+def written_before(folder, made: list[int]) -> record_cache.RecordCache:
+    cache = record_cache.RecordCache(str(folder), SCHEMA, 10, False)
+    cache.records("dev", {"data": 1}, writer(1, made))
+    return cache
+
+
+def failing(path: str) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def fail(cache: record_cache.RecordCache) -> None:
+    with pytest.raises(OSError, match="No space left"):
+        cache.make(cache.path("dev"), {"data": 2}, failing)
+
+
+def test_other_machines_wait_for_the_chief(tmp_path, chief):
+    made: list[int] = []
+    cache = written_before(tmp_path, made)
+    chief(lambda: cache.make(cache.path("dev"), {"data": 2}, writer(2, made)))
+    data = cache.records("dev", {"data": 2}, writer(3, made))
+    assert (data.features["input_ids"] == 2).all() and made == [1, 2]
+
+
+def test_others_wait_for_the_file_too(tmp_path, chief):
+    """The note is there, the records were deleted."""
+    made: list[int] = []
+    cache = written_before(tmp_path, made)
+    (tmp_path / "dev.tf_record").unlink()
+    chief(lambda: cache.make(cache.path("dev"), {"data": 1}, writer(1, made)))
+    data = cache.records("dev", {"data": 1}, writer(3, made))
+    assert (data.features["input_ids"] == 1).all() and made == [1, 1]
+
+
+def test_others_end_when_the_chief_fails(tmp_path, chief, monkeypatch):
+    """At once; with the failure of an earlier run, after a while."""
+    cache = written_before(tmp_path, [])
+    words = "dev.tf_record is missing: .* could not write it: .*No space left"
+    for _ in range(2):  # the second time there is a note of the first
+        chief(lambda: fail(cache))
+        with pytest.raises(UserError, match=words):
+            cache.make(cache.path("dev"), {"data": 2}, failing)
+    monkeypatch.setattr(record_cache, "_SECONDS_OF_DOUBT", 0.1)
+    with pytest.raises(UserError, match=words):
+        cache.make(cache.path("dev"), {"data": 2}, failing)
+
+
+def test_an_earlier_failure_ends_nothing(tmp_path, chief):
+    made: list[int] = []
+    cache = written_before(tmp_path, made)
+    fail(cache)
+    chief(lambda: cache.make(cache.path("dev"), {"data": 2}, writer(2, made)))
+    data = cache.records("dev", {"data": 2}, writer(3, made))
+    assert (data.features["input_ids"] == 2).all() and made == [1, 2]
+
+
+def test_waiting_is_said_again_and_again(tmp_path, chief, monkeypatch, caplog):
+    monkeypatch.setattr(record_cache, "_SECONDS_BETWEEN_REPORTS", 0.05)
+    made: list[int] = []
+    cache = written_before(tmp_path, made)
+    chief(lambda: cache.make(cache.path("dev"), {"data": 2}, writer(2, made)))
+    with caplog.at_level("INFO", logger="absl"):
+        cache.make(cache.path("dev"), {"data": 2}, failing)
+    assert "Still waiting for" in caplog.text

@@ -1,0 +1,294 @@
+"""TFRecord files are TensorFlow's to the byte, and damage is named."""
+
+import gzip
+import io
+
+import numpy as np
+import pytest
+from paths import ROOT
+
+from base import file_system
+from base.errors import UserError
+from pretraining import instances as pretraining_instances
+from records import tfrecord
+
+EDGE_INTEGERS = [
+    0,
+    1,
+    127,
+    128,
+    16383,
+    16384,
+    2**21,
+    2**35,
+    2**62,
+    -1,
+    -(2**63),
+]
+
+
+def _batch(rows: int = 2100, seed: int = 0) -> dict[str, np.ndarray]:
+    """Rows of differing varint sizes; more than one encoder chunk."""
+    rng = np.random.default_rng(seed)
+    limits = np.array([2, 128, 300, 30522, 2**21, 2**31 - 1])
+    return {
+        "input_ids": rng.integers(0, limits[rng.integers(0, 6, (rows, 40))]),
+        "masked_lm_weights": rng.random((rows, 7)).astype(np.float32),
+        "segment_ids": rng.integers(0, 2, (rows, 40)).astype(np.int32),
+        "next_sentence_labels": rng.integers(0, 2, rows),
+        "none": np.zeros((rows, 0), np.int64),
+    }
+
+
+def _tf_example(features: dict[str, np.ndarray], row: int) -> bytes:
+    import tensorflow as tf
+
+    example = tf.train.Example()
+    for name, array in features.items():
+        values = np.atleast_1d(array[row]).tolist()
+        feature = example.features.feature[name]
+        if array.dtype.kind == "f":
+            feature.float_list.value.extend(values)
+        else:
+            feature.int64_list.value.extend(values)
+    return example.SerializeToString(deterministic=True)
+
+
+def _write(path, features, compression="") -> str:
+    with (
+        file_system.atomic_file(str(path)) as file,
+        tfrecord.RecordWriter(file, compression) as writer,
+    ):
+        writer.write_examples(features)
+    return str(path)
+
+
+def test_examples_are_protobufs_bytes():
+    batch = _batch()
+    encoded = tfrecord.encode_examples(batch)
+    assert len(encoded) == 2100
+    assert encoded == [_tf_example(batch, row) for row in range(2100)]
+
+
+@pytest.mark.parametrize("value", EDGE_INTEGERS)
+def test_every_size_of_integer(value):
+    batch = {"a": np.array([[0, value, 1]]), "b": np.array([5])}
+    assert tfrecord.encode_examples(batch) == [_tf_example(batch, 0)]
+
+
+def test_lengths_of_lengths():
+    """Messages around 127 and 16383 bytes, where length fields grow."""
+    for length in [*range(90, 130), 16370, 16383, 16384]:
+        batch = {"name": np.ones((2, length), np.int64)}
+        batch["name"][1] = 300
+        expected = [_tf_example(batch, row) for row in range(2)]
+        assert tfrecord.encode_examples(batch) == expected
+
+
+@pytest.mark.parametrize("compression", ["", "GZIP"])
+def test_tensorflow_reads_our_files(tmp_path, compression):
+    import tensorflow as tf
+
+    batch = _batch()
+    path = _write(tmp_path / "x", batch, compression)
+    dataset = tf.data.TFRecordDataset(path, compression_type=compression)
+    raw = [record.numpy() for record in dataset]
+    assert raw == tfrecord.encode_examples(batch)
+    parsed = tf.io.parse_example(
+        raw, {"input_ids": tf.io.FixedLenFeature([40], tf.int64)}
+    )
+    np.testing.assert_array_equal(parsed["input_ids"], batch["input_ids"])
+
+
+@pytest.mark.parametrize("compression", ["", "GZIP"])
+def test_we_read_tensorflows_files(tmp_path, compression):
+    import tensorflow as tf
+
+    path, encoded = str(tmp_path / "x"), tfrecord.encode_examples(_batch())
+    with tf.io.TFRecordWriter(path, compression) as writer:
+        for record in encoded:
+            writer.write(record)
+    assert tfrecord.is_gzip(path) == bool(compression)
+    assert list(tfrecord.read_records(path)) == encoded
+    assert tfrecord.count_records(path) == 2100
+
+
+def test_plain_file_is_tensorflows_file(tmp_path):
+    import tensorflow as tf
+
+    batch, theirs = _batch(), str(tmp_path / "theirs")
+    ours = _write(tmp_path / "ours", batch)
+    with tf.io.TFRecordWriter(theirs) as writer:
+        for record in tfrecord.encode_examples(batch):
+            writer.write(record)
+    with open(ours, "rb") as a, open(theirs, "rb") as b:
+        assert a.read() == b.read()
+
+
+def test_single_records_and_batches_write_the_same():
+    batch, one, many = _batch(), io.BytesIO(), io.BytesIO()
+    tfrecord.RecordWriter(many).write_examples(batch)
+    writer = tfrecord.RecordWriter(one)
+    for record in tfrecord.encode_examples(batch):
+        writer.write(record)
+    assert one.getvalue() == many.getvalue()
+    assert writer.num_records == 2100
+
+
+def test_gzip_members_concatenate_and_carry_no_time(tmp_path, monkeypatch):
+    monkeypatch.setattr("time.time", lambda: 1e9)
+    first = _write(tmp_path / "a", _batch(5), "GZIP")
+    monkeypatch.setattr("time.time", lambda: 2e9)
+    second = _write(tmp_path / "b", _batch(5), "GZIP")
+    a, b = open(first, "rb").read(), open(second, "rb").read()
+    assert a == b
+    (tmp_path / "c").write_bytes(a + b)
+    assert tfrecord.count_records(str(tmp_path / "c")) == 10
+
+
+def test_decode_inverts_encode():
+    batch = _batch(50)
+    batch["edge"] = np.tile(np.array(EDGE_INTEGERS), (50, 1))
+    for row, record in enumerate(tfrecord.encode_examples(batch)):
+        decoded = tfrecord.decode_example(record)
+        assert decoded.keys() == batch.keys()
+        for name, values in decoded.items():
+            np.testing.assert_array_equal(
+                values, np.atleast_1d(batch[name][row]), err_msg=name
+            )
+
+
+def test_decode_reads_bytes_lists_and_unpacked_numbers():
+    import tensorflow as tf
+
+    example = tf.train.Example()
+    example.features.feature["text"].bytes_list.value.extend([b"one", b""])
+    decoded = tfrecord.decode_example(example.SerializeToString())
+    assert decoded == {"text": [b"one", b""]}
+    # Int64List {value: 1, value: 300} with a tag before each number.
+    numbers = b"\x08\x01\x08\xac\x02"
+    entry = b"\x0a\x01n\x12" + bytes([len(numbers) + 2, 0x1A, len(numbers)])
+    entry += numbers
+    features = b"\x0a" + bytes([len(entry)]) + entry
+    record = b"\x0a" + bytes([len(features)]) + features
+    assert tfrecord.decode_example(record)["n"].tolist() == [1, 300]
+
+
+def test_first_record_is_described(tmp_path):
+    path = _write(tmp_path / "x", _batch(3))
+    assert tfrecord.describe_first_record(path) == {
+        "input_ids": 40,
+        "masked_lm_weights": 7,
+        "none": 0,
+        "next_sentence_labels": 1,
+        "segment_ids": 40,
+    }
+
+
+def test_schema_is_the_originals():
+    schema = pretraining_instances.schema(128, 20)
+    assert schema["input_ids"] == ("int64", 128)
+    assert schema["masked_lm_weights"] == ("float32", 20)
+    assert schema["next_sentence_labels"] == ("int64", 1)
+    assert len(schema) == 7
+
+
+@pytest.mark.parametrize("compression", ["", "GZIP"])
+@pytest.mark.parametrize(
+    "read", [tfrecord.count_records, tfrecord.read_records]
+)
+def test_a_file_cut_anywhere_says_how_much_was_read(
+    tmp_path, compression, read
+):
+    path = _write(tmp_path / "x", _batch(20), compression)
+    data = open(path, "rb").read()
+    whole = 0
+    for size in range(1, len(data), 97):
+        (tmp_path / "cut").write_bytes(data[:size])
+        before = records_before(data, size) if not compression else None
+        if before is not None and before[1]:
+            continue  # Cut between records: nothing shows it.
+        with pytest.raises(UserError, match=r"cut.*is cut off") as caught:
+            result = read(str(tmp_path / "cut"))
+            list(result) if not isinstance(result, int) else None
+        number = int(str(caught.value).split(" after ")[1].split()[0])
+        if before is not None:
+            assert number == before[0]
+        assert number >= whole
+        whole = number
+    assert whole > 10
+
+
+def records_before(data: bytes, size: int) -> tuple[int, bool]:
+    """Whole records in the first `size` bytes, and whether they fill them."""
+    position = count = 0
+    while position < size:
+        step = 16 + int.from_bytes(data[position : position + 8], "little")
+        if position + step > size:
+            return count, False
+        position, count = position + step, count + 1
+    return count, True
+
+
+def test_one_flipped_bit_is_found(tmp_path):
+    path = _write(tmp_path / "x", _batch(20))
+    data = bytearray(open(path, "rb").read())
+    for position in range(0, len(data), 53):
+        data[position] ^= 4
+        (tmp_path / "bad").write_bytes(data)
+        with pytest.raises(UserError, match=r"bad: is (corrupt|cut off) after"):
+            list(tfrecord.read_records(str(tmp_path / "bad")))
+        data[position] ^= 4
+
+
+def test_not_a_record_file(tmp_path):
+    (tmp_path / "text").write_text("It was the best of times, it was.\n")
+    (tmp_path / "empty").write_bytes(b"")
+    (tmp_path / "zip").write_bytes(gzip.compress(b"no records in here"))
+    with pytest.raises(UserError, match="text: is corrupt after 0 whole"):
+        list(tfrecord.read_records(str(tmp_path / "text")))
+    with pytest.raises(UserError, match="zip: is corrupt after 0 whole"):
+        list(tfrecord.read_records(str(tmp_path / "zip")))
+    with pytest.raises(UserError, match="empty: holds no records"):
+        tfrecord.describe_first_record(str(tmp_path / "empty"))
+    with pytest.raises(UserError, match="none: cannot be read: No such file"):
+        tfrecord.count_records(str(tmp_path / "none"))
+    buffer = io.BytesIO()
+    tfrecord.RecordWriter(buffer).write(b"\xff\xff garbage")
+    (tmp_path / "other").write_bytes(buffer.getvalue())
+    with pytest.raises(UserError, match="first record is not a tf.train.Exam"):
+        tfrecord.describe_first_record(str(tmp_path / "other"))
+    assert list(tfrecord.read_records(str(tmp_path / "empty"))) == []
+
+
+def test_remote_paths_go_through_gfile(tmp_path):
+    remote = f"file://{tmp_path}/x"
+    _write_path = _write(remote, _batch(10))
+    assert tfrecord.count_records(remote) == 10
+    assert len(list(tfrecord.read_records(_write_path))) == 10
+    assert [p.name for p in tmp_path.iterdir()] == ["x"]
+    _write(remote, _batch(10), "GZIP")
+    assert tfrecord.count_records(remote) == 10
+    with pytest.raises(UserError, match="nowhere: cannot be read"):
+        tfrecord.count_records(f"file://{tmp_path}/nowhere")
+
+
+def test_unknown_compression_and_uneven_batches():
+    with pytest.raises(UserError, match="--compression=gzip: unknown; use GZ"):
+        tfrecord.RecordWriter(io.BytesIO(), "gzip")
+    with pytest.raises(ValueError, match="number of rows"):
+        tfrecord.encode_examples({"a": np.zeros(2, int), "b": np.zeros(3, int)})
+    with pytest.raises(ValueError, match="feature a"):
+        tfrecord.encode_examples({"a": np.array(["text"])})
+
+
+def test_no_tensorflow():
+    """Workers import this module; TensorFlow must not come with it."""
+    import subprocess
+    import sys
+
+    code = "import sys, records.tfrecord; sys.exit('tensorflow' in sys.modules)"
+    root = str(ROOT)
+    assert (
+        subprocess.run([sys.executable, "-c", code], cwd=root).returncode == 0
+    )

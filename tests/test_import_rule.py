@@ -1,0 +1,129 @@
+"""A module imports from lower levels or from its own package, no other.
+
+Run as a script it prints every violation as path:line and ends with status 1:
+
+    python tests/test_import_rule.py
+"""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Level -> its packages and root modules. Root files that are not listed are
+# scripts: they stand above everything, and no file imports them.
+LEVELS = {
+    1: ("base", "ops"),
+    2: ("modeling", "optimization", "tokenization"),
+    3: ("records", "checkpoints", "serving"),
+    4: ("training",),
+    5: ("finetuning",),
+    6: ("pretraining", "classifier", "squad", "features"),
+    7: ("ner", "swag", "benchmarks"),
+}
+SCRIPT = max(LEVELS) + 1
+MAX_ROOT_FILES = 20
+
+
+def level_of(unit: str) -> int:
+    """Return the level of a package or root module; scripts are the top."""
+    found = [level for level, units in LEVELS.items() if unit in units]
+    return found[0] if found else SCRIPT
+
+
+def imports_of(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield (line, dotted module) of every import, also inside functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            yield node.lineno, "." * node.level + (node.module or "")
+
+
+def sources(root: Path) -> list[Path]:
+    """Return the Python files of the root and of the packages."""
+    packages = [path.parent for path in root.glob("*/__init__.py")]
+    files = list(root.glob("*.py"))
+    for package in packages:
+        files += package.rglob("*.py")
+    return sorted(files)
+
+
+def violations(root: Path) -> list[str]:
+    """Return one line for every import that breaks the rule."""
+    files = sources(root)
+    units = {
+        path.relative_to(root).parts[0].removesuffix(".py"): path
+        for path in files
+    }
+    found = []
+    for path in files:
+        place = path.relative_to(root)
+        own = place.parts[0].removesuffix(".py")
+        for line, name in imports_of(ast.parse(path.read_text("utf-8"))):
+            unit = name.split(".")[0]
+            if name.startswith("."):
+                found.append(f"{place}:{line}: relative import of {name}")
+            elif unit not in units or unit == own:
+                continue
+            elif level_of(unit) == SCRIPT:
+                found.append(f"{place}:{line}: imports the script {unit}.py")
+            elif level_of(unit) >= level_of(own):
+                found.append(
+                    f"{place}:{line}: {own} (level {level_of(own)}) imports "
+                    f"{unit} (level {level_of(unit)})"
+                )
+    return found
+
+
+def test_imports_go_downwards():
+    assert not violations(ROOT)
+
+
+def test_every_unit_of_the_table_is_there():
+    for units in LEVELS.values():
+        for unit in units:
+            assert (ROOT / unit / "__init__.py").exists() or (
+                ROOT / f"{unit}.py"
+            ).exists(), unit
+
+
+def test_every_package_has_a_level():
+    for path in ROOT.glob("*/__init__.py"):
+        assert level_of(path.parent.name) < SCRIPT, path.parent.name
+
+
+def test_the_root_stays_small():
+    assert len(list(ROOT.glob("*.py"))) <= MAX_ROOT_FILES
+
+
+def test_violations_are_found(tmp_path):
+    """Upwards, sideways, of a script, relative, and inside a function."""
+    for unit in ("base", "ops", "records"):
+        (tmp_path / unit).mkdir()
+        (tmp_path / unit / "__init__.py").write_text('"""."""\n')
+    (tmp_path / "modeling.py").write_text("from ops import losses\n")
+    (tmp_path / "run_it.py").write_text("import modeling\nimport run_other\n")
+    (tmp_path / "run_other.py").write_text("from records import cache\n")
+    (tmp_path / "base" / "files.py").write_text(
+        "import os\n\n\ndef read():\n    import modeling\n"
+    )
+    (tmp_path / "ops" / "losses.py").write_text(
+        "from base.files import read\nfrom . import other\n"
+    )
+    (tmp_path / "ops" / "other.py").write_text("from ops import losses\n")
+    assert violations(tmp_path) == [
+        "base/files.py:5: base (level 1) imports modeling (level 2)",
+        "ops/losses.py:1: ops (level 1) imports base (level 1)",
+        "ops/losses.py:2: relative import of .",
+        "run_it.py:2: imports the script run_other.py",
+    ]
+
+
+if __name__ == "__main__":
+    lines = violations(ROOT)
+    print("\n".join(lines) or "Every import goes downwards.")
+    sys.exit(bool(lines))
