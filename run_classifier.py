@@ -67,7 +67,7 @@ _KINDS = {"do_train": "training", "do_predict": "test"}
 class ClassifierJob(finetuning_job.Job):
     """Sentences or pairs, and a class or a number for each."""
 
-    head = "^output_"
+    head_pattern = "^output_"
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class ClassifierJob(finetuning_job.Job):
             FLAGS.pad_to_max_length,
         )
         self.is_regression = self.task.labels is None
-        self.loss = (
+        self.objective = (
             classifier_model.REGRESSION
             if self.is_regression
             else classifier_model.CLASSIFICATION
@@ -113,9 +113,9 @@ class ClassifierJob(finetuning_job.Job):
             self.config, labels and len(labels), FLAGS.dtype
         )
 
-    def identity(self) -> dict:
+    def data_fingerprint(self) -> dict:
         """Return what the training records are made of."""
-        return self.data.made_of(self.task.train)
+        return self.data.fingerprint(self.task.train)
 
     def train_data(self) -> in_memory.ShortRecords:
         """Return the training records."""
@@ -164,7 +164,7 @@ class ClassifierJob(finetuning_job.Job):
             self.write_lines(f"{results}.tsv", rows)
             self.write_lines(f"{name}.tsv", submission)
 
-    def describe(self, config: modeling.BertConfig) -> None:
+    def add_to_config(self, config: modeling.BertConfig) -> None:
         """Name the labels, and say whether texts come in pairs."""
         if self.task.labels is not None:
             names = enumerate(self.task.labels)

@@ -100,8 +100,8 @@ _FILES = {
 class NerJob(finetuning_job.Job):
     """Sentences of words, and a tag for each word."""
 
-    head = "^(output_|bilstm/|layer_weights)"
-    loss = ner_model.WORD_CLASSIFICATION
+    head_pattern = "^(output_|bilstm/|layer_weights)"
+    objective = ner_model.WORD_CLASSIFICATION
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class NerJob(finetuning_job.Job):
             self.features = fitted_features(start.config)
             self.units = getattr(start.config, "lstm_units", 0)
             self.document_context = fitted_context(start.config)
-        self.fits = (
+        self.fitted_task = (
             "feature_tagging" if self.features else "token_classification"
         )
         # Read now: what is wrong in them should not be found after training.
@@ -198,12 +198,12 @@ class NerJob(finetuning_job.Job):
 
     # Data
 
-    def identity(self) -> dict[str, Any]:
+    def data_fingerprint(self) -> dict[str, Any]:
         """Return what the training records are made of."""
-        made_of = self.data.made_of(self.train_file, self.labels)
+        fingerprint = self.data.fingerprint(self.train_file, self.labels)
         if self.features:
-            made_of |= {"features": self.features, "lstm_units": self.units}
-        return made_of
+            fingerprint |= {"features": self.features, "lstm_units": self.units}
+        return fingerprint
 
     def train_data(self) -> in_memory.ShortRecords:
         """Return the training records, or their words' activations."""
@@ -221,7 +221,7 @@ class NerJob(finetuning_job.Job):
                     name,
                     file,
                     data,
-                    self.data.made_of(file, self.labels),
+                    self.data.fingerprint(file, self.labels),
                     FLAGS.predict_batch_size,
                 )
             self.splits[name] = data
@@ -308,7 +308,7 @@ class NerJob(finetuning_job.Job):
 
     # What is left behind
 
-    def describe(self, config: modeling.BertConfig) -> None:
+    def add_to_config(self, config: modeling.BertConfig) -> None:
         """Name the labels, and what the model is made of."""
         names = enumerate(self.labels)
         config.id2label = {str(number): name for number, name in names}

@@ -157,8 +157,8 @@ class Answered(NamedTuple):
 class SquadJob(finetuning_job.Job):
     """A question, a paragraph, and where the answer stands in it."""
 
-    head = "^cls/squad/"
-    loss = squad_model.QUESTION_ANSWERING
+    head_pattern = "^cls/squad/"
+    objective = squad_model.QUESTION_ANSWERING
     results = (
         "eval_results.txt",
         squad_answers.PREDICTIONS,
@@ -226,9 +226,9 @@ class SquadJob(finetuning_job.Job):
         starts, ends = tf.unstack(self.model(batch))
         return {"start_logits": starts, "end_logits": ends}
 
-    def identity(self) -> dict:
+    def data_fingerprint(self) -> dict:
         """Return what the training windows are made of."""
-        return self.data.made_of(FLAGS.train_file, is_training=True)
+        return self.data.fingerprint(FLAGS.train_file, is_training=True)
 
     def train_data(self) -> in_memory.ShortRecords:
         """Return the training records."""
@@ -292,17 +292,17 @@ class SquadJob(finetuning_job.Job):
                 **self.predictor(data, FLAGS.predict_batch_size, "predicting")
             )
 
-        made_of = {
-            "windows": self.questions.made_of,
+        fingerprint = {
+            "windows": self.questions.fingerprint,
             "weights": weights,
             "pad_to_max_length": FLAGS.pad_to_max_length,
             "dtype": FLAGS.dtype,
         }
         return squad_answers.kept_logits(
-            FLAGS.output_dir, made_of, len(self.questions.windows), compute
+            FLAGS.output_dir, fingerprint, len(self.questions.windows), compute
         )
 
-    def describe(self, config: modeling.BertConfig) -> None:
+    def add_to_config(self, config: modeling.BertConfig) -> None:
         """Say how long the windows are, and whether null is an answer."""
         config.max_seq_length = self.start.max_seq_length
         config.version_2_with_negative = FLAGS.version_2_with_negative

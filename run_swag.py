@@ -65,9 +65,9 @@ _PARTS = {
 class SwagJob(finetuning_job.Job):
     """Questions, and which of their choices is right."""
 
-    head = "^output_"
-    fits = "multiple_choice"  # the shape is a regression's too
-    loss = swag_model.MULTIPLE_CHOICE
+    head_pattern = "^output_"
+    fitted_task = "multiple_choice"  # the shape is a regression's too
+    objective = swag_model.MULTIPLE_CHOICE
 
     def __init__(
         self,
@@ -105,9 +105,9 @@ class SwagJob(finetuning_job.Job):
         """Return the score of each choice on its own, [B]."""
         return {"scores": self.model(batch)}
 
-    def identity(self) -> dict:
+    def data_fingerprint(self) -> dict:
         """Return what the training records are made of."""
-        return self.data.made_of("train")
+        return self.data.fingerprint("train")
 
     def train_data(self) -> swag_records.Questions:
         """Return the training questions."""

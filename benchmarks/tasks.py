@@ -97,7 +97,7 @@ def _training_data(
             tokenizer,
             len(tokenizer.vocab),
             MAX_SEQ_LENGTH,
-            is_padding=False,
+            pad_to_max_length=False,
         ).split("train", task.train)
 
 

@@ -31,7 +31,7 @@ class ClassifierRecords:
         tokenizer: text to ids.
         vocab_size: of the configuration.
         max_seq_length: longer sentences and pairs are cut.
-        is_padding: pad every batch to that length.
+        pad_to_max_length: pad every batch to that length.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class ClassifierRecords:
         tokenizer: tokenization.FullTokenizer,
         vocab_size: int,
         max_seq_length: int,
-        is_padding: bool,
+        pad_to_max_length: bool,
     ):
         self.task, self.tokenizer = task, tokenizer
         self.data_dir, self.max_seq_length = data_dir, max_seq_length
@@ -51,7 +51,7 @@ class ClassifierRecords:
             records_dir,
             classifier_data.schema(max_seq_length, self.is_regression),
             vocab_size,
-            is_padding,
+            pad_to_max_length,
         )
         self.examples: dict[str, list[classifier_data.Example]] = {}
 
@@ -61,7 +61,7 @@ class ClassifierRecords:
         """Return the records of a file, from the last run or made now."""
         return self.cache.records(
             name,
-            self.made_of(split),
+            self.fingerprint(split),
             lambda path: self._write(path, name, split),
         )
 
@@ -79,7 +79,7 @@ class ClassifierRecords:
             )
         return self.examples[name]
 
-    def made_of(self, split: classifier_tasks.Split) -> dict[str, Any]:
+    def fingerprint(self, split: classifier_tasks.Split) -> dict[str, Any]:
         """Return all that the records of a file depend on."""
         path = os.path.join(self.data_dir, split.file)
         return {
@@ -87,7 +87,9 @@ class ClassifierRecords:
             "columns": split.columns._asdict(),
             "labels": self.task.labels,
             "language": self.task.language,
-            **record_cache.text_identity(self.tokenizer, self.max_seq_length),
+            **record_cache.text_fingerprint(
+                self.tokenizer, self.max_seq_length
+            ),
         }
 
     def _write(

@@ -135,9 +135,9 @@ def export(job: finetuning_job.Job) -> None:
     """Write the weights as they are, with all a predictor needs."""
     for name in ADDED_TO_CONFIG:  # of the model it began as
         vars(job.config).pop(name, None)
-    if job.fits:
-        job.config.task = job.fits
-    job.describe(job.config)
+    if job.fitted_task:
+        job.config.task = job.fitted_task
+    job.add_to_config(job.config)
     model_files.export(
         job.flags.output_dir,
         job.model,
@@ -165,7 +165,7 @@ def restore_fitted(job: finetuning_job.Job) -> int:
         raise _nothing_fitted(f)
     reader = weight_files.open_reader(prefix)
     paths = [variable.path for variable in job.model.variables]
-    wanted = [path for path in paths if re.search(job.head, path)]
+    wanted = [path for path in paths if re.search(job.head_pattern, path)]
     if not any(map(reader.has_tensor, wanted)):
         raise UserError(
             f"{prefix} has no head for this task ({wanted[0]}): scores of an "
@@ -176,10 +176,10 @@ def restore_fitted(job: finetuning_job.Job) -> int:
         tf.io.gfile.isdir(prefix)
     ):
         fitted = getattr(model_files.read_config(prefix), "task", None)
-        check_fitted_task(fitted, job.fits, prefix, "this runner")
+        check_fitted_task(fitted, job.fitted_task, prefix, "this runner")
     encoder = "^bert/" if job.model.uses_pooler else weight_files.ENCODER
     weight_files.restore_weights(
-        job.model.variables, prefix, required=f"{encoder}|{job.head}"
+        job.model.variables, prefix, required=f"{encoder}|{job.head_pattern}"
     )
     job.restored_from = prefix
     scores = scores_in(f.output_dir)

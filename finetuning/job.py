@@ -42,9 +42,9 @@ class Job:
         results: what an evaluation leaves in output_dir.
     """
 
-    head: str
-    fits: str | None = None
-    loss: Objective
+    head_pattern: str
+    fitted_task: str | None = None
+    objective: Objective
     results: tuple[str, ...] = ("eval_results.txt",)
 
     def __init__(
@@ -78,7 +78,7 @@ class Job:
         """Return what prediction keeps of a batch, {name: [B, ...]}."""
         return {"logits": self.model(batch)}
 
-    def identity(self) -> dict[str, Any]:
+    def data_fingerprint(self) -> dict[str, Any]:
         """Return what the training data are made of."""
         raise NotImplementedError
 
@@ -102,7 +102,7 @@ class Job:
         """Write the predictions of the test data."""
         raise NotImplementedError
 
-    def describe(self, config: modeling.BertConfig) -> None:
+    def add_to_config(self, config: modeling.BertConfig) -> None:
         """Add to an exported configuration what a predictor needs."""
 
     def saved_model(

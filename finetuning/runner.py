@@ -56,7 +56,7 @@ def claim_output_dir(job: finetuning_job.Job) -> None:
         job.flags,
         {
             "model": fitted.encoder_config(job.config),
-            "data": job.identity(),
+            "data": job.data_fingerprint(),
             "pad_to_max_length": job.flags.pad_to_max_length,
         },
         ("num_train_epochs", "warmup_proportion"),
@@ -121,7 +121,7 @@ class Trainer:
         done = fit.fit(
             self.strategy,
             self.job.model,
-            self.job.loss,
+            self.job.objective,
             settings,
             recipe,
             loop.Batches(

@@ -174,7 +174,7 @@ class Sentences(in_memory.ShortRecords):
         activations: [words, C, H], in memory or on disk.
         label_ids: [words].
         sizes: [n], words of each sentence.
-        is_padding: pad every batch to the longest sentence.
+        pad_to_max_length: pad every batch to the longest sentence.
     """
 
     def __init__(
@@ -182,9 +182,12 @@ class Sentences(in_memory.ShortRecords):
         activations: np.ndarray,
         label_ids: np.ndarray,
         sizes: Sequence[int],
-        is_padding: bool,
+        pad_to_max_length: bool,
     ):
-        self.activations, self.is_padding = activations, is_padding
+        self.activations, self.pad_to_max_length = (
+            activations,
+            pad_to_max_length,
+        )
         self.lengths = np.array(sizes)
         self.starts = np.cumsum(self.lengths) - self.lengths
         self.num_records = len(sizes)
@@ -249,7 +252,7 @@ class ActivationCache:
         name: str,
         file: ner_data.File,
         data: in_memory.ShortRecords,
-        made_of: Mapping[str, Any],
+        fingerprint: Mapping[str, Any],
         batch_size: int,
     ) -> Sentences:
         """Return the sentences of a file with their activations.
@@ -258,7 +261,7 @@ class ActivationCache:
             name: of the records.
             file: what they were made of.
             data: the records.
-            made_of: all that they depend on.
+            fingerprint: all that they depend on.
             batch_size: records at a time.
         """
         layers = "_".join(map(str, self.encoder["layers"]))
@@ -279,12 +282,12 @@ class ActivationCache:
                 array.nbytes / 1e6,
             )
 
-        self.cache.make(path, {**made_of, "encoder": self.encoder}, write)
+        self.cache.make(path, {**fingerprint, "encoder": self.encoder}, write)
         labels = data.features["label_ids"]
         sizes = [len(sentence.words) for sentence in file.sentences]
         return Sentences(
             np.load(path, mmap_mode="r"),
             labels[labels >= 0],
             sizes,
-            data.is_padding,
+            data.pad_to_max_length,
         )

@@ -29,7 +29,7 @@ class NerRecords:
         tokenizer: words to pieces.
         vocab_size: of the configuration.
         max_seq_length: longer sentences are split.
-        is_padding: pad every batch to that length.
+        pad_to_max_length: pad every batch to that length.
         columns: of column files.
         document_context: whether the sentences around fill a record up.
     """
@@ -40,7 +40,7 @@ class NerRecords:
         tokenizer: tokenization.FullTokenizer,
         vocab_size: int,
         max_seq_length: int,
-        is_padding: bool,
+        pad_to_max_length: bool,
         columns: ner_data.Columns,
         document_context: bool,
     ):
@@ -50,7 +50,7 @@ class NerRecords:
             records_dir,
             ner_windows.schema(max_seq_length),
             vocab_size,
-            is_padding,
+            pad_to_max_length,
         )
 
     def split(
@@ -59,11 +59,11 @@ class NerRecords:
         """Return the records of a file, from the last run or made now."""
         return self.cache.records(
             name,
-            self.made_of(file, labels),
+            self.fingerprint(file, labels),
             lambda path: self._write(path, file, labels),
         )
 
-    def made_of(
+    def fingerprint(
         self, file: ner_data.File, labels: Sequence[str]
     ) -> dict[str, Any]:
         """Return all that the records of a file depend on."""
@@ -72,7 +72,9 @@ class NerRecords:
             "columns": self.columns._asdict(),
             "labels": labels,
             "document_context": self.document_context,
-            **record_cache.text_identity(self.tokenizer, self.max_seq_length),
+            **record_cache.text_fingerprint(
+                self.tokenizer, self.max_seq_length
+            ),
         }
 
     def _write(

@@ -33,7 +33,7 @@ class RecordCache:
         directory: where the records go.
         schema: feature name to type and length.
         vocab_size: of the configuration; no id may reach it.
-        is_padding: pad every batch to the full length, as the original.
+        pad_to_max_length: pad every batch to the full length, as the original.
     """
 
     def __init__(
@@ -41,10 +41,10 @@ class RecordCache:
         directory: str,
         schema: Mapping[str, tfrecord.Feature],
         vocab_size: int,
-        is_padding: bool,
+        pad_to_max_length: bool,
     ):
         self.directory, self.schema = directory, schema
-        self.vocab_size, self.is_padding = vocab_size, is_padding
+        self.vocab_size, self.pad_to_max_length = vocab_size, pad_to_max_length
 
     def path(self, name: str) -> str:
         """Return where the records of that name are."""
@@ -53,7 +53,7 @@ class RecordCache:
     def records(
         self,
         name: str,
-        made_of: Mapping[str, Any],
+        fingerprint: Mapping[str, Any],
         write: Callable[[str], None],
         has: Callable[[str], bool] = lambda name: True,
     ) -> in_memory.ShortRecords:
@@ -61,12 +61,12 @@ class RecordCache:
 
         Args:
             name: of the file, without .tf_record.
-            made_of: all that the records depend on.
+            fingerprint: all that the records depend on.
             write: path -> makes them.
             has: feature name -> whether this data set has it.
         """
         path = self.path(name)
-        self.make(path, made_of, write)
+        self.make(path, fingerprint, write)
         schema = {n: f for n, f in self.schema.items() if has(n)}
         data = in_memory.ShortRecords(
             [path],
@@ -77,7 +77,7 @@ class RecordCache:
                 )
             },
             {n: "max_seq_length" for n, f in schema.items() if f.length > 1},
-            self.is_padding,
+            self.pad_to_max_length,
         )
         logging.info("%s:", path)
         data.log_lengths()
@@ -86,7 +86,7 @@ class RecordCache:
     def make(
         self,
         path: str,
-        made_of: Mapping[str, Any],
+        fingerprint: Mapping[str, Any],
         write: Callable[[str], None],
     ) -> None:
         """Write a file unless the one that is there was made of the same.
@@ -97,20 +97,20 @@ class RecordCache:
             UserError: on another machine, the chief could not write it.
         """
         note = path + ".json"
-        if self.has(path, made_of):
+        if self.has(path, fingerprint):
             logging.info("Reusing %s: same data, same flags", path)
         elif cluster.is_chief():
             # Killed in between, what it says must not be of other records.
             file_system.write_text(note, "null")
             with _noting_failure(note):
                 write(path)
-            file_system.write_text(note, json.dumps(made_of))
+            file_system.write_text(note, json.dumps(fingerprint))
         else:
-            _wait_for_chief(path, note, json.loads(json.dumps(made_of)))
+            _wait_for_chief(path, note, json.loads(json.dumps(fingerprint)))
 
-    def has(self, path: str, made_of: Mapping[str, Any]) -> bool:
+    def has(self, path: str, fingerprint: Mapping[str, Any]) -> bool:
         """Whether a file is there and was made of that."""
-        as_noted = json.loads(json.dumps(made_of))
+        as_noted = json.loads(json.dumps(fingerprint))
         is_made = text_files.read_own_json(path + ".json") == as_noted
         return is_made and tf.io.gfile.exists(path)
 
@@ -129,7 +129,7 @@ def _noting_failure(note: str) -> Iterator[None]:
         raise
 
 
-def _wait_for_chief(path: str, note: str, made_of: Any) -> None:
+def _wait_for_chief(path: str, note: str, fingerprint: Any) -> None:
     """Return when a file and its note are there.
 
     Raises:
@@ -138,7 +138,7 @@ def _wait_for_chief(path: str, note: str, made_of: Any) -> None:
     logging.info("Waiting for the chief to write %s", path)
     began = told = time.monotonic()
     first = found = text_files.read_own_json(note)
-    while found != made_of or not tf.io.gfile.exists(path):
+    while found != fingerprint or not tf.io.gfile.exists(path):
         now = time.monotonic()
         is_failure = isinstance(found, dict) and _FAILED in found
         if is_failure and (found != first or now - began > _SECONDS_OF_DOUBT):
@@ -155,7 +155,7 @@ def _wait_for_chief(path: str, note: str, made_of: Any) -> None:
         found = text_files.read_own_json(note)
 
 
-def text_identity(
+def text_fingerprint(
     tokenizer: tokenization.FullTokenizer, max_seq_length: int
 ) -> dict[str, Any]:
     """Return what the ids of any text depend on."""

@@ -30,16 +30,16 @@ _LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 320, 384, 448)
 
 
 def bucket_lengths(
-    max_seq_length: int, is_padding: bool = False, is_fine: bool = False
+    max_seq_length: int, pad_to_max_length: bool = False, is_fine: bool = False
 ) -> list[int]:
     """Return the lengths batches may have, the longest last.
 
     Args:
         max_seq_length: the longest.
-        is_padding: that one alone.
+        pad_to_max_length: that one alone.
         is_fine: every multiple of 8, for those who compile nothing.
     """
-    if is_padding:
+    if pad_to_max_length:
         return [max_seq_length]
     lengths = range(8, max_seq_length, 8) if is_fine else _LENGTHS
     return [n for n in lengths if n < max_seq_length] + [max_seq_length]
@@ -137,7 +137,7 @@ class ShortRecords:
         schema: feature name to type and length, from the flags.
         bounds: feature name to the range its values must lie in.
         length_flags: feature name to the flag its length comes from.
-        is_padding: pad every batch to the full length, as the original.
+        pad_to_max_length: pad every batch to the full length, as the original.
     """
 
     def __init__(
@@ -146,11 +146,11 @@ class ShortRecords:
         schema: Mapping[str, tfrecord.Feature],
         bounds: Mapping[str, streaming.Bound],
         length_flags: Mapping[str, str],
-        is_padding: bool = False,
+        pad_to_max_length: bool = False,
     ):
         self.files = streaming.RecordFiles(files, schema, bounds, length_flags)
         self.full_length = schema["input_ids"].length
-        self.is_padding = is_padding
+        self.pad_to_max_length = pad_to_max_length
         self.sequences = [
             name
             for name, feature in schema.items()
@@ -165,7 +165,7 @@ class ShortRecords:
 
     def buckets(self, is_fine: bool = False) -> list[int]:
         """Return the lengths batches may have; see bucket_lengths."""
-        return bucket_lengths(self.full_length, self.is_padding, is_fine)
+        return bucket_lengths(self.full_length, self.pad_to_max_length, is_fine)
 
     def training(
         self, batch_size: int, seed: int, is_fine: bool = False, group: int = 1
@@ -239,7 +239,7 @@ class ShortRecords:
             "  %d records, %.1f tokens in the mean, padded to %s %d",
             self.num_records,
             self.lengths.mean(),
-            "all of" if self.is_padding else "like lengths, at most",
+            "all of" if self.pad_to_max_length else "like lengths, at most",
             self.full_length,
         )
 

@@ -48,7 +48,7 @@ class Logits(NamedTuple):
 
 def kept_logits(
     output_dir: str,
-    made_of: Mapping[str, Any],
+    fingerprint: Mapping[str, Any],
     num_windows: int,
     compute: Callable[[], Logits],
 ) -> Logits:
@@ -56,15 +56,15 @@ def kept_logits(
 
     Args:
         output_dir: where they are kept.
-        made_of: data, weights and whatever else they depend on; weights that
+        fingerprint: data, weights and all else they depend on; weights that
             are on no disk are None, and their logits are not kept.
         num_windows: W.
         compute: runs the model.
     """
-    if made_of["weights"] is None:
+    if fingerprint["weights"] is None:
         return compute()
     path = os.path.join(output_dir, LOGITS)
-    note = json.loads(json.dumps(made_of))
+    note = json.loads(json.dumps(fingerprint))
     if text_files.read_own_json(path + ".json") == note:
         try:
             logits = read_logits(path)
@@ -81,7 +81,7 @@ def kept_logits(
         file_system.write_text(path + ".json", "null")
         with file_system.atomic_file(path) as file:
             np.savez(file, **logits._asdict())
-        file_system.write_text(path + ".json", json.dumps(made_of))
+        file_system.write_text(path + ".json", json.dumps(fingerprint))
     return logits
 
 
@@ -161,7 +161,7 @@ def ensemble(
     Raises:
         UserError: a run has neither for these questions.
     """
-    wanted = json.loads(json.dumps(questions.made_of))
+    wanted = json.loads(json.dumps(questions.fingerprint))
     notes = notes_of(folders)
     if all(note and note["windows"] == wanted for note in notes):
         logging.info("Ensemble: the mean of %d runs' logits", len(folders))

@@ -37,7 +37,7 @@ class Questions(NamedTuple):
 
     data: squad_data.SquadData
     windows: squad_windows.Windows
-    made_of: dict[str, Any]
+    fingerprint: dict[str, Any]
 
 
 class SquadRecords:
@@ -60,14 +60,14 @@ class SquadRecords:
         self.reading, self.lengths = reading, lengths
         self.tokenizer, self.num_workers = tokenizer, num_workers
         self._to_train_on: squad_data.SquadData | None = None
-        self._made_of: dict[tuple, dict[str, Any]] = {}
+        self._fingerprints: dict[tuple, dict[str, Any]] = {}
 
-    def made_of(self, files: Sequence[str], is_training: bool) -> dict:
+    def fingerprint(self, files: Sequence[str], is_training: bool) -> dict:
         """Return all that the windows of some files depend on."""
         key = (*files, is_training)
-        if key not in self._made_of:  # reads the files, lists the evidence
-            self._made_of[key] = self._describe(files, is_training)
-        return self._made_of[key]
+        if key not in self._fingerprints:  # reads the files, lists the evidence
+            self._fingerprints[key] = self._describe(files, is_training)
+        return self._fingerprints[key]
 
     def _describe(self, files: Sequence[str], is_training: bool) -> dict:
         reading = self.reading
@@ -82,7 +82,7 @@ class SquadRecords:
                 "max_tokens": reading.triviaqa_max_tokens,
             },
             "lengths": self.lengths._asdict(),
-            **record_cache.text_identity(
+            **record_cache.text_fingerprint(
                 self.tokenizer, self.lengths.max_seq_length
             ),
         }
@@ -131,7 +131,7 @@ class SquadRecords:
         Raises:
             UserError: names file and place.
         """
-        if not cache.has(cache.path("train"), self.made_of(files, True)):
+        if not cache.has(cache.path("train"), self.fingerprint(files, True)):
             self._to_train_on = self.read(files, is_training=True)
 
     def training(
@@ -144,13 +144,13 @@ class SquadRecords:
             self._write(path, data, self.convert(data), is_training=True)
             self._to_train_on = None
 
-        return cache.records("train", self.made_of(files, True), write)
+        return cache.records("train", self.fingerprint(files, True), write)
 
     def questions(self, files: Sequence[str]) -> Questions:
         """Return what is to be answered."""
         data = self.read(files, is_training=False)
-        made_of = self.made_of(files, is_training=False)
-        return Questions(data, self.convert(data), made_of)
+        fingerprint = self.fingerprint(files, is_training=False)
+        return Questions(data, self.convert(data), fingerprint)
 
     def prediction(
         self, cache: record_cache.RecordCache, questions: Questions
@@ -158,7 +158,7 @@ class SquadRecords:
         """Return the records to predict; the original calls them eval."""
         return cache.records(
             "eval",
-            questions.made_of,
+            questions.fingerprint,
             lambda path: self._write(
                 path, questions.data, questions.windows, is_training=False
             ),

@@ -58,7 +58,7 @@ class SwagRecords:
         tokenizer: text to ids.
         vocab_size: of the configuration.
         max_seq_length: longer sequences are cut.
-        is_padding: pad every batch to that length.
+        pad_to_max_length: pad every batch to that length.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class SwagRecords:
         tokenizer: tokenization.FullTokenizer,
         vocab_size: int,
         max_seq_length: int,
-        is_padding: bool,
+        pad_to_max_length: bool,
     ):
         self.data_dir, self.tokenizer = data_dir, tokenizer
         self.max_seq_length = max_seq_length
@@ -77,16 +77,18 @@ class SwagRecords:
             records_dir,
             classifier_data.schema(max_seq_length, is_regression=False),
             vocab_size,
-            is_padding,
+            pad_to_max_length,
         )
 
-    def made_of(self, part: str) -> dict[str, Any]:
+    def fingerprint(self, part: str) -> dict[str, Any]:
         """Return all that the records of a part depend on."""
         return {
             "data": file_system.sha256(
                 swag_data.find_file(self.data_dir, part)
             ),
-            **record_cache.text_identity(self.tokenizer, self.max_seq_length),
+            **record_cache.text_fingerprint(
+                self.tokenizer, self.max_seq_length
+            ),
         }
 
     def questions(self, part: str) -> list[swag_data.Question]:
@@ -112,7 +114,7 @@ class SwagRecords:
         questions = self.questions(part)
         rows = self.cache.records(
             name,
-            self.made_of(part),
+            self.fingerprint(part),
             lambda path: self._write(path, questions),
         )
         return Questions(questions, rows)

@@ -201,8 +201,10 @@ def test_records_are_rebuilt_when_the_data_changed(model_dir, tmp_path):
     assert (tmp_path / "out" / "train.tf_record").read_bytes() == before
     flags["do_train"] = False
     scripts.run(run_classifier, **flags)
-    made_of = json.loads((tmp_path / "out" / "eval.tf_record.json").read_text())
-    assert made_of["max_seq_length"] == 40
+    fingerprint = json.loads(
+        (tmp_path / "out" / "eval.tf_record.json").read_text()
+    )
+    assert fingerprint["max_seq_length"] == 40
 
 
 def test_a_test_file_alone_is_predicted(finished, data_dir, tmp_path):

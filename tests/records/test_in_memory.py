@@ -21,7 +21,7 @@ def test_bucket_lengths():
     assert in_memory.bucket_lengths(128) == [16, 32, 48, 64, 96, 128]
     assert in_memory.bucket_lengths(10) == [10]
     assert in_memory.bucket_lengths(40) == [16, 32, 40]
-    assert in_memory.bucket_lengths(128, is_padding=True) == [128]
+    assert in_memory.bucket_lengths(128, pad_to_max_length=True) == [128]
     fine = in_memory.bucket_lengths(30, is_fine=True)
     assert fine == [8, 16, 24, 30]
 
@@ -109,13 +109,13 @@ def write_records(path: Path, count: int = 70) -> dict[str, np.ndarray]:
     return features
 
 
-def load(path: Path, is_padding: bool = False) -> in_memory.ShortRecords:
+def load(path: Path, pad_to_max_length: bool = False) -> in_memory.ShortRecords:
     return in_memory.ShortRecords(
         [str(path)],
         classifier_data.schema(FULL, is_regression=False),
         {"input_ids": streaming.Bound(90, "vocabulary")},
         {"input_ids": "max_seq_length"},
-        is_padding,
+        pad_to_max_length,
     )
 
 
@@ -143,13 +143,13 @@ def test_records_come_back_as_written(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "is_padding, is_fine", [(False, False), (False, True), (True, False)]
+    "pad_to_max_length, is_fine", [(False, False), (False, True), (True, False)]
 )
-def test_training_batches_follow_the_plan(tmp_path, is_padding, is_fine):
+def test_training_batches_follow_the_plan(tmp_path, pad_to_max_length, is_fine):
     write_records(tmp_path / "r")
-    data = load(tmp_path / "r", is_padding)
+    data = load(tmp_path / "r", pad_to_max_length)
     batches = data.training(8, seed=5, is_fine=is_fine)
-    assert (len(batches.plan.buckets) == 1) == is_padding
+    assert (len(batches.plan.buckets) == 1) == pad_to_max_length
     coarse = data.training(8, seed=5)  # the same records in every batch
     np.testing.assert_array_equal(batches.plan.batch(9), coarse.plan.batch(9))
     assert batches.length(9) <= coarse.length(9)
