@@ -100,19 +100,41 @@ class RecordCache:
         if self.has(path, fingerprint):
             logging.info("Reusing %s: same data, same flags", path)
         elif cluster.is_chief():
-            # Killed in between, what it says must not be of other records.
-            file_system.write_text(note, "null")
-            with _noting_failure(note):
-                write(path)
-            file_system.write_text(note, json.dumps(fingerprint))
+            write_with_fingerprint(path, fingerprint, write)
         else:
             _wait_for_chief(path, note, json.loads(json.dumps(fingerprint)))
 
     def has(self, path: str, fingerprint: Mapping[str, Any]) -> bool:
         """Whether a file is there and was made of that."""
-        as_noted = json.loads(json.dumps(fingerprint))
-        is_made = text_files.read_own_json(path + ".json") == as_noted
-        return is_made and tf.io.gfile.exists(path)
+        return has_fingerprint(path, fingerprint) and tf.io.gfile.exists(path)
+
+
+def has_fingerprint(path: str, fingerprint: Mapping[str, Any]) -> bool:
+    """Return whether the fingerprint stored beside a file equals this one.
+
+    The file itself may be missing or damaged.
+    """
+    as_stored = json.loads(json.dumps(fingerprint))  # tuples become lists
+    return text_files.read_own_json(path + ".json") == as_stored
+
+
+def write_with_fingerprint(
+    path: str, fingerprint: Mapping[str, Any], write: Callable[[str], None]
+) -> None:
+    """Write a file and, once it is complete, its fingerprint beside it.
+
+    Args:
+        path: of the file; the fingerprint goes to `path`.json.
+        fingerprint: all that the content depends on.
+        write: called with the path, writes the file.
+    """
+    note = path + ".json"
+    # If the process is killed while it writes, no old fingerprint must be
+    # left beside a new file.
+    file_system.write_text(note, "null")
+    with _noting_failure(note):
+        write(path)
+    file_system.write_text(note, json.dumps(fingerprint))
 
 
 @contextlib.contextmanager
