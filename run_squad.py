@@ -21,9 +21,6 @@ run's output_dir as --init_checkpoint.
 """
 
 import math
-import os
-from collections.abc import Mapping
-from typing import Any, NamedTuple
 
 import tensorflow as tf
 from absl import flags, logging
@@ -32,7 +29,7 @@ import modeling
 import tokenization
 from base import errors, file_system
 from base.errors import UserError
-from checkpoints import lookup, weight_files
+from checkpoints import weight_files
 from finetuning import flags as finetuning_flags
 from finetuning import job as finetuning_job
 from finetuning import runner, source
@@ -42,10 +39,10 @@ from serving import graph_tokenizer, saved_model
 from squad import answers as squad_answers
 from squad import data as squad_data
 from squad import decoding as squad_decoding
+from squad import ensemble as squad_ensemble
 from squad import export as squad_export
 from squad import model as squad_model
 from squad import records as squad_records
-from squad import scores as squad_scores
 from squad import windows as squad_windows
 from training import reporting
 from training.settings import from_flags
@@ -145,29 +142,12 @@ flags.DEFINE_list(
 )
 
 
-class Answered(NamedTuple):
-    """The answers to predict_file."""
-
-    weights: list[str] | None  # None: not on disk
-    answers: dict[str, str]
-    null_odds: dict[str, float]
-    tuned: squad_scores.Tuned | None
-
-
 class SquadJob(finetuning_job.Job):
     """A question, a paragraph, and where the answer stands in it."""
 
     head_pattern = "^cls/squad/"
     objective = squad_model.QUESTION_ANSWERING
-    results = (
-        "eval_results.txt",
-        squad_answers.PREDICTIONS,
-        squad_answers.NBEST,
-        squad_answers.NULL_ODDS,
-        squad_answers.THRESHOLD,
-        squad_answers.LOGITS,
-        squad_answers.LOGITS + ".json",
-    )
+    results = ("eval_results.txt", *squad_answers.FILES)
 
     def __init__(
         self,
@@ -185,19 +165,22 @@ class SquadJob(finetuning_job.Job):
                 fitted,
                 asked,
             )
-        self.data = create_data(start)
-        self.cache = record_cache.RecordCache(
-            self.records_dir(),
-            squad_windows.schema(start.max_seq_length),
-            start.config.vocab_size,
-            FLAGS.pad_to_max_length,
+        self.reader = create_reader(start)
+        self.records = squad_records.SquadRecords(
+            self.reader,
+            record_cache.RecordCache(
+                self.records_dir(),
+                squad_windows.schema(start.max_seq_length),
+                start.config.vocab_size,
+                FLAGS.pad_to_max_length,
+            ),
         )
         # Read now: what is wrong shows before hours of training.
         if is_training:
-            self.data.check_training(self.cache, FLAGS.train_file)
+            self.records.check_training(FLAGS.train_file)
         self.questions = self._read_questions()
-        # What was answered last, and with which weights.
-        self.answered: Answered | None = None
+        # The fingerprint of the weights that answered last, their answers.
+        self.answered: tuple[list[str], squad_answers.Answered] | None = None
 
     @classmethod
     def deciding_metric(cls, flag_values: flags.FlagValues) -> str:
@@ -208,7 +191,7 @@ class SquadJob(finetuning_job.Job):
         jobs = ("do_eval", "do_predict", "eval_steps", "tune_null_threshold")
         if not any(FLAGS[name].value for name in jobs):
             return None
-        questions = self.data.questions(FLAGS.predict_file)
+        questions = self.reader.questions(FLAGS.predict_file)
         is_scored = FLAGS.do_eval or FLAGS.eval_steps
         if is_scored and not questions.data.has_answers():
             raise UserError(
@@ -228,28 +211,24 @@ class SquadJob(finetuning_job.Job):
 
     def data_fingerprint(self) -> dict:
         """Return what the training windows are made of."""
-        return self.data.fingerprint(FLAGS.train_file, is_training=True)
+        return self.reader.fingerprint(FLAGS.train_file, is_training=True)
 
     def train_data(self) -> in_memory.ShortRecords:
         """Return the training records."""
-        return self.data.training(self.cache, FLAGS.train_file)
+        return self.records.training(FLAGS.train_file)
 
     def num_examples(self, data: in_memory.ShortRecords) -> int:
         """Return the windows of an epoch, or the questions."""
         if FLAGS.count_steps_by == "windows":
             return data.num_records
-        questions = self.data.read(FLAGS.train_file, is_training=True)
+        questions = self.reader.read(FLAGS.train_file, is_training=True)
         return len(questions.examples)
 
     def evaluate(self, step: int) -> dict[str, float]:
         """Answer predict_file, score that as the official scripts do."""
-        answered = self._answer()
-        results = score(
-            self.questions.data, answered.answers, answered.null_odds
+        results = self._answer().scores(
+            self.questions.data, FLAGS.version_2_with_negative
         )
-        if answered.tuned:
-            results["tuned_f1"] = answered.tuned.f1
-            results["tuned_thresh"] = answered.tuned.threshold
         results["global_step"] = step
         reporting.write_results(FLAGS.output_dir, results, step)
         return results
@@ -258,20 +237,29 @@ class SquadJob(finetuning_job.Job):
         """Answer predict_file."""
         self._answer()
 
-    def _answer(self) -> Answered:
+    def _answer(self) -> squad_answers.Answered:
         """Write the prediction files; once for the same weights on disk."""
         weights = self._weights()
-        if weights and self.answered and self.answered.weights == weights:
-            return self.answered
+        if weights and self.answered and self.answered[0] == weights:
+            return self.answered[1]
         logging.info("***** Running predictions *****")
-        logits = self._logits(weights)
-        decoded = decode(self.questions, logits, self.tokenizer)
-        tuned = tuned_of(self.questions.data, decoded)
-        answers = self._output().write(
-            decoded, tuned if FLAGS.tune_null_threshold else None
+        options = create_answer_options(self.tokenizer)
+        decoded = squad_decoding.decode(
+            self.questions.data,
+            self.questions.windows,
+            *self._logits(weights),
+            self.tokenizer.inv_vocab,
+            options.decoding,
         )
-        self.answered = Answered(weights, answers, decoded.null_odds, tuned)
-        return self.answered
+        answered = squad_answers.answer(
+            self.questions.data,
+            decoded,
+            options,
+            weights,
+            self._trained_in(),
+        )
+        self.answered = (weights, answered) if weights else None
+        return answered
 
     def _weights(self) -> list[str] | None:
         """Return what says which weights the model has; None: not on disk."""
@@ -280,13 +268,13 @@ class SquadJob(finetuning_job.Job):
         files = weight_files.files_of(self.restored_from)
         return [file_system.sha256(path) for path in files]
 
-    def _output(self) -> squad_answers.Output:
-        folder = self.restored_from and self.restored_from.rpartition("/")[0]
-        return create_output(self._weights(), folder)
+    def _trained_in(self) -> str | None:
+        """Return the directory of the weights, None if not on disk."""
+        return self.restored_from and self.restored_from.rpartition("/")[0]
 
     def _logits(self, weights: list[str] | None) -> squad_answers.Logits:
         def compute() -> squad_answers.Logits:
-            data = self.data.prediction(self.cache, self.questions)
+            data = self.records.prediction(self.questions)
             logging.info("  Num split examples = %d", data.num_records)
             return squad_answers.Logits(
                 **self.predictor(data, FLAGS.predict_batch_size, "predicting")
@@ -298,7 +286,7 @@ class SquadJob(finetuning_job.Job):
             "pad_to_max_length": FLAGS.pad_to_max_length,
             "dtype": FLAGS.dtype,
         }
-        return squad_answers.kept_logits(
+        return squad_answers.cached_logits(
             FLAGS.output_dir, fingerprint, len(self.questions.windows), compute
         )
 
@@ -315,12 +303,16 @@ class SquadJob(finetuning_job.Job):
         if FLAGS.version_2_with_negative:
             if FLAGS.tune_null_threshold:
                 self._answer()
-            threshold = self._output().threshold()
+            threshold = squad_answers.null_threshold(
+                create_answer_options(self.tokenizer),
+                self._weights(),
+                self._trained_in(),
+            )
         return squad_export.QuestionAnswering(
             self.model,
             tokenizer,
             self.start.vocab_file,
-            self.data.lengths,
+            self.reader.lengths,
             FLAGS.max_answer_length,
             null_threshold=threshold,
         )
@@ -338,98 +330,44 @@ def create_lengths(max_seq_length: int) -> squad_windows.Lengths:
     return lengths
 
 
-def create_data(start: source.ModelSource) -> squad_records.SquadRecords:
+def create_reader(start: source.ModelSource) -> squad_records.QuestionReader:
     """Return the reader of SQuAD's files."""
-    return squad_records.SquadRecords(
-        from_flags(squad_records.Reading, FLAGS),
+    return squad_records.QuestionReader(
+        from_flags(squad_records.ReadingOptions, FLAGS),
         create_lengths(start.max_seq_length),
         start.tokenizer,
         FLAGS.num_workers,
     )
 
 
-def create_output(
-    weights: Any, folder: str | None = None
-) -> squad_answers.Output:
-    """Return the writer of prediction files.
-
-    Args:
-        weights: what says which ones answered.
-        folder: where those are.
-    """
-    given = FLAGS["null_score_diff_threshold"]
-    return squad_answers.Output(
-        FLAGS.output_dir,
-        weights,
-        given.value if given.present else None,
-        folder,
-    )
-
-
-def create_decoding(
+def create_answer_options(
     tokenizer: tokenization.FullTokenizer,
-) -> squad_decoding.Settings:
-    """Collect the flags that choose answers."""
-    return from_flags(
-        squad_decoding.Settings,
+) -> squad_answers.AnswerOptions:
+    """Collect the flags that determine answers."""
+    decoding = from_flags(
+        squad_decoding.DecodingOptions,
         FLAGS,
         do_lower_case=tokenizer.basic_tokenizer.do_lower_case,
+        ignore_padding=not FLAGS.pad_to_max_length,
     )
-
-
-def decode(
-    questions: squad_records.Questions,
-    logits: squad_answers.Logits,
-    tokenizer: tokenization.FullTokenizer,
-) -> squad_decoding.Decoded:
-    """Return the n-best lists the flags ask for."""
-    return squad_answers.decode(
-        questions,
-        logits,
-        tokenizer.inv_vocab,
-        create_decoding(tokenizer),
-        ignores_padding=not FLAGS.pad_to_max_length,
-    )
-
-
-def tuned_of(
-    data: squad_data.SquadData, decoded: squad_decoding.Decoded
-) -> squad_scores.Tuned | None:
-    """Return the best threshold of SQuAD 2.0, where answers are known."""
-    asked = FLAGS.tune_null_threshold
-    if not decoded.null_odds or not (asked or data.has_answers()):
-        return None
-    return squad_answers.tune(data, decoded)
-
-
-def score(
-    data: squad_data.SquadData,
-    answers: Mapping[str, str],
-    null_odds: Mapping[str, float] | None,
-) -> dict[str, float]:
-    """Return the official scores of answers."""
-    return squad_scores.score(
-        data, answers, FLAGS.version_2_with_negative, null_odds
+    threshold = FLAGS["null_score_diff_threshold"]
+    return squad_answers.AnswerOptions(
+        FLAGS.output_dir,
+        decoding,
+        threshold.value if threshold.present else None,
+        FLAGS.tune_null_threshold,
     )
 
 
 def score_file() -> None:
     """Score --predictions_file, with the null odds beside it, if any."""
-    path, is_version_2 = FLAGS.predictions_file, FLAGS.version_2_with_negative
-    predictions = read_values(path, str, "answers")
+    is_version_2 = FLAGS.version_2_with_negative
     data = squad_data.read_squad(
         FLAGS.predict_file, False, is_version_2, FLAGS.strict
     )
-    odds = lookup.beside(path, squad_answers.NULL_ODDS)
-    odds = read_values(odds, float, "odds") if odds and is_version_2 else None
-    for example in data.examples if odds else ():
-        if example.qas_id in predictions and example.qas_id not in odds:
-            raise UserError(
-                f"{lookup.beside(path, squad_answers.NULL_ODDS)} lacks "
-                f"question {example.qas_id}: it belongs to other predictions; "
-                "put it aside to score without best_exact and best_f1"
-            )
-    results = score(data, predictions, odds)
+    results = squad_answers.score_file(
+        FLAGS.predictions_file, data, is_version_2
+    )
     if FLAGS.output_dir:
         file_system.make_directory(FLAGS.output_dir)
         reporting.write_results(FLAGS.output_dir, results, step=0)
@@ -437,84 +375,22 @@ def score_file() -> None:
         print(f"{name} = {value}")
 
 
-def read_values(path: str, kind: type, what: str) -> dict:
-    """Return a file of question ids and what belongs to each.
-
-    Raises:
-        UserError: it is none; names the question.
-    """
-    values = squad_data.read_json(path)
-    if not isinstance(values, dict):
-        raise UserError(
-            f"{path}: wanted an object of question ids and {what}, found "
-            f"{type(values).__name__}"
-        )
-    if not values:
-        raise UserError(f"{path}: holds no question")
-    kinds = (int, float) if kind is float else kind
-    for key, value in values.items():
-        if not isinstance(value, kinds):
-            raise UserError(
-                f"{path}: question {key} has {type(value).__name__}, wanted "
-                f"{kind.__name__}; is this a file of {what}?"
-            )
-    return values
-
-
 def answer_together() -> None:
-    """Answer with --ensemble_dirs; score where that is asked for."""
-    if not FLAGS.output_dir:
-        raise UserError("--output_dir is required")
+    """Answer with --ensemble_dirs; score with --do_eval."""
     folders = FLAGS.ensemble_dirs
-    for folder in folders:
-        if not tf.io.gfile.isdir(folder):
-            raise UserError(f"--ensemble_dirs: {folder!r} is no directory")
-        if folder.rstrip("/") == FLAGS.output_dir.rstrip("/"):
-            raise UserError(
-                f"--output_dir={folder} is one of --ensemble_dirs, whose own "
-                "answers would be lost: name another"
-            )
-    start = source.read_source(FLAGS, described_by(folders))
-    questions = create_data(start).questions(FLAGS.predict_file)
-    decoded = squad_answers.ensemble(
+    squad_ensemble.check_folders(folders, FLAGS.output_dir)
+    prefix = squad_ensemble.find_model(folders, FLAGS.init_checkpoint)
+    start = source.read_source(FLAGS, prefix)
+    questions = create_reader(start).questions(FLAGS.predict_file)
+    answered = squad_ensemble.answer(
         folders,
         questions,
-        create_decoding(start.tokenizer),
-        lambda logits: decode(questions, logits, start.tokenizer),
-    )
-    file_system.make_directory(FLAGS.output_dir)
-    tuned = tuned_of(questions.data, decoded)
-    notes = squad_answers.notes_of(folders)
-    # A threshold is stored for weights that can be named, or not at all.
-    weights = [note["weights"] for note in notes] if all(notes) else None
-    answers = create_output(weights).write(
-        decoded, tuned if FLAGS.tune_null_threshold else None
+        start.tokenizer.inv_vocab,
+        create_answer_options(start.tokenizer),
     )
     if FLAGS.do_eval:
-        results = score(questions.data, answers, decoded.null_odds)
-        if tuned:
-            results["tuned_f1"] = tuned.f1
-            results["tuned_thresh"] = tuned.threshold
+        results = answered.scores(questions.data, FLAGS.version_2_with_negative)
         reporting.write_results(FLAGS.output_dir, results, step=0)
-
-
-def described_by(folders: list[str]) -> str:
-    """Return the weights whose vocabulary and casing an ensemble takes.
-
-    Raises:
-        UserError: nobody knows.
-    """
-    for folder in folders:
-        if tf.io.gfile.exists(
-            os.path.join(folder, lookup.WEIGHTS_NAME + ".index")
-        ):
-            return lookup.find_checkpoint(folder)
-    if FLAGS.init_checkpoint:
-        return lookup.find_checkpoint(FLAGS.init_checkpoint)
-    raise UserError(
-        "none of --ensemble_dirs holds a model, whose vocabulary and casing "
-        "the answers need: name one of the models by --init_checkpoint"
-    )
 
 
 def validate_flags() -> None:
@@ -525,7 +401,7 @@ def validate_flags() -> None:
             if not tf.io.gfile.exists(path):
                 raise UserError(f"--{name}: no file {path!r}")
     if math.isnan(FLAGS.null_score_diff_threshold):
-        raise UserError("--null_score_diff_threshold is no number")
+        raise UserError("--null_score_diff_threshold is not a number")
     answers = (
         "do_eval",
         "do_predict",

@@ -98,6 +98,7 @@ def finished_2(folder, tmp_path_factory) -> Path:
 # --- What comes out ---------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_it_learns_and_says_so(finished, folder):
     results = tiny.results_of(finished)
     assert set(results) == {"exact_match", "f1", "global_step"}
@@ -116,6 +117,7 @@ def read_records(path: Path) -> list:
     return list(tf.data.TFRecordDataset(str(path)))
 
 
+@pytest.mark.slow
 def test_steps_of_questions_as_the_original(folder, tmp_path):
     flags = flags_for(folder, tmp_path, count_steps_by="questions")
     flags |= {"num_train_epochs": 1, "do_eval": False}
@@ -123,6 +125,7 @@ def test_steps_of_questions_as_the_original(folder, tmp_path):
     assert (tmp_path / f"model.ckpt-{int(150 / 8)}.index").exists()
 
 
+@pytest.mark.slow
 def test_saved_model_answers_from_the_text(finished, folder):
     """The runner's answers, and where in the string they stand."""
     loaded = tf.saved_model.load(str(finished / "saved_model" / "1"))
@@ -152,6 +155,7 @@ def contexts_of(path: Path) -> tuple[list[str], list[str]]:
     return tuple(map(list, zip(*pairs, strict=True)))
 
 
+@pytest.mark.slow
 def test_windows_of_one_batch_may_be_of_any_number(finished):
     """No token, one window, many: each row answered as if alone."""
     loaded = tf.saved_model.load(str(finished / "saved_model" / "1"))
@@ -174,6 +178,7 @@ def test_windows_of_one_batch_may_be_of_any_number(finished):
                 )
 
 
+@pytest.mark.slow
 def test_version_2(finished_2, folder):
     results = tiny.results_of(finished_2)
     assert results["best_f1"] > 85 and results["NoAns_f1"] > 70
@@ -200,6 +205,7 @@ def test_version_2(finished_2, folder):
     assert texts == list(answers.values())
 
 
+@pytest.mark.slow
 def test_another_threshold_needs_no_pass_of_the_model(
     finished_2, folder, caplog
 ):
@@ -219,6 +225,7 @@ def test_another_threshold_needs_no_pass_of_the_model(
     assert read(finished_2 / "predictions.json") == tuned
 
 
+@pytest.mark.slow
 def test_scores_of_a_file_without_a_model(finished, folder, tmp_path, capsys):
     flags = {
         "predict_file": str(folder / "dev1.json"),
@@ -239,6 +246,7 @@ def test_scores_of_a_file_without_a_model(finished, folder, tmp_path, capsys):
         assert words in line
 
 
+@pytest.mark.slow
 def test_scores_of_version_2_with_odds(finished_2, folder, capsys):
     flags = {
         "predict_file": str(folder / "dev2.json"),
@@ -254,6 +262,7 @@ def test_scores_of_version_2_with_odds(finished_2, folder, capsys):
         assert float(value) == wanted[name]
 
 
+@pytest.mark.slow
 def test_damaged_logits_are_made_again(finished, folder, tmp_path, caplog):
     flags = flags_for(folder, tmp_path, do_train=False, do_predict=True)
     flags |= {"init_checkpoint": str(finished)}
@@ -269,6 +278,7 @@ def test_damaged_logits_are_made_again(finished, folder, tmp_path, caplog):
     assert caplog.text.count("the model runs again") == 3
 
 
+@pytest.mark.slow
 def test_a_threshold_is_of_its_weights(finished_2, folder, tmp_path, caplog):
     """That of other weights is not used, and says so."""
     flags = flags_for(folder, tmp_path, "2", do_train=False)
@@ -285,6 +295,7 @@ def test_a_threshold_is_of_its_weights(finished_2, folder, tmp_path, caplog):
     assert any(read(tmp_path / "predictions.json").values())
 
 
+@pytest.mark.slow
 def test_ensembles(finished, folder, tmp_path, caplog):
     """The mean of logits; of lists where windows differ; by hand."""
     other = tmp_path / "other"
@@ -319,6 +330,7 @@ def test_ensembles(finished, folder, tmp_path, caplog):
     assert found[0] == pytest.approx(max(shares.values()))
 
 
+@pytest.mark.slow
 def test_ensembles_of_lists_about_other_questions(
     finished, folder, tmp_path, caplog
 ):
@@ -359,6 +371,7 @@ def test_ensembles_of_lists_about_other_questions(
         scripts.error_of(run_squad, **flags)
 
 
+@pytest.mark.slow
 def test_damaged_notes(finished_2, folder, tmp_path, caplog):
     """What is not ours is told and not used."""
     flags = flags_for(folder, tmp_path, "2", do_train=False)
@@ -376,6 +389,7 @@ def test_damaged_notes(finished_2, folder, tmp_path, caplog):
     assert not (tmp_path / "o" / "null_threshold.json").exists()
 
 
+@pytest.mark.slow
 def test_a_fitted_model_says_how_it_reads(finished_2, folder, tmp_path, caplog):
     """Its length holds; another version of SQuAD is told."""
     flags = flags_for(folder, tmp_path, "2", do_train=False, do_eval=False)
@@ -391,6 +405,7 @@ def test_a_fitted_model_says_how_it_reads(finished_2, folder, tmp_path, caplog):
     assert "fitted with version_2_with_negative=True; now it" in caplog.text
 
 
+@pytest.mark.slow
 def test_predictions_do_not_depend_on_the_batch(finished, folder, tmp_path):
     flags = flags_for(folder, tmp_path, do_train=False, do_predict=True)
     flags |= {"init_checkpoint": str(finished), "predict_batch_size": 3}
@@ -403,6 +418,7 @@ def test_predictions_do_not_depend_on_the_batch(finished, folder, tmp_path):
         np.testing.assert_allclose(a[name], b[name], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_best_weights_while_training(folder, tmp_path, caplog):
     flags = flags_for(folder, tmp_path, eval_steps=20, num_train_epochs=2)
     flags["learning_rate"] = 1e-3
@@ -416,6 +432,7 @@ def test_best_weights_while_training(folder, tmp_path, caplog):
     assert caplog.text.count("Num split examples") == len(scores) + 1
 
 
+@pytest.mark.slow
 def test_what_is_left_is_of_the_best_weights(folder, tmp_path, monkeypatch):
     """Without --do_eval too: files, scores, logits and the threshold."""
     evaluate = run_squad.SquadJob.evaluate
@@ -442,6 +459,7 @@ def test_what_is_left_is_of_the_best_weights(folder, tmp_path, monkeypatch):
     assert read(tmp_path / "predictions.json") == wanted
 
 
+@pytest.mark.slow
 def test_trained_on_triviaqa_then_squad(folder, tmp_path):
     """Two commands; the first's output is the second's start."""
     evidence = tmp_path / "wikipedia"
@@ -491,7 +509,7 @@ def test_trained_on_triviaqa_then_squad(folder, tmp_path):
         ({"train_batch_size": 10000}, "make no step"),
         (
             {"ensemble_dirs": "/nowhere", "do_train": False},
-            "--ensemble_dirs: '/nowhere' is no directory",
+            "--ensemble_dirs: '/nowhere' is not a directory",
         ),
         ({"ensemble_dirs": "/nowhere"}, "leave --do_train out"),
         (
@@ -506,7 +524,7 @@ def test_trained_on_triviaqa_then_squad(folder, tmp_path):
             },
             "is scored as it is",
         ),
-        ({"null_score_diff_threshold": "nan"}, "is no number"),
+        ({"null_score_diff_threshold": "nan"}, "is not a number"),
         ({"predict_file": "/dev/null,"}, "--predict_file: no file ''"),
         (
             {"predictions_file": "/no.json", "do_train": False},
@@ -534,7 +552,7 @@ def test_files_that_do_not_fit(folder, tmp_path):
     flags = flags_for(folder, tmp_path / "out")
     train = str(folder / "train2.json")
     line = scripts.error_of(run_squad, **flags | {"train_file": train})
-    assert "wants --version_2_with_negative" in line
+    assert "give --version_2_with_negative" in line
     unanswered = squad(3, 1)
     unanswered["data"][0]["paragraphs"][1]["qas"][0]["answers"] = []
     path = write(tmp_path / "train.json", unanswered)
