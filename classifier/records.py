@@ -65,6 +65,15 @@ class ClassifierRecords:
             lambda path: self._write(path, name, split),
         )
 
+    def check(self, name: str, split: classifier_tasks.Split) -> None:
+        """Read a file, unless its records exist already.
+
+        Raises:
+            UserError: the file is damaged; names the line.
+        """
+        if not self.cache.has(self.cache.path(name), self.fingerprint(split)):
+            self.read(name, split)
+
     def read(
         self, name: str, split: classifier_tasks.Split
     ) -> list[classifier_data.Example]:
@@ -112,6 +121,7 @@ class ClassifierRecords:
             num_cut,
             self.max_seq_length,
         )
+        del self.examples[name]  # training sets are large
 
     def label_id(self, label: str | None) -> float:
         """Return the number of a label; 0 where there is none."""
