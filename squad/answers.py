@@ -86,6 +86,8 @@ def cached_logits(
         try:
             logits = read_logits(path)
             if len(logits.start_logits) == num_windows:
+                # Nothing but the number of windows is checked: the
+                # fingerprint covers data, weights, length and dtype.
                 logging.info(
                     "Reusing %s: same weights, same data, no pass of the model",
                     path,
@@ -93,6 +95,7 @@ def cached_logits(
                 return logits
         except UserError as error:
             logging.warning("%s; the model runs again", error)
+    # On several machines all compute the same logits, and one writes them.
     logits = compute()
     if cluster.is_chief():
         record_cache.write_with_fingerprint(
@@ -284,6 +287,7 @@ def null_threshold(
     """
     if options.null_score_diff_threshold is not None:
         return options.null_score_diff_threshold
+    # A threshold tuned in this output_dir comes before that of training.
     for folder in filter(None, (options.output_dir, trained_in)):
         path = os.path.join(folder, THRESHOLD)
         if not tf.io.gfile.exists(path):

@@ -254,6 +254,7 @@ class _Reader:
         """Add the paragraphs and questions of a file to `data`."""
         self.in_file = _QuestionCounts()
         content = read_json(path)
+        # TriviaQA's key is "Data", SQuAD's is "data".
         if isinstance(content, dict) and "Data" in content:
             raise UserError(
                 f"{path} is a TriviaQA file: it can only be trained on, with "
@@ -301,6 +302,8 @@ class _Reader:
             answers=tuple(answer for answer, _ in answers),
             is_impossible=is_impossible,
         )
+        # To predict, the words of the answer are not needed; an impossible
+        # question is trained on with [CLS] for an answer.
         if is_impossible or not self.is_training:
             return example
         if not answers:
@@ -317,6 +320,7 @@ class _Reader:
         if not isinstance(qas_id, (str, int)) or isinstance(qas_id, bool):
             raise UserError(f"{where}.id is {qas_id!r}, wanted a string")
         qas_id = str(qas_id)
+        # predictions.json has one answer for each id.
         if qas_id in self.places:
             raise UserError(
                 f"{where}: id {qas_id!r} is used at {self.places[qas_id]} too; "
@@ -344,6 +348,8 @@ class _Reader:
             seen = (
                 context.text[offset : offset + len(text)] if offset >= 0 else ""
             )
+            # An answer next to its place is kept: its words may contain it
+            # (see _with_answer), and a score needs its text only.
             if text.strip() and seen == text:
                 continue
             line = (

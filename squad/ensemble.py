@@ -96,6 +96,7 @@ def answer(
     """
     decoded = decode(folders, questions, tokens, options.decoding)
     file_system.make_directory(options.output_dir)
+    # A tuned threshold is stored for these weights if all are known.
     stored = [_logits_fingerprint(folder) for folder in folders]
     weights = [f["weights"] for f in stored] if all(stored) else None
     return squad_answers.answer(questions.data, decoded, options, weights)

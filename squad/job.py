@@ -1,4 +1,4 @@
-"""Fine-tuning on SQuAD: questions, paragraphs and where the answers are."""
+"""Fine-tune on SQuAD: answer questions with spans of a paragraph."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,7 +27,7 @@ from training import reporting
 
 
 class SquadJob(Job):
-    """Answers to questions, as spans of a paragraph.
+    """Fine-tunes a model to answer questions with spans of a paragraph.
 
     Args:
         settings: what the command asks for.
@@ -69,8 +69,8 @@ class SquadJob(Job):
             settings.pad_to_max_length,
         )
         self.records = squad_records.SquadRecords(reader, cache)
-        # Read the files now, so that what is wrong in them is found before
-        # hours of training rather than after them.
+        # Read the files now, so that errors in them are found before hours
+        # of training, not after them.
         if is_training:
             self.records.check_training(train_file)
         self.questions = self._read_questions()
@@ -89,7 +89,7 @@ class SquadJob(Job):
             )
 
     def deciding_metric(self) -> str:
-        """Return F1, of SQuAD 2.0 the one at the best threshold."""
+        """Return the key of F1, for SQuAD 2.0 F1 at the best threshold."""
         return "tuned_f1" if self.is_version_2 else "f1"
 
     def create_model(self) -> squad_model.BertForQuestionAnswering:
@@ -160,7 +160,7 @@ class SquadJob(Job):
         self._answer(loaded)
 
     def _answer(self, loaded: LoadedModel) -> Answered:
-        """Answer predict_file; at once if the same weights did it before."""
+        """Answer predict_file, once for the same weights on disk."""
         weights = _weights_fingerprint(loaded)
         if weights and self._answered and self._answered[0] == weights:
             return self._answered[1]
@@ -216,7 +216,7 @@ class SquadJob(Job):
     # --- What is left for prediction ------------------------------------------
 
     def add_to_config(self, config: modeling.BertConfig) -> None:
-        """Name the length of the windows, and whether null is an answer."""
+        """Add the length of the windows and the version of SQuAD."""
         super().add_to_config(config)
         config.version_2_with_negative = self.is_version_2
 

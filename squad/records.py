@@ -77,6 +77,7 @@ class QuestionReader:
     ) -> dict[str, Any]:
         """Return `fingerprint` from the files as they are now."""
         options = self.options
+        # TriviaQA is trained on only: questions to predict are SQuAD's.
         evidence = is_training and options.triviaqa_evidence_dir
         return {
             "data": [file_system.sha256(path) for path in files],

@@ -115,6 +115,8 @@ def _version_1(
     data: SquadData, predictions: Mapping[str, str]
 ) -> dict[str, float]:
     """Return the scores of SQuAD 1.1."""
+    # Sums in the order of the file and one division, like the official
+    # script: another order of additions could change the last digit.
     exact_sum = f1_sum = 0.0
     for example in data.examples:
         given = predictions.get(example.qas_id)
@@ -145,6 +147,7 @@ def _score_each(data: SquadData, predictions: Mapping[str, str]) -> _Scored:
         scored.has_answer[key] = bool(example.answers)
         if key not in predictions:
             continue
+        # A question without an answer has the reference answer "".
         answers = [a for a in example.answers if normalize(a)] or [""]
         given = predictions[key]
         scored.exact[key] = max(exact(a, given) for a in answers)

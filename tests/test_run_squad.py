@@ -99,7 +99,7 @@ def finished_2(folder, tmp_path_factory) -> Path:
 
 
 @pytest.mark.slow
-def test_it_learns_and_says_so(finished, folder):
+def test_training_on_squad_1_reaches_a_high_score(finished, folder):
     results = tiny.results_of(finished)
     assert set(results) == {"exact_match", "f1", "global_step"}
     assert results["exact_match"] > 90
@@ -118,7 +118,7 @@ def read_records(path: Path) -> list:
 
 
 @pytest.mark.slow
-def test_steps_of_questions_as_the_original(folder, tmp_path):
+def test_steps_can_be_counted_by_questions(folder, tmp_path):
     flags = flags_for(folder, tmp_path, count_steps_by="questions")
     flags |= {"num_train_epochs": 1, "do_eval": False}
     scripts.run(run_squad, **flags)
@@ -156,7 +156,7 @@ def contexts_of(path: Path) -> tuple[list[str], list[str]]:
 
 
 @pytest.mark.slow
-def test_windows_of_one_batch_may_be_of_any_number(finished):
+def test_saved_model_with_any_number_of_windows(finished):
     """No token, one window, many: each row answered as if alone."""
     loaded = tf.saved_model.load(str(finished / "saved_model" / "1"))
     answer = loaded.signatures["serving_default"]
@@ -179,7 +179,7 @@ def test_windows_of_one_batch_may_be_of_any_number(finished):
 
 
 @pytest.mark.slow
-def test_version_2(finished_2, folder):
+def test_training_on_squad_2_tunes_and_exports_the_threshold(finished_2, folder):
     results = tiny.results_of(finished_2)
     assert results["best_f1"] > 85 and results["NoAns_f1"] > 70
     odds = read(finished_2 / "null_odds.json")
@@ -279,8 +279,8 @@ def test_damaged_logits_are_made_again(finished, folder, tmp_path, caplog):
 
 
 @pytest.mark.slow
-def test_a_threshold_is_of_its_weights(finished_2, folder, tmp_path, caplog):
-    """That of other weights is not used, and says so."""
+def test_a_threshold_holds_for_its_weights_only(finished_2, folder, tmp_path, caplog):
+    """That of other weights is not used, with a warning."""
     flags = flags_for(folder, tmp_path, "2", do_train=False)
     flags |= {"init_checkpoint": str(finished_2)}
     scripts.run(run_squad, **flags)
@@ -296,8 +296,8 @@ def test_a_threshold_is_of_its_weights(finished_2, folder, tmp_path, caplog):
 
 
 @pytest.mark.slow
-def test_ensembles(finished, folder, tmp_path, caplog):
-    """The mean of logits; of lists where windows differ; by hand."""
+def test_ensembles_average_logits_or_lists(finished, folder, tmp_path, caplog):
+    """Of lists if the windows differ; against means computed here."""
     other = tmp_path / "other"
     flags = flags_for(folder, other, do_predict=True, do_eval=False)
     flags |= {"num_train_epochs": 1, "random_seed": 7}
@@ -331,10 +331,10 @@ def test_ensembles(finished, folder, tmp_path, caplog):
 
 
 @pytest.mark.slow
-def test_ensembles_of_lists_about_other_questions(
+def test_ensembles_answer_the_questions_asked_for(
     finished, folder, tmp_path, caplog
 ):
-    """Those asked for are answered, whoever comes first; nothing is lost."""
+    """In any order of the runs; no file of a run is overwritten."""
     dirs = [tmp_path / name for name in ("more", "predicted")]
     value = squad(40, 2)
     few = write(tmp_path / "few.json", squad(25, 2) | {"version": "few"})
@@ -372,8 +372,8 @@ def test_ensembles_of_lists_about_other_questions(
 
 
 @pytest.mark.slow
-def test_damaged_notes(finished_2, folder, tmp_path, caplog):
-    """What is not ours is told and not used."""
+def test_damaged_thresholds_and_fingerprints_are_not_used(finished_2, folder, tmp_path, caplog):
+    """Files of another form are reported and not used."""
     flags = flags_for(folder, tmp_path, "2", do_train=False)
     flags |= {"init_checkpoint": str(finished_2), "do_eval": False}
     flags["do_predict"] = True
@@ -390,8 +390,8 @@ def test_damaged_notes(finished_2, folder, tmp_path, caplog):
 
 
 @pytest.mark.slow
-def test_a_fitted_model_says_how_it_reads(finished_2, folder, tmp_path, caplog):
-    """Its length holds; another version of SQuAD is told."""
+def test_the_length_of_a_fitted_model_holds(finished_2, folder, tmp_path, caplog):
+    """Without the flag; another version of SQuAD gives a warning."""
     flags = flags_for(folder, tmp_path, "2", do_train=False, do_eval=False)
     flags |= {"init_checkpoint": str(finished_2), "do_predict": True}
     del flags["max_seq_length"]
@@ -419,7 +419,7 @@ def test_predictions_do_not_depend_on_the_batch(finished, folder, tmp_path):
 
 
 @pytest.mark.slow
-def test_best_weights_while_training(folder, tmp_path, caplog):
+def test_the_best_weights_while_training_are_kept(folder, tmp_path, caplog):
     flags = flags_for(folder, tmp_path, eval_steps=20, num_train_epochs=2)
     flags["learning_rate"] = 1e-3
     with caplog.at_level("INFO", logger="absl"):
@@ -433,13 +433,13 @@ def test_best_weights_while_training(folder, tmp_path, caplog):
 
 
 @pytest.mark.slow
-def test_what_is_left_is_of_the_best_weights(folder, tmp_path, monkeypatch):
+def test_all_files_are_of_the_best_weights(folder, tmp_path, monkeypatch):
     """Without --do_eval too: files, scores, logits and the threshold."""
     evaluate = run_squad.SquadJob.evaluate
     given = iter([50.0, 70.0, 60.0, 55.0])
 
-    def pretend(job, step):
-        results = evaluate(job, step)
+    def pretend(job, loaded, step):
+        results = evaluate(job, loaded, step)
         return results | {"tuned_f1": next(given, 0.0)}
 
     monkeypatch.setattr(run_squad.SquadJob, "evaluate", pretend)
@@ -460,7 +460,7 @@ def test_what_is_left_is_of_the_best_weights(folder, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_trained_on_triviaqa_then_squad(folder, tmp_path):
+def test_training_on_triviaqa_then_on_squad(folder, tmp_path):
     """Two commands; the first's output is the second's start."""
     evidence = tmp_path / "wikipedia"
     evidence.mkdir()

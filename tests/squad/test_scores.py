@@ -1,5 +1,7 @@
 """Official scores and the tuned threshold, by hand."""
 
+import doctest
+
 import pytest
 import squad_files
 
@@ -16,6 +18,10 @@ def scored(answers: dict[str, list[str]]) -> squad_data.SquadData:
         for key, texts in answers.items()
     ]
     return squad_data.SquadData([squad_data.make_paragraph("x")], examples)
+
+
+def test_examples_of_docstrings():
+    assert doctest.testmod(squad_scores) == (0, 1)
 
 
 def test_normalized():
@@ -68,7 +74,7 @@ def test_version_2_by_hand():
 
 
 def test_threshold_is_tuned_on_the_best_answers():
-    """Whatever threshold the predictions were written with."""
+    """The example of the docstring; answers are those before a threshold."""
     data = scored({"a": ["cat"], "b": [], "c": ["dog"]})
     best = {"a": "cat", "b": "mouse", "c": "dog"}
     odds = {"a": 1.5, "b": 9.0, "c": 3.0}

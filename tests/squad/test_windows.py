@@ -1,5 +1,7 @@
 """Windows and their records: goldens and hand-made cases."""
 
+import doctest
+
 import numpy as np
 import pytest
 import squad_files
@@ -92,6 +94,10 @@ def test_answers_narrowed_to_their_pieces(tokenizer, tmp_path):
     first, last = windows.start_positions[0], windows.end_positions[0]
     ids = row["input_ids"][0, first : last + 1].tolist()
     assert tokenizer.convert_ids_to_tokens(ids) == ["1895"]
+
+
+def test_examples_of_docstrings():
+    assert doctest.testmod(squad_windows) == (0, 2)
 
 
 def test_lengths_that_hold_no_text():
