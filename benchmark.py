@@ -31,7 +31,7 @@ from absl import flags, logging
 import modeling
 import optimization
 import tokenization
-from base import errors, file_system
+from base import errors, file_system, logs
 from base.errors import UserError
 from benchmarks import serving as benchmarks_serving
 from benchmarks import tasks as benchmarks_tasks
@@ -565,7 +565,7 @@ def check_flags() -> None:
 
 def main(_: list[str]) -> None:
     """Measure and print."""
-    logging.set_verbosity(logging.WARNING)
+    logs.set_level(logging.WARNING)
     check_flags()
     devices.avoid_broken_amx(FLAGS.dtype)
     print(describe_machine())

@@ -362,7 +362,6 @@ def report(
 
 
 def main(unused_argv: Sequence[str]) -> None:
-    logging.set_verbosity(logging.INFO)
     input_files = sorted(file_system.find_files(FLAGS.input_file))
     check_output_file(FLAGS.output_file, input_files)
     words = count_words(input_files, FLAGS.do_lower_case)

@@ -197,7 +197,6 @@ def check_flags() -> None:
 
 def main(_: list[str]) -> None:
     """Read, check, write."""
-    logging.set_verbosity(logging.INFO)
     check_flags()
     prefix = lookup.find_checkpoint(FLAGS.input, flag="input")
     config = model_files.read_config(prefix, FLAGS.bert_config_file)

@@ -491,7 +491,6 @@ def _warn_of_flags(config: InstanceConfig) -> None:
 
 
 def main(unused_argv: Sequence[str]) -> None:
-    logging.set_verbosity(logging.INFO)
     config = InstanceConfig(
         max_seq_length=FLAGS.max_seq_length,
         max_predictions_per_seq=FLAGS.max_predictions_per_seq,

@@ -14,7 +14,7 @@ tensorflow_text alone:
     model(text_a=tf.constant(["..."]), text_b=tf.constant(["..."]))["label"]
 """
 
-from absl import flags, logging
+from absl import flags
 
 import modeling
 from base import errors
@@ -153,7 +153,6 @@ def create_export(
 
 def main(_: list[str]) -> None:
     """Find, load, write."""
-    logging.set_verbosity(logging.INFO)
     for name in ("init_checkpoint", "export_dir"):
         if not FLAGS[name].value:
             raise UserError(f"--{name} is required")

@@ -464,7 +464,6 @@ def extract(
 
 def main(_: list[str]) -> int:
     """Load the model, then extract."""
-    logging.set_verbosity(logging.INFO)
     validate_flags()
     strategy = fit.strategy_from_flags(FLAGS)
     prefix = lookup.find_checkpoint(FLAGS.init_checkpoint)

@@ -255,7 +255,6 @@ def validate_flags() -> None:
 
 def main(_: list[str]) -> int:
     """Train, score and predict as the flags say; return the exit status."""
-    logging.set_verbosity(logging.INFO)
     validate_flags()
     return runner.run(__file__, FLAGS, ClassifierJob)
 

@@ -321,7 +321,6 @@ class Run:
 
 def main(_: list[str]) -> int:
     """Train and evaluate as the flags say; return the exit status."""
-    logging.set_verbosity(logging.INFO)
     validate_flags()
     strategy = fit.strategy_from_flags(FLAGS)
     config = read_config()

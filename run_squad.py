@@ -565,7 +565,6 @@ def validate_flags() -> None:
 
 def main(_: list[str]) -> int:
     """Train, answer, score as the flags say; return the exit status."""
-    logging.set_verbosity(logging.INFO)
     validate_flags()
     if FLAGS.predictions_file:
         score_file()
