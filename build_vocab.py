@@ -26,14 +26,15 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 
+from base import errors, file_system
+from base.errors import UserError
+
 import tokenizers
 import tqdm
 from absl import flags, logging
 from tokenizers import models, pre_tokenizers, trainers
 
 import tokenization
-from base import errors, file_system
-from base.errors import UserError
 
 FLAGS = flags.FLAGS
 

@@ -17,13 +17,14 @@ import os
 import re
 from collections.abc import Mapping
 
+from base import errors, file_system
+from base.errors import UserError
+
 import numpy as np
 import tensorflow as tf
 from absl import flags, logging
 
 import modeling
-from base import errors, file_system
-from base.errors import UserError
 from checkpoints import huggingface, lookup, model_files, weight_files
 
 FLAGS = flags.FLAGS

@@ -27,12 +27,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from base import errors, file_system, workers
+from base.errors import UserError
+
 import tqdm
 from absl import flags, logging
 
 import tokenization
-from base import errors, file_system, workers
-from base.errors import UserError
 from pretraining import buckets as pretraining_buckets
 from pretraining import instances as pretraining_instances
 from pretraining import outputs as pretraining_outputs

@@ -14,11 +14,12 @@ tensorflow_text alone:
     model(text_a=tf.constant(["..."]), text_b=tf.constant(["..."]))["label"]
 """
 
+from base import errors
+from base.errors import UserError
+
 from absl import flags
 
 import modeling
-from base import errors
-from base.errors import UserError
 from checkpoints import lookup, model_files, weight_files
 from classifier import export as classifier_export
 from classifier import model as classifier_model

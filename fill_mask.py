@@ -17,13 +17,14 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from base import errors, logs
+from base.errors import UserError
+
 import numpy as np
 import tensorflow as tf
 from absl import flags, logging
 
 import tokenization
-from base import errors, logs
-from base.errors import UserError
 from checkpoints import lookup, model_files, weight_files
 from pretraining import model as pretraining_model
 from training import flags as training_flags

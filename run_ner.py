@@ -22,13 +22,14 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
+from base import errors
+from base.errors import UserError
+
 import numpy as np
 import tensorflow as tf
 from absl import flags, logging
 
 import modeling
-from base import errors
-from base.errors import UserError
 from checkpoints import weight_files
 from features import layers as features_layers
 from finetuning import fitted, runner

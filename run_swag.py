@@ -19,11 +19,12 @@ test.jsonl, an object per line:
 `start`, which begins every choice, may be left out, `label` in the test file.
 """
 
+from base import errors
+from base.errors import UserError
+
 import tensorflow as tf
 from absl import flags, logging
 
-from base import errors
-from base.errors import UserError
 from classifier import scores as classifier_scores
 from finetuning import fitted, runner
 from finetuning import flags as finetuning_flags
