@@ -10,7 +10,7 @@ from typing import NamedTuple
 import tensorflow as tf
 from absl import logging
 
-from base import cluster
+from base import cluster, progress
 from base.errors import UserError
 from checkpoints import training_state
 from records.streaming import Batch
@@ -62,12 +62,15 @@ class Evaluator:
     def __call__(self) -> Means:
         """Evaluate all batches; return the mean of every loss and metric."""
         totals = {name: [0.0, 0.0] for name in self.task.names}
-        for batch in self.strategy.distribute_datasets_from_function(
+        batches = self.strategy.distribute_datasets_from_function(
             self.make_batches
-        ):
-            for name, pair in self._step(batch).items():
-                totals[name][0] += float(pair[0])
-                totals[name][1] += float(pair[1])
+        )
+        with progress.bar(None, "batches", "Evaluating") as bar:
+            for batch in batches:
+                for name, pair in self._step(batch).items():
+                    totals[name][0] += float(pair[0])
+                    totals[name][1] += float(pair[1])
+                bar.update(1)
         if not totals["tokens"][1]:
             raise UserError("evaluation files hold no record")
         losses = {name: pair[0] for name, pair in totals.items()}
@@ -181,10 +184,12 @@ def train(
         where `evaluate` said so.
     """
     settings = step.settings
-    report = reporting.Report(settings.output_dir, meter, state.is_chief)
+    report = reporting.Report(
+        settings.output_dir, meter, state.is_chief, first, settings.last_step
+    )
     caller = _Caller(step, batches, meter, report, first)
     done, is_enough = first, False
-    with _StopRequest() as stop:
+    with report, _StopRequest() as stop:
         while done < settings.last_step and not stop.signal and not is_enough:
             is_first = done == first
             done, sums = caller.call(done)
@@ -192,7 +197,7 @@ def train(
             is_due = _is_due(done, settings.log_steps, settings)
             if is_due or is_first or report.is_late():
                 rate = float(step.schedule(tf.constant(done - 1)))
-                report.write(done, settings.last_step - done, rate)
+                report.write(done, rate)
             is_saved = _is_due(done, settings.save_checkpoints_steps, settings)
             if is_saved or stop.signal or done == settings.last_step:
                 logging.info("Saved %s", state.save(done))
@@ -249,12 +254,12 @@ class _Caller:
         after = done + int(steps)  # waits for the devices
         seconds = time.monotonic() - began
         if is_new:
-            self.report.add(sums, [], seconds)
+            self.report.add(sums, int(steps), [], seconds)
             what = f" of length {length}" if length else ""
             logging.info("Compiled and ran a step%s in %.1f s", what, seconds)
         else:
             lengths = [batches.length(step) for step in range(done, after)]
-            self.report.add(sums, lengths, seconds)
+            self.report.add(sums, int(steps), lengths, seconds)
         return after, sums
 
 
