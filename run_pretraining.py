@@ -12,12 +12,13 @@ with the same command, it goes on where it was and ends with the same bits.
 Curves: `tensorboard --logdir=out`.
 """
 
+from base import errors, file_system
+from base.errors import UserError
+
 import tensorflow as tf
 from absl import flags, logging
 
 import tokenization
-from base import errors, file_system
-from base.errors import UserError
 from checkpoints import lookup, model_files
 from modeling import BertConfig
 from pretraining import run as pretraining_run
@@ -122,7 +123,6 @@ flags.DEFINE_integer(
 
 def main(_: list[str]) -> int:
     """Train and evaluate as the flags ask; return the exit status."""
-    logging.set_verbosity(logging.INFO)
     check_flags()
     settings = read_settings()
     strategy = devices.create_strategy(training_flags.read_devices(FLAGS))

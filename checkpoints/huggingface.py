@@ -11,11 +11,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from base.errors import UserError
+
 import ml_dtypes
 import numpy as np
 import tensorflow as tf
 
-from base.errors import UserError
 from modeling import BertConfig
 
 CONFIG_NAME = "config.json"

@@ -3,9 +3,10 @@
 import os
 import re
 
+from base.errors import UserError
+
 import tensorflow as tf
 
-from base.errors import UserError
 from checkpoints import huggingface
 
 BERT_CONFIG_NAME = "bert_config.json"

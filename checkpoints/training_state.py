@@ -4,12 +4,13 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 
+from base import file_system
+from base.errors import UserError
+
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from base import file_system
-from base.errors import UserError
 from checkpoints import weight_files
 
 TRAINING_NAME = "model.ckpt"

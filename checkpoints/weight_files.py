@@ -5,11 +5,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from base.errors import UserError
+
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from base.errors import UserError
 from checkpoints import huggingface, lookup
 
 # What tf.train.load_checkpoint returns; TensorFlow does not name the class.

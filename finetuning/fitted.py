@@ -4,10 +4,11 @@ import os
 import re
 from typing import Any
 
+from base.errors import UserError
+
 import tensorflow as tf
 
 import modeling
-from base.errors import UserError
 from checkpoints import lookup, model_files, weight_files
 from finetuning import selection
 from finetuning.job import Job

@@ -4,11 +4,12 @@ import functools
 import math
 from collections.abc import Callable
 
+from base import cluster, file_system
+from base.errors import UserError
+
 import tensorflow as tf
 from absl import logging
 
-from base import cluster, file_system
-from base.errors import UserError
 from checkpoints import training_state
 from finetuning import fitted, selection, sweeps
 from finetuning.job import Job, LoadedModel

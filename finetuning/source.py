@@ -3,12 +3,13 @@
 import os
 from typing import NamedTuple
 
+from base.errors import UserError
+
 import tensorflow as tf
 from absl import logging
 
 import modeling
 import tokenization
-from base.errors import UserError
 from checkpoints import lookup, model_files
 from finetuning.settings import RunSettings
 

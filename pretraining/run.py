@@ -3,12 +3,13 @@
 import math
 import os
 
+from base import cluster, file_system
+from base.errors import UserError
+
 import tensorflow as tf
 from absl import logging
 
 import modeling
-from base import cluster, file_system
-from base.errors import UserError
 from checkpoints import model_files, training_state, weight_files
 from pretraining import model as pretraining_model
 from pretraining import records as pretraining_records

@@ -15,11 +15,12 @@ What batch s holds depends on records, seed and s alone:
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from base.errors import UserError
+
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from base.errors import UserError
 from ops import elementwise
 from records import streaming, tfrecord
 

@@ -1,8 +1,9 @@
 """The flags that all training scripts share, with the original's defaults."""
 
+from base.errors import UserError
+
 from absl import flags
 
-from base.errors import UserError
 from training.devices import DeviceChoice
 from training.settings import Settings
 

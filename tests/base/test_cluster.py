@@ -2,10 +2,10 @@
 
 import json
 
-import pytest
-
 from base import cluster
 from base.errors import UserError
+
+import pytest
 
 TWO = {"worker": ["a:1", "b:1"]}
 

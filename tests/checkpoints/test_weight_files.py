@@ -3,14 +3,15 @@
 import json
 from pathlib import Path
 
+from base import file_system
+from base.errors import UserError
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from paths import GOLDEN
 
 import modeling
-from base import file_system
-from base.errors import UserError
 from checkpoints import training_state, weight_files
 from pretraining import model as pretraining_model
 
