@@ -288,7 +288,9 @@ class Run:
         )
         if done < settings.last_step:
             return False
-        model_files.export(FLAGS.output_dir, self.model, config, find_vocab())
+        model_files.write_model(
+            FLAGS.output_dir, self.model, config, find_vocab()
+        )
         return True
 
     def evaluate(self, step: int) -> None:

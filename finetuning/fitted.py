@@ -138,7 +138,7 @@ def export(job: finetuning_job.Job) -> None:
     if job.fitted_task:
         job.config.task = job.fitted_task
     job.add_to_config(job.config)
-    model_files.export(
+    model_files.write_model(
         job.flags.output_dir,
         job.model,
         job.config,

@@ -55,3 +55,15 @@ def test_find_files_keeps_the_order_of_patterns(tmp_path, caplog):
         file_system.find_files(str(tmp_path))
     with pytest.raises(UserError, match="--input_file is empty"):
         file_system.find_files(",")
+
+
+def test_texts_of_two_runs_do_not_meet(tmp_path):
+    """In a directory they share; what fails leaves nothing."""
+    path, other = tmp_path / "x", tmp_path / "x.tmp"
+    other.write_text("half")
+    file_system.write_text(str(path), "whole\n")
+    assert other.read_text() == "half"
+    with pytest.raises(UnicodeEncodeError):
+        file_system.write_text(str(path), "\ud800")
+    assert path.read_text() == "whole\n"
+    assert sorted(tmp_path.iterdir()) == [path, other]
