@@ -12,6 +12,7 @@ with the same command, it goes on where it was and ends with the same bits.
 Curves: `tensorboard --logdir=out`.
 """
 
+import functools
 import math
 
 import tensorflow as tf
@@ -259,7 +260,11 @@ class Run:
             strategy,
             model,
             pretraining_model.PRETRAINING,
-            eval_data.evaluation(FLAGS.eval_batch_size, FLAGS.max_eval_steps),
+            functools.partial(
+                eval_data.evaluation,
+                FLAGS.eval_batch_size,
+                FLAGS.max_eval_steps,
+            ),
             FLAGS.jit_compile,
         )
 
@@ -276,8 +281,8 @@ class Run:
             settings,
             from_flags(Recipe, FLAGS),
             loop.Batches(
-                lambda start: data.training(
-                    FLAGS.train_batch_size, FLAGS.random_seed, start
+                functools.partial(
+                    data.training, FLAGS.train_batch_size, FLAGS.random_seed
                 ),
                 lambda step: FLAGS.max_seq_length,
             ),

@@ -112,16 +112,14 @@ class Batches(NamedTuple):
     """Where a run's batches come from.
 
     Attributes:
-        make: number of the first example -> dataset function of an input
-            context.
+        make: (number of the first example, input context) -> dataset of this
+            worker.
         length: step -> length of its sequences.
         is_compiled_by_length: whether each length is traced and compiled
             apart; else one program takes them all.
     """
 
-    make: Callable[
-        [int], Callable[[tf.distribute.InputContext], tf.data.Dataset]
-    ]
+    make: Callable[[int, tf.distribute.InputContext], tf.data.Dataset]
     length: Callable[[int], int]
     is_compiled_by_length: bool = False
 
@@ -223,7 +221,9 @@ class _Caller:
         self.compiled: set[int | None] = set()
         self.iterator = iter(
             step.strategy.distribute_datasets_from_function(
-                batches.make(first * step.settings.train_batch_size)
+                functools.partial(
+                    batches.make, first * step.settings.train_batch_size
+                )
             )
         )
 
