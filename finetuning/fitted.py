@@ -52,7 +52,7 @@ def write_fitted(job: Job, model: modeling.TaskModel) -> None:
     if job.fitted_task:
         config.task = job.fitted_task
     job.add_to_config(config)
-    model_files.export(
+    model_files.write_model(
         job.settings.output_dir,
         model,
         config,

@@ -143,9 +143,7 @@ def train(
         job.objective,
         training,
         compiles,
-        loop.Batches(
-            lambda start, context: batches.make(start)(context), batches.length
-        ),
+        loop.Batches(batches.make, batches.length),
         functools.partial(job.flops_per_example, loaded.model),
         functools.partial(score_and_keep, job, loaded),
     )

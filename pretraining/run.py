@@ -1,5 +1,6 @@
 """A pre-training run: its records, model, training and evaluation."""
 
+import functools
 import math
 import os
 
@@ -118,7 +119,9 @@ class PretrainingRun:
             strategy,
             model,
             pretraining_model.PRETRAINING,
-            eval_data.evaluation(eval_batch_size, max_eval_steps),
+            functools.partial(
+                eval_data.evaluation, eval_batch_size, max_eval_steps
+            ),
             settings.jit_compile,
         )
 
@@ -132,20 +135,20 @@ class PretrainingRun:
         predictions = lengths["masked_lm_ids"]
         fit.log_beginning(data.num_records, settings)
 
-        def make(
-            start: int, context: tf.distribute.InputContext
-        ) -> tf.data.Dataset:
-            return data.training(
-                settings.train_batch_size, settings.random_seed, start
-            )(context)
-
         done = fit.fit(
             self.strategy,
             self.model,
             pretraining_model.PRETRAINING,
             settings,
             compilation.for_training(self.strategy, settings.jit_compile),
-            loop.Batches(make, lambda step: lengths["input_ids"]),
+            loop.Batches(
+                functools.partial(
+                    data.training,
+                    settings.train_batch_size,
+                    settings.random_seed,
+                ),
+                lambda step: lengths["input_ids"],
+            ),
             lambda length: reporting.training_flops(
                 config, 1, length, predictions
             ),
@@ -153,7 +156,7 @@ class PretrainingRun:
         )
         if done < settings.last_step:
             return False
-        model_files.export(
+        model_files.write_model(
             settings.output_dir, self.model, config, self.vocab_file
         )
         return True
