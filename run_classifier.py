@@ -14,10 +14,11 @@ One's own data: --task_name=tsv with train, dev and test files (.tsv, .csv or
 --label_column; --regression for numbers instead of classes.
 """
 
-from absl import flags, logging
-
 from base import errors, file_system
 from base.errors import UserError
+
+from absl import flags
+
 from classifier import data as classifier_data
 from classifier import tasks as classifier_tasks
 from classifier.job import ClassifierJob
@@ -66,7 +67,6 @@ _NEEDED = {
 
 def main(_: list[str]) -> int:
     """Train, score, predict and export; return the exit status."""
-    logging.set_verbosity(logging.INFO)
     check_flags()
     return runner.run(
         finetuning_flags.read(FLAGS), create_job, sweeps.read(FLAGS, __file__)

@@ -25,10 +25,11 @@ To train on TriviaQA first, give its files as --train_file and its documents as
 
 import math
 
-from absl import flags, logging
-
 from base import errors, file_system
 from base.errors import UserError
+
+from absl import flags
+
 from finetuning import flags as finetuning_flags
 from finetuning import runner, source, sweeps
 from finetuning.settings import RunSettings
@@ -163,7 +164,6 @@ _MODEL_FLAGS = {
 
 def main(_: list[str]) -> int:
     """Train, answer, score and export; return the exit status."""
-    logging.set_verbosity(logging.INFO)
     check_flags()
     if FLAGS.predictions_file:
         score_file()

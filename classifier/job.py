@@ -2,10 +2,11 @@
 
 from typing import Any
 
+from base.errors import UserError
+
 from absl import logging
 
 import modeling
-from base.errors import UserError
 from classifier import export as classifier_export
 from classifier import model as classifier_model
 from classifier import records as classifier_records

@@ -8,11 +8,12 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from base import file_system
+
 import numpy as np
 from absl import logging
 
 import tokenization
-from base import file_system
 from classifier import data as classifier_data
 from classifier import tasks as classifier_tasks
 from records import cache as record_cache

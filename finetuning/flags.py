@@ -2,9 +2,10 @@
 
 import os
 
+from base.errors import UserError
+
 from absl import flags
 
-from base.errors import UserError
 from finetuning import fitted, sweeps
 from finetuning.settings import RunSettings
 from serving import saved_model

@@ -18,11 +18,12 @@ import abc
 import os
 from typing import Any, NamedTuple, Protocol
 
+from base import cluster, file_system, text_files
+
 import tensorflow as tf
 from absl import logging
 
 import modeling
-from base import cluster, file_system, text_files
 from finetuning.settings import RunSettings
 from finetuning.source import ModelSource
 from records import in_memory

@@ -13,11 +13,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from base import file_system, text_files
+from base.errors import UserError
+
 import tensorflow as tf
 from absl import flags, logging
 
-from base import file_system, text_files
-from base.errors import UserError
 from checkpoints import lookup
 
 flags.disclaim_key_flags()  # --help of a script shows what is defined here

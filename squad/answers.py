@@ -25,12 +25,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
+from base import cluster, file_system, text_files
+from base.errors import UserError
+
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from base import cluster, file_system, text_files
-from base.errors import UserError
 from checkpoints import lookup
 from records import cache as record_cache
 from squad import data as squad_data

@@ -31,8 +31,9 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from base import progress
+
 import numpy as np
-import tqdm
 from absl import logging
 
 import tokenization
@@ -338,13 +339,7 @@ def decode(
     questions = np.arange(len(data.examples) + 1)
     bounds = np.searchsorted(windows.example, questions)  # first windows
     block = max(1, _BLOCK * 400 // options.n_best_size**2)
-    bar = tqdm.tqdm(
-        total=len(data.examples),
-        unit=" questions",
-        desc="decoding",
-        disable=None,  # shown on a terminal only
-    )
-    with bar:
+    with progress.bar(len(data.examples), "questions", "Decoding") as bar:
         for low, high in _blocks(bounds, block):  # questions
             part = slice(bounds[low], bounds[high])  # windows
             allowed = slice(may_start_at[part.start], may_start_at[part.stop])

@@ -16,12 +16,13 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 
+from base import file_system, text_files
+from base.errors import UserError
+
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from base import file_system, text_files
-from base.errors import UserError
 from checkpoints import lookup
 from squad import answers as squad_answers
 from squad import data as squad_data

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
+from base import file_system
+from base.errors import UserError
+
 import tensorflow as tf
 from absl import logging
 
 import modeling
-from base import file_system
-from base.errors import UserError
 from checkpoints import weight_files
 from finetuning.job import Job, LoadedModel
 from finetuning.settings import RunSettings
@@ -196,9 +197,7 @@ class SquadJob(Job):
             data = self.records.prediction(self.questions)
             logging.info("  Num split examples = %d", data.num_records)
             size = self.settings.predict_batch_size
-            return squad_answers.Logits(
-                **loaded.predictor(data, size, "predicting")
-            )
+            return squad_answers.Logits(**loaded.predictor(data, size))
 
         fingerprint = {
             "windows": self.questions.fingerprint,

@@ -18,11 +18,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import tqdm
+from base import file_system, progress
+from base.errors import UserError
+
 from absl import logging
 
-from base import file_system
-from base.errors import UserError
 from squad.data import (
     SquadData,
     SquadExample,
@@ -55,16 +55,17 @@ def read_triviaqa(
     counts = dict.fromkeys(("documents", "missing", "without"), 0)
     for path in files:
         questions = _require(read_json(path), "Data", list, path)
-        bar = tqdm.tqdm(questions, unit=" questions", disable=None)
-        for at, question in enumerate(bar):
-            _add_question(
-                data,
-                counts,
-                question,
-                f"{path}: Data[{at}]",
-                evidence_dir,
-                max_tokens,
-            )
+        with progress.bar(len(questions), "questions", "Reading") as bar:
+            for at, question in enumerate(questions):
+                _add_question(
+                    data,
+                    counts,
+                    question,
+                    f"{path}: Data[{at}]",
+                    evidence_dir,
+                    max_tokens,
+                )
+                bar.update(1)
     logging.info(
         "TriviaQA: %d examples of %d documents; %d have no answer in their "
         "first %d words",

@@ -179,7 +179,9 @@ def test_saved_model_with_any_number_of_windows(finished):
 
 
 @pytest.mark.slow
-def test_training_on_squad_2_tunes_and_exports_the_threshold(finished_2, folder):
+def test_training_on_squad_2_tunes_and_exports_the_threshold(
+    finished_2, folder
+):
     results = tiny.results_of(finished_2)
     assert results["best_f1"] > 85 and results["NoAns_f1"] > 70
     odds = read(finished_2 / "null_odds.json")
@@ -279,7 +281,9 @@ def test_damaged_logits_are_made_again(finished, folder, tmp_path, caplog):
 
 
 @pytest.mark.slow
-def test_a_threshold_holds_for_its_weights_only(finished_2, folder, tmp_path, caplog):
+def test_a_threshold_holds_for_its_weights_only(
+    finished_2, folder, tmp_path, caplog
+):
     """That of other weights is not used, with a warning."""
     flags = flags_for(folder, tmp_path, "2", do_train=False)
     flags |= {"init_checkpoint": str(finished_2)}
@@ -372,7 +376,9 @@ def test_ensembles_answer_the_questions_asked_for(
 
 
 @pytest.mark.slow
-def test_damaged_thresholds_and_fingerprints_are_not_used(finished_2, folder, tmp_path, caplog):
+def test_damaged_thresholds_and_fingerprints_are_not_used(
+    finished_2, folder, tmp_path, caplog
+):
     """Files of another form are reported and not used."""
     flags = flags_for(folder, tmp_path, "2", do_train=False)
     flags |= {"init_checkpoint": str(finished_2), "do_eval": False}
@@ -390,7 +396,9 @@ def test_damaged_thresholds_and_fingerprints_are_not_used(finished_2, folder, tm
 
 
 @pytest.mark.slow
-def test_the_length_of_a_fitted_model_holds(finished_2, folder, tmp_path, caplog):
+def test_the_length_of_a_fitted_model_holds(
+    finished_2, folder, tmp_path, caplog
+):
     """Without the flag; another version of SQuAD gives a warning."""
     flags = flags_for(folder, tmp_path, "2", do_train=False, do_eval=False)
     flags |= {"init_checkpoint": str(finished_2), "do_predict": True}

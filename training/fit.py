@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 
+from base import cluster
+
 import tensorflow as tf
 from absl import logging
 
 import modeling
 import optimization
-from base import cluster
 from checkpoints import lookup, training_state, weight_files
 from training import devices, loop, reporting
 from training.compilation import Compilation

@@ -2,11 +2,12 @@
 
 import json
 
+from base.errors import UserError
+
 import numpy as np
 import pytest
 import squad_files
 
-from base.errors import UserError
 from squad import answers as squad_answers
 from squad import data as squad_data
 from squad import decoding as squad_decoding

@@ -2,10 +2,11 @@
 
 import gzip
 
+from base.errors import UserError
+
 import pytest
 from squad_files import content, question, write
 
-from base.errors import UserError
 from squad import data as squad_data
 
 

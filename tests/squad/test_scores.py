@@ -2,10 +2,11 @@
 
 import doctest
 
+from base.errors import UserError
+
 import pytest
 import squad_files
 
-from base.errors import UserError
 from squad import data as squad_data
 from squad import scores as squad_scores
 

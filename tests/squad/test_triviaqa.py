@@ -3,10 +3,11 @@
 import json
 from pathlib import Path
 
+from base.errors import UserError
+
 import pytest
 import squad_files
 
-from base.errors import UserError
 from squad import triviaqa
 from squad import windows as squad_windows
 

@@ -2,6 +2,8 @@
 
 import doctest
 
+from base.errors import UserError
+
 import numpy as np
 import pytest
 import squad_files
@@ -10,7 +12,6 @@ from hypothesis import strategies as st
 from paths import GOLDEN
 
 import tokenization
-from base.errors import UserError
 from records import tfrecord
 from squad import data as squad_data
 from squad import windows as squad_windows
