@@ -198,9 +198,9 @@ def answer(
         texts[THRESHOLD] = json.dumps(stored, indent=2)
     for name, text in texts.items():
         path = os.path.join(options.output_dir, name)
-        logging.info("Writing %s", path)
         if cluster.is_chief():
             file_system.write_text(path, text + "\n")
+        logging.info("Wrote %s", path)
     return Answered(answers, decoded.null_odds, tuned)
 
 

@@ -165,7 +165,6 @@ class SquadJob(Job):
         weights = _weights_fingerprint(loaded)
         if weights and self._answered and self._answered[0] == weights:
             return self._answered[1]
-        logging.info("***** Running predictions *****")
         decoded = squad_decoding.decode(
             self.questions.data,
             self.questions.windows,
@@ -195,7 +194,9 @@ class SquadJob(Job):
 
         def compute() -> squad_answers.Logits:
             data = self.records.prediction(self.questions)
-            logging.info("  Num split examples = %d", data.num_records)
+            logging.info(
+                "Running the model on %s windows", f"{data.num_records:,}"
+            )
             size = self.settings.predict_batch_size
             return squad_answers.Logits(**loaded.predictor(data, size))
 

@@ -437,7 +437,7 @@ def test_the_best_weights_while_training_are_kept(folder, tmp_path, caplog):
     assert tiny.results_of(tmp_path)["f1"] == max(scores.values())
     # Each evaluation ran the model.
     assert len(set(scores.values())) > 1
-    assert caplog.text.count("Num split examples") == len(scores) + 1
+    assert caplog.text.count("Running the model on") == len(scores) + 1
 
 
 @pytest.mark.slow
