@@ -15,7 +15,7 @@ Files in output_dir:
     predictions.json        {question id: answer}
     nbest_predictions.json  {question id: n-best list}
     null_odds.json          {question id: null odds}; SQuAD 2.0
-    null_threshold.json     what --tune_null_threshold found; SQuAD 2.0
+    null_threshold.json     the threshold of --tune_null_threshold; SQuAD 2.0
     logits.npz              of all windows, with their fingerprint in .json
 """
 

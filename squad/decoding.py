@@ -19,8 +19,9 @@ tau is that threshold with the other sign. The steps, for each question:
    keep the first n_best_size different texts.
 4. Softmax over the scores of these, which gives their probabilities.
 
-Results are those of the original, ties included. It loops over pairs in
-Python; here steps 1 and 2 are array operations on about 2,000 windows at once.
+Results are those of the original, ties included, if ignore_padding is off. It
+loops over pairs in Python; here steps 1 and 2 are array operations on about
+2,000 windows at once.
 
 Dimensions: W windows, S tokens of a row, n windows of a block, k best starts
 and ends of a window.
@@ -44,7 +45,8 @@ from squad.windows import Windows
 # larger n_best_size, so that memory stays the same.
 _BLOCK = 2048
 
-# Null odds of a question without any span, as in the original.
+# Null odds of a question without any span: more than every threshold. The
+# original ends with an error there.
 NOTHING_BUT_NULL = 1e6
 
 _FAR_BELOW = -1e9  # less than every logit
@@ -58,8 +60,8 @@ class DecodingOptions(NamedTuple):
     version_2_with_negative: bool = False
     verbose_logging: bool = False  # log spans that are not found in the text
     do_lower_case: bool = True  # of the tokenizer
-    # Whether padding can be among the k best starts and ends. The original
-    # lets it, so that its answers depend on how far a row is padded.
+    # Keep padding out of the k best starts and ends. The original does not, so
+    # its answers depend on how far a row is padded.
     ignore_padding: bool = True
 
 
