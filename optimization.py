@@ -21,10 +21,10 @@ import functools
 import re
 from collections.abc import Callable, Sequence
 
+from base.errors import UserError
+
 import keras
 import tensorflow as tf
-
-from base.errors import UserError
 
 # Regular expressions searched for in variable paths. What they match has no
 # weight decay: norms and biases, as in the original. Embeddings, kernels and

@@ -18,11 +18,12 @@ Letters in shapes: n texts, c characters of all texts.
 
 from typing import NamedTuple
 
+from base.errors import UserError
+
 import numpy as np
 import tensorflow as tf
 
 import tokenization
-from base.errors import UserError
 from serving import character_tables
 from serving.character_tables import PAGE, Table
 

@@ -10,12 +10,13 @@ the padding is skipped (ops/unpadding.py): an encoder's output at padding is 0.
 import os
 from collections.abc import Callable
 
+from base import file_system
+from base.errors import UserError
+
 import tensorflow as tf
 from absl import logging
 
 import modeling
-from base import file_system
-from base.errors import UserError
 from ops import unpadding
 from serving import graph_tokenizer
 

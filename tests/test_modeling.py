@@ -3,6 +3,8 @@
 import doctest
 import json
 
+from base.errors import UserError
+
 import numpy as np
 import pytest
 import small_models
@@ -10,7 +12,6 @@ import tensorflow as tf
 from small_models import FEATURES, GOLDEN_MODEL, batch_of, tiny_config
 
 import modeling
-from base.errors import UserError
 from modeling import BertConfig, BertModel
 from ops import elementwise, losses
 from pretraining.model import BertForPreTraining
