@@ -94,7 +94,7 @@ class Tokenizer(tf.Module):
         self._clean = character_tables.replacement_table(False)
 
     def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Return the ids of texts [n] as ragged int32 [n, pieces]."""
+        """Return the ids of texts, strings [n], as ragged int32 [n, pieces]."""
         words = self.words(texts)  # ragged [n, words]
         length = tf.strings.length(words.flat_values, "UTF8_CHAR")
         words = words.with_flat_values(
@@ -128,6 +128,7 @@ class Tokenizer(tf.Module):
         # Words: runs of characters of one text without a space.
         flat, rows = replaced.flat_values, replaced.value_rowids()
         is_char = flat != _SPACE
+        # The cuts to the size of flat are for a batch without a character.
         same_row = tf.concat([[False], rows[1:] == rows[:-1]], 0)
         after = tf.concat([[False], is_char[:-1]], 0)[: tf.size(flat)]
         begins = is_char & ~(after & same_row[: tf.size(flat)])
@@ -255,17 +256,20 @@ class Tokenizer(tf.Module):
         )
 
     def _with_final_sigmas(self, codes: tf.RaggedTensor) -> tf.Tensor:
+        """Return [c] as `_final_sigmas`, for texts that have a sigma."""
         flat = codes.flat_values
         ignorable, cased = character_tables.case_classes()
         # The original drops characters before `str.lower`, so they do not count
         # as neighbors. It drops accents after; these are ignorable anyway.
         numbers = _replacement_numbers(self._table, flat)
         dropped = tf.gather(self._table.lengths, numbers) == 0
-        counts = tf.cast(~(_is_in(flat, ignorable) | dropped), tf.int32)
-        kept = tf.cast(tf.where(counts > 0)[:, 0], tf.int32)
-        done = tf.cumsum(counts)
-        row = tf.cast(codes.value_rowids(), tf.int32)
-        is_cased = _is_in(flat, cased)
+        # The k characters that count, and how many of them precede each of the
+        # c: those before and after a sigma are its neighbors.
+        counts = tf.cast(~(_is_in(flat, ignorable) | dropped), tf.int32)  # [c]
+        kept = tf.cast(tf.where(counts > 0)[:, 0], tf.int32)  # [k]
+        preceding = tf.cumsum(counts, exclusive=True)  # [c]
+        row = tf.cast(codes.value_rowids(), tf.int32)  # [c]
+        is_cased = _is_in(flat, cased)  # [c]
 
         def cased_at(number: tf.Tensor) -> tf.Tensor:
             """Whether kept character `number` is cased and in the same text."""
@@ -275,7 +279,7 @@ class Tokenizer(tf.Module):
             same = tf.gather(row, at) == row
             return inside & same & tf.gather(is_cased, at)
 
-        is_final = cased_at(done - counts - 1) & ~cased_at(done)
+        is_final = cased_at(preceding - 1) & ~cased_at(preceding + counts)
         return tf.where((flat == _SIGMA) & is_final, _FINAL_SIGMA, flat)
 
     def _order(self, codes: tf.RaggedTensor) -> tf.Tensor:
@@ -295,6 +299,7 @@ class Tokenizer(tf.Module):
             # sorted behind the marks, as if of class 255.
             numbers = _replacement_numbers(self._clean, flat)
             dropped = tf.gather(self._clean.lengths, numbers) == 0
+            # A run is a letter with its marks, in one text.
             row = codes.value_rowids()
             is_first = tf.concat([[True], row[1:] != row[:-1]], 0)
             starts = ((kind == 0) & ~dropped) | is_first

@@ -54,7 +54,8 @@ class Export(tf.Module):
     ):
         super().__init__()
         self.model, self.tokenizer = model, tokenizer
-        # A SavedModel contains the variables that are attributes of the module.
+        # A SavedModel holds the variables that it reaches from attributes of
+        # this module.
         self.weights = [variable.value for variable in model.variables]
         self.vocabulary = tf.saved_model.Asset(vocab_file)
         self.max_seq_length = max_seq_length
@@ -104,6 +105,7 @@ class Export(tf.Module):
         longest = self.model.config.max_position_embeddings
 
         def from_ids(input_ids, input_mask, segment_ids):
+            # BertModel checks lengths that are known while tracing only.
             tf.debugging.assert_less_equal(
                 tf.shape(input_ids)[-1],
                 longest,
@@ -136,6 +138,7 @@ def write(export: Export, directory: str) -> None:
     """
     directory = directory.rstrip("/")
     check_new(directory)
+    # TF Serving loads a directory as soon as its name is a number.
     temporary = directory + ".tmp"
     if tf.io.gfile.exists(temporary):
         tf.io.gfile.rmtree(temporary)
@@ -145,6 +148,7 @@ def write(export: Export, directory: str) -> None:
     tf.saved_model.save(export, temporary, signatures)
     tf.io.gfile.rename(temporary, directory)
     for name, function in signatures.items():
+        # Inputs of `ids` are positional: their names are not in [1].
         taken = sorted(function.structured_input_signature[1]) or [
             "input_ids",
             "input_mask",
