@@ -179,6 +179,11 @@ def remove_leftovers(path: str) -> None:
         os.remove(leftover)
 
 
+def is_directory(path: str) -> bool:
+    """Whether a local or remote directory is there."""
+    return gfile().isdir(path) if is_remote(path) else os.path.isdir(path)
+
+
 def make_directory(path: str, flag: str = "output_dir") -> None:
     """Create a directory and its parents; check that files can be written.
 

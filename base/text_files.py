@@ -67,6 +67,22 @@ def json_objects(path: str, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
         yield number, value
 
 
+def read_json_object(path: str) -> dict[str, Any]:
+    """Return the JSON object in a UTF-8 file.
+
+    Raises:
+        UserError: unreadable, not JSON, or JSON of another type.
+    """
+    text = read_text(path)
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path} is not valid JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: wanted a JSON object")
+    return value
+
+
 def read_own_json(path: str) -> Any:
     """Return the content of a JSON file that this project writes.
 

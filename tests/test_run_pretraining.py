@@ -32,6 +32,7 @@ import optimization
 from checkpoints import weight_files
 from pretraining import model as pretraining_model
 from training import train_step
+from training.compilation import Compilation
 from training.settings import Settings
 
 run_pretraining = scripts.load("run_pretraining")
@@ -234,6 +235,7 @@ def test_whole_step_is_one_program(parts):
             Settings(
                 "", 10, 8, gradient_accumulation_steps=parts, jit_compile=False
             ),
+            Compilation(),
         )
         run = tf.function(
             step.replica_step, jit_compile=compiles, autograph=False
@@ -256,7 +258,7 @@ def test_init_checkpoint_starts_from_weights(data, finished, tmp_path, caplog):
     )
     with caplog.at_level("INFO"):
         scripts.run(run_pretraining, **values)
-    # The rate of step 0 is 0 under warm-up, so the weights are unchanged.
+    # The only update has the rate of step 1, the end: 0. Weights stay.
     assert_same(
         weights_of(finished / "bert_model.ckpt"),
         weights_of(tmp_path / "bert_model.ckpt"),

@@ -12,7 +12,7 @@ from base import cluster, progress
 import numpy as np
 import tensorflow as tf
 
-from training import devices
+from training import compilation
 
 Batch = dict[str, np.ndarray]
 
@@ -52,14 +52,9 @@ class Predictor:
         jit_compile: bool = True,
     ):
         self.strategy = strategy
-        compiles = devices.what_compiles(strategy, jit_compile) == "step"
-        # XLA and TPUs compile once per length, so use few lengths there.
-        self.is_fine = not compiles and not devices.is_tpu(strategy)
-        compiled = (
-            tf.function(forward, jit_compile=True, autograph=False)
-            if compiles
-            else forward
-        )
+        compiles = compilation.compiles_prediction(strategy, jit_compile)
+        self.is_fine = not compilation.prefers_few_lengths(strategy, compiles)
+        compiled = compilation.compiled(forward) if compiles else forward
 
         # Without XLA one trace serves batches of all lengths.
         @tf.function(autograph=False, reduce_retracing=not compiles)
