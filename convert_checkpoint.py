@@ -16,13 +16,14 @@ import os
 import re
 from collections.abc import Mapping
 
+from base import errors, file_system
+from base.errors import UserError
+
 import numpy as np
 import tensorflow as tf
 from absl import flags, logging
 
 import modeling
-from base import errors, file_system
-from base.errors import UserError
 from checkpoints import huggingface, lookup, model_files, weight_files
 
 FLAGS = flags.FLAGS
@@ -221,7 +222,6 @@ def copy_vocabulary(
 
 def main(_: list[str]) -> int | None:
     """Read the checkpoint, check it and write it in the other format."""
-    logging.set_verbosity(logging.INFO)
     check_flags()
     prefix = lookup.find_checkpoint(FLAGS.input, flag="input")
     config = model_files.read_config(prefix, FLAGS.bert_config_file)

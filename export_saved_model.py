@@ -14,11 +14,12 @@ tensorflow_text, and nothing of this project:
     model(text_a=tf.constant(["..."]), text_b=tf.constant(["..."]))["label"]
 """
 
-from absl import flags, logging
-
-import modeling
 from base import errors
 from base.errors import UserError
+
+from absl import flags
+
+import modeling
 from checkpoints import lookup, model_files, weight_files
 from classifier import export as classifier_export
 from classifier import model as classifier_model
@@ -190,7 +191,6 @@ def create_export(
 
 def main(_: list[str]) -> int | None:
     """Find the model, choose its task, write the SavedModel."""
-    logging.set_verbosity(logging.INFO)
     check_flags()
     prefix = lookup.find_checkpoint(FLAGS.init_checkpoint)
     config = model_files.read_config(prefix, FLAGS.bert_config_file)

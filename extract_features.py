@@ -19,18 +19,19 @@ import os
 import signal
 from collections.abc import Iterator
 
+from base import errors, file_system
+from base.errors import UserError
+
 import tensorflow as tf
 from absl import flags, logging
 
 import modeling
 import tokenization
-from base import errors, file_system
-from base.errors import UserError
 from checkpoints import lookup, model_files, weight_files
 from features import layers as features_layers
 from features import lines as features_lines
 from features import writers as features_writers
-from training import fit
+from training import devices
 from training import flags as training_flags
 from training.prediction import Predictor
 
@@ -196,9 +197,8 @@ def log_example(
 
 def main(_: list[str]) -> int | None:
     """Read the model, then write the features."""
-    logging.set_verbosity(logging.INFO)
     check_flags()
-    strategy = fit.strategy_from_flags(FLAGS)
+    strategy = devices.create_strategy(training_flags.read_devices(FLAGS))
     prefix = lookup.find_checkpoint(FLAGS.init_checkpoint)
     config = model_files.read_config(prefix, FLAGS.bert_config_file)
     model_files.check_length(FLAGS.max_seq_length, config)

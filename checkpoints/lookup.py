@@ -10,9 +10,10 @@ directories of this project hold, beside the weights, `bert_config.json` and
 import os
 import re
 
+from base.errors import UserError
+
 import tensorflow as tf
 
-from base.errors import UserError
 from checkpoints import huggingface
 
 BERT_CONFIG_NAME = "bert_config.json"

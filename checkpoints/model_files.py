@@ -9,12 +9,13 @@ beside a checkpoint.
 import os
 from collections.abc import Sequence
 
+from base import cluster, file_system
+from base.errors import UserError
+
 import tensorflow as tf
 from absl import logging
 
 import tokenization
-from base import cluster, file_system
-from base.errors import UserError
 from checkpoints import huggingface, lookup, weight_files
 from modeling import BertConfig
 

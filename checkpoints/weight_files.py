@@ -11,11 +11,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from base.errors import UserError
+
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from base.errors import UserError
 from checkpoints import huggingface, lookup
 
 # Returned by tf.train.load_checkpoint; the class is not part of the public API.

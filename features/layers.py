@@ -8,10 +8,11 @@ choices of layers on CoNLL-2003 NER; run_ner.py --feature_based repeats it.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from base.errors import UserError
+
 import tensorflow as tf
 
 import modeling
-from base.errors import UserError
 
 EMBEDDINGS = "embeddings"  # the index of the input of the first layer
 

@@ -14,16 +14,17 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import IO, NamedTuple
 
+from base import errors, file_system
+from base import progress as base_progress
+from base.errors import UserError
+
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
 import tokenization
-from base import errors, file_system
-from base.errors import UserError
 from features import writers as features_writers
 from records import in_memory
-from training import reporting
 from training.prediction import Batch, Numbered, Predictor
 
 # A window ends when its features have this many bytes, or at this many lines.
@@ -298,7 +299,7 @@ class Progress:
             "%d lines | %.1f sequences/s | ETA %s",
             self.num_lines,
             self.num_lines / seconds,
-            reporting.format_seconds(seconds / done - seconds),
+            base_progress.format_seconds(seconds / done - seconds),
         )
 
     def end(self, path: str) -> None:
@@ -316,7 +317,7 @@ class Progress:
         )
         logging.info(
             "%s, %.1f sequences/s, %.1f tokens/s",
-            reporting.format_seconds(seconds),
+            base_progress.format_seconds(seconds),
             self.num_lines / seconds,
             reader.num_tokens / seconds,
         )

@@ -16,12 +16,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from base import cluster, file_system, text_files
+from base.errors import UserError
+
 import tensorflow as tf
 from absl import logging
 
 import tokenization
-from base import cluster, file_system, text_files
-from base.errors import UserError
 from records import in_memory, streaming, tfrecord
 
 _SECONDS_BETWEEN_LOOKS = 1.0

@@ -22,11 +22,12 @@ import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
+from base.errors import UserError
+
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from base.errors import UserError
 from ops import elementwise
 from records import streaming, tfrecord
 

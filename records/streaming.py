@@ -23,10 +23,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from base.errors import UserError
+
 import tensorflow as tf
 from absl import logging
 
-from base.errors import UserError
 from records import tfrecord
 
 SHUFFLE_BUFFER = 20_000  # undecoded records

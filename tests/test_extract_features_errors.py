@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+from base import file_system
+
 import feature_runs
 import numpy as np
 import pytest
@@ -16,7 +18,6 @@ from feature_runs import CONFIG, VOCAB, flags_for
 from paths import ROOT
 
 import modeling
-from base import file_system
 from checkpoints import weight_files
 
 extract_features = scripts.load("extract_features")

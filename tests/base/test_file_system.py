@@ -1,11 +1,11 @@
-"""Files that appear whole, links, pipes, globs."""
+"""Files that appear only complete, links, pipes, globs, checksums."""
 
 import os
 
-import pytest
-
 from base import file_system
 from base.errors import UserError
+
+import pytest
 
 
 def test_atomic_file_leaves_all_or_nothing(tmp_path):
@@ -25,7 +25,7 @@ def test_atomic_file_leaves_all_or_nothing(tmp_path):
 
 def test_atomic_file_replaces_neither_links_nor_pipes(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "file")
-    for text in (b"one", b"two"):  # where the link leads nowhere, then to one
+    for text in (b"one", b"two"):  # the link is broken at first
         with file_system.atomic_file(str(tmp_path / "link")) as file:
             file.write(text)
         assert (tmp_path / "link").is_symlink()

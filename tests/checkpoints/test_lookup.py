@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+from base.errors import UserError
+
 import numpy as np
 import pytest
 
-from base.errors import UserError
 from checkpoints import lookup, training_state, weight_files
 
 TENSORS = {"x": np.zeros([2], np.float32)}

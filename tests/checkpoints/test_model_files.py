@@ -2,13 +2,14 @@
 
 import json
 
+from base import cluster
+from base.errors import UserError
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from tiny import values_of
 
-from base import cluster
-from base.errors import UserError
 from checkpoints import lookup, model_files, weight_files
 from modeling import BertConfig
 

@@ -3,12 +3,13 @@
 import json
 from pathlib import Path
 
+from base.errors import UserError
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from tiny import values_of
 
-from base.errors import UserError
 from checkpoints import training_state, weight_files
 
 

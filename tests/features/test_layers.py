@@ -1,10 +1,11 @@
 """The chosen layers of an encoder, combined in the chosen way."""
 
+from base.errors import UserError
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from base.errors import UserError
 from features.layers import EMBEDDINGS, layer_features, parse_layers
 
 EMBEDDED, FIRST, SECOND = (

@@ -3,13 +3,14 @@
 import json
 import os
 
+from base.errors import UserError
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from base.errors import UserError
 from features import writers as features_writers
 
 # --- Six decimals -----------------------------------------------------------

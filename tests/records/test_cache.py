@@ -2,11 +2,12 @@
 
 import threading
 
+from base import cluster, file_system
+from base.errors import UserError
+
 import numpy as np
 import pytest
 
-from base import cluster, file_system
-from base.errors import UserError
 from records import cache as record_cache
 from records import tfrecord
 

@@ -2,14 +2,15 @@
 
 from pathlib import Path
 
+from base import file_system
+from base.errors import UserError
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from base import file_system
-from base.errors import UserError
 from classifier import data as classifier_data
 from records import in_memory, streaming, tfrecord
 from records.in_memory import WINDOW, Plan
