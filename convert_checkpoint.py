@@ -28,7 +28,7 @@ from checkpoints import huggingface, lookup, model_files, weight_files
 
 FLAGS = flags.FLAGS
 
-# --- Flags ------------------------------------------------------------------
+# --- Flags -------------------------------------------------------------------
 
 flags.DEFINE_string("input", None, "Checkpoint prefix or directory to read.")
 flags.DEFINE_string(
@@ -67,7 +67,7 @@ _ARCHITECTURES = (
 # variables.
 _OUTPUT_HEADS = {task: name for name, task in huggingface.TASKS.items()}
 
-# --- Steps ------------------------------------------------------------------
+# --- Steps -------------------------------------------------------------------
 
 
 def check_flags() -> None:

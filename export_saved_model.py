@@ -34,7 +34,7 @@ from training import flags as training_flags
 
 FLAGS = flags.FLAGS
 
-# --- Flags ------------------------------------------------------------------
+# --- Flags -------------------------------------------------------------------
 
 training_flags.define_model_flags()
 flags.DEFINE_string(
@@ -70,7 +70,7 @@ flags.DEFINE_integer(
 # fitted to them.
 _OUTPUT_TASKS = {"classifier": None, "multiple_choice": "multiple_choice"}
 
-# --- Steps ------------------------------------------------------------------
+# --- Steps -------------------------------------------------------------------
 
 
 def check_flags() -> None:

@@ -37,7 +37,7 @@ from training.prediction import Predictor
 
 FLAGS = flags.FLAGS
 
-# --- Flags ------------------------------------------------------------------
+# --- Flags -------------------------------------------------------------------
 
 # Files
 flags.DEFINE_string(
@@ -102,7 +102,7 @@ flags.DEFINE_bool(
 
 _SHOWN = 5  # examples in the log
 
-# --- Steps ------------------------------------------------------------------
+# --- Steps -------------------------------------------------------------------
 
 
 def check_flags() -> None:

@@ -139,7 +139,7 @@ class TrainingState:
                 tf.io.gfile.remove(path)
 
 
-# --- The run an output_dir belongs to ---------------------------------------
+# --- The run an output_dir belongs to ----------------------------------------
 
 
 def claim_output_dir(

@@ -35,7 +35,7 @@ _SECONDS_BETWEEN_REPORTS = 10.0
 
 _MORE_LINES = 8  # a batch of short lines has at most 8 * batch_size of them
 
-# --- Reading ----------------------------------------------------------------
+# --- Reading -----------------------------------------------------------------
 
 
 class Line(NamedTuple):
@@ -139,7 +139,7 @@ class Reader:
         return Line(index, ids, second_start)
 
 
-# --- Batches ----------------------------------------------------------------
+# --- Batches -----------------------------------------------------------------
 
 
 def windows(
@@ -228,7 +228,7 @@ class WindowRecords:
         return {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
 
 
-# --- Features ---------------------------------------------------------------
+# --- Features ----------------------------------------------------------------
 
 
 def window_features(

@@ -45,7 +45,7 @@ class LineFeatures(NamedTuple):
     values: np.ndarray  # float32 [T, K, H]; pooled: [K, H]
 
 
-# --- Numbers as text --------------------------------------------------------
+# --- Numbers as text ---------------------------------------------------------
 
 
 def format_rows(rows: np.ndarray) -> list[bytes]:
@@ -113,7 +113,7 @@ def _tails() -> np.ndarray:
     return text.view(np.uint64)[:, 0]
 
 
-# --- Writers ----------------------------------------------------------------
+# --- Writers -----------------------------------------------------------------
 
 
 class JsonWriter:
@@ -308,7 +308,7 @@ def _entry(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
     return archive.open(entry, "w", force_zip64=True)
 
 
-# --- The output file --------------------------------------------------------
+# --- The output file ---------------------------------------------------------
 
 _FAILURES = (OSError, tf.errors.OpError)  # of local and of remote files
 

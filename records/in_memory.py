@@ -37,7 +37,7 @@ WINDOW = 50  # batches sorted together: more pads less, and mixes less
 _LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 320, 384, 448)
 
 
-# --- Which records share a batch --------------------------------------------
+# --- Which records share a batch ---------------------------------------------
 
 
 def bucket_lengths(
@@ -152,7 +152,7 @@ def sorted_batches(
     return batches
 
 
-# --- Records ----------------------------------------------------------------
+# --- Records -----------------------------------------------------------------
 
 
 class ShortRecords:
@@ -355,7 +355,7 @@ class TrainingBatches:
         return dataset.prefetch(2).with_options(options)
 
 
-# --- Arrays -----------------------------------------------------------------
+# --- Arrays ------------------------------------------------------------------
 
 
 def _load(files: streaming.RecordFiles) -> dict[str, np.ndarray]:

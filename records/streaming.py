@@ -40,7 +40,7 @@ _READ_BUFFER = 1 << 20  # bytes
 
 Batch = dict[str, tf.Tensor]
 
-# --- Checks -----------------------------------------------------------------
+# --- Checks ------------------------------------------------------------------
 
 
 class Bound(NamedTuple):
@@ -107,7 +107,7 @@ def count_records(files: Sequence[str]) -> dict[str, int]:
     return counts
 
 
-# --- Decoding ---------------------------------------------------------------
+# --- Decoding ----------------------------------------------------------------
 
 
 def parse_batch(
@@ -165,7 +165,7 @@ def check_bounds(batch: Batch, bounds: Mapping[str, Bound]) -> Batch:
         return {name: tf.identity(value) for name, value in batch.items()}
 
 
-# --- Streams of records -----------------------------------------------------
+# --- Streams of records ------------------------------------------------------
 
 
 def _compression(files: Sequence[str]) -> tf.Tensor:
@@ -225,7 +225,7 @@ def training_stream(
     return first.concatenate(later)
 
 
-# --- Batches ----------------------------------------------------------------
+# --- Batches -----------------------------------------------------------------
 
 
 def check_divides(batch_size: int, devices: int) -> None:
@@ -430,7 +430,7 @@ class RecordFiles:
         )
 
 
-# --- Errors -----------------------------------------------------------------
+# --- Errors ------------------------------------------------------------------
 
 
 @contextlib.contextmanager

@@ -107,7 +107,7 @@ def by_hand(model_dir) -> list[np.ndarray]:
     return results
 
 
-# --- Numbers --------------------------------------------------------------
+# --- Numbers -----------------------------------------------------------------
 
 
 def test_every_line_is_a_forward_pass_of_its_own(extracted, by_hand):

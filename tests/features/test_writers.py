@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from features import writers as features_writers
 
-# --- Six decimals -----------------------------------------------------------
+# --- Six decimals ------------------------------------------------------------
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
