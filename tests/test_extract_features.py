@@ -201,6 +201,7 @@ def test_pooling(model_dir, input_file, by_hand, tmp_path, pooling):
         )
 
 
+@pytest.mark.slow
 def test_npz(model_dir, input_file, by_hand, tmp_path):
     out = tmp_path / "out.npz"
     flags = flags_for(model_dir, input_file, out, output_format="npz")

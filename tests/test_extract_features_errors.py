@@ -92,6 +92,7 @@ def test_text_that_cannot_work(model_dir, tmp_path, data, words):
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 def test_outputs_that_are_no_numbers(model_dir, input_file, tmp_path):
     model = modeling.TaskModel(CONFIG)
     table = np.ones(model.bert.embeddings.word_embeddings.shape, np.float32)
