@@ -26,7 +26,7 @@ from absl import flags
 from base import errors
 from base.errors import UserError
 from pretraining import demo_corpus
-from pretraining import instances as pretraining_instances
+from pretraining import schema as pretraining_schema
 from records import tfrecord
 
 FLAGS = flags.FLAGS
@@ -256,7 +256,7 @@ def read_labels(path: str, scale: Scale) -> tuple[np.ndarray, np.ndarray]:
     import input_pipeline
     import tensorflow as tf
 
-    schema = pretraining_instances.schema(
+    schema = pretraining_schema.schema(
         scale.max_seq_length, scale.max_predictions_per_seq
     )
     ids, labels = [], []
