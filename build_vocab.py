@@ -227,9 +227,9 @@ def check_vocab_size(
     if vocab_size < wanted:
         raise UserError(
             f"--vocab_size={vocab_size} is too small: wanted at least "
-            f"{wanted}, {num_reserved} for special and unused tokens and {num_single} "
-            "for single characters; raise it, or lower --limit_alphabet or "
-            "--num_unused_tokens"
+            f"{wanted}, {num_reserved} for special and unused tokens and "
+            f"{num_single} for single characters; raise it, or lower "
+            "--limit_alphabet or --num_unused_tokens"
         )
 
 
