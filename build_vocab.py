@@ -29,13 +29,14 @@ import collections
 import os
 from collections.abc import Callable, Iterator, Sequence
 
+from base import errors, file_system, progress
+from base.errors import UserError
+
 import tokenizers
 from absl import flags, logging
 from tokenizers import models, pre_tokenizers, trainers
 
 import tokenization
-from base import errors, file_system, progress
-from base.errors import UserError
 
 FLAGS = flags.FLAGS
 
@@ -396,7 +397,6 @@ def check_flags() -> None:
 
 def main(_: list[str]) -> None:
     """Count the words of the input, learn pieces and write the vocabulary."""
-    logging.set_verbosity(logging.INFO)
     check_flags()
     input_files = sorted(file_system.find_files(FLAGS.input_file))
     check_output_file(FLAGS.output_file, input_files)

@@ -14,10 +14,11 @@ input alone, not on --num_workers. A file appears when it is complete. If a run
 is killed, the same command continues it and ends with the same bytes.
 """
 
-from absl import flags, logging
-
 from base import errors, workers
 from base.errors import UserError
+
+from absl import flags, logging
+
 from pretraining import generation, summary
 from pretraining import plan as pretraining_plan
 from pretraining.instances import InstanceConfig
@@ -100,7 +101,6 @@ def check_flags() -> None:
 
 def main(_: list[str]) -> None:
     """Write the record files; summarize them and warn of likely mistakes."""
-    logging.set_verbosity(logging.INFO)
     check_flags()
     config = InstanceConfig(
         max_seq_length=FLAGS.max_seq_length,

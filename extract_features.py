@@ -21,14 +21,15 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import IO, NamedTuple
 
+from base import errors, file_system
+from base.errors import UserError
+
 import numpy as np
 import tensorflow as tf
 from absl import flags, logging
 
 import modeling
 import tokenization
-from base import errors, file_system
-from base.errors import UserError
 from checkpoints import lookup, model_files, weight_files
 from features import writers as features_writers
 from features.layers import layer_features, parse_layers
@@ -464,7 +465,6 @@ def extract(
 
 def main(_: list[str]) -> int:
     """Load the model, then extract."""
-    logging.set_verbosity(logging.INFO)
     validate_flags()
     strategy = fit.strategy_from_flags(FLAGS)
     prefix = lookup.find_checkpoint(FLAGS.init_checkpoint)

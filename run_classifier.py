@@ -14,12 +14,13 @@ One's own data: --task_name=tsv with train, dev and test files (.tsv, .csv or
 --label_column; --regression for numbers instead of classes.
 """
 
+from base import errors
+from base.errors import UserError
+
 import tensorflow as tf
 from absl import flags, logging
 
 import modeling
-from base import errors
-from base.errors import UserError
 from classifier import data as classifier_data
 from classifier import export as classifier_export
 from classifier import model as classifier_model
@@ -255,7 +256,6 @@ def validate_flags() -> None:
 
 def main(_: list[str]) -> int:
     """Train, score and predict as the flags say; return the exit status."""
-    logging.set_verbosity(logging.INFO)
     validate_flags()
     return runner.run(__file__, FLAGS, ClassifierJob)
 

@@ -14,13 +14,14 @@ Curves: `tensorboard --logdir=out`.
 
 import math
 
+from base import errors, file_system
+from base.errors import UserError
+
 import tensorflow as tf
 from absl import flags, logging
 
 import modeling
 import tokenization
-from base import errors, file_system
-from base.errors import UserError
 from checkpoints import lookup, model_files, weight_files
 from pretraining import model as pretraining_model
 from pretraining import records as pretraining_records
@@ -321,7 +322,6 @@ class Run:
 
 def main(_: list[str]) -> int:
     """Train and evaluate as the flags say; return the exit status."""
-    logging.set_verbosity(logging.INFO)
     validate_flags()
     strategy = fit.strategy_from_flags(FLAGS)
     config = read_config()

@@ -12,10 +12,10 @@ import sys
 from collections.abc import Iterator
 from typing import IO
 
-from absl import logging
-
 from base import errors
 from base.errors import UserError
+
+from absl import logging
 
 
 def is_remote(path: str) -> bool:

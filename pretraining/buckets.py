@@ -16,10 +16,11 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from base import file_system
+
 import numpy as np
 
 import tokenization
-from base import file_system
 from pretraining import dealing, masking
 from pretraining import instances as pretraining_instances
 from pretraining.instances import Documents, InstanceConfig, Instances

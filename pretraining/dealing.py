@@ -25,10 +25,10 @@ import os
 import struct
 from collections.abc import Callable, Iterator, Sequence
 
-import numpy as np
-
 from base import file_system
 from base.errors import UserError
+
+import numpy as np
 
 # A document larger than this fraction of a bucket is dealt out in parts.
 _PARTS_PER_BUCKET = 8

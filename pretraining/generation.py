@@ -14,11 +14,12 @@ import os
 import time
 from typing import Any
 
+from base import progress, workers
+from base.errors import UserError
+
 from absl import logging
 
 import tokenization
-from base import progress, workers
-from base.errors import UserError
 from pretraining import buckets as pretraining_buckets
 from pretraining import dealing, outputs
 from pretraining import schema as pretraining_schema

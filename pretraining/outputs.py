@@ -17,10 +17,11 @@ import os
 from collections.abc import Iterator
 from typing import IO, Any
 
-from absl import logging
-
 from base import file_system
 from base.errors import UserError
+
+from absl import logging
+
 from pretraining import buckets as pretraining_buckets
 from pretraining import dealing
 from pretraining import plan as pretraining_plan

@@ -14,11 +14,12 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from base import file_system
+from base.errors import UserError
+
 from absl import logging
 
 import tokenization
-from base import file_system
-from base.errors import UserError
 from pretraining.buckets import BucketSettings
 from pretraining.instances import InstanceConfig
 from pretraining.masking import MaskingVocabulary

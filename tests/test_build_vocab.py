@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 from pydoc_data import topics
 
+from base.errors import UserError
+
 import pytest
 import scripts
 from paths import ROOT
 
 import tokenization
-from base.errors import UserError
 
 build_vocab = scripts.load("build_vocab")
 

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from base import cluster
+
 import numpy as np
 import tensorflow as tf
 import tqdm
 
-from base import cluster
 from training import devices
 
 Batch = dict[str, np.ndarray]

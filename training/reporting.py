@@ -5,10 +5,11 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from base import cluster, file_system
+
 import tensorflow as tf
 from absl import logging
 
-from base import cluster, file_system
 from modeling import BertConfig
 
 MAX_SECONDS_PER_LINE = 30.0  # a sign of life even when steps are slow

@@ -2,10 +2,10 @@
 
 import os
 
-import pytest
-
 from base import file_system
 from base.errors import UserError
+
+import pytest
 
 
 def test_atomic_file_leaves_all_or_nothing(tmp_path):

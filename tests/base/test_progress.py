@@ -3,9 +3,9 @@
 import re
 import time
 
-import pytest
-
 from base import progress
+
+import pytest
 
 
 @pytest.fixture

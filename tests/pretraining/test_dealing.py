@@ -1,10 +1,11 @@
 """Documents of text files, dealt out to buckets of equal size."""
 
+from base.errors import UserError
+
 import numpy as np
 import pytest
 from corpora import write
 
-from base.errors import UserError
 from pretraining import dealing
 
 
