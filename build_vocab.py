@@ -101,7 +101,7 @@ _TRAINER_CHARS = 1 << 20
 # Warn if a larger share of the words is [UNK].
 _MUCH_UNKNOWN = 0.01
 
-# --- Reading ----------------------------------------------------------------
+# --- Reading -----------------------------------------------------------------
 
 
 def read_blocks(path: str, report: Callable[[int], None]) -> Iterator[str]:
@@ -183,7 +183,7 @@ def total_bytes(paths: Sequence[str]) -> int | None:
     return sum(map(os.path.getsize, paths))
 
 
-# --- Learning ---------------------------------------------------------------
+# --- Learning ----------------------------------------------------------------
 
 
 def special_tokens(num_unused: int) -> list[str]:
@@ -289,7 +289,7 @@ def repeat_words(
             yield f"{word} " * min(at_once, counts[word] - start)
 
 
-# --- Writing ----------------------------------------------------------------
+# --- Writing -----------------------------------------------------------------
 
 
 def check_output_file(path: str, input_files: Sequence[str]) -> None:
@@ -385,7 +385,7 @@ def report(
         )
 
 
-# --- The script -------------------------------------------------------------
+# --- The script --------------------------------------------------------------
 
 
 def check_flags() -> None:

@@ -51,7 +51,7 @@ class BucketSettings(NamedTuple):
     compression: str
 
 
-# --- Tokenizing -------------------------------------------------------------
+# --- Tokenizing --------------------------------------------------------------
 
 
 def tokenize_documents(
@@ -123,7 +123,7 @@ def _borrow(
     raise dealing.one_document_error()
 
 
-# --- Writing a bucket: the work of a worker process -------------------------
+# --- Writing a bucket: the work of a worker process --------------------------
 
 
 class BucketMaker:

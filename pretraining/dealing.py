@@ -46,7 +46,7 @@ _EXTENTS = "extents.npy"
 
 _CORPUS = "corpus.json"
 
-# --- Dealing ----------------------------------------------------------------
+# --- Dealing -----------------------------------------------------------------
 
 
 def deal_documents(
@@ -158,7 +158,7 @@ class _Dealer:
         self._num_bytes = 0
 
 
-# --- Reading text -----------------------------------------------------------
+# --- Reading text ------------------------------------------------------------
 
 
 def read_parts(
@@ -247,7 +247,7 @@ def _not_utf8(
     )
 
 
-# --- Reading a bucket -------------------------------------------------------
+# --- Reading a bucket --------------------------------------------------------
 
 
 def read_bucket(scratch_dir: str, bucket: int) -> Iterator[tuple[int, str]]:
@@ -277,7 +277,7 @@ def _load_extents(scratch_dir: str) -> np.ndarray:
     return np.load(os.path.join(scratch_dir, _EXTENTS), mmap_mode="r")
 
 
-# --- Errors -----------------------------------------------------------------
+# --- Errors ------------------------------------------------------------------
 
 
 def no_text_error(files: Sequence[str]) -> UserError:

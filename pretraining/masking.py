@@ -85,7 +85,7 @@ class Sequences(NamedTuple):
     length: np.ndarray
 
 
-# --- Sequences --------------------------------------------------------------
+# --- Sequences ---------------------------------------------------------------
 
 
 def assemble(
@@ -181,7 +181,7 @@ def _prediction_budget(
     return np.clip(budget, 1, config.max_predictions_per_seq)
 
 
-# --- Tokens to predict ------------------------------------------------------
+# --- Tokens to predict -------------------------------------------------------
 
 
 def _choose_tokens(
@@ -310,7 +310,7 @@ def _fill_budgets(size: np.ndarray, budget: np.ndarray) -> np.ndarray:
     return taken
 
 
-# --- Replacements -----------------------------------------------------------
+# --- Replacements ------------------------------------------------------------
 
 
 def _replace(

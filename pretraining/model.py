@@ -16,7 +16,7 @@ from ops.elementwise import fused, shape_of
 from records.streaming import Batch
 from training.objective import Objective, Sums, example_weights
 
-# --- Heads ------------------------------------------------------------------
+# --- Heads -------------------------------------------------------------------
 
 
 class MaskedLmTransform(DenseActivation):
@@ -127,7 +127,7 @@ class PreTrainingHeads(Layer):
         self.build()
 
 
-# --- Model ------------------------------------------------------------------
+# --- Model -------------------------------------------------------------------
 
 
 class PreTrainingOutput(NamedTuple):
@@ -205,7 +205,7 @@ class BertForPreTraining(TaskModel):
         )
 
 
-# --- Objective --------------------------------------------------------------
+# --- Objective ---------------------------------------------------------------
 
 
 def _loss_weights(batch: Batch) -> dict[str, tf.Tensor]:

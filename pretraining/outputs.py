@@ -27,7 +27,7 @@ from pretraining import dealing
 from pretraining import plan as pretraining_plan
 from pretraining.plan import Plan
 
-# --- The scratch folder -----------------------------------------------------
+# --- The scratch folder ------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -84,7 +84,7 @@ def empty_folder(folder: str) -> None:
             os.remove(os.path.join(folder, name))
 
 
-# --- The manifest -----------------------------------------------------------
+# --- The manifest ------------------------------------------------------------
 
 
 def read_manifest(plan: Plan) -> dict[str, Any]:
@@ -191,7 +191,7 @@ def discard_if_empty(plan: Plan, manifest: dict[str, Any]) -> None:
         os.remove(plan.manifest)
 
 
-# --- Output files -----------------------------------------------------------
+# --- Output files ------------------------------------------------------------
 
 
 def publish(plan: Plan, manifest: dict[str, Any], index: int) -> None:

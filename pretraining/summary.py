@@ -7,7 +7,7 @@ import collections
 
 from pretraining.instances import InstanceConfig
 
-# --- Before the run ---------------------------------------------------------
+# --- Before the run ----------------------------------------------------------
 
 
 def flag_warnings(config: InstanceConfig) -> list[str]:
@@ -23,7 +23,7 @@ def flag_warnings(config: InstanceConfig) -> list[str]:
     ]
 
 
-# --- After the run ----------------------------------------------------------
+# --- After the run -----------------------------------------------------------
 
 
 def summarize(counts: dict[str, int], config: InstanceConfig) -> list[str]:

@@ -57,7 +57,7 @@ def check_compression(compression: str) -> None:
         )
 
 
-# --- Writing ----------------------------------------------------------------
+# --- Writing -----------------------------------------------------------------
 
 
 class RecordWriter:
@@ -280,7 +280,7 @@ def _masked_crc_bytes(data: bytes) -> bytes:
     return _mask_crc(crc).astype("<u4").tobytes()
 
 
-# --- Reading ----------------------------------------------------------------
+# --- Reading -----------------------------------------------------------------
 
 
 def is_gzip(path: str) -> bool:

@@ -45,7 +45,7 @@ def error_of(**values) -> str:
     return error
 
 
-# --- What is written ----------------------------------------------------------
+# --- What is written ---------------------------------------------------------
 
 
 def test_layout_is_the_published_one(folder):
@@ -138,9 +138,10 @@ def test_same_bytes_every_time(folder):
             "--vocab_size=1500",
         ]
         environment = {**os.environ, "RAYON_NUM_THREADS": threads}
-        subprocess.run(
+        result = subprocess.run(
             command, env=environment, check=True, capture_output=True
         )
+        assert b"\r" not in result.stderr, "a bar was drawn into a pipe"
         outputs.append((folder / "vocab").read_bytes())
     assert outputs[0].count(b"\n") == 1500
     assert outputs[0] == outputs[1] == outputs[2]
@@ -167,7 +168,7 @@ def test_ideographs_are_words(folder):
     assert tokens[5:] == ["。", "中", "文"]
 
 
-# --- Reading ------------------------------------------------------------------
+# --- Reading -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("block_bytes", [1, 7, 64, 1 << 22])
@@ -194,7 +195,7 @@ def test_repeated_words_are_all_there(monkeypatch):
     assert max(map(len, text)) <= 14
 
 
-# --- Mistakes -----------------------------------------------------------------
+# --- Mistakes ----------------------------------------------------------------
 
 
 def test_no_such_input(folder):

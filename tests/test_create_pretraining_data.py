@@ -27,7 +27,7 @@ def corpus(tmp_path_factory) -> str:
     return generator_runs.write_corpus(tmp_path_factory.mktemp("corpus"))
 
 
-# --- What is written --------------------------------------------------------
+# --- What is written ---------------------------------------------------------
 
 
 def test_records_have_the_schema_and_the_originals_ids(corpus, tmp_path):
@@ -90,7 +90,7 @@ def test_gzip_holds_the_same_records(corpus, tmp_path):
     assert sizes[1] < sizes[0] / 3
 
 
-# --- Interruptions ----------------------------------------------------------
+# --- Interruptions -----------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -157,6 +157,7 @@ def test_interrupt_is_clean(corpus, tmp_path):
     error = process.communicate(timeout=300)[1]
     assert process.returncode == 1
     assert "Traceback" not in error
+    assert "\r" not in error, "a bar was drawn into a pipe"
     assert error.endswith("ERROR: interrupted\n")
     assert "Give the same command again to continue" in error
 
@@ -174,7 +175,7 @@ def test_remote_paths(tmp_path, monkeypatch):
     assert sorted(os.listdir(tmp_path)) == ["far", "in.txt", "near"]
 
 
-# --- Mistakes ---------------------------------------------------------------
+# --- Mistakes ----------------------------------------------------------------
 
 
 def _limit_file_size() -> None:
@@ -203,6 +204,9 @@ def test_a_disk_that_takes_no_more(corpus, tmp_path):
 @pytest.mark.parametrize(
     "flags, text",
     [
+        ({"input_file": None}, "--input_file is required"),
+        ({"output_file": None}, "--output_file is required"),
+        ({"vocab_file": None}, "--vocab_file is required"),
         ({"max_seq_length": 7}, "--max_seq_length=7: must be at least 8"),
         ({"max_predictions_per_seq": 0}, "_per_seq=0: must be at least 1"),
         ({"dupe_factor": 0}, "--dupe_factor=0: must be at least 1"),
@@ -269,7 +273,7 @@ def test_vocabulary_must_have_what_is_needed(corpus, tmp_path):
     assert "nothing to draw random replacements from" in message
 
 
-# --- Log lines --------------------------------------------------------------
+# --- Log lines ---------------------------------------------------------------
 
 
 def test_examples_and_summary_are_logged(corpus, tmp_path, caplog):

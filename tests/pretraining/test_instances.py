@@ -13,8 +13,8 @@ from pretraining.instances import InstanceConfig
 
 
 @pytest.mark.parametrize("max_seq_length", [8, 32, 128])
-def test_every_instance_is_what_its_label_says(max_seq_length):
-    """A and a true B adjoin in one document; a random B is of another."""
+def test_labels_are_true(max_seq_length):
+    """A and a true B are neighbours; a random B is of another document."""
     texts = corpora.toy_texts(40)
     documents = corpora.documents_of(texts)
     place = {
@@ -82,7 +82,7 @@ def test_parts_of_one_document_are_never_random_next_of_each_other():
     random_next = drawn.take(drawn.is_random_next)
     a, b = owner[random_next.a_start], owner[random_next.b_start]
     assert (a != b).all()
-    # Lenders start nothing, and every other document is drawn equally often.
+    # Borrowed documents have no A, and all others are drawn equally often.
     assert set(owner[drawn.a_start]) == {0, 1, 2, 5}
     lent = (
         np.searchsorted(
@@ -102,15 +102,15 @@ def test_parts_of_one_document_are_never_random_next_of_each_other():
         assert chi_square < 30  # 11 degrees of freedom: p = 0.002
 
 
-@pytest.mark.parametrize("room", [5, 6, 13, 20])
-def test_truncation_is_popping_the_longer_side(room):
+@pytest.mark.parametrize("max_tokens", [5, 6, 13, 20])
+def test_truncation_removes_tokens_of_the_longer_side(max_tokens):
     pairs = np.array(list(itertools.product(range(1, 45), repeat=2)))
     a_cut, b_cut = pretraining_instances._tokens_to_cut(
-        pairs[:, 0], pairs[:, 1], room
+        pairs[:, 0], pairs[:, 1], max_tokens
     )
     for (a_length, b_length), *cut in zip(pairs, a_cut, b_cut, strict=True):
         a, b = [0] * a_length, [0] * b_length
-        reference.truncate(a, b, room, random.Random(0))
+        reference.truncate(a, b, max_tokens, random.Random(0))
         assert [a_length - len(a), b_length - len(b)] == cut
 
 

@@ -1,4 +1,4 @@
-"""Sequences and masks: every rule, and the distributions of the slow way."""
+"""Sequences and masks: every rule, and distributions as in a slow way."""
 
 import json
 import os
@@ -49,7 +49,7 @@ def _make(documents, vocabulary, seed=0, **flags):
     return drawn, plain, features
 
 
-# --- Sequences and masks ------------------------------------------------------
+# --- Sequences and masks -----------------------------------------------------
 
 
 @pytest.mark.parametrize("whole_words", [False, True])
@@ -208,7 +208,7 @@ def test_replacement_rates(mask_token_prob, random_token_prob):
     assert abs((shown == 900).mean() - kept) < 0.01
 
 
-# --- Distributions ------------------------------------------------------------
+# --- Distributions -----------------------------------------------------------
 
 
 def _our_statistics(documents, vocabulary, seed, **flags):
@@ -244,7 +244,7 @@ def _compare(ours: list[dict], theirs: list[dict], limit: float) -> None:
     "max_seq_length, max_predictions_per_seq, whole_words",
     [(128, 20, False), (64, 10, True), (512, 77, True)],
 )
-def test_distributions_are_those_of_the_slow_way(
+def test_distributions_are_those_of_the_slow_algorithm(
     manual, max_seq_length, max_predictions_per_seq, whole_words
 ):
     documents, lists, vocabulary = manual
@@ -269,7 +269,7 @@ def test_distributions_are_those_of_the_slow_way(
         ]
 
     _compare(ours(), theirs, limit=5)
-    # The comparison can tell: small changes do not pass.
+    # The comparison is sharp enough: small changes do not pass.
     with pytest.raises(AssertionError, match="instances|length"):
         _compare(ours(short_seq_prob=0.2), theirs, limit=5)
     with pytest.raises(AssertionError, match="prediction"):
@@ -283,10 +283,11 @@ def test_distributions_are_those_of_the_slow_way(
 )
 @pytest.mark.parametrize("max_seq_length, whole_words", [(128, 0), (512, 1)])
 def test_jane_eyre(max_seq_length, whole_words):
-    """The original's own statistics, apart from the draw it makes too rarely.
+    """The statistics are the original's, except for short targets.
 
-    It draws short targets once per document and pass. The slow way with that
-    defect must be near the original's figures, and without it near ours.
+    The original draws a short target once per document and pass. With this
+    defect the slow way must be near the original's figures, and without it
+    near ours.
     """
     tokenizer = tokenization.FullTokenizer(corpora.VOCAB_FILE)
     text = pathlib.Path(os.environ["JANE_EYRE"]).read_text(encoding="utf-8")

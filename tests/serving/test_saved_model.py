@@ -24,6 +24,7 @@ from ner import feature_based
 from ner import model as ner_model
 from ops import unpadding
 from pretraining import export as pretraining_export
+from pretraining import filling
 from pretraining import model as pretraining_model
 from serving import graph_tokenizer
 from squad import export as squad_export
@@ -35,7 +36,6 @@ from swag import model as swag_model
 pytest.importorskip("tensorflow_text")
 convert_checkpoint = scripts.load("convert_checkpoint")
 export_saved_model = scripts.load("export_saved_model")
-fill_mask = scripts.load("fill_mask")
 
 VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film"]
 VOCAB += ["the", "##s", "caf", "##e", "[", "]", "mask", "σ", "##ος", "."]
@@ -203,8 +203,8 @@ def test_masked_lm_is_fill_mask(tmp_path):
     (found,) = ask(directory, "serving_default", {"text": texts})
     tokens = np.array(found["tokens"]).reshape(3, 2, 3)
     tokenizer = tokenization.FullTokenizer(str(source / "vocab.txt"))
-    encoded = fill_mask.encode_sentences(texts, tokenizer, 20)
-    wanted = fill_mask.fill_masks(model, tokenizer, encoded, 3)
+    encoded = filling.encode_sentences(texts, tokenizer, 20)
+    wanted = filling.fill_masks(model, tokenizer, encoded, 3)
     for row, masks in enumerate(wanted):
         for place, fillings in enumerate(masks):
             assert tokens[row, place].tolist() == [f.token for f in fillings]
