@@ -13,9 +13,9 @@ the first chunk is s0 s1 s2 (5 + 7 + 4 = 16). A is s0 or s0 s1, both equally
 likely; say s0.
 
     true next     A = s0, B = s1 s2; the next chunk starts at s3
-    random next   A = s0, B = at least 11 tokens of another document; s1 and
-                  s2 are unused and given back: the next chunk starts at s1,
-                  or else much of the text would be lost
+    random next   A = s0, B = sentences of another document with the missing
+                  11 tokens; s1 and s2 are unused and given back: the next
+                  chunk starts at s1, or much of the text would be lost
 
 A chunk of one sentence has no true B, so its B is always random. This is why
 more than half of all labels are 1, as in the original.
@@ -24,7 +24,8 @@ Sequences shorter than max_seq_length waste computation, but are what
 fine-tuning has. So the length to reach is the full one or, with probability
 short_seq_prob, a random one from 2 up. It is drawn for every chunk (the
 original draws it once per document and pass). As chunks end with a sentence,
-most of them are too long, and A and B are truncated.
+most of them are too long. Then tokens are cut off the longer segment, at its
+front or its back (see _truncate).
 
 The original makes one instance after the other; here each step is done for all
 instances at once, on arrays. pretraining/masking.py continues with them. Worker
@@ -38,6 +39,8 @@ import dataclasses
 from typing import NamedTuple
 
 import numpy as np
+
+import tokenization
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +58,7 @@ class InstanceConfig:
 
     @property
     def max_tokens(self) -> int:
-        """The most tokens of A and B together: [CLS], 2 [SEP] are added."""
+        """The most tokens of A and B together, without [CLS] and two [SEP]."""
         return self.max_seq_length - 3
 
 
@@ -155,20 +158,16 @@ def draw_instances(
         b_begin[rows], b_end[rows] = _draw_random_next(
             documents, chunks.document[rows], missing, rng
         )
-    b_start, b_length = offsets[b_begin], offsets[b_end] - offsets[b_begin]
-    a_cut, b_cut = _tokens_to_cut(a_length, b_length, config.max_tokens)
-    # The original cuts one token at a time, off the front or the back with
-    # equal chance, to add randomness and avoid a bias. So the number of tokens
-    # cut off the front has the binomial distribution.
-    return Instances(
+    drawn = Instances(
         chunks.duplicate,
-        a_start + rng.binomial(a_cut, 0.5),
-        a_length - a_cut,
-        b_start + rng.binomial(b_cut, 0.5),
-        b_length - b_cut,
+        a_start,
+        a_length,
+        offsets[b_begin],
+        offsets[b_end] - offsets[b_begin],
         is_random_next,
-        a_cut + b_cut,
+        np.zeros(len(a_start), np.int64),
     )
+    return _truncate(drawn, config.max_tokens, rng)
 
 
 def _draw_chunks(
@@ -263,21 +262,36 @@ def _draw_random_next(
     return begin, np.minimum(end, bounds[other + 1])
 
 
-def _tokens_to_cut(
-    a_length: np.ndarray, b_length: np.ndarray, max_tokens: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return how many tokens to cut off A and off B, both [N].
+def _truncate(
+    instances: Instances, max_tokens: int, rng: np.random.Generator
+) -> Instances:
+    """Cut tokens off A and B so that they have at most `max_tokens`.
 
-    The original removes single tokens from the longer segment, or from B
-    where both are equally long, until A and B fit. So a segment of at most
-    half of `max_tokens` stays whole, and of two longer ones each keeps half.
-    For example, with at most 16 tokens:
+    The original removes one token at a time from the longer segment, or from
+    B where both are equally long. So a segment of at most half of max_tokens
+    stays whole, and two longer ones keep half each. For example with 16:
 
-        A 20, B 30 -> 8 and 8
-        A 5, B 30 -> 5 and 11, the rest of the 16
-        A 20, B 6 -> 10 and 6
+        A 20, B 30  ->  8 and 8
+        A 5, B 30   ->  5 and 11, the rest of the 16
+        A 20, B 6   ->  10 and 6
+
+    Each token comes off the front or the back with equal probability, so that
+    segments do not always begin with a sentence. So the number cut off the
+    front has a binomial distribution.
     """
-    half = max_tokens // 2
-    a_most = np.maximum(max_tokens - half, max_tokens - b_length)
-    b_most = np.maximum(half, max_tokens - a_length)
-    return np.maximum(a_length - a_most, 0), np.maximum(b_length - b_most, 0)
+    a_length, b_length = tokenization.truncated_lengths(
+        instances.a_length,
+        instances.b_length,
+        max_tokens,
+        np.minimum,
+        np.maximum,
+    )
+    a_cut = instances.a_length - a_length
+    b_cut = instances.b_length - b_length
+    return instances._replace(
+        a_start=instances.a_start + rng.binomial(a_cut, 0.5),
+        a_length=a_length,
+        b_start=instances.b_start + rng.binomial(b_cut, 0.5),
+        b_length=b_length,
+        num_truncated=a_cut + b_cut,
+    )

@@ -1,16 +1,15 @@
 """Lay out [CLS] A [SEP] B [SEP], choose tokens to predict and replace them.
 
 The masked language model (paper sections 3.1 and A.1) is trained to predict
-15% of the tokens from those around them:
+15% of the tokens from those around them. If "down" is chosen, the encoder gets
 
-    my dog is hairy  ->  choose "hairy"
-        my dog is [MASK]   80% of the time
-        my dog is apple    10%: a random token
-        my dog is hairy    10%: unchanged
+    the cat sat [MASK]   80% of the time
+    the cat sat green    10%: a random token
+    the cat sat down     10%: unchanged
 
-The last two are there because fine-tuning never shows a [MASK]: since any
-token may be the one to predict, the encoder has to keep a representation of
-every token that depends on its context.
+and the label is "down". Fine-tuning never shows a [MASK]. With [MASK] alone,
+the encoder would need to represent the context only at a [MASK]; with the
+other two, any token may be the one to predict.
 
 Worker processes import this file: no flags here, and no TensorFlow.
 

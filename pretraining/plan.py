@@ -45,7 +45,8 @@ class Plan(NamedTuple):
         input_bytes: size of all input files.
         manifest: path of the file that lists what is complete.
         buckets: settings of the worker processes.
-        fingerprint: everything the output depends on, by flag name.
+        fingerprint: everything the output depends on; the keys are names of
+            flags, since messages show them.
     """
 
     input_files: list[str]
@@ -84,10 +85,7 @@ def make_plan(
         UserError: a value out of its range, a file that is missing, or a
             vocabulary without a token that is needed.
     """
-    check_config(config)
-    tfrecord.check_compression(compression)
-    if not 1 <= bucket_mb <= 1024:
-        raise UserError(f"--bucket_mb={bucket_mb}: must be from 1 to 1024")
+    check_values(config, bucket_mb, compression)
     outputs = expand_output_files(output_file)
     inputs = _input_states(input_file)
     input_bytes = sum(size for _, size, _ in inputs)
@@ -97,7 +95,6 @@ def make_plan(
     settings = BucketSettings(
         scratch_dir, vocab_file, do_lower_case, config, seed, compression
     )
-    # The keys are flag names, since messages show them.
     fingerprint = {
         "generator_version": _GENERATOR_VERSION,
         "input_file": inputs,
@@ -126,8 +123,13 @@ def make_plan(
 # --- Flags -------------------------------------------------------------------
 
 
-def check_config(config: InstanceConfig) -> None:
-    """Raise a UserError for lengths and probabilities out of their range."""
+def check_values(
+    config: InstanceConfig, bucket_mb: int, compression: str
+) -> None:
+    """Raise a UserError for values of flags that are out of their range."""
+    tfrecord.check_compression(compression)
+    if not 1 <= bucket_mb <= 1024:
+        raise UserError(f"--bucket_mb={bucket_mb}: must be from 1 to 1024")
     for name, least in (
         ("max_seq_length", 8),
         ("max_predictions_per_seq", 1),

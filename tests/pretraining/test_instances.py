@@ -105,13 +105,19 @@ def test_parts_of_one_document_are_never_random_next_of_each_other():
 @pytest.mark.parametrize("max_tokens", [5, 6, 13, 20])
 def test_truncation_removes_tokens_of_the_longer_side(max_tokens):
     pairs = np.array(list(itertools.product(range(1, 45), repeat=2)))
-    a_cut, b_cut = pretraining_instances._tokens_to_cut(
-        pairs[:, 0], pairs[:, 1], max_tokens
+    zeros = np.zeros(len(pairs), int)
+    drawn = pretraining_instances.Instances(
+        *(zeros, zeros, pairs[:, 0], zeros, pairs[:, 1], zeros > 0, zeros)
     )
-    for (a_length, b_length), *cut in zip(pairs, a_cut, b_cut, strict=True):
+    cut = pretraining_instances._truncate(
+        drawn, max_tokens, np.random.default_rng(0)
+    )
+    for row, (a_length, b_length) in enumerate(pairs):
         a, b = [0] * a_length, [0] * b_length
         reference.truncate(a, b, max_tokens, random.Random(0))
-        assert [a_length - len(a), b_length - len(b)] == cut
+        assert [cut.a_length[row], cut.b_length[row]] == [len(a), len(b)]
+        removed = a_length - len(a) + b_length - len(b)
+        assert cut.num_truncated[row] == removed
 
 
 def test_truncation_cuts_front_and_back_equally():
