@@ -177,13 +177,15 @@ def make_bucket(
             bytes of the bucket's text.
     """
     settings = maker.settings
+    # A stream of random numbers for each bucket: its records do not depend on
+    # the worker or on the buckets made before.
     rng = np.random.default_rng([settings.random_seed, 1, bucket])
     parts = list(dealing.read_bucket(settings.scratch_dir, bucket))
     num_bytes = dealing.count_bytes(settings.scratch_dir, [bucket])
     documents, num_empty = tokenize_documents(parts, maker.tokenizer)
-    del parts
+    del parts  # as large as the documents
     counts = _count_text(documents, num_empty, maker)
-    # All parts are of one document.
+    # A random next sentence has to come from another document.
     if documents.num_own and len(set(documents.numbers.tolist())) == 1:
         documents = _borrow(
             documents, settings.scratch_dir, bucket, maker.tokenizer

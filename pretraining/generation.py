@@ -96,6 +96,7 @@ def _make_files(
         pretraining_buckets.make_bucket,
     ) as pool:
         manifest["corpus"] = _deal(plan)
+        # Files whose buckets an earlier run has finished.
         for index in to_do:
             if not num_missing[index]:
                 outputs.publish(plan, manifest, index)
@@ -105,6 +106,7 @@ def _make_files(
                 if isinstance(event, workers.Progress):
                     bar.update(event.value)
                     continue
+                # An event of a finished bucket.
                 if event.job == 0:
                     _log_examples(plan)
                 index = event.job // plan.buckets_per_file

@@ -180,14 +180,15 @@ def _draw_chunks(
     a lane, and one step of the loop draws the next chunk of all lanes.
     """
     offsets, max_tokens = documents.sentences, config.max_tokens
+    # Columns of the lanes that are not at the end of their document, [L].
     lane_document = np.tile(np.arange(documents.num_own), config.dupe_factor)
     lane_pass = np.repeat(np.arange(config.dupe_factor), documents.num_own)
     stop = documents.bounds[lane_document + 1]
     begin = documents.bounds[lane_document]
     steps = []
     while lane_document.size:
-        draws = rng.random((4, lane_document.size))
-        # Uniform in 2, 3, ..., max_tokens: draws are in [0, 1).
+        draws = rng.random((4, lane_document.size))  # [4, L], in [0, 1)
+        # Uniform in 2, 3, ..., max_tokens.
         shorter = 2 + (draws[1] * (max_tokens - 1)).astype(np.int64)
         target = np.where(draws[0] < config.short_seq_prob, shorter, max_tokens)
         # Sentences up to the first end of one at which the target is reached,
@@ -195,6 +196,7 @@ def _draw_chunks(
         end = np.searchsorted(offsets, offsets[begin] + target)
         end = np.minimum(end, stop)
         size = end - begin  # sentences
+        # Uniform in begin + 1, ..., end - 1: at least one sentence each.
         middle = begin + 1 + (draws[2] * np.maximum(size - 1, 0)).astype(int)
         # One sentence only: there is no true B.
         is_random_next = (size == 1) | (draws[3] < 0.5)
@@ -250,11 +252,12 @@ def _draw_random_next(
     changes = np.flatnonzero(np.diff(numbers)) + 1
     starts = np.concatenate([[0], changes])
     sizes = np.diff(starts, append=len(numbers))
-    same_start = np.repeat(starts, sizes)[document]
-    same_size = np.repeat(sizes, sizes)[document]
+    same_start = np.repeat(starts, sizes)[document]  # [M]
+    same_size = np.repeat(sizes, sizes)[document]  # [M]
     draws = rng.random((2, document.size))
     other = (draws[0] * (len(numbers) - same_size)).astype(np.int64)
     other += np.where(other >= same_start, same_size, 0)
+    # A random sentence of it, and the sentences up to the missing length.
     size = bounds[other + 1] - bounds[other]
     begin = bounds[other] + (draws[1] * size).astype(np.int64)
     wanted = documents.sentences[begin] + np.maximum(missing, 1)

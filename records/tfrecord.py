@@ -36,6 +36,18 @@ import numpy as np
 
 COMPRESSIONS = ("", "GZIP")
 
+# The numbers of protobuf fields in a tf.train.Example:
+#
+#     Example  { features = 1 }
+#     Features { feature = 1, once for each entry of the map }
+#     entry    { key = 1, value = 2 }
+#     Feature  { bytes_list = 1, float_list = 2 or int64_list = 3 }
+#     list     { value = 1 }
+_BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 1, 2, 3
+
+# Protobuf's wire types: how a field's value is encoded.
+_VARINT, _DELIMITED, _FOUR_BYTES = _WIRE_TYPES = (0, 2, 5)
+
 # Examples encoded at once: enough to spread the cost of many small array
 # operations, few enough for the caches of the processor.
 _CHUNK_ROWS = 2048
@@ -81,8 +93,7 @@ class RecordWriter:
         self._gzip = None
         if compression == "GZIP":
             # No name and no time in the header: the same records give the
-            # same bytes.
-            # Level 6 is the default of zlib and of TensorFlow.
+            # same bytes. Level 6 is the default of zlib and of TensorFlow.
             self._gzip = gzip.GzipFile("", "wb", 6, file, mtime=0)
             self._file = self._gzip
 
@@ -158,8 +169,9 @@ def _varints(values: np.ndarray) -> _Columns:
     rows, count = values.shape
     bits = values
     if values.dtype.kind == "i":
-        # Negative numbers are those of 64 bits: they take 10 bytes.
+        # A negative number is encoded as 64 bits, which takes 10 bytes.
         bits = values.astype(np.int64, copy=False).view(np.uint64)
+    # Bytes of the largest number: its bits / 7, rounded up.
     width = max(1, -(-int(bits.max(initial=0)).bit_length() // 7))
     if width == 1:
         return _Columns(
@@ -168,6 +180,8 @@ def _varints(values: np.ndarray) -> _Columns:
     if width <= 4:
         # Halves the work; enough for the ids of every vocabulary.
         bits = bits.astype(np.uint32)
+    # Byte `place` of all numbers at once. It is kept if the byte before it has
+    # its top bit set.
     data = np.empty((rows, count, width), np.uint8)
     kept = np.ones((rows, count, width), bool)
     for place in range(width):
@@ -182,13 +196,18 @@ def _varints(values: np.ndarray) -> _Columns:
     return _Columns([(data.reshape(shape), kept)], lengths)
 
 
-def _delimited(tag: int, body: _Columns) -> _Columns:
-    """Return a length-delimited field: tag, length, body."""
+def _delimited(number: int, body: _Columns) -> _Columns:
+    """Return field `number` with a length: tag, length of the body, body."""
     lengths = body.lengths
+    # Bodies of one length need one length field for all rows.
     if lengths.min() == lengths.max():
         lengths = lengths[:1]
     return _concatenate(
-        [_constant(bytes([tag << 3 | 2])), _varints(lengths[:, None]), body]
+        [
+            _constant(bytes([number << 3 | _DELIMITED])),
+            _varints(lengths[:, None]),
+            body,
+        ]
     )
 
 
@@ -197,9 +216,10 @@ def _feature(name: str, values: np.ndarray) -> _Columns:
     values = values.reshape(values.shape[0], -1)
     if np.issubdtype(values.dtype, np.floating):
         data = np.ascontiguousarray(values, "<f4").view(np.uint8)
-        kind, numbers = 2, _Columns([(data, None)], np.array([data.shape[1]]))
+        kind = _FLOAT_LIST
+        numbers = _Columns([(data, None)], np.array([data.shape[1]]))
     elif np.issubdtype(values.dtype, np.integer):
-        kind, numbers = 3, _varints(values)
+        kind, numbers = _INT64_LIST, _varints(values)
     else:
         raise ValueError(f"feature {name}: no record type for {values.dtype}")
     # protobuf leaves the packed field out if the list is empty.
@@ -217,6 +237,8 @@ def _encode_chunk(features: Mapping[str, np.ndarray]) -> tuple[bytes, int]:
     entries = [_feature(name, features[name]) for name in sorted(features)]
     examples = _delimited(1, _concatenate(entries))
     lengths = np.broadcast_to(examples.lengths, rows)
+    # 12 bytes before each example and 4 after it; the last are filled in when
+    # the bytes of the example lie side by side.
     columns = _concatenate([_header(lengths), examples, _constant(bytes(4))])
     data, kept = _side_by_side(columns, rows)
     flat = data[kept]
@@ -388,15 +410,15 @@ def decode_example(record: bytes) -> dict[str, np.ndarray | list[bytes]]:
             values = np.zeros(0, np.int64)
             for kind, numbers in _fields(value, {1, 2, 3}):
                 items = [item for _, item in _fields(numbers, {1})]
-                values = items if kind == 1 else _numbers(kind, items)
+                values = items if kind == _BYTES_LIST else _numbers(kind, items)
             features[name.decode()] = values
     return features
 
 
 def _numbers(kind: int, items: list[bytes]) -> np.ndarray:
-    """Decode the values of a FloatList (kind 2) or an Int64List (3)."""
+    """Decode the values of a float list or an int64 list."""
     data = b"".join(items)
-    if kind == 2:
+    if kind == _FLOAT_LIST:
         return np.frombuffer(data, "<f4").astype(np.float32)
     if not data:
         return np.zeros(0, np.int64)
@@ -424,11 +446,11 @@ def _fields(message: bytes, known: set[int]) -> Iterator[tuple[int, bytes]]:
     while position < len(message):
         tag, position = _read_varint(message, position)
         number, wire_type = tag >> 3, tag & 7
-        if number not in known or wire_type not in (0, 2, 5):
+        if number not in known or wire_type not in _WIRE_TYPES:
             raise ValueError(f"unexpected field {number}, type {wire_type}")
-        if wire_type == 0:
+        if wire_type == _VARINT:
             end = _read_varint(message, position)[1]
-        elif wire_type == 5:
+        elif wire_type == _FOUR_BYTES:
             end = position + 4
         else:
             size, position = _read_varint(message, position)
