@@ -478,7 +478,7 @@ def benchmark_reader(text: Text) -> Iterator[Row]:
     )
     context = tf.distribute.InputContext(1, 0, 1)
     batch_size, batches = 32, 1000
-    iterator = iter(data.training(batch_size, 1, 0)(context))
+    iterator = iter(data.training(batch_size, 1, 0, context))
     next(iterator)  # fills the shuffle buffer
 
     def read() -> None:

@@ -28,10 +28,11 @@ import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from base.errors import UserError
+
 import keras
 import tensorflow as tf
 
-from base.errors import UserError
 from ops import elementwise, unpadding
 from ops.elementwise import fold_seed, fused
 

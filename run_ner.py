@@ -32,7 +32,7 @@ from absl import flags, logging
 import modeling
 from checkpoints import weight_files
 from features import layers as features_layers
-from finetuning import fitted, runner
+from finetuning import fitted, runner, source
 from finetuning import flags as finetuning_flags
 from finetuning import job as finetuning_job
 from ner import data as ner_data
@@ -107,7 +107,7 @@ class NerJob(finetuning_job.Job):
     def __init__(
         self,
         flag_values: flags.FlagValues,
-        start: fitted.ModelSource,
+        start: source.ModelSource,
         is_training: bool,
     ):
         super().__init__(flag_values, start, is_training)
@@ -332,7 +332,7 @@ class NerJob(finetuning_job.Job):
         )
 
 
-def labels_of(start: fitted.ModelSource) -> tuple[str, ...]:
+def labels_of(start: source.ModelSource) -> tuple[str, ...]:
     """Return the tags a fitted model's configuration names.
 
     Raises:

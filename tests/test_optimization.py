@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+from base.errors import UserError
+
 import keras
 import numpy as np
 import pytest
@@ -11,7 +13,6 @@ import tensorflow as tf
 from paths import ROOT, TESTS
 
 import optimization
-from base.errors import UserError
 from optimization import create_schedule
 
 # --- The original's numbers -------------------------------------------------
