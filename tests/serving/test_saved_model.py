@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scripts
 import tensorflow as tf
 from exports import CONFIG, VOCAB, export, ids_of, write_model
 
@@ -24,6 +23,7 @@ from ner import feature_based
 from ner import model as ner_model
 from ops import unpadding
 from pretraining import export as pretraining_export
+from pretraining import filling
 from pretraining import model as pretraining_model
 from serving import graph_tokenizer
 from squad import export as squad_export
@@ -33,7 +33,6 @@ from swag import export as swag_export
 from swag import model as swag_model
 
 pytest.importorskip("tensorflow_text")
-fill_mask = scripts.load("fill_mask")
 
 # Loads a SavedModel as a server does, and prints its outputs.
 LOADER = """
@@ -164,8 +163,8 @@ def test_outputs_of_a_masked_lm_are_those_of_fill_mask(tmp_path):
     (found,) = ask(directory, "serving_default", {"text": texts})
     tokens = np.array(found["tokens"]).reshape(3, 2, 3)
     tokenizer = tokenization.FullTokenizer(str(source / "vocab.txt"))
-    encoded = fill_mask.encode_sentences(texts, tokenizer, 20)
-    wanted = fill_mask.fill_masks(model, tokenizer, encoded, 3)
+    encoded = filling.encode_sentences(texts, tokenizer, 20)
+    wanted = filling.fill_masks(model, tokenizer, encoded, 3)
     for row, masks in enumerate(wanted):
         for place, fillings in enumerate(masks):
             assert tokens[row, place].tolist() == [f.token for f in fillings]
