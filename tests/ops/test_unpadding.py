@@ -1,4 +1,4 @@
-"""Without padding the numbers are those of the padded way, to 1e-5."""
+"""Skipping the padding changes no output at real tokens, to 1e-5."""
 
 import functools
 
@@ -74,6 +74,7 @@ def compare(mask):
     assert packed.sequence_output.numpy()[real].any(axis=-1).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(1, 24), min_size=1, max_size=9))
 @example([7])  # a batch of one
@@ -81,7 +82,7 @@ def compare(mask):
 @example([5, 5, 5])  # no padding at all
 @example([1, 1, 24])
 @example([24, 1, 1])
-def test_rows_of_any_length(lengths):
+def test_outputs_for_rows_of_any_length(lengths):
     compare(np.arange(max(lengths)) < np.array(lengths)[:, None])
 
 
@@ -97,11 +98,11 @@ def test_rows_of_any_length(lengths):
 )
 @example([[0, 0, 0], [1, 1, 0]])  # a row of padding alone
 @example([[0, 1, 1], [1, 0, 1]])  # a masked [CLS], a hole
-def test_any_mask(mask):
+def test_outputs_for_any_mask(mask):
     compare(mask)
 
 
-def test_where_the_tokens_are_by_hand():
+def test_indices_of_the_docstring_example():
     tokens = unpadding.real_tokens(tf.constant([[1, 1, 0], [1, 0, 0]]), 2)
     assert tokens.places.numpy().tolist() == [0, 1, 3]
     assert tokens.split_at.numpy().tolist() == [
@@ -138,8 +139,8 @@ def test_packed_examples_stay_apart():
     np.testing.assert_allclose(found[:, 2:5], alone, atol=1e-5)
 
 
-def test_dense_layers_see_real_tokens_alone(monkeypatch):
-    """The point of it: rows of every matrix product are R, not B * S."""
+def test_dense_layers_multiply_real_tokens_only(monkeypatch):
+    """Every matrix product has R rows, not B * S."""
     rows = []
     original = modeling.Dense.call
 

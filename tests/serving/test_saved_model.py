@@ -80,6 +80,7 @@ def classifier(tmp_path_factory):
     return model, export(source, folder / "served" / "1")
 
 
+@pytest.mark.slow
 def test_outputs_for_pairs_of_strings(classifier):
     model, directory = classifier
     text_a = ["The films.", "good", "Café " * 30]
@@ -111,6 +112,7 @@ def test_outputs_for_pairs_of_strings(classifier):
         )
 
 
+@pytest.mark.slow
 def test_outputs_for_ids_of_any_shape(classifier):
     model, directory = classifier
     rng = np.random.default_rng(0)
@@ -131,11 +133,13 @@ def test_outputs_for_ids_of_any_shape(classifier):
         np.testing.assert_allclose(found["probabilities"], wanted, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_vocabulary_is_an_asset(classifier):
     asset = classifier[1] / "assets" / "vocab.txt"
     assert asset.read_text().split() == VOCAB
 
 
+@pytest.mark.slow
 def test_ids_signature_uses_no_text_operation(classifier):
     """A server without them can load it as far as this signature needs."""
     loaded = tf.saved_model.load(str(classifier[1]))
@@ -144,6 +148,7 @@ def test_ids_signature_uses_no_text_operation(classifier):
     assert not any("Wordpiece" in name or "Unicode" in name for name in names)
 
 
+@pytest.mark.slow
 def test_outputs_of_a_regression(tmp_path):
     model = classifier_model.BertForSequenceClassification(CONFIG, None)
     source = write_model(tmp_path / "model", model.variables)
@@ -154,6 +159,7 @@ def test_outputs_of_a_regression(tmp_path):
     np.testing.assert_allclose(found["value"], [value], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_outputs_of_a_masked_lm_are_those_of_fill_mask(tmp_path):
     tf.keras.utils.set_random_seed(3)
     model = pretraining_model.BertForPreTraining(CONFIG)
@@ -178,6 +184,7 @@ def test_outputs_of_a_masked_lm_are_those_of_fill_mask(tmp_path):
             assert found["scores"][row][place] == [0.0] * 3
 
 
+@pytest.mark.slow
 def test_outputs_of_an_encoder(tmp_path):
     model = modeling.TaskModel(CONFIG)
     source = write_model(tmp_path / "model", model.variables)
@@ -209,6 +216,7 @@ def encoder(tmp_path_factory):
     return model, export(source, folder / "1")
 
 
+@pytest.mark.slow
 def test_padding_is_skipped_and_changes_nothing(encoder):
     """Rows of one token, full ones, a hole; the model itself pads."""
     model, directory = encoder
@@ -238,6 +246,7 @@ def test_padding_is_skipped_and_changes_nothing(encoder):
     np.testing.assert_allclose(found["mean_output"], means, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_ids_longer_than_the_model_are_an_error(encoder):
     ids = tf.ones([1, 21], tf.int32)
     signature = tf.saved_model.load(str(encoder[1])).signatures["ids"]
@@ -292,7 +301,13 @@ EXPORTS = {
 }
 
 
-@pytest.mark.parametrize("name", EXPORTS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(x, marks=[pytest.mark.slow] if x == "bilstm" else [])
+        for x in EXPORTS
+    ],
+)
 def test_a_batch_of_no_texts_has_no_outputs(name, tmp_path):
     """Servers send such a batch to warm up."""
     vocab_file = tmp_path / "vocab.txt"
@@ -315,6 +330,7 @@ def test_a_batch_of_no_texts_has_no_outputs(name, tmp_path):
         assert all(value.shape[0] == 0 for value in outputs.values())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     platform.machine() != "x86_64", reason="fused by oneDNN's rewrites alone"
 )
