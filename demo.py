@@ -130,13 +130,20 @@ def training_report(num_steps: int) -> Callable[[str], str]:
 
 
 def format_command(arguments: Sequence[str]) -> str:
-    """Return a command line that a shell takes, in lines of MAX_WIDTH."""
-    lines = [""]
-    for word in map(shlex.quote, arguments):
-        if lines[-1] and len(lines[-1]) + len(word) + 5 > MAX_WIDTH:
-            lines.append("")
-        lines[-1] += f" {word}" if lines[-1] else word
-    return "$ " + " \\\n    ".join(lines)
+    """Return a command line that a shell takes, in lines of MAX_WIDTH.
+
+    Args:
+        arguments: interpreter, script, flags; a longer flag is not broken.
+    """
+    words = [shlex.quote(argument) for argument in arguments]
+    lines = ["$ " + " ".join(words[:3])]
+    for word in words[3:]:
+        # The end of the line needs two more columns, for " \\".
+        if len(lines[-1]) + len(word) + 3 <= MAX_WIDTH:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(f"    {word}")
+    return " \\\n".join(lines)
 
 
 class Steps:
@@ -148,11 +155,18 @@ class Steps:
         self.num_runs = 0
         os.makedirs(self.path("logs"), exist_ok=True)
 
-    def begin(self, title: str) -> None:
-        """Announce the next step."""
+    def begin(self, title: str, note: str = "") -> None:
+        """Announce the next step.
+
+        Args:
+            title: also the step's name in the line of durations.
+            note: more about it.
+        """
         blank = "\n" if self.began else ""
         self.began.append((title, time.monotonic()))
-        print(f"{blank}[{len(self.began)}/{NUM_STEPS}] {title}", flush=True)
+        print(
+            f"{blank}[{len(self.began)}/{NUM_STEPS}] {title}{note}", flush=True
+        )
 
     def durations(self) -> list[tuple[str, float]]:
         """Return title and seconds of every step, the last one until now."""
@@ -246,7 +260,7 @@ def build_vocab(steps: Steps, scale: Scale) -> None:
     """Run build_vocab.py on the training text."""
     steps.run(
         "build_vocab.py",
-        matching(r"Wrote .*"),
+        matching(r"Wrote [^;(]*\w"),
         input_file=steps.path("train.txt"),
         output_file=steps.path("vocab.txt"),
         vocab_size=scale.vocab_size,
@@ -377,7 +391,7 @@ def main(_: list[str]) -> None:
     make_records(steps, scale)
     steps.begin("Pre-training and evaluating")
     pretrain(steps, scale)
-    steps.begin("Filling masks (probability)")
+    steps.begin("Filling masks", ": likeliest tokens and probabilities")
     fill_masks(steps)
     steps.begin("Results")
     is_better = summarize(steps, scale)

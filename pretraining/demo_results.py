@@ -192,6 +192,7 @@ def draw_curves(
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import PercentFormatter
 
     # Agg draws into memory: pyplot would look for a display.
     figure = Figure(figsize=(10, 4), layout="constrained")
@@ -205,7 +206,9 @@ def draw_curves(
             "the more frequent answer",
         ),
     )
-    for axes, panel in zip(figure.subplots(1, 2), panels, strict=True):
+    both = figure.subplots(1, 2)
+    both[1].yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    for axes, panel in zip(both, panels, strict=True):
         tag, title, level, name = panel
         for curves, label, style in (
             (training, "training", "C0-"),
