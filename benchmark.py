@@ -16,11 +16,12 @@ the best of several, with the median beside it.
 
 from collections.abc import Iterator
 
+from base import errors, logs
+from base.errors import UserError
+
 from absl import flags, logging
 
 import modeling
-from base import errors
-from base.errors import UserError
 from benchmarks import serving as benchmarks_serving
 from benchmarks import steps, table
 from benchmarks import tasks as benchmarks_tasks
@@ -191,7 +192,7 @@ def rows() -> Iterator[Row]:
 
 def main(_: list[str]) -> None:
     """Measure; print the table and the JSON object."""
-    logging.set_verbosity(logging.WARNING)
+    logs.set_level(logging.WARNING)
     check_flags()
     devices.avoid_broken_amx(FLAGS.dtype)
     machine = table.machine()

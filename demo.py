@@ -23,10 +23,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from absl import flags
-
 from base import errors, text_files
 from base.errors import UserError
+
+from absl import flags
+
 from pretraining import demo_corpus
 
 FLAGS = flags.FLAGS

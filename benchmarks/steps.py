@@ -19,7 +19,7 @@ import optimization
 from benchmarks import measuring
 from benchmarks.table import Row
 from pretraining import model as pretraining_model
-from training import devices, reporting, train_step
+from training import compilation, devices, reporting, train_step
 from training.settings import Settings
 
 MAX_SEQ_LENGTH, MAX_PREDICTIONS, VOCAB_SIZE = 128, 20, 30522
@@ -77,13 +77,15 @@ def create_step(
         train_batch_size=batch_size,
         jit_compile=jit_compile,
     )
+    strategy = tf.distribute.get_strategy()
     return train_step.Step(
-        tf.distribute.get_strategy(),
+        strategy,
         model,
         pretraining_model.PRETRAINING,
         optimizer,
         optimization.create_schedule(1e-4, 1000, 100),
         settings,
+        compilation.for_training(strategy, jit_compile),
     )
 
 

@@ -27,6 +27,7 @@ from squad import decoding as squad_decoding
 from squad import scores as squad_scores
 from squad import windows as squad_windows
 from training import train_step
+from training.compilation import Compilation
 from training.settings import Settings
 
 BATCH_SIZE, MAX_SEQ_LENGTH = 32, 128
@@ -110,15 +111,15 @@ def _step_of(config: modeling.BertConfig) -> Callable[[int], float]:
     model = classifier_model.BertForSequenceClassification(config, 2)
     optimizer = optimization.create_optimizer()
     optimizer.create_slots(model.trainable_variables)
+    # As fine-tuning of a few epochs: compiling each length would not pay.
     step = train_step.Step(
         tf.distribute.get_strategy(),
         model,
         classifier_model.CLASSIFICATION,
         optimizer,
         optimization.create_schedule(1e-5, 1000, 100),
-        Settings(
-            "", 1000, BATCH_SIZE, jit_compile=False, jit_compile_update=True
-        ),
+        Settings("", 1000, BATCH_SIZE),
+        Compilation(update=True),
     )
     one = tf.constant(1, tf.int64)
     length_of_next = [0]

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from base import file_system
+from base.errors import UserError
+
 import tensorflow as tf
 
 import tokenization
-from base import file_system
-from base.errors import UserError
 from benchmarks import measuring
 from benchmarks.steps import MAX_PREDICTIONS, MAX_SEQ_LENGTH
 from benchmarks.table import Row
@@ -212,7 +213,7 @@ def measure_reader(text: Text) -> Iterator[Row]:
         {},
     )
     context = tf.distribute.InputContext(1, 0, 1)
-    iterator = iter(data.training(_READER_BATCH, 1, 0)(context))
+    iterator = iter(data.training(_READER_BATCH, 1, 0, context))
     next(iterator)  # fills the shuffle buffer
 
     def read() -> None:

@@ -11,12 +11,13 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from base import file_system
+
 import numpy as np
 import tensorflow as tf
 from tensorboard.compat.proto import event_pb2
 from tensorboard.util import tensor_util
 
-from base import file_system
 from pretraining import instances as pretraining_instances
 from records import streaming, tfrecord
 

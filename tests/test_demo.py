@@ -3,11 +3,11 @@
 import subprocess
 import sys
 
+from base.errors import UserError
+
 import pytest
 import scripts
 from paths import ROOT
-
-from base.errors import UserError
 
 demo = scripts.load("demo")
 

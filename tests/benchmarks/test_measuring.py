@@ -1,8 +1,9 @@
 """Running scripts and reading numbers from their logs."""
 
+from base.errors import UserError
+
 import pytest
 
-from base.errors import UserError
 from benchmarks import measuring
 
 

@@ -1,8 +1,9 @@
 """The text parts of the benchmark, on a small text."""
 
+from base.errors import UserError
+
 import pytest
 
-from base.errors import UserError
 from benchmarks import text as benchmarks_text
 
 VOCAB = "[PAD] [UNK] [CLS] [SEP] [MASK] the a cat dog sat ran . ##s".split()

@@ -1,0 +1,110 @@
+"""The checkpoint a fine-tuning run starts from, and the files beside it."""
+
+import os
+from typing import NamedTuple
+
+from base.errors import UserError
+
+import tensorflow as tf
+from absl import logging
+
+import modeling
+import tokenization
+from checkpoints import lookup, model_files
+from finetuning.settings import RunSettings
+
+
+class ModelSource(NamedTuple):
+    """A checkpoint with its configuration, tokenizer and length.
+
+    Attributes:
+        prefix: of the checkpoint, see lookup.find_checkpoint; empty without
+            one.
+        config: of the model.
+        tokenizer: its vocabulary and casing fit the model.
+        max_seq_length: the flag's, or the one the model was fitted with.
+    """
+
+    prefix: str
+    config: modeling.BertConfig
+    tokenizer: tokenization.FullTokenizer
+    max_seq_length: int
+
+    @property
+    def vocab_file(self) -> str:
+        """The path of the vocabulary."""
+        return self.tokenizer.vocab_file
+
+    @property
+    def do_lower_case(self) -> bool:
+        """Whether text is lower-cased."""
+        return self.tokenizer.basic_tokenizer.do_lower_case
+
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        """The labels the configuration names (id2label), in their order."""
+        return model_files.labels_in(self.config)
+
+
+def find_source(settings: RunSettings, do_train: bool) -> ModelSource:
+    """Return the checkpoint to train from or to use, and what lies beside it.
+
+    Training starts from init_checkpoint, also where output_dir holds a run:
+    that run began from it. Without training a fitted model in output_dir
+    comes before init_checkpoint.
+
+    Raises:
+        UserError: there is no model to use.
+    """
+    fitted = os.path.join(settings.output_dir, lookup.WEIGHTS_NAME)
+    prefix = ""
+    if not do_train and tf.io.gfile.exists(fitted + ".index"):
+        prefix = fitted
+    elif settings.init_checkpoint:
+        prefix = lookup.find_checkpoint(settings.init_checkpoint)
+    elif not do_train and not tf.train.latest_checkpoint(settings.output_dir):
+        raise nothing_fitted(settings.output_dir)
+    return read_source(settings, prefix, is_fitted=not do_train)
+
+
+def read_source(
+    settings: RunSettings, prefix: str, is_fitted: bool = True
+) -> ModelSource:
+    """Return a checkpoint with what lies beside it or what flags name.
+
+    Args:
+        settings: flags come before the files beside the checkpoint.
+        prefix: of the checkpoint; empty without one.
+        is_fitted: whether the model is used as it is. The length it was
+            fitted with then holds where the flag was not given.
+    """
+    config = model_files.read_config(prefix, settings.bert_config_file)
+    length = settings.max_seq_length
+    if is_fitted:
+        length = _fitted_length(settings, config)
+    model_files.check_length(length, config)
+    tokenizer = model_files.load_tokenizer(
+        prefix, config, settings.vocab_file, settings.do_lower_case
+    )
+    return ModelSource(prefix, config, tokenizer, length)
+
+
+def _fitted_length(settings: RunSettings, config: modeling.BertConfig) -> int:
+    """Return --max_seq_length where given, else the fitted model's own."""
+    given = settings.max_seq_length
+    fitted = getattr(config, "max_seq_length", given)
+    if not settings.is_length_given:
+        return fitted
+    if given != fitted:
+        logging.warning(
+            "--max_seq_length=%d; the model was fitted with %d", given, fitted
+        )
+    return given
+
+
+def nothing_fitted(output_dir: str) -> UserError:
+    """Return the error of a command that has no model to use."""
+    return UserError(
+        f"{output_dir} holds no fitted model and there is no "
+        "--init_checkpoint: --do_train first"
+    )
