@@ -19,6 +19,7 @@ import shlex
 import statistics
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -374,10 +375,11 @@ def summarize(steps: Steps, scale: Scale) -> bool:
 
 
 def format_durations(durations: Sequence[tuple[str, float]]) -> str:
-    """Return one line with the seconds of each step and the sum."""
+    """Return the seconds of all steps and of each, in lines of MAX_WIDTH."""
     parts = ", ".join(f"{title.lower()} {s:.0f} s" for title, s in durations)
     minutes, seconds = divmod(round(sum(s for _, s in durations)), 60)
-    return f"Took {minutes} min {seconds} s: {parts}"
+    text = f"Took {minutes} min {seconds} s: {parts}"
+    return textwrap.fill(text, MAX_WIDTH, subsequent_indent="    ")
 
 
 def main(_: list[str]) -> None:
