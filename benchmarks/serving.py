@@ -419,17 +419,7 @@ def measure(
             for program in programs
         ]
         for case in cases:
-            result = race(sides, case, rounds)
-            note = result.note()
-            if "text" in case.batches[0]:
-                share = padding_share(tokenizer, case)
-                note += f"; {share:.0%} of the batches is padding"
-            yield Row(
-                f"serving {size}, {case.name}",
-                result.rates(),
-                note,
-                result.figures(),
-            )
+            yield _row(size, race(sides, case, rounds), tokenizer)
     if not compared:
         yield Row(
             "serving against transformers",
@@ -437,3 +427,18 @@ def measure(
             f"{python} has no transformers and torch; name an interpreter "
             "that has them: --transformers_python",
         )
+
+
+def _row(
+    size: str, result: Result, tokenizer: graph_tokenizer.Tokenizer
+) -> Row:
+    note = result.note()
+    if "text" in result.case.batches[0]:
+        share = padding_share(tokenizer, result.case)
+        note += f"; {share:.0%} of the batches is padding"
+    return Row(
+        f"serving {size}, {result.case.name}",
+        result.rates(),
+        note,
+        result.figures(),
+    )

@@ -9,7 +9,7 @@ import glob
 import math
 import os
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from base import file_system
 
@@ -185,41 +185,48 @@ def draw_curves(
         path: the file.
         training: curves of training, see read_curves.
         held_out: curves of the evaluations.
-        baseline: its loss is a horizontal line.
-        majority: next-sentence accuracy of the more frequent label, too.
+        baseline: its loss becomes a horizontal line.
+        majority: see majority_share; becomes a horizontal line.
 
     Raises:
         ImportError: matplotlib is not installed.
     """
+    # Agg draws into memory. pyplot would look for a display, which a server
+    # does not have.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import PercentFormatter
 
-    # Agg draws into memory: pyplot would look for a display.
     figure = Figure(figsize=(10, 4), layout="constrained")
     FigureCanvasAgg(figure)
-    panels = (
-        ("masked_lm_loss", "masked LM loss", baseline.loss, "unigram baseline"),
-        (
-            "next_sentence_accuracy",
-            "next sentence accuracy",
-            majority,
-            "the more frequent answer",
-        ),
+    left, right = figure.subplots(1, 2)
+    # The masked LM loss alone, not the sum of both losses that is minimized:
+    # the baseline is a loss of masked tokens.
+    _draw_panel(left, "masked_lm_loss", training, held_out)
+    left.axhline(baseline.loss, color="0.4", ls="--", label="unigram baseline")
+    _draw_panel(right, "next_sentence_accuracy", training, held_out)
+    right.axhline(
+        majority, color="0.4", ls="--", label="the more frequent answer"
     )
-    both = figure.subplots(1, 2)
-    both[1].yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    for axes, panel in zip(both, panels, strict=True):
-        tag, title, level, name = panel
-        for curves, label, style in (
-            (training, "training", "C0-"),
-            (held_out, "held-out", "C1o-"),
-        ):
-            curve = curves.get(tag, {})
-            axes.plot(list(curve), list(curve.values()), style, label=label)
-        axes.axhline(level, color="0.4", linestyle="--", label=name)
-        axes.set(title=title, xlabel="training step")
-        axes.grid(alpha=0.3)
+    right.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    for axes in (left, right):
         axes.legend()
     with file_system.atomic_file(path) as file:
         figure.savefig(file, format="png", dpi=120)
+
+
+def _draw_panel(
+    axes: Any,
+    tag: str,
+    training: Mapping[str, Curve],
+    held_out: Mapping[str, Curve],
+) -> None:
+    """Draw one scalar of training and of the evaluations."""
+    for curves, label, style in (
+        (training, "training", "C0-"),
+        (held_out, "held-out", "C1o-"),
+    ):
+        curve = curves.get(tag, {})
+        axes.plot(list(curve), list(curve.values()), style, label=label)
+    axes.set(title=tag.replace("_", " "), xlabel="training step")
+    axes.grid(alpha=0.3)
