@@ -16,7 +16,7 @@ from benchmarks import measuring
 from benchmarks.steps import MAX_PREDICTIONS, MAX_SEQ_LENGTH
 from benchmarks.table import Row
 from pretraining import demo_corpus
-from pretraining import instances as pretraining_instances
+from pretraining import schema as pretraining_schema
 from records import streaming
 from serving import graph_tokenizer
 
@@ -208,7 +208,7 @@ def measure_reader(text: Text) -> Iterator[Row]:
     )
     data = streaming.RecordFiles(
         files,
-        pretraining_instances.schema(MAX_SEQ_LENGTH, MAX_PREDICTIONS),
+        pretraining_schema.schema(MAX_SEQ_LENGTH, MAX_PREDICTIONS),
         {"input_ids": bound},
         {},
     )

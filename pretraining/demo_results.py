@@ -18,7 +18,7 @@ import tensorflow as tf
 from tensorboard.compat.proto import event_pb2
 from tensorboard.util import tensor_util
 
-from pretraining import instances as pretraining_instances
+from pretraining import schema as pretraining_schema
 from records import streaming, tfrecord
 
 Curve = dict[int, float]  # step -> value
@@ -81,9 +81,7 @@ def read_labels(
         ids: [number of masked tokens], the true tokens.
         next_sentence_labels: [number of records].
     """
-    schema = pretraining_instances.schema(
-        max_seq_length, max_predictions_per_seq
-    )
+    schema = pretraining_schema.schema(max_seq_length, max_predictions_per_seq)
     ids, labels = [], []
     for serialized in tf.data.TFRecordDataset(path).batch(1024):
         batch = streaming.parse_batch(serialized, schema)

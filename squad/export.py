@@ -148,7 +148,7 @@ class QuestionAnswering(saved_model.Export):
     def _texts(
         self,
         context: tf.Tensor,
-        pieces: graph_tokenizer.Pieces,
+        pieces: graph_tokenizer.TokenSpans,
         windows: _Windows,
         logits: saved_model.Outputs,
         score: tf.Tensor,
