@@ -31,6 +31,7 @@ def test_tokenizers_are_timed_on_the_text(text, monkeypatch):
     assert all(row.figures["megabytes_per_second"] > 0 for row in rows)
 
 
+@pytest.mark.slow
 def test_tokenizers_in_the_graph_are_timed_in_both_casings(text):
     pytest.importorskip("tensorflow_text")
     rows = list(benchmarks_text.measure_graph_tokenizer(text))

@@ -51,6 +51,7 @@ def test_docstrings_come_in_the_order_of_the_source():
     assert found == ["One.", "Two.", "Three.", "Four."]
 
 
+@pytest.mark.slow
 def test_corpus_is_large_clean_and_has_no_sentence_twice(documents):
     sentences = [s for text in documents.values() for s in text]
     assert len(documents) > 250
@@ -62,6 +63,7 @@ def test_corpus_is_large_clean_and_has_no_sentence_twice(documents):
     assert min(map(len, documents.values())) >= demo_corpus.MIN_SENTENCES
 
 
+@pytest.mark.slow
 def test_held_out_documents_are_about_a_tenth(documents):
     share = np.mean([demo_corpus.is_held_out(name) for name in documents])
     assert 0.06 < share < 0.15
