@@ -1,1 +1,1 @@
-"""The parts of benchmark.py."""
+"""The parts of benchmark.py: what each one times, and the table they fill."""

@@ -1,10 +1,10 @@
-"""The serving part of benchmark.py: a SavedModel against `transformers`.
+"""Time an exported SavedModel, and Hugging Face transformers beside it.
 
 Both sides get the same random weights, vocabulary and inputs, and return the
-last hidden state and the pooled output as arrays. Each lives in a process of
-its own, as PyTorch and TensorFlow do not get along in one: ours has TensorFlow
-and tensorflow_text and none of this project's files. They take turns call by
-call, so that the noise of a shared machine meets both.
+last hidden state and the pooled output as arrays. Each runs in a process of its
+own, because PyTorch and TensorFlow in one process disturb each other: ours
+imports TensorFlow and tensorflow_text and no file of this project. They take
+turns call by call, so that the noise of a shared machine slows both.
 """
 
 import contextlib
@@ -24,6 +24,7 @@ import numpy as np
 import tensorflow as tf
 
 import modeling
+from benchmarks.table import Row
 from checkpoints import huggingface, weight_files
 from features import export as features_export
 from serving import graph_tokenizer, saved_model
@@ -37,8 +38,9 @@ _IDS = ("input_ids", "input_mask", "segment_ids")
 # Batch and length of the ids signature: one short text, one long, many.
 SHAPES = ((1, 32), (1, 128), (32, 128))
 
-# What both processes do: answer {"case", "calls"} with the seconds of every
-# call and the pooled output of the last.
+# The second half of both programs. It reads a JSON line {"case": name,
+# "calls": n} and writes one with the seconds of each call and the pooled
+# output of the last.
 _LOOP = """
 cases = json.load(open(sys.argv[2]))
 print("ready", flush=True)
@@ -97,56 +99,85 @@ def call(batch):
 
 
 class Case(NamedTuple):
-    """What is timed: the batches of a call, and how often per turn."""
+    """A request to time.
+
+    Attributes:
+        name: in the table.
+        batches: the inputs; one timed call serves all of them.
+        calls: how many calls a side makes per turn.
+        rows: texts or rows of ids in all batches.
+    """
 
     name: str
     batches: list[dict[str, Any]]
-    calls: int  # per turn
-    rows: int  # texts or rows of ids in all batches
+    calls: int
+    rows: int
 
 
 class Result(NamedTuple):
-    """A case's times on both sides; theirs empty where they are missing."""
+    """The times of a case on both sides.
+
+    Attributes:
+        case: what was timed.
+        ours: seconds of each call.
+        theirs: the same of transformers; empty if it is not installed.
+        difference: the largest between the two pooled outputs.
+    """
 
     case: Case
-    ours: list[float]  # seconds
+    ours: list[float]
     theirs: list[float]
-    difference: float  # of the pooled outputs
+    difference: float
 
     def rates(self) -> str:
-        """Return the speed in words, for the table's second column."""
+        """Return the speed with its unit, for the table's second column."""
         if not self.theirs:
             return f"{self.case.rows / min(self.ours):,.1f} rows/s"
         times = min(self.theirs) / min(self.ours)
         return f"{times:.2f} times transformers"
 
     def note(self) -> str:
-        """Return best and median of both sides."""
+        """Return best and median of both sides, for the third column."""
 
-        def told(seconds: list[float]) -> str:
-            middle = statistics.median(seconds)
-            return f"{min(seconds) * 1e3:.1f} ms, median {middle * 1e3:.1f}"
+        def words(seconds: list[float]) -> str:
+            median = statistics.median(seconds)
+            return f"{min(seconds) * 1e3:.1f} ms, median {median * 1e3:.1f}"
 
         if not self.theirs:
-            return told(self.ours)
+            return words(self.ours)
         times = statistics.median(self.theirs) / statistics.median(self.ours)
         return (
-            f"{told(self.ours)}; transformers {told(self.theirs)}; medians "
+            f"{words(self.ours)}; transformers {words(self.theirs)}; medians "
             f"{times:.2f} times; answers within {self.difference:.0e}"
         )
 
+    def figures(self) -> dict[str, float]:
+        """Return the same as numbers."""
+        found = {
+            "rows_per_second": self.case.rows / min(self.ours),
+            "seconds": min(self.ours),
+            "median_seconds": statistics.median(self.ours),
+        }
+        if self.theirs:
+            found["transformers_seconds"] = min(self.theirs)
+            found["transformers_median_seconds"] = statistics.median(
+                self.theirs
+            )
+        return found
 
-# --- What is served -------------------------------------------------------
+
+# --- Models and requests -----------------------------------------------------
 
 
 def read_sentences(path: str) -> list[str]:
-    """Return the texts of a file: its lines, or the columns of a .tsv.
+    """Return the lines of a file, or the sentences of a .tsv of GLUE.
 
-    Of a .tsv those columns whose header speaks of a string or sentence, as
-    GLUE's files have them.
+    A .tsv has a header; the columns with "string" or "sentence" in their name
+    hold sentences, e.g. "#1 String" of MRPC and "sentence1" of RTE.
 
     Raises:
-        UserError: cannot be read, or holds too few.
+        UserError: the file cannot be read, has no such column, or has too few
+            sentences for a batch.
     """
     try:
         lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
@@ -155,27 +186,37 @@ def read_sentences(path: str) -> list[str]:
     if path.endswith(".tsv"):
         header, *rows = [line.split("\t") for line in lines] or [[]]
         columns = [
-            at
-            for at, name in enumerate(header)
+            column
+            for column, name in enumerate(header)
             if "string" in name.lower() or "sentence" in name.lower()
         ]
         if not columns:
             raise UserError(
                 f"{path}, line 1: no column is named like 'sentence' or "
-                f"'#1 String', found {', '.join(header)[:200]!r}"
+                f"'#1 String'; found {', '.join(header)[:200]!r}"
             )
-        lines = [row[at] for row in rows for at in columns if at < len(row)]
+        lines = [
+            row[column]
+            for row in rows
+            for column in columns
+            if column < len(row)
+        ]
     texts = [line.strip() for line in lines if line.strip()]
     if len(texts) < SENTENCES_PER_BATCH:
         raise UserError(
-            f"{path}: {len(texts)} sentences, a batch has "
-            f"{SENTENCES_PER_BATCH}; give a larger --serving_file"
+            f"{path}: found {len(texts)} sentences, wanted at least "
+            f"{SENTENCES_PER_BATCH}, a batch; give a larger --serving_file"
         )
     return texts
 
 
 def make_cases(texts: list[str], vocab_size: int) -> list[Case]:
-    """Return full rows of random ids, and the first batches of texts."""
+    """Return the requests to time: rows of random ids, then batches of texts.
+
+    Args:
+        texts: at least SENTENCES_PER_BATCH.
+        vocab_size: bound of the ids.
+    """
     rng = np.random.default_rng(0)
     cases = []
     for rows, length in SHAPES:
@@ -186,7 +227,7 @@ def make_cases(texts: list[str], vocab_size: int) -> list[Case]:
             np.zeros(shape, int),
         )
         batch = {k: v.tolist() for k, v in zip(_IDS, values, strict=True)}
-        # Short calls take turns in groups.
+        # Short calls are grouped, else the turns would cost more than they.
         calls = max(1, 512 // (rows * length))
         cases.append(Case(f"ids, {rows} x {length}", [batch], calls, rows))
     size = SENTENCES_PER_BATCH
@@ -197,7 +238,7 @@ def make_cases(texts: list[str], vocab_size: int) -> list[Case]:
 
 
 def padding_share(tokenizer: graph_tokenizer.Tokenizer, case: Case) -> float:
-    """Return how much of a case's batches is padding."""
+    """Return the share of padding in the batches of a text case."""
     masks = [
         graph_tokenizer.make_features(
             tokenizer, tf.constant(batch["text"]), None, MAX_SEQ_LENGTH
@@ -210,10 +251,16 @@ def padding_share(tokenizer: graph_tokenizer.Tokenizer, case: Case) -> float:
 def write_models(
     folder: Path, size: str, vocab_file: str
 ) -> graph_tokenizer.Tokenizer:
-    """Write one random model as `ours/1` and, for transformers, `theirs`."""
+    """Write a random model as SavedModel `ours/1` and for transformers.
+
+    Args:
+        folder: gets `ours/1` and `theirs`, Hugging Face's files.
+        size: one of modeling.NAMED_SIZES.
+        vocab_file: a lower-cased vocabulary.
+    """
     tokenizer = graph_tokenizer.Tokenizer(vocab_file)
     config = modeling.BertConfig.from_size(size, len(tokenizer.tokens))
-    # The form of gelu that published checkpoints have over there.
+    # transformers computes "gelu" with erf.
     config.hidden_act = "gelu_erf"
     tf.keras.utils.set_random_seed(1)
     model = modeling.TaskModel(config)
@@ -234,17 +281,20 @@ def write_models(
     return tokenizer
 
 
-# --- The two processes ----------------------------------------------------
+# --- The two processes -------------------------------------------------------
 
 
 class Side:
-    """A process that answers questions, one line each.
+    """A process that serves a model; one JSON line per question and answer.
 
     Args:
         python: its interpreter.
         program: OURS or THEIRS.
-        model: directory.
-        cases: file of the cases.
+        model: directory of the model.
+        cases: JSON file, {name of a case: its batches}.
+
+    Raises:
+        UserError: the process ended; quotes the last line it wrote.
     """
 
     def __init__(self, python: str, program: str, model: Path, cases: Path):
@@ -263,9 +313,13 @@ class Side:
         self._line()  # ready
 
     def ask(self, case: str, calls: int) -> dict[str, Any]:
-        """Return the seconds of each call and the pooled output."""
+        """Make calls; return their {"seconds"} and the {"pooled"} output.
+
+        Raises:
+            UserError: the process ended; quotes the last line it wrote.
+        """
         question = json.dumps({"case": case, "calls": calls})
-        with contextlib.suppress(BrokenPipeError):  # _line tells why
+        with contextlib.suppress(BrokenPipeError):  # _line reports it
             self.process.stdin.write(question + "\n")
             self.process.stdin.flush()
         return json.loads(self._line())
@@ -275,10 +329,9 @@ class Side:
         if not line:
             self.process.wait()
             self.errors.seek(0)
-            said = self.errors.read().strip().splitlines() or ["nothing"]
-            raise UserError(
-                f"the serving benchmark's process ended: {said[-1][:500]}"
-            )
+            lines = self.errors.read().strip().splitlines()
+            reason = lines[-1][:500] if lines else "no message"
+            raise UserError(f"the serving benchmark's process ended: {reason}")
         return line
 
     def close(self) -> None:
@@ -290,10 +343,10 @@ class Side:
 
 
 def has_transformers(python: str) -> bool:
-    """Whether an interpreter can run the other side.
+    """Whether an interpreter can import torch and transformers.
 
     Raises:
-        UserError: it is none.
+        UserError: it cannot be run.
     """
     try:
         result = subprocess.run(
@@ -307,12 +360,19 @@ def has_transformers(python: str) -> bool:
 
 
 def race(sides: list[Side], case: Case, rounds: int) -> Result:
-    """Time a case on all sides, in turns; the first call is not counted."""
+    """Time a case on all sides in turns.
+
+    Args:
+        sides: ours, then perhaps theirs.
+        case: what to call.
+        rounds: turns of each side; cases with one call per turn get a third.
+    """
+    # The first call compiles and is not timed.
     pooled = [
         np.array(side.ask(case.name, calls=1)["pooled"]) for side in sides
     ]
     seconds: list[list[float]] = [[] for _ in sides]
-    # Calls of seconds need few repeats to be told apart from noise.
+    # Calls that take seconds vary less than calls of milliseconds.
     rounds = max(2, rounds // 3) if case.calls == 1 else rounds
     for _ in range(rounds):
         for mine, side in zip(seconds, sides, strict=True):
@@ -332,16 +392,16 @@ def measure(
     texts: list[str],
     transformers_python: str | None,
     rounds: int,
-) -> Iterator[tuple[str, str, str]]:
-    """Yield the table's rows: what, value, note.
+) -> Iterator[Row]:
+    """Time an exported model on requests of ids and of texts.
 
     Args:
-        folder: empty, for models.
-        size: name of the model's size.
-        vocab_file: lower-cased.
+        folder: an empty folder for the models.
+        size: one of modeling.NAMED_SIZES; the weights are random.
+        vocab_file: a lower-cased vocabulary.
         texts: at least SENTENCES_PER_BATCH.
-        transformers_python: an interpreter that may have transformers;
-            default this one.
+        transformers_python: an interpreter to run transformers with; None:
+            this one. Without transformers the comparison is skipped.
         rounds: turns of each side.
     """
     python = transformers_python or sys.executable
@@ -359,16 +419,26 @@ def measure(
             for program in programs
         ]
         for case in cases:
-            result = race(sides, case, rounds)
-            note = result.note()
-            if "text" in case.batches[0]:
-                share = padding_share(tokenizer, case)
-                note += f"; {share:.0%} of the batches is padding"
-            yield f"serving {size}, {case.name}", result.rates(), note
+            yield _row(size, race(sides, case, rounds), tokenizer)
     if not compared:
-        yield (
+        yield Row(
             "serving against transformers",
             "skipped",
-            f"no transformers and torch in {python}; name an interpreter "
+            f"{python} has no transformers and torch; name an interpreter "
             "that has them: --transformers_python",
         )
+
+
+def _row(
+    size: str, result: Result, tokenizer: graph_tokenizer.Tokenizer
+) -> Row:
+    note = result.note()
+    if "text" in result.case.batches[0]:
+        share = padding_share(tokenizer, result.case)
+        note += f"; {share:.0%} of the batches is padding"
+    return Row(
+        f"serving {size}, {result.case.name}",
+        result.rates(),
+        note,
+        result.figures(),
+    )

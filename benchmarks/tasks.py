@@ -1,21 +1,13 @@
-"""What benchmark.py measures of tasks: length buckets, SQuAD, features.
-
-A file of its own since it needs data sets, which the rest of benchmark.py
-does without.
-"""
+"""Time three tasks on a data set: length buckets, SQuAD, feature extraction."""
 
 import collections
 import re
 import resource
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-
-from base.errors import UserError
 
 import numpy as np
 import tensorflow as tf
@@ -23,6 +15,8 @@ import tensorflow as tf
 import modeling
 import optimization
 import tokenization
+from benchmarks import measuring
+from benchmarks.table import Row
 from checkpoints import weight_files
 from classifier import model as classifier_model
 from classifier import records as classifier_records
@@ -34,30 +28,30 @@ from squad import decoding as squad_decoding
 from squad import scores as squad_scores
 from squad import windows as squad_windows
 from training import train_step
+from training.compilation import Compilation
 from training.settings import Settings
-
-Lines = Iterator[tuple[str, str, str]]  # what, value, note
 
 BATCH_SIZE, MAX_SEQ_LENGTH = 32, 128
 
 _ROUNDS = 3
 
-# --- Length buckets ---------------------------------------------------------
+# --- Length buckets ----------------------------------------------------------
 
 
 def measure_buckets(
     task_name: str, data_dir: str, vocab_file: str, size: str
-) -> Lines:
-    """Compare an epoch in batches of like length with a padded one.
+) -> Iterator[Row]:
+    """Compare a training epoch in batches of similar length with padding.
 
-    Every length that occurs is timed, in turns with the full one, so that a
-    noisy machine slows all of them; an epoch is the sum over its batches.
+    One step of every length that occurs is timed, and the time of the epoch is
+    the sum over its batches. The lengths take turns, so that the noise of a
+    shared machine slows all of them alike.
 
     Args:
-        task_name: of run_classifier.py.
-        data_dir: its files.
-        vocab_file: lower-cased.
-        size: of the model, whose weights are random.
+        task_name: a task of run_classifier.py.
+        data_dir: the folder of the task's files.
+        vocab_file: a lower-cased vocabulary.
+        size: one of modeling.NAMED_SIZES; the weights are random.
     """
     tokenizer = tokenization.FullTokenizer(vocab_file)
     config = modeling.BertConfig.from_size(
@@ -70,7 +64,7 @@ def measure_buckets(
     run = _step_of(config)
     lengths = sorted({*counts, MAX_SEQ_LENGTH})
     for length in lengths:
-        run(length)
+        run(length)  # traces and compiles
     seconds = dict.fromkeys(lengths, float("inf"))
     for _ in range(_ROUNDS):
         for length in lengths:
@@ -78,18 +72,25 @@ def measure_buckets(
     bucketed = sum(count * seconds[n] for n, count in counts.items())
     padded = steps * seconds[MAX_SEQ_LENGTH]
     tokens = plan.lengths.mean()
-    yield (
+    examples = steps * BATCH_SIZE
+    yield Row(
         f"{task_name} training, {size}, batch {BATCH_SIZE}, like lengths",
         f"{padded / bucketed:.2f} times padded",
-        f"{steps * BATCH_SIZE / bucketed:.1f} against "
-        f"{steps * BATCH_SIZE / padded:.1f} examples/s; {tokens:.0f} of "
-        f"{MAX_SEQ_LENGTH} tokens in the mean",
+        f"{examples / bucketed:.1f} against {examples / padded:.1f} "
+        f"examples/s; {tokens:.0f} of {MAX_SEQ_LENGTH} tokens in the mean",
+        {
+            "ratio": padded / bucketed,
+            "examples_per_second": examples / bucketed,
+            "padded_examples_per_second": examples / padded,
+            "mean_tokens": tokens,
+        },
     )
 
 
 def _training_data(
     task_name: str, data_dir: str, tokenizer: tokenization.FullTokenizer
 ) -> in_memory.ShortRecords:
+    """Return the task's training records, as run_classifier.py reads them."""
     task = classifier_tasks.task_of(task_name)
     with tempfile.TemporaryDirectory(prefix="benchmark") as folder:
         return classifier_records.ClassifierRecords(
@@ -104,47 +105,29 @@ def _training_data(
 
 
 def _step_of(config: modeling.BertConfig) -> Callable[[int], float]:
-    """Return a function that trains on full rows of a length and times it."""
+    """Return a function: length -> seconds of one training step.
+
+    The batch of a step has BATCH_SIZE rows of that many tokens.
+    """
     model = classifier_model.BertForSequenceClassification(config, 2)
     optimizer = optimization.create_optimizer()
     optimizer.create_slots(model.trainable_variables)
+    # As fine-tuning of a few epochs: compiling each length would not pay.
     step = train_step.Step(
         tf.distribute.get_strategy(),
         model,
         classifier_model.CLASSIFICATION,
         optimizer,
         optimization.create_schedule(1e-5, 1000, 100),
-        Settings(
-            "", 1000, BATCH_SIZE, jit_compile=False, jit_compile_update=True
-        ),
+        Settings("", 1000, BATCH_SIZE),
+        Compilation(update=True),
     )
-    rng = np.random.default_rng(0)
     one = tf.constant(1, tf.int64)
-    spec = {
-        name: tf.TensorSpec([BATCH_SIZE, None], tf.int32)
-        for name in ("input_ids", "input_mask", "segment_ids")
-    } | {"label_ids": tf.TensorSpec([BATCH_SIZE], tf.int32)}
-    wanted = [0]
-
-    def batches() -> Iterator[dict[str, np.ndarray]]:
-        while True:
-            shape = [BATCH_SIZE, wanted[0]]
-            yield {
-                "input_ids": rng.integers(0, config.vocab_size, shape),
-                "input_mask": np.ones(shape),
-                "segment_ids": np.zeros(shape),
-                "label_ids": rng.integers(0, 2, BATCH_SIZE),
-            }
-
-    dataset = tf.data.Dataset.from_generator(batches, output_signature=spec)
-    options = tf.data.Options()
-    # A batch made ahead would have the length that was wanted before.
-    options.experimental_optimization.inject_prefetch = False
-    options.autotune.enabled = False
-    iterator = iter(dataset.with_options(options))
+    length_of_next = [0]
+    iterator = iter(_batches(config.vocab_size, length_of_next))
 
     def run(length: int) -> float:
-        wanted[0] = length
+        length_of_next[0] = length
         began = time.perf_counter()
         done, _ = step.run(iterator, tf.constant(1, tf.int64), one)
         int(done)  # waits for the device
@@ -153,17 +136,55 @@ def _step_of(config: modeling.BertConfig) -> Callable[[int], float]:
     return run
 
 
-# --- SQuAD ------------------------------------------------------------------
+def _batches(vocab_size: int, length: list[int]) -> tf.data.Dataset:
+    """Return endless batches of random ids without padding.
+
+    Args:
+        vocab_size: bound of the ids.
+        length: one number, the length of the next batch; the caller changes
+            it.
+    """
+    rng = np.random.default_rng(0)
+    spec = {
+        name: tf.TensorSpec([BATCH_SIZE, None], tf.int32)
+        for name in ("input_ids", "input_mask", "segment_ids")
+    } | {"label_ids": tf.TensorSpec([BATCH_SIZE], tf.int32)}
+
+    def batches() -> Iterator[dict[str, np.ndarray]]:
+        while True:
+            shape = [BATCH_SIZE, length[0]]
+            yield {
+                "input_ids": rng.integers(0, vocab_size, shape),
+                "input_mask": np.ones(shape),
+                "segment_ids": np.zeros(shape),
+                "label_ids": rng.integers(0, 2, BATCH_SIZE),
+            }
+
+    dataset = tf.data.Dataset.from_generator(batches, output_signature=spec)
+    options = tf.data.Options()
+    # A batch that is prefetched would have the length of the call before.
+    options.experimental_optimization.inject_prefetch = False
+    options.autotune.enabled = False
+    return dataset.with_options(options)
 
 
-def measure_squad(squad_file: str, vocab_file: str) -> Lines:
-    """Time windows, records and decoding of a file, at the default flags.
+# --- SQuAD -------------------------------------------------------------------
 
-    Decoding is of random logits, whose n-best lists are as full as can be.
+
+def measure_squad(squad_file: str, vocab_file: str) -> Iterator[Row]:
+    """Time windows, records and decoding of a SQuAD file.
+
+    Flags have their defaults. The logits are random, the slowest case for
+    decoding: every n-best list is full.
+
+    Args:
+        squad_file: SQuAD's JSON, version 1.1 or 2.0.
+        vocab_file: a lower-cased vocabulary.
     """
     tokenizer = tokenization.FullTokenizer(vocab_file)
+    is_version_2 = _is_version_2(squad_file)
     began = time.perf_counter()
-    data = squad_data.read_squad([squad_file], False, _is_version_2(squad_file))
+    data = squad_data.read_squad([squad_file], False, is_version_2)
     reading = time.perf_counter() - began
     lengths = squad_windows.Lengths()
     for workers in (1, 2):
@@ -179,34 +200,57 @@ def measure_squad(squad_file: str, vocab_file: str) -> Lines:
                 is_training=False,
             )
         seconds = time.perf_counter() - began
-        yield (
-            f"SQuAD windows and records, {workers} worker",
+        yield Row(
+            f"SQuAD windows and records, {workers} worker"
+            + "s" * (workers > 1),
             f"{len(windows) / seconds:,.0f} windows/s",
             f"{len(windows):,} in {seconds:.1f} s; reading took "
             f"{reading:.1f} s",
+            {
+                "windows_per_second": len(windows) / seconds,
+                "seconds": seconds,
+                "reading_seconds": reading,
+            },
         )
+    yield _decoding_row(
+        data, windows, lengths.max_seq_length, tokenizer.inv_vocab, is_version_2
+    )
+
+
+def _decoding_row(
+    data: squad_data.SquadData,
+    windows: squad_windows.Windows,
+    max_seq_length: int,
+    tokens: Mapping[int, str],
+    is_version_2: bool,
+) -> Row:
+    """Time the way from random logits to answers, n-best file and scores."""
     rng = np.random.default_rng(0)
-    shape = [2, len(windows), lengths.max_seq_length]
+    shape = [2, len(windows), max_seq_length]
     logits = rng.normal(0, 3, shape).astype(np.float32)
     began = time.perf_counter()
     options = squad_decoding.DecodingOptions()
-    tokens = tokenizer.inv_vocab
     decoded = squad_decoding.decode(data, windows, *logits, tokens, options)
     decoding = time.perf_counter() - began
     squad_answers.nbest_json(decoded.nbest)
-    squad_scores.score(data, decoded.answers(), _is_version_2(squad_file))
+    squad_scores.score(data, decoded.answers(), is_version_2)
     whole = time.perf_counter() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
-    yield (
+    return Row(
         "SQuAD decoding",
         f"{decoding:.1f} s",
         f"{whole:.1f} s with n-best file and scores; at most {peak:,.0f} MB, "
-        "TensorFlow's among them",
+        "TensorFlow's included",
+        {
+            "seconds": decoding,
+            "seconds_with_scores": whole,
+            "megabytes": peak,
+        },
     )
 
 
 def _is_version_2(squad_file: str) -> bool:
-    """Whether a file says of its questions whether they have an answer."""
+    """Whether the file's questions have SQuAD 2.0's "is_impossible"."""
     articles = squad_data.read_json(squad_file)["data"]
     questions = (
         qa
@@ -217,37 +261,49 @@ def _is_version_2(squad_file: str) -> bool:
     return any("is_impossible" in qa for qa in questions)
 
 
-# --- extract_features.py ----------------------------------------------------
+# --- extract_features.py -----------------------------------------------------
 
 
-def measure_features(input_file: str, vocab_file: str, size: str) -> Lines:
-    """Time extract_features.py as it is, and with every batch padded.
+def measure_features(
+    input_file: str, vocab_file: str, size: str
+) -> Iterator[Row]:
+    """Time extract_features.py with and without --pad_to_max_length.
 
     Args:
         input_file: sentences, one per line.
-        vocab_file: lower-cased.
-        size: of the model, whose weights are random.
+        vocab_file: a lower-cased vocabulary.
+        size: one of modeling.NAMED_SIZES; the weights are random.
     """
     rates = []
     with tempfile.TemporaryDirectory(prefix="benchmark") as folder:
         _write_model(Path(folder), vocab_file, size)
         for padded in ("false", "true"):
-            rates.append(
-                _extraction_rate(
-                    f"--input_file={input_file}",
-                    f"--output_file={folder}/features.jsonl",
-                    f"--init_checkpoint={folder}",
-                    f"--pad_to_max_length={padded}",
-                )
+            run = measuring.run_script(
+                "extract_features.py",
+                layers=-1,
+                input_file=input_file,
+                output_file=f"{folder}/features.jsonl",
+                init_checkpoint=folder,
+                pad_to_max_length=padded,
             )
-    yield (
+            # The last one is the mean over the whole run.
+            rates.append(
+                float(re.findall(r"([0-9.]+) sequences/s", run.log)[-1])
+            )
+    yield Row(
         f"extract_features.py, {size}, last layer as JSON lines",
         f"{rates[0] / rates[1]:.1f} times padded",
         f"{rates[0]:.1f} against {rates[1]:.1f} sequences/s",
+        {
+            "ratio": rates[0] / rates[1],
+            "sequences_per_second": rates[0],
+            "padded_sequences_per_second": rates[1],
+        },
     )
 
 
 def _write_model(folder: Path, vocab_file: str, size: str) -> None:
+    """Write a model with random weights as a checkpoint directory."""
     count = len(tokenization.load_vocab(vocab_file))
     config = modeling.BertConfig.from_size(size, vocab_size=count)
     shutil.copy(vocab_file, folder / "vocab.txt")
@@ -256,14 +312,3 @@ def _write_model(folder: Path, vocab_file: str, size: str) -> None:
         str(folder / "bert_model.ckpt"),
         weight_files.as_tensors(modeling.BertModel(config).variables),
     )
-
-
-def _extraction_rate(*flags: str) -> float:
-    """Return the sequences/s a run says of itself."""
-    script = Path(__file__).resolve().parents[1] / "extract_features.py"
-    command = [sys.executable, str(script), "--layers=-1", *flags]
-    run = subprocess.run(command, capture_output=True, text=True)
-    if run.returncode:
-        last = run.stderr.strip().rpartition("\n")[2]
-        raise UserError(last.removeprefix("ERROR: "))
-    return float(re.findall(r"([0-9.]+) sequences/s", run.stderr)[-1])

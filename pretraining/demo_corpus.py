@@ -1,12 +1,13 @@
-"""English text that every Python installation carries, as a small corpus.
+"""Make a small corpus of the English text in every Python installation.
 
-The reference manual (`pydoc_data.topics`) and the docstrings of the standard
-library, cleaned of code, tables and markup: one sentence per line, a blank
-line between documents, a document per topic or module. Sources are parsed,
-never imported. `demo.py` and `benchmark.py` share it, so it has its own file.
+The text is the reference manual (`pydoc_data.topics`) and the docstrings of
+the standard library, without code, tables and markup. A topic or a module is a
+document. The files have the form that create_pretraining_data.py reads: one
+sentence per line, a blank line between documents.
 
-The text differs a little between Python versions; for one installation it is
-always the same.
+Modules are parsed and never imported, since importing all of them would run
+their code. The text differs a little between Python versions; one installation
+always gives the same.
 """
 
 import ast
@@ -17,42 +18,57 @@ import sysconfig
 import textwrap
 from collections.abc import Iterator, Sequence
 
+from base import file_system
 from base.errors import UserError
 
-MIN_SENTENCES = 5  # in a document: less is a stub, of no use for next-sentence
+# Shorter documents are left out: next-sentence pairs need several sentences.
+MIN_SENTENCES = 5
 
 MIN_WORDS = 4  # in a sentence
 
-HELD_OUT_SHARE = 10  # one document in ten is kept from training
+HELD_OUT_SHARE = 10  # one document in so many is for evaluation only
 
-# Programs, tests and tables of codecs rather than documented modules.
+# --- What is not prose -------------------------------------------------------
+
+# Folders with programs, tests or tables of codecs instead of documented
+# modules, and installed packages.
 _SKIPPED = re.compile(
     r"(site|dist)-packages|tests?$|idlelib|lib2to3|turtledemo|encodings"
     r"|ensurepip|__pycache__|config-|lib-dynload|pydoc_data"
 )
 
+# "* item", "- item", "3. item", "(a) item"
 _BULLET = re.compile(r"^\s*([*+•-]|\(?[0-9a-z]{1,2}[.)])\s+")
 
+# "-----" below a heading
 _UNDERLINE = re.compile(r"^\s*([=\-~*^#+_.\"'`])\1{2,}[\s=+-]*$")
 
+# "+----+", "| cell |", "===== ====="
 _TABLE = re.compile(r"^\s*(\+[-=]|\||={3,}\s)")
 
+# ">>> f(x)", "... more", ".. directive::", "$ command", "@decorator",
+# ":param x:", and the "::=" of a grammar
 _CODE = re.compile(r"^\s*(>>> ?|\.\.\. |\.\. |\$ |% |@\w|:\w+ ?\w*:)|::=")
 
+# Signatures and definitions: "x = 1", "f(a, b) -> c", "name -- text"
 _NOT_A_SENTENCE = re.compile(r"=|->|--|:|\(.*,.*\)")
 
+# ":class:`collections.deque`" and ":func:`text <target>`"
 _ROLE = re.compile(r":[\w:]+:`[~!]?([^`<]*)(?:<[^`]*>)?`")
 
+# ``code``, *emphasis*, **strong**; not the * of a product
 _MARKUP = re.compile(r"``?|(?<!\w)\*\*?(?=\w)|(?<=[\w.:])\*\*?(?!\w)")
 
-# A sentence ends before a capital, an opening quote or a bracket; not after
-# an abbreviation or an initial.
+# The end of a sentence: a mark before a capital, digit, opening quote or
+# bracket, but not the period of an abbreviation or of an initial ("J. Smith").
 _SENTENCE_END = re.compile(
     r"(?<!\be\.g)(?<!\bi\.e)(?<!\betc)(?<!\bcf)(?<!\bvs)(?<!\b[A-Z])"
     r"[.!?:][\"”')\]]*\s+(?=[\"“(\[]?[A-Z0-9_])"
 )
 
 _WORD = re.compile(r"[A-Za-z]{2,}|\b[aAI]\b")
+
+# --- Sentences ---------------------------------------------------------------
 
 
 def sentences(text: str) -> Iterator[str]:
@@ -74,7 +90,10 @@ def sentences(text: str) -> Iterator[str]:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """Join the lines of each paragraph and list item, without markup."""
+    """Yield each paragraph and list item as one line without markup.
+
+    Headings are left out, and paragraphs with code or tables are empty.
+    """
     lines: list[str] = []
     for line in [*text.expandtabs().splitlines(), ""]:
         is_break = not line.strip() or _UNDERLINE.match(line)
@@ -87,7 +106,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _strip_markup(lines: list[str]) -> str:
-    """Return the lines as one, or nothing when one of them is code."""
+    """Return the lines as one, or "" if any is code or part of a table."""
     if any(_CODE.search(line) or _TABLE.match(line) for line in lines):
         return ""
     text = " ".join([_BULLET.sub("", lines[0]), *lines[1:]])
@@ -96,7 +115,7 @@ def _strip_markup(lines: list[str]) -> str:
 
 
 def _is_prose(paragraph: str) -> bool:
-    """Tell prose from code: it is mostly words and reads like a sentence."""
+    """Whether a paragraph is mostly words and ends like a sentence."""
     words = _WORD.findall(paragraph)
     share = sum(map(len, words)) / max(1, len(paragraph.replace(" ", "")))
     if len(words) < MIN_WORDS or share < 0.6:
@@ -113,8 +132,18 @@ def _is_prose(paragraph: str) -> bool:
     )
 
 
+# --- Documents ---------------------------------------------------------------
+
+
 def docstrings(source: str) -> Iterator[str]:
-    """Yield the docstrings of a module's source, in the order of the text."""
+    """Yield the docstrings in a module's source, in their order.
+
+    Args:
+        source: Python code.
+
+    Raises:
+        SyntaxError: it is not.
+    """
     nodes: list[ast.AST] = [ast.parse(source)]
     while nodes:
         node = nodes.pop()
@@ -145,7 +174,7 @@ def _raw_documents() -> Iterator[tuple[str, list[str]]]:
         from pydoc_data.topics import topics
     except ImportError as error:
         raise UserError(
-            "this Python lacks pydoc_data.topics, the demo's corpus; install "
+            "this Python has no pydoc_data.topics, the demo's corpus; install "
             "the full Python (Debian: python3, not python3-minimal)"
         ) from error
     for name in sorted(topics):
@@ -155,15 +184,18 @@ def _raw_documents() -> Iterator[tuple[str, list[str]]]:
             with open(path, encoding="utf-8") as file:
                 yield name, list(docstrings(file.read()))
         except (UnicodeDecodeError, SyntaxError):
-            continue  # a template or a test of the parser, not a module
+            continue  # a template or a test of the parser
 
 
 def documents() -> dict[str, list[str]]:
-    """Return name -> sentences of every document.
+    """Return {name: sentences} of every document.
 
-    A sentence is kept once in the whole corpus: docstrings are copied from
-    class to class, and what a held-out document shares with a training
-    document would flatter the evaluation.
+    A sentence is kept only once in the whole corpus, regardless of case:
+    docstrings are copied from class to class, and a held-out sentence that is
+    also in a training document would be easier than an unseen one.
+
+    Raises:
+        UserError: this Python has no reference manual.
     """
     seen: set[str] = set()
     result = {}
@@ -182,22 +214,29 @@ def documents() -> dict[str, list[str]]:
 
 
 def is_held_out(name: str) -> bool:
-    """Choose about one document in ten, whatever the others are."""
+    """Whether a document is for evaluation: about one in HELD_OUT_SHARE.
+
+    The choice depends on the name alone, so that a document stays on its side
+    when others are added.
+    """
     digest = hashlib.sha256(name.encode()).digest()
     return digest[0] % HELD_OUT_SHARE == 0
 
 
 def write(path: str, texts: Sequence[Sequence[str]]) -> None:
-    """Write documents as create_pretraining_data.py reads them.
+    """Write documents in the form that create_pretraining_data.py reads.
 
-    A file that holds them already keeps its time of change, by which later
-    steps see that they need not run again.
+    A file with the same content is left alone, so that it keeps its time of
+    change.
+
+    Args:
+        path: the text file.
+        texts: the sentences of each document.
     """
     content = "".join("\n".join(text) + "\n\n" for text in texts).encode()
     if os.path.exists(path):
         with open(path, "rb") as file:
             if file.read() == content:
                 return
-    with open(path + ".tmp", "wb") as file:
+    with file_system.atomic_file(path) as file:
         file.write(content)
-    os.replace(path + ".tmp", path)

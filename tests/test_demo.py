@@ -1,126 +1,130 @@
-"""The demo's corpus, its baseline, and the whole of it in a few steps."""
+"""demo.py: what it shows of the logs, and the whole of it in a few steps."""
 
-import re
 import subprocess
 import sys
 
-import numpy as np
+from base.errors import UserError
+
 import pytest
 import scripts
 from paths import ROOT
 
-from pretraining import demo_corpus
-
 demo = scripts.load("demo")
+
+LINE = (
+    "12:03:44 step 1,200/3,000 (40.0%) | loss 6.1267 | masked_lm_loss 5.4900 "
+    "| learning_rate 0.0012 | 401.2 sequences/s | 20,000 tokens/s | ETA "
+    "00:01:40"
+)
+
+
+def test_reports_of_training_are_shortened():
+    assert demo.training_report(3000)(LINE) == (
+        "step 1,200/3,000 (40.0%) | loss 6.1267 | 401.2 sequences/s | ETA "
+        "00:01:40"
+    )
+
+
+def test_a_few_reports_and_nothing_else_is_shown():
+    select = demo.training_report(3000)
+    shown = [
+        step
+        for step in range(100, 3001, 100)
+        if select(LINE.replace("step 1,200", f"step {step:,}"))
+    ]
+    assert shown == list(range(200, 3001, 200))
+    for line in ("", "Saved model/model.ckpt-600", "step 600 of nothing"):
+        assert select(line) == ""
+
+
+def test_only_the_match_of_a_line_is_shown():
+    select = demo.matching(r"Wrote \d+ files")
+    assert select("12:03:44 Wrote 12 files (0 empty)") == "Wrote 12 files"
+    assert select("12:03:44 Reading") == ""
+
+
+def test_printed_commands_can_be_pasted_into_a_shell():
+    arguments = ["python", "x.py", *(f"--flag_{n}=a b'c" for n in range(20))]
+    text = demo.format_command(arguments)
+    assert text.startswith("$ python x.py ")
+    lines = text.splitlines()
+    assert len(lines) > 3 and max(map(len, lines)) <= demo.MAX_WIDTH
+    command = text.replace("$ python", r"printf '%s\n'", 1)
+    printed = subprocess.run(
+        ["sh", "-c", command], capture_output=True, text=True, check=True
+    )
+    assert printed.stdout.splitlines() == arguments[1:]
+
+
+def test_a_script_that_fails_is_quoted_with_its_log(tmp_path, capsys):
+    steps = demo.Steps(str(tmp_path))
+    with pytest.raises(UserError, match="no file matches") as caught:
+        steps.run(
+            "build_vocab.py",
+            demo.matching("."),
+            input_file=tmp_path / "nothing.txt",
+            output_file=tmp_path / "vocab.txt",
+        )
+    message = str(caught.value)
+    assert message.startswith("build_vocab.py failed: --input_file")
+    log = tmp_path / "logs" / "1_build_vocab.log"
+    assert f"(its log: {log})" in message
+    assert "no file matches" in log.read_text()
 
 
 @pytest.fixture(scope="module")
-def documents():
-    return demo_corpus.documents()
+def quick_run(tmp_path_factory):
+    """The work directory of a quick run and what it printed."""
+    folder = tmp_path_factory.mktemp("demo")
+    command = [sys.executable, "demo.py", "--quick", f"--work_dir={folder}"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr[-2000:]
+    return folder, result.stdout
 
 
-def test_sentences_of_a_docstring():
-    text = """Return the *first* item.  Raise ``KeyError``, e.g. if empty.
+@pytest.mark.slow
+def test_demo_from_end_to_end(quick_run):
+    folder, printed = quick_run
+    for script in ("build_vocab", "create_pretraining_data", "run_pretraining"):
+        assert f"$ python {script}.py --" in printed
+    assert "masked LM loss" in printed
+    for sentence in demo.SENTENCES:
+        assert sentence in printed
+    assert (folder / "model" / "bert_model.ckpt.index").exists()
+    assert (folder / "curves.png").read_bytes()[:4] == b"\x89PNG"
 
-    Some heading of this text
-    -------------------------
 
-    * The first item of a list is
-      continued here.
-    * See :class:`collections.deque` for another one.
-
-    >>> first([1, 2])
-    1
-
-        x = first(y) + 3
-
-    =====  ========
-    name   meaning
-    =====  ========
-    """
-    assert list(demo_corpus.sentences(text)) == [
-        "Return the first item.",
-        "Raise KeyError, e.g. if empty.",
-        "The first item of a list is continued here.",
-        "See collections.deque for another one.",
+@pytest.mark.slow
+def test_it_prints_at_most_80_lines_and_ends_with_its_table(quick_run):
+    folder, printed = quick_run
+    lines = printed.splitlines()
+    # A whole run has more reports of training than this one.
+    steps = demo.QUICK.num_train_steps
+    assert len(lines) - steps + demo.NUM_REPORTS <= 80
+    assert sum(line.startswith("  step ") for line in lines) == steps
+    assert lines[-6].split() == ["BERT", "unigram"]
+    assert lines[-1].strip().startswith("training speed")
+    logs = sorted(path.name for path in (folder / "logs").iterdir())
+    assert logs == [
+        "1_build_vocab.log",
+        "2_create_pretraining_data.log",
+        "3_create_pretraining_data.log",
+        "4_run_pretraining.log",
+        "5_fill_mask.log",
     ]
 
 
-def test_abbreviations_and_initials_do_not_end_a_sentence():
-    first = "It was written by J. Smith, cf. RFC 2822, i.e. The Standard."
-    found = list(demo_corpus.sentences(first + " And it works well."))
-    assert found == [first, "And it works well."]
-
-
-def test_docstrings_come_in_the_order_of_the_source():
-    source = '"One."\nclass A:\n  "Two."\n  def f():\n    "Three."\n'
-    source += 'async def g():\n  "Four."\n'
-    found = list(demo_corpus.docstrings(source))
-    assert found == ["One.", "Two.", "Three.", "Four."]
-
-
-def test_corpus_is_large_clean_and_has_no_sentence_twice(documents):
-    sentences = [s for text in documents.values() for s in text]
-    assert len(documents) > 250
-    assert sum(map(len, sentences)) > 1_000_000
-    assert len({s.lower() for s in sentences}) == len(sentences)
-    for sentence in sentences:
-        assert sentence == " ".join(sentence.split())
-        assert ">>>" not in sentence and "::=" not in sentence
-    assert min(map(len, documents.values())) >= demo_corpus.MIN_SENTENCES
-
-
-def test_held_out_documents_are_about_a_tenth(documents):
-    share = np.mean([demo_corpus.is_held_out(name) for name in documents])
-    assert 0.06 < share < 0.15
-
-
-def test_writing_the_same_text_again_leaves_the_file_alone(tmp_path):
-    path = tmp_path / "corpus.txt"
-    demo_corpus.write(str(path), [["A.", "B."], ["C."]])
-    assert path.read_text() == "A.\nB.\n\nC.\n\n"
-    before = path.stat()
-    demo_corpus.write(str(path), [["A.", "B."], ["C."]])
-    assert path.stat().st_mtime_ns == before.st_mtime_ns
-    demo_corpus.write(str(path), [["A."]])
-    assert path.read_text() == "A.\n\n"
-
-
-def test_unigram_baseline_by_hand():
-    found = demo.unigram_baseline(
-        np.array([1, 1, 1, 2]), np.array([1, 2, 0, 1]), vocab_size=4
-    )
-    # Counts with one added to each: 1, 4, 2, 1 of 8.
-    expected = -np.mean(np.log([4 / 8, 2 / 8, 1 / 8, 4 / 8]))
-    assert found.loss == pytest.approx(expected)
-    assert found.accuracy == 0.5
-    assert found.positions == 4
-
-
-def test_table_shows_both_columns():
-    scores = {
-        "masked_lm_loss": 5.0,
-        "masked_lm_perplexity": 148.4,
-        "masked_lm_accuracy": 0.21,
-        "next_sentence_accuracy": 0.7,
-    }
-    table = demo.format_table(
-        scores, demo.Baseline(6.0, 0.05, 1234), np.array([0, 0, 1]), 250.0
-    )
-    assert "3 sequences, 1,234 masked tokens" in table
-    assert re.search(r"masked LM loss +5\.00 +6\.00", table)
-    assert re.search(r"masked LM accuracy +21\.0% +5\.0%", table)
-    assert re.search(r"next sentence accuracy +70\.0% +66\.7%", table)
-    assert "250 sequences/s" in table
-
-
-def test_demo_from_end_to_end(tmp_path):
-    command = [sys.executable, "demo.py", "--quick", f"--work_dir={tmp_path}"]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr[-2000:]
-    for script in ("build_vocab", "create_pretraining_data", "run_pretraining"):
-        assert f"$ python {script}.py --" in result.stdout
-    assert "masked LM loss" in result.stdout
-    for sentence in demo.SENTENCES:
-        assert sentence in result.stdout
-    assert (tmp_path / "model" / "bert_model.ckpt.index").exists()
+@pytest.mark.slow
+def test_without_matplotlib_one_line_names_the_remedy(
+    quick_run, monkeypatch, capsys
+):
+    folder, _ = quick_run
+    for name in ("matplotlib", "matplotlib.backends.backend_agg"):
+        monkeypatch.setitem(sys.modules, name, None)
+    steps = demo.Steps(str(folder))
+    steps.begin("Results")
+    demo.summarize(steps, demo.QUICK)
+    lines = capsys.readouterr().out.splitlines()
+    (line,) = [line for line in lines if "matplotlib" in line]
+    assert "python -m pip install -r requirements.txt" in line
+    assert lines[-1].strip().startswith("training speed")

@@ -1,4 +1,4 @@
-"""The serving part of the benchmark: both sides run, and are told apart."""
+"""The serving part of the benchmark, alone and beside a stand-in."""
 
 import json
 import sys
@@ -16,8 +16,8 @@ benchmark = scripts.load("benchmark")
 
 VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 VOCAB += "the a film was good bad long short .".split()
-# Stands for the interpreter that has transformers: imports nothing, answers
-# every question with zeros after a moment.
+# A stand-in for an interpreter with transformers: answers every question with
+# nine seconds and a pooled output of zeros.
 FAKE = """#!{python}
 import json, sys
 if "import torch, transformers" == sys.argv[2]:
@@ -38,7 +38,7 @@ for line in sys.stdin:
 
 @pytest.fixture
 def small(monkeypatch):
-    """Shapes and batches that take no time."""
+    """Shapes and batches that are computed in a moment."""
     monkeypatch.setattr(benchmarks_serving, "SHAPES", ((1, 4), (2, 8)))
     monkeypatch.setattr(benchmarks_serving, "SENTENCES_PER_BATCH", 4)
 
@@ -53,7 +53,7 @@ def files(tmp_path):
 
 
 def table(capsys, **values):
-    """Run the part as a user would; return the rows by name."""
+    """Run --parts=serving as a user would; return the rows by name."""
     scripts.run(
         benchmark,
         parts="serving",
@@ -69,7 +69,10 @@ def table(capsys, **values):
     return {row[0]: row[1:] for row in rows}
 
 
-def test_without_transformers_it_says_so(small, files, tmp_path, capsys):
+@pytest.mark.slow
+def test_without_transformers_the_comparison_is_skipped(
+    small, files, tmp_path, capsys
+):
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\nexit 1\n")
     python.chmod(0o755)
@@ -85,7 +88,8 @@ def test_without_transformers_it_says_so(small, files, tmp_path, capsys):
     assert {"serving tiny, ids, 1 x 4", "serving tiny, ids, 2 x 8"} < set(rows)
 
 
-def test_against_another_side(small, files, tmp_path, capsys):
+@pytest.mark.slow
+def test_both_sides_are_compared(small, files, tmp_path, capsys):
     python = tmp_path / "python"
     python.write_text(FAKE.format(python=sys.executable))
     python.chmod(0o755)
@@ -100,7 +104,7 @@ def test_against_another_side(small, files, tmp_path, capsys):
         assert 1e-3 < difference <= 1  # of a tanh and the fake's zeros
 
 
-def test_a_process_that_dies_is_quoted(tmp_path):
+def test_a_process_that_fails_at_its_start_is_quoted(tmp_path):
     cases = tmp_path / "cases.json"
     cases.write_text("{}")
     program = "raise RuntimeError('no such model')"
@@ -108,7 +112,7 @@ def test_a_process_that_dies_is_quoted(tmp_path):
         benchmarks_serving.Side(sys.executable, program, tmp_path, cases)
 
 
-def test_a_process_that_dies_later_is_quoted(tmp_path):
+def test_a_process_that_fails_in_a_call_is_quoted(tmp_path):
     cases = tmp_path / "cases.json"
     cases.write_text(json.dumps({"one": [{}]}))
     program = "import sys, time, json\n\ndef call(batch):\n    1 / 0\n"
@@ -120,12 +124,12 @@ def test_a_process_that_dies_later_is_quoted(tmp_path):
     side.close()
 
 
-def test_interpreter_that_is_none():
+def test_an_interpreter_that_cannot_be_run_is_refused():
     with pytest.raises(UserError, match="--transformers_python=/no/where"):
         benchmarks_serving.has_transformers("/no/where")
 
 
-def test_sentences_of_a_tsv(tmp_path, monkeypatch):
+def test_sentences_of_a_tsv_are_found_by_their_header(tmp_path, monkeypatch):
     monkeypatch.setattr(benchmarks_serving, "SENTENCES_PER_BATCH", 4)
     path = tmp_path / "dev.tsv"
     path.write_text(
@@ -147,7 +151,9 @@ def test_sentences_of_a_tsv(tmp_path, monkeypatch):
         ("missing.txt", None, "No such file"),
     ],
 )
-def test_files_that_cannot_serve(tmp_path, name, content, words):
+def test_files_without_enough_sentences_are_refused(
+    tmp_path, name, content, words
+):
     path = tmp_path / name
     if content is not None:
         path.write_bytes(
@@ -169,7 +175,7 @@ def test_cases_are_full_rows_and_whole_batches():
     assert cases[0].calls > cases[1].calls > cases[2].calls == 1
 
 
-def test_rates_and_notes():
+def test_rates_and_notes_hold_best_and_median():
     case = benchmarks_serving.Case("x", [], 1, 64)
     alone = benchmarks_serving.Result(case, [0.5, 1.0], [], 0.0)
     assert alone.rates() == "128.0 rows/s"

@@ -1,0 +1,80 @@
+"""Time a function; run a script of this project and measure its memory."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from base.errors import UserError
+
+_ROOT = Path(__file__).resolve().parents[1]
+
+# Runs a command, then prints the peak memory of its largest process in MB. A
+# process of its own, since RUSAGE_CHILDREN covers every child ever waited for:
+# measured here, a script would inherit the peak of the scripts before it.
+_WITH_MEMORY = """
+import resource, subprocess, sys
+status = subprocess.run(sys.argv[1:]).returncode
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3)
+sys.exit(status)
+"""
+
+
+class Finished(NamedTuple):
+    """A script's run.
+
+    Attributes:
+        log: what it wrote to standard error.
+        seconds: from process start to process end.
+        megabytes: peak memory of its largest process.
+    """
+
+    log: str
+    seconds: float
+    megabytes: float
+
+
+def best_seconds(function: Callable[[], object], repeats: int = 3) -> float:
+    """Return the shortest time that a call of the function took."""
+    times = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def run_script(script: str, **values) -> Finished:
+    """Run a script of this project in a process of its own.
+
+    Args:
+        script: file name in the checkout's root.
+        **values: its flags.
+
+    Raises:
+        UserError: the script failed; quotes the last line it wrote.
+    """
+    arguments = [f"--{name}={value}" for name, value in values.items()]
+    command = [sys.executable, "-c", _WITH_MEMORY, sys.executable]
+    began = time.perf_counter()
+    result = subprocess.run(
+        [*command, str(_ROOT / script), *arguments],
+        capture_output=True,
+        text=True,
+    )
+    seconds = time.perf_counter() - began
+    if result.returncode:
+        last = result.stderr.strip().rpartition("\n")[2]
+        raise UserError(f"{script} failed: {last.removeprefix('ERROR: ')}")
+    return Finished(result.stderr, seconds, float(result.stdout.split()[-1]))
+
+
+def number_between(log: str, before: str, after: str) -> float:
+    """Return the last number in a log that stands between two strings.
+
+    >>> number_between("Wrote 1,234 total instances", "Wrote ", " total")
+    1234.0
+    """
+    return float(log.rsplit(before, 1)[1].split(after, 1)[0].replace(",", ""))

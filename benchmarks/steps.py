@@ -1,0 +1,267 @@
+"""Time the training step of run_pretraining.py and the products inside it.
+
+A step's speed is reported as a share of the rate of a large matrix product
+that is measured right before and after it: a shared machine changes its speed
+from minute to minute, and the share changes less than the time does. The
+step's own matrix products, timed one by one, bound the share from above.
+"""
+
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+import modeling
+import optimization
+from benchmarks import measuring
+from benchmarks.table import Row
+from pretraining import model as pretraining_model
+from training import compilation, devices, reporting, train_step
+from training.settings import Settings
+
+MAX_SEQ_LENGTH, MAX_PREDICTIONS, VOCAB_SIZE = 128, 20, 30522
+
+# Large models get the batch that fits into the memory of a small machine.
+BATCH_SIZES = {"base": 8, "large": 2}
+DEFAULT_BATCH_SIZE = 32
+
+# --- The step ----------------------------------------------------------------
+
+
+def fake_batch(
+    rows: int, config: modeling.BertConfig, seed: int = 0
+) -> dict[str, tf.Tensor]:
+    """Return a batch of random ids without padding, [rows, MAX_SEQ_LENGTH].
+
+    The time of a step does not depend on the values, only on the shapes.
+    """
+    rng = np.random.default_rng(seed)
+    shape, slots = (rows, MAX_SEQ_LENGTH), (rows, MAX_PREDICTIONS)
+    # The first columns of a permutation of each row: positions without
+    # repetition.
+    positions = np.argsort(rng.random(shape), axis=1)[:, :MAX_PREDICTIONS]
+    batch = {
+        "input_ids": rng.integers(0, config.vocab_size, shape),
+        "input_mask": np.ones(shape),
+        "segment_ids": rng.integers(0, 2, shape),
+        "masked_lm_positions": np.sort(positions, axis=1),
+        "masked_lm_ids": rng.integers(0, config.vocab_size, slots),
+        "next_sentence_labels": rng.integers(0, 2, rows),
+    }
+    batch = {k: tf.constant(v.astype(np.int32)) for k, v in batch.items()}
+    batch["masked_lm_weights"] = tf.ones(slots)
+    return batch
+
+
+def create_step(
+    size: str, batch_size: int, dtype: str, jit_compile: bool
+) -> train_step.Step:
+    """Return the step that run_pretraining.py trains a model of a size with.
+
+    Args:
+        size: one of modeling.NAMED_SIZES; the weights are random.
+        batch_size: rows of MAX_SEQ_LENGTH tokens.
+        dtype: of the matrix products, "float32" or "bfloat16".
+        jit_compile: compile with XLA.
+    """
+    config = modeling.BertConfig.from_size(size, vocab_size=VOCAB_SIZE)
+    model = pretraining_model.BertForPreTraining(config, dtype)
+    optimizer = optimization.create_optimizer()
+    optimizer.create_slots(model.trainable_variables)
+    settings = Settings(
+        output_dir="",
+        num_train_steps=1000,
+        train_batch_size=batch_size,
+        jit_compile=jit_compile,
+    )
+    strategy = tf.distribute.get_strategy()
+    return train_step.Step(
+        strategy,
+        model,
+        pretraining_model.PRETRAINING,
+        optimizer,
+        optimization.create_schedule(1e-4, 1000, 100),
+        settings,
+        compilation.for_training(strategy, jit_compile),
+    )
+
+
+def time_steps(
+    step: train_step.Step, repeats: int
+) -> tuple[float, list[float]]:
+    """Return the seconds of the compiling call and of each later step."""
+    batch = fake_batch(step.settings.train_batch_size, step.model.config)
+    iterator = iter(tf.data.Dataset.from_tensors(batch).repeat())
+    one = tf.constant(1, tf.int64)
+
+    def run(number: int) -> float:
+        began = time.perf_counter()
+        done, _ = step.run(iterator, tf.constant(number, tf.int64), one)
+        int(done)  # waits for the device
+        return time.perf_counter() - began
+
+    compiling = run(0)
+    run(1)  # the first call after compilation still allocates memory
+    return compiling, [run(2 + number) for number in range(repeats)]
+
+
+# --- Its matrix products -----------------------------------------------------
+
+
+class Product(NamedTuple):
+    """A matrix product of the forward pass.
+
+    Attributes:
+        count: how often a step computes it.
+        left: shape [..., R, I].
+        right: shape [..., I, O].
+        is_tied: right is the embedding table, whose shape is [O, I].
+    """
+
+    count: int
+    left: list[int]
+    right: list[int]
+    is_tied: bool = False
+
+
+def step_products(config: modeling.BertConfig, batch: int) -> list[Product]:
+    """Return the forward matrix products of a pre-training step."""
+    hidden, inner = config.hidden_size, config.intermediate_size
+    num_heads, layers = config.num_attention_heads, config.num_hidden_layers
+    tokens, masked = batch * MAX_SEQ_LENGTH, batch * MAX_PREDICTIONS
+    row = [batch, num_heads, MAX_SEQ_LENGTH]
+    size = hidden // num_heads
+    return [
+        # Query, key, value and the attention's output.
+        Product(4 * layers, [tokens, hidden], [hidden, hidden]),
+        # The two halves of the feed-forward layer.
+        Product(layers, [tokens, hidden], [hidden, inner]),
+        Product(layers, [tokens, inner], [inner, hidden]),
+        # Attention scores, then the weighted sums of values.
+        Product(layers, [*row, size], [*row[:2], size, MAX_SEQ_LENGTH]),
+        Product(layers, [*row, MAX_SEQ_LENGTH], [*row, size]),
+        # Masked language model: transform, vocabulary.
+        Product(1, [masked, hidden], [hidden, hidden]),
+        Product(1, [masked, hidden], [config.vocab_size, hidden], True),
+        # Next sentence: pooler, logits.
+        Product(1, [batch, hidden], [hidden, hidden]),
+        Product(1, [batch, hidden], [hidden, 2]),
+    ]
+
+
+def products_seconds(
+    config: modeling.BertConfig, batch: int, dtype: str
+) -> float:
+    """Return the time of a step's matrix products, forward and backward.
+
+    Each is timed by itself, with operands that stay in the cache if they fit:
+    a lower bound of the step's time on this machine.
+    """
+
+    # A product left x right has two products in its backward pass:
+    # d_left = pull x right^T and d_right = left^T x pull, where pull is the
+    # gradient of the output.
+    @tf.function(autograph=False, reduce_retracing=False)
+    def multiply(left, right, pull, is_tied):
+        d_right = (pull, left) if is_tied else (left, pull)
+        return (
+            tf.matmul(left, right, transpose_b=is_tied),
+            tf.matmul(pull, right, transpose_b=not is_tied),
+            tf.matmul(*d_right, transpose_a=True),
+        )
+
+    total = 0.0
+    for product in step_products(config, batch):
+        outputs = product.right[-2 if product.is_tied else -1]
+        shapes = [product.left, product.right, [*product.left[:-1], outputs]]
+        values = [tf.cast(tf.random.normal(s), dtype) for s in shapes]
+        values.append(product.is_tied)
+        multiply(*values)  # traces
+        total += product.count * measuring.best_seconds(
+            lambda v=values: multiply(*v), 5
+        )
+    return total
+
+
+# --- The rows ----------------------------------------------------------------
+
+
+def measure(
+    sizes: Sequence[str], repeats: int, dtype: str, jit_compile: bool
+) -> Iterator[Row]:
+    """Time a training step of each size; yield its rows.
+
+    Args:
+        sizes: names in modeling.NAMED_SIZES.
+        repeats: timed steps of a size; of a large one a quarter.
+        dtype: of the matrix products, "float32" or "bfloat16".
+        jit_compile: compile with XLA.
+    """
+    for size in sizes:
+        batch_size = BATCH_SIZES.get(size, DEFAULT_BATCH_SIZE)
+        before = devices.measure_matmul_peak(dtype)
+        step = create_step(size, batch_size, dtype, jit_compile)
+        # Steps that take seconds vary less than steps of milliseconds.
+        count = max(2, repeats // (4 if size in BATCH_SIZES else 1))
+        compiling, seconds = time_steps(step, count)
+        after = devices.measure_matmul_peak(dtype)
+        products = products_seconds(step.model.config, batch_size, dtype)
+        last = devices.measure_matmul_peak(dtype)
+        operations = reporting.training_flops(
+            step.model.config, batch_size, MAX_SEQ_LENGTH, MAX_PREDICTIONS
+        )
+        peak = max(before, after, last)
+        yield _products_row(size, products, operations, peak)
+        yield from _step_rows(
+            f"training step, {size}, batch {batch_size}",
+            batch_size,
+            operations,
+            peak,
+            seconds,
+            compiling,
+        )
+
+
+def _products_row(
+    size: str, seconds: float, operations: int, peak: float
+) -> Row:
+    share = operations / seconds / peak
+    return Row(
+        f"matrix products of a step alone, {size}",
+        f"{share:.0%} of matmul peak",
+        f"{seconds:.3f} s: the step cannot be much faster",
+        {"matmul_peak_share": share, "seconds": seconds},
+    )
+
+
+def _step_rows(
+    name: str,
+    batch_size: int,
+    operations: int,
+    peak: float,
+    seconds: Sequence[float],
+    compiling: float,
+) -> Iterator[Row]:
+    """Yield the rows of a step: share of the peak, then sequences/s."""
+    best, median = min(seconds), statistics.median(seconds)
+    yield Row(
+        name,
+        f"{operations / best / peak:.0%} of matmul peak",
+        f"median {operations / median / peak:.0%}, peak "
+        f"{peak / 1e9:.0f} GFLOP/s",
+        {"matmul_peak_share": operations / best / peak, "peak_flops": peak},
+    )
+    yield Row(
+        name,
+        f"{batch_size / best:.1f} sequences/s",
+        f"{best:.3f} s, median {median:.3f} s; first call {compiling:.0f} s",
+        {
+            "sequences_per_second": batch_size / best,
+            "seconds": best,
+            "median_seconds": median,
+            "first_call_seconds": compiling,
+        },
+    )

@@ -1,0 +1,88 @@
+"""The table that benchmark.py prints, and the JSON object that ends it.
+
+People read the table: one row per figure, printed as soon as it is measured.
+Scripts read the last line of standard output, which holds the same figures as
+plain numbers:
+
+    python benchmark.py | tail -n 1 | python -m json.tool
+"""
+
+import contextlib
+import json
+import os
+import platform
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+
+class Row(NamedTuple):
+    """One row of the table.
+
+    Attributes:
+        what: what was measured; several rows may share it.
+        value: the figure with its unit.
+        note: how it was measured, or figures beside it.
+        figures: the same as numbers, {name with unit: number}, for the JSON
+            object.
+    """
+
+    what: str
+    value: str
+    note: str
+    figures: Mapping[str, float] = {}
+
+
+def machine() -> dict[str, Any]:
+    """Return processor, cores, GPUs and versions of this machine."""
+    processor = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                processor = line.split(":", 1)[1].strip()
+                break
+    return {
+        "processor": processor,
+        "cores": os.cpu_count(),
+        "gpus": [d.name for d in tf.config.list_logical_devices("GPU")],
+        "python": platform.python_version(),
+        "tensorflow": tf.__version__,
+        "numpy": np.__version__,
+    }
+
+
+def describe(values: Mapping[str, Any]) -> str:
+    """Return one line about a machine.
+
+    Args:
+        values: see machine().
+    """
+    devices = ", ".join([f"{values['cores']} cores", *values["gpus"]])
+    return (
+        f"{values['processor']}, {devices}; Python {values['python']}, "
+        f"TensorFlow {values['tensorflow']}, numpy {values['numpy']}"
+    )
+
+
+def print_rows(rows: Iterable[Row]) -> dict[str, dict[str, float]]:
+    """Print a Markdown table, each row as soon as it is measured.
+
+    Returns:
+        {what: {name: number}} of all rows, for print_json.
+    """
+    figures: dict[str, dict[str, float]] = {}
+    print("| what | measured | |\n|---|---:|---|", flush=True)
+    for row in rows:
+        print(f"| {row.what} | {row.value} | {row.note} |", flush=True)
+        if row.figures:
+            figures.setdefault(row.what, {}).update(row.figures)
+    return figures
+
+
+def print_json(**values: Any) -> None:
+    """Print one JSON object on a line of its own."""
+    # float: numpy's numbers are unknown to json.
+    print("\n" + json.dumps(values, default=float), flush=True)
