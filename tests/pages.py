@@ -34,6 +34,7 @@ _CODE = re.compile(r"`[^`]*`")
 _SOURCE = re.compile(r"`((?:\w+/)*\w+\.py)`")
 _TEST = re.compile(r"`(test_\w+)`")
 _NUMBER = re.compile(r"\d[\d,.:]*\d|\d")
+_LOG_PREFIX = r"(?:[IWEF](?:N| ).*?)??"  # level, time and place of a log line
 
 
 class Block(NamedTuple):
@@ -188,7 +189,18 @@ def _problem_of(arguments: Sequence[str]) -> str | None:
     name = script.removesuffix(".py")
     if "/" in name or name not in scripts.names():
         return None  # without flags
-    return flag_problem(name, arguments[arguments.index(script) + 1 :])
+    arguments = arguments[arguments.index(script) + 1 :]
+    return flag_problem(name, arguments) or _folder_problem(arguments)
+
+
+def _folder_problem(arguments: Sequence[str]) -> str | None:
+    """Refuse data in a package: `--output_dir=squad` would fill squad/."""
+    for argument in arguments:
+        for path in argument.partition("=")[2].split(","):
+            first = path.split("/")[0]
+            if (ROOT / first / "__init__.py").exists():
+                return f"{argument} is in the package {first}/"
+    return None
 
 
 def flag_problem(name: str, arguments: Sequence[str]) -> str | None:
@@ -339,7 +351,8 @@ def masked(line: str) -> str:
 def unprinted(shown: Sequence[str], printed: Sequence[str]) -> list[str]:
     """Return the lines a page shows that a command did not print in order.
 
-    Numbers may differ; "..." stands for any text, alone for any lines.
+    Numbers and the prefix of log lines may differ; "..." stands for any text,
+    alone for any lines.
     """
     left = iter([masked(line) for line in printed])
     missing = []
@@ -348,6 +361,7 @@ def unprinted(shown: Sequence[str], printed: Sequence[str]) -> list[str]:
         if wanted in ("", "..."):
             continue
         pattern = ".*".join(map(re.escape, wanted.split("...")))
+        pattern = _LOG_PREFIX + pattern
         rest = list(left)
         place = next(
             (i for i, text in enumerate(rest) if re.fullmatch(pattern, text)),

@@ -68,6 +68,7 @@ def test_every_script_is_in_the_table_of_the_readme():
         ("A=1 python fill_mask.py --txt='[MASK]' | head", "txt"),
         ("cat a.txt | python extract_features.py --imput=-", "imput"),
         ("cd x && python build_vocab.py --vocab_sise=3", "vocab_sise"),
+        ("python run_squad.py --do_eval --output_dir=squad", "package squad/"),
         ("make tests", "no target tests"),
     ],
 )
