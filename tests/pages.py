@@ -31,8 +31,9 @@ LANGUAGES = ("json", "jsonl", "make", "python", "sh", "text", "tree")
 _FENCE = re.compile(r"^ *```(\S*)\s*$")
 _LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")
 _CODE = re.compile(r"`[^`]*`")
-_SOURCE = re.compile(r"`((?:\w+/)*\w+\.py)`")
-_TEST = re.compile(r"`(test_\w+)`")
+_SOURCE = re.compile(r"`((?:\w+/)*(?!__init__)\w+\.py)`")
+_TEST = re.compile(r"`(test_[a-z0-9]+_\w+)`")  # not the flag test_file
+_PLACE = re.compile(r"--\w*(?:dir|dirs|file|input|output|checkpoint)=(.*)")
 _NUMBER = re.compile(r"\d[\d,.:]*\d|\d")
 _LOG_PREFIX = r"(?:[IWEF](?:N| ).*?)??"  # level, time and place of a log line
 
@@ -117,7 +118,7 @@ def unfenced_commands(page: Path) -> list[str]:
 
 
 def commands_in(block: Block) -> list[Command]:
-    """Join the lines of an sh block that end in a backslash."""
+    """Join lines that end in a backslash or within quotes."""
     found, begun = [], ""
     first = block.first
     for number, line in enumerate(block.lines, block.first):
@@ -127,12 +128,23 @@ def commands_in(block: Block) -> list[Command]:
             begun += line[:-1] + " "
             continue
         text = (begun + line).strip()
-        begun = ""
+        begun = f"{text} " if _is_within_quotes(text) else ""
+        if begun:
+            continue
         if text and not text.startswith("#"):
             found.append(Command(first, text))
     if begun:
-        found.append(Command(first, begun.strip() + " \\"))
+        found.append(Command(first, begun.strip().rstrip("\\") + " \\"))
     return found
+
+
+def _is_within_quotes(text: str) -> bool:
+    """Return whether a shell line ends within a quoted string."""
+    try:
+        shlex.split(text, comments=True)
+    except ValueError:
+        return True
+    return False
 
 
 def sh_commands(page: Path) -> Iterator[Command]:
@@ -162,7 +174,9 @@ def command_problems(page: Path) -> list[str]:
     for command in sh_commands(page):
         place = place_of(page, command.line)
         if command.text.endswith("\\"):
-            found.append(f"{place}: the last line ends in a backslash")
+            found.append(
+                f"{place}: the last line ends in a backslash or within quotes"
+            )
             continue
         for arguments in simple_commands(command.text):
             problem = _problem_of(arguments)
@@ -195,11 +209,11 @@ def _problem_of(arguments: Sequence[str]) -> str | None:
 
 def _folder_problem(arguments: Sequence[str]) -> str | None:
     """Refuse data in a package: `--output_dir=squad` would fill squad/."""
-    for argument in arguments:
-        for path in argument.partition("=")[2].split(","):
+    for place in filter(None, map(_PLACE.fullmatch, arguments)):
+        for path in place[1].split(","):
             first = path.split("/")[0]
             if (ROOT / first / "__init__.py").exists():
-                return f"{argument} is in the package {first}/"
+                return f"{place[0]} is in the package {first}/"
     return None
 
 

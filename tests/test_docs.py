@@ -69,6 +69,7 @@ def test_every_script_is_in_the_table_of_the_readme():
         ("cat a.txt | python extract_features.py --imput=-", "imput"),
         ("cd x && python build_vocab.py --vocab_sise=3", "vocab_sise"),
         ("python run_squad.py --do_eval --output_dir=squad", "package squad/"),
+        ("python run_squad.py \\\n    --do_eval '", "ends in a backslash"),
         ("make tests", "no target tests"),
     ],
 )
@@ -144,7 +145,7 @@ def test_files_and_tests_that_do_not_exist_are_found(tmp_path):
 
 
 def test_pages_have_the_same_headings_and_are_short(page):
-    if page.parent.name == "docs":
+    if page.parent == ROOT / "docs":
         assert not pages.heading_problems(page)
     if page.stem != "flags":
         limit = LIMITS.get(page.name, MAX_LINES)

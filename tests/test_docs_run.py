@@ -163,9 +163,7 @@ def test_the_classifier_page_runs(tmp_path):
         "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String",
         "{}\t1\t2\t{}\t{}",
     )
-    write_pairs(
-        tmp_path / "mine", "verdict\tquestion\tanswer", "is_{}\t{}\t{}"
-    )
+    write_pairs(tmp_path / "mine", "verdict\tquestion\tanswer", "is_{}\t{}\t{}")
     printed = run_page(page, tmp_path, classifier_flags)
     assert_prints(page, printed)
     assert_writes(page, tmp_path)
