@@ -22,13 +22,14 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
+from base import errors
+from base.errors import UserError
+
 import numpy as np
 import tensorflow as tf
 from absl import flags, logging
 
 import modeling
-from base import errors
-from base.errors import UserError
 from checkpoints import weight_files
 from features import layers as features_layers
 from finetuning import fitted, runner, source
@@ -422,7 +423,6 @@ def validate_flags() -> None:
 
 def main(_: list[str]) -> int:
     """Train, score and predict as the flags say; return the exit status."""
-    logging.set_verbosity(logging.INFO)
     validate_flags()
     return runner.run(__file__, FLAGS, NerJob)
 

@@ -19,11 +19,12 @@ test.jsonl, an object per line:
 `start`, which begins every choice, may be left out, `label` in the test file.
 """
 
+from base import errors
+from base.errors import UserError
+
 import tensorflow as tf
 from absl import flags, logging
 
-from base import errors
-from base.errors import UserError
 from classifier import scores as classifier_scores
 from finetuning import flags as finetuning_flags
 from finetuning import job as finetuning_job
@@ -176,7 +177,6 @@ def validate_flags() -> None:
 
 def main(_: list[str]) -> int:
     """Train, score and predict as the flags say; return the exit status."""
-    logging.set_verbosity(logging.INFO)
     validate_flags()
     return runner.run(__file__, FLAGS, SwagJob)
 

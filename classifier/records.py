@@ -8,11 +8,12 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from base import file_system
+
 import numpy as np
 from absl import logging
 
 import tokenization
-from base import file_system
 from classifier import data as classifier_data
 from classifier import tasks as classifier_tasks
 from records import cache as record_cache
@@ -65,6 +66,15 @@ class ClassifierRecords:
             lambda path: self._write(path, name, split),
         )
 
+    def check(self, name: str, split: classifier_tasks.Split) -> None:
+        """Read a file, unless its records exist already.
+
+        Raises:
+            UserError: the file is damaged; names the line.
+        """
+        if not self.cache.has(self.cache.path(name), self.fingerprint(split)):
+            self.read(name, split)
+
     def read(
         self, name: str, split: classifier_tasks.Split
     ) -> list[classifier_data.Example]:
@@ -112,6 +122,7 @@ class ClassifierRecords:
             num_cut,
             self.max_seq_length,
         )
+        del self.examples[name]  # training sets are large
 
     def label_id(self, label: str | None) -> float:
         """Return the number of a label; 0 where there is none."""

@@ -3,9 +3,9 @@
 import warnings
 from collections.abc import Sequence
 
-import numpy as np
-
 from base.errors import UserError
+
+import numpy as np
 
 NAMES = (
     "accuracy",

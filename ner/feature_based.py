@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from base import file_system
+from base.errors import UserError
+
 import keras
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from base import file_system
-from base.errors import UserError
 from features import layers as features_layers
 from modeling import (
     BertConfig,

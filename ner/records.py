@@ -5,12 +5,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from base import file_system
+from base.errors import UserError
+
 import numpy as np
 from absl import logging
 
 import tokenization
-from base import file_system
-from base.errors import UserError
 from ner import data as ner_data
 from ner import windows as ner_windows
 from ner.windows import IGNORED

@@ -6,9 +6,10 @@ An entity counts where its type, its first and its last word are right.
 import json
 from collections.abc import Callable, Sequence
 
+from base.errors import UserError
+
 import numpy as np
 
-from base.errors import UserError
 from classifier.scores import log_softmax
 from ner.data import File, class_ids
 

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+from base import file_system
+
 import numpy as np
 from absl import logging
 
 import tokenization
-from base import file_system
 from classifier import data as classifier_data
 from records import cache as record_cache
 from records import in_memory, tfrecord

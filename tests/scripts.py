@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+from base import errors
+
 from absl import flags
 from paths import ROOT
-
-from base import errors
 
 # (script, flag) -> the file that defines the flag, relative to the checkout.
 defined_in: dict[tuple[str, str], str] = {}
@@ -35,8 +35,13 @@ def load(name: str) -> ModuleType:
     if name in sys.modules:
         return sys.modules[name]
     before = set(flags.FLAGS)
-    with _recorded_definitions(name):
-        module = importlib.import_module(name)
+    try:
+        with _recorded_definitions(name):
+            module = importlib.import_module(name)
+    except BaseException:
+        for flag in set(flags.FLAGS) - before:
+            delattr(flags.FLAGS, flag)  # or they would hide the failure
+        raise
     own = flags.FlagValues()
     shown = {f.name for f in flags.FLAGS.get_key_flags_for_module(name)}
     for flag in set(flags.FLAGS) - before:

@@ -17,6 +17,7 @@ import scripts
 import tensorflow as tf
 import tiny
 from paths import ROOT
+from tiny import results_of
 
 from checkpoints import weight_files
 from classifier import model as classifier_model
@@ -228,13 +229,38 @@ def test_a_head_for_other_labels_starts_anew(
     more = {"train_batch_size": 3, "num_train_epochs": 1}
     flags = flags_for(finished, tmp_path, tmp_path / "out", **more)
     assert scripts.run(run_classifier, **flags) == 0
-    text = "starts from new weights: output_weights: the model wants [3, 16]"
-    assert text in caplog.text
+    text = "new weights: output_weights: the model has shape [3, 16], the"
+    assert f"starts from {text}" in caplog.text
     flags |= {"do_train": False, "init_checkpoint": str(finished)}
     flags["output_dir"] = str(tmp_path / "other")
     (tmp_path / "dev.tsv").write_text("sentence\tlabel\ngood\ta\n")
     line = scripts.error_of(run_classifier, **flags)
     assert "unknown label 'a'; known are bad, good" in line
+
+
+def test_the_fitted_length_holds(model_dir, data_dir, tmp_path, caplog):
+    """Without --max_seq_length a model is used at the length it was fitted.
+
+    The default, 128, is more than the 64 positions of this model.
+    """
+    flags = flags_for(model_dir, data_dir, tmp_path, max_seq_length=12)
+    scripts.run(run_classifier, **flags | {"num_train_epochs": 1})
+    config = json.loads((tmp_path / "bert_config.json").read_text())
+    assert config["max_seq_length"] == 12
+    wanted = results_of(tmp_path)
+    again = flags | {
+        "init_checkpoint": str(tmp_path),
+        "output_dir": str(tmp_path / "again"),
+        "do_train": False,
+        "max_seq_length": None,
+    }
+    scripts.run(run_classifier, **again)
+    found = results_of(tmp_path / "again")
+    assert found["eval_loss"] == wanted["eval_loss"]
+    with caplog.at_level("WARNING"):
+        scripts.run(run_classifier, **again | {"max_seq_length": 30})
+    assert "--max_seq_length=30; the model was fitted with 12" in caplog.text
+    assert results_of(tmp_path / "again")["eval_loss"] != wanted["eval_loss"]
 
 
 def test_a_multiple_choice_head_is_no_regression(model_dir, data_dir, tmp_path):
@@ -250,7 +276,9 @@ def test_a_multiple_choice_head_is_no_regression(model_dir, data_dir, tmp_path):
     config = CONFIG.to_dict() | {"task": "multiple_choice"}
     (folder / "bert_config.json").write_text(json.dumps(config))
     flags = flags_for(folder, data_dir, tmp_path / "out", regression=True)
-    line = scripts.error_of(run_classifier, **flags | {"do_train": False})
+    # The labels of the dev file are classes, so it is not read here.
+    flags |= {"do_train": False, "do_eval": False, "do_predict": True}
+    line = scripts.error_of(run_classifier, **flags)
     assert "is multiple_choice, this runner wants none" in line
 
 
@@ -324,14 +352,15 @@ def test_grid(model_dir, data_dir, tmp_path):
     flags = sweep_flags(model_dir, data_dir, tmp_path)
     run_classifier.FLAGS.unparse_flags()
     run_classifier.FLAGS(["x", *(f"--{k}={v}" for k, v in flags.items())])
-    found = sweeps.runs(run_classifier.FLAGS)
+    sweep = sweeps.read(run_classifier.FLAGS, "s.py")
+    found = sweep.runs
     assert [run.name for run in found] == [
         "lr0.0_seed12345",
         "lr0.0_seed12346",
         "lr0.01_seed12345",
         "lr0.01_seed12346",
     ]
-    line = sweeps.command_of("s.py", run_classifier.FLAGS, found[3], "o", a=1)
+    line = sweep.command(found[3], "o", a=1)
     assert line[1] == "s.py"
     assert {"--learning_rate=0.01", "--random_seed=12346", "--a=1"} < set(line)
     assert {"--output_dir=o", "--max_seq_length=40", "--do_train"} < set(line)
@@ -453,7 +482,7 @@ def test_two_machines(model_dir, data_dir, tmp_path):
         ({"do_train": False, "do_eval": False}, "give --do_train"),
         ({"task_name": None}, "--task_name is required"),
         ({"task_name": "snli"}, "unknown; choose from cola"),
-        ({"data_dir": "/nowhere"}, "--data_dir=/nowhere is no directory"),
+        ({"data_dir": "/nowhere"}, "--data_dir=/nowhere is not a directory"),
         ({"output_dir": None}, "--output_dir is required"),
         ({"init_checkpoint": "/nowhere"}, "no such checkpoint"),
         (

@@ -1,11 +1,11 @@
-"""Files that appear whole, links, pipes, globs."""
+"""Files that appear only complete, links, pipes, globs, checksums."""
 
 import os
 
-import pytest
-
 from base import file_system
 from base.errors import UserError
+
+import pytest
 
 
 def test_atomic_file_leaves_all_or_nothing(tmp_path):
@@ -25,7 +25,7 @@ def test_atomic_file_leaves_all_or_nothing(tmp_path):
 
 def test_atomic_file_replaces_neither_links_nor_pipes(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "file")
-    for text in (b"one", b"two"):  # where the link leads nowhere, then to one
+    for text in (b"one", b"two"):  # the link is broken at first
         with file_system.atomic_file(str(tmp_path / "link")) as file:
             file.write(text)
         assert (tmp_path / "link").is_symlink()
@@ -55,3 +55,15 @@ def test_find_files_keeps_the_order_of_patterns(tmp_path, caplog):
         file_system.find_files(str(tmp_path))
     with pytest.raises(UserError, match="--input_file is empty"):
         file_system.find_files(",")
+
+
+def test_texts_of_two_runs_do_not_meet(tmp_path):
+    """In a directory they share; what fails leaves nothing."""
+    path, other = tmp_path / "x", tmp_path / "x.tmp"
+    other.write_text("half")
+    file_system.write_text(str(path), "whole\n")
+    assert other.read_text() == "half"
+    with pytest.raises(UnicodeEncodeError):
+        file_system.write_text(str(path), "\ud800")
+    assert path.read_text() == "whole\n"
+    assert sorted(tmp_path.iterdir()) == [path, other]

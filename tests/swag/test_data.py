@@ -4,11 +4,12 @@ import csv
 import json
 from pathlib import Path
 
+from base.errors import UserError
+
 import numpy as np
 import pytest
 
 import tokenization
-from base.errors import UserError
 from records import tfrecord
 from swag import data as swag_data
 from swag import records as swag_records

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from base.errors import UserError
+
 import pytest
 import scripts
 import tensorflow as tf
@@ -15,7 +17,6 @@ from paths import ROOT
 from pretraining_runs import assert_same, flags_for, weights_of, write_data
 from tiny import results_of
 
-from base.errors import UserError
 from records import streaming
 from training import devices
 
@@ -165,4 +166,6 @@ def test_a_processor_that_dies_of_its_amx(monkeypatch, status, wanted):
 
 def test_no_tpu_is_one_clear_line():
     with pytest.raises(UserError, match="no TPU answers as tpu_name='local'"):
-        devices.create_strategy(use_tpu=True, tpu_name="local")
+        devices.create_strategy(
+            devices.DeviceChoice(use_tpu=True, tpu_name="local")
+        )
