@@ -12,14 +12,14 @@ with the same command, it goes on where it was and ends with the same bits.
 Curves: `tensorboard --logdir=out`.
 """
 
-from base import errors, file_system
+from base import cluster, errors, file_system
 from base.errors import UserError
 
 import tensorflow as tf
 from absl import flags, logging
 
 import tokenization
-from checkpoints import lookup, model_files
+from checkpoints import lookup, model_files, training_state
 from modeling import BertConfig
 from pretraining import run as pretraining_run
 from pretraining.model import BertForPreTraining
@@ -131,7 +131,12 @@ def main(_: list[str]) -> int:
     data = read_data(config, "input_file") if FLAGS.do_train else None
     eval_data = read_evaluation_data(config, data)
     if data:
-        pretraining_run.claim_output_dir(settings, config, data)
+        training_state.claim_output_dir(
+            settings.output_dir,
+            pretraining_run.fingerprint(settings, config, data),
+            pretraining_run.adjustable(settings),
+            cluster.is_chief(),
+        )
     else:
         file_system.make_directory(FLAGS.output_dir)
     tf.keras.utils.set_random_seed(FLAGS.random_seed)

@@ -11,3 +11,440 @@ and the kernels are transposed: PyTorch's layers compute x W^T, TensorFlow's
 x W. Pickles (`pytorch_model.bin`) are refused, since unpickling a file runs
 the code in it.
 """
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from base import file_system, text_files
+from base.errors import UserError
+
+import ml_dtypes
+import numpy as np
+import safetensors
+import safetensors.numpy
+import tensorflow as tf
+
+from modeling import BertConfig
+
+CONFIG_NAME = "config.json"
+
+WEIGHTS_NAME = "model.safetensors"
+
+INDEX_NAME = "model.safetensors.index.json"
+
+TOKENIZER_CONFIG_NAME = "tokenizer_config.json"
+
+VOCAB_NAME = "vocab.txt"
+
+# Their name of an activation to ours. "gelu" is x * Phi(x), computed with erf,
+# in transformers, and the original BERT's tanh approximation here.
+_ACTIVATIONS = {
+    "gelu": "gelu_erf",
+    "gelu_python": "gelu_erf",
+    "gelu_new": "gelu",
+    "gelu_fast": "gelu",
+    "gelu_pytorch_tanh": "gelu",
+    "relu": "relu",
+    "tanh": "tanh",
+}
+
+_ACTIVATIONS_BACK = {
+    "gelu": "gelu_new",
+    "gelu_erf": "gelu",
+    "relu": "relu",
+    "tanh": "tanh",
+}
+
+# Settings of theirs that change the arithmetic, and the values that BERT has.
+_FIXED = {
+    "model_type": "bert",
+    "layer_norm_eps": 1e-12,
+    "position_embedding_type": "absolute",
+    "is_decoder": False,
+    "add_cross_attention": False,
+}
+
+# Metadata about their file, dropped on import.
+_NOT_OURS = ("_name_or_path", "architectures", "transformers_version", "dtype")
+
+# Their classes whose head has the same variables as a classifier's, to the
+# value of `task` in our configuration that distinguishes them.
+TASKS = {
+    "BertForMultipleChoice": "multiple_choice",
+    "BertForTokenClassification": "token_classification",
+}
+
+# Names that do not follow the rules of `to_key`: theirs to ours.
+_HEADS = {
+    "cls.predictions.bias": "cls/predictions/output_bias",
+    "cls.seq_relationship.weight": "cls/seq_relationship/output_weights",
+    "cls.seq_relationship.bias": "cls/seq_relationship/output_bias",
+    "classifier.weight": "output_weights",
+    "classifier.bias": "output_bias",
+    "qa_outputs.weight": "cls/squad/output_weights",
+    "qa_outputs.bias": "cls/squad/output_bias",
+}
+
+_HEADS_BACK = {ours: theirs for theirs, ours in _HEADS.items()}
+
+# Copies of tied variables: their name to the key of the variable that the copy
+# must equal. BERT's output matrix is the word embedding table.
+_TIED = {
+    "cls.predictions.decoder.weight": "bert/embeddings/word_embeddings",
+    "cls.predictions.decoder.bias": "cls/predictions/output_bias",
+}
+
+# Constants that old versions saved with the weights (0, 1, ..., 511 and zeros).
+_BUFFERS = re.compile(r"(^|\.)embeddings\.(position_ids|token_type_ids)$")
+
+# Names in a directory of the encoder alone, without the first "bert.".
+_BARE = re.compile(r"^(embeddings|encoder|pooler)\.")
+
+# Types of weights by their names in safetensors.
+_DTYPES = {
+    "F64": np.float64,
+    "F32": np.float32,
+    "F16": np.float16,
+    "BF16": ml_dtypes.bfloat16,
+}
+
+
+def is_directory(path: str) -> bool:
+    """Whether `path` is a directory with weights in safetensors files."""
+    return any(_exists(path, name) for name in (WEIGHTS_NAME, INDEX_NAME))
+
+
+def refuse_pickles(directory: str) -> None:
+    """Raise an error if a directory holds its weights in a pickle.
+
+    Raises:
+        UserError: it does; the message gives the command that converts them.
+    """
+    for name in ("pytorch_model.bin", "pytorch_model.bin.index.json"):
+        if _exists(directory, name):
+            raise UserError(
+                f"{directory} holds its weights in {name} alone. This is a "
+                "pickle, and reading a pickle runs whatever code is in it. "
+                "Where you trust the file, save it as safetensors: "
+                "AutoModel.from_pretrained(DIR).save_pretrained(NEW_DIR)"
+            )
+
+
+def _exists(directory: str, name: str) -> bool:
+    return tf.io.gfile.exists(_path(directory, name))
+
+
+def _path(directory: str, name: str) -> str:
+    return directory.rstrip("/") + "/" + name
+
+
+# --- Names ------------------------------------------------------------------
+
+
+def to_key(name: str) -> str | None:
+    """Return the variable name in the original's format; None for a constant.
+
+    `bert.encoder.layer.0.output.LayerNorm.weight` becomes
+    `bert/encoder/layer_0/output/LayerNorm/gamma`. Layer norms may have the
+    names of old versions (gamma and beta) or new ones (weight and bias), and
+    the encoder's variables may lack the first `bert.`.
+
+    Args:
+        name: of a tensor in a safetensors file.
+    """
+    if _BUFFERS.search(name):
+        return None
+    if _BARE.match(name):
+        name = "bert." + name
+    if name in _HEADS:
+        return _HEADS[name]
+    *parents, last = re.sub(r"\blayer\.(\d+)", r"layer_\1", name).split(".")
+    parent = parents[-1] if parents else ""
+    if parent == "LayerNorm":
+        last = {"weight": "gamma", "bias": "beta"}.get(last, last)
+    elif parent.endswith("_embeddings") and last == "weight":
+        return "/".join(parents)
+    elif last == "weight":
+        last = "kernel"
+    return "/".join([*parents, last])
+
+
+def from_key(key: str) -> str:
+    """Return the tensor name in their format; the inverse of `to_key`."""
+    if key in _HEADS_BACK:
+        return _HEADS_BACK[key]
+    if key.endswith("_embeddings"):
+        key += "/weight"
+    key = re.sub(r"/(gamma|kernel)$", "/weight", key)
+    key = re.sub(r"/beta$", "/bias", key)
+    return re.sub(r"\blayer_(\d+)", r"layer/\1", key).replace("/", ".")
+
+
+def _is_transposed(key: str) -> bool:
+    return key.endswith("/kernel")
+
+
+# --- Configuration ----------------------------------------------------------
+
+
+def read_config(directory: str) -> BertConfig:
+    """Return the configuration of a directory, with our names and values.
+
+    Settings without a meaning here are kept. The model class that the file
+    names becomes `task` where two classes have the same variables.
+
+    Raises:
+        UserError: there is no config.json, or it describes another
+            architecture than BERT.
+    """
+    path = _path(directory, CONFIG_NAME)
+    theirs = text_files.read_json_object(path)
+    for name, wanted in _FIXED.items():
+        found = theirs.get(name, wanted)
+        if found != wanted:
+            raise UserError(
+                f"{path}: {name} is {found!r}, BERT has {wanted!r}: this "
+                "model computes something else and cannot be loaded"
+            )
+    activation = theirs.get("hidden_act", "gelu")
+    if activation not in _ACTIVATIONS:
+        raise UserError(
+            f"{path}: hidden_act {activation!r} is unknown; known are "
+            f"{', '.join(_ACTIVATIONS)}"
+        )
+    ours = {k: v for k, v in theirs.items() if k not in _NOT_OURS}
+    ours["hidden_act"] = _ACTIVATIONS[activation]
+    # Their default; the original's, and BertConfig's, is 16.
+    ours.setdefault("type_vocab_size", 2)
+    for architecture in theirs.get("architectures") or ():
+        if architecture in TASKS:
+            ours["task"] = TASKS[architecture]
+    try:
+        return BertConfig.from_dict(ours)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+
+
+def write_config(
+    directory: str, config: BertConfig, architecture: str, **more: Any
+) -> None:
+    """Write config.json.
+
+    Args:
+        directory: an existing one.
+        config: of the model.
+        architecture: their class that has the model's heads.
+        **more: settings that our configuration lacks, such as `num_labels`.
+
+    Raises:
+        UserError: hidden_act has no equivalent in transformers.
+    """
+    theirs = config.to_dict() | more
+    if config.hidden_act not in _ACTIVATIONS_BACK:
+        raise UserError(
+            f"hidden_act {config.hidden_act!r} has no name in the Hugging "
+            f"Face format; known are {', '.join(_ACTIVATIONS_BACK)}"
+        )
+    theirs["hidden_act"] = _ACTIVATIONS_BACK[config.hidden_act]
+    theirs |= {**_FIXED, "architectures": [architecture]}
+    _write_json(_path(directory, CONFIG_NAME), theirs)
+
+
+def _write_json(path: str, value: Mapping[str, Any]) -> None:
+    text = json.dumps(value, indent=2, sort_keys=True) + "\n"
+    file_system.write_text(path, text)
+
+
+def lower_cases(directory: str) -> bool | None:
+    """Whether the tokenizer lower-cases, by tokenizer_config.json.
+
+    Returns:
+        None if there is no such file, or no `do_lower_case` in it.
+    """
+    if not _exists(directory, TOKENIZER_CONFIG_NAME):
+        return None
+    path = _path(directory, TOKENIZER_CONFIG_NAME)
+    value = text_files.read_json_object(path).get("do_lower_case")
+    return value if isinstance(value, bool) else None
+
+
+# --- Weights ----------------------------------------------------------------
+
+
+class Reader:
+    """Reads the tensors of a directory by the original's variable names.
+
+    It has the methods of `tf.train.load_checkpoint`'s reader that this
+    project uses. Files are mapped into memory; a tensor is read by
+    `get_tensor`.
+
+    Args:
+        directory: see `is_directory`.
+
+    Raises:
+        UserError: a file is damaged or missing, or the output matrix differs
+            from the word embeddings.
+    """
+
+    def __init__(self, directory: str):
+        self.directory = directory.rstrip("/")
+        self._names: dict[str, tuple[Any, str]] = {}  # key: (file, name)
+        self._shapes: dict[str, list[int]] = {}
+        tied = {}  # name in _TIED: file
+        for file, name in self._entries():
+            if name in _TIED:
+                tied[name] = file
+                continue
+            key = to_key(name)
+            if key is None:
+                continue
+            self._names[key] = file, name
+            shape = list(file.get_slice(name).get_shape())
+            self._shapes[key] = shape[::-1] if _is_transposed(key) else shape
+        self._check_tied(tied)
+
+    def _entries(self) -> Iterator[tuple[Any, str]]:
+        """Yield (open file, tensor name) of every tensor."""
+        for file_name, wanted in self._files().items():
+            path = _path(self.directory, file_name)
+            file = _open(path)
+            names = list(file.keys())
+            missing = sorted(set(wanted or ()) - set(names))
+            if missing:
+                raise UserError(
+                    f"{path} lacks {missing[0]}, which {INDEX_NAME} lists; "
+                    "download or save the directory again"
+                )
+            for name in names:
+                yield file, name
+
+    def _files(self) -> dict[str, list[str] | None]:
+        """Return {file name: names of its tensors by the index}.
+
+        Without an index, which a single file has not, the names are None.
+        """
+        if _exists(self.directory, WEIGHTS_NAME):
+            return {WEIGHTS_NAME: None}
+        path = _path(self.directory, INDEX_NAME)
+        places = text_files.read_json_object(path).get("weight_map")
+        if not isinstance(places, dict) or not places:
+            raise UserError(
+                f"{path}: wanted `weight_map`, an object of tensor names and "
+                "their files"
+            )
+        files: dict[str, list[str] | None] = {}
+        for name, file_name in places.items():
+            files.setdefault(file_name, []).append(name)
+        return dict(sorted(files.items()))
+
+    def _check_tied(self, tied: Mapping[str, Any]) -> None:
+        """Raise an error if a copy of a tied variable differs from it.
+
+        A model trained with an output matrix of its own would otherwise lose
+        it silently. If the variable itself is missing, its copy is used: of
+        two names for one tensor, a safetensors file may hold either.
+
+        Args:
+            tied: name in _TIED: open file.
+        """
+        for name, file in tied.items():
+            key = _TIED[name]
+            if key not in self._names:
+                self._names[key] = file, name
+                self._shapes[key] = list(file.get_slice(name).get_shape())
+            elif not np.array_equal(_read(file, name), self.get_tensor(key)):
+                raise UserError(
+                    f"{self.directory}: {name} differs from {key}; BERT has "
+                    "one matrix (and bias) for both: not a BERT checkpoint"
+                )
+
+    def get_variable_to_shape_map(self) -> dict[str, list[int]]:
+        """Return {key: shape}, in the original's orientation."""
+        return dict(self._shapes)
+
+    def has_tensor(self, key: str) -> bool:
+        """Whether the directory holds a variable of this name."""
+        return key in self._names
+
+    def get_tensor(self, key: str) -> np.ndarray:
+        """Return a tensor as float32, in the original's orientation."""
+        value = _read(*self._names[key])
+        return np.ascontiguousarray(value.T) if _is_transposed(key) else value
+
+
+def _open(path: str) -> Any:
+    """Open a safetensors file; errors name it."""
+    local = path.removeprefix("file://")
+    if "://" in local:
+        raise UserError(
+            f"{path}: safetensors files are read from local disks only; copy "
+            "the directory first"
+        )
+    try:
+        return safetensors.safe_open(local, framework="numpy")
+    except (OSError, safetensors.SafetensorError) as error:
+        raise UserError(
+            f"{path} cannot be read as safetensors: {error}"
+        ) from error
+
+
+def _read(file: Any, name: str) -> np.ndarray:
+    """Return a tensor of an open safetensors file as float32."""
+    dtype = file.get_slice(name).get_dtype()
+    if dtype not in _DTYPES:
+        raise UserError(
+            f"tensor {name} is of type {dtype}; weights are of "
+            f"{', '.join(_DTYPES)}: quantized weights cannot be loaded"
+        )
+    return np.asarray(file.get_tensor(name)).astype(np.float32)
+
+
+def write_weights(directory: str, tensors: Mapping[str, np.ndarray]) -> None:
+    """Write model.safetensors.
+
+    Args:
+        directory: an existing one.
+        tensors: the original's variable names to values.
+    """
+    named = {
+        from_key(key): np.ascontiguousarray(
+            value.T if _is_transposed(key) else value
+        )
+        for key, value in tensors.items()
+    }
+    # transformers checks `format`: "pt" is the orientation of its tensors.
+    data = safetensors.numpy.save(named, metadata={"format": "pt"})
+    _write_bytes(_path(directory, WEIGHTS_NAME), data)
+
+
+def write_tokenizer(
+    directory: str, vocabulary: bytes, do_lower_case: bool, length: int
+) -> None:
+    """Write vocab.txt, and tokenizer_config.json for transformers.
+
+    Args:
+        directory: an existing one.
+        vocabulary: content of vocab.txt.
+        do_lower_case: whether text is lower-cased and loses its accents.
+        length: tokens in a sequence at most.
+    """
+    settings = {
+        "tokenizer_class": "BertTokenizer",
+        "do_lower_case": do_lower_case,
+        "model_max_length": length,
+        "tokenize_chinese_chars": True,
+        "strip_accents": None,
+        **{
+            f"{name}_token": f"[{name.upper()}]"
+            for name in ("unk", "sep", "pad", "cls", "mask")
+        },
+    }
+    _write_bytes(_path(directory, VOCAB_NAME), vocabulary)
+    _write_json(_path(directory, TOKENIZER_CONFIG_NAME), settings)
+
+
+def _write_bytes(path: str, data: bytes) -> None:
+    with file_system.atomic_file(path) as file:
+        file.write(data)

@@ -4,3 +4,199 @@ An output_dir holds `model.ckpt-<step>` for the last few saved steps, the file
 `checkpoint` with their names, and `training_config.json`, which describes the
 run, so that a command with another model or other data cannot continue it.
 """
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+
+from base import file_system, text_files
+from base.errors import UserError
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from checkpoints import weight_files
+
+TRAINING_NAME = "model.ckpt"
+
+CONFIG_NAME = "training_config.json"
+
+
+class TrainingState:
+    """The training checkpoints of a run: weights, slots and step.
+
+    Random numbers and the order of the data are functions of the seed and the
+    step, so these three are the whole state of a run: killed and started
+    again, it ends with the same bits.
+
+    Args:
+        output_dir: directory of `model.ckpt-<step>` and `checkpoint`.
+        variables: the model's keras variables.
+        slots: {variable path: {slot name: tf.Variable}} of the optimizer. As
+            in the original, a slot is saved as `<variable path>/<slot name>`.
+        keep_checkpoint_max: checkpoints to keep; 0 keeps all.
+        is_chief: whether this process writes; of several only one does.
+    """
+
+    def __init__(
+        self,
+        output_dir: str,
+        variables: Sequence,
+        slots: Mapping[str, Mapping[str, tf.Variable]],
+        keep_checkpoint_max: int = 5,
+        is_chief: bool = True,
+    ):
+        self.output_dir = output_dir
+        self.keep_checkpoint_max = keep_checkpoint_max
+        self.is_chief = is_chief
+        self._weights = {variable.path: variable for variable in variables}
+        self._slots = {
+            f"{path}/{name}": slot
+            for path, named in slots.items()
+            for name, slot in named.items()
+        }
+
+    def latest(self) -> str | None:
+        """Return the prefix of the newest checkpoint; None without one."""
+        return tf.train.latest_checkpoint(self.output_dir)
+
+    def save(self, step: int) -> str:
+        """Write `model.ckpt-<step>`, delete the oldest; return the prefix."""
+        prefix = os.path.join(self.output_dir, f"{TRAINING_NAME}-{step}")
+        if not self.is_chief:
+            return prefix
+        tensors = weight_files.as_tensors(self._weights.values())
+        tensors.update(
+            {name: tf.convert_to_tensor(s) for name, s in self._slots.items()}
+        )
+        tensors["global_step"] = np.int64(step)
+        weight_files.write(prefix, tensors)
+        kept = [p for p in self._listed() if p != prefix] + [prefix]
+        dropped: list[str] = []
+        if self.keep_checkpoint_max:
+            dropped = kept[: -self.keep_checkpoint_max]
+            kept = kept[-self.keep_checkpoint_max :]
+        # The list first: a run killed here leaves files that nothing refers
+        # to, never a reference to files that are deleted.
+        self._write_list(kept)
+        for old in dropped:
+            weight_files.remove(old)
+        return prefix
+
+    def restore(self, prefix: str) -> int:
+        """Set every variable from a training checkpoint; return its step.
+
+        Args:
+            prefix: of the checkpoint.
+
+        Raises:
+            UserError: a variable is missing, unknown or of another shape.
+        """
+        reader = weight_files.open_reader(prefix)
+        targets = {**self._weights, **self._slots}
+        found = reader.get_variable_to_shape_map()
+        wanted = {name: list(v.shape) for name, v in targets.items()}
+        report = weight_files.compare(wanted, found)
+        problems = report.mismatched + report.new + report.unused
+        if problems or "global_step" not in found:
+            problem = problems[0] if problems else "global_step is missing"
+            raise UserError(
+                f"{prefix} is not a training checkpoint of this model "
+                f"({len(problems)} variables differ, the first: {problem}); "
+                "weights alone can be given as --init_checkpoint"
+            )
+        for name, variable in targets.items():
+            variable.assign(weight_files.read_tensor(reader, prefix, name))
+        return int(weight_files.read_tensor(reader, prefix, "global_step"))
+
+    def _write_list(self, prefixes: Sequence[str]) -> None:
+        """Write the `checkpoint` file, which tf.train.latest_checkpoint reads.
+
+        Names are relative, so that an output_dir can be moved.
+
+        Args:
+            prefixes: of all checkpoints, the newest last.
+        """
+        names = [json.dumps(prefix.rsplit("/", 1)[-1]) for prefix in prefixes]
+        lines = [f"model_checkpoint_path: {names[-1]}"]
+        lines += [f"all_model_checkpoint_paths: {name}" for name in names]
+        file_system.write_text(
+            os.path.join(self.output_dir, "checkpoint"), "\n".join(lines) + "\n"
+        )
+
+    def _listed(self) -> list[str]:
+        """Return the prefixes in the `checkpoint` file, the newest last."""
+        state = tf.train.get_checkpoint_state(self.output_dir)
+        return list(state.all_model_checkpoint_paths) if state else []
+
+    def clean(self) -> None:
+        """Remove the unfinished files of a run that was killed."""
+        if self.is_chief:
+            pattern = os.path.join(self.output_dir, f"{TRAINING_NAME}-*.tmp*")
+            for path in tf.io.gfile.glob(pattern):
+                logging.info("Removing the unfinished %s", path)
+                tf.io.gfile.remove(path)
+
+
+# --- The run an output_dir belongs to ---------------------------------------
+
+
+def claim_output_dir(
+    output_dir: str,
+    fingerprint: Mapping[str, object],
+    adjustable: Mapping[str, object],
+    is_chief: bool = True,
+) -> None:
+    """Write a run's settings to output_dir, or compare them with its run's.
+
+    They are in `training_config.json`, the fingerprint under the key "fixed".
+
+    Args:
+        output_dir: created when missing.
+        fingerprint: model, data and all else that a resumed run may not
+            change.
+        adjustable: settings that may change when a run is resumed; a change
+            is logged.
+        is_chief: whether this process writes; of several only one does.
+
+    Raises:
+        UserError: output_dir holds a checkpoint of a run with another
+            fingerprint; names the first value that differs, old and new.
+    """
+    file_system.make_directory(output_dir)
+    path = os.path.join(output_dir, CONFIG_NAME)
+    now = {"fixed": fingerprint, "adjustable": adjustable}
+    now = json.loads(json.dumps(now))  # tuples become lists, as in the file
+    # Without a checkpoint there is nothing to protect: an earlier start failed.
+    is_begun = tf.train.latest_checkpoint(output_dir) is not None
+    if is_begun and tf.io.gfile.exists(path):
+        before = text_files.read_json_object(path)
+        for name, value in now["fixed"].items():
+            old = before["fixed"].get(name)
+            if old != value:
+                raise UserError(
+                    f"output_dir {output_dir} belongs to a run with {name} = "
+                    f"{_differing(old, value)}; use another --output_dir, or "
+                    "the command that began this one"
+                )
+        for name, value in now["adjustable"].items():
+            old = before["adjustable"].get(name)
+            if old != value:
+                logging.warning("%s changes from %s to %s", name, old, value)
+    if is_chief:
+        file_system.write_text(
+            path, json.dumps(now, indent=2, sort_keys=True) + "\n"
+        )
+
+
+def _differing(old: object, new: object) -> str:
+    """Return "<old>, not <new>"; of dictionaries only the entries that differ.
+
+    A fingerprint may hold a whole configuration, or hundreds of input files.
+    """
+    if isinstance(old, dict) and isinstance(new, dict):
+        names = [n for n in {**old, **new} if old.get(n) != new.get(n)]
+        old = {name: old.get(name) for name in names}
+        new = {name: new.get(name) for name in names}
+    return f"{old}, not {new}"

@@ -3,6 +3,7 @@
 import functools
 import math
 from collections.abc import Callable
+from typing import Any
 
 from base import cluster, file_system
 from base.errors import UserError
@@ -60,7 +61,12 @@ def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
     if settings.training.eval_steps:
         job.deciding_metric()  # without data to score it ends here
     if do_train:
-        claim_output_dir(job)
+        training_state.claim_output_dir(
+            settings.output_dir,
+            fingerprint(job),
+            adjustable(settings),
+            cluster.is_chief(),
+        )
     file_system.make_directory(settings.output_dir)
     file_system.make_directory(settings.records_dir, "records_dir")
     tf.keras.utils.set_random_seed(settings.training.random_seed)
@@ -88,24 +94,23 @@ def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
     return 0
 
 
-def claim_output_dir(job: Job) -> None:
-    """Refuse an output_dir that belongs to another model or other data."""
-    settings = job.settings
-    training_state.claim_output_dir(
-        settings.output_dir,
-        {
-            "model": fitted.encoder_config(job.config),
-            "data": job.data_fingerprint(),
-            "pad_to_max_length": settings.pad_to_max_length,
-            **settings.training.fingerprint(),
-        },
-        {
-            "num_train_epochs": settings.num_train_epochs,
-            "warmup_proportion": settings.warmup_proportion,
-            **settings.training.adjustable(),
-        },
-        cluster.is_chief(),
-    )
+def fingerprint(job: Job) -> dict[str, Any]:
+    """Return what a run has to keep when it goes on: model, data, batch."""
+    return {
+        "model": fitted.encoder_config(job.config),
+        "data": job.data_fingerprint(),
+        "pad_to_max_length": job.settings.pad_to_max_length,
+        **job.settings.training.fingerprint(),
+    }
+
+
+def adjustable(settings: RunSettings) -> dict[str, Any]:
+    """Return what may change when a run goes on."""
+    return {
+        "num_train_epochs": settings.num_train_epochs,
+        "warmup_proportion": settings.warmup_proportion,
+        **settings.training.adjustable(),
+    }
 
 
 # --- Training -----------------------------------------------------------------

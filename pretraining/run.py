@@ -3,15 +3,16 @@
 import functools
 import math
 import os
+from typing import Any
 
-from base import cluster, file_system
+from base import file_system
 from base.errors import UserError
 
 import tensorflow as tf
 from absl import logging
 
 import modeling
-from checkpoints import model_files, training_state, weight_files
+from checkpoints import model_files, weight_files
 from pretraining import model as pretraining_model
 from pretraining import records as pretraining_records
 from records import streaming
@@ -63,30 +64,27 @@ def warn_of_shared_files(
         )
 
 
-def claim_output_dir(
-    settings: Settings,
-    config: modeling.BertConfig,
-    data: streaming.RecordFiles,
-) -> None:
-    """Refuse an output_dir that belongs to another model or other data."""
-    counts = {os.path.basename(path): n for path, n in data.counts.items()}
+def fingerprint(
+    settings: Settings, config: modeling.BertConfig, data: streaming.RecordFiles
+) -> dict[str, Any]:
+    """Return what a run has to keep when it goes on: model, data, batch."""
     lengths = {name: f.length for name, f in data.schema.items()}
-    training_state.claim_output_dir(
-        settings.output_dir,
-        {
-            "model": config.to_dict(),
-            "data": counts,
-            "max_seq_length": lengths["input_ids"],
-            "max_predictions_per_seq": lengths["masked_lm_ids"],
-            **settings.fingerprint(),
-        },
-        {
-            "num_train_steps": settings.num_train_steps,
-            "num_warmup_steps": settings.num_warmup_steps,
-            **settings.adjustable(),
-        },
-        cluster.is_chief(),
-    )
+    return {
+        "model": config.to_dict(),
+        "data": {os.path.basename(path): n for path, n in data.counts.items()},
+        "max_seq_length": lengths["input_ids"],
+        "max_predictions_per_seq": lengths["masked_lm_ids"],
+        **settings.fingerprint(),
+    }
+
+
+def adjustable(settings: Settings) -> dict[str, Any]:
+    """Return what may change when a run goes on."""
+    return {
+        "num_train_steps": settings.num_train_steps,
+        "num_warmup_steps": settings.num_warmup_steps,
+        **settings.adjustable(),
+    }
 
 
 class PretrainingRun:

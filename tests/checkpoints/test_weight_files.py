@@ -1,1 +1,122 @@
 """Weights in the original's format: read, compared, written."""
+
+from base.errors import UserError
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from paths import GOLDEN
+from tiny import values_of
+
+import modeling
+from checkpoints import weight_files
+from pretraining import model as pretraining_model
+
+GOLDEN_MODEL = GOLDEN / "model"
+
+
+def test_reads_the_original_format_with_adam_slots():
+    config = modeling.BertConfig.from_json_file(
+        str(GOLDEN_MODEL / "bert_config.json")
+    )
+    model = pretraining_model.BertForPreTraining(config)
+    report = weight_files.restore_weights(
+        model.variables, str(GOLDEN_MODEL / "bert_model.ckpt")
+    )
+    assert len(report.restored) == len(model.variables)
+    assert not report.new and not report.unused and not report.mismatched
+    reader = tf.train.load_checkpoint(str(GOLDEN_MODEL / "bert_model.ckpt"))
+    for variable in model.variables:
+        np.testing.assert_array_equal(
+            variable, reader.get_tensor(variable.path)
+        )
+    trained = str(GOLDEN_MODEL / "trained" / "model.ckpt-30")
+    assert weight_files.global_step(trained) == 30
+
+
+def test_round_trip_keeps_every_bit(model, tmp_path):
+    prefix = str(tmp_path / "bert_model.ckpt")
+    before = values_of(model.variables)
+    weight_files.write(prefix, weight_files.as_tensors(model.variables))
+    for variable in model.variables:
+        variable.assign(tf.zeros_like(variable))
+    weight_files.restore_weights(model.variables, str(tmp_path))
+    for path, value in values_of(model.variables).items():
+        np.testing.assert_array_equal(value, before[path])
+    assert not list(tmp_path.glob("*.tmp*"))
+
+
+def test_a_new_head_is_reported_and_a_missing_encoder_refused(model, tmp_path):
+    prefix = str(tmp_path / "c")
+    tensors = weight_files.as_tensors(model.bert.variables)
+    tensors["output_weights"] = np.zeros([2, 8], np.float32)
+    weight_files.write(prefix, tensors)
+    report = weight_files.restore_weights(model.variables, prefix)
+    assert len(report.new) == 7 and all(
+        p.startswith("cls/") for p in report.new
+    )
+    assert report.unused == ["output_weights"]
+    del tensors["bert/pooler/dense/bias"]
+    weight_files.write(prefix, tensors)
+    with pytest.raises(UserError, match="lacks 1 .* bert/pooler/dense/bias"):
+        weight_files.restore_weights(model.variables, prefix)
+
+
+def test_nothing_is_changed_by_a_refused_restore(model, tmp_path):
+    prefix = str(tmp_path / "c")
+    tensors = weight_files.as_tensors(model.variables)
+    tensors = {name: tf.zeros_like(value) for name, value in tensors.items()}
+    tensors["bert/pooler/dense/bias"] = np.zeros([9], np.float32)
+    weight_files.write(prefix, tensors)
+    before = values_of(model.variables)
+    message = r"pooler/dense/bias: the model has shape \[8\], .* holds \[9\]"
+    with pytest.raises(UserError, match=message):
+        weight_files.restore_weights(model.variables, prefix)
+    for path, value in values_of(model.variables).items():
+        np.testing.assert_array_equal(value, before[path])
+
+
+def test_damage_on_disk_is_named(model, tmp_path):
+    prefix = str(tmp_path / "c")
+    weight_files.write(prefix, weight_files.as_tensors(model.variables))
+    data = tmp_path / "c.data-00000-of-00001"
+    content = bytearray(data.read_bytes())
+    content[50] ^= 0xFF
+    data.write_bytes(content)
+    with pytest.raises(UserError, match="is damaged at"):
+        weight_files.restore_weights(model.variables, prefix)
+
+
+@pytest.mark.parametrize("shape", [[], [2]], ids=["scalar", "vector"])
+def test_compare_sorts_each_variable_into_one_list(shape):
+    wanted = {"same": shape, "missing": shape, "other": shape}
+    found = {"same": shape, "other": [3], "unknown": [], "same/adam_m": shape}
+    report = weight_files.compare(wanted, found | {"global_step": []})
+    assert report.restored == ["same"]
+    assert report.new == ["missing"]
+    assert report.unused == ["unknown"]
+    assert report.mismatched == [
+        f"other: the model has shape {shape}, the checkpoint holds [3]"
+    ]
+    assert weight_files.compare({}, {}) == ([], [], [], [])
+
+
+def test_a_missing_scalar_keeps_its_value(tmp_path):
+    """It was counted as restored, and read although it is not there."""
+    prefix = str(tmp_path / "c")
+    weight_files.write(prefix, {"vector": np.ones([2], np.float32)})
+    vector = tf.keras.Variable(np.zeros([2], np.float32), name="vector")
+    scalar = tf.keras.Variable(5.0, name="scalar")
+    report = weight_files.restore_weights([vector, scalar], prefix)
+    assert report.restored == ["vector"] and report.new == ["scalar"]
+    assert scalar.numpy() == 5 and vector.numpy().tolist() == [1, 1]
+
+
+def test_files_of_name_the_index_or_the_safetensors(tmp_path):
+    assert weight_files.files_of("a/model.ckpt-1") == ["a/model.ckpt-1.index"]
+    for name in ("model-2.safetensors", "model-1.safetensors", "config.json"):
+        (tmp_path / name).write_text("")
+    assert weight_files.files_of(str(tmp_path)) == [
+        str(tmp_path / "model-1.safetensors"),
+        str(tmp_path / "model-2.safetensors"),
+    ]
