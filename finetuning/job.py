@@ -152,7 +152,7 @@ class Job(abc.ABC):
         """Write a file of predictions to output_dir and log its path."""
         if cluster.is_chief():
             file_system.write_text(self.path(name), "\n".join(lines) + "\n")
-        logging.info("  %s", self.path(name))
+        logging.info("Wrote %s", self.path(name))
 
     def read_back(self, name: str) -> Any:
         """Return the content of a JSON file in output_dir, None without one."""

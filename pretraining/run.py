@@ -161,7 +161,6 @@ class PretrainingRun:
 
     def evaluate(self, step: int) -> None:
         """Evaluate; write the scores to log, summaries, eval_results.txt."""
-        logging.info("***** Running evaluation *****")
         means = self.evaluator()
         means.pop("tokens")
         # exp overflows at 710; such a perplexity means the same as this one.
