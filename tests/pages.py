@@ -35,7 +35,7 @@ _SOURCE = re.compile(r"`((?:\w+/)*(?!__init__)\w+\.py)`")
 _TEST = re.compile(r"`(test_[a-z0-9]+_\w+)`")  # not the flag test_file
 _PLACE = re.compile(r"--\w*(?:dir|dirs|file|input|output|checkpoint)=(.*)")
 _NUMBER = re.compile(r"\d[\d,.:]*\d|\d")
-_LOG_PREFIX = r"(?:[IWEF](?:N| ).*?)??"  # level, time and place of a log line
+_LOG_PREFIX = r"(?:N )?(?:WARNING: )?"  # the time of a masked log line
 
 
 class Block(NamedTuple):
