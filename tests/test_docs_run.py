@@ -18,8 +18,6 @@ import scripts
 import tiny
 from paths import ROOT
 
-pytestmark = pytest.mark.slow
-
 
 def link_scripts(folder: Path) -> None:
     """Make the scripts visible in a folder; they import from the checkout."""
@@ -99,6 +97,7 @@ def pretraining_flags(command: str) -> str:
     )
 
 
+@pytest.mark.slow
 def test_the_pretraining_page_runs(tmp_path):
     page = ROOT / "docs" / "pretraining.md"
     link_scripts(tmp_path)
@@ -149,6 +148,7 @@ def write_pairs(folder: Path, header: str, row: str) -> None:
         (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n")
 
 
+@pytest.mark.slow
 def test_the_classifier_page_runs(tmp_path):
     page = ROOT / "docs" / "classifier.md"
     link_scripts(tmp_path)
@@ -167,3 +167,55 @@ def test_the_classifier_page_runs(tmp_path):
     printed = run_page(page, tmp_path, classifier_flags)
     assert_prints(page, printed)
     assert_writes(page, tmp_path)
+
+
+# --- The checks themselves ---------------------------------------------------
+
+SMALL_PAGE = """\
+# Small
+
+## Command
+
+```sh
+echo "step 3 of 9" && touch made.txt
+```
+
+## What it prints
+
+```text
+step 1 of 2
+```
+
+## Files it writes
+
+| file | holds |
+|---|---|
+| `made.txt` | nothing |
+"""
+
+
+def check_page(folder: Path, text: str) -> None:
+    """Run a page and compare what it shows and names."""
+    page = folder / "page.md"
+    page.write_text(text)
+    printed = run_page(page, folder, lambda command: "")
+    assert_prints(page, printed)
+    assert_writes(page, folder)
+
+
+def test_a_right_page_passes(tmp_path):
+    check_page(tmp_path, SMALL_PAGE)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("touch made.txt", "false", "step 3 of 9"),
+        ("step 1 of 2", "steps 1 of 2", "steps 1 of 2"),
+        ("`made.txt`", "`other.txt`", "other.txt was not written"),
+    ],
+)
+def test_a_wrong_page_is_found(old, new, message, tmp_path):
+    """A command that fails, another output, a file that is not written."""
+    with pytest.raises(AssertionError, match=message):
+        check_page(tmp_path, SMALL_PAGE.replace(old, new))
