@@ -42,7 +42,7 @@ def define_flags() -> None:
     flags.DEFINE_integer(
         "num_restarts",
         1,
-        "Train so many times with seeds random_seed, random_seed + 1, ...; "
+        "Train this many times, with seeds random_seed, random_seed + 1, ...; "
         "keep the best on the development set.",
         lower_bound=1,
     )
