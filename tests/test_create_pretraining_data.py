@@ -98,7 +98,7 @@ def test_gzip_holds_the_same_records(corpus, tmp_path):
     "output, whole_group", [("x@3", True), ("x", True), ("x@3", False)]
 )
 def test_killed_at_any_moment(corpus, tmp_path, output, whole_group):
-    """kill -9, again and again: the same bytes as without."""
+    """After any number of kill -9 the bytes are those of a whole run."""
     flags = generator_runs.flags_for(
         corpus, tmp_path / "whole" / output, num_workers=2
     )
@@ -118,7 +118,7 @@ def test_killed_at_any_moment(corpus, tmp_path, output, whole_group):
             stderr=subprocess.DEVNULL,
         )
         try:
-            # Past ten kills let it end, however slow the machine.
+            # After ten kills let it end, however slow the machine is.
             limit = None if kills >= 10 else rng.uniform(0.2, seconds)
             process.wait(limit)
             finished = True
@@ -184,7 +184,7 @@ def _limit_file_size() -> None:
 
 
 def test_a_disk_that_takes_no_more(corpus, tmp_path):
-    """As a full disk, which a test cannot have: files end at 256 KB."""
+    """Files may not exceed 256 KB, which fails as a full disk does."""
     flags = generator_runs.flags_for(corpus, tmp_path / "x", dupe_factor=1)
     result = subprocess.run(
         generator_runs.command(flags),
@@ -257,7 +257,7 @@ def test_bad_text(tmp_path, data, text):
     source = tmp_path / "in.txt"
     source.write_bytes(data)
     assert text in generator_runs.error_of(str(source), tmp_path / "out" / "x")
-    # Nothing is left, so mending the input is all there is to do.
+    # No file is left, so the same command works once the input is mended.
     assert os.listdir(tmp_path / "out") == []
     write(source, manual(4))
     generator_runs.run(str(source), tmp_path / "out" / "x")

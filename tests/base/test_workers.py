@@ -87,7 +87,7 @@ def _alive(process_id: int) -> bool:
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="reads /proc")
 @pytest.mark.parametrize("job", ["sleep", None])
 def test_workers_of_a_killed_parent_end(job):
-    """Busy (None: idle), they see that the pipe is closed, and end."""
+    """Busy or idle (None), they notice the closed pipe and end."""
     code = (
         "import sys, time; sys.path += ['tests', 'tests/base']\n"
         "import test_workers\n"

@@ -17,7 +17,7 @@ def corpus(tmp_path_factory) -> str:
 
 
 def test_many_buckets_make_each_file(corpus, tmp_path):
-    """Bounded memory: no bucket is larger for having fewer files."""
+    """Memory is bounded: fewer files do not make buckets larger."""
     flags = generator_runs.flags_for(corpus, tmp_path / "x@2")
     plan = generator_runs.small_buckets(flags, 40_000)
     assert plan.num_buckets >= 8
@@ -62,8 +62,8 @@ def test_passes_follow_one_another(tmp_path):
     assert len({tuple(firsts[i : i + 10]) for i in range(0, 60, size)}) > 1
 
 
-def test_as_many_files_as_documents(tmp_path):
-    """A bucket of one document borrows random next sentences elsewhere."""
+def test_there_may_be_as_many_files_as_documents(tmp_path):
+    """A bucket of one document takes random next sentences from another."""
     words = "zero one two three four five six".split()
     documents = [[f"{word} {word}"] * 9 for word in words]
     source = write(tmp_path / "in.txt", documents)

@@ -19,7 +19,7 @@ from pretraining.masking import MaskingVocabulary
 
 
 def _toy_vocabulary(num_ids: int = 20000) -> MaskingVocabulary:
-    """No token is special but 1 [CLS], 2 [SEP], 3 [MASK]."""
+    """Return a vocabulary: 1 [CLS], 2 [SEP], 3 [MASK], 4 [UNK], words."""
     return MaskingVocabulary(
         1, 2, 3, 4, np.zeros(num_ids, bool), np.arange(1000, 2000)
     )
@@ -88,7 +88,7 @@ def test_features_fit_together(manual, whole_words, max_seq_length):
         assert (positions[count:] == 0).all()
         labels = features["masked_lm_ids"][row]
         assert (labels[count:] == 0).all()
-        # With the labels back in their places it is the plain sequence.
+        # With the labels put back it is the sequence before masking.
         restored = features["input_ids"][row].copy()
         restored[positions[:count]] = labels[:count]
         assert (restored == plain[row]).all()
@@ -147,7 +147,7 @@ def test_whole_words_are_whole_and_fill_the_budget():
         count = chosen[row].sum()
         if min(map(len, words)) > budget[row]:
             forced += 1
-            # Nothing fits: the shortest word, as far as a record has room.
+            # No word fits: the shortest one, cut to the places of a record.
             assert count == min(min(map(len, words)), 5)
             assert sum(hit.any() for hit in hits) == 1
             continue

@@ -84,7 +84,7 @@ def test_another_corpus_or_vocabulary_is_refused(corpus, tmp_path):
         file.write("One more sentence.\n")
     message = generator_runs.error_of(source, output)
     assert f"--input_file, first difference at {source}" in message
-    # Gone is gone: without the file the name is free.
+    # Once the file is deleted, another command may use its name.
     output.unlink()
     generator_runs.run(source, output)
 

@@ -28,7 +28,7 @@ EDGE_INTEGERS = [
 
 
 def _batch(rows: int = 2100, seed: int = 0) -> dict[str, np.ndarray]:
-    """Rows of differing varint sizes; more than one encoder chunk."""
+    """Return rows of different sizes, more than are encoded at once."""
     rng = np.random.default_rng(seed)
     limits = np.array([2, 128, 300, 30522, 2**21, 2**31 - 1])
     return {
@@ -234,7 +234,7 @@ def test_errors_of_a_cut_file_count_its_whole_records(
 
 
 def records_before(data: bytes, size: int) -> tuple[int, bool]:
-    """Return the whole records in `size` bytes, and whether no rest is left."""
+    """Return the number of whole records, and whether they fill the bytes."""
     position = count = 0
     while position < size:
         step = 16 + int.from_bytes(data[position : position + 8], "little")
