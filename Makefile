@@ -1,6 +1,8 @@
 # make demo   the whole main job on text that ships with Python, 2-8 minutes
-# make test   ruff and pytest
-# make lint   ruff alone
+# make check  lint and the fast tests: under 90 seconds on 2 cores
+# make test   lint and all tests: under 12 minutes on 2 cores
+# make lint   ruff and the import rule
+# make docs   docs/flags.md from the scripts' flags
 # make bench  the benchmark table
 # make clean  removes .venv, demo_output and caches
 #
@@ -12,11 +14,14 @@ BIN := $(VENV)/bin
 FITS := import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
 CANDIDATES := $(or $(PYTHON),python3 python3.12 python3.11 python3.10)
 
-.PHONY: demo test lint bench clean
+.PHONY: demo check test lint docs bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/runtime.stamp
 	$(BIN)/python demo.py
+
+check: lint
+	$(BIN)/python -m pytest -m "not slow" --numprocesses=auto --dist=loadfile
 
 test: lint
 	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile
@@ -24,6 +29,10 @@ test: lint
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python tests/test_import_rule.py
+
+docs: $(VENV)/dev.stamp
+	$(BIN)/python tests/flags_page.py
 
 bench: $(VENV)/runtime.stamp
 	$(BIN)/python benchmark.py

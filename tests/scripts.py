@@ -5,13 +5,29 @@ two of them cannot be imported side by side as they are. `load` gives each a
 flag registry of its own; `run` calls its main with arguments as a user would.
 """
 
+import contextlib
 import importlib
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 from base import errors
 
 from absl import flags
+from paths import ROOT
+
+# (script, flag) -> the file that defines the flag, relative to the checkout.
+defined_in: dict[tuple[str, str], str] = {}
+
+
+def names() -> list[str]:
+    """Return the scripts: root files that end in a call of their main."""
+    return sorted(
+        path.stem
+        for path in ROOT.glob("*.py")
+        if path.read_text().rstrip().endswith("errors.run(main)")
+    )
 
 
 def load(name: str) -> ModuleType:
@@ -19,7 +35,13 @@ def load(name: str) -> ModuleType:
     if name in sys.modules:
         return sys.modules[name]
     before = set(flags.FLAGS)
-    module = importlib.import_module(name)
+    try:
+        with _recorded_definitions(name):
+            module = importlib.import_module(name)
+    except BaseException:
+        for flag in set(flags.FLAGS) - before:
+            delattr(flags.FLAGS, flag)  # or they would hide the failure
+        raise
     own = flags.FlagValues()
     shown = {f.name for f in flags.FLAGS.get_key_flags_for_module(name)}
     for flag in set(flags.FLAGS) - before:
@@ -29,6 +51,32 @@ def load(name: str) -> ModuleType:
         delattr(flags.FLAGS, flag)
     module.FLAGS = own
     return module
+
+
+@contextlib.contextmanager
+def _recorded_definitions(script: str) -> Iterator[None]:
+    """While a script is imported, note in `defined_in` who defines a flag.
+
+    absl attributes the flags of training/flags.py and its like to the script,
+    so that --help shows them. The file of the caller is on the stack.
+    """
+    add = flags.FlagValues.__setitem__
+
+    def recording(values, name, flag):
+        frame = sys._getframe(1)
+        while frame.f_globals["__name__"].split(".")[0] == "absl":
+            frame = frame.f_back
+        place = Path(frame.f_code.co_filename)
+        if place.is_relative_to(ROOT):
+            place = place.relative_to(ROOT)
+        defined_in[script, name] = place.as_posix()
+        add(values, name, flag)
+
+    flags.FlagValues.__setitem__ = recording
+    try:
+        yield
+    finally:
+        flags.FlagValues.__setitem__ = add
 
 
 def run(module: ModuleType, **values) -> int | None:

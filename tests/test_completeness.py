@@ -1,0 +1,67 @@
+"""Every task has all of its parts: modules, script, tests, page, table row."""
+
+from pathlib import Path
+
+from paths import ROOT
+
+TASKS = ("classifier", "squad", "ner", "swag")
+MODULES = ("data", "records", "model", "job", "export")
+
+
+def missing_parts(root: Path, task: str) -> list[str]:
+    """Return what CONTRIBUTING.md asks of a task and `task` does not have."""
+    script = f"run_{task}.py"
+    wanted = [
+        f"{task}/__init__.py",
+        *(f"{task}/{module}.py" for module in MODULES),
+        script,
+        f"tests/{task}/test_data.py",
+        f"tests/test_{script}",
+        f"docs/{task}.md",
+    ]
+    found = [path for path in wanted if not (root / path).is_file()]
+    mentions = {
+        "README.md": (f"`{script}`", f"docs/{task}.md", f"{task}/ "),
+        "docs/flags.md": (f"## {script}",),
+        "tests/test_import_rule.py": (f'"{task}"',),
+        "tests/test_completeness.py": (f'"{task}"',),
+    }
+    for path, texts in mentions.items():
+        file = root / path
+        text = file.read_text("utf-8") if file.is_file() else ""
+        found += [f"{entry} in {path}" for entry in texts if entry not in text]
+    return found
+
+
+def test_every_task_is_complete():
+    found = {task: missing_parts(ROOT, task) for task in TASKS}
+    assert not any(found.values()), found
+
+
+def test_every_package_with_a_script_is_a_task():
+    """run_pretraining.py trains on records that another script makes."""
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    scripts = {path.stem[4:] for path in ROOT.glob("run_*.py")}
+    assert packages & scripts == {*TASKS, "pretraining"}
+
+
+def test_what_a_new_task_lacks_is_named(tmp_path):
+    (tmp_path / "cloze").mkdir()
+    (tmp_path / "cloze" / "data.py").write_text("")
+    (tmp_path / "README.md").write_text("`run_cloze.py`")
+    assert missing_parts(tmp_path, "cloze") == [
+        "cloze/__init__.py",
+        "cloze/records.py",
+        "cloze/model.py",
+        "cloze/job.py",
+        "cloze/export.py",
+        "run_cloze.py",
+        "tests/cloze/test_data.py",
+        "tests/test_run_cloze.py",
+        "docs/cloze.md",
+        "docs/cloze.md in README.md",
+        "cloze/  in README.md",
+        "## run_cloze.py in docs/flags.md",
+        '"cloze" in tests/test_import_rule.py',
+        '"cloze" in tests/test_completeness.py',
+    ]

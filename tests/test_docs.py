@@ -1,0 +1,294 @@
+"""README, CONTRIBUTING and docs/: every command, link and name is right.
+
+tests/pages.py holds the checks. Each check also runs on a page with a mistake,
+so that a check that finds nothing is noticed.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import flags_page
+import pages
+import pytest
+import scripts
+import test_import_rule
+from paths import ROOT
+
+import modeling
+
+PAGES = pages.all_pages()
+LIMITS = {"README.md": 200, "CONTRIBUTING.md": 120}
+MAX_LINES = 200
+
+
+@pytest.fixture(params=PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def page(request) -> Path:
+    """Every page of the project."""
+    return request.param
+
+
+def bad_page(folder: Path, text: str) -> Path:
+    """Write a page with a mistake."""
+    path = folder / "bad.md"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def shell_page(folder: Path, command: str) -> Path:
+    """Write a page with one command."""
+    return bad_page(folder, f"# Bad\n\n```sh\n{command}\n```\n")
+
+
+# --- Commands ----------------------------------------------------------------
+
+
+def test_commands_are_right(page):
+    assert not pages.command_problems(page)
+    assert not pages.unfenced_commands(page)
+
+
+def test_every_script_is_in_the_table_of_the_readme():
+    text = (ROOT / "README.md").read_text("utf-8")
+    rows = re.findall(r"^\| \[?`(\w+)\.py`", text, re.M)
+    assert sorted(rows) == scripts.names()
+
+
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        ("python run_clasifier.py --do_train", "no run_clasifier.py"),
+        ("python run_classifier.py --do_trane", "do_trane"),
+        ("python run_classifier.py --max_seq_length=many", "max_seq_length"),
+        ("python run_classifier.py --train_batch_size=0", "train_batch_size"),
+        ("python run_classifier.py --optimizer=sgd", "optimizer"),
+        ("python run_classifier.py \\\n    --do_trane", "bad.md:4: run_clas"),
+        ("python run_classifier.py --do_eval \\", "ends in a backslash"),
+        ("python run_classifier.py --do_eval out", "argument 'out'"),
+        ("A=1 python fill_mask.py --txt='[MASK]' | head", "txt"),
+        ("cat a.txt | python extract_features.py --imput=-", "imput"),
+        ("cd x && python build_vocab.py --vocab_sise=3", "vocab_sise"),
+        ("python run_squad.py --do_eval --output_dir=squad", "package squad/"),
+        ("python run_squad.py \\\n    --do_eval '", "ends in a backslash"),
+        ("make tests", "no target tests"),
+    ],
+)
+def test_a_wrong_command_is_found(command, problem, tmp_path):
+    found = pages.command_problems(shell_page(tmp_path, command))
+    assert len(found) == 1
+    assert problem in found[0]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python run_classifier.py --do_train --verbosity=1  # a comment",
+        "python run_classifier.py --help",
+        "python -m pytest tests/test_docs.py -k 'command or link'",
+        "python tests/test_import_rule.py",
+        "make check PYTHON=python3.11",
+        "nvidia-smi --no_flag_of_ours",
+    ],
+)
+def test_a_right_command_is_not_a_problem(command, tmp_path):
+    assert not pages.command_problems(shell_page(tmp_path, command))
+
+
+def test_an_unfenced_command_and_an_unknown_language_are_found(tmp_path):
+    path = bad_page(tmp_path, "# Bad\n\n    python x.py\n\n```shell\nls\n```\n")
+    assert len(pages.unfenced_commands(path)) == 2
+
+
+# --- Links and names ---------------------------------------------------------
+
+
+def test_links_lead_somewhere(page):
+    assert not pages.link_problems(page)
+
+
+def test_named_files_and_tests_exist(page):
+    if page.name == "CHANGELOG.md":
+        pytest.skip("it names files of earlier versions")
+    assert not pages.name_problems(page, pages.test_names())
+
+
+@pytest.mark.parametrize(
+    ("link", "problem"),
+    [
+        ("other.md", "does not exist"),
+        ("#no-such", "no such heading"),
+        ("bad.md#not-here", "no such heading"),
+    ],
+)
+def test_a_dead_link_is_found(link, problem, tmp_path):
+    path = bad_page(tmp_path, f"# Bad\n\n## It's here\n\n[a]({link})\n")
+    found = pages.link_problems(path)
+    assert len(found) == 1
+    assert problem in found[0]
+
+
+def test_anchors_are_those_of_github(tmp_path):
+    path = bad_page(tmp_path, "# It's a `page`, here\n\n[a](#its-a-page-here)")
+    assert not pages.link_problems(path)
+
+
+def test_files_and_tests_that_do_not_exist_are_found(tmp_path):
+    path = bad_page(tmp_path, "`modeling.py`, `ops/none.py`, `test_none_such`")
+    found = pages.name_problems(path, pages.test_names())
+    assert [line.split(": ")[1] for line in found] == [
+        "there is no ops/none.py",
+        "there is no test test_none_such",
+    ]
+
+
+# --- Shape -------------------------------------------------------------------
+
+
+def test_pages_have_the_same_headings_and_are_short(page):
+    if page.parent == ROOT / "docs":
+        assert not pages.heading_problems(page)
+    if page.stem != "flags":
+        limit = LIMITS.get(page.name, MAX_LINES)
+        assert not pages.length_problems(page, limit)
+
+
+def test_other_headings_and_long_pages_are_found(tmp_path):
+    path = bad_page(tmp_path, "# Bad\n\n## Command\n\n## Choices\n")
+    assert len(pages.heading_problems(path)) == 1
+    assert len(pages.length_problems(path, 4)) == 1
+    assert not pages.length_problems(path, 5)
+
+
+def test_the_tree_of_the_readme_equals_the_disk():
+    assert not pages.tree_problems(ROOT / "README.md", levels_on_disk())
+
+
+def test_a_wrong_tree_is_found(tmp_path):
+    text = (
+        "```tree\n1  base/    files\n2  gone/    nothing\n3  ops/   sums\n```"
+    )
+    path = bad_page(tmp_path, text)
+    found = pages.tree_problems(path, {"base/": 1, "ops/": 1, "modeling.py": 2})
+    assert [line.split(": ")[1] for line in found] == [
+        "the tree lacks modeling.py",
+        "the tree shows gone/, which does not exist",
+        "ops/ has level 1, the tree shows 3",
+    ]
+
+
+def levels_on_disk() -> dict[str, int]:
+    """Return {package/ or module.py: level}; scripts are not part of it."""
+    found = {}
+    for path in test_import_rule.sources(ROOT):
+        unit = path.relative_to(ROOT).parts[0]
+        level = test_import_rule.level_of(unit.removesuffix(".py"))
+        if level < test_import_rule.SCRIPT:
+            name = unit if unit.endswith(".py") else f"{unit}/"
+            found[name] = level
+    return found
+
+
+def test_every_helper_is_in_the_table_of_tests():
+    text = (ROOT / "tests" / "README.md").read_text("utf-8")
+    shown = set(re.findall(r"^\| `tests/(\w+\.py)`", text, re.M))
+    helpers = {
+        path.name
+        for path in (ROOT / "tests").glob("*.py")
+        if not path.name.startswith("test_")
+    }
+    assert shown == helpers
+
+
+# --- Facts that stand in two places ------------------------------------------
+
+
+def test_flags_page_is_up_to_date():
+    if flags_page.PAGE.read_text("utf-8") != flags_page.render():
+        pytest.fail("docs/flags.md is out of date; run: make docs")
+
+
+def test_the_flags_page_shows_a_changed_default(monkeypatch):
+    before = flags_page.render()
+    flag = scripts.load("run_squad").FLAGS["n_best_size"]
+    monkeypatch.setattr(flag, "default", 21)
+    assert flags_page.render() == before.replace(
+        "| `n_best_size` | `20` |", "| `n_best_size` | `21` |"
+    )
+    assert flags_page.render() != before
+
+
+def test_original_flags_exist():
+    for script, names in flags_page.ORIGINAL.items():
+        assert not set(names.split()) - set(scripts.load(script).FLAGS), script
+
+
+def test_configurations_on_pages_are_read():
+    found = 0
+    for page in PAGES:
+        for block in pages.blocks(page):
+            if "hidden_size" in (text := "\n".join(block.lines)):
+                modeling.BertConfig.from_dict(json.loads(text))
+                found += 1
+    assert found
+
+
+def test_figures_of_the_readme_stand_in_measurements():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    table = readme.split("## Measured")[1].split("\n## ")[0]
+    known = (ROOT / "docs" / "measurements.md").read_text("utf-8")
+    rows = re.findall(r"^\| [^|]+\| ([^|]+) \|$", table, re.M)[1:]
+    assert 8 <= len(rows) <= 10
+    for row in rows:
+        for number in re.findall(r"\d[\d,.]*\d|\d", row):
+            assert re.search(rf"(?<![\d.,]){re.escape(number)}(?!\d)", known), (
+                f"{number} of {row!r} is not in docs/measurements.md"
+            )
+
+
+def python_bounds() -> dict[str, tuple[int, int]]:
+    """Return the first and last minor version of Python, by file."""
+    patterns = {
+        "README.md": r"Python 3\.(\d+) to 3\.(\d+)",
+        "CONTRIBUTING.md": r"Python 3\.(\d+) to 3\.(\d+)",
+        "Makefile": r"\(3, (\d+)\) <= sys\.version_info\[:2\] <= \(3, (\d+)\)",
+        "pyproject.toml": r'requires-python = ">=3\.(\d+),<3\.(\d+)"',
+        "requirements.txt": r"# Python 3\.(\d+),.* or 3\.(\d+)\.",
+    }
+    found = {}
+    for name, pattern in patterns.items():
+        match = re.search(pattern, (ROOT / name).read_text("utf-8"))
+        assert match, f"{name} does not name the Python versions"
+        first, last = int(match[1]), int(match[2])
+        found[name] = (first, last - (name == "pyproject.toml"))
+    return found
+
+
+def test_all_files_name_the_same_versions_of_python():
+    found = python_bounds()
+    assert len(set(found.values())) == 1, found
+    first, last = found["Makefile"]
+    text = (ROOT / "Makefile").read_text()
+    for minor in range(first, last + 1):
+        assert f"python3.{minor}" in text
+    assert (
+        f'target-version = "py3{first}"'
+        in (ROOT / "pyproject.toml").read_text()
+    )
+
+
+# --- What commands print -----------------------------------------------------
+
+
+def test_output_is_compared_without_its_numbers():
+    printed = ["step 1,200/9,000 (13.3%)  |  loss 5.3", "other", "done in 3 s"]
+    shown = ["step 7/8 (1.0%) | loss 4.25", "...", "done ..."]
+    assert not pages.unprinted(shown, printed)
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [["lost 5.3"], ["done in 3 s", "loss 5.3"], ["loss 5.3", "loss 5.3"]],
+)
+def test_output_that_is_not_printed_is_found(shown):
+    """A wrong word, a wrong order, a line too many."""
+    assert len(pages.unprinted(shown, ["loss 1.25", "done in 30 s"])) == 1

@@ -1,0 +1,221 @@
+"""Pages that run: their commands, top to bottom, on tiny data.
+
+The commands are read from the page. Flags that make them short are appended:
+absl takes the last value of a flag that is given twice.
+"""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import corpora
+import pages
+import pytest
+import scripts
+import tiny
+from paths import ROOT
+
+
+def link_scripts(folder: Path) -> None:
+    """Make the scripts visible in a folder; they import from the checkout."""
+    for name in scripts.names():
+        (folder / f"{name}.py").symlink_to(ROOT / f"{name}.py")
+
+
+def section(page: Path, heading: str) -> list[pages.Block]:
+    """Return the blocks of one section of a page."""
+    lines = page.read_text("utf-8").splitlines()
+    first = lines.index(f"## {heading}") + 1
+    last = next(
+        (n for n in range(first, len(lines)) if lines[n].startswith("## ")),
+        len(lines),
+    )
+    return [b for b in pages.blocks(page) if first <= b.first - 1 <= last]
+
+
+def run_page(page: Path, folder: Path, extra) -> list[str]:
+    """Run a page's commands in a folder; return the lines they printed.
+
+    Args:
+        page: every sh block of it is run.
+        folder: the working directory.
+        extra: command -> flags to append.
+    """
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    printed: list[str] = []
+    for command in pages.sh_commands(page):
+        run = subprocess.run(
+            ["bash", "-c", f"{command.text} {extra(command.text)}"],
+            cwd=folder,
+            env=os.environ | {"PATH": path},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        printed += run.stdout.splitlines()
+        assert run.returncode == 0, f"{command.text}\n{run.stdout}"
+    return printed
+
+
+def assert_prints(page: Path, printed: list[str]) -> None:
+    """Compare the page's "What it prints" with what was printed."""
+    blocks = section(page, "What it prints")
+    shown = [line for b in blocks if b.language == "text" for line in b.lines]
+    assert shown
+    missing = pages.unprinted(shown, printed)
+    assert not missing, "\n".join([*missing, "--- printed:", *printed])
+
+
+def assert_writes(page: Path, folder: Path) -> None:
+    """Look for every file of the page's "Files it writes"."""
+    text = page.read_text("utf-8").split("## Files it writes")[1]
+    rows = text.split("\n## ")[0].splitlines()
+    names = [row.split("`")[1] for row in rows if row.startswith("| `")]
+    assert names
+    for name in names:
+        assert list(folder.glob(name)), f"{name} was not written"
+
+
+def pretraining_flags(command: str) -> str:
+    """Return what makes a command of docs/pretraining.md short."""
+    length = 48 if "512" in command else 32
+    if "build_vocab" in command:
+        return "--vocab_size=400"
+    if "create_pretraining_data" in command:
+        return f"--max_seq_length={length} --max_predictions_per_seq=5"
+    if "run_pretraining" not in command:
+        return ""
+    steps = " --stop_after_steps=4" if "stop_after_steps" in command else ""
+    return (
+        f"--max_seq_length={length} --max_predictions_per_seq=5 "
+        "--train_batch_size=8 --num_train_steps=6 --num_warmup_steps=2 "
+        f"--log_steps=2 --eval_steps=2 --max_eval_steps=2{steps}"
+    )
+
+
+@pytest.mark.slow
+def test_the_pretraining_page_runs(tmp_path):
+    page = ROOT / "docs" / "pretraining.md"
+    link_scripts(tmp_path)
+    documents = corpora.manual(60)
+    for name, part in (("train", documents[16:]), ("dev", documents[:16])):
+        (tmp_path / "corpus" / name).mkdir(parents=True)
+        corpora.write(tmp_path / "corpus" / name / "a.txt", part)
+    (block,) = section(page, "What you need")
+    config = json.loads("\n".join(block.lines)) | {
+        "vocab_size": 400,
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+        "max_position_embeddings": 64,
+    }
+    (tmp_path / "bert_config.json").write_text(json.dumps(config))
+    printed = run_page(page, tmp_path, pretraining_flags)
+    assert_prints(page, printed)
+    assert_writes(page, tmp_path)
+
+
+def classifier_flags(command: str) -> str:
+    """Return what makes a command of docs/classifier.md short."""
+    if "do_train" not in command:
+        return ""
+    return (
+        "--max_seq_length=24 --train_batch_size=8 --num_train_epochs=2 "
+        "--log_steps=4"
+    )
+
+
+def write_pairs(folder: Path, header: str, row: str) -> None:
+    """Write train.tsv, dev.tsv and test.tsv of pairs that are alike or not.
+
+    Args:
+        folder: is made.
+        header: of train.tsv and dev.tsv; the test file's is the same.
+        row: has places for a label, and a first and a second text.
+    """
+    folder.mkdir(parents=True)
+    for name, count in (("train", 40), ("dev", 16), ("test", 8)):
+        lines = [header]
+        for number in range(count):
+            label = number % 2
+            words = ("a good film", "a good film" if label else "the bad book")
+            lines.append(row.format(label, *words))
+        (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n")
+
+
+@pytest.mark.slow
+def test_the_classifier_page_runs(tmp_path):
+    page = ROOT / "docs" / "classifier.md"
+    link_scripts(tmp_path)
+    vocab = [*tiny.SPECIAL, *"a the good bad film book".split()]
+    checkpoint = tmp_path / "uncased_L-12_H-768_A-12"
+    config = dataclasses.replace(
+        tiny.config_of(vocab), max_position_embeddings=128
+    )
+    tiny.write_model(checkpoint, config, vocab)
+    write_pairs(
+        tmp_path / "glue" / "MRPC",
+        "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String",
+        "{}\t1\t2\t{}\t{}",
+    )
+    write_pairs(tmp_path / "mine", "verdict\tquestion\tanswer", "is_{}\t{}\t{}")
+    printed = run_page(page, tmp_path, classifier_flags)
+    assert_prints(page, printed)
+    assert_writes(page, tmp_path)
+
+
+# --- The checks themselves ---------------------------------------------------
+
+SMALL_PAGE = """\
+# Small
+
+## Command
+
+```sh
+echo "step 3 of 9" && touch made.txt
+```
+
+## What it prints
+
+```text
+step 1 of 2
+```
+
+## Files it writes
+
+| file | holds |
+|---|---|
+| `made.txt` | nothing |
+"""
+
+
+def check_page(folder: Path, text: str) -> None:
+    """Run a page and compare what it shows and names."""
+    page = folder / "page.md"
+    page.write_text(text)
+    printed = run_page(page, folder, lambda command: "")
+    assert_prints(page, printed)
+    assert_writes(page, folder)
+
+
+def test_a_right_page_passes(tmp_path):
+    check_page(tmp_path, SMALL_PAGE)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("touch made.txt", "false", "step 3 of 9"),
+        ("step 1 of 2", "steps 1 of 2", "steps 1 of 2"),
+        ("`made.txt`", "`other.txt`", "other.txt was not written"),
+    ],
+)
+def test_a_wrong_page_is_found(old, new, message, tmp_path):
+    """A command that fails, another output, a file that is not written."""
+    with pytest.raises(AssertionError, match=message):
+        check_page(tmp_path, SMALL_PAGE.replace(old, new))
