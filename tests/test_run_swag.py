@@ -421,7 +421,7 @@ def test_devices_and_micro_batches_keep_questions_whole(
     scripts.run(run_swag, **flags)
     flags["output_dir"] = str(tmp_path / "split")
     flags["gradient_accumulation_steps"] = 2  # on each of two devices
-    code = f"import heads; heads._CLASSIFIER_DROPOUT = 0.0\n{TWO_DEVICES}"
+    code = f"import modeling; modeling._CLASSIFIER_DROPOUT = 0.0\n{TWO_DEVICES}"
     arguments = [f"--{name}={value}" for name, value in flags.items()]
     subprocess.run(
         [sys.executable, "-c", code, *arguments],

@@ -360,5 +360,5 @@ def test_own_files_that_are_wrong(tmp_path):
         own(tmp_path)
     rows = [f"a,{number / 7}" for number in range(1001)]
     write(tmp_path, "train.csv", "text,label", *rows)
-    with pytest.raises(UserError, match="want --regression"):
+    with pytest.raises(UserError, match="need --regression"):
         own(tmp_path)

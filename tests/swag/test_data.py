@@ -183,7 +183,7 @@ GOOD = '{"context": "c", "choices": ["a", "b"], "label": 0}'
         ),
         ("t.jsonl", [GOOD.replace("0", "true")], "of type int, found True"),
         ("t.jsonl", [GOOD.replace("0", "2")], "label 2 is none of the 2"),
-        ("t.jsonl", [GOOD.replace('"b"', "1")], "all choices have to be texts"),
+        ("t.jsonl", [GOOD.replace('"b"', "1")], "all choices have to be strings"),
         ("t.jsonl", [GOOD.replace('"c"', '""')], "the context is empty"),
     ],
 )
@@ -201,7 +201,7 @@ def test_find_file(tmp_path):
     path = write(tmp_path / "val.csv")
     assert swag_data.find_file(str(tmp_path), "dev") == path
     write(tmp_path / "dev.jsonl")
-    with pytest.raises(UserError, match="holds val.csv and dev.jsonl: which"):
+    with pytest.raises(UserError, match="holds val.csv and dev.jsonl: found 2"):
         swag_data.find_file(str(tmp_path), "dev")
 
 
