@@ -26,9 +26,9 @@ from classifier import model as classifier_model
 from classifier import records as classifier_records
 from classifier import scores as classifier_scores
 from classifier import tasks as classifier_tasks
-from finetuning import fitted, runner
 from finetuning import flags as finetuning_flags
 from finetuning import job as finetuning_job
+from finetuning import runner, source
 from records import in_memory
 from serving import graph_tokenizer, saved_model
 from training import reporting
@@ -72,7 +72,7 @@ class ClassifierJob(finetuning_job.Job):
     def __init__(
         self,
         flag_values: flags.FlagValues,
-        start: fitted.ModelSource,
+        start: source.ModelSource,
         is_training: bool,
     ):
         super().__init__(flag_values, start, is_training)

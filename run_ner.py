@@ -31,7 +31,7 @@ from base import errors
 from base.errors import UserError
 from checkpoints import weight_files
 from features import layers as features_layers
-from finetuning import fitted, runner
+from finetuning import fitted, runner, source
 from finetuning import flags as finetuning_flags
 from finetuning import job as finetuning_job
 from ner import data as ner_data
@@ -106,7 +106,7 @@ class NerJob(finetuning_job.Job):
     def __init__(
         self,
         flag_values: flags.FlagValues,
-        start: fitted.ModelSource,
+        start: source.ModelSource,
         is_training: bool,
     ):
         super().__init__(flag_values, start, is_training)
@@ -331,7 +331,7 @@ class NerJob(finetuning_job.Job):
         )
 
 
-def labels_of(start: fitted.ModelSource) -> tuple[str, ...]:
+def labels_of(start: source.ModelSource) -> tuple[str, ...]:
     """Return the tags a fitted model's configuration names.
 
     Raises:

@@ -33,9 +33,9 @@ import tokenization
 from base import errors, file_system
 from base.errors import UserError
 from checkpoints import lookup, weight_files
-from finetuning import fitted, runner
 from finetuning import flags as finetuning_flags
 from finetuning import job as finetuning_job
+from finetuning import runner, source
 from records import cache as record_cache
 from records import in_memory
 from serving import graph_tokenizer, saved_model
@@ -172,7 +172,7 @@ class SquadJob(finetuning_job.Job):
     def __init__(
         self,
         flag_values: flags.FlagValues,
-        start: fitted.ModelSource,
+        start: source.ModelSource,
         is_training: bool,
     ):
         super().__init__(flag_values, start, is_training)
@@ -338,7 +338,7 @@ def create_lengths(max_seq_length: int) -> squad_windows.Lengths:
     return lengths
 
 
-def create_data(start: fitted.ModelSource) -> squad_records.SquadRecords:
+def create_data(start: source.ModelSource) -> squad_records.SquadRecords:
     """Return the reader of SQuAD's files."""
     return squad_records.SquadRecords(
         from_flags(squad_records.Reading, FLAGS),
@@ -474,7 +474,7 @@ def answer_together() -> None:
                 f"--output_dir={folder} is one of --ensemble_dirs, whose own "
                 "answers would be lost: name another"
             )
-    start = fitted.read_source(FLAGS, described_by(folders))
+    start = source.read_source(FLAGS, described_by(folders))
     questions = create_data(start).questions(FLAGS.predict_file)
     decoded = squad_answers.ensemble(
         folders,

@@ -25,9 +25,9 @@ from absl import flags, logging
 from base import errors
 from base.errors import UserError
 from classifier import scores as classifier_scores
-from finetuning import fitted, runner
 from finetuning import flags as finetuning_flags
 from finetuning import job as finetuning_job
+from finetuning import runner, source
 from serving import graph_tokenizer, saved_model
 from swag import data as swag_data
 from swag import export as swag_export
@@ -72,7 +72,7 @@ class SwagJob(finetuning_job.Job):
     def __init__(
         self,
         flag_values: flags.FlagValues,
-        start: fitted.ModelSource,
+        start: source.ModelSource,
         is_training: bool,
     ):
         super().__init__(flag_values, start, is_training)

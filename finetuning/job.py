@@ -8,7 +8,7 @@ from absl import flags, logging
 
 import modeling
 from base import cluster, file_system, text_files
-from finetuning import fitted
+from finetuning import source
 from records import in_memory
 from serving import graph_tokenizer, saved_model
 from training import prediction, reporting
@@ -50,7 +50,7 @@ class Job:
     def __init__(
         self,
         flag_values: flags.FlagValues,
-        start: fitted.ModelSource,
+        start: source.ModelSource,
         is_training: bool,
     ):
         self.flags, self.start = flag_values, start

@@ -10,7 +10,7 @@ from absl import flags, logging
 
 from base import cluster, file_system
 from base.errors import UserError
-from finetuning import fitted, sweeps
+from finetuning import fitted, source, sweeps
 from finetuning import job as finetuning_job
 from serving import graph_tokenizer, saved_model
 from training import devices, fit, loop, prediction
@@ -219,7 +219,7 @@ def _run_once(
 ) -> int:
     f = flag_values
     strategy = fit.strategy_from_flags(f)
-    job = job_class(f, fitted.find_source(f, do_train), do_train)
+    job = job_class(f, source.find_source(f, do_train), do_train)
     metric = job_class.deciding_metric(f) if f.eval_steps else None
     if do_train:
         claim_output_dir(job)
@@ -259,7 +259,7 @@ def _sweep(
         )
     # Reads the files of every job: here rather than in the first run, or,
     # those to predict, after the last one.
-    job_class(f, fitted.find_source(f, do_train=True), is_training=True)
+    job_class(f, source.find_source(f, do_train=True), is_training=True)
     file_system.make_directory(f.output_dir)
 
     def command(run: sweeps.SweepRun, folder: str) -> list[str]:
