@@ -113,9 +113,9 @@ class NerJob(finetuning_job.Job):
         self.columns = ner_data.Columns(FLAGS.token_column, FLAGS.label_column)
         if is_training:
             file = ner_data.read_file(FLAGS.train_file, self.columns)
-            self.train_file = ner_data.tagged(file)
-            types = ner_data.types_in(self.train_file)
-            self.labels = ner_data.labels_of(types)
+            self.train_file = ner_data.with_iob2_tags(file)
+            types = ner_data.entity_types(self.train_file)
+            self.labels = ner_data.iob2_labels(types)
             self.features = FLAGS.feature_based and FLAGS.feature_layers
             self.units = FLAGS.lstm_units
             self.document_context = FLAGS.document_context
@@ -133,7 +133,7 @@ class NerJob(finetuning_job.Job):
         types = sorted({label[2:] for label in self.labels} - {""})
         if FLAGS.do_eval or FLAGS.eval_steps:
             file = ner_data.read_file(FLAGS.dev_file, self.columns)
-            self.dev_file = ner_data.tagged(file, types)
+            self.dev_file = ner_data.with_iob2_tags(file, types)
         if FLAGS.do_predict:
             self.test_file, self.is_test_tagged = self._read_test_file(types)
         self.data = ner_records.NerRecords(
@@ -158,7 +158,7 @@ class NerJob(finetuning_job.Job):
             logging.info("test_file has no tags: nothing to score")
             return file, False
         try:
-            return ner_data.tagged(file, types), True
+            return ner_data.with_iob2_tags(file, types), True
         except UserError as error:
             logging.warning("test_file is tagged, but not scored: %s", error)
             without = [s._replace(tags=None) for s in file.sentences]
@@ -339,7 +339,7 @@ def labels_of(start: source.ModelSource) -> tuple[str, ...]:
     """
     names = getattr(start.config, "id2label", None) or {}
     labels = tuple(names[number] for number in sorted(names, key=int))
-    if not labels or not all(map(ner_data.is_tag, labels)):
+    if not labels or not all(map(ner_data.is_iob_tag, labels)):
         raise UserError(
             f"{start.prefix or FLAGS.output_dir} is no fitted tagger: its "
             f"configuration names {', '.join(labels) or 'no labels'} "
@@ -399,8 +399,6 @@ def validate_flags() -> None:
         path = FLAGS[name].value
         if path and not tf.io.gfile.exists(path):
             raise UserError(f"--{name}={path}: no such file")
-    if FLAGS.do_eval or FLAGS.eval_steps or FLAGS.do_predict:
-        ner_scores.load_scorer()
     if FLAGS.feature_based:
         if FLAGS.do_train and not FLAGS.init_checkpoint:
             raise UserError(

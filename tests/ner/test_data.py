@@ -38,7 +38,7 @@ def read(folder: Path, text: str, name: str = "x.txt", **columns):
 
 def test_conll_2003_as_it_is_distributed(tmp_path):
     """IOB1, four columns, documents."""
-    file = ner_data.tagged(read(tmp_path, CONLL))
+    file = ner_data.with_iob2_tags(read(tmp_path, CONLL))
     assert file.sentences == [
         Sentence(
             ["EU", "rejects", "German", "call"],
@@ -54,7 +54,7 @@ def test_conll_2003_as_it_is_distributed(tmp_path):
             2,
         ),
     ]
-    assert ner_data.types_in(file) == ["LOC", "MISC", "ORG", "PER"]
+    assert ner_data.entity_types(file) == ["LOC", "MISC", "ORG", "PER"]
     assert file.num_words == 9
 
 
@@ -79,8 +79,8 @@ def test_words_alone(tmp_path):
     """A file to be tagged needs no tags; one to train on does."""
     file = read(tmp_path, "a\nb\n\nc\n")
     assert [sentence.tags for sentence in file.sentences] == [None, None]
-    with pytest.raises(UserError, match="line 1: no tags; columns need one"):
-        ner_data.tagged(file)
+    with pytest.raises(UserError, match="line 1: no tags; a column file"):
+        ner_data.with_iob2_tags(file)
     columns = Columns(0, 3)
     file = ner_data.read_file(file.path, columns, needs_tags=False)
     assert file.sentences[0].tags is None
@@ -101,10 +101,10 @@ def test_json_lines(tmp_path):
         Sentence(["\u2028"], None, [7], 1),
     ]
     with pytest.raises(UserError, match="line 7: no tags"):
-        ner_data.tagged(file)
+        ner_data.with_iob2_tags(file)
 
 
-# --- Tags -----------------------------------------------------------------
+# --- Tags -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_iob1_and_iob2_mean_the_same(data):
 
 
 def test_labels():
-    labels = ner_data.labels_of(["b", "a", "b"])
+    labels = ner_data.iob2_labels(["b", "a", "b"])
     assert labels == ("O", "B-a", "I-a", "B-b", "I-b")
     assert ner_data.class_ids(("O", "I-a", "B-b")) == {
         **{"O": 0, "I-a": 1, "B-a": 1, "B-b": 2, "I-b": 2}
@@ -198,7 +198,7 @@ def test_labels():
         ("x.jsonl", b'{"tokens": ["a"]', "x.jsonl, line 1: not JSON"),
         ("x.jsonl", b'\n["a"]', "x.jsonl, line 2: wanted a JSON object"),
         ("x.jsonl", b'{"words": ["a"]}', "no key 'tokens'; it has 'words'"),
-        ("x.jsonl", b'{"tokens": "a b"}', "line 1: tokens is no list"),
+        ("x.jsonl", b'{"tokens": "a b"}', "line 1: tokens is not a list"),
         ("x.jsonl", b'{"tokens": [1]}', "line 1: tokens has 1; wanted"),
         ("x.jsonl", b'{"tokens": [""]}', "line 1: tokens has ''; wanted"),
         (
@@ -213,7 +213,9 @@ def test_what_cannot_be_read(tmp_path, name, data, words):
     path = tmp_path / name
     path.write_bytes(data)
     with pytest.raises(UserError) as error:
-        ner_data.tagged(ner_data.read_file(str(path), Columns()), ["LOC"])
+        ner_data.with_iob2_tags(
+            ner_data.read_file(str(path), Columns()), ["LOC"]
+        )
     assert words in str(error.value)
     assert str(path) in str(error.value)
 
@@ -248,9 +250,9 @@ def test_columns_that_are_not_there(tmp_path, columns, words):
 
 
 def test_a_file_without_entities(tmp_path):
-    file = ner_data.tagged(read(tmp_path, "a O\nb O\n"))
+    file = ner_data.with_iob2_tags(read(tmp_path, "a O\nb O\n"))
     with pytest.raises(UserError, match="every tag is O"):
-        ner_data.types_in(file)
+        ner_data.entity_types(file)
 
 
 def test_no_file(tmp_path):

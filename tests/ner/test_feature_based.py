@@ -163,7 +163,7 @@ def test_a_full_disk_is_one_line(deep_dir, data_dir, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "posix_fallocate", no_room)
     flags = feature_flags(deep_dir, data_dir, tmp_path)
     line = scripts.error_of(run_ner, **flags)
-    assert re.search(r"does not take the activations, [\d.]+ MB: No sp", line)
+    assert re.search(r"cannot hold the activations, [\d.]+ MB: No sp", line)
     assert not list(tmp_path.glob("*.npy")) + list(tmp_path.glob(".*"))
 
 

@@ -10,7 +10,7 @@ import tokenization
 from ner import export as ner_export
 from ner import windows as ner_windows
 from ner.data import Sentence
-from ner.windows import Converter, Window, widened, windows
+from ner.windows import Converter, Window, split_into_windows, widened
 from serving import graph_tokenizer
 
 LABELS = ("O", "B-x", "I-x")
@@ -25,10 +25,10 @@ def tokenizer(tmp_path_factory) -> tokenization.FullTokenizer:
 
 
 def test_by_hand():
-    assert windows(4, 4) == [Window(0, 4, 0, 4)]
+    assert split_into_windows(4, 4) == [Window(0, 4, 0, 4)]
     # 0123 / 2345 / 456: of 2 and 3 the first sees 1 and 0 pieces behind them,
     # the second 0 and 1 before.
-    assert windows(7, 4) == [
+    assert split_into_windows(7, 4) == [
         Window(0, 4, 0, 3),
         Window(2, 6, 3, 5),
         Window(4, 7, 5, 7),
@@ -37,7 +37,7 @@ def test_by_hand():
 
 @given(st.integers(1, 400), st.integers(2, 40))
 def test_windows_are_the_ones_with_most_context(num_pieces, limit):
-    found = windows(num_pieces, limit)
+    found = split_into_windows(num_pieces, limit)
     assert found[0].first == 0 and found[-1].last == num_pieces
     for before, after in zip(found, found[1:], strict=False):
         assert before.last == after.first
