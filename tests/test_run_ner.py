@@ -55,6 +55,7 @@ def finished(model_dir, data_dir, tmp_path_factory) -> Path:
 # --- What comes out -------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_it_learns_and_says_so(finished):
     results = tiny.results_of(finished, "eval_results.txt")
     scores = {"precision", "recall", "f1"}
@@ -70,6 +71,7 @@ def test_it_learns_and_says_so(finished):
     assert results["global_step"] == int(count / 8 * 5)
 
 
+@pytest.mark.slow
 def test_predictions_line_for_line(finished, data_dir):
     given = (data_dir / "test.txt").read_text().splitlines()
     found = (finished / "predictions.txt").read_text().splitlines()
@@ -89,6 +91,7 @@ def test_predictions_line_for_line(finished, data_dir):
     assert results["f1"] > 0.9 and "global_step" not in results
 
 
+@pytest.mark.slow
 def test_predictions_are_the_models(finished):
     """By hand: each word of one short and one long sentence, no padding."""
     model = ner_model.BertForTokenClassification(CONFIG, len(LABELS))
@@ -109,6 +112,7 @@ def test_predictions_are_the_models(finished):
     assert ner_data.normalized_tags(tags) == sentence.tags
 
 
+@pytest.mark.slow
 def test_exported_directory_is_complete(finished):
     config = json.loads((finished / "bert_config.json").read_text())
     assert list(config["id2label"].values()) == list(LABELS)
@@ -120,6 +124,7 @@ def test_exported_directory_is_complete(finished):
     assert not any(name.endswith("adam_m") for name in names)
 
 
+@pytest.mark.slow
 def test_other_scripts_know_what_it_is(finished, tmp_path):
     flags = {"output_format": "huggingface"}
     out = tmp_path / "hf"
@@ -135,6 +140,7 @@ def test_other_scripts_know_what_it_is(finished, tmp_path):
     assert "export it with run_ner.py --do_export" in line
 
 
+@pytest.mark.slow
 def test_words_without_tags(finished, data_dir, tmp_path):
     """The same tags; a fitted model needs neither training nor dev file."""
     flags = flags_for(finished, data_dir, tmp_path, train_file=None)
@@ -148,6 +154,7 @@ def test_words_without_tags(finished, data_dir, tmp_path):
     assert not (tmp_path / "test_results.txt").exists()
 
 
+@pytest.mark.slow
 def test_predictions_do_not_depend_on_padding(finished, data_dir, tmp_path):
     found = []
     for name, more in {
@@ -162,6 +169,7 @@ def test_predictions_do_not_depend_on_padding(finished, data_dir, tmp_path):
         assert results["loss"] == pytest.approx(wanted["loss"], abs=1e-5)
 
 
+@pytest.mark.slow
 def test_unknown_tags_are_told_not_scored(finished, data_dir, tmp_path, caplog):
     test = tmp_path / "test.txt"
     test.write_text("ann B-PER\n\nrome B-GPE\n")
@@ -185,6 +193,7 @@ def fitted_with(source: Path, folder: Path, **changes) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_fitted_model_says_what_it_sees(finished, data_dir, tmp_path, caplog):
     """Another context is an error, another length a warning."""
     flags = only(flags_for(finished, data_dir, tmp_path), do_predict=True)
@@ -196,6 +205,7 @@ def test_a_fitted_model_says_what_it_sees(finished, data_dir, tmp_path, caplog):
     assert "--max_seq_length=16; the model was fitted with 32" in caplog.text
 
 
+@pytest.mark.slow
 def test_json_lines_with_documents(finished, data_dir, tmp_path, caplog):
     """The neighbours are in the window; the answer is the sentence's own."""
     test = tmp_path / "test.jsonl"
@@ -230,6 +240,7 @@ def test_json_lines_with_documents(finished, data_dir, tmp_path, caplog):
 # --- SavedModel -------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_saved_model_gives_the_predictions(finished, data_dir, tmp_path):
     pytest.importorskip("tensorflow_text")
     flags = flags_for(finished, data_dir, tmp_path)
@@ -254,6 +265,7 @@ def test_saved_model_gives_the_predictions(finished, data_dir, tmp_path):
 # --- Sweeps -----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_sweep(model_dir, data_dir, tmp_path):
     flags = flags_for(model_dir, data_dir, tmp_path, num_train_epochs=1)
     flags |= {"sweep_learning_rates": "0.01", "do_predict": True}

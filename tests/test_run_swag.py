@@ -145,6 +145,7 @@ def probabilities_by_hand(model, context: str, endings: list) -> np.ndarray:
 # --- What comes out -------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_it_learns_and_says_so(finished):
     results = tiny.results_of(finished)
     assert set(results) == {
@@ -157,6 +158,7 @@ def test_it_learns_and_says_so(finished):
     assert config["task"] == "multiple_choice" and "id2label" not in config
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_every_question_by_hand(finished):
     model, rows = fitted(finished), questions(40, 2)
     probs = [probabilities_by_hand(model, c, e) for c, e, _ in rows]
@@ -170,6 +172,7 @@ def test_scores_are_those_of_every_question_by_hand(finished):
     np.testing.assert_allclose(results["eval_accuracy"], accuracy)
 
 
+@pytest.mark.slow
 def test_prediction_files(finished):
     """Probabilities, answers and weights agree with each other."""
     probs = table_of(finished / "test_results.tsv")
@@ -184,6 +187,7 @@ def test_prediction_files(finished):
         np.testing.assert_allclose(row, wanted, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_saved_model_gives_the_predictions(finished):
     """Strings in, or ids."""
     rows = questions(21, 3)
@@ -204,6 +208,7 @@ def test_saved_model_gives_the_predictions(finished):
     np.testing.assert_allclose(found["probabilities"][0], wanted, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_export_saved_model_knows_the_task(finished, tmp_path, monkeypatch):
     """The configuration says what the one vector is for."""
     exports = []
@@ -224,6 +229,7 @@ def test_export_saved_model_knows_the_task(finished, tmp_path, monkeypatch):
     np.testing.assert_allclose(found["probabilities"][0], wanted, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_padding_and_batches_change_nothing(finished, data_dir, tmp_path):
     wanted = table_of(finished / "test_results.tsv")
     for name, more in {
@@ -238,6 +244,7 @@ def test_padding_and_batches_change_nothing(finished, data_dir, tmp_path):
         np.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_two_choices_in_json_lines(finished, tmp_path):
     """A fitted model answers questions with another number of choices."""
     lines = [
@@ -251,6 +258,7 @@ def test_two_choices_in_json_lines(finished, tmp_path):
     assert tiny.results_of(tmp_path / "out")["eval_accuracy"] == 1.0
 
 
+@pytest.mark.slow
 def test_a_finished_run_says_so(finished, model_dir, data_dir, caplog):
     before = values_of(finished / "bert_model.ckpt")
     with caplog.at_level("INFO", logger="absl"):
@@ -262,6 +270,7 @@ def test_a_finished_run_says_so(finished, model_dir, data_dir, caplog):
         np.testing.assert_array_equal(value, before[name])
 
 
+@pytest.mark.slow
 def test_export_of_a_finished_run(finished, model_dir, data_dir, caplog):
     """The same command again; without training it is an error as ever."""
     flags = flags_for(model_dir, data_dir, finished, do_eval=False)
@@ -284,6 +293,7 @@ def test_export_that_is_another_runs(model_dir, data_dir, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", [None, "token_classification"])
 def test_a_head_of_another_task(finished, data_dir, tmp_path, task):
     """Of the same shape: a regression's, a tagger's of one tag."""
@@ -298,6 +308,7 @@ def test_a_head_of_another_task(finished, data_dir, tmp_path, task):
     assert f"is {task or 'not set'}, this runner wants multiple_ch" in line
 
 
+@pytest.mark.slow
 def test_questions_of_a_flags_configuration(finished, data_dir, tmp_path):
     """The encoder's own file says nothing of tasks; what fitted it does."""
     path = tmp_path / "bert_config.json"
@@ -306,6 +317,7 @@ def test_questions_of_a_flags_configuration(finished, data_dir, tmp_path):
     assert scripts.run(run_swag, **flags, bert_config_file=str(path)) == 0
 
 
+@pytest.mark.slow
 def test_best_weights_and_early_stopping(model_dir, data_dir, tmp_path):
     flags = flags_for(model_dir, data_dir, tmp_path, learning_rate=0.0)
     flags |= {"eval_steps": 5, "early_stopping_patience": 1}
@@ -315,6 +327,7 @@ def test_best_weights_and_early_stopping(model_dir, data_dir, tmp_path):
     assert tiny.results_of(tmp_path)["global_step"] == 5
 
 
+@pytest.mark.slow
 def test_restarts(model_dir, data_dir, tmp_path):
     """Two seeds, one after the other; the better one answers."""
     flags = flags_for(model_dir, data_dir, tmp_path, num_train_epochs=1)
@@ -334,6 +347,7 @@ def test_restarts(model_dir, data_dir, tmp_path):
     assert len((tmp_path / "test.tsv").read_text().splitlines()) > 1
 
 
+@pytest.mark.slow
 def test_hugging_face_there_and_back(finished, tmp_path):
     """As the class of theirs, `classifier.weight` being our one vector."""
     import safetensors.numpy
@@ -363,47 +377,7 @@ def test_hugging_face_there_and_back(finished, tmp_path):
 # --- The step --------------------------------------------------------------
 
 
-def test_loss_by_hand():
-    """Mean cross entropy over questions; scores do not mix choices."""
-    tf.keras.utils.set_random_seed(5)
-    model = swag_model.BertForMultipleChoice(CONFIG)
-    model.output_weights.assign(model.output_weights * 50)
-    assert [v.path for v in model.variables[-2:]] == [
-        "output_weights",
-        "output_bias",
-    ]
-    rng = np.random.default_rng(5)
-    ids = rng.integers(5, len(VOCAB), [3, 4, 7])
-    batch = {
-        "input_ids": tf.constant(ids, tf.int32),
-        "input_mask": tf.ones([3, 4, 7], tf.int32),
-        "segment_ids": tf.constant(rng.integers(0, 2, ids.shape), tf.int32),
-        "label_ids": tf.constant([[2] * 4, [0] * 4, [3] * 4]),
-    }
-    scores = np.array(
-        [
-            [
-                model({n: batch[n][q, c][None] for n in list(batch)[:3]})[0]
-                for c in range(4)
-            ]
-            for q in range(3)
-        ],
-        np.float64,
-    )
-    np.testing.assert_allclose(model(batch), scores, atol=1e-5)
-    log_probs = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
-    picked = log_probs[range(3), [2, 0, 3]]
-    sums = swag_model.MULTIPLE_CHOICE.forward(model, batch, False, None)
-    weights = swag_model.MULTIPLE_CHOICE.loss_weights(batch)
-    loss = swag_model.MULTIPLE_CHOICE.total_loss(
-        {"label_loss": sums["label_loss"][0]}, weights
-    )
-    np.testing.assert_allclose(loss, -picked.mean(), rtol=1e-5)
-    right = (scores.argmax(axis=1) == [2, 0, 3]).sum()
-    assert [float(x) for x in sums["accuracy"]] == [right, 3]
-    assert [float(x) for x in sums["tokens"]] == [84, 3]
-
-
+@pytest.mark.slow
 def test_devices_and_micro_batches_keep_questions_whole(
     data_dir, tmp_path, monkeypatch
 ):

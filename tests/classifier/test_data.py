@@ -1,4 +1,4 @@
-"""classifier_data.py: every task's files, and the original's features."""
+"""classifier/data.py: the files of every task, and the original's features."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,6 @@ from paths import GOLDEN
 import tokenization
 from base.errors import UserError
 from classifier import data as classifier_data
-from classifier import scores as classifier_scores
 from classifier import tasks as classifier_tasks
 from classifier.data import Example
 
@@ -50,26 +49,6 @@ def read(folder: Path, task: classifier_tasks.Task, split) -> list[Example]:
 
 
 # --- Files ----------------------------------------------------------------
-
-
-def test_table_of_tasks():
-    """Every task is complete, and its scores exist."""
-    assert set(classifier_tasks.TASK_NAMES) == {
-        *("cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli", "qnli", "rte"),
-        *("wnli", "ax", "xnli", "tsv"),
-    }
-    for name, task in classifier_tasks.TASKS.items():
-        assert (task.labels is None) == (name == "sts-b")
-        assert task.test and set(task.metrics) <= set(classifier_scores.NAMES)
-        assert (not task.train) == (name == "ax")
-        for split in task.test.values():
-            assert split.columns.label is None
-    assert list(classifier_tasks.TASKS["mnli"].dev) == [
-        "dev_matched",
-        "dev_mismatched",
-    ]
-    assert classifier_tasks.task_of("MRPC").metrics == ("accuracy", "f1")
-    assert classifier_tasks.task_of("SST2") is classifier_tasks.TASKS["sst-2"]
 
 
 def test_original_columns(tmp_path):
@@ -247,31 +226,6 @@ def test_the_originals_features(tokenizer, name, folder, length):
         np.testing.assert_array_equal(features[key], golden[key], err_msg=key)
 
 
-# --- Scores ---------------------------------------------------------------
-
-
-def test_scores_by_hand():
-    labels, predictions = [1, 1, 1, 0, 0], [1, 1, 0, 1, 0]
-    # 2 true positives, 1 false negative, 1 false positive, 1 true negative.
-    wanted = {
-        "accuracy": 3 / 5,
-        "f1": 2 * 2 / (2 * 2 + 1 + 1),
-        "macro_f1": (2 / 3 + 2 * 1 / (2 * 1 + 1 + 1)) / 2,
-        "matthews_correlation": (2 * 1 - 1 * 1) / (3 * 3 * 2 * 2) ** 0.5,
-    }
-    for name, value in wanted.items():
-        assert classifier_scores.score(
-            name, labels, predictions
-        ) == pytest.approx(value)
-    x, y = [1.0, 2.0, 3.0], [1.0, 4.0, 9.0]
-    assert classifier_scores.score("spearman", x, y) == pytest.approx(1.0)
-    assert classifier_scores.score("pearson", x, y) == pytest.approx(
-        np.corrcoef(x, y)[0, 1]
-    )
-    for name in ("pearson", "spearman", "matthews_correlation"):
-        assert classifier_scores.score(name, [1, 2, 3], [1, 1, 1]) == 0.0
-
-
 # --- What goes wrong --------------------------------------------------------
 
 
@@ -327,8 +281,6 @@ def test_files_that_are_wrong(tmp_path):
     write(tmp_path, "dev.tsv", tabs("a", "b"))
     line = error(tmp_path, cola, cola.dev["dev"])
     assert "first line has 2 columns" in line and "in column 4" in line
-    with pytest.raises(UserError, match="unknown; choose from cola"):
-        classifier_tasks.task_of("snli")
 
 
 def own(folder: Path, is_regression: bool = False):
