@@ -33,7 +33,7 @@ from checkpoints import lookup, model_files, weight_files
 from features import writers as features_writers
 from features.layers import layer_features, parse_layers
 from records import in_memory
-from training import fit, reporting
+from training import devices, reporting
 from training import flags as training_flags
 from training.prediction import Batch, Numbered, Predictor
 
@@ -466,7 +466,7 @@ def main(_: list[str]) -> int:
     """Load the model, then extract."""
     logging.set_verbosity(logging.INFO)
     validate_flags()
-    strategy = fit.strategy_from_flags(FLAGS)
+    strategy = devices.create_strategy(training_flags.read_devices(FLAGS))
     prefix = lookup.find_checkpoint(FLAGS.init_checkpoint)
     config = model_files.read_config(prefix, FLAGS.bert_config_file)
     model_files.check_length(FLAGS.max_seq_length, config)

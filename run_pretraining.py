@@ -12,22 +12,20 @@ with the same command, it goes on where it was and ends with the same bits.
 Curves: `tensorboard --logdir=out`.
 """
 
-import math
-
 import tensorflow as tf
 from absl import flags, logging
 
-import modeling
 import tokenization
 from base import errors, file_system
 from base.errors import UserError
-from checkpoints import lookup, model_files, weight_files
-from pretraining import model as pretraining_model
-from pretraining import records as pretraining_records
+from checkpoints import lookup, model_files
+from modeling import BertConfig
+from pretraining import run as pretraining_run
+from pretraining.model import BertForPreTraining
 from records import streaming
-from training import fit, loop, reporting, train_step
+from training import devices, train_step
 from training import flags as training_flags
-from training.settings import Recipe, Settings, from_flags
+from training.settings import Settings
 
 FLAGS = flags.FLAGS
 
@@ -119,20 +117,119 @@ flags.DEFINE_integer(
     lower_bound=0,
 )
 
+# --- main and its steps -------------------------------------------------------
 
-# --- main and its steps ---------------------------------------------------
+
+def main(_: list[str]) -> int:
+    """Train and evaluate as the flags ask; return the exit status."""
+    logging.set_verbosity(logging.INFO)
+    check_flags()
+    settings = read_settings()
+    strategy = devices.create_strategy(training_flags.read_devices(FLAGS))
+    vocab_file = find_vocab()
+    config = read_config(vocab_file)
+    data = read_data(config, "input_file") if FLAGS.do_train else None
+    eval_data = read_evaluation_data(config, data)
+    if data:
+        pretraining_run.claim_output_dir(settings, config, data)
+    else:
+        file_system.make_directory(FLAGS.output_dir)
+    tf.keras.utils.set_random_seed(FLAGS.random_seed)
+    with strategy.scope():
+        model = BertForPreTraining(config, FLAGS.dtype)
+    run = pretraining_run.PretrainingRun(
+        strategy,
+        model,
+        settings,
+        vocab_file,
+        eval_data,
+        FLAGS.eval_batch_size,
+        FLAGS.max_eval_steps,
+    )
+    sources = [source for source in (data, eval_data) if source]
+    files = [path for source in sources for path in source.files]
+    with streaming.blaming_files(files, sources[0].bounds):
+        step = settings.last_step
+        if data and not run.train(data):
+            return 1
+        if not data:
+            step = run.restore_for_evaluation()
+        if FLAGS.do_eval and run.evaluated_step != step:
+            run.evaluate(step)
+    return 0
 
 
-def validate_flags() -> None:
-    """Check what can be checked before anything is read.
+def read_settings() -> Settings:
+    """Return how to train, as the flags say."""
+    settings = training_flags.read_settings(
+        FLAGS, FLAGS.num_train_steps, FLAGS.num_warmup_steps
+    )
+    return settings._replace(
+        stop_after_steps=FLAGS.stop_after_steps, resume_from=FLAGS.resume_from
+    )
+
+
+def find_vocab() -> str | None:
+    """Return the vocabulary named or beside init_checkpoint, if any."""
+    if FLAGS.vocab_file or not FLAGS.init_checkpoint:
+        return FLAGS.vocab_file
+    prefix = lookup.find_checkpoint(FLAGS.init_checkpoint)
+    return lookup.beside(prefix, "vocab.txt")
+
+
+def read_config(vocab_file: str | None) -> BertConfig:
+    """Return the configuration, compared with length and vocabulary."""
+    prefix = FLAGS.init_checkpoint and lookup.find_checkpoint(
+        FLAGS.init_checkpoint
+    )
+    config = model_files.read_config(prefix or "", FLAGS.bert_config_file)
+    model_files.check_length(FLAGS.max_seq_length, config)
+    if vocab_file:
+        vocab = tokenization.load_vocab(vocab_file)
+        model_files.check_vocab(len(vocab), vocab_file, config)
+    return config
+
+
+def read_data(config: BertConfig, flag: str) -> streaming.RecordFiles:
+    """Return the record files of --input_file or --eval_input_file."""
+    return pretraining_run.read_data(
+        FLAGS[flag].value,
+        flag,
+        config,
+        FLAGS.max_seq_length,
+        FLAGS.max_predictions_per_seq,
+    )
+
+
+def read_evaluation_data(
+    config: BertConfig, train_data: streaming.RecordFiles | None
+) -> streaming.RecordFiles | None:
+    """Return the held-out records; warn where they are not held out."""
+    if not FLAGS.do_eval and not FLAGS.eval_steps:
+        return None
+    if FLAGS.eval_input_file:
+        data = read_data(config, "eval_input_file")
+        if train_data:
+            pretraining_run.warn_of_shared_files(train_data, data)
+        return data
+    if train_data:
+        logging.warning(
+            "No --eval_input_file: evaluating on the training records, "
+            "which shows how well they are remembered, not how good the "
+            "model is"
+        )
+    return train_data or read_data(config, "input_file")
+
+
+def check_flags() -> None:
+    """Check what can be checked before any file is read.
 
     Raises:
         UserError: names the flags.
     """
     if not FLAGS.do_train and not FLAGS.do_eval:
         raise UserError("give --do_train, --do_eval or both")
-    if not FLAGS.output_dir:
-        raise UserError("--output_dir is required")
+    training_flags.require(FLAGS, "output_dir")
     if not FLAGS.bert_config_file and not FLAGS.init_checkpoint:
         raise UserError(
             "--bert_config_file is required without --init_checkpoint"
@@ -156,198 +253,7 @@ def validate_flags() -> None:
             FLAGS.num_train_steps,
             FLAGS.learning_rate,
         )
-    train_step.check_batch_size(create_settings(), replicas=1)
-
-
-def read_config() -> modeling.BertConfig:
-    """Read the configuration; compare it with the flags and vocabulary."""
-    prefix = FLAGS.init_checkpoint and lookup.find_checkpoint(
-        FLAGS.init_checkpoint
-    )
-    config = model_files.read_config(prefix or "", FLAGS.bert_config_file)
-    model_files.check_length(FLAGS.max_seq_length, config)
-    vocab_file = find_vocab()
-    if vocab_file:
-        vocab = tokenization.load_vocab(vocab_file)
-        model_files.check_vocab(len(vocab), vocab_file, config)
-    return config
-
-
-def find_vocab() -> str | None:
-    """Return the vocabulary named or beside init_checkpoint, if any."""
-    if FLAGS.vocab_file or not FLAGS.init_checkpoint:
-        return FLAGS.vocab_file
-    prefix = lookup.find_checkpoint(FLAGS.init_checkpoint)
-    return lookup.beside(prefix, "vocab.txt")
-
-
-def read_data(config: modeling.BertConfig, flag: str) -> streaming.RecordFiles:
-    """Find and check the files a flag names."""
-    files = file_system.find_files(FLAGS[flag].value, flag)
-    data = pretraining_records.find_data(
-        files, config, FLAGS.max_seq_length, FLAGS.max_predictions_per_seq
-    )
-    logging.info("*** Input Files (--%s) ***", flag)
-    for path in files[:20]:
-        logging.info("  %s, %d records", path, data.counts[path])
-    if len(files) > 20:
-        logging.info("  ... and %d more", len(files) - 20)
-    logging.info("  %d records in %d files", data.num_records, len(files))
-    return data
-
-
-def read_evaluation_data(
-    config: modeling.BertConfig, train_data: streaming.RecordFiles | None
-) -> streaming.RecordFiles | None:
-    """Return the held-out data; warn when it is not held out."""
-    if not FLAGS.do_eval and not FLAGS.eval_steps:
-        return None
-    if not FLAGS.eval_input_file:
-        if train_data:
-            logging.warning(
-                "No --eval_input_file: evaluating on the training records, "
-                "which says how well they are remembered, not how good the "
-                "model is"
-            )
-        return train_data or read_data(config, "input_file")
-    data = read_data(config, "eval_input_file")
-    shared = set(data.files) & set(train_data.files if train_data else ())
-    if shared:
-        logging.warning(
-            "%d evaluation files are training files too, the first: %s",
-            len(shared),
-            min(shared),
-        )
-    return data
-
-
-def create_settings() -> Settings:
-    """Collect the flags the loop needs."""
-    return from_flags(Settings, FLAGS)
-
-
-def claim_output_dir(
-    config: modeling.BertConfig, data: streaming.RecordFiles
-) -> None:
-    """Refuse an output_dir that belongs to another model or other data."""
-    counts = {path.rsplit("/", 1)[-1]: n for path, n in data.counts.items()}
-    lengths = {name: f.length for name, f in data.schema.items()}
-    identity = {
-        "model": config.to_dict(),
-        "data": counts,
-        "max_seq_length": lengths["input_ids"],
-        "max_predictions_per_seq": lengths["masked_lm_ids"],
-    }
-    fit.claim_output_dir(
-        FLAGS, identity, ("num_train_steps", "num_warmup_steps")
-    )
-
-
-class Run:
-    """Model, evaluation and the files they leave in output_dir."""
-
-    def __init__(
-        self,
-        strategy: tf.distribute.Strategy,
-        model: pretraining_model.BertForPreTraining,
-        eval_data: streaming.RecordFiles | None,
-    ):
-        self.model = model
-        self.strategy = strategy
-        self.evaluated_step: int | None = None
-        self.evaluator = eval_data and loop.Evaluator(
-            strategy,
-            model,
-            pretraining_model.PRETRAINING,
-            eval_data.evaluation(FLAGS.eval_batch_size, FLAGS.max_eval_steps),
-            FLAGS.jit_compile,
-        )
-
-    def train(
-        self, config: modeling.BertConfig, data: streaming.RecordFiles
-    ) -> bool:
-        """Train to the end; return whether the end was reached."""
-        settings = create_settings()
-        fit.log_beginning(data.num_records, settings)
-        done = fit.fit(
-            self.strategy,
-            self.model,
-            pretraining_model.PRETRAINING,
-            settings,
-            from_flags(Recipe, FLAGS),
-            loop.Batches(
-                lambda start: data.training(
-                    FLAGS.train_batch_size, FLAGS.random_seed, start
-                ),
-                lambda step: FLAGS.max_seq_length,
-            ),
-            lambda length: reporting.training_flops(
-                config, 1, length, FLAGS.max_predictions_per_seq
-            ),
-            self.evaluate,
-        )
-        if done < settings.last_step:
-            return False
-        model_files.export(FLAGS.output_dir, self.model, config, find_vocab())
-        return True
-
-    def evaluate(self, step: int) -> None:
-        """Evaluate; write the scores to log, summaries, eval_results.txt."""
-        logging.info("***** Running evaluation *****")
-        means = self.evaluator()
-        means.pop("tokens")
-        # A perplexity beyond any float is as bad as one that fits.
-        means["masked_lm_perplexity"] = math.exp(
-            min(means["masked_lm_loss"], 700.0)
-        )
-        results = {**means, "global_step": step}
-        reporting.write_results(FLAGS.output_dir, results, step)
-        self.evaluated_step = step
-
-    def restore_for_evaluation(self) -> int:
-        """Set the weights to evaluate without training; return their step."""
-        latest = tf.train.latest_checkpoint(FLAGS.output_dir)
-        source = latest or FLAGS.init_checkpoint
-        if not source:
-            raise UserError(
-                f"--do_eval: {FLAGS.output_dir} holds no checkpoint and there "
-                "is no --init_checkpoint; untrained weights would score noise"
-            )
-        weight_files.restore_weights(
-            self.model.variables, source, required=r"^(bert|cls)/"
-        )
-        return weight_files.global_step(source)
-
-
-def main(_: list[str]) -> int:
-    """Train and evaluate as the flags say; return the exit status."""
-    logging.set_verbosity(logging.INFO)
-    validate_flags()
-    strategy = fit.strategy_from_flags(FLAGS)
-    config = read_config()
-    data = read_data(config, "input_file") if FLAGS.do_train else None
-    eval_data = read_evaluation_data(config, data)
-    if data:
-        claim_output_dir(config, data)
-    else:
-        file_system.make_directory(FLAGS.output_dir)
-    tf.keras.utils.set_random_seed(FLAGS.random_seed)
-    with strategy.scope():
-        model = pretraining_model.BertForPreTraining(config, FLAGS.dtype)
-    run = Run(strategy, model, eval_data)
-    sources = [source for source in (data, eval_data) if source]
-    with streaming.blaming_files(
-        [path for source in sources for path in source.files],
-        sources[0].bounds,
-    ):
-        step = create_settings().last_step
-        if data and not run.train(config, data):
-            return 1
-        if not data:
-            step = run.restore_for_evaluation()
-        if FLAGS.do_eval and run.evaluated_step != step:
-            run.evaluate(step)
-    return 0
+    train_step.check_batch_size(read_settings(), replicas=1)
 
 
 if __name__ == "__main__":

@@ -176,6 +176,11 @@ def exists(path: str) -> bool:
     return gfile().exists(path) if is_remote(path) else os.path.exists(path)
 
 
+def is_directory(path: str) -> bool:
+    """Whether a local or remote directory is there."""
+    return gfile().isdir(path) if is_remote(path) else os.path.isdir(path)
+
+
 def make_directory(path: str, flag: str = "output_dir") -> None:
     """Create a directory and its parents; check that it is writable.
 

@@ -65,6 +65,15 @@ class ClassifierRecords(text_records.TextRecords):
             lambda path: self._write(path, name, split),
         )
 
+    def check(self, name: str, split: classifier_tasks.Split) -> None:
+        """Read a file, unless its records exist already.
+
+        Raises:
+            UserError: the file is damaged; names the line.
+        """
+        if not self.cache.has(self.cache.path(name), self.fingerprint(split)):
+            self.read(name, split)
+
     def read(
         self, name: str, split: classifier_tasks.Split
     ) -> list[classifier_data.Example]:
@@ -114,6 +123,7 @@ class ClassifierRecords(text_records.TextRecords):
             num_cut,
             self.max_seq_length,
         )
+        del self.examples[name]  # training sets are large
 
     def _log_examples(
         self,

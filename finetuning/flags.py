@@ -1,8 +1,13 @@
 """The flags all fine-tuning scripts share, with the original's defaults."""
 
+import os
+
 from absl import flags
 
-from finetuning import sweeps
+from base.errors import UserError
+from finetuning import fitted, sweeps
+from finetuning.settings import RunSettings
+from serving import saved_model
 from training import flags as training_flags
 
 flags.disclaim_key_flags()  # --help of a script shows what is defined here
@@ -94,3 +99,61 @@ def _define_selection_flags(score_on: str) -> None:
         "0: train to the end.",
         lower_bound=0,
     )
+
+
+# --- Flags as plain values ----------------------------------------------------
+
+
+def read(f: flags.FlagValues) -> RunSettings:
+    """Return what the flags ask for; the steps are not known yet (0).
+
+    Args:
+        f: FLAGS of a script that called `define_finetuning_flags`.
+    """
+    directory = f.export_dir or os.path.join(f.output_dir, "saved_model/1")
+    return RunSettings(
+        do_train=f.do_train,
+        do_eval=f.do_eval,
+        do_predict=f.do_predict,
+        do_export=f.do_export,
+        output_dir=f.output_dir,
+        records_dir=f.records_dir or f.output_dir,
+        export_dir=directory.rstrip("/"),
+        init_checkpoint=f.init_checkpoint,
+        bert_config_file=f.bert_config_file,
+        vocab_file=f.vocab_file,
+        do_lower_case=f.do_lower_case,
+        max_seq_length=f.max_seq_length,
+        is_length_given=f["max_seq_length"].present > 0,
+        pad_to_max_length=f.pad_to_max_length,
+        num_train_epochs=f.num_train_epochs,
+        warmup_proportion=f.warmup_proportion,
+        early_stopping_patience=f.early_stopping_patience,
+        predict_batch_size=f.predict_batch_size,
+        training=training_flags.read_settings(
+            f, num_train_steps=0, num_warmup_steps=0
+        ),
+        devices=training_flags.read_devices(f),
+    )
+
+
+def check(f: flags.FlagValues) -> None:
+    """Check what can be checked before any file is read.
+
+    Raises:
+        UserError: names the flags.
+    """
+    jobs = ("do_train", "do_eval", "do_predict", "do_export")
+    if not any(f[name].value for name in jobs):
+        raise UserError(f"give --{', --'.join(jobs)} or several")
+    training_flags.require(f, "output_dir")
+    # A finished run that is repeated was exported before.
+    if f.do_export and not (f.do_train and fitted.find_fitted(f.output_dir)):
+        saved_model.check_new(read(f).export_dir)
+    if f.early_stopping_patience and not f.eval_steps:
+        raise UserError("--early_stopping_patience needs --eval_steps")
+    if f.train_batch_size % f.gradient_accumulation_steps:
+        raise UserError(
+            f"--train_batch_size={f.train_batch_size} does not divide by "
+            f"--gradient_accumulation_steps={f.gradient_accumulation_steps}"
+        )

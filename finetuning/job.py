@@ -1,22 +1,53 @@
-"""The base class of fine-tuning tasks: data, model, objective, scores."""
+"""The base class of fine-tuning tasks: data, model, objective, scores.
 
+A task package has a subclass in its job.py. The runner (runner.py) calls its
+methods in this order:
+
+    the constructor                  reads and checks the files asked for
+    data_fingerprint                 compared with an earlier run's
+    create_model                     under the strategy's scope
+    train_data, evaluate             while training
+    evaluate, predict, create_export with the weights to keep
+
+The constructor does without a model, so that a sweep can check its files
+before the first of many runs. The methods that need the model get it as a
+`LoadedModel`.
+"""
+
+import abc
 import os
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
-from absl import flags, logging
+from absl import logging
 
 import modeling
 from base import cluster, file_system, text_files
-from finetuning import source
+from finetuning.settings import RunSettings
+from finetuning.source import ModelSource
 from records import in_memory
 from serving import graph_tokenizer, saved_model
 from training import prediction, reporting
 from training.objective import Objective
 
 
+class LoadedModel(NamedTuple):
+    """A task's model in memory.
+
+    Attributes:
+        model: has the weights.
+        predictor: runs `Job.forward` over records.
+        prefix: the checkpoint that holds these weights; None while training
+            changes them.
+    """
+
+    model: modeling.TaskModel
+    predictor: prediction.Predictor
+    prefix: str | None = None
+
+
 class TrainingData(Protocol):
-    """What a job trains on; length_buckets.ShortRecords is one."""
+    """What a job trains on, such as in_memory.ShortRecords."""
 
     num_records: int
 
@@ -26,107 +57,102 @@ class TrainingData(Protocol):
         """Return the endless stream of training batches."""
 
 
-class Job:
-    """A task as fine-tuning sees it; a runner's subclass fills it in.
+class Job(abc.ABC):
+    """A fine-tuning task: its data, model, objective and scores.
 
     Args:
-        flag_values: the runner's FLAGS.
-        start: model description and tokenizer.
-        is_training: whether this is more than scoring what is there.
+        settings: what the command asks for.
+        source: configuration and tokenizer of the model.
 
     Attributes:
-        head: pattern of the variables only a fitted model has.
-        fits: `task` of a fitted configuration, for heads whose variables do
-            not say what they are for.
-        loss: what the training loop needs of the task.
-        results: what an evaluation leaves in output_dir.
+        head_pattern: regular expression for the paths of the variables that
+            only a fitted model has.
+        fitted_task: `task` of a fitted model's configuration, for heads whose
+            variables do not tell their task.
+        objective: what to minimize.
+        result_files: what evaluation and prediction write to output_dir.
     """
 
     head_pattern: str
     fitted_task: str | None = None
     objective: Objective
-    results: tuple[str, ...] = ("eval_results.txt",)
+    result_files: tuple[str, ...] = ("eval_results.txt",)
 
-    def __init__(
-        self,
-        flag_values: flags.FlagValues,
-        start: source.ModelSource,
-        is_training: bool,
-    ):
-        self.flags, self.start = flag_values, start
-        self.config, self.tokenizer = start.config, start.tokenizer
-        self.model: modeling.TaskModel
-        self.predictor: prediction.Predictor
-        self.restored_from: str | None = None  # where the weights are on disk
+    def __init__(self, settings: RunSettings, source: ModelSource):
+        self.settings, self.source = settings, source
+        self.config, self.tokenizer = source.config, source.tokenizer
 
-    # What a task says of itself.
+    # --- What each task defines -----------------------------------------------
 
-    @classmethod
-    def deciding_metric(cls, flag_values: flags.FlagValues) -> str:
-        """Return the key of eval_results.txt that tells the best weights.
+    @abc.abstractmethod
+    def deciding_metric(self) -> str:
+        """Return the key of the scores that decides which weights are best.
 
         Raises:
-            UserError: there is nothing to score.
+            UserError: there is no data to score.
         """
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def create_model(self) -> modeling.TaskModel:
-        """Return the model, its variables made in the caller's scope."""
-        raise NotImplementedError
+        """Return the model; its variables belong to the caller's scope."""
 
-    def forward(self, batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Return what prediction keeps of a batch, {name: [B, ...]}."""
-        return {"logits": self.model(batch)}
-
+    @abc.abstractmethod
     def data_fingerprint(self) -> dict[str, Any]:
-        """Return what the training data are made of."""
-        raise NotImplementedError
+        """Return everything the training records depend on."""
 
-    def train_data(self) -> TrainingData:
-        """Return what to train on; called once output_dir is ours."""
-        raise NotImplementedError
+    @abc.abstractmethod
+    def train_data(self, loaded: LoadedModel) -> TrainingData:
+        """Return the training records; called when output_dir is claimed."""
 
-    def num_examples(self, data: TrainingData) -> int:
-        """Return how many examples make an epoch."""
-        return data.num_records
+    @abc.abstractmethod
+    def evaluate(self, loaded: LoadedModel, step: int) -> dict[str, float]:
+        """Score the development data; write and return the scores."""
 
-    def flops_per_example(self, length: int) -> float:
-        """Return the operations of training on one example."""
-        return reporting.training_flops(self.config, 1, length)
+    @abc.abstractmethod
+    def predict(self, loaded: LoadedModel) -> None:
+        """Write the predictions for the test data."""
 
-    def evaluate(self, step: int) -> dict[str, float]:
-        """Score the development data; write and return the results."""
-        raise NotImplementedError
-
-    def predict(self) -> None:
-        """Write the predictions of the test data."""
-        raise NotImplementedError
-
-    def add_to_config(self, config: modeling.BertConfig) -> None:
-        """Add to an exported configuration what a predictor needs."""
-
-    def saved_model(
-        self, tokenizer: graph_tokenizer.Tokenizer
+    @abc.abstractmethod
+    def create_export(
+        self, loaded: LoadedModel, tokenizer: graph_tokenizer.Tokenizer
     ) -> saved_model.Export:
         """Return what --do_export writes."""
-        raise NotImplementedError
 
-    # What they have in common.
+    # --- What most tasks leave as it is ---------------------------------------
+
+    def forward(
+        self, model: modeling.TaskModel, batch: dict[str, tf.Tensor]
+    ) -> dict[str, tf.Tensor]:
+        """Return the outputs to keep of a batch, {name: [B, ...]}."""
+        return {"logits": model(batch)}
+
+    def num_examples(self, data: TrainingData) -> int:
+        """Return the number of examples in an epoch."""
+        return data.num_records
+
+    def flops_per_example(
+        self, model: modeling.TaskModel, length: int
+    ) -> float:
+        """Return the matrix-product operations of training on an example."""
+        del model
+        return reporting.training_flops(self.config, 1, length)
+
+    def add_to_config(self, config: modeling.BertConfig) -> None:
+        """Add to a fitted model's configuration what prediction needs."""
+        config.max_seq_length = self.source.max_seq_length
+
+    # --- Files in output_dir --------------------------------------------------
 
     def path(self, name: str) -> str:
         """Return the path of a file in output_dir."""
-        return os.path.join(self.flags.output_dir, name)
-
-    def records_dir(self) -> str:
-        """Return where records go."""
-        return self.flags.records_dir or self.flags.output_dir
+        return os.path.join(self.settings.output_dir, name)
 
     def write_lines(self, name: str, lines: list[str]) -> None:
-        """Write a file of predictions to output_dir; say so."""
+        """Write a file of predictions to output_dir and log its path."""
         if cluster.is_chief():
             file_system.write_text(self.path(name), "\n".join(lines) + "\n")
         logging.info("  %s", self.path(name))
 
     def read_back(self, name: str) -> Any:
-        """Return what a JSON file in output_dir holds, None without one."""
+        """Return the content of a JSON file in output_dir, None without one."""
         return text_files.read_own_json(self.path(name))

@@ -1,276 +1,248 @@
 """Fine-tune, score, predict and export a job, once or as a sweep."""
 
-import json
+import functools
 import math
-import os
-from collections.abc import Mapping
+from collections.abc import Callable
 
 import tensorflow as tf
-from absl import flags, logging
+from absl import logging
 
 from base import cluster, file_system
 from base.errors import UserError
-from finetuning import fitted, source, sweeps
-from finetuning import job as finetuning_job
+from checkpoints import training_state
+from finetuning import fitted, selection, sweeps
+from finetuning.job import Job, LoadedModel
+from finetuning.settings import RunSettings
+from finetuning.source import ModelSource, find_source
 from serving import graph_tokenizer, saved_model
-from training import devices, fit, loop, prediction
-from training.settings import Recipe, Settings, from_flags
+from training import compilation, devices, fit, loop, prediction
+from training.settings import Settings
 
-# --- Before a run -----------------------------------------------------------
-
-
-def validate_flags(flag_values: flags.FlagValues) -> None:
-    """Check what can be checked before anything is read.
-
-    Raises:
-        UserError: names the flags.
-    """
-    f = flag_values
-    jobs = ("do_train", "do_eval", "do_predict", "do_export")
-    if not any(f[name].value for name in jobs):
-        raise UserError(f"give --{', --'.join(jobs)} or several")
-    if not f.output_dir:
-        raise UserError("--output_dir is required")
-    # A finished run that is repeated has been exported already.
-    if f.do_export and not (f.do_train and fitted.fitted_in(f.output_dir)):
-        saved_model.check_new(export_dir(f))
-    if f.early_stopping_patience and not f.eval_steps:
-        raise UserError("--early_stopping_patience needs --eval_steps")
-    if f.train_batch_size % f.gradient_accumulation_steps:
-        raise UserError(
-            f"--train_batch_size={f.train_batch_size} does not divide by "
-            f"--gradient_accumulation_steps={f.gradient_accumulation_steps}"
-        )
-
-
-def export_dir(flag_values: flags.FlagValues) -> str:
-    """Return where the SavedModel goes."""
-    if flag_values.export_dir:
-        return flag_values.export_dir.rstrip("/")
-    return os.path.join(flag_values.output_dir, "saved_model/1")
-
-
-def claim_output_dir(job: finetuning_job.Job) -> None:
-    """Refuse an output_dir that belongs to another model or other data."""
-    fit.claim_output_dir(
-        job.flags,
-        {
-            "model": fitted.encoder_config(job.config),
-            "data": job.data_fingerprint(),
-            "pad_to_max_length": job.flags.pad_to_max_length,
-        },
-        ("num_train_epochs", "warmup_proportion"),
-    )
-
-
-def create_settings(
-    flag_values: flags.FlagValues, num_examples: int
-) -> tuple[Settings, Recipe]:
-    """Return how to train: steps from epochs, as the original counts them."""
-    f = flag_values
-    steps = int(num_examples / f.train_batch_size * f.num_train_epochs)
-    if steps < 1:
-        raise UserError(
-            f"{num_examples} training examples in batches of "
-            f"{f.train_batch_size} for {f.num_train_epochs} epochs "
-            "make no step; use a smaller --train_batch_size or more epochs"
-        )
-    warmup = math.floor(steps * f.warmup_proportion)
-    return (
-        from_flags(Settings, f, num_train_steps=steps),
-        from_flags(Recipe, f, num_warmup_steps=warmup),
-    )
-
-
-class Trainer:
-    """Trains a job's model and keeps its best weights.
-
-    Args:
-        job: the task, its model made.
-        strategy: where that was.
-        metric: the score that decides.
-    """
-
-    def __init__(
-        self,
-        job: finetuning_job.Job,
-        strategy: tf.distribute.Strategy,
-        metric: str | None,
-    ):
-        self.job, self.strategy, self.metric = job, strategy, metric
-        self.flags = job.flags
-
-    def train(self) -> bool:
-        """Fine-tune; return whether the end was reached."""
-        f = self.flags
-        if self._is_enough(self.scores_so_far()):
-            logging.info("%s ended early: nothing to train", f.output_dir)
-            return True
-        data = self.job.train_data()
-        settings, recipe = create_settings(f, self.job.num_examples(data))
-        one_length = f.pad_to_max_length
-        settings = settings._replace(
-            jit_compile=fit.compiles(self.strategy, settings, one_length),
-            jit_compile_update=settings.jit_compile,
-        )
-        fit.log_beginning(data.num_records, settings)
-        by_length = settings.jit_compile or devices.is_tpu(self.strategy)
-        batches = data.training(
-            f.train_batch_size, f.random_seed, is_fine=not by_length
-        )
-        done = fit.fit(
-            self.strategy,
-            self.job.model,
-            self.job.objective,
-            settings,
-            recipe,
-            loop.Batches(
-                batches.make, batches.length, by_length and not one_length
-            ),
-            self.job.flops_per_example,
-            self.keep_best,
-        )
-        return self._finish(done, settings)
-
-    def _finish(self, done: int, settings: Settings) -> bool:
-        """Keep the last weights where they count; say whether it is over."""
-        scores = self.scores_so_far()
-        if done < settings.last_step:
-            return self._is_enough(scores)
-        if not settings.eval_steps and not scores:
-            fitted.export(self.job)
-        elif settings.eval_steps and done not in scores:
-            self.keep_best(done)  # between two evaluations
-        return True
-
-    def keep_best(self, step: int) -> bool:
-        """Score; keep the weights if better; say whether that is enough."""
-        results = self.job.evaluate(step)
-        scores = {k: v for k, v in self.scores_so_far().items() if k < step}
-        scores[step] = results[self.metric]
-        best = max(scores, key=scores.get)  # the first of equals
-        logging.info(
-            "Best %s so far: %.4f at step %d", self.metric, scores[best], best
-        )
-        if best == step:
-            fitted.export(self.job)
-        if cluster.is_chief():
-            file_system.write_text(
-                self.job.path(fitted._SCORES), json.dumps(scores)
-            )
-        return self._is_enough(scores)
-
-    def scores_so_far(self) -> dict[int, float]:
-        """Return step -> score of the evaluations while training."""
-        return fitted.scores_in(self.flags.output_dir)
-
-    def _is_enough(self, scores: Mapping[int, float]) -> bool:
-        if not scores or not self.flags.early_stopping_patience:
-            return False
-        best = max(scores, key=scores.get)
-        worse = sum(step > best for step in scores)
-        if worse >= self.flags.early_stopping_patience:
-            logging.info("No better score in %d evaluations: enough", worse)
-            return True
-        return False
-
-
-def write_saved_model(job: finetuning_job.Job) -> None:
-    """Write the SavedModel of the weights as they are."""
-    start, directory = job.start, export_dir(job.flags)
-    if job.flags.do_train and tf.io.gfile.exists(directory):
-        logging.warning("%s exists already: not written again", directory)
-        return
-    tokenizer = graph_tokenizer.Tokenizer(start.vocab_file, start.do_lower_case)
-    model = job.saved_model(tokenizer)
-    if cluster.is_chief():
-        saved_model.write(model, directory)
-
-
-# --- The whole --------------------------------------------------------------
+# (settings, source, is_training) -> the task a script describes by its flags.
+CreateJob = Callable[[RunSettings, ModelSource, bool], Job]
 
 
 def run(
-    script: str,
-    flag_values: flags.FlagValues,
-    job_class: type[finetuning_job.Job],
+    settings: RunSettings,
+    create_job: CreateJob,
+    sweep: sweeps.Sweep | None = None,
 ) -> int:
-    """Train, score, predict, export as the flags say; return exit status.
+    """Train, score, predict and export as asked; return the exit status.
 
     Args:
-        script: the runner's file, for the runs of a sweep.
-        flag_values: its FLAGS.
-        job_class: the task.
+        settings: what to do.
+        create_job: makes the task. `is_training` tells it whether the model
+            is trained first or used as it is.
+        sweep: the runs to choose the best model of; None for one run.
     """
-    f = flag_values
-    if not sweeps.is_asked_for(f):
-        return _run_once(f, job_class, f.do_train, f.do_eval)
-    _sweep(script, f, job_class)
-    if f.do_export or f.do_predict:
-        return _run_once(f, job_class, do_train=False, do_eval=False)
-    return 0
+    if sweep:
+        run_sweep(settings, create_job, sweep)
+        if not settings.do_predict and not settings.do_export:
+            return 0
+        job = create_job(settings, find_source(settings, False), False)
+        return run_job(job, do_train=False, do_eval=False)
+    source = find_source(settings, settings.do_train)
+    job = create_job(settings, source, settings.do_train)
+    return run_job(job, settings.do_train, settings.do_eval)
 
 
-def _run_once(
-    flag_values: flags.FlagValues,
-    job_class: type[finetuning_job.Job],
-    do_train: bool,
-    do_eval: bool,
-) -> int:
-    f = flag_values
-    strategy = fit.strategy_from_flags(f)
-    job = job_class(f, source.find_source(f, do_train), do_train)
-    metric = job_class.deciding_metric(f) if f.eval_steps else None
+def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
+    """Train, score, predict and export one job; return the exit status.
+
+    Args:
+        job: its files are read and checked.
+        do_train: whether to train.
+        do_eval: whether to score the weights that are left.
+    """
+    settings = job.settings
+    strategy = devices.create_strategy(settings.devices)
+    if settings.training.eval_steps:
+        job.deciding_metric()  # without data to score it ends here
     if do_train:
         claim_output_dir(job)
-    file_system.make_directory(f.output_dir)
-    file_system.make_directory(job.records_dir(), "records_dir")
-    tf.keras.utils.set_random_seed(f.random_seed)
+    file_system.make_directory(settings.output_dir)
+    file_system.make_directory(settings.records_dir, "records_dir")
+    tf.keras.utils.set_random_seed(settings.training.random_seed)
     with strategy.scope():
-        job.model = job.create_model()
-    job.predictor = prediction.Predictor(strategy, job.forward, f.jit_compile)
-    if do_train and not Trainer(job, strategy, metric).train():
+        model = job.create_model()
+    predictor = prediction.Predictor(
+        strategy,
+        functools.partial(job.forward, model),
+        settings.training.jit_compile,
+    )
+    loaded = LoadedModel(model, predictor)
+    if do_train and not train(job, loaded, strategy):
         return 1
-    # What was scored while training may be of weights that were not kept.
-    scores_best = do_eval or (do_train and bool(f.eval_steps))
-    if scores_best or f.do_predict or f.do_export:
-        step = fitted.restore_fitted(job)
+    # The last scores may be of weights that were not the best.
+    scores_best = do_eval or (do_train and settings.training.eval_steps > 0)
+    if scores_best or settings.do_predict or settings.do_export:
+        prefix, step = fitted.restore_fitted(job, model)
+        loaded = loaded._replace(prefix=prefix)
         if scores_best:
-            job.evaluate(step)
-        if f.do_predict:
-            job.predict()
-        if f.do_export:
-            write_saved_model(job)
+            job.evaluate(loaded, step)
+        if settings.do_predict:
+            job.predict(loaded)
+        if settings.do_export:
+            write_saved_model(job, loaded)
     return 0
 
 
-def _sweep(
-    script: str,
-    flag_values: flags.FlagValues,
-    job_class: type[finetuning_job.Job],
-) -> None:
-    """Make every run of a sweep, keep the best one's model."""
-    f, metric = flag_values, job_class.deciding_metric(flag_values)
-    todo = sweeps.runs(f)
-    if not f.do_train:
+def claim_output_dir(job: Job) -> None:
+    """Refuse an output_dir that belongs to another model or other data."""
+    settings = job.settings
+    training_state.claim_output_dir(
+        settings.output_dir,
+        {
+            "model": fitted.encoder_config(job.config),
+            "data": job.data_fingerprint(),
+            "pad_to_max_length": settings.pad_to_max_length,
+            **settings.training.fingerprint(),
+        },
+        {
+            "num_train_epochs": settings.num_train_epochs,
+            "warmup_proportion": settings.warmup_proportion,
+            **settings.training.adjustable(),
+        },
+        cluster.is_chief(),
+    )
+
+
+# --- Training -----------------------------------------------------------------
+
+
+def train(
+    job: Job, loaded: LoadedModel, strategy: tf.distribute.Strategy
+) -> bool:
+    """Fine-tune and keep the best weights; return whether it is finished.
+
+    Without --eval_steps the last weights are the best.
+    """
+    settings = job.settings
+    scores = selection.read_scores(settings.output_dir)
+    if selection.stops_early(scores, settings.early_stopping_patience):
+        logging.info("%s ended early: nothing to train", settings.output_dir)
+        return True
+    data = job.train_data(loaded)
+    training = with_steps(settings, job.num_examples(data))
+    compiles = compilation.for_training(
+        strategy,
+        training.jit_compile,
+        training.last_step,
+        one_length=settings.pad_to_max_length,
+    )
+    fit.log_beginning(data.num_records, training)
+    batches = data.training(
+        training.train_batch_size,
+        training.random_seed,
+        is_fine=not compiles.per_length,
+    )
+    done = fit.fit(
+        strategy,
+        loaded.model,
+        job.objective,
+        training,
+        compiles,
+        loop.Batches(
+            lambda start, context: batches.make(start)(context), batches.length
+        ),
+        functools.partial(job.flops_per_example, loaded.model),
+        functools.partial(score_and_keep, job, loaded),
+    )
+    return finish(job, loaded, done, training)
+
+
+def with_steps(settings: RunSettings, num_examples: int) -> Settings:
+    """Return the training settings with steps from epochs, as the original.
+
+    Raises:
+        UserError: there are too few examples for one step.
+    """
+    size, epochs = settings.training.train_batch_size, settings.num_train_epochs
+    steps = int(num_examples / size * epochs)
+    if steps < 1:
         raise UserError(
-            "restarts and sweeps need --do_train: --num_restarts and --sweep_* "
-            "make training runs"
+            f"{num_examples} training examples in batches of {size} for "
+            f"{epochs} epochs make no step; use a smaller --train_batch_size "
+            "or more epochs"
         )
-    # Reads the files of every job: here rather than in the first run, or,
-    # those to predict, after the last one.
-    job_class(f, source.find_source(f, do_train=True), is_training=True)
-    file_system.make_directory(f.output_dir)
+    return settings.training._replace(
+        num_train_steps=steps,
+        num_warmup_steps=math.floor(steps * settings.warmup_proportion),
+    )
 
-    def command(run: sweeps.SweepRun, folder: str) -> list[str]:
-        return sweeps.command_of(
-            script,
-            f,
-            run,
-            folder,
-            do_eval=True,
-            records_dir=f.records_dir or f.output_dir,
-        )
 
-    best = sweeps.run_all(f.output_dir, todo, command, metric)
-    sweeps.copy_best(best, f.output_dir, job_class.results)
+def finish(
+    job: Job, loaded: LoadedModel, done: int, training: Settings
+) -> bool:
+    """Write or score the last weights; return whether training is over.
+
+    Args:
+        job: the task.
+        loaded: the weights after `done` steps.
+        done: number of steps done, less than all after a signal.
+        training: with the number of steps.
+    """
+    settings = job.settings
+    scores = selection.read_scores(settings.output_dir)
+    if done < training.last_step:
+        return selection.stops_early(scores, settings.early_stopping_patience)
+    if not training.eval_steps and not scores:
+        fitted.write_fitted(job, loaded.model)
+    elif training.eval_steps and done not in scores:
+        score_and_keep(job, loaded, done)  # the last step is no multiple
+    return True
+
+
+def score_and_keep(job: Job, loaded: LoadedModel, step: int) -> bool:
+    """Score the weights, keep them if best; return whether training ends."""
+    output_dir, metric = job.settings.output_dir, job.deciding_metric()
+    results = job.evaluate(loaded, step)
+    # Later scores are of an earlier run that was killed behind this step.
+    scores = {
+        number: score
+        for number, score in selection.read_scores(output_dir).items()
+        if number < step
+    }
+    scores[step] = results[metric]
+    best = selection.best_step(scores)
+    logging.info("Best %s so far: %.4f at step %d", metric, scores[best], best)
+    if best == step:
+        fitted.write_fitted(job, loaded.model)
+    selection.write_scores(output_dir, scores)
+    return selection.stops_early(scores, job.settings.early_stopping_patience)
+
+
+# --- Export and sweeps --------------------------------------------------------
+
+
+def write_saved_model(job: Job, loaded: LoadedModel) -> None:
+    """Write the SavedModel of the restored weights."""
+    directory = job.settings.export_dir
+    if job.settings.do_train and tf.io.gfile.exists(directory):
+        logging.warning("%s exists already: not written again", directory)
+        return
+    tokenizer = graph_tokenizer.Tokenizer(
+        job.source.vocab_file, job.source.do_lower_case
+    )
+    export = job.create_export(loaded, tokenizer)
+    if cluster.is_chief():
+        saved_model.write(export, directory)
+
+
+def run_sweep(
+    settings: RunSettings, create_job: CreateJob, sweep: sweeps.Sweep
+) -> None:
+    """Make every run of a sweep; copy the best one's model to output_dir."""
+    # Reads all files now: what is wrong in them is found before the first
+    # run, not after the last one.
+    job = create_job(settings, find_source(settings, True), True)
+    metric = job.deciding_metric()
+    file_system.make_directory(settings.output_dir)
+    best = sweeps.run_all(
+        sweep,
+        settings.output_dir,
+        metric,
+        do_eval=True,
+        records_dir=settings.records_dir,
+    )
+    sweeps.copy_best(best, settings.output_dir, job.result_files)

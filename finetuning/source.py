@@ -1,28 +1,37 @@
-"""The checkpoint a fine-tuning run starts from, and what lies beside it."""
+"""The checkpoint a fine-tuning run starts from, and the files beside it."""
 
 import os
 from typing import NamedTuple
 
 import tensorflow as tf
-from absl import flags, logging
+from absl import logging
 
 import modeling
 import tokenization
 from base.errors import UserError
 from checkpoints import lookup, model_files
+from finetuning.settings import RunSettings
 
 
 class ModelSource(NamedTuple):
-    """What a run stands on: the checkpoint and what lies beside it."""
+    """A checkpoint with its configuration, tokenizer and length.
 
-    prefix: str  # of checkpoints.find_checkpoint; empty without one
+    Attributes:
+        prefix: of the checkpoint, see lookup.find_checkpoint; empty without
+            one.
+        config: of the model.
+        tokenizer: its vocabulary and casing fit the model.
+        max_seq_length: the flag's, or the one the model was fitted with.
+    """
+
+    prefix: str
     config: modeling.BertConfig
     tokenizer: tokenization.FullTokenizer
-    max_seq_length: int  # the flag's, or what a fitted model says
+    max_seq_length: int
 
     @property
     def vocab_file(self) -> str:
-        """The vocabulary's file."""
+        """The path of the vocabulary."""
         return self.tokenizer.vocab_file
 
     @property
@@ -30,56 +39,63 @@ class ModelSource(NamedTuple):
         """Whether text is lower-cased."""
         return self.tokenizer.basic_tokenizer.do_lower_case
 
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        """The labels the configuration names (id2label), in their order."""
+        names = getattr(self.config, "id2label", None)
+        if not names:
+            return None
+        return tuple(names[number] for number in sorted(names, key=int))
 
-def find_source(flag_values: flags.FlagValues, do_train: bool) -> ModelSource:
-    """Return configuration, vocabulary and casing of the model meant.
 
-    Training starts from init_checkpoint, whatever output_dir holds: it is
-    what the run began with. Without training a fitted model in output_dir is
-    described by what lies beside it.
+def find_source(settings: RunSettings, do_train: bool) -> ModelSource:
+    """Return the checkpoint to train from or to use, and what lies beside it.
+
+    Training starts from init_checkpoint, also where output_dir holds a run:
+    that run began from it. Without training a fitted model in output_dir
+    comes before init_checkpoint.
+
+    Raises:
+        UserError: there is no model to use.
     """
-    f = flag_values
-    fitted = os.path.join(f.output_dir, lookup.WEIGHTS_NAME)
+    fitted = os.path.join(settings.output_dir, lookup.WEIGHTS_NAME)
     prefix = ""
     if not do_train and tf.io.gfile.exists(fitted + ".index"):
         prefix = fitted
-    elif f.init_checkpoint:
-        prefix = lookup.find_checkpoint(f.init_checkpoint)
-    elif not do_train and not tf.train.latest_checkpoint(f.output_dir):
-        raise nothing_fitted(f)
-    return read_source(f, prefix, is_fitted=not do_train)
+    elif settings.init_checkpoint:
+        prefix = lookup.find_checkpoint(settings.init_checkpoint)
+    elif not do_train and not tf.train.latest_checkpoint(settings.output_dir):
+        raise nothing_fitted(settings.output_dir)
+    return read_source(settings, prefix, is_fitted=not do_train)
 
 
 def read_source(
-    flag_values: flags.FlagValues, prefix: str, is_fitted: bool = True
+    settings: RunSettings, prefix: str, is_fitted: bool = True
 ) -> ModelSource:
-    """Return what lies beside a checkpoint, where no flag says otherwise.
+    """Return a checkpoint with what lies beside it or what flags name.
 
     Args:
-        flag_values: the runner's FLAGS.
+        settings: flags come before the files beside the checkpoint.
         prefix: of the checkpoint; empty without one.
-        is_fitted: whether the model is used as it is, so that what it was
-            fitted with holds.
+        is_fitted: whether the model is used as it is. The length it was
+            fitted with then holds where the flag was not given.
     """
-    f = flag_values
-    config = model_files.read_config(prefix, f.bert_config_file)
-    length = f.max_seq_length
+    config = model_files.read_config(prefix, settings.bert_config_file)
+    length = settings.max_seq_length
     if is_fitted:
-        length = _fitted_length(f, config)
+        length = _fitted_length(settings, config)
     model_files.check_length(length, config)
     tokenizer = model_files.load_tokenizer(
-        prefix, config, f.vocab_file, f.do_lower_case
+        prefix, config, settings.vocab_file, settings.do_lower_case
     )
     return ModelSource(prefix, config, tokenizer, length)
 
 
-def _fitted_length(
-    flag_values: flags.FlagValues, config: modeling.BertConfig
-) -> int:
-    """Return --max_seq_length, where not given the fitted model's own."""
-    given = flag_values.max_seq_length
+def _fitted_length(settings: RunSettings, config: modeling.BertConfig) -> int:
+    """Return --max_seq_length where given, else the fitted model's own."""
+    given = settings.max_seq_length
     fitted = getattr(config, "max_seq_length", given)
-    if not flag_values["max_seq_length"].present:
+    if not settings.is_length_given:
         return fitted
     if given != fitted:
         logging.warning(
@@ -88,8 +104,9 @@ def _fitted_length(
     return given
 
 
-def nothing_fitted(flag_values: flags.FlagValues) -> UserError:
+def nothing_fitted(output_dir: str) -> UserError:
+    """Return the error of a command that has no model to use."""
     return UserError(
-        f"{flag_values.output_dir} holds no fitted model and there is no "
+        f"{output_dir} holds no fitted model and there is no "
         "--init_checkpoint: --do_train first"
     )

@@ -1,8 +1,8 @@
-"""Many runs of one command: random restarts and grids (paper, appendix A.3).
+"""Train with many settings: random restarts and grids (paper, appendix A.3).
 
-Every run is a process of its own with an output_dir of its own, the same
-command a user would give, so its numbers are those of a single run; one that
-was interrupted goes on, one that is finished is not repeated.
+Every run is a process of its own with its own output_dir, started by the
+command a user would give. So its numbers are those of a single run. A run
+that was interrupted goes on, and one that is finished is not repeated.
 """
 
 import itertools
@@ -10,28 +10,29 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 from absl import flags, logging
 
-from base import file_system
+from base import file_system, text_files
 from base.errors import UserError
 from checkpoints import lookup
 
 flags.disclaim_key_flags()  # --help of a script shows what is defined here
 
-# Flag of the grid -> flag of a run, and how a run's folder names it.
+# Flag of the grid -> flag of a run, and its short name in a run's folder.
 _GRID = {
     "sweep_learning_rates": ("learning_rate", "lr"),
     "sweep_batch_sizes": ("train_batch_size", "batch"),
     "sweep_epochs": ("num_train_epochs", "epochs"),
 }
 
+# Flags of the sweep itself.
 _OWN = (*_GRID, "num_restarts", "output_dir", "flagfile")
 
-# What only the best run does.
+# Flags for the best run only.
 _LATER = ("do_predict", "do_export", "export_dir")
 
 
@@ -54,20 +55,76 @@ def define_flags() -> None:
 
 
 class SweepRun(NamedTuple):
-    """One point of the grid."""
+    """One point of the grid.
 
-    name: str  # of its folder
-    values: dict[str, str]  # flag -> value
+    Attributes:
+        name: of its folder, such as lr3e-05_seed12345.
+        values: flag -> value.
+    """
 
-
-def is_asked_for(flag_values: flags.FlagValues) -> bool:
-    """Whether the flags ask for more than one plain run."""
-    return flag_values.num_restarts > 1 or any(
-        flag_values[name].value for name in _GRID
-    )
+    name: str
+    values: dict[str, str]
 
 
-def runs(flag_values: flags.FlagValues) -> list[SweepRun]:
+class Sweep(NamedTuple):
+    """All runs of a sweep, and how each is started.
+
+    Attributes:
+        script: path of the fine-tuning script.
+        runs: in the order in which they are made.
+        arguments: flag -> `--flag=value` for all flags that were given and
+            hold for every run.
+    """
+
+    script: str
+    runs: list[SweepRun]
+    arguments: dict[str, str]
+
+    def command(self, run: SweepRun, output_dir: str, **more: Any) -> list[str]:
+        """Return the command line of a run.
+
+        Args:
+            run: its values replace those that were given.
+            output_dir: of the run.
+            **more: further flags and their values.
+        """
+        values = {**run.values, **more, "output_dir": output_dir}
+        given = [
+            argument
+            for name, argument in self.arguments.items()
+            if name not in values
+        ]
+        own = [f"--{name}={value}" for name, value in values.items()]
+        return [sys.executable, self.script, *given, *own]
+
+
+def read(f: flags.FlagValues, script: str) -> Sweep | None:
+    """Return the sweep the flags ask for, None for one plain run.
+
+    Args:
+        f: FLAGS of a script that called `define_flags`.
+        script: its path.
+
+    Raises:
+        UserError: a value that its flag does not take, or no --do_train.
+    """
+    if f.num_restarts == 1 and not any(f[name].value for name in _GRID):
+        return None
+    runs = grid(f)
+    if not f.do_train:
+        raise UserError(
+            "restarts and sweeps need --do_train: --num_restarts and --sweep_* "
+            "make training runs"
+        )
+    arguments = {
+        name: f[name].serialize()
+        for name in f
+        if f[name].present and name not in (*_OWN, *_LATER)
+    }
+    return Sweep(script, runs, {k: v for k, v in arguments.items() if v})
+
+
+def grid(f: flags.FlagValues) -> list[SweepRun]:
     """Return the runs the flags ask for.
 
     Raises:
@@ -75,17 +132,16 @@ def runs(flag_values: flags.FlagValues) -> list[SweepRun]:
     """
     axes = []
     for name, (flag, short) in _GRID.items():
-        values = flag_values[name].value or []
+        values = f[name].value or []
         for value in values:
             try:
-                flag_values[flag].parser.parse(value)
+                f[flag].parser.parse(value)
             except ValueError as error:
                 raise UserError(f"--{name}={value}: {error}") from error
         axes.append([(flag, short, value) for value in dict.fromkeys(values)])
-    first = flag_values.random_seed
-    seeds = range(first, first + flag_values.num_restarts)
+    seeds = range(f.random_seed, f.random_seed + f.num_restarts)
     axes.append([("random_seed", "seed", str(seed)) for seed in seeds])
-    points = list(itertools.product(*(axis for axis in axes if axis)))
+    points = itertools.product(*(axis for axis in axes if axis))
     return [
         SweepRun(
             "_".join(f"{short}{value}" for _, short, value in point),
@@ -95,50 +151,31 @@ def runs(flag_values: flags.FlagValues) -> list[SweepRun]:
     ]
 
 
-def command_of(
-    script: str,
-    flag_values: flags.FlagValues,
-    run: SweepRun,
-    output_dir: str,
-    **more: Any,
-) -> list[str]:
-    """Return the command of one run: what was given, its values instead."""
-    values = {**run.values, **more, "output_dir": output_dir}
-    arguments = [
-        flag_values[name].serialize()
-        for name in flag_values
-        if flag_values[name].present and name not in (*_OWN, *_LATER, *values)
-    ]
-    arguments += [f"--{name}={value}" for name, value in values.items()]
-    return [sys.executable, script, *filter(None, arguments)]
+# --- Making the runs ----------------------------------------------------------
 
 
-def run_all(
-    output_dir: str,
-    todo: Sequence[SweepRun],
-    command: Callable[[SweepRun, str], list[str]],
-    metric: str,
-) -> str:
-    """Make all runs, print the sorted table; return the best run's folder.
+def run_all(sweep: Sweep, output_dir: str, metric: str, **more: Any) -> str:
+    """Make all runs, write the sorted table; return the best run's folder.
 
     Args:
-        output_dir: of the sweep; its runs are in `runs` inside.
-        todo: the runs.
-        command: (run, its output_dir) -> command line.
+        sweep: the runs.
+        output_dir: of the sweep; its runs are in the folder `runs` in it.
         metric: the key of eval_results.txt that decides; larger is better.
+        **more: further flags of every run.
 
     Raises:
-        UserError: a run failed; the others are kept.
+        UserError: a run failed; the finished ones are kept.
     """
     results: dict[str, dict[str, float]] = {}
-    for number, run in enumerate(todo, 1):
+    for number, run in enumerate(sweep.runs, 1):
         folder = os.path.join(output_dir, f"runs/{run.name}")
         marker = os.path.join(folder, "finished.json")
-        line = command(run, folder)
-        if _finished_command(marker) == line[2:]:
-            logging.info("Run %d of %d, %s: done", number, len(todo), run.name)
+        line = sweep.command(run, folder, **more)
+        place = f"Run {number} of {len(sweep.runs)}, {run.name}"
+        if text_files.read_own_json(marker) == line[2:]:
+            logging.info("%s: finished before", place)
         else:
-            logging.info("Run %d of %d, %s", number, len(todo), run.name)
+            logging.info("%s", place)
             status = subprocess.run(line, check=False).returncode
             if status:
                 raise UserError(
@@ -159,13 +196,6 @@ def run_all(
     return os.path.join(output_dir, f"runs/{order[0]}")
 
 
-def _finished_command(marker: str) -> list[str] | None:
-    if not tf.io.gfile.exists(marker):
-        return None
-    with tf.io.gfile.GFile(marker) as file:
-        return json.load(file)
-
-
 def _read_results(folder: str) -> dict[str, float]:
     path = os.path.join(folder, "eval_results.txt")
     with tf.io.gfile.GFile(path) as file:
@@ -178,7 +208,13 @@ def table(
     results: Mapping[str, Mapping[str, float]],
     metric: str,
 ) -> list[str]:
-    """Return the lines of the table, and mean and spread over all runs."""
+    """Return the lines of the table: a run each, then mean and spread.
+
+    Args:
+        order: names of the runs, the best first.
+        results: name of a run -> its scores.
+        metric: the score that decides; it has the first column.
+    """
     names = [metric] + [
         key
         for key in results[order[0]]

@@ -250,7 +250,9 @@ def test_a_multiple_choice_head_is_no_regression(model_dir, data_dir, tmp_path):
     config = CONFIG.to_dict() | {"task": "multiple_choice"}
     (folder / "bert_config.json").write_text(json.dumps(config))
     flags = flags_for(folder, data_dir, tmp_path / "out", regression=True)
-    line = scripts.error_of(run_classifier, **flags | {"do_train": False})
+    # The labels of the dev file are classes, so it is not read here.
+    flags |= {"do_train": False, "do_eval": False, "do_predict": True}
+    line = scripts.error_of(run_classifier, **flags)
     assert "is multiple_choice, this runner wants none" in line
 
 
@@ -324,14 +326,15 @@ def test_grid(model_dir, data_dir, tmp_path):
     flags = sweep_flags(model_dir, data_dir, tmp_path)
     run_classifier.FLAGS.unparse_flags()
     run_classifier.FLAGS(["x", *(f"--{k}={v}" for k, v in flags.items())])
-    found = sweeps.runs(run_classifier.FLAGS)
+    sweep = sweeps.read(run_classifier.FLAGS, "s.py")
+    found = sweep.runs
     assert [run.name for run in found] == [
         "lr0.0_seed12345",
         "lr0.0_seed12346",
         "lr0.01_seed12345",
         "lr0.01_seed12346",
     ]
-    line = sweeps.command_of("s.py", run_classifier.FLAGS, found[3], "o", a=1)
+    line = sweep.command(found[3], "o", a=1)
     assert line[1] == "s.py"
     assert {"--learning_rate=0.01", "--random_seed=12346", "--a=1"} < set(line)
     assert {"--output_dir=o", "--max_seq_length=40", "--do_train"} < set(line)
@@ -453,7 +456,7 @@ def test_two_machines(model_dir, data_dir, tmp_path):
         ({"do_train": False, "do_eval": False}, "give --do_train"),
         ({"task_name": None}, "--task_name is required"),
         ({"task_name": "snli"}, "unknown; choose from cola"),
-        ({"data_dir": "/nowhere"}, "--data_dir=/nowhere is no directory"),
+        ({"data_dir": "/nowhere"}, "--data_dir=/nowhere is not a directory"),
         ({"output_dir": None}, "--output_dir is required"),
         ({"init_checkpoint": "/nowhere"}, "no such checkpoint"),
         (

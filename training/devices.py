@@ -1,8 +1,4 @@
-"""Which devices a run uses, and how fast their matrix product is.
-
-Apart from training.py because benchmark.py and predictors ask the same
-questions without training anything.
-"""
+"""Choose the devices of a run, and measure their matrix-product rate."""
 
 import functools
 import os
@@ -12,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 import tensorflow as tf
 from absl import logging
@@ -19,25 +16,27 @@ from absl import logging
 from base import cluster
 from base.errors import UserError
 
-_PEAK_SECONDS = 0.5
+_PEAK_SECONDS = 0.5  # how long the matrix-product rate is measured
+
+
+class DeviceChoice(NamedTuple):
+    """The devices a command asks for; fields have the names of the flags."""
+
+    use_tpu: bool = False
+    tpu_name: str | None = None
+    tpu_zone: str | None = None
+    gcp_project: str | None = None
+    master: str | None = None
+    num_tpu_cores: int = 8
+    dtype: str = "float32"  # 16-bit types need a check of the processor
 
 
 def is_tpu(strategy: tf.distribute.Strategy) -> bool:
-    """Whether strategy.run compiles for a TPU by itself."""
+    """Whether the strategy runs on a TPU."""
     return isinstance(strategy, tf.distribute.TPUStrategy)
 
 
-def what_compiles(strategy: tf.distribute.Strategy, jit_compile: bool) -> str:
-    """Say what XLA is to compile: "step", "pieces" or "nothing".
-
-    On a GPU the whole step. On a CPU the elementwise pieces alone: XLA's
-    matrix products there are slower than TensorFlow's own. On a TPU nothing,
-    since strategy.run compiles whatever it holds by itself.
-    """
-    if is_tpu(strategy) or not jit_compile:
-        return "nothing"
-    return "pieces" if _device_kind() == "CPU" else "step"
-
+# --- Processors that report AMX without having it ----------------------------
 
 _PROBE = """
 import tensorflow as tf
@@ -47,11 +46,11 @@ print(float(tf.reduce_sum(tf.cast(tf.matmul(x, x), tf.float32))))
 
 
 def avoid_broken_amx(dtype: str) -> None:
-    """Keep 16-bit products from instructions a processor only claims to have.
+    """Turn off AMX where using it would kill the process.
 
-    Some virtual machines report AMX and kill the process that uses it. Where
-    it is reported, one product in a process of its own tells; call this
-    before any other TensorFlow work.
+    Some virtual machines report AMX although its instructions fail (SIGILL).
+    Where AMX is reported and a 16-bit type asked for, one product is tried in
+    another process. Call this before any other TensorFlow work.
     """
     setting = "ONEDNN_MAX_CPU_ISA"
     if dtype == "float32" or setting in os.environ or not _reports_amx():
@@ -62,8 +61,9 @@ def avoid_broken_amx(dtype: str) -> None:
     if probe.returncode == -signal.SIGILL:
         os.environ[setting] = "AVX512_CORE_BF16"
         logging.warning(
-            "This processor reports AMX, but dies of it: a virtual machine "
-            "that does not pass it on. Set %s=%s and went on without",
+            "This processor reports AMX, but its instructions fail, as on "
+            "virtual machines that do not pass them on: set %s=%s, which "
+            "does without AMX",
             setting,
             os.environ[setting],
         )
@@ -76,39 +76,34 @@ def _reports_amx() -> bool:
         return False
 
 
-def create_strategy(
-    use_tpu: bool = False,
-    tpu_name: str | None = None,
-    tpu_zone: str | None = None,
-    gcp_project: str | None = None,
-    master: str | None = None,
-    num_tpu_cores: int = 8,
-) -> tf.distribute.Strategy:
-    """Choose the strategy; call before any other TensorFlow work.
+# --- Strategies ---------------------------------------------------------------
 
-    With `use_tpu` the TPU of that name; else, with TF_CONFIG, several
-    machines; else all local GPUs; else the CPU (each logical CPU device, one
-    unless configured otherwise).
+
+def create_strategy(
+    choice: DeviceChoice,
+) -> tf.distribute.Strategy:
+    """Return the strategy for the devices; call before other TensorFlow work.
+
+    With `use_tpu` the TPU of that name. Else several machines where TF_CONFIG
+    names them. Else all GPUs of this machine. Else its CPU.
 
     Raises:
-        UserError: no TPU can be reached, or a batch flag makes no sense.
+        UserError: no TPU answers, or TF_CONFIG is damaged.
     """
-    if use_tpu:
-        return _tpu_strategy(
-            tpu_name or master, tpu_zone, gcp_project, num_tpu_cores
-        )
-    for name, value in (("tpu_name", tpu_name), ("master", master)):
-        if value:
+    avoid_broken_amx(choice.dtype)
+    if choice.use_tpu:
+        return _tpu_strategy(choice)
+    for name in ("tpu_name", "master"):
+        if getattr(choice, name):
             logging.warning("--%s is ignored without --use_tpu", name)
     if cluster.has_other_workers():
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
     else:
-        devices = tf.config.list_logical_devices(
-            "GPU"
-        ) or tf.config.list_logical_devices("CPU")
+        # Several logical CPU devices are what tests split a CPU into.
+        found = tf.config.list_logical_devices(kind())
         strategy = (
-            tf.distribute.MirroredStrategy([d.name for d in devices])
-            if len(devices) > 1
+            tf.distribute.MirroredStrategy([device.name for device in found])
+            if len(found) > 1
             else tf.distribute.get_strategy()
         )
     logging.info("Devices: %s", describe(strategy))
@@ -116,55 +111,59 @@ def create_strategy(
 
 
 def describe(strategy: tf.distribute.Strategy) -> str:
-    """Say in a few words what the strategy runs on."""
-    kind = "TPU" if is_tpu(strategy) else _device_kind()
+    """Return a phrase such as "2 GPU replicas" for the log."""
+    name = "TPU" if is_tpu(strategy) else kind()
     replicas = strategy.num_replicas_in_sync
     if cluster.has_other_workers():
-        return f"{replicas} {kind} replicas on several machines (TF_CONFIG)"
-    return f"{replicas} {kind}" + (" replicas" if replicas > 1 else "")
+        return f"{replicas} {name} replicas on several machines (TF_CONFIG)"
+    return f"{replicas} {name}" + (" replicas" if replicas > 1 else "")
 
 
-def _device_kind() -> str:
+def kind() -> str:
+    """Return GPU where TensorFlow finds one, else CPU."""
     return "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
 
 
-def _tpu_strategy(
-    name: str | None, zone: str | None, project: str | None, num_cores: int
-) -> tf.distribute.Strategy:
-    """Connect to a TPU; the many ways that fails become one line."""
+def _tpu_strategy(choice: DeviceChoice) -> tf.distribute.Strategy:
+    """Connect to a TPU; every kind of failure becomes one line."""
+    name = choice.tpu_name or choice.master
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
-            tpu=name, zone=zone, project=project
+            tpu=name, zone=choice.tpu_zone, project=choice.gcp_project
         )
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
         strategy = tf.distribute.TPUStrategy(resolver)
-    except Exception as error:  # whatever the resolver and gRPC may raise
+    except Exception as error:  # the resolver and gRPC raise many kinds
         reason = (str(error) or type(error).__name__).splitlines()[0][:300]
         raise UserError(
             f"--use_tpu: no TPU answers as tpu_name={name!r}, "
-            f"tpu_zone={zone!r}, gcp_project={project!r}: {reason}. On a TPU "
+            f"tpu_zone={choice.tpu_zone!r}, "
+            f"gcp_project={choice.gcp_project!r}: {reason}. On a TPU "
             "VM use --tpu_name=local and the tensorflow-tpu wheel; elsewhere "
             "leave --use_tpu out"
         ) from error
-    if strategy.num_replicas_in_sync != num_cores:
+    if strategy.num_replicas_in_sync != choice.num_tpu_cores:
         logging.warning(
             "--num_tpu_cores=%d, but the TPU has %d cores; all are used",
-            num_cores,
+            choice.num_tpu_cores,
             strategy.num_replicas_in_sync,
         )
     logging.info("Devices: %s", describe(strategy))
     return strategy
 
 
+# --- How fast they are --------------------------------------------------------
+
+
 def measure_matmul_peak(
     dtype: str = "float32", strategy: tf.distribute.Strategy | None = None
 ) -> float:
-    """Measure the matrix-product rate of all devices together, in FLOP/s.
+    """Return the measured matrix-product rate of all devices, in FLOP/s.
 
-    The best of several square products: what the machine can do, measured on
-    the spot, since shared machines are not what their data sheet says. The
-    CPU's cores are one device, however many logical ones it is cut into.
+    It is the best of several square products. A data sheet would be wrong on
+    shared machines. The CPU's cores count as one device, also where they are
+    split into several logical ones.
     """
     strategy = strategy or tf.distribute.get_strategy()
     seconds, operations = _timed_products(dtype, strategy)
@@ -179,7 +178,7 @@ def _timed_products(
     dtype: str, strategy: tf.distribute.Strategy
 ) -> tuple[Callable[[], float], int]:
     """Return a function that times square products, and their operations."""
-    is_cpu = not is_tpu(strategy) and _device_kind() == "CPU"
+    is_cpu = not is_tpu(strategy) and kind() == "CPU"
     size = 2048 if is_cpu else 8192
     repeats = 1 if is_cpu else 10  # so that launching does not show
 

@@ -2,6 +2,10 @@
 
 from absl import flags
 
+from base.errors import UserError
+from training.devices import DeviceChoice
+from training.settings import Settings
+
 flags.disclaim_key_flags()  # --help of a script shows what is defined here
 
 
@@ -124,3 +128,70 @@ def define_model_flags() -> None:
         "Lower-case the text; default: as the checkpoint was trained, where "
         "it says so, else true.",
     )
+
+
+# --- Flags as plain values ----------------------------------------------------
+
+
+def read_settings(
+    f: flags.FlagValues, num_train_steps: int, num_warmup_steps: int
+) -> Settings:
+    """Return the training settings that the flags give.
+
+    Args:
+        f: FLAGS of a script that called `define_training_flags`.
+        num_train_steps: steps of the schedule.
+        num_warmup_steps: steps of its warm-up.
+    """
+    return Settings(
+        output_dir=f.output_dir,
+        num_train_steps=num_train_steps,
+        num_warmup_steps=num_warmup_steps,
+        init_checkpoint=f.init_checkpoint,
+        train_batch_size=f.train_batch_size,
+        gradient_accumulation_steps=f.gradient_accumulation_steps,
+        learning_rate=f.learning_rate,
+        optimizer=f.optimizer,
+        weight_decay_rate=f.weight_decay_rate,
+        bias_correction=f.bias_correction,
+        continuous_schedule=f.continuous_schedule,
+        random_seed=f.random_seed,
+        dtype=f.dtype,
+        jit_compile=f.jit_compile,
+        save_checkpoints_steps=f.save_checkpoints_steps,
+        keep_checkpoint_max=f.keep_checkpoint_max,
+        iterations_per_loop=f.iterations_per_loop,
+        log_steps=f.log_steps,
+        eval_steps=f.eval_steps,
+    )
+
+
+def read_devices(f: flags.FlagValues) -> DeviceChoice:
+    """Return the devices that the flags ask for.
+
+    Args:
+        f: FLAGS of a script that called `define_tpu_flags` and has --dtype.
+    """
+    return DeviceChoice(
+        use_tpu=f.use_tpu,
+        tpu_name=f.tpu_name,
+        tpu_zone=f.tpu_zone,
+        gcp_project=f.gcp_project,
+        master=f.master,
+        num_tpu_cores=f.num_tpu_cores,
+        dtype=f.dtype,
+    )
+
+
+def require(f: flags.FlagValues, *names: str) -> None:
+    """Stop where one of these flags was not given.
+
+    Checked by hand rather than by absl, so that the message is one line like
+    every other.
+
+    Raises:
+        UserError: names the first one.
+    """
+    for name in names:
+        if not f[name].value:
+            raise UserError(f"--{name} is required")

@@ -7,24 +7,25 @@ import tensorflow as tf
 
 from records.streaming import Batch
 
-# name -> (sum, count), both float32 scalars: means are formed once, on the
-# host, from sums over all steps, replicas and micro-batches.
+# name -> (sum, count), both float32 scalars. Means are formed once, on the
+# host, from the sums over all steps, replicas and micro-batches.
 Sums = dict[str, tuple[tf.Tensor, tf.Tensor]]
 
 
 class Objective(NamedTuple):
-    """What a task is to the loop: pure functions of model and batch.
+    """The losses and metrics of a task, as pure functions.
 
     Attributes:
-        loss_weights: batch -> {loss name: weight}, the loss's denominator in
-            this batch. It depends on labels alone, so that the weights of the
-            global batch are known before the first gradient.
-        forward: (model, batch, training, dropout_seed) -> Sums; holds every
-            loss (sum over examples, not mean), every metric, and
-            `tokens`: (real tokens, examples).
+        loss_weights: batch -> {loss name: weight}, the denominator of each
+            loss in this batch. It depends on labels alone, so the
+            denominators of the whole batch are known before the first
+            gradient of a part of it.
+        forward: (model, batch, training, dropout_seed) -> Sums: every loss
+            (a sum over examples), every metric, and `tokens`: (number of
+            tokens without padding, number of examples).
         total_loss: ({loss name: sum}, {loss name: weight}) -> scalar, the
             loss to minimize.
-        names: the names `forward` returns.
+        names: the keys of what `forward` returns.
     """
 
     loss_weights: Callable[[Batch], dict[str, tf.Tensor]]
@@ -34,6 +35,11 @@ class Objective(NamedTuple):
 
 
 def example_weights(batch: Batch, labels: str) -> tf.Tensor:
-    """1 for real examples, 0 for those that fill an evaluation batch. [B]"""
+    """Return float32 [B]: 1 for examples, 0 for rows that fill a batch.
+
+    Args:
+        batch: its `example_weights` where it has some, else ones.
+        labels: name of a feature [B].
+    """
     ones = tf.ones(tf.shape(batch[labels]), tf.float32)
     return batch.get("example_weights", ones)

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tqdm
 
 from base import cluster
-from training import devices
+from training import compilation
 
 Batch = dict[str, np.ndarray]
 
@@ -42,14 +42,9 @@ class Predictor:
         jit_compile: bool = True,
     ):
         self.strategy = strategy
-        compiles = devices.what_compiles(strategy, jit_compile) == "step"
-        # Whoever compiles wants few lengths, a TPU among them.
-        self.is_fine = not compiles and not devices.is_tpu(strategy)
-        compiled = (
-            tf.function(forward, jit_compile=True, autograph=False)
-            if compiles
-            else forward
-        )
+        compiles = compilation.compiles_prediction(strategy, jit_compile)
+        self.is_fine = not compilation.prefers_few_lengths(strategy, compiles)
+        compiled = compilation.compiled(forward) if compiles else forward
 
         # Without XLA one trace serves batches of all lengths.
         @tf.function(autograph=False, reduce_retracing=not compiles)

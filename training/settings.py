@@ -1,58 +1,68 @@
-"""How to train: batch, steps, optimizer, checkpoints, compilation."""
+"""How to train, as plain values: steps, batch, optimizer, checkpoints."""
 
 from typing import Any, NamedTuple
 
-from absl import flags
-
 
 class Settings(NamedTuple):
-    """How to train; fields have the names of flags."""
+    """How a model is trained; fields have the names of the scripts' flags.
+
+    Attributes:
+        output_dir: where checkpoints, curves and results go.
+        num_train_steps: steps the learning rate is scheduled for.
+        train_batch_size: examples in a step, over all devices.
+        num_warmup_steps: steps over which the learning rate rises from 0.
+        stop_after_steps: end the run here; 0: at num_train_steps.
+        init_checkpoint: weights to start from, None for new ones.
+        resume_from: another run whose weights, moments and step go on.
+        jit_compile: whether XLA may compile; compilation.py decides what.
+        clip_norm: the joint norm of the gradients is clipped to this.
+    """
 
     output_dir: str
     num_train_steps: int
     train_batch_size: int
-    stop_after_steps: int = 0  # 0: at num_train_steps
-    random_seed: int = 12345
-    gradient_accumulation_steps: int = 1
-    jit_compile: bool = True
-    # The update is of one shape whatever the lengths; None: as jit_compile.
-    jit_compile_update: bool | None = None
-    save_checkpoints_steps: int = 1000
-    keep_checkpoint_max: int = 5
-    iterations_per_loop: int = 1000
-    log_steps: int = 100
-    eval_steps: int = 0
-    clip_norm: float = 1.0
-
-    @property
-    def last_step(self) -> int:
-        """Where this run ends; the schedule may go on to num_train_steps."""
-        stop = self.stop_after_steps or self.num_train_steps
-        return min(stop, self.num_train_steps)
-
-
-class Recipe(NamedTuple):
-    """How weights begin and change; every field mirrors a flag."""
-
-    num_warmup_steps: int
+    num_warmup_steps: int = 0
+    stop_after_steps: int = 0
+    init_checkpoint: str | None = None
+    resume_from: str | None = None
     learning_rate: float = 5e-5
     optimizer: str = "adamw"
     weight_decay_rate: float = 0.01
     bias_correction: bool = False
     continuous_schedule: bool = False
-    keep_checkpoint_max: int = 5
-    init_checkpoint: str | None = None
-    resume_from: str | None = None
+    clip_norm: float = 1.0  # the original's
+    random_seed: int = 12345
+    gradient_accumulation_steps: int = 1
     dtype: str = "float32"
+    jit_compile: bool = True
+    save_checkpoints_steps: int = 1000
+    keep_checkpoint_max: int = 5
+    iterations_per_loop: int = 1000
+    log_steps: int = 100
+    eval_steps: int = 0
 
+    @property
+    def last_step(self) -> int:
+        """The step this run ends at; the schedule may go on behind it."""
+        stop = self.stop_after_steps or self.num_train_steps
+        return min(stop, self.num_train_steps)
 
-def from_flags(kind: type, flag_values: flags.FlagValues, **more: Any) -> Any:
-    """Return a Settings or Recipe from the flags of the same names.
+    def fingerprint(self) -> dict[str, Any]:
+        """Return the settings that a run has to keep when it goes on."""
+        return {
+            "train_batch_size": self.train_batch_size,
+            "random_seed": self.random_seed,
+            "optimizer": self.optimizer,
+        }
 
-    Args:
-        kind: a NamedTuple class.
-        flag_values: FLAGS of a runner.
-        **more: fields that have no flag there.
-    """
-    names = [n for n in kind._fields if n in flag_values and n not in more]
-    return kind(**{name: flag_values[name].value for name in names}, **more)
+    def adjustable(self) -> dict[str, Any]:
+        """Return the settings that may change when a run goes on."""
+        return {
+            "learning_rate": self.learning_rate,
+            "weight_decay_rate": self.weight_decay_rate,
+            "bias_correction": self.bias_correction,
+            "continuous_schedule": self.continuous_schedule,
+            "gradient_accumulation_steps": self.gradient_accumulation_steps,
+            "dtype": self.dtype,
+            "jit_compile": self.jit_compile,
+        }

@@ -1,81 +1,174 @@
-"""One training step on one or many devices."""
+"""One training step on one or many devices: gradients, clipping, update.
+
+A step is a pure function of weights, optimizer slots, batch and step number.
+Every random number in it is derived from (seed, step, device), so a run that
+was killed and started again ends with the same bits.
+
+Losses travel as sums over examples, with the denominators beside them. Only
+so are the gradients of a batch the same on one device, on many, and in
+micro-batches: the mean over the whole batch is not the mean of the means of
+its parts when the parts have different numbers of masked words.
+"""
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
+import modeling
 import optimization
 from base.errors import UserError
 from ops import elementwise
 from records.streaming import Batch
-from training import devices
+from training.compilation import Compilation, compiled
 from training.objective import Objective, Sums
 from training.settings import Settings
 
-# --- One step -------------------------------------------------------------
-
-
-def compiled(function: Callable) -> Callable:
-    """Return the function as one XLA program."""
-    return tf.function(function, jit_compile=True, autograph=False)
-
 
 class Step:
-    """The compiled training step of one model, task and optimizer.
+    """The training step of one model, objective and optimizer.
 
     Args:
-        strategy: where model and optimizer variables were created.
-        model: has `trainable_variables` (keras.Variable) and is callable by
-            `task.forward`.
-        task: the three functions.
-        optimizer: see optimization.py; its slots exist already.
+        strategy: the one under which model and slots were created.
+        model: the first argument of `objective.forward`.
+        objective: losses and metrics.
+        optimizer: of optimization.py; its slots exist already.
         schedule: step -> learning rate.
-        settings: batch, seed, accumulation, compilation.
+        settings: batch size, seed, micro-batches, clipping.
+        compilation: what XLA compiles.
     """
 
     def __init__(
         self,
         strategy: tf.distribute.Strategy,
-        model,
-        task: Objective,
-        optimizer,
+        model: modeling.TaskModel,
+        objective: Objective,
+        optimizer: optimization.AdamWeightDecay,
         schedule: Callable[[tf.Tensor], tf.Tensor],
         settings: Settings,
+        compilation: Compilation,
     ):
         self.strategy = strategy
         self.model = model
-        self.task = task
+        self.objective = objective
         self.optimizer = optimizer
         self.schedule = schedule
         self.settings = settings
+        self.compilation = compilation
         self.replicas = strategy.num_replicas_in_sync
         self.replica_batch_size = check_batch_size(settings, self.replicas)
-        one_device = self.replicas == 1
-        compiles = devices.what_compiles(strategy, settings.jit_compile)
-        self._fuses = compiles == "pieces"
-        self._gradients, self._apply = self._gradients_eager, self._apply_eager
         self.replica_step = self._replica_step
-        updates = settings.jit_compile_update
-        updates = settings.jit_compile if updates is None else updates
-        if one_device and devices.what_compiles(strategy, updates) == "pieces":
-            self._apply = compiled(self._apply_eager)
-        elif compiles == "step" and one_device:
+        self._gradients, self._update = self._sum_gradients, self._apply
+        one_device = self.replicas == 1
+        if compilation.step and one_device:
             self.replica_step = compiled(self._replica_step)
-        elif compiles == "step":  # collectives stay outside XLA
-            self._gradients = compiled(self._gradients_eager)
+        elif compilation.step:  # the sum over the devices stays outside XLA
+            self._gradients = compiled(self._sum_gradients)
+        elif compilation.update and one_device:
+            self._update = compiled(self._apply)
 
-    def _gradients_eager(
+    # Autograph would double the time of tracing, and nothing here needs it.
+    @functools.partial(tf.function, autograph=False)
+    def run(
+        self,
+        iterator: Any,
+        start: tf.Tensor,
+        count: tf.Tensor,
+        length: int | None = None,
+    ) -> tuple[tf.Tensor, Sums]:
+        """Run up to `count` steps; stop at the first non-finite one.
+
+        Args:
+            iterator: of the batches from step `start` on.
+            start: int64, number of steps done before.
+            count: int64.
+            length: of the sequences in these batches where they are of
+                several lengths: one trace for each.
+
+        Returns:
+            The number of steps done, and the Sums over them in float64.
+        """
+        names = (*self.objective.names, "loss", "gradient_norm")
+        zero = tf.zeros([], tf.float64)
+        totals = {name: (zero, zero) for name in names}
+
+        def goes_on(done, is_finite, totals):
+            del totals
+            return tf.logical_and(done < count, is_finite)
+
+        def run_one(done, is_finite, totals):
+            del is_finite
+            sums = self.strategy.run(
+                self.replica_step, args=(next(iterator), start + done, length)
+            )
+            sums = tf.nest.map_structure(self._on_host, sums)
+            watched = sums["loss"][0] + sums["gradient_norm"][0]
+            totals = tf.nest.map_structure(tf.add, totals, sums)
+            return done + 1, tf.math.is_finite(watched), totals
+
+        done, _, totals = tf.while_loop(
+            goes_on,
+            run_one,
+            (tf.zeros([], tf.int64), tf.constant(True), totals),
+        )
+        return done, totals
+
+    def _on_host(self, value: tf.Tensor) -> tf.Tensor:
+        """Return the value, equal on all replicas, in float64 for long sums."""
+        value = self.strategy.experimental_local_results(value)[0]
+        return tf.cast(value, tf.float64)
+
+    # --- On one replica -------------------------------------------------------
+
+    def _replica_step(
+        self, batch: Batch, step: tf.Tensor, length: int | None = None
+    ) -> Sums:
+        """Train on this replica's part of the batch number `step`, from 0."""
+        context = tf.distribute.get_replica_context()
+        batch = {
+            name: tf.ensure_shape(value, self._static_shape(value, length))
+            for name, value in batch.items()
+        }
+        weights = self._all_reduce(context, self.objective.loss_weights(batch))
+        seed = elementwise.fold_seed(
+            self.settings.random_seed, step, context.replica_id_in_sync_group
+        )
+        gradients, sums = self._gradients(batch, weights, seed)
+        gradients, sums = self._all_reduce(context, (gradients, sums))
+        norm = optimization.global_norm(gradients)
+        self._update(gradients, norm, step)
+        loss = self.objective.total_loss(
+            {name: sums[name][0] for name in weights}, weights
+        )
+        one = tf.ones([])
+        return {**sums, "loss": (loss, one), "gradient_norm": (norm, one)}
+
+    def _static_shape(self, value: tf.Tensor, length: int | None) -> list:
+        """Return the shape with the dimensions distributed datasets drop.
+
+        XLA and the micro-batches need static shapes.
+        """
+        inner = [length if n is None else n for n in value.shape[1:]]
+        return [self.replica_batch_size, *inner]
+
+    def _all_reduce(self, context: Any, values: Any) -> Any:
+        """Return the sums over all replicas."""
+        if self.replicas == 1:
+            return values
+        return context.all_reduce(tf.distribute.ReduceOp.SUM, values)
+
+    def _sum_gradients(
         self, batch: Batch, weights: dict, seed: tf.Tensor
     ) -> tuple[list[tf.Tensor], Sums]:
-        """Gradients and sums of this replica's part of the batch."""
+        """Return gradients and sums of this replica, over its micro-batches."""
         micro_batches = self.settings.gradient_accumulation_steps
         if micro_batches == 1:
             return self._micro_gradients(batch, weights, seed)
         size = self.replica_batch_size // micro_batches
 
         def split(value: tf.Tensor) -> tf.Tensor:
-            # Uncompiled, a batch's length is not known beforehand.
+            # The length is not known here unless it is compiled.
             inner = [-1 if n is None else n for n in value.shape[1:]]
             return tf.reshape(value, [micro_batches, size, *inner])
 
@@ -84,7 +177,7 @@ class Step:
         start = (
             tf.constant(0),
             [tf.zeros(v.shape) for v in self.model.trainable_variables],
-            {name: (zero, zero) for name in self.task.names},
+            {name: (zero, zero) for name in self.objective.names},
         )
 
         def add_one(index, gradients, sums):
@@ -103,127 +196,53 @@ class Step:
     def _micro_gradients(
         self, batch: Batch, weights: dict, seed: tf.Tensor
     ) -> tuple[list[tf.Tensor], Sums]:
-        values = [v.value for v in self.model.trainable_variables]
-        with tf.GradientTape() as tape, elementwise.fusing(self._fuses):
-            sums = self.task.forward(
+        """Return gradients and sums of one forward and backward pass.
+
+        `weights` are the denominators of the whole batch, so the gradients of
+        its parts add up to the gradient of its mean loss.
+        """
+        variables = self.model.trainable_variables
+        fuses = self.compilation.elementwise
+        with tf.GradientTape() as tape, elementwise.fusing(fuses):
+            sums = self.objective.forward(
                 self.model, batch, training=True, dropout_seed=seed
             )
-            loss = self.task.total_loss(
+            loss = self.objective.total_loss(
                 {name: sums[name][0] for name in weights}, weights
             )
-        gradients = tape.gradient(loss, values)
-        for variable, gradient in zip(
-            self.model.trainable_variables, gradients, strict=True
-        ):
+        gradients = tape.gradient(loss, [v.value for v in variables])
+        for variable, gradient in zip(variables, gradients, strict=True):
             if gradient is None:
                 raise AssertionError(f"{variable.path} has no gradient")
-        # Dense gradients: sparse ones neither all-reduce nor compile well.
+        # Sparse gradients neither all-reduce nor compile well.
         return [tf.convert_to_tensor(g) for g in gradients], sums
 
-    def _replica_step(
-        self, batch: Batch, step: tf.Tensor, length: int | None = None
-    ) -> Sums:
-        """Train on this replica's part of the batch of `step`."""
-        context = tf.distribute.get_replica_context()
-        batch = {
-            name: tf.ensure_shape(value, self._shape_of(value, length))
-            for name, value in batch.items()
-        }
-        weights = self._all_reduce(context, self.task.loss_weights(batch))
-        seed = elementwise.fold_seed(
-            self.settings.random_seed, step, context.replica_id_in_sync_group
-        )
-        gradients, sums = self._gradients(batch, weights, seed)
-        gradients, sums = self._all_reduce(context, (gradients, sums))
-        norm = optimization.global_norm(gradients)
-        self._apply(gradients, norm, step)
-        loss = self.task.total_loss(
-            {name: sums[name][0] for name in weights}, weights
-        )
-        one = tf.ones([])
-        return {**sums, "loss": (loss, one), "gradient_norm": (norm, one)}
-
-    def _shape_of(self, value: tf.Tensor, length: int | None) -> list:
-        """Shapes have to be static; distributed iterators forget some."""
-        inner = [length if n is None else n for n in value.shape[1:]]
-        return [self.replica_batch_size, *inner]
-
-    def _apply_eager(
+    def _apply(
         self, gradients: list[tf.Tensor], norm: tf.Tensor, step: tf.Tensor
     ) -> None:
-        """Clip the gradients, whose joint norm is `norm`, and update."""
+        """Clip the gradients, whose joint norm is `norm`, and update.
+
+        Update number n (from 0) has the rate of step n + 1, as in the
+        original under TensorFlow 1's default variables. So no update has the
+        rate 0 under warm-up. With 10 warm-up steps: 1/10, 2/10, ...
+        """
         gradients, _ = optimization.clip_by_global_norm(
             gradients, self.settings.clip_norm, norm
         )
         self.optimizer.apply_gradients(
             self.model.trainable_variables,
             gradients,
-            self.schedule(step),
+            self.schedule(step + 1),
             step,
         )
 
-    def _all_reduce(self, context, values):
-        if self.replicas == 1:
-            return values
-        return context.all_reduce(tf.distribute.ReduceOp.SUM, values)
-
-    # Nothing here needs autograph, which would double the time of tracing.
-    @functools.partial(tf.function, autograph=False)
-    def run(
-        self,
-        iterator,
-        start: tf.Tensor,
-        count: tf.Tensor,
-        length: int | None = None,
-    ):
-        """Run up to `count` steps; stop at the first non-finite one.
-
-        Args:
-            iterator: of the batches from step `start` on.
-            start: int64, steps done.
-            count: int64.
-            length: of the sequences in these batches, where the iterator
-                does not know; traced and compiled anew for each.
-
-        Returns:
-            (steps done, Sums in float64 over them).
-        """
-        names = (*self.task.names, "loss", "gradient_norm")
-        zero = tf.zeros([], tf.float64)
-        totals = {name: (zero, zero) for name in names}
-
-        def go_on(done, is_finite, totals):
-            del totals
-            return tf.logical_and(done < count, is_finite)
-
-        def run_one(done, is_finite, totals):
-            del is_finite
-            sums = self.strategy.run(
-                self.replica_step, args=(next(iterator), start + done, length)
-            )
-            sums = tf.nest.map_structure(self._on_host, sums)
-            watched = sums["loss"][0] + sums["gradient_norm"][0]
-            totals = tf.nest.map_structure(tf.add, totals, sums)
-            return done + 1, tf.math.is_finite(watched), totals
-
-        done, _, totals = tf.while_loop(
-            go_on,
-            run_one,
-            (tf.zeros([], tf.int64), tf.constant(True), totals),
-        )
-        return done, totals
-
-    def _on_host(self, value: tf.Tensor) -> tf.Tensor:
-        """Return what all replicas have alike, in float64 for long sums."""
-        value = self.strategy.experimental_local_results(value)[0]
-        return tf.cast(value, tf.float64)
-
 
 def check_batch_size(settings: Settings, replicas: int) -> int:
-    """Return the examples of a step that each of `replicas` devices gets.
+    """Return the number of examples of a step for each of the devices.
 
     Raises:
-        UserError: the batch does not divide.
+        UserError: the batch size is not a multiple of devices times
+            micro-batches.
     """
     size = settings.train_batch_size
     parts = replicas * settings.gradient_accumulation_steps

@@ -165,4 +165,6 @@ def test_a_processor_that_dies_of_its_amx(monkeypatch, status, wanted):
 
 def test_no_tpu_is_one_clear_line():
     with pytest.raises(UserError, match="no TPU answers as tpu_name='local'"):
-        devices.create_strategy(use_tpu=True, tpu_name="local")
+        devices.create_strategy(
+            devices.DeviceChoice(use_tpu=True, tpu_name="local")
+        )

@@ -1,0 +1,205 @@
+"""Fine-tuning on sentences and sentence pairs: a class or a number for each."""
+
+from typing import Any
+
+from absl import logging
+
+import modeling
+from base.errors import UserError
+from classifier import export as classifier_export
+from classifier import model as classifier_model
+from classifier import records as classifier_records
+from classifier import scores as classifier_scores
+from classifier import tasks as classifier_tasks
+from finetuning.job import Job, LoadedModel
+from finetuning.settings import RunSettings
+from finetuning.source import ModelSource
+from records import in_memory
+from serving import graph_tokenizer
+from training import reporting
+
+
+class ClassifierJob(Job):
+    """A class or a number for each sentence or pair.
+
+    Args:
+        settings: what the command asks for.
+        source: configuration and tokenizer of the model.
+        is_training: whether the model is trained first.
+        task: its files and labels.
+        data_dir: the folder of the files.
+        eval_batch_size: examples in a batch of the development set.
+    """
+
+    head_pattern = "^output_"
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        source: ModelSource,
+        is_training: bool,
+        task: classifier_tasks.Task,
+        data_dir: str,
+        eval_batch_size: int,
+    ):
+        super().__init__(settings, source)
+        self.task, self.data_dir = task, data_dir
+        self.eval_batch_size = eval_batch_size
+        self.is_regression = task.labels is None
+        self.objective = (
+            classifier_model.REGRESSION
+            if self.is_regression
+            else classifier_model.CLASSIFICATION
+        )
+        self.records = classifier_records.ClassifierRecords(
+            task,
+            data_dir,
+            settings.records_dir,
+            source.tokenizer,
+            source.config.vocab_size,
+            source.max_seq_length,
+            settings.pad_to_max_length,
+        )
+        # Read the files now, so that what is wrong in them is found before
+        # hours of training rather than after them.
+        if is_training:
+            self.records.check("train", task.train)
+        if settings.do_eval or settings.training.eval_steps:
+            for name, split in self._dev_splits().items():
+                self.records.check(name, split)
+        if settings.do_predict:
+            for name, split in self._test_splits().items():
+                self.records.check(name, split)
+        self._dev: dict[str, in_memory.ShortRecords] = {}
+
+    def deciding_metric(self) -> str:
+        """Return the task's first score, of its first development set."""
+        if not self.task.dev:
+            raise UserError(
+                f"{self.data_dir} has no development file to find the best "
+                "weights with"
+            )
+        return score_prefixes(self.task)[0] + self.task.metrics[0]
+
+    def create_model(self) -> classifier_model.BertForSequenceClassification:
+        """Return the encoder with a vector for each class."""
+        labels = self.task.labels
+        return classifier_model.BertForSequenceClassification(
+            self.config, labels and len(labels), self.settings.training.dtype
+        )
+
+    # --- Data -----------------------------------------------------------------
+
+    def data_fingerprint(self) -> dict[str, Any]:
+        """Return everything the training records depend on."""
+        return self.records.fingerprint(self.task.train)
+
+    def train_data(self, loaded: LoadedModel) -> in_memory.ShortRecords:
+        """Return the training records."""
+        del loaded
+        return self.records.split("train", self.task.train)
+
+    def _dev_splits(self) -> dict[str, classifier_tasks.Split]:
+        """Return {name of the record file: split}; the original's is eval."""
+        return _record_names("eval", self.task.dev)
+
+    def _test_splits(self) -> dict[str, classifier_tasks.Split]:
+        """Return {name of the record file: split}; the original's: predict."""
+        return _record_names("predict", self.task.test)
+
+    # --- Scores and predictions -----------------------------------------------
+
+    def evaluate(self, loaded: LoadedModel, step: int) -> dict[str, float]:
+        """Score every development set; write eval_results.txt."""
+        results: dict[str, float] = {}
+        prefixes = score_prefixes(self.task)
+        for (name, split), prefix, title in zip(
+            self._dev_splits().items(), prefixes, self.task.dev, strict=True
+        ):
+            if name not in self._dev:
+                self._dev[name] = self.records.split(name, split)
+            data = self._dev[name]
+            logging.info("***** Running evaluation *****")
+            outputs = loaded.predictor(data, self.eval_batch_size, title)
+            scores = classifier_scores.scores(
+                outputs["logits"],
+                data.features["label_ids"],
+                self.task.metrics,
+                self.is_regression,
+            )
+            results |= {prefix + key: value for key, value in scores.items()}
+        # The original's keys hold the scores of the first set.
+        loss = results.pop(prefixes[0] + "loss")
+        results["eval_loss"] = results["loss"] = loss
+        if not self.is_regression:
+            results["eval_accuracy"] = results[prefixes[0] + "accuracy"]
+        results["global_step"] = step
+        reporting.write_results(self.settings.output_dir, results, step)
+        return results
+
+    def predict(self, loaded: LoadedModel) -> None:
+        """Write test_results.tsv and the submission of every test set."""
+        for (name, split), title in zip(
+            self._test_splits().items(), self.task.test, strict=True
+        ):
+            data = self.records.split(name, split)
+            logging.info("***** Running prediction*****")
+            outputs = loaded.predictor(
+                data, self.settings.predict_batch_size, title
+            )
+            guids = [e.guid for e in self.records.read(name, split)]
+            rows, submission = classifier_scores.prediction_lines(
+                outputs["logits"], guids, self.task.labels
+            )
+            logging.info("***** Predict results *****")
+            results = name.replace("predict", "test_results")
+            self.write_lines(f"{results}.tsv", rows)
+            self.write_lines(f"{title}.tsv", submission)
+
+    # --- What is left for prediction ------------------------------------------
+
+    def add_to_config(self, config: modeling.BertConfig) -> None:
+        """Name the labels, whether texts come in pairs, and their length."""
+        super().add_to_config(config)
+        if self.task.labels is not None:
+            names = enumerate(self.task.labels)
+            config.id2label = {str(number): name for number, name in names}
+        config.sentence_pairs = self._takes_pairs()
+
+    def _takes_pairs(self) -> bool:
+        splits = [*self.task.dev.values(), *self.task.test.values()]
+        split = self.task.train or splits[0]
+        return split.columns.text_b is not None
+
+    def create_export(
+        self, loaded: LoadedModel, tokenizer: graph_tokenizer.Tokenizer
+    ) -> classifier_export.Classifier:
+        """Return the SavedModel: strings in, label and probabilities out."""
+        labels = self.task.labels
+        return classifier_export.Classifier(
+            loaded.model,
+            tokenizer,
+            self.source.vocab_file,
+            self.source.max_seq_length,
+            labels=labels and list(labels),
+            is_pair=self._takes_pairs(),
+        )
+
+
+def _record_names(
+    first: str, splits: dict[str, classifier_tasks.Split]
+) -> dict[str, classifier_tasks.Split]:
+    """Return {name of the record file: split}: eval, eval_mismatched, ..."""
+    return {
+        f"{first}_{name}" if number else first: split
+        for number, (name, split) in enumerate(splits.items())
+    }
+
+
+def score_prefixes(task: classifier_tasks.Task) -> list[str]:
+    """Return the prefix of each development set's scores; "" for one set.
+
+    MNLI's are matched_ and mismatched_.
+    """
+    several = len(task.dev) > 1
+    return [f"{name}_" if several else "" for name in task.dev]

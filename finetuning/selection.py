@@ -1,0 +1,49 @@
+"""Which weights of a run are best: the scores of its evaluations.
+
+scores.json in output_dir maps steps to scores. The runner adds one score for
+every evaluation while training and keeps the weights of the best.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+
+from absl import logging
+
+from base import cluster, file_system, text_files
+
+_FILE = "scores.json"
+
+
+def read_scores(output_dir: str) -> dict[int, float]:
+    """Return {step: score} of the evaluations so far."""
+    found = text_files.read_own_json(os.path.join(output_dir, _FILE)) or {}
+    return {int(step): score for step, score in found.items()}
+
+
+def write_scores(output_dir: str, scores: Mapping[int, float]) -> None:
+    """Write scores.json; only one process of several does."""
+    if cluster.is_chief():
+        path = os.path.join(output_dir, _FILE)
+        file_system.write_text(path, json.dumps(scores))
+
+
+def best_step(scores: Mapping[int, float]) -> int:
+    """Return the step of the highest score, the first of equal ones."""
+    return max(scores, key=scores.get)
+
+
+def stops_early(scores: Mapping[int, float], patience: int) -> bool:
+    """Whether the best score is `patience` evaluations ago.
+
+    Args:
+        scores: of all evaluations.
+        patience: --early_stopping_patience; 0: train to the end.
+    """
+    if not scores or not patience:
+        return False
+    worse = sum(step > best_step(scores) for step in scores)
+    if worse >= patience:
+        logging.info("No better score in %d evaluations: training ends", worse)
+        return True
+    return False

@@ -1,0 +1,190 @@
+"""A pre-training run: its records, model, training and evaluation."""
+
+import math
+import os
+
+import tensorflow as tf
+from absl import logging
+
+import modeling
+from base import cluster, file_system
+from base.errors import UserError
+from checkpoints import model_files, training_state, weight_files
+from pretraining import model as pretraining_model
+from pretraining import records as pretraining_records
+from records import streaming
+from training import compilation, evaluation, fit, loop, reporting
+from training.settings import Settings
+
+_FILES_LOGGED = 20
+
+
+def read_data(
+    patterns: str,
+    flag: str,
+    config: modeling.BertConfig,
+    max_seq_length: int,
+    max_predictions_per_seq: int,
+) -> streaming.RecordFiles:
+    """Return the record files of a flag, checked and logged.
+
+    Args:
+        patterns: globs, separated by commas.
+        flag: where they come from, for messages.
+        config: no id may reach its sizes.
+        max_seq_length: S of the records.
+        max_predictions_per_seq: P of the records.
+    """
+    files = file_system.find_files(patterns, flag)
+    data = pretraining_records.find_data(
+        files, config, max_seq_length, max_predictions_per_seq
+    )
+    logging.info("*** Input Files (--%s) ***", flag)
+    for path in files[:_FILES_LOGGED]:
+        logging.info("  %s, %d records", path, data.counts[path])
+    if len(files) > _FILES_LOGGED:
+        logging.info("  ... and %d more", len(files) - _FILES_LOGGED)
+    logging.info("  %d records in %d files", data.num_records, len(files))
+    return data
+
+
+def warn_of_shared_files(
+    train_data: streaming.RecordFiles, eval_data: streaming.RecordFiles
+) -> None:
+    """Warn of evaluation files that are training files too."""
+    shared = set(eval_data.files) & set(train_data.files)
+    if shared:
+        logging.warning(
+            "%d evaluation files are training files too, the first: %s",
+            len(shared),
+            min(shared),
+        )
+
+
+def claim_output_dir(
+    settings: Settings,
+    config: modeling.BertConfig,
+    data: streaming.RecordFiles,
+) -> None:
+    """Refuse an output_dir that belongs to another model or other data."""
+    counts = {os.path.basename(path): n for path, n in data.counts.items()}
+    lengths = {name: f.length for name, f in data.schema.items()}
+    training_state.claim_output_dir(
+        settings.output_dir,
+        {
+            "model": config.to_dict(),
+            "data": counts,
+            "max_seq_length": lengths["input_ids"],
+            "max_predictions_per_seq": lengths["masked_lm_ids"],
+            **settings.fingerprint(),
+        },
+        {
+            "num_train_steps": settings.num_train_steps,
+            "num_warmup_steps": settings.num_warmup_steps,
+            **settings.adjustable(),
+        },
+        cluster.is_chief(),
+    )
+
+
+class PretrainingRun:
+    """The model of a run, and the files it leaves in output_dir.
+
+    Args:
+        strategy: the one under which the model was created.
+        model: is trained and evaluated.
+        settings: how to train.
+        vocab_file: is copied beside the weights; None for none.
+        eval_data: held-out records; None without evaluation.
+        eval_batch_size: sequences in a batch of them.
+        max_eval_steps: batches at most.
+    """
+
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        model: pretraining_model.BertForPreTraining,
+        settings: Settings,
+        vocab_file: str | None,
+        eval_data: streaming.RecordFiles | None,
+        eval_batch_size: int,
+        max_eval_steps: int,
+    ):
+        self.strategy, self.model = strategy, model
+        self.settings, self.vocab_file = settings, vocab_file
+        self.evaluated_step: int | None = None
+        self.evaluator = eval_data and evaluation.Evaluator(
+            strategy,
+            model,
+            pretraining_model.PRETRAINING,
+            eval_data.evaluation(eval_batch_size, max_eval_steps),
+            settings.jit_compile,
+        )
+
+    def train(self, data: streaming.RecordFiles) -> bool:
+        """Train to the end and write the weights; return whether it is reached.
+
+        It is not after SIGTERM or Ctrl-C; the same command then goes on.
+        """
+        settings, config = self.settings, self.model.config
+        lengths = {name: f.length for name, f in data.schema.items()}
+        predictions = lengths["masked_lm_ids"]
+        fit.log_beginning(data.num_records, settings)
+
+        def make(
+            start: int, context: tf.distribute.InputContext
+        ) -> tf.data.Dataset:
+            return data.training(
+                settings.train_batch_size, settings.random_seed, start
+            )(context)
+
+        done = fit.fit(
+            self.strategy,
+            self.model,
+            pretraining_model.PRETRAINING,
+            settings,
+            compilation.for_training(self.strategy, settings.jit_compile),
+            loop.Batches(make, lambda step: lengths["input_ids"]),
+            lambda length: reporting.training_flops(
+                config, 1, length, predictions
+            ),
+            self.evaluate,
+        )
+        if done < settings.last_step:
+            return False
+        model_files.export(
+            settings.output_dir, self.model, config, self.vocab_file
+        )
+        return True
+
+    def evaluate(self, step: int) -> None:
+        """Evaluate; write the scores to log, summaries, eval_results.txt."""
+        logging.info("***** Running evaluation *****")
+        means = self.evaluator()
+        means.pop("tokens")
+        # exp overflows at 710; such a perplexity means the same as this one.
+        means["masked_lm_perplexity"] = math.exp(
+            min(means["masked_lm_loss"], 700.0)
+        )
+        results = {**means, "global_step": step}
+        reporting.write_results(self.settings.output_dir, results, step)
+        self.evaluated_step = step
+
+    def restore_for_evaluation(self) -> int:
+        """Set the weights to evaluate without training; return their step.
+
+        Raises:
+            UserError: there are none.
+        """
+        latest = tf.train.latest_checkpoint(self.settings.output_dir)
+        source = latest or self.settings.init_checkpoint
+        if not source:
+            raise UserError(
+                f"--do_eval: {self.settings.output_dir} holds no checkpoint "
+                "and there is no --init_checkpoint; untrained weights would "
+                "score noise"
+            )
+        weight_files.restore_weights(
+            self.model.variables, source, required=r"^(bert|cls)/"
+        )
+        return weight_files.global_step(source)

@@ -1,0 +1,81 @@
+"""Evaluate an objective on held-out batches."""
+
+import functools
+from collections.abc import Callable
+
+import tensorflow as tf
+
+import modeling
+from base.errors import UserError
+from records.streaming import Batch
+from training import compilation
+from training.objective import Objective, Sums
+from training.reporting import Means, to_means
+
+
+class Evaluator:
+    """Computes the mean losses and metrics of held-out batches.
+
+    Args:
+        strategy: the one under which the model was created.
+        model: the first argument of `objective.forward`.
+        objective: losses and metrics.
+        make_batches: input context -> dataset of all batches, once.
+        jit_compile: whether XLA may compile the forward pass.
+    """
+
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        model: modeling.TaskModel,
+        objective: Objective,
+        make_batches: Callable[[tf.distribute.InputContext], tf.data.Dataset],
+        jit_compile: bool,
+    ):
+        self.strategy = strategy
+        self.make_batches = make_batches
+        self.objective = objective
+
+        def forward(batch: Batch) -> Sums:
+            return objective.forward(
+                model, batch, training=False, dropout_seed=None
+            )
+
+        if compilation.compiles_evaluation(strategy, jit_compile):
+            forward = compilation.compiled(forward)
+
+        @functools.partial(tf.function, autograph=False)
+        def evaluation_step(batch: Batch) -> Sums:
+            # The lambda makes strategy.run trace `forward` on each device.
+            # Given as it is, a compiled function would be traced once for
+            # all of them, with the variables of one.
+            sums = strategy.run(lambda part: forward(part), args=(batch,))
+            return tf.nest.map_structure(
+                lambda value: strategy.reduce(
+                    tf.distribute.ReduceOp.SUM, value, axis=None
+                ),
+                sums,
+            )
+
+        self._step = evaluation_step
+
+    def __call__(self) -> Means:
+        """Return the mean of every loss and metric over all batches.
+
+        Raises:
+            UserError: there is no batch.
+        """
+        totals = {name: [0.0, 0.0] for name in self.objective.names}
+        for batch in self.strategy.distribute_datasets_from_function(
+            self.make_batches
+        ):
+            for name, pair in self._step(batch).items():
+                totals[name][0] += float(pair[0])
+                totals[name][1] += float(pair[1])
+        if not totals["tokens"][1]:
+            raise UserError("evaluation files hold no record")
+        losses = {name: pair[0] for name, pair in totals.items()}
+        weights = {name: pair[1] for name, pair in totals.items()}
+        means = to_means(totals)
+        means["loss"] = float(self.objective.total_loss(losses, weights))
+        return means
