@@ -66,7 +66,13 @@ class ClassifierRecords(text_records.TextRecords):
         )
 
     def check(self, name: str, split: classifier_tasks.Split) -> None:
-        """Read a file, unless its records exist already.
+        """Read a file to find mistakes, unless its records exist already.
+
+        The examples are kept until they are written as records.
+
+        Args:
+            name: of the record file, without .tf_record.
+            split: the file and its columns.
 
         Raises:
             UserError: the file is damaged; names the line.
@@ -123,7 +129,7 @@ class ClassifierRecords(text_records.TextRecords):
             num_cut,
             self.max_seq_length,
         )
-        del self.examples[name]  # training sets are large
+        del self._examples[name]  # training sets are large
 
     def _log_examples(
         self,

@@ -17,6 +17,7 @@ import modeling
 from checkpoints import weight_files
 from finetuning import runner
 from modeling import BertConfig
+from records import tfrecord
 from serving import saved_model
 from swag import model as swag_model
 
@@ -245,6 +246,22 @@ def test_padding_and_batches_change_nothing(finished, data_dir, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_fitted_models_length_holds(model_dir, data_dir, tmp_path):
+    """Without the flag, the same scores of windows as long as in training."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    flags = flags_for(model_dir, data_dir, first, max_seq_length=24)
+    scripts.run(run_swag, **flags | {"num_train_epochs": 0.2})
+    config = json.loads((first / "bert_config.json").read_text())
+    assert config["max_seq_length"] == 24
+    flags = flags_for(first, data_dir, second, do_train=False)
+    del flags["max_seq_length"]
+    assert scripts.run(run_swag, **flags) == 0
+    wanted = tiny.results_of(first)
+    assert tiny.results_of(second) == wanted | {"global_step": 0}
+    for record in tfrecord.read_records(str(second / "eval.tf_record")):
+        assert len(tfrecord.decode_example(record)["input_ids"]) == 24
+
+
 def test_two_choices_in_json_lines(finished, tmp_path):
     """A fitted model answers questions with another number of choices."""
     lines = [
@@ -425,7 +442,7 @@ def test_devices_and_micro_batches_keep_questions_whole(
     [
         ({"do_train": False, "do_eval": False}, "give --do_train"),
         ({"data_dir": None}, "--data_dir is required"),
-        ({"data_dir": "/nowhere"}, "--data_dir=/nowhere is no directory"),
+        ({"data_dir": "/nowhere"}, "--data_dir=/nowhere is not a directory"),
         ({"data_dir": "/proc/self"}, "holds no train.csv or train.jsonl"),
         ({"output_dir": None}, "--output_dir is required"),
         ({"init_checkpoint": "/nowhere"}, "no such checkpoint"),
@@ -470,9 +487,7 @@ def test_data_are_read_before_training(
     model_dir, data_dir, tmp_path, monkeypatch
 ):
     """Those of every job asked for."""
-    monkeypatch.setattr(
-        runner.Trainer, "train", lambda _: pytest.fail("trained")
-    )
+    monkeypatch.setattr(runner, "train", lambda *_: pytest.fail("trained"))
     for name, changes in {
         "val": {},
         "test": {"do_eval": False, "do_predict": True},
