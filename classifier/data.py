@@ -68,15 +68,13 @@ def own_task(
     """Return the task that a user's own train, dev and test files make.
 
     Args:
-        data_dir: holds train, dev and test, each .tsv, .csv or .jsonl, or
-            some of them.
+        data_dir: holds some of train, dev and test, .tsv, .csv or .jsonl.
         text_a_column: name of the first sentence's column.
         text_b_column: name of the second sentence's; None: no pairs.
         label_column: name of the label's; the test file needs none.
         is_regression: whether labels are numbers to predict.
-        labels: of a fitted model; None: those of the training file, or of
-            the development file if there is no training file; sorted, by
-            value if all are numbers.
+        labels: of a fitted model; None: the sorted labels of the training
+            file, or of the development file without one.
 
     Raises:
         UserError: there is no file, or no label in the file.
@@ -99,14 +97,14 @@ def own_task(
         labels = None
     elif labels is None:
         labels = _labels_in_files(data_dir, splits)
-    test = splits.get("test")
+    if "test" in splits:  # a label in it, if any, is not read
+        unlabeled = columns._replace(label=None)
+        splits["test"] = splits["test"]._replace(columns=unlabeled)
     return classifier_tasks.Task(
         labels,
         splits.get("train"),
-        {"dev": splits["dev"]} if "dev" in splits else {},
-        {"test": test._replace(columns=columns._replace(label=None))}
-        if test
-        else {},
+        {name: splits[name] for name in ("dev",) if name in splits},
+        {name: splits[name] for name in ("test",) if name in splits},
         ("pearson", "spearman") if is_regression else ("accuracy", "macro_f1"),
     )
 
@@ -114,7 +112,11 @@ def own_task(
 def _labels_in_files(
     data_dir: str, splits: dict[str, classifier_tasks.Split]
 ) -> tuple[str, ...]:
-    """Return the sorted labels of the training or the development file."""
+    """Return the labels of the training file, or of the development file.
+
+    Sorted, so that a class id does not depend on the order of the lines; by
+    value if all are numbers, since as text "10" comes before "9".
+    """
     split = splits.get("train") or splits.get("dev")
     if not split:
         raise UserError(
@@ -201,6 +203,7 @@ def _check_label(
 ) -> None:
     if is_regression:
         try:
+            # float() reads "nan" and "inf", with which no loss is a number.
             if not np.isfinite(float(label)):
                 raise ValueError
         except ValueError:
@@ -245,7 +248,7 @@ def _table_rows(
     width = number = 0
     for line, cells in table:
         at = f"{path}, line {line}"
-        if not width:
+        if not width:  # the first line
             width = len(cells)
             header = cells if columns.has_header else None
             places = _places(path, columns, header, width)
