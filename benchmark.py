@@ -24,6 +24,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from base import errors, file_system, logs
+from base.errors import UserError
+
 import numpy as np
 import tensorflow as tf
 from absl import flags, logging
@@ -31,8 +34,6 @@ from absl import flags, logging
 import modeling
 import optimization
 import tokenization
-from base import errors, file_system
-from base.errors import UserError
 from benchmarks import serving as benchmarks_serving
 from benchmarks import tasks as benchmarks_tasks
 from pretraining import demo_corpus
@@ -477,7 +478,7 @@ def benchmark_reader(text: Text) -> Iterator[Row]:
     )
     context = tf.distribute.InputContext(1, 0, 1)
     batch_size, batches = 32, 1000
-    iterator = iter(data.training(batch_size, 1, 0)(context))
+    iterator = iter(data.training(batch_size, 1, 0, context))
     next(iterator)  # fills the shuffle buffer
 
     def read() -> None:
@@ -565,7 +566,7 @@ def check_flags() -> None:
 
 def main(_: list[str]) -> None:
     """Measure and print."""
-    logging.set_verbosity(logging.WARNING)
+    logs.set_level(logging.WARNING)
     check_flags()
     devices.avoid_broken_amx(FLAGS.dtype)
     print(describe_machine())

@@ -26,14 +26,15 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 
+from base import errors, file_system
+from base.errors import UserError
+
 import tokenizers
 import tqdm
 from absl import flags, logging
 from tokenizers import models, pre_tokenizers, trainers
 
 import tokenization
-from base import errors, file_system
-from base.errors import UserError
 
 FLAGS = flags.FLAGS
 
@@ -362,7 +363,6 @@ def report(
 
 
 def main(unused_argv: Sequence[str]) -> None:
-    logging.set_verbosity(logging.INFO)
     input_files = sorted(file_system.find_files(FLAGS.input_file))
     check_output_file(FLAGS.output_file, input_files)
     words = count_words(input_files, FLAGS.do_lower_case)

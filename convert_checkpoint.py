@@ -17,13 +17,14 @@ import os
 import re
 from collections.abc import Mapping
 
+from base import errors, file_system
+from base.errors import UserError
+
 import numpy as np
 import tensorflow as tf
 from absl import flags, logging
 
 import modeling
-from base import errors, file_system
-from base.errors import UserError
 from checkpoints import huggingface, lookup, model_files, weight_files
 
 FLAGS = flags.FLAGS
@@ -197,7 +198,6 @@ def check_flags() -> None:
 
 def main(_: list[str]) -> None:
     """Read, check, write."""
-    logging.set_verbosity(logging.INFO)
     check_flags()
     prefix = lookup.find_checkpoint(FLAGS.input, flag="input")
     config = model_files.read_config(prefix, FLAGS.bert_config_file)

@@ -27,12 +27,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from base import errors, file_system, workers
+from base.errors import UserError
+
 import tqdm
 from absl import flags, logging
 
 import tokenization
-from base import errors, file_system, workers
-from base.errors import UserError
 from pretraining import buckets as pretraining_buckets
 from pretraining import instances as pretraining_instances
 from pretraining import outputs as pretraining_outputs
@@ -491,7 +492,6 @@ def _warn_of_flags(config: InstanceConfig) -> None:
 
 
 def main(unused_argv: Sequence[str]) -> None:
-    logging.set_verbosity(logging.INFO)
     config = InstanceConfig(
         max_seq_length=FLAGS.max_seq_length,
         max_predictions_per_seq=FLAGS.max_predictions_per_seq,

@@ -20,11 +20,12 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from base import errors
+from base.errors import UserError
+
 import numpy as np
 from absl import flags
 
-from base import errors
-from base.errors import UserError
 from pretraining import demo_corpus
 from pretraining import instances as pretraining_instances
 from records import tfrecord

@@ -14,11 +14,12 @@ tensorflow_text alone:
     model(text_a=tf.constant(["..."]), text_b=tf.constant(["..."]))["label"]
 """
 
-from absl import flags, logging
-
-import modeling
 from base import errors
 from base.errors import UserError
+
+from absl import flags
+
+import modeling
 from checkpoints import lookup, model_files, weight_files
 from classifier import export as classifier_export
 from classifier import model as classifier_model
@@ -153,7 +154,6 @@ def create_export(
 
 def main(_: list[str]) -> None:
     """Find, load, write."""
-    logging.set_verbosity(logging.INFO)
     for name in ("init_checkpoint", "export_dir"):
         if not FLAGS[name].value:
             raise UserError(f"--{name} is required")

@@ -21,19 +21,20 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import IO, NamedTuple
 
+from base import errors, file_system, progress
+from base.errors import UserError
+
 import numpy as np
 import tensorflow as tf
 from absl import flags, logging
 
 import modeling
 import tokenization
-from base import errors, file_system
-from base.errors import UserError
 from checkpoints import lookup, model_files, weight_files
 from features import writers as features_writers
 from features.layers import layer_features, parse_layers
 from records import in_memory
-from training import devices, reporting
+from training import devices
 from training import flags as training_flags
 from training.prediction import Batch, Numbered, Predictor
 
@@ -356,7 +357,7 @@ class Progress:
             "%d lines | %.1f sequences/s | ETA %s",
             self.num_lines,
             self.num_lines / seconds,
-            reporting.format_seconds(seconds / done - seconds),
+            progress.format_seconds(seconds / done - seconds),
         )
 
     def end(self, path: str) -> None:
@@ -374,7 +375,7 @@ class Progress:
         )
         logging.info(
             "%s, %.1f sequences/s, %.1f tokens/s",
-            reporting.format_seconds(seconds),
+            progress.format_seconds(seconds),
             self.num_lines / seconds,
             reader.num_tokens / seconds,
         )
@@ -464,7 +465,6 @@ def extract(
 
 def main(_: list[str]) -> int:
     """Load the model, then extract."""
-    logging.set_verbosity(logging.INFO)
     validate_flags()
     strategy = devices.create_strategy(training_flags.read_devices(FLAGS))
     prefix = lookup.find_checkpoint(FLAGS.init_checkpoint)

@@ -17,13 +17,14 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from base import errors, logs
+from base.errors import UserError
+
 import numpy as np
 import tensorflow as tf
 from absl import flags, logging
 
 import tokenization
-from base import errors
-from base.errors import UserError
 from checkpoints import lookup, model_files, weight_files
 from pretraining import model as pretraining_model
 from training import flags as training_flags
@@ -218,7 +219,7 @@ def load(
 def main(_: list[str]) -> None:
     """Print the fillings of all sentences the flags name."""
     # The report of what was restored matters when something was not.
-    logging.set_verbosity(logging.WARNING)
+    logs.set_level(logging.WARNING)
     if not FLAGS.init_checkpoint:
         raise UserError("--init_checkpoint is required")
     texts = list(FLAGS.text)

@@ -1,6 +1,23 @@
-"""The sizes and rates of a model: the JSON file beside every checkpoint.
+"""BERT: the configuration, the encoder, and the parts that all heads share.
 
-Apart from modeling.py, which is long enough with the model alone.
+The model of Devlin et al., "BERT: Pre-training of Deep Bidirectional
+Transformers for Language Understanding" (arXiv:1810.04805; section numbers
+below are this paper's). Variable names and arithmetic are the original
+implementation's, so published checkpoints load and give the published numbers.
+
+A comment at the end of a line gives the shape of the result in these letters:
+
+    B  rows of the batch                H  hidden_size, 768 in Base
+    S  tokens per row, with padding     N  num_attention_heads, 12
+    F  S, as queries ("from")           D  size of a head, H / N = 64
+    T  S, as keys and values ("to")     I  intermediate_size, 4 H = 3072
+    L  num_hidden_layers, 12            V  vocab_size
+    P  masked positions per row         K  outputs of a head, e.g. classes
+    R  real tokens of the batch, where padding is skipped (ops/unpadding.py)
+
+Inside the encoder a batch is one matrix [B * S, H] with a row per token: dense
+layers and norms treat every token alone, and a matrix product needs no third
+axis. Only attention splits it into [B, N, S, D].
 """
 
 import copy
@@ -11,15 +28,22 @@ import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from base.errors import UserError
+
 import keras
 import tensorflow as tf
 
-from base.errors import UserError
 from ops import elementwise, unpadding
 from ops.elementwise import fold_seed, fused
 
-# L and H of the named sizes; H / 64 heads, I = 4 H. Tiny to Medium are the
-# miniatures of Turc et al. (arXiv:1908.08962), Base and Large the paper's.
+Seed = tf.Tensor | None  # uint32 scalar of a call's dropout; None: no dropout
+Tokens = unpadding.Tokens | None  # places of real tokens; None: x has padding
+
+# --- Configuration ----------------------------------------------------------
+
+# L and H of the named sizes; N = H / 64 and I = 4 H in all of them. Base and
+# Large are the paper's (section 3), Tiny to Medium those of Turc et al.
+# (arXiv:1908.08962).
 NAMED_SIZES = {
     "tiny": (2, 128),
     "mini": (4, 256),
@@ -34,24 +58,24 @@ NAMED_SIZES = {
 class BertConfig:
     """Sizes and rates of one model; the JSON file beside a checkpoint.
 
-    Keys of the file that are not listed here (published files have some:
-    pooler_type, directionality, ...) become attributes and are written back.
+    Defaults are the original's. Keys that are not listed here (published files
+    have some: pooler_type, directionality, ...) are kept and written back.
     """
 
     vocab_size: int
     hidden_size: int = 768
     num_hidden_layers: int = 12
-    num_attention_heads: int = 12  # must divide hidden_size
-    intermediate_size: int = 3072  # width inside the feed-forward part
+    num_attention_heads: int = 12  # has to divide hidden_size
+    intermediate_size: int = 3072  # width of the feed-forward layer
     hidden_act: str | Callable | None = "gelu"
-    hidden_dropout_prob: float = 0.1  # after embeddings and each sublayer
+    hidden_dropout_prob: float = 0.1  # after embeddings and sublayers
     attention_probs_dropout_prob: float = 0.1
-    max_position_embeddings: int = 512  # the longest possible sequence
-    type_vocab_size: int = 16  # of old; every published model has 2
-    initializer_range: float = 0.02  # deviation of the truncated normal
+    max_position_embeddings: int = 512  # longest sequence
+    type_vocab_size: int = 16  # 2 in all published models
+    initializer_range: float = 0.02  # of the truncated normal
 
     def __post_init__(self):
-        """Refuse what no model can be built from."""
+        """Raise a UserError if a value is of no use in a model."""
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.type is int and (type(value) is not int or value < 1):
@@ -75,7 +99,7 @@ class BertConfig:
 
     @classmethod
     def from_dict(cls, json_object: dict[str, Any]) -> "BertConfig":
-        """Return the configuration a JSON object describes."""
+        """Return the configuration with the keys of a JSON object."""
         if json_object.get("vocab_size") is None:
             raise UserError(
                 "bert config: vocab_size is missing; set it to the number of "
@@ -88,13 +112,13 @@ class BertConfig:
 
     @classmethod
     def from_json_file(cls, json_file: str) -> "BertConfig":
-        """Return the configuration in a file; errors name the file."""
+        """Return the configuration in a JSON file; errors name the file."""
         try:
             with tf.io.gfile.GFile(json_file, "r") as reader:
                 json_object = json.loads(reader.read())
             if not isinstance(json_object, dict):
                 raise UserError(
-                    "a bert config is a JSON object, found "
+                    "a bert config has to be a JSON object, found "
                     f"{type(json_object).__name__}"
                 )
             return cls.from_dict(json_object)
@@ -112,7 +136,7 @@ class BertConfig:
 
     @classmethod
     def from_size(cls, name: str, vocab_size: int) -> "BertConfig":
-        """Return a published size: tiny, mini, small, medium, base, large."""
+        """Return the configuration of a size in NAMED_SIZES, e.g. "base"."""
         if name not in NAMED_SIZES:
             raise UserError(
                 f"unknown model size {name!r}; choose from "
@@ -129,7 +153,7 @@ class BertConfig:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a copy of every key, unknown ones included."""
+        """Return a copy of every key, those not listed above included."""
         return copy.deepcopy(vars(self))
 
     def to_json_string(self) -> str:
@@ -138,10 +162,13 @@ class BertConfig:
 
 
 def get_activation(name: str | Callable | None) -> Callable | None:
-    """Return the function of that name; None stands for linear."""
+    """Return the activation function of a name; None is the identity."""
     if name is None or callable(name):
         return name
     activations = {
+        # The published models were trained with the tanh approximation. Keras
+        # and Hugging Face call the exact form, x * Phi(x), "gelu". They differ
+        # by up to 0.0005, so a model trained with one is run with that one.
         "gelu": elementwise.gelu,
         "gelu_erf": elementwise.gelu_erf,
         "relu": tf.nn.relu,
@@ -157,34 +184,41 @@ def get_activation(name: str | Callable | None) -> Callable | None:
     return activations[name.lower()]
 
 
-# --- Layers, inside out -----------------------------------------------------
+# --- Building blocks --------------------------------------------------------
 
 
 class Layer(keras.layers.Layer):
-    """A layer whose variables exist after build(), which takes no shapes."""
+    """A Keras layer that gets the sizes of its variables when constructed.
+
+    Keras joins the names of nested layers to the path of a variable, as in
+    `bert/encoder/layer_0/attention/self/query/kernel`. The path is the key in
+    a checkpoint, so layers have the names of the original's scopes; the names
+    of Python attributes are free.
+    """
 
     def __init__(self, name: str):
-        # autocast would turn float32 norms into 16-bit ones.
+        # Variables are float32, activations may be bfloat16: autocast would
+        # turn them into float32 at the entrance of every layer.
         super().__init__(name=name, dtype="float32", autocast=False)
 
     def build(self) -> None:
-        """Create the variables: those of each attribute that is a layer."""
+        """Create the variables of every attribute that is a Layer."""
         for part in list(vars(self).values()):
             if isinstance(part, Layer):
                 part.build()
 
     def weight(self, name: str, shape: list[int], stddev: float) -> Any:
         """Create a variable: truncated normal, or zeros for stddev 0."""
-        initializer = (
-            keras.initializers.TruncatedNormal(stddev=stddev)
-            if stddev
-            else "zeros"
-        )
+        # Cut at two deviations, as in the original. That leaves 0.88 of the
+        # deviation: 0.0176 for initializer_range 0.02.
+        initializer = "zeros"
+        if stddev:
+            initializer = keras.initializers.TruncatedNormal(stddev=stddev)
         return self.add_weight(shape=shape, initializer=initializer, name=name)
 
 
 class Dense(Layer):
-    """A kernel [in, out] and a bias."""
+    """A matrix product; variables kernel [in, out] and bias [out]."""
 
     def __init__(self, inputs: int, outputs: int, stddev: float, name: str):
         super().__init__(name)
@@ -196,19 +230,19 @@ class Dense(Layer):
         self.bias = self.weight("bias", self.shape[1:], 0)
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        """Return x W; whatever comes next adds the bias in its own pass."""
+        """Return x W; the elementwise operation that follows adds the bias."""
         return tf.matmul(x, tf.cast(self.kernel, x.dtype))
 
 
 class LayerNorm(Layer):
-    """Layer normalization over the last axis, in float32."""
+    """The variables gamma and beta [H] of a layer normalization."""
 
     def __init__(self, size: int, name: str = "LayerNorm"):
         super().__init__(name)
         self.size = size
 
     def build(self) -> None:
-        """Create beta and gamma."""
+        """Create beta, of zeros, and gamma, of ones."""
         self.beta = self.weight("beta", [self.size], 0)
         self.gamma = self.add_weight(
             shape=[self.size], initializer="ones", name="gamma"
@@ -216,21 +250,31 @@ class LayerNorm(Layer):
 
 
 class Dropout(Layer):
-    """A rate, and a random stream named by the layer's path."""
+    """A dropout rate and a stream of random numbers of its own."""
 
     def __init__(self, rate: float):
         super().__init__("dropout")
         self.rate = rate
 
-    def call(self, seed: tf.Tensor | None) -> tf.Tensor | None:
-        """Return this layer's own seed, None where nothing is dropped."""
+    def call(self, seed: Seed) -> Seed:
+        """Return the seed of this layer, or None if nothing is dropped."""
         if seed is None or not self.rate:
             return None
+        # One seed per step, and one stream per layer: fold in the path. crc32
+        # is the same in every process, Python's hash() is not.
         return fold_seed(seed, zlib.crc32(self.path.encode()))
 
 
+# --- Embeddings -------------------------------------------------------------
+
+
 class Embeddings(Layer):
-    """Paper section 3, "Input/Output Representations" and figure 2."""
+    """The sum of word, segment and position embeddings, normalized.
+
+    Section 3, "Input/Output Representations", and figure 2. Positions are
+    learned vectors, not the sines of Vaswani et al., so a sequence cannot be
+    longer than the table of positions.
+    """
 
     def __init__(self, config: BertConfig, dtype: str):
         super().__init__("embeddings")
@@ -253,31 +297,32 @@ class Embeddings(Layer):
         self.position_embeddings = table(
             "position_embeddings", config.max_position_embeddings
         )
-        self.norm.build()
-        self.dropout.build()
+        super().build()
 
     def call(
         self,
         input_ids: tf.Tensor,
         segment_ids: tf.Tensor,
         position_ids: tf.Tensor | None,
-        seed: tf.Tensor | None,
+        seed: Seed,
     ) -> tf.Tensor:
-        """Return word + segment + position, normed: [B * S, H]."""
+        """Return the embeddings [B * S, H]; arguments as for BertModel."""
         batch, length = elementwise.shape_of(input_ids)
         hidden = self.config.hidden_size
+        # Words are looked up: a one-hot matrix [B * S, V] would be huge.
         x = tf.gather(self.word_embeddings, tf.reshape(input_ids, [-1]))
-        # A product with a narrow one-hot matrix has a dense gradient.
+        # Segments are multiplied: the gradient of a lookup would add B * S rows
+        # into two rows, one after the other; here it is a matrix product.
         segments = tf.one_hot(
             tf.reshape(segment_ids, [-1]), self.config.type_vocab_size
-        )  # [B * S, types]
+        )  # [B * S, type_vocab_size]
         x += tf.matmul(segments, self.token_type_embeddings)  # [B * S, H]
         if position_ids is None:
-            positions = self.position_embeddings[:length]  # [S, H]
-            x = tf.reshape(x, [batch, length, hidden]) + positions
+            positions = self.position_embeddings[:length]  # [S, H], 0 .. S - 1
+            x = tf.reshape(x, [batch, length, hidden]) + positions  # [B, S, H]
             x = tf.reshape(x, [-1, hidden])  # [B * S, H]
         else:
-            position_ids = tf.reshape(position_ids, [-1])
+            position_ids = tf.reshape(position_ids, [-1])  # [B * S]
             x += tf.gather(self.position_embeddings, position_ids)
         x = fused(
             elementwise.norm_dropout,
@@ -290,8 +335,15 @@ class Embeddings(Layer):
         return tf.cast(x, self.output_dtype)
 
 
+# --- Transformer layers (section 3, "Model Architecture") -------------------
+
+
 class SelfAttention(Layer):
-    """Multi-head scaled dot-product attention (Vaswani et al. 2017, 3.2)."""
+    """Multi-head scaled dot-product attention (Vaswani et al. 2017, 3.2).
+
+    "Bidirectional" means that there is no causal mask: every token sees all
+    tokens of its sequence, to its left and to its right.
+    """
 
     def __init__(self, config: BertConfig):
         super().__init__("self")
@@ -304,27 +356,22 @@ class SelfAttention(Layer):
         self.dropout = Dropout(config.attention_probs_dropout_prob)
 
     def call(
-        self,
-        x: tf.Tensor,
-        bias: tf.Tensor,
-        seed: tf.Tensor | None,
-        tokens: unpadding.Tokens | None,
+        self, x: tf.Tensor, bias: tf.Tensor, seed: Seed, tokens: Tokens
     ) -> tf.Tensor:
-        """Return the heads' contexts side by side.
+        """Return the heads' weighted sums of values, concatenated.
 
         Args:
-            x: [B * S, H]; [R, H] with `tokens`, as in every layer.
-            bias: float32 [B, 1, 1 or F, T], 0 where a key may be seen.
-            seed: of dropout, or None.
-            tokens: which tokens the rows of x are, or None for all.
+            x: [B * S, H], or [R, H] with `tokens`; the result has its shape.
+            bias: float32 [B, 1, 1 or F, T] of `attention_bias`.
+            seed: of the dropout.
+            tokens: given if the rows of x are the real tokens alone.
         """
         length = elementwise.shape_of(bias)[-1]
 
-        def heads(dense: Dense) -> tf.Tensor:
+        def heads(dense: Dense) -> tf.Tensor:  # [B, N, S, D]
             if tokens is not None:
-                return tokens.split_heads(
-                    elementwise.add_bias(dense(x), dense.bias)
-                )
+                y = elementwise.add_bias(dense(x), dense.bias)  # [R, H]
+                return tokens.split_heads(y)
             return fused(
                 elementwise.split_heads,
                 dense(x),
@@ -337,6 +384,10 @@ class SelfAttention(Layer):
         key = heads(self.key)  # [B, N, T, D]
         value = heads(self.value)  # [B, N, T, D]
         scores = tf.matmul(query, key, transpose_b=True)  # [B, N, F, T]
+        # A score is a sum of D products. If these are independent and of
+        # variance 1, the score has variance D: deviation 8 for D = 64, and the
+        # softmax is all but an argmax, with hardly a gradient. Division by
+        # sqrt(D) brings the deviation back to 1.
         probs = fused(
             elementwise.attention_probs,
             scores,
@@ -352,7 +403,13 @@ class SelfAttention(Layer):
 
 
 class ResidualOutput(Layer):
-    """norm(residual + dropout(dense(x))): both sublayers end with it."""
+    """The end of both sublayers: norm(residual + dropout(dense(x))).
+
+    The norm comes after the addition (post-LN), as in Vaswani et al. The
+    published weights fit no other order. At the start of training the
+    gradients of post-LN are largest near the output, one reason why the
+    learning rate is warmed up (Xiong et al., arXiv:2002.04745).
+    """
 
     def __init__(self, config: BertConfig, inputs: int):
         super().__init__("output")
@@ -361,13 +418,11 @@ class ResidualOutput(Layer):
         self.dropout = Dropout(config.hidden_dropout_prob)
         self.norm = LayerNorm(hidden)
 
-    def call(
-        self, x: tf.Tensor, residual: tf.Tensor, seed: tf.Tensor | None
-    ) -> tf.Tensor:
-        """Return [B * S, H]."""
+    def call(self, x: tf.Tensor, residual: tf.Tensor, seed: Seed) -> tf.Tensor:
+        """Return [B * S, H] for x [B * S, inputs], residual [B * S, H]."""
         return fused(
             elementwise.add_norm,
-            self.dense(x),
+            self.dense(x),  # [B * S, H]
             self.dense.bias,
             residual,
             self.norm.gamma,
@@ -378,7 +433,7 @@ class ResidualOutput(Layer):
 
 
 class Attention(Layer):
-    """First sublayer: attention, then the residual output."""
+    """First sublayer: norm(x + dropout(dense(self-attention(x))))."""
 
     def __init__(self, config: BertConfig):
         super().__init__("attention")
@@ -386,19 +441,15 @@ class Attention(Layer):
         self.residual_output = ResidualOutput(config, config.hidden_size)
 
     def call(
-        self,
-        x: tf.Tensor,
-        bias: tf.Tensor,
-        seed: tf.Tensor | None,
-        tokens: unpadding.Tokens | None,
+        self, x: tf.Tensor, bias: tf.Tensor, seed: Seed, tokens: Tokens
     ) -> tf.Tensor:
-        """Return [B * S, H]."""
+        """Return [B * S, H]; arguments as for SelfAttention."""
         context = self.self_attention(x, bias, seed, tokens)  # [B * S, H]
         return self.residual_output(context, x, seed)
 
 
 class DenseActivation(Layer):
-    """A layer named `dense`, then an activation."""
+    """activation(dense(x)); the variables are under `<name>/dense`."""
 
     def __init__(self, config: BertConfig, outputs: int, act: Any, name: str):
         super().__init__(name)
@@ -408,7 +459,7 @@ class DenseActivation(Layer):
         self.activation = get_activation(act)
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        """Return [..., outputs]."""
+        """Return [..., outputs] for x [..., H]."""
         return fused(
             elementwise.bias_activation,
             self.dense(x),
@@ -418,7 +469,11 @@ class DenseActivation(Layer):
 
 
 class TransformerLayer(Layer):
-    """Attention, then feed-forward; the norm comes after each (post-LN)."""
+    """One layer of the encoder: attention, then feed-forward.
+
+    x = norm(x + dropout(attention(x)))
+    x = norm(x + dropout(dense(gelu(dense(x)))))
+    """
 
     def __init__(self, config: BertConfig, name: str):
         super().__init__(name)
@@ -429,19 +484,16 @@ class TransformerLayer(Layer):
         self.residual_output = ResidualOutput(config, config.intermediate_size)
 
     def call(
-        self,
-        x: tf.Tensor,
-        bias: tf.Tensor,
-        seed: tf.Tensor | None,
-        tokens: unpadding.Tokens | None,
+        self, x: tf.Tensor, bias: tf.Tensor, seed: Seed, tokens: Tokens
     ) -> tf.Tensor:
-        """Return [B * S, H]."""
+        """Return [B * S, H]; arguments as for SelfAttention."""
         x = self.attention(x, bias, seed, tokens)  # [B * S, H]
-        return self.residual_output(self.intermediate(x), x, seed)
+        wide = self.intermediate(x)  # [B * S, I]
+        return self.residual_output(wide, x, seed)  # [B * S, H]
 
 
 class Encoder(Layer):
-    """The stack of layers (paper section 3, "Model Architecture")."""
+    """The stack of L Transformer layers."""
 
     def __init__(self, config: BertConfig):
         super().__init__("encoder")
@@ -456,13 +508,9 @@ class Encoder(Layer):
             layer.build()
 
     def call(
-        self,
-        x: tf.Tensor,
-        bias: tf.Tensor,
-        seed: tf.Tensor | None,
-        tokens: unpadding.Tokens | None,
+        self, x: tf.Tensor, bias: tf.Tensor, seed: Seed, tokens: Tokens
     ) -> list[tf.Tensor]:
-        """Return every layer's output, each [B * S, H]."""
+        """Return the output of every layer, first to last, L of [B * S, H]."""
         outputs = []
         for layer in self.layers:
             x = layer(x, bias, seed, tokens)  # [B * S, H]
@@ -470,11 +518,11 @@ class Encoder(Layer):
         return outputs
 
 
-# --- The model --------------------------------------------------------------
+# --- The encoder of all tasks -----------------------------------------------
 
 
 class BertOutput(NamedTuple):
-    """What BertModel returns."""
+    """The result of BertModel; float32, or bfloat16 for that dtype."""
 
     sequence_output: tf.Tensor  # [B, S, H], the last layer
     pooled_output: tf.Tensor  # [B, H]
@@ -483,7 +531,25 @@ class BertOutput(NamedTuple):
 
 
 class BertModel(Layer):
-    """The encoder every task shares.
+    """The encoder that all tasks share: embeddings, L layers and the pooler.
+
+    Args:
+        config: the sizes.
+        name: the first part of every variable's path.
+        dtype: of activations, float32 or bfloat16; variables are float32.
+
+    Call arguments:
+        input_ids: [B, S], ids of word pieces.
+        input_mask: [B, S], 1 for tokens, 0 for padding; default ones.
+        segment_ids: [B, S], 0 in sentence A, 1 in B; default zeros.
+        position_ids: [B, S]; default 0 .. S - 1.
+        sequence_ids: [B, S], for rows that hold several examples: the number
+            of the token's example, from 1, and 0 for padding. Tokens attend
+            to tokens of the same number only. Such rows need position_ids
+            that start from 0 in every example.
+        training: whether dropout is on.
+        dropout_seed: an integer that determines all random numbers of the
+            call. None draws one from TensorFlow's generator.
 
     Example:
         >>> config = BertConfig.from_size("tiny", vocab_size=30522)
@@ -495,10 +561,7 @@ class BertModel(Layer):
     """
 
     def __init__(
-        self,
-        config: BertConfig,
-        name: str = "bert",
-        dtype: str | None = None,
+        self, config: BertConfig, name: str = "bert", dtype: str | None = None
     ):
         super().__init__(name)
         if dtype not in (None, "float32", "bfloat16"):
@@ -508,13 +571,15 @@ class BertModel(Layer):
         self.config = config
         self.embeddings = Embeddings(config, dtype or "float32")
         self.encoder = Encoder(config)
+        # The paper's C is the last hidden vector of [CLS]. The original adds
+        # this dense layer with tanh, pre-trained by next sentence prediction.
         self.pooler = DenseActivation(
             config, config.hidden_size, tf.tanh, "pooler"
         )
         self.build()
 
     def __call__(self, input_ids: tf.Tensor, *args, **kwargs) -> BertOutput:
-        """Check the length, then `call`, whose errors Keras decorates."""
+        """Check the length, here since Keras adds lines to errors of `call`."""
         length = input_ids.shape[1]
         longest = self.config.max_position_embeddings
         if length is not None and length > longest:
@@ -535,20 +600,8 @@ class BertModel(Layer):
         training: bool = False,
         dropout_seed: tf.Tensor | int | None = None,
     ) -> BertOutput:
-        """Encode a batch.
-
-        Args:
-            input_ids: [B, S] word pieces.
-            input_mask: [B, S], 1 for tokens, 0 for padding; default ones.
-            segment_ids: [B, S], 0 or 1 (sentence A or B); default zeros.
-            position_ids: [B, S]; default 0 .. S - 1.
-            sequence_ids: [B, S], which of the examples packed into the row
-                a token belongs to, 0 for padding. Attention stays inside.
-            training: whether dropout is on.
-            dropout_seed: all random numbers of the call are a function of
-                this integer. None draws one from TensorFlow's generator.
-        """
-        batch, length = elementwise.shape_of(input_ids)
+        """Encode a batch; the class describes the arguments."""
+        batch, length = elementwise.shape_of(input_ids)  # B, S
         if segment_ids is None:
             segment_ids = tf.zeros_like(input_ids)
         dropout_seed = draw_seed(training, dropout_seed)
@@ -557,15 +610,15 @@ class BertModel(Layer):
         if unpadding.is_skipped(training, input_mask):
             heads = self.config.num_attention_heads
             tokens = unpadding.real_tokens(input_mask, heads)
-            input_ids = tokens.pick(input_ids)  # [1, R], as the others
-            segment_ids = tokens.pick(segment_ids)
-            position_ids = tokens.positions(position_ids)
+            input_ids = tokens.pick(input_ids)  # [1, R]
+            segment_ids = tokens.pick(segment_ids)  # [1, R]
+            position_ids = tokens.positions(position_ids)  # [1, R]
         embedded = self.embeddings(
             input_ids, segment_ids, position_ids, dropout_seed
-        )  # [B * S, H]
+        )  # [B * S, H], or [R, H] without padding
         encoded = self.encoder(embedded, bias, dropout_seed, tokens)
 
-        def unflatten(x: tf.Tensor) -> tf.Tensor:
+        def unflatten(x: tf.Tensor) -> tf.Tensor:  # [B, S, H]
             if tokens is not None:
                 return tokens.restore(x)
             return tf.reshape(x, [batch, length, self.config.hidden_size])
@@ -573,16 +626,14 @@ class BertModel(Layer):
         layers = [unflatten(x) for x in encoded]  # L of [B, S, H]
         return BertOutput(
             sequence_output=layers[-1],
-            pooled_output=self.pooler(layers[-1][:, 0]),  # [B, H]
+            pooled_output=self.pooler(layers[-1][:, 0]),  # [CLS]: [B, H]
             encoder_layers=layers,
             embedding_output=unflatten(embedded),
         )
 
 
-def draw_seed(
-    training: bool, dropout_seed: tf.Tensor | int | None
-) -> tf.Tensor | None:
-    """Return the seed of a call's dropout; None where nothing is dropped."""
+def draw_seed(training: bool, dropout_seed: tf.Tensor | int | None) -> Seed:
+    """Return the dropout seed of one call as uint32; None if not training."""
     if not training:
         return None
     if dropout_seed is None:
@@ -595,10 +646,19 @@ def attention_bias(
     input_mask: tf.Tensor | None,
     sequence_ids: tf.Tensor | None,
 ) -> tf.Tensor:
-    """Return what is added to attention scores: float32 [B, 1, 1 or F, T].
+    """Return the mask as numbers that are added to the attention scores.
 
-    Keys out of reach get -10000, as the original's did: finite, so that a row
-    of padding alone has a softmax instead of NaN.
+    0 where a query may see a key, -10000 where it may not. Two examples of 2
+    and 1 tokens packed into a row of 4, sequence_ids [[1, 1, 2, 0]], give
+
+                  key 0       1       2       3
+        query 0       0       0  -10000  -10000
+        query 1       0       0  -10000  -10000
+        query 2  -10000  -10000       0  -10000
+        query 3  -10000  -10000  -10000  -10000   (padding)
+
+    Arguments are those of BertModel. The result is float32 [B, 1, F, T], or
+    [B, 1, 1, T] without sequence_ids, where all queries see the same keys.
     """
     if input_mask is None:
         input_mask = tf.ones_like(input_ids)
@@ -606,18 +666,26 @@ def attention_bias(
     if sequence_ids is not None:
         same = tf.equal(sequence_ids[:, :, None], sequence_ids[:, None, :])
         visible *= tf.cast(same, tf.float32)[:, None]  # [B, 1, F, T]
+    # -10000 as in the original: exp(-10000) is 0 in float32, as good as
+    # minus infinity. But where a query sees no key, as in a row of padding
+    # alone, minus infinity gives a softmax of NaN, and -10000 everywhere
+    # leaves the differences between the scores, hence finite numbers.
     return (1.0 - visible) * -10000.0
+
+
+# --- Parts of heads ---------------------------------------------------------
 
 
 class TaskModel(tf.Module):
     """An encoder and the head of one task; subclasses add the head.
 
-    Not a Keras layer itself, so that paths start at `bert/` and `cls/`. A
-    head is any `Layer` or `keras.Variable` kept as an attribute.
+    A head is any `Layer` or `keras.Variable` kept as an attribute. The class
+    is not a Keras layer, whose name would be the first part of every path:
+    paths have to start with `bert/` or with the name of the head.
 
     Attributes:
-        uses_pooler: whether the head reads pooled_output. Where none does
-            the pooler stays as it is, and a checkpoint may lack it.
+        uses_pooler: whether the head reads pooled_output. If not (SQuAD,
+            NER), the pooler is not trained, and a checkpoint may lack it.
     """
 
     uses_pooler = True
@@ -629,18 +697,19 @@ class TaskModel(tf.Module):
 
     @property
     def variables(self) -> list[keras.Variable]:
-        """Every variable, in the order in which the parts were added."""
+        """All variables, in the order in which the parts were assigned."""
         variables = []
         for part in vars(self).values():
             if isinstance(part, keras.layers.Layer):
-                variables += part.weights  # Keras' own seeds are no state
+                # `weights` leaves out the seeds that Keras counts as variables.
+                variables += part.weights
             elif isinstance(part, keras.Variable):
                 variables.append(part)
         return variables
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:
-        """The variables an optimizer changes."""
+        """The variables that training changes."""
         return [
             v
             for v in self.variables
@@ -654,7 +723,7 @@ class TaskModel(tf.Module):
         training: bool = False,
         dropout_seed: tf.Tensor | int | None = None,
     ) -> BertOutput:
-        """Run the encoder on those features it knows by name."""
+        """Run the encoder on a batch of features; labels are ignored."""
         return self.bert(
             features["input_ids"],
             input_mask=features.get("input_mask"),
@@ -667,25 +736,24 @@ class TaskModel(tf.Module):
 
 
 def project(x: tf.Tensor, weights: Any, bias: Any) -> tf.Tensor:
-    """Return x W^T + b in float32, W stored [out, in] as all heads store it."""
-    weights = tf.cast(weights, x.dtype)
-    logits = tf.matmul(x, weights, transpose_b=True)
-    logits = tf.cast(logits, tf.float32)
-    return logits + bias
+    """Return the logits x W^T + b of a head in float32.
+
+    x is [..., H], the result [..., K]. All heads store W as [K, H], the shape
+    that the paper's W has in section 4.1.
+    """
+    logits = tf.matmul(x, tf.cast(weights, x.dtype), transpose_b=True)
+    # The softmax needs more digits than bfloat16 has.
+    return tf.cast(logits, tf.float32) + bias  # [..., K]
 
 
 class OutputLayer(Layer):
-    """A head that is one product: variables output_weights, output_bias."""
+    """A head of one projection: variables output_weights, output_bias."""
 
     def __init__(
-        self,
-        hidden_size: int,
-        num_outputs: int,
-        name: str,
-        stddev: float = 0.02,
+        self, inputs: int, outputs: int, name: str, stddev: float = 0.02
     ):
         super().__init__(name)
-        self.shape, self.stddev = [num_outputs, hidden_size], stddev
+        self.shape, self.stddev = [outputs, inputs], stddev
 
     def build(self) -> None:
         """Create output_weights [K, H] and output_bias [K]."""
@@ -699,18 +767,16 @@ class OutputLayer(Layer):
         return project(x, self.output_weights, self.output_bias)
 
 
-# --- Sentences and pairs (paper section 4.1) ---------------------------------
-
-# Fixed in the original, whatever the configuration says.
-_CLASSIFIER_DROPOUT = 0.1
-
+# The original's classifier has these numbers in its code: initializer_range and
+# hidden_dropout_prob of the configuration change the encoder alone.
 _CLASSIFIER_STDDEV = 0.02
+_CLASSIFIER_DROPOUT = 0.1
 
 
 def output_variables(num_outputs: int, size: int) -> tuple[Any, Any]:
-    """Return output_weights [K, size] and output_bias [K].
+    """Return a classifier's output_weights [K, size] and output_bias [K].
 
-    In no layer: these stand at the root of a checkpoint.
+    Variables of no layer: these names are their whole paths in a checkpoint.
     """
     weights = keras.Variable(
         keras.initializers.TruncatedNormal(stddev=_CLASSIFIER_STDDEV),
@@ -724,8 +790,8 @@ def output_variables(num_outputs: int, size: int) -> tuple[Any, Any]:
     return weights, bias
 
 
-def head_dropout(x: tf.Tensor, seed: tf.Tensor | None, name: str) -> tf.Tensor:
-    """Drop a tenth of x, by a random stream of that name."""
+def head_dropout(x: tf.Tensor, seed: Seed, name: str) -> tf.Tensor:
+    """Return x with a classifier's dropout; `name` names its random stream."""
     if seed is None:
         return x
     seed = elementwise.fold_seed(seed, zlib.crc32(name.encode()))

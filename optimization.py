@@ -12,10 +12,10 @@ and its two slots, so the same code runs eagerly, under XLA and, handed to
 import re
 from collections.abc import Callable, Sequence
 
+from base.errors import UserError
+
 import keras
 import tensorflow as tf
-
-from base.errors import UserError
 
 # Word embeddings and all other kernels decay; norms and biases do not. The
 # patterns are searched for in variable paths, which are checkpoint keys.

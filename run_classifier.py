@@ -4,20 +4,21 @@ r"""Fine-tune BERT on sentences or sentence pairs; score it, predict with it.
         --init_checkpoint=uncased_L-12_H-768_A-12 --output_dir=mrpc \
         --do_train --do_eval --do_predict
 
-ends with `eval_results.txt` (accuracy, F1, whatever the task is scored with),
+writes `eval_results.txt` (accuracy, F1 or the other scores of the task),
 `test_results.tsv` (a probability per class), a file for GLUE's server, and the
-fine-tuned weights in `bert_model.ckpt`. The same command again goes on where
-it stopped.
+fine-tuned weights in `bert_model.ckpt`. After an interruption the same command
+goes on.
 
-One's own data: --task_name=tsv with train, dev and test files (.tsv, .csv or
-.jsonl, with a header) in data_dir and --text_a_column, --text_b_column,
---label_column; --regression for numbers instead of classes.
+Your own data: --task_name=tsv reads train, dev and test files (.tsv, .csv or
+.jsonl, with a header) from data_dir; --text_a_column, --text_b_column and
+--label_column name the columns; --regression predicts numbers.
 """
-
-from absl import flags, logging
 
 from base import errors, file_system
 from base.errors import UserError
+
+from absl import flags
+
 from classifier import data as classifier_data
 from classifier import tasks as classifier_tasks
 from classifier.job import ClassifierJob
@@ -31,12 +32,14 @@ FLAGS = flags.FLAGS
 
 finetuning_flags.define_finetuning_flags(
     max_seq_length=128,
-    what_is_cut="Longer sentences and pairs are cut to so many tokens.",
+    what_is_cut="Longer sentences and pairs are cut to this many tokens.",
     train_on="the training set",
     score_on="the development set",
     predict_on="the test set",
 )
-flags.DEFINE_integer("eval_batch_size", 8, "For scoring.", lower_bound=1)
+flags.DEFINE_integer(
+    "eval_batch_size", 8, "Examples in a batch of --do_eval.", lower_bound=1
+)
 
 # Task and data
 flags.DEFINE_string(
@@ -44,7 +47,7 @@ flags.DEFINE_string(
     None,
     f"One of {', '.join(classifier_tasks.TASK_NAMES)}; tsv: your own files.",
 )
-flags.DEFINE_string("data_dir", None, "Folder of the task's files.")
+flags.DEFINE_string("data_dir", None, "Directory of the task's files.")
 flags.DEFINE_string("xnli_language", "zh", "Language of XNLI.")
 flags.DEFINE_string("text_a_column", "sentence", "tsv: name of the column.")
 flags.DEFINE_string(
@@ -66,7 +69,6 @@ _NEEDED = {
 
 def main(_: list[str]) -> int:
     """Train, score, predict and export; return the exit status."""
-    logging.set_verbosity(logging.INFO)
     check_flags()
     return runner.run(
         finetuning_flags.read(FLAGS), create_job, sweeps.read(FLAGS, __file__)

@@ -17,11 +17,12 @@ line between sentences, or are .jsonl with `tokens` and `tags`. With
 that --feature_layers names, the rows of the paper's table 7.
 """
 
+from base import errors, file_system
+from base.errors import UserError
+
 from absl import flags, logging
 
 import modeling
-from base import errors, file_system
-from base.errors import UserError
 from features import layers as features_layers
 from finetuning import flags as finetuning_flags
 from finetuning import runner, sweeps
@@ -35,14 +36,14 @@ FLAGS = flags.FLAGS
 
 finetuning_flags.define_finetuning_flags(
     max_seq_length=128,
-    what_is_cut="Longer sentences are split into overlapping windows of so "
+    what_is_cut="Longer sentences are split into overlapping windows of this "
     "many tokens.",
     train_on="train_file",
     score_on="dev_file",
     predict_on="test_file",
 )
 flags.DEFINE_integer(
-    "eval_batch_size", 8, "Windows in a batch when scoring.", lower_bound=1
+    "eval_batch_size", 8, "Windows in a batch of --do_eval.", lower_bound=1
 )
 
 # Data
@@ -91,7 +92,6 @@ _NEEDED = {
 
 def main(_: list[str]) -> int:
     """Train, score, predict and export; return the exit status."""
-    logging.set_verbosity(logging.INFO)
     check_flags()
     return runner.run(
         finetuning_flags.read(FLAGS), create_job, sweeps.read(FLAGS, __file__)

@@ -12,13 +12,14 @@ with the same command, it goes on where it was and ends with the same bits.
 Curves: `tensorboard --logdir=out`.
 """
 
+from base import cluster, errors, file_system
+from base.errors import UserError
+
 import tensorflow as tf
 from absl import flags, logging
 
 import tokenization
-from base import errors, file_system
-from base.errors import UserError
-from checkpoints import lookup, model_files
+from checkpoints import lookup, model_files, training_state
 from modeling import BertConfig
 from pretraining import run as pretraining_run
 from pretraining.model import BertForPreTraining
@@ -37,7 +38,7 @@ flags.DEFINE_bool("do_eval", False, "Evaluate, after training if both.")
 flags.DEFINE_string(
     "bert_config_file",
     None,
-    "JSON file that says how large the model is; default: the one beside "
+    "JSON file with the sizes of the model; default: bert_config.json beside "
     "init_checkpoint.",
 )
 flags.DEFINE_string(
@@ -83,20 +84,22 @@ flags.DEFINE_integer(
 
 # Training
 flags.DEFINE_string(
-    "output_dir", None, "Where checkpoints, curves and results go."
+    "output_dir", None, "Directory for checkpoints, curves and results."
 )
-flags.DEFINE_integer("num_train_steps", 100000, "Steps in all.", lower_bound=1)
+flags.DEFINE_integer(
+    "num_train_steps", 100000, "Number of steps.", lower_bound=1
+)
 flags.DEFINE_integer(
     "stop_after_steps",
     0,
-    "End after so many steps although the learning rate is scheduled for "
+    "End after this many steps, while the learning rate is scheduled for "
     "num_train_steps: the first phase of two. 0: at num_train_steps.",
     lower_bound=0,
 )
 flags.DEFINE_integer(
     "num_warmup_steps",
     10000,
-    "Steps over which the learning rate rises from 0.",
+    "Steps in which the learning rate rises from 0.",
     lower_bound=0,
 )
 training_flags.define_training_flags()
@@ -107,12 +110,12 @@ flags.DEFINE_integer(
     "eval_batch_size", 8, "Sequences in an evaluation batch.", lower_bound=1
 )
 flags.DEFINE_integer(
-    "max_eval_steps", 100, "Evaluate at most so many batches.", lower_bound=1
+    "max_eval_steps", 100, "Evaluate at most this many batches.", lower_bound=1
 )
 flags.DEFINE_integer(
     "eval_steps",
     0,
-    "While training, evaluate on eval_input_file every so many steps; 0: "
+    "While training, evaluate on eval_input_file every this many steps; 0: "
     "only at the end, with --do_eval.",
     lower_bound=0,
 )
@@ -122,7 +125,6 @@ flags.DEFINE_integer(
 
 def main(_: list[str]) -> int:
     """Train and evaluate as the flags ask; return the exit status."""
-    logging.set_verbosity(logging.INFO)
     check_flags()
     settings = read_settings()
     strategy = devices.create_strategy(training_flags.read_devices(FLAGS))
@@ -131,7 +133,12 @@ def main(_: list[str]) -> int:
     data = read_data(config, "input_file") if FLAGS.do_train else None
     eval_data = read_evaluation_data(config, data)
     if data:
-        pretraining_run.claim_output_dir(settings, config, data)
+        training_state.claim_output_dir(
+            settings.output_dir,
+            pretraining_run.fingerprint(settings, config, data),
+            pretraining_run.adjustable(settings),
+            cluster.is_chief(),
+        )
     else:
         file_system.make_directory(FLAGS.output_dir)
     tf.keras.utils.set_random_seed(FLAGS.random_seed)

@@ -25,13 +25,14 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from base import errors, file_system
+from base.errors import UserError
+
 import tensorflow as tf
 from absl import flags, logging
 
 import modeling
 import tokenization
-from base import errors, file_system
-from base.errors import UserError
 from checkpoints import lookup, weight_files
 from finetuning import flags as finetuning_flags
 from finetuning import job as finetuning_job
@@ -565,7 +566,6 @@ def validate_flags() -> None:
 
 def main(_: list[str]) -> int:
     """Train, answer, score as the flags say; return the exit status."""
-    logging.set_verbosity(logging.INFO)
     validate_flags()
     if FLAGS.predictions_file:
         score_file()

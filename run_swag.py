@@ -20,10 +20,11 @@ and test.jsonl, an object per line:
 `label`.
 """
 
-from absl import flags, logging
-
 from base import errors, file_system
 from base.errors import UserError
+
+from absl import flags
+
 from finetuning import flags as finetuning_flags
 from finetuning import runner, sweeps
 from finetuning.settings import RunSettings
@@ -36,18 +37,18 @@ FLAGS = flags.FLAGS
 
 finetuning_flags.define_finetuning_flags(
     max_seq_length=128,
-    what_is_cut="Context and choice together are cut to so many tokens.",
+    what_is_cut="Context and choice together are cut to this many tokens.",
     train_on="the training questions",
     score_on="the development questions",
     predict_on="the test questions",
 )
 flags.DEFINE_integer(
-    "eval_batch_size", 8, "Choices in a batch when scoring.", lower_bound=1
+    "eval_batch_size", 8, "Choices in a batch of --do_eval.", lower_bound=1
 )
 flags.DEFINE_string(
     "data_dir",
     None,
-    "Folder of train, val (or dev) and test, each .csv in SWAG's columns or "
+    "Directory of train, val (or dev) and test, each .csv in SWAG's columns or "
     ".jsonl.",
 )
 
@@ -62,7 +63,6 @@ _NEEDED = {
 
 def main(_: list[str]) -> int:
     """Train, score, predict and export; return the exit status."""
-    logging.set_verbosity(logging.INFO)
     check_flags()
     return runner.run(
         finetuning_flags.read(FLAGS), create_job, sweeps.read(FLAGS, __file__)

@@ -1,33 +1,50 @@
-"""Errors a user can cause: one line on stderr, exit status 1, no stack trace.
+"""Errors that a user can cause: one line on standard error, no stack trace.
 
 Every script ends in `errors.run(main)`. Whatever a user can get wrong (a
 flag, a file, a damaged record) raises `UserError` with a single line that
-says what is wrong, where, what was found, what was wanted and how to mend it.
-Anything else is our own bug and keeps its stack trace.
+names the place, what was found, what was wanted and how to mend it. Any other
+exception is a bug of this project and keeps its stack trace.
+
+Exit status of every script:
+
+    0  everything that the flags ask for is done, or --help was shown
+    1  an error, shown as one line "ERROR: ..."; or a run was stopped by
+       Ctrl-C or SIGTERM (run the same command again to continue it); or a bug
 """
 
 import sys
 from collections.abc import Callable
 
-from absl import app
+from base import logs
+
+from absl import app, flags
 
 
 class UserError(ValueError):
-    """A mistake in flags, files or data, told in one line."""
+    """A mistake in flags, files or data, described in one line."""
 
 
 def run(main: Callable[[list[str]], int | None]) -> None:
-    """Run `main` under absl; a UserError becomes one line and exit status 1.
+    """Parse the flags, run `main`, and end the process with its status.
 
     Args:
-        main: takes the arguments left over after flag parsing.
+        main: takes the program's name as its only argument; returns the exit
+            status, None for 0.
     """
-    app.run(lambda argv: _guarded(main, argv))
+    app.run(lambda argv: _guarded(main, argv), flags_parser=_parse_flags)
+
+
+def _parse_flags(argv: list[str]) -> list[str]:
+    try:
+        return flags.FLAGS(argv)
+    except flags.Error as error:
+        sys.exit(_line(f"{error} (--help lists the flags)"))
 
 
 def _guarded(
     main: Callable[[list[str]], int | None], argv: list[str]
 ) -> int | None:
+    logs.set_up()
     if len(argv) > 1:
         sys.exit(
             _line(f"unexpected argument {argv[1]!r}: flags are --name=value")
@@ -41,15 +58,15 @@ def _guarded(
 
 
 def reason(error: Exception) -> str:
-    """Return what a failed file operation says, without code and path.
+    """Return why a file operation failed, without error code and path.
 
     Args:
-        error: an OSError or one of TensorFlow's.
+        error: an OSError or one of TensorFlow's errors.
     """
     words = getattr(error, "strerror", None) or getattr(error, "message", None)
     return words or str(error)
 
 
 def _line(message: str) -> str:
-    """Prefix the message so that it stands out among log lines."""
+    """Return the message as one line that stands out among log lines."""
     return f"ERROR: {' '.join(message.split())}"

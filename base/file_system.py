@@ -1,7 +1,7 @@
-"""Find, open and write local and remote files, each complete or not at all.
+"""Find, read and write local and remote files; a file appears only complete.
 
-Paths with "://" go through tf.io.gfile, which is imported when first needed:
-worker processes read and write local files without TensorFlow.
+Remote paths (gs://, hdfs://, ...) go through tf.io.gfile. TensorFlow is
+imported only for them: worker processes do without its 670 MB.
 """
 
 import contextlib
@@ -12,19 +12,24 @@ import sys
 from collections.abc import Iterator
 from typing import IO
 
-from absl import logging
-
 from base import errors
 from base.errors import UserError
 
+from absl import logging
+
 
 def is_remote(path: str) -> bool:
-    """Whether the path needs tf.io.gfile (gs://, hdfs://, ...)."""
+    """Whether a path needs tf.io.gfile (gs://, hdfs://, ...)."""
     return "://" in path
 
 
+def exists(path: str) -> bool:
+    """Whether a local or remote file or directory exists."""
+    return gfile().exists(path) if is_remote(path) else os.path.exists(path)
+
+
 def gfile():
-    """Return tf.io.gfile; importing it takes 670 MB, so only where needed."""
+    """Return tf.io.gfile; imports TensorFlow, so call it for remote paths."""
     import tensorflow as tf
 
     return tf.io.gfile
@@ -33,18 +38,24 @@ def gfile():
 def file_errors() -> tuple[type[Exception], ...]:
     """Return the exceptions that a failed file operation may raise.
 
-    Those of tf.io.gfile are among them once TensorFlow is imported.
+    TensorFlow's are included once it is imported; before, none can be raised.
     """
     if "tensorflow" not in sys.modules:
         return (OSError,)
     return (OSError, sys.modules["tensorflow"].errors.OpError)
 
 
+# --- Finding ---------------------------------------------------------------
+
+
 def files_below(path: str) -> Iterator[tuple[str, int | None]]:
-    """Yield name and size of every file below a directory; none without one.
+    """Yield (path relative to the directory, bytes) of all files below it.
+
+    The size of a remote file or a broken link is None. A directory that does
+    not exist has no files.
 
     Args:
-        path: local, or remote, whose files have no size here.
+        path: local or remote directory.
     """
     walk = gfile().walk if is_remote(path) else os.walk
     for folder, _, names in walk(path):
@@ -52,20 +63,23 @@ def files_below(path: str) -> Iterator[tuple[str, int | None]]:
             full = os.path.join(folder, name)
             size = None
             if not is_remote(path):
-                with contextlib.suppress(OSError):  # gone, or a broken link
+                with contextlib.suppress(OSError):  # removed, or a broken link
                     size = os.path.getsize(full)
             yield os.path.relpath(full, path), size
 
 
 def find_files(patterns: str, flag: str = "input_file") -> list[str]:
-    """Expand a comma list of globs, local or remote, without repetitions.
+    """Return the files that a comma-separated list of globs matches.
+
+    The patterns keep their order, the files of each are sorted, and a file
+    that two patterns match is returned once.
 
     Args:
-        patterns: globs; their order is kept, each one's files are sorted.
-        flag: where they come from, for messages.
+        patterns: local or remote globs.
+        flag: the flag they come from, for messages.
 
     Raises:
-        UserError: a pattern without a file, named.
+        UserError: a pattern matches no file, or a directory alone.
     """
     found: dict[str, bool] = {}
     for pattern in filter(None, map(str.strip, patterns.split(","))):
@@ -83,7 +97,7 @@ def find_files(patterns: str, flag: str = "input_file") -> list[str]:
             raise UserError(f"--{flag}: no file matches {pattern!r}")
         for path in files:
             if path in found:
-                logging.warning("%s matches twice, is read once", path)
+                logging.warning("%s matches twice; it is read once", path)
             found[path] = True
     if not found:
         raise UserError(f"--{flag} is empty")
@@ -91,25 +105,32 @@ def find_files(patterns: str, flag: str = "input_file") -> list[str]:
 
 
 def is_stream(path: str) -> bool:
-    """Whether a path is standard output ("-"), a pipe or a device."""
+    """Whether a path is standard output ("-"), a pipe or a device.
+
+    Such a path is written to directly, and can be read only once.
+    """
     if path == "-":
         return True
     is_there = not is_remote(path) and os.path.exists(path)
     return is_there and not (os.path.isfile(path) or os.path.isdir(path))
 
 
+# --- Writing ---------------------------------------------------------------
+
+
 @contextlib.contextmanager
 def atomic_file(path: str, sync: bool = True) -> Iterator[IO[bytes]]:
-    """Open `path` for writing; it appears only when complete.
+    """Open a file for writing; it appears under its name only when complete.
 
-    The bytes go to a hidden temporary file beside it, which takes the final
-    name when the block ends and is removed when the block fails. A link stays
-    one. A pipe or a device is written to as it is: there is no file to replace.
+    The bytes go to a hidden temporary file in the same directory, which gets
+    the final name when the block ends and is removed when the block fails. If
+    `path` is a link, the file it points to is replaced. A pipe or a device is
+    written to directly, as there is no file to replace.
 
     Args:
-        path: local, or remote ("://"); "-" is standard output.
-        sync: wait until the bytes are on the disk. Without, a file that is
-            soon removed need never get there.
+        path: local or remote; "-" is standard output.
+        sync: wait until the bytes are on the disk, so that they survive a
+            power cut. False is faster, for files that are soon removed.
     """
     if path == "-":
         yield sys.stdout.buffer
@@ -122,6 +143,7 @@ def atomic_file(path: str, sync: bool = True) -> Iterator[IO[bytes]]:
             return
         path = os.path.realpath(path)
     folder, name = os.path.split(path)
+    # Several processes may write the same file, each to a temporary of its own.
     temporary = os.path.join(folder, f".{name}.{os.getpid()}.tmp")
     try:
         if is_remote(path):
@@ -144,7 +166,11 @@ def atomic_file(path: str, sync: bool = True) -> Iterator[IO[bytes]]:
 
 
 def remove_leftovers(path: str) -> None:
-    """Remove what killed runs left of a local `atomic_file` of that path."""
+    """Remove the temporary files that killed runs left of an `atomic_file`.
+
+    Args:
+        path: as given to `atomic_file`; nothing is done if it is remote.
+    """
     if is_remote(path):
         return
     folder, name = os.path.split(os.path.realpath(path))
@@ -153,45 +179,22 @@ def remove_leftovers(path: str) -> None:
         os.remove(leftover)
 
 
-def open_for_reading(path: str) -> IO[bytes]:
-    """Open a local or remote file of bytes.
-
-    Raises:
-        UserError: it cannot be read.
-    """
-    try:
-        if is_remote(path):
-            if not gfile().exists(path):
-                raise FileNotFoundError(2, "No such file or directory")
-            return gfile().GFile(path, "rb")
-        return open(path, "rb")
-    except file_errors() as error:
-        raise UserError(
-            f"{path}: cannot be read: {errors.reason(error)}"
-        ) from error
-
-
-def exists(path: str) -> bool:
-    """Whether a local or remote file or directory is there."""
-    return gfile().exists(path) if is_remote(path) else os.path.exists(path)
-
-
 def is_directory(path: str) -> bool:
     """Whether a local or remote directory is there."""
     return gfile().isdir(path) if is_remote(path) else os.path.isdir(path)
 
 
 def make_directory(path: str, flag: str = "output_dir") -> None:
-    """Create a directory and its parents; check that it is writable.
+    """Create a directory and its parents; check that files can be written.
 
     Args:
         path: local or remote; may exist already.
-        flag: the flag it came from, for messages.
+        flag: the flag it comes from, for messages.
 
     Raises:
-        UserError: it cannot be created, or is not writable.
+        UserError: it cannot be created or written to.
     """
-    # Several runs may share the directory, so the name has the process in it.
+    # Runs that share the directory must not remove each other's probe.
     probe = os.path.join(path, f".writable.{os.getpid()}")
     try:
         if is_remote(path):
@@ -211,9 +214,30 @@ def make_directory(path: str, flag: str = "output_dir") -> None:
 
 
 def write_text(path: str, text: str) -> None:
-    """Write a small UTF-8 file, complete or not at all."""
+    """Write a UTF-8 file, complete or not at all."""
     with atomic_file(path) as file:
         file.write(text.encode())
+
+
+# --- Reading ---------------------------------------------------------------
+
+
+def open_for_reading(path: str) -> IO[bytes]:
+    """Open a local or remote file to read bytes from.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    try:
+        if is_remote(path):
+            if not gfile().exists(path):
+                raise FileNotFoundError(2, "No such file or directory")
+            return gfile().GFile(path, "rb")
+        return open(path, "rb")
+    except file_errors() as error:
+        raise UserError(
+            f"{path}: cannot be read: {errors.reason(error)}"
+        ) from error
 
 
 def sha256(path: str) -> str:

@@ -11,10 +11,14 @@ from base.errors import UserError
 
 
 def read_text(path: str) -> str:
-    """Return the text of a UTF-8 file.
+    """Return the text of a UTF-8 file, without a byte order mark.
+
+    Args:
+        path: local or remote file; not a pipe, since callers may read it
+            again.
 
     Raises:
-        UserError: unreadable, or not UTF-8; names the line.
+        UserError: it cannot be read, or a line is not UTF-8.
     """
     if file_system.is_stream(path):
         raise UserError(
@@ -36,23 +40,24 @@ def read_text(path: str) -> str:
 
 
 def json_objects(path: str, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number from 1, object) of JSON lines; blank ones are none.
+    """Yield (line number from 1, object) of JSON lines; skip blank lines.
 
     Args:
-        path: where the text is from, for messages.
-        text: an object per line.
+        path: the file that the text comes from, for messages.
+        text: one JSON object per line.
 
     Raises:
-        UserError: a line is damaged, or no object; names it.
+        UserError: a line is not JSON, or not an object.
     """
-    # Texts hold U+2028 and the like, at which splitlines() would break.
+    # JSON strings may hold U+2028, a line end for splitlines().
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:
             value = json.loads(line)
         except (ValueError, RecursionError) as error:
-            # A number of thousands of digits is no JSONDecodeError.
+            # Not all are JSONDecodeError: a number of 5,000 digits raises a
+            # plain ValueError, deep nesting RecursionError.
             words = getattr(error, "msg", str(error))
             raise UserError(
                 f"{path}, line {number}: not JSON: {words}"
@@ -62,11 +67,26 @@ def json_objects(path: str, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
         yield number, value
 
 
-def read_own_json(path: str) -> Any:
-    """Return the content of a JSON file that this project wrote.
+def read_json_object(path: str) -> dict[str, Any]:
+    """Return the JSON object in a UTF-8 file.
 
-    None where there is no file, or where it is damaged: it is then written
-    again.
+    Raises:
+        UserError: unreadable, not JSON, or JSON of another type.
+    """
+    text = read_text(path)
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path} is not valid JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: wanted a JSON object")
+    return value
+
+
+def read_own_json(path: str) -> Any:
+    """Return the content of a JSON file that this project writes.
+
+    None if the file does not exist or is damaged: callers then write it again.
     """
     if not file_system.exists(path):
         return None
@@ -78,13 +98,20 @@ def read_own_json(path: str) -> Any:
 
 
 def csv_table(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line it begins in, from 1, cells) of each row of a CSV text.
+    """Yield (number of its first line, cells) of each row of a CSV text.
+
+    A row covers several lines if a quoted cell has line ends. Blank lines are
+    skipped; lines count from 1.
+
+    Args:
+        path: the file that the text comes from, for messages.
+        text: comma-separated cells, quoted with " where needed.
 
     Raises:
-        UserError: bad quoting; names the line.
+        UserError: a quote is not closed or stands in the wrong place.
     """
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    begins = 1  # the row, which goes over several lines perhaps
+    begins = 1
     try:
         for row in reader:
             if row:

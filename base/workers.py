@@ -20,6 +20,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+from base import logs
 from base.errors import UserError
 
 
@@ -175,6 +176,7 @@ def _script_left_out() -> Iterator[None]:
 
 def _serve(connection, setup, settings, work) -> None:
     """Do jobs until the parent closes the pipe, or is dead."""
+    logs.set_up()
     try:
         state = setup(settings)
         while True:

@@ -18,11 +18,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from base.errors import UserError
+
 import numpy as np
 import tensorflow as tf
 
 import modeling
-from base.errors import UserError
 from checkpoints import huggingface, weight_files
 from features import export as features_export
 from serving import graph_tokenizer, saved_model

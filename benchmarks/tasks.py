@@ -15,13 +15,14 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from base.errors import UserError
+
 import numpy as np
 import tensorflow as tf
 
 import modeling
 import optimization
 import tokenization
-from base.errors import UserError
 from checkpoints import weight_files
 from classifier import model as classifier_model
 from classifier import records as classifier_records

@@ -1,9 +1,15 @@
-"""Hugging Face directories in the original's names: read, checked, written.
+"""Read and write models in the format of Hugging Face's transformers.
 
-A directory holds `config.json`, `model.safetensors` (or shards and their
-index) and `vocab.txt`. Its tensors are the original's under other names, most
-kernels the other way round; this file is the one place that knows how. Pickles
-(`pytorch_model.bin`) are refused: reading one runs the code inside.
+A directory holds `config.json`, `model.safetensors` (or several such files
+and an index of their tensors) and `vocab.txt`. Its tensors are the original's
+under other names, for example
+
+    bert.encoder.layer.0.output.dense.weight    [H, I]
+    bert/encoder/layer_0/output/dense/kernel    [I, H]
+
+and the kernels are transposed: PyTorch's layers compute x W^T, TensorFlow's
+x W. Pickles (`pytorch_model.bin`) are refused, since unpickling a file runs
+the code in it.
 """
 
 import json
@@ -11,11 +17,15 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from base import file_system, text_files
+from base.errors import UserError
+
 import ml_dtypes
 import numpy as np
+import safetensors
+import safetensors.numpy
 import tensorflow as tf
 
-from base.errors import UserError
 from modeling import BertConfig
 
 CONFIG_NAME = "config.json"
@@ -26,7 +36,10 @@ INDEX_NAME = "model.safetensors.index.json"
 
 TOKENIZER_CONFIG_NAME = "tokenizer_config.json"
 
-# Published "gelu" is the exact form there and the tanh form here.
+VOCAB_NAME = "vocab.txt"
+
+# Their name of an activation to ours. "gelu" is x * Phi(x), computed with erf,
+# in transformers, and the original BERT's tanh approximation here.
 _ACTIVATIONS = {
     "gelu": "gelu_erf",
     "gelu_python": "gelu_erf",
@@ -44,7 +57,7 @@ _ACTIVATIONS_BACK = {
     "tanh": "tanh",
 }
 
-# Settings of theirs that change the arithmetic, and the one value we compute.
+# Settings of theirs that change the arithmetic, and the values that BERT has.
 _FIXED = {
     "model_type": "bert",
     "layer_norm_eps": 1e-12,
@@ -53,17 +66,17 @@ _FIXED = {
     "add_cross_attention": False,
 }
 
-# Said in their file of how it was made, not of the model.
+# Metadata about their file, dropped on import.
 _NOT_OURS = ("_name_or_path", "architectures", "transformers_version", "dtype")
 
-# Classes of theirs whose head has the variables of a classifier's: `task` of
-# our configuration tells what it is.
+# Their classes whose head has the same variables as a classifier's, to the
+# value of `task` in our configuration that distinguishes them.
 TASKS = {
     "BertForMultipleChoice": "multiple_choice",
     "BertForTokenClassification": "token_classification",
 }
 
-# Names that do not follow the rule of `_to_key`: theirs to ours.
+# Names that do not follow the rules of `to_key`: theirs to ours.
 _HEADS = {
     "cls.predictions.bias": "cls/predictions/output_bias",
     "cls.seq_relationship.weight": "cls/seq_relationship/output_weights",
@@ -76,17 +89,20 @@ _HEADS = {
 
 _HEADS_BACK = {ours: theirs for theirs, ours in _HEADS.items()}
 
-# Second copies of tied variables: theirs to the key they have to equal.
+# Copies of tied variables: their name to the key of the variable that the copy
+# must equal. BERT's output matrix is the word embedding table.
 _TIED = {
     "cls.predictions.decoder.weight": "bert/embeddings/word_embeddings",
     "cls.predictions.decoder.bias": "cls/predictions/output_bias",
 }
 
+# Constants that old versions saved with the weights (0, 1, ..., 511 and zeros).
 _BUFFERS = re.compile(r"(^|\.)embeddings\.(position_ids|token_type_ids)$")
 
+# Names in a directory of the encoder alone, without the first "bert.".
 _BARE = re.compile(r"^(embeddings|encoder|pooler)\.")
 
-# safetensors' names of the types weights come in.
+# Types of weights by their names in safetensors.
 _DTYPES = {
     "F64": np.float64,
     "F32": np.float32,
@@ -96,40 +112,47 @@ _DTYPES = {
 
 
 def is_directory(path: str) -> bool:
-    """Whether `path` is a directory in their layout."""
+    """Whether `path` is a directory with weights in safetensors files."""
     return any(_exists(path, name) for name in (WEIGHTS_NAME, INDEX_NAME))
 
 
 def refuse_pickles(directory: str) -> None:
-    """Stop at weights that only a pickle holds.
+    """Raise an error if a directory holds its weights in a pickle.
 
     Raises:
-        UserError: says why, and what to do instead.
+        UserError: it does; the message gives the command that converts them.
     """
     for name in ("pytorch_model.bin", "pytorch_model.bin.index.json"):
         if _exists(directory, name):
             raise UserError(
-                f"{directory} holds its weights in {name} alone. That is a "
-                "pickle, and reading a pickle runs whatever code is in it: "
-                "not read here. Save it as safetensors where you trust it: "
+                f"{directory} holds its weights in {name} alone. This is a "
+                "pickle, and reading a pickle runs whatever code is in it. "
+                "Where you trust the file, save it as safetensors: "
                 "AutoModel.from_pretrained(DIR).save_pretrained(NEW_DIR)"
             )
 
 
 def _exists(directory: str, name: str) -> bool:
-    return tf.io.gfile.exists(directory.rstrip("/") + "/" + name)
+    return tf.io.gfile.exists(_path(directory, name))
+
+
+def _path(directory: str, name: str) -> str:
+    return directory.rstrip("/") + "/" + name
 
 
 # --- Names ------------------------------------------------------------------
 
 
 def to_key(name: str) -> str | None:
-    """Return the original's key of one of their names; None for buffers.
+    """Return the variable name in the original's format; None for a constant.
 
     `bert.encoder.layer.0.output.LayerNorm.weight` becomes
-    `bert/encoder/layer_0/output/LayerNorm/gamma`. Both generations of norm
-    names (weight and bias, gamma and beta) and directories of the bare
-    encoder, without the first `bert.`, are understood.
+    `bert/encoder/layer_0/output/LayerNorm/gamma`. Layer norms may have the
+    names of old versions (gamma and beta) or new ones (weight and bias), and
+    the encoder's variables may lack the first `bert.`.
+
+    Args:
+        name: of a tensor in a safetensors file.
     """
     if _BUFFERS.search(name):
         return None
@@ -149,7 +172,7 @@ def to_key(name: str) -> str | None:
 
 
 def from_key(key: str) -> str:
-    """Return their name of one of the original's keys."""
+    """Return the tensor name in their format; the inverse of `to_key`."""
     if key in _HEADS_BACK:
         return _HEADS_BACK[key]
     if key.endswith("_embeddings"):
@@ -167,17 +190,17 @@ def _is_transposed(key: str) -> bool:
 
 
 def read_config(directory: str) -> BertConfig:
-    """Return the configuration of a directory as ours.
+    """Return the configuration of a directory, with our names and values.
 
-    Keys we have no use for are kept; settings that change the arithmetic
-    beyond what BERT is are refused. The class that wrote it becomes `task`
-    where the weights alone do not say what the head is for.
+    Settings without a meaning here are kept. The model class that the file
+    names becomes `task` where two classes have the same variables.
 
     Raises:
-        UserError: no config.json, or one of another architecture.
+        UserError: there is no config.json, or it describes another
+            architecture than BERT.
     """
-    path = directory.rstrip("/") + "/" + CONFIG_NAME
-    theirs = _read_json(path)
+    path = _path(directory, CONFIG_NAME)
+    theirs = text_files.read_json_object(path)
     for name, wanted in _FIXED.items():
         found = theirs.get(name, wanted)
         if found != wanted:
@@ -193,7 +216,7 @@ def read_config(directory: str) -> BertConfig:
         )
     ours = {k: v for k, v in theirs.items() if k not in _NOT_OURS}
     ours["hidden_act"] = _ACTIVATIONS[activation]
-    # Their default where the file is silent; ours is the original's 16.
+    # Their default; the original's, and BertConfig's, is 16.
     ours.setdefault("type_vocab_size", 2)
     for architecture in theirs.get("architectures") or ():
         if architecture in TASKS:
@@ -207,7 +230,17 @@ def read_config(directory: str) -> BertConfig:
 def write_config(
     directory: str, config: BertConfig, architecture: str, **more: Any
 ) -> None:
-    """Write config.json for a model class of theirs."""
+    """Write config.json.
+
+    Args:
+        directory: an existing one.
+        config: of the model.
+        architecture: their class that has the model's heads.
+        **more: settings that our configuration lacks, such as `num_labels`.
+
+    Raises:
+        UserError: hidden_act has no equivalent in transformers.
+    """
     theirs = config.to_dict() | more
     if config.hidden_act not in _ACTIVATIONS_BACK:
         raise UserError(
@@ -216,29 +249,24 @@ def write_config(
         )
     theirs["hidden_act"] = _ACTIVATIONS_BACK[config.hidden_act]
     theirs |= {**_FIXED, "architectures": [architecture]}
-    text = json.dumps(theirs, indent=2, sort_keys=True) + "\n"
-    _write_bytes(directory + "/" + CONFIG_NAME, text.encode())
+    _write_json(_path(directory, CONFIG_NAME), theirs)
 
 
-def _read_json(path: str) -> dict[str, Any]:
-    try:
-        with tf.io.gfile.GFile(path, "rb") as file:
-            value = json.loads(file.read().decode("utf-8"))
-    except tf.errors.OpError as error:
-        raise UserError(f"{path} cannot be read: {error.message}") from error
-    except ValueError as error:
-        raise UserError(f"{path} is not valid JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise UserError(f"{path}: wanted a JSON object")
-    return value
+def _write_json(path: str, value: Mapping[str, Any]) -> None:
+    text = json.dumps(value, indent=2, sort_keys=True) + "\n"
+    file_system.write_text(path, text)
 
 
 def lower_cases(directory: str) -> bool | None:
-    """Whether the tokenizer lower-cases; None if the directory does not say."""
+    """Whether the tokenizer lower-cases, by tokenizer_config.json.
+
+    Returns:
+        None if there is no such file, or no `do_lower_case` in it.
+    """
     if not _exists(directory, TOKENIZER_CONFIG_NAME):
         return None
-    path = directory.rstrip("/") + "/" + TOKENIZER_CONFIG_NAME
-    value = _read_json(path).get("do_lower_case")
+    path = _path(directory, TOKENIZER_CONFIG_NAME)
+    value = text_files.read_json_object(path).get("do_lower_case")
     return value if isinstance(value, bool) else None
 
 
@@ -246,22 +274,25 @@ def lower_cases(directory: str) -> bool | None:
 
 
 class Reader:
-    """The tensors of a directory under the original's keys.
+    """Reads the tensors of a directory by the original's variable names.
 
-    Has the two methods of `tf.train.load_checkpoint`'s reader that this
-    project uses. Files are mapped into memory; a tensor is read when asked
-    for.
+    It has the methods of `tf.train.load_checkpoint`'s reader that this
+    project uses. Files are mapped into memory; a tensor is read by
+    `get_tensor`.
+
+    Args:
+        directory: see `is_directory`.
 
     Raises:
-        UserError: a damaged file, a shard that is missing, or an output
-            matrix that is not tied to the word embeddings.
+        UserError: a file is damaged or missing, or the output matrix differs
+            from the word embeddings.
     """
 
     def __init__(self, directory: str):
         self.directory = directory.rstrip("/")
         self._names: dict[str, tuple[Any, str]] = {}  # key: (file, name)
         self._shapes: dict[str, list[int]] = {}
-        tied = {}
+        tied = {}  # name in _TIED: file
         for file, name in self._entries():
             if name in _TIED:
                 tied[name] = file
@@ -275,35 +306,49 @@ class Reader:
         self._check_tied(tied)
 
     def _entries(self) -> Iterator[tuple[Any, str]]:
-        """Every (open file, tensor name) of the directory."""
+        """Yield (open file, tensor name) of every tensor."""
         for file_name, wanted in self._files().items():
-            path = self.directory + "/" + file_name
+            path = _path(self.directory, file_name)
             file = _open(path)
             names = list(file.keys())
             missing = sorted(set(wanted or ()) - set(names))
             if missing:
                 raise UserError(
-                    f"{path} lacks {missing[0]}, which {INDEX_NAME} says it "
-                    "holds"
+                    f"{path} lacks {missing[0]}, which {INDEX_NAME} lists; "
+                    "download or save the directory again"
                 )
             for name in names:
                 yield file, name
 
     def _files(self) -> dict[str, list[str] | None]:
-        """File name -> the tensors its index promises, None without one."""
+        """Return {file name: names of its tensors by the index}.
+
+        Without an index, which a single file has not, the names are None.
+        """
         if _exists(self.directory, WEIGHTS_NAME):
             return {WEIGHTS_NAME: None}
-        path = self.directory + "/" + INDEX_NAME
-        places = _read_json(path).get("weight_map")
+        path = _path(self.directory, INDEX_NAME)
+        places = text_files.read_json_object(path).get("weight_map")
         if not isinstance(places, dict) or not places:
-            raise UserError(f"{path}: no weight_map in it")
+            raise UserError(
+                f"{path}: wanted `weight_map`, an object of tensor names and "
+                "their files"
+            )
         files: dict[str, list[str] | None] = {}
         for name, file_name in places.items():
             files.setdefault(file_name, []).append(name)
         return dict(sorted(files.items()))
 
     def _check_tied(self, tied: Mapping[str, Any]) -> None:
-        """An output matrix of its own would be dropped in silence."""
+        """Raise an error if a copy of a tied variable differs from it.
+
+        A model trained with an output matrix of its own would otherwise lose
+        it silently. If the variable itself is missing, its copy is used: of
+        two names for one tensor, a safetensors file may hold either.
+
+        Args:
+            tied: name in _TIED: open file.
+        """
         for name, file in tied.items():
             key = _TIED[name]
             if key not in self._names:
@@ -316,22 +361,21 @@ class Reader:
                 )
 
     def get_variable_to_shape_map(self) -> dict[str, list[int]]:
-        """Return key -> shape in the original's orientation."""
+        """Return {key: shape}, in the original's orientation."""
         return dict(self._shapes)
 
     def has_tensor(self, key: str) -> bool:
-        """Whether the directory holds a key."""
+        """Whether the directory holds a variable of this name."""
         return key in self._names
 
     def get_tensor(self, key: str) -> np.ndarray:
-        """Return a tensor as float32 in the original's orientation."""
+        """Return a tensor as float32, in the original's orientation."""
         value = _read(*self._names[key])
         return np.ascontiguousarray(value.T) if _is_transposed(key) else value
 
 
 def _open(path: str) -> Any:
-    import safetensors
-
+    """Open a safetensors file; errors name it."""
     local = path.removeprefix("file://")
     if "://" in local:
         raise UserError(
@@ -347,6 +391,7 @@ def _open(path: str) -> Any:
 
 
 def _read(file: Any, name: str) -> np.ndarray:
+    """Return a tensor of an open safetensors file as float32."""
     dtype = file.get_slice(name).get_dtype()
     if dtype not in _DTYPES:
         raise UserError(
@@ -357,25 +402,34 @@ def _read(file: Any, name: str) -> np.ndarray:
 
 
 def write_weights(directory: str, tensors: Mapping[str, np.ndarray]) -> None:
-    """Write model.safetensors from tensors under the original's keys."""
-    import safetensors.numpy
+    """Write model.safetensors.
 
+    Args:
+        directory: an existing one.
+        tensors: the original's variable names to values.
+    """
     named = {
         from_key(key): np.ascontiguousarray(
             value.T if _is_transposed(key) else value
         )
         for key, value in tensors.items()
     }
-    _write_bytes(
-        directory + "/" + WEIGHTS_NAME,
-        safetensors.numpy.save(named, metadata={"format": "pt"}),
-    )
+    # transformers checks `format`: "pt" is the orientation of its tensors.
+    data = safetensors.numpy.save(named, metadata={"format": "pt"})
+    _write_bytes(_path(directory, WEIGHTS_NAME), data)
 
 
 def write_tokenizer(
     directory: str, vocabulary: bytes, do_lower_case: bool, length: int
 ) -> None:
-    """Write vocab.txt and what makes their tokenizer split as ours."""
+    """Write vocab.txt, and tokenizer_config.json for transformers.
+
+    Args:
+        directory: an existing one.
+        vocabulary: content of vocab.txt.
+        do_lower_case: whether text is lower-cased and loses its accents.
+        length: tokens in a sequence at most.
+    """
     settings = {
         "tokenizer_class": "BertTokenizer",
         "do_lower_case": do_lower_case,
@@ -387,14 +441,10 @@ def write_tokenizer(
             for name in ("unk", "sep", "pad", "cls", "mask")
         },
     }
-    text = json.dumps(settings, indent=2, sort_keys=True) + "\n"
-    _write_bytes(directory + "/vocab.txt", vocabulary)
-    _write_bytes(directory + "/" + TOKENIZER_CONFIG_NAME, text.encode())
+    _write_bytes(_path(directory, VOCAB_NAME), vocabulary)
+    _write_json(_path(directory, TOKENIZER_CONFIG_NAME), settings)
 
 
 def _write_bytes(path: str, data: bytes) -> None:
-    """Write a file that appears whole or not at all."""
-    temporary = path + ".tmp"
-    with tf.io.gfile.GFile(temporary, "wb") as file:
+    with file_system.atomic_file(path) as file:
         file.write(data)
-    tf.io.gfile.rename(temporary, path, overwrite=True)

@@ -1,33 +1,44 @@
-"""Find the checkpoint that a path stands for, and the files beside it."""
+"""Find the checkpoint a path refers to, and the files beside it.
+
+A checkpoint in the original's format is several files with one prefix:
+`.../bert_model.ckpt` stands for `bert_model.ckpt.index` and
+`bert_model.ckpt.data-00000-of-00001`. The released models and the output
+directories of this project hold, beside the weights, `bert_config.json` and
+`vocab.txt`. A Hugging Face directory has no prefix: its path is used instead.
+"""
 
 import os
 import re
 
+from base.errors import UserError
+
 import tensorflow as tf
 
-from base.errors import UserError
 from checkpoints import huggingface
 
 BERT_CONFIG_NAME = "bert_config.json"
 
-WEIGHTS_NAME = "bert_model.ckpt"
+WEIGHTS_NAME = "bert_model.ckpt"  # weights alone, of a finished model
+
+VOCAB_NAME = huggingface.VOCAB_NAME
 
 
 def find_checkpoint(path: str, flag: str = "init_checkpoint") -> str:
-    """Return the checkpoint that `path` stands for.
+    """Return the checkpoint prefix that a prefix or a directory refers to.
 
     Args:
         path: a prefix (`.../bert_model.ckpt`, `.../model.ckpt-1000`) or a
-            directory: a released one, an `output_dir` of ours, or one of
-            Hugging Face's.
-        flag: the flag the path came from, for messages.
+            directory: a released model, an `output_dir` of this project or a
+            Hugging Face model.
+        flag: the flag that gave the path, for messages.
 
     Returns:
-        The prefix all files of the checkpoint share; a Hugging Face
-        directory stands for itself.
+        The prefix that all files of the checkpoint share. For a Hugging Face
+        directory, the directory.
 
     Raises:
-        UserError: nothing there; says what `path` looks like instead.
+        UserError: there is no checkpoint; the message describes what is at
+            `path` instead.
     """
     if tf.io.gfile.exists(path + ".index"):
         return path
@@ -51,7 +62,12 @@ def find_checkpoint(path: str, flag: str = "init_checkpoint") -> str:
 
 
 def _find_in_directory(directory: str, flag: str) -> str:
-    """Return the prefix a directory holds: finished weights come first."""
+    """Return the prefix of the checkpoint in a directory.
+
+    A finished run has `bert_model.ckpt` beside its training checkpoints; its
+    weights are the ones to use. They may be older than the last training
+    checkpoint: fine-tuning with --eval_steps keeps the best weights.
+    """
     weights = os.path.join(directory, WEIGHTS_NAME)
     if tf.io.gfile.exists(weights + ".index"):
         return weights
@@ -74,7 +90,13 @@ def _find_in_directory(directory: str, flag: str) -> str:
 
 
 def find_training_checkpoint(path: str) -> str:
-    """Return the prefix of the newest training checkpoint `path` stands for.
+    """Return the prefix of the newest training checkpoint.
+
+    Unlike `find_checkpoint` it ignores `bert_model.ckpt`, which has neither
+    optimizer slots nor a step.
+
+    Args:
+        path: prefix of a checkpoint, or an `output_dir`.
 
     Raises:
         UserError: there is none.
@@ -83,14 +105,30 @@ def find_training_checkpoint(path: str) -> str:
         latest = tf.train.latest_checkpoint(path)
         if latest:
             return latest
-        raise UserError(f"resume_from {path}: no `checkpoint` file in it")
+        raise UserError(f"--resume_from={path}: no `checkpoint` file in it")
     return find_checkpoint(path)
 
 
 def beside(prefix: str, name: str) -> str | None:
-    """Return the path of file `name` beside a checkpoint, None if absent."""
-    folder = prefix.rsplit("/", 1)[0] if "/" in prefix else "."
-    if tf.io.gfile.isdir(prefix):  # Hugging Face's
-        folder = prefix
-    path = os.path.join(folder, name)
+    """Return the path of the file `name` beside a checkpoint.
+
+    Args:
+        prefix: of `find_checkpoint`.
+        name: without folder, for example `vocab.txt`.
+
+    Returns:
+        The path; None if there is no such file.
+    """
+    path = os.path.join(folder_of(prefix), name)
     return path if tf.io.gfile.exists(path) else None
+
+
+def folder_of(prefix: str) -> str:
+    """Return the directory that holds a checkpoint's files.
+
+    Args:
+        prefix: of `find_checkpoint`.
+    """
+    if tf.io.gfile.isdir(prefix):  # a Hugging Face directory
+        return prefix
+    return os.path.dirname(prefix) or "."

@@ -1,27 +1,36 @@
-"""Find and write a model's files: weights, configuration, vocabulary."""
+"""Find, check and write the files of a model.
+
+A model is four files: weights, configuration (`bert_config.json`), vocabulary
+(`vocab.txt`) and the casing of its tokenizer (`tokenizer_config.json`). The
+flags --bert_config_file, --vocab_file and --do_lower_case override the files
+beside a checkpoint.
+"""
 
 import os
 from collections.abc import Sequence
+
+from base import cluster, file_system
+from base.errors import UserError
 
 import tensorflow as tf
 from absl import logging
 
 import tokenization
-from base import cluster, file_system
-from base.errors import UserError
 from checkpoints import huggingface, lookup, weight_files
 from modeling import BertConfig
 
+# --- Configuration ----------------------------------------------------------
+
 
 def read_config(prefix: str, bert_config_file: str | None = None) -> BertConfig:
-    """Return the configuration a flag names, or the one beside a checkpoint.
+    """Return the configuration that a flag names or a checkpoint has.
 
     Args:
         prefix: of `lookup.find_checkpoint`; empty without a checkpoint.
-        bert_config_file: the flag.
+        bert_config_file: value of the flag; None: look beside the checkpoint.
 
     Raises:
-        UserError: there is none, or it is no BERT's.
+        UserError: there is no configuration, or it is not one of BERT.
     """
     path = bert_config_file or (
         prefix and lookup.beside(prefix, lookup.BERT_CONFIG_NAME)
@@ -38,34 +47,88 @@ def read_config(prefix: str, bert_config_file: str | None = None) -> BertConfig:
     )
 
 
+def check_length(max_seq_length: int, config: BertConfig) -> None:
+    """Check that a model has a position embedding for every token.
+
+    Raises:
+        UserError: it has fewer than --max_seq_length.
+    """
+    if max_seq_length > config.max_position_embeddings:
+        raise UserError(
+            f"--max_seq_length={max_seq_length} is more than the "
+            f"model's max_position_embeddings={config.max_position_embeddings}"
+        )
+
+
+def labels_in(config: BertConfig) -> tuple[str, ...] | None:
+    """Return the labels of a fine-tuned model, in the order of its logits.
+
+    Returns:
+        The values of `id2label`, the Hugging Face name of this setting; None
+        if the configuration has none.
+    """
+    names = getattr(config, "id2label", None)
+    if not names:
+        return None
+    # JSON keys are strings: "10" would sort before "2".
+    return tuple(names[number] for number in sorted(names, key=int))
+
+
+def class_names(config: BertConfig, num_labels: int) -> list[str]:
+    """Return a name for each of a classifier's outputs.
+
+    Outputs without a label are called LABEL_0, LABEL_1, ... as in
+    Hugging Face's transformers.
+
+    Args:
+        config: of the fine-tuned model.
+        num_labels: rows of its output matrix.
+    """
+    names = getattr(config, "id2label", None) or {}
+    return [str(names.get(str(i), f"LABEL_{i}")) for i in range(num_labels)]
+
+
+# --- Vocabulary and casing --------------------------------------------------
+
+
 def find_vocab(prefix: str, vocab_file: str | None = None) -> str:
-    """Return the vocabulary a flag names, or the one beside a checkpoint.
+    """Return the path of the vocabulary a flag names or a checkpoint has.
+
+    Args:
+        prefix: of `lookup.find_checkpoint`; empty without a checkpoint.
+        vocab_file: value of the flag; None: look beside the checkpoint.
 
     Raises:
         UserError: there is none.
     """
-    path = vocab_file or (prefix and lookup.beside(prefix, "vocab.txt"))
+    path = vocab_file or (prefix and lookup.beside(prefix, lookup.VOCAB_NAME))
     if not prefix and not path:
         raise UserError("--vocab_file is required without a checkpoint")
     if not path:
         raise UserError(
-            f"no vocab.txt beside {prefix}: name it with --vocab_file"
+            f"no {lookup.VOCAB_NAME} beside {prefix}: name it with --vocab_file"
         )
     return path
 
 
 def resolve_lower_case(do_lower_case: bool | None, prefix: str) -> bool:
-    """Return the casing a flag asks for, or the one a checkpoint has.
+    """Return whether to lower-case text, by a flag or by the checkpoint.
 
-    A checkpoint says so in the tokenizer_config.json beside it, or, a
-    released one, by the name of its directory. What says nothing lower-cases,
-    as the original does.
+    The checkpoint's casing is the setting in the tokenizer_config.json beside
+    it. The released checkpoints have no such file; their directory's name
+    tells (uncased_L-12_H-768_A-12). Without either, text is lower-cased, as
+    by the original.
+
+    Args:
+        do_lower_case: value of the flag; None: as the checkpoint.
+        prefix: of `lookup.find_checkpoint`; empty without a checkpoint.
 
     Raises:
         UserError: flag and checkpoint disagree.
     """
-    folder = prefix if tf.io.gfile.isdir(prefix) else prefix.rpartition("/")[0]
-    trained = huggingface.lower_cases(folder or ".") if prefix else None
+    trained = None
+    if prefix:
+        trained = huggingface.lower_cases(lookup.folder_of(prefix))
     if trained is None:
         trained = tokenization.casing_of_checkpoint(prefix)
     if do_lower_case is None:
@@ -78,56 +141,25 @@ def resolve_lower_case(do_lower_case: bool | None, prefix: str) -> bool:
     elif trained is not None and trained != do_lower_case:
         raise UserError(
             f"--do_lower_case={do_lower_case}, but {prefix} was trained with "
-            f"{trained}: leave the flag out, or mend what says so beside it"
+            f"{trained}: leave the flag out, or correct "
+            f"{huggingface.TOKENIZER_CONFIG_NAME} beside the checkpoint"
         )
     return do_lower_case
 
 
-def check_length(max_seq_length: int, config: BertConfig) -> None:
-    """Compare --max_seq_length with the positions a model has.
+def check_vocab(size: int, vocab_file: str, config: BertConfig) -> None:
+    """Check that a model has a word embedding for every token.
 
-    Raises:
-        UserError: there are fewer.
-    """
-    if max_seq_length > config.max_position_embeddings:
-        raise UserError(
-            f"--max_seq_length={max_seq_length} is more than the "
-            f"model's max_position_embeddings={config.max_position_embeddings}"
-        )
-
-
-def load_tokenizer(
-    prefix: str,
-    config: BertConfig,
-    vocab_file: str | None,
-    do_lower_case: bool | None,
-    needed: Sequence[str] = ("[CLS]", "[SEP]"),
-) -> tokenization.FullTokenizer:
-    """Return the tokenizer of a model, checked against it.
+    More embeddings than tokens are fine: models trained on TPUs or GPUs often
+    round vocab_size up to a multiple of 64.
 
     Args:
-        prefix: of a checkpoint; empty without one.
+        size: tokens in the vocabulary.
+        vocab_file: its path, for messages.
         config: of the model.
-        vocab_file: the flag's; None: the file beside the checkpoint.
-        do_lower_case: the flag's; None: what lies beside the checkpoint says.
-        needed: tokens the vocabulary has to have.
 
     Raises:
-        UserError: there is no vocabulary, it lacks a token or does not fit.
-    """
-    vocab_file = find_vocab(prefix, vocab_file)
-    do_lower_case = resolve_lower_case(do_lower_case, prefix)
-    tokenizer = tokenization.FullTokenizer(vocab_file, do_lower_case)
-    tokenization.validate_special_tokens(tokenizer.vocab, needed, vocab_file)
-    check_vocab(len(tokenizer.vocab), vocab_file, config)
-    return tokenizer
-
-
-def check_vocab(size: int, vocab_file: str, config: BertConfig) -> None:
-    """Compare a vocabulary with the configuration.
-
-    Raises:
-        UserError: the model has fewer rows than there are tokens.
+        UserError: the model has fewer embeddings than there are tokens.
     """
     if size > config.vocab_size:
         raise UserError(
@@ -143,14 +175,54 @@ def check_vocab(size: int, vocab_file: str, config: BertConfig) -> None:
         )
 
 
-def export(
+def load_tokenizer(
+    prefix: str,
+    config: BertConfig,
+    vocab_file: str | None,
+    do_lower_case: bool | None,
+    needed: Sequence[str] = ("[CLS]", "[SEP]"),
+) -> tokenization.FullTokenizer:
+    """Return a model's tokenizer, checked against its configuration.
+
+    Args:
+        prefix: of `lookup.find_checkpoint`; empty without a checkpoint.
+        config: of the model.
+        vocab_file: value of the flag; None: look beside the checkpoint.
+        do_lower_case: value of the flag; None: as the checkpoint.
+        needed: tokens that the vocabulary must have.
+
+    Raises:
+        UserError: there is no vocabulary, it lacks a needed token, or it has
+            more tokens than the model has embeddings.
+    """
+    vocab_file = find_vocab(prefix, vocab_file)
+    do_lower_case = resolve_lower_case(do_lower_case, prefix)
+    tokenizer = tokenization.FullTokenizer(vocab_file, do_lower_case)
+    tokenization.validate_special_tokens(tokenizer.vocab, needed, vocab_file)
+    check_vocab(len(tokenizer.vocab), vocab_file, config)
+    return tokenizer
+
+
+# --- Writing ----------------------------------------------------------------
+
+
+def write_model(
     output_dir: str,
-    model,
+    model: tf.Module,
     config: BertConfig,
     vocab_file: str | None,
     do_lower_case: bool | None = None,
 ) -> str:
-    """Write weights alone, configuration, vocabulary and casing.
+    """Write a model's weights, configuration, vocabulary and casing.
+
+    Of several processes only the chief writes.
+
+    Args:
+        output_dir: an existing directory; files of these names are replaced.
+        model: its variables are written, without optimizer slots.
+        config: of the model.
+        vocab_file: vocabulary to copy; None: none is written.
+        do_lower_case: casing to write; None: none is written.
 
     Returns:
         The prefix of the weights, `bert_model.ckpt` in output_dir.
@@ -172,8 +244,9 @@ def export(
             config.max_position_embeddings,
         )
     elif vocab_file:
-        path = os.path.join(output_dir, "vocab.txt")
+        path = os.path.join(output_dir, lookup.VOCAB_NAME)
         tf.io.gfile.copy(vocab_file, path, overwrite=True)
+    # Last: the weights' index makes the model visible to find_checkpoint.
     weight_files.write(prefix, weight_files.as_tensors(model.variables))
     logging.info("Wrote the weights alone to %s", prefix)
     return prefix

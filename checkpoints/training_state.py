@@ -1,15 +1,21 @@
-"""Save and resume a training run: weights, optimizer slots and step."""
+"""Save and resume a training run: weights, optimizer slots and step.
+
+An output_dir holds `model.ckpt-<step>` for the last few saved steps, the file
+`checkpoint` with their names, and `training_config.json`, which describes the
+run, so that a command with another model or other data cannot continue it.
+"""
 
 import json
 import os
 from collections.abc import Mapping, Sequence
 
+from base import file_system, text_files
+from base.errors import UserError
+
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from base import file_system
-from base.errors import UserError
 from checkpoints import weight_files
 
 TRAINING_NAME = "model.ckpt"
@@ -18,17 +24,19 @@ CONFIG_NAME = "training_config.json"
 
 
 class TrainingState:
-    """Weights, slots and step in `output_dir`, newest few kept.
+    """The training checkpoints of a run: weights, slots and step.
 
-    The random numbers and the place in the data are functions of the seed and
-    the step, so these three are the whole state of a run.
+    Random numbers and the order of the data are functions of the seed and the
+    step, so these three are the whole state of a run: killed and started
+    again, it ends with the same bits.
 
     Args:
-        output_dir: where `model.ckpt-<step>` and `checkpoint` live.
+        output_dir: directory of `model.ckpt-<step>` and `checkpoint`.
         variables: the model's keras variables.
-        slots: {variable path: {slot name: tf.Variable}} of the optimizer.
-        keep_checkpoint_max: how many to keep; 0 keeps all.
-        is_chief: the one process of several that writes.
+        slots: {variable path: {slot name: tf.Variable}} of the optimizer. As
+            in the original, a slot is saved as `<variable path>/<slot name>`.
+        keep_checkpoint_max: checkpoints to keep; 0 keeps all.
+        is_chief: whether this process writes; of several only one does.
     """
 
     def __init__(
@@ -50,11 +58,11 @@ class TrainingState:
         }
 
     def latest(self) -> str | None:
-        """Return the prefix of the newest whole checkpoint, if any."""
+        """Return the prefix of the newest checkpoint; None without one."""
         return tf.train.latest_checkpoint(self.output_dir)
 
     def save(self, step: int) -> str:
-        """Write `model.ckpt-<step>`, drop the oldest; return the prefix."""
+        """Write `model.ckpt-<step>`, delete the oldest; return the prefix."""
         prefix = os.path.join(self.output_dir, f"{TRAINING_NAME}-{step}")
         if not self.is_chief:
             return prefix
@@ -69,6 +77,8 @@ class TrainingState:
         if self.keep_checkpoint_max:
             dropped = kept[: -self.keep_checkpoint_max]
             kept = kept[-self.keep_checkpoint_max :]
+        # The list first: a run killed here leaves files that nothing refers
+        # to, never a reference to files that are deleted.
         self._write_list(kept)
         for old in dropped:
             weight_files.remove(old)
@@ -77,8 +87,11 @@ class TrainingState:
     def restore(self, prefix: str) -> int:
         """Set every variable from a training checkpoint; return its step.
 
+        Args:
+            prefix: of the checkpoint.
+
         Raises:
-            UserError: anything missing, unknown or of another shape.
+            UserError: a variable is missing, unknown or of another shape.
         """
         reader = weight_files.open_reader(prefix)
         targets = {**self._weights, **self._slots}
@@ -89,7 +102,7 @@ class TrainingState:
         if problems or "global_step" not in found:
             problem = problems[0] if problems else "global_step is missing"
             raise UserError(
-                f"{prefix} is no training checkpoint of this model "
+                f"{prefix} is not a training checkpoint of this model "
                 f"({len(problems)} variables differ, the first: {problem}); "
                 "weights alone can be given as --init_checkpoint"
             )
@@ -98,9 +111,12 @@ class TrainingState:
         return int(weight_files.read_tensor(reader, prefix, "global_step"))
 
     def _write_list(self, prefixes: Sequence[str]) -> None:
-        """Write the `checkpoint` file; the last prefix is the newest.
+        """Write the `checkpoint` file, which tf.train.latest_checkpoint reads.
 
-        Names are relative, so that a moved output_dir still works.
+        Names are relative, so that an output_dir can be moved.
+
+        Args:
+            prefixes: of all checkpoints, the newest last.
         """
         names = [json.dumps(prefix.rsplit("/", 1)[-1]) for prefix in prefixes]
         lines = [f"model_checkpoint_path: {names[-1]}"]
@@ -110,11 +126,12 @@ class TrainingState:
         )
 
     def _listed(self) -> list[str]:
+        """Return the prefixes in the `checkpoint` file, the newest last."""
         state = tf.train.get_checkpoint_state(self.output_dir)
         return list(state.all_model_checkpoint_paths) if state else []
 
     def clean(self) -> None:
-        """Remove what a killed run left half-written."""
+        """Remove the unfinished files of a run that was killed."""
         if self.is_chief:
             pattern = os.path.join(self.output_dir, f"{TRAINING_NAME}-*.tmp*")
             for path in tf.io.gfile.glob(pattern):
@@ -122,31 +139,39 @@ class TrainingState:
                 tf.io.gfile.remove(path)
 
 
+# --- The run an output_dir belongs to ---------------------------------------
+
+
 def claim_output_dir(
     output_dir: str,
-    fixed: Mapping[str, object],
+    fingerprint: Mapping[str, object],
     adjustable: Mapping[str, object],
     is_chief: bool = True,
 ) -> None:
-    """Write down what a run is, or compare with what it was.
+    """Write a run's settings to output_dir, or compare them with its run's.
+
+    They are in `training_config.json`, the fingerprint under the key "fixed".
 
     Args:
         output_dir: created when missing.
-        fixed: model, data and whatever decides what a step computes on; a run
-            with another value cannot go on here.
-        adjustable: may change between restarts; a change is logged.
+        fingerprint: model, data and all else that a resumed run may not
+            change.
+        adjustable: settings that may change when a run is resumed; a change
+            is logged.
+        is_chief: whether this process writes; of several only one does.
 
     Raises:
-        UserError: names the first fixed value that differs, old and new.
+        UserError: output_dir holds a checkpoint of a run with another
+            fingerprint; names the first value that differs, old and new.
     """
     file_system.make_directory(output_dir)
     path = os.path.join(output_dir, CONFIG_NAME)
-    now = json.loads(json.dumps({"fixed": fixed, "adjustable": adjustable}))
+    now = {"fixed": fingerprint, "adjustable": adjustable}
+    now = json.loads(json.dumps(now))  # tuples become lists, as in the file
     # Without a checkpoint there is nothing to protect: an earlier start failed.
     is_begun = tf.train.latest_checkpoint(output_dir) is not None
     if is_begun and tf.io.gfile.exists(path):
-        with tf.io.gfile.GFile(path) as file:
-            before = json.load(file)
+        before = text_files.read_json_object(path)
         for name, value in now["fixed"].items():
             old = before["fixed"].get(name)
             if old != value:
@@ -166,7 +191,10 @@ def claim_output_dir(
 
 
 def _differing(old: object, new: object) -> str:
-    """Say `old, not new`, of dictionaries only the entries that differ."""
+    """Return "<old>, not <new>"; of dictionaries only the entries that differ.
+
+    A fingerprint may hold a whole configuration, or hundreds of input files.
+    """
     if isinstance(old, dict) and isinstance(new, dict):
         names = [n for n in {**old, **new} if old.get(n) != new.get(n)]
         old = {name: old.get(name) for name in names}

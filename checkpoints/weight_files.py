@@ -1,39 +1,49 @@
-"""Read and write the weights of a checkpoint by the names of the variables."""
+"""Read and write the weights of a checkpoint by the names of the variables.
+
+The format is TensorFlow 1's, as the original's `tf.train.Saver` wrote it: a
+table from variable name to tensor. A variable's path in this project is its
+name there (`bert/encoder/layer_0/output/dense/kernel`), with the same shape
+and orientation, so that reading and writing need no conversion.
+"""
 
 import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from base.errors import UserError
+
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from base.errors import UserError
 from checkpoints import huggingface, lookup
 
-# What tf.train.load_checkpoint returns; TensorFlow does not name the class.
+# Returned by tf.train.load_checkpoint; the class is not part of the public API.
 Reader = Any
 
-# What a training checkpoint holds beside the weights.
+# Names of the optimizer's slots and the step, in a training checkpoint.
 _TRAINING_ONLY = re.compile(r"(/adam_m|/adam_v)$|^global_step$")
 
-# A fine-tuned task starts its own head, and a masked LM saved without next
-# sentences has no pooler; the rest of the encoder has to be there.
+# Variables that a checkpoint must have: the encoder without its pooler. A head
+# starts from new weights when fine-tuning begins, and a model that was saved
+# for masked-word prediction alone has no pooler.
 ENCODER = r"^bert/(?!pooler/)"
 
-# The files a name-based checkpoint consists of, in the order in which they
-# appear: the index last, since it makes the checkpoint visible.
+# The files of a checkpoint, in the order in which they are written: the index
+# comes last, since readers look for it.
 SUFFIXES = (".data-00000-of-00001", ".index")
+
+# --- Restoring a model -------------------------------------------------------
 
 
 class LoadReport(NamedTuple):
-    """What a checkpoint gave and what it did not, by variable path."""
+    """The variables of a model compared with those of a checkpoint."""
 
-    restored: list[str]
-    new: list[str]  # in the model, not in the checkpoint
-    unused: list[str]  # in the checkpoint, not in the model
-    mismatched: list[str]  # "path: [model shape] and [checkpoint shape]"
+    restored: list[str]  # paths in both, of one shape
+    new: list[str]  # paths in the model alone
+    unused: list[str]  # paths in the checkpoint alone, slots and step excluded
+    mismatched: list[str]  # "path: ..." and both shapes
 
 
 def restore_weights(
@@ -41,14 +51,17 @@ def restore_weights(
     init_checkpoint: str,
     required: str = ENCODER,
 ) -> LoadReport:
-    """Set `variables` from a checkpoint; report everything by name.
+    """Set `variables` from a checkpoint; log every variable it lacks.
+
+    Nothing is assigned unless the checkpoint has all required variables.
 
     Args:
-        variables: keras.Variable list; a variable's `.path` is its key.
-        init_checkpoint: prefix or directory, see `find_checkpoint`.
-        required: paths that match this pattern have to be restored. A head
-            may be new (fine-tuning starts that way); a piece of the encoder
-            may not: the original trained from scratch without a word then.
+        variables: list of keras.Variable; a variable's `.path` is its key.
+        init_checkpoint: prefix or directory, see `lookup.find_checkpoint`.
+        required: pattern of the paths that the checkpoint must have. A head
+            may be missing (fine-tuning starts with a new one), a part of the
+            encoder may not: the original then silently trained it from
+            scratch.
 
     Raises:
         UserError: a required variable is missing or has another shape.
@@ -68,14 +81,49 @@ def restore_weights(
     return report
 
 
+def compare(
+    wanted: Mapping[str, Sequence[int]], found: Mapping[str, Sequence[int]]
+) -> LoadReport:
+    """Compare the variables of a model with those of a checkpoint.
+
+    Args:
+        wanted: path to shape, of the model's variables; [] for a scalar.
+        found: the same of the checkpoint.
+    """
+    shapes = {
+        path: (list(wanted[path]), list(found[path]))
+        for path in wanted
+        if path in found
+    }
+    return LoadReport(
+        restored=[path for path, (ours, its) in shapes.items() if ours == its],
+        new=[path for path in wanted if path not in found],
+        unused=sorted(
+            path
+            for path in found
+            if path not in wanted and not is_training_only(path)
+        ),
+        mismatched=[
+            f"{path}: the model has shape {ours}, the checkpoint holds {its}"
+            for path, (ours, its) in shapes.items()
+            if ours != its
+        ],
+    )
+
+
 def check_required(
     report: LoadReport, prefix: str, required: str = ENCODER
 ) -> None:
-    """Stop at what a model cannot do without.
+    """Raise an error if a checkpoint lacks a required variable.
+
+    Args:
+        report: of `compare`.
+        prefix: of the checkpoint, for messages.
+        required: pattern of the paths that the checkpoint must have.
 
     Raises:
-        UserError: a mismatched variable, or a missing one that matches
-            `required`.
+        UserError: a variable of the encoder has another shape, or one that
+            matches `required` is missing or has another shape.
     """
     wrong = [line for line in report.mismatched if line.startswith("bert/")]
     if wrong:
@@ -93,15 +141,16 @@ def check_required(
         logging.warning("%s: starts from new weights: %s", prefix, line)
     pooler = [path for path in report.new if path.startswith("bert/pooler/")]
     missing = [path for path in report.new if re.search(required, path)]
-    if len(pooler) == 1:  # half of it is no way to save a model
+    # Kernel and bias: with one of the two the checkpoint is damaged.
+    if len(pooler) == 1:
         missing = missing or pooler
     if missing:
         raise UserError(
             f"{prefix} lacks {len(missing)} variables the encoder needs, the "
             f"first: {missing[0]} (it holds {len(report.unused)} unknown ones"
             + (f", the first: {report.unused[0]}" if report.unused else "")
-            + "): not a BERT checkpoint in the original's names, or one with "
-            "fewer layers"
+            + "): it is not a BERT checkpoint with the original's names, or "
+            "it has fewer layers than the configuration"
         )
     if pooler:
         logging.warning(
@@ -110,37 +159,8 @@ def check_required(
         )
 
 
-def compare(
-    wanted: Mapping[str, Sequence[int]], found: Mapping[str, Sequence[int]]
-) -> LoadReport:
-    """Compare the shapes a model wants with those a checkpoint holds."""
-    mismatched = [
-        f"{path}: the model wants {list(wanted[path])}, the checkpoint holds "
-        f"{list(found[path])}"
-        for path in wanted
-        if path in found and list(found[path]) != list(wanted[path])
-    ]
-    return LoadReport(
-        restored=[p for p in wanted if list(found.get(p, ())) == wanted[p]]
-        if wanted
-        else [],
-        new=[path for path in wanted if path not in found],
-        unused=sorted(
-            path
-            for path in found
-            if path not in wanted and not is_training_only(path)
-        ),
-        mismatched=mismatched,
-    )
-
-
-def is_training_only(name: str) -> bool:
-    """Whether a key belongs to training (slots, step), not to the model."""
-    return bool(_TRAINING_ONLY.search(name))
-
-
 def log_report(report: LoadReport, prefix: str) -> None:
-    """Say what was restored and name everything that was not."""
+    """Log how many variables were restored, and each one that was not."""
     logging.info(
         "Checkpoint %s: %d variables restored, %d new, %d unused, "
         "%d mismatched",
@@ -152,8 +172,18 @@ def log_report(report: LoadReport, prefix: str) -> None:
             logging.info("  %s: %s", name, path)
 
 
+# --- Reading -----------------------------------------------------------------
+
+
 def open_reader(prefix: str) -> Reader:
-    """Open a checkpoint that `find_checkpoint` returned.
+    """Open a checkpoint.
+
+    Args:
+        prefix: of `lookup.find_checkpoint`.
+
+    Returns:
+        A reader with the methods `get_variable_to_shape_map`, `has_tensor`
+        and `get_tensor`, for both formats.
 
     Raises:
         UserError: it cannot be read.
@@ -168,18 +198,17 @@ def open_reader(prefix: str) -> Reader:
         ) from error
 
 
-def files_of(prefix: str) -> list[str]:
-    """Return the files whose bytes say which weights a checkpoint holds.
-
-    An index has the checksum of every tensor.
-    """
-    if tf.io.gfile.isdir(prefix):
-        return sorted(tf.io.gfile.glob(os.path.join(prefix, "*.safetensors")))
-    return [prefix + ".index"]
-
-
 def read_tensor(reader: Reader, prefix: str, name: str) -> np.ndarray:
-    """Read one tensor; damage on disk becomes a UserError that names it."""
+    """Return one tensor of a checkpoint.
+
+    Args:
+        reader: of `open_reader`.
+        prefix: of the checkpoint, for messages.
+        name: of the variable.
+
+    Raises:
+        UserError: its bytes cannot be read or fail their checksum.
+    """
     try:
         return reader.get_tensor(name)
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
@@ -188,12 +217,57 @@ def read_tensor(reader: Reader, prefix: str, name: str) -> np.ndarray:
         ) from error
 
 
+def global_step(path: str) -> int:
+    """Return the step at which a checkpoint was saved.
+
+    Args:
+        path: prefix or directory, see `lookup.find_checkpoint`.
+
+    Returns:
+        The step; 0 if the checkpoint holds weights alone.
+    """
+    prefix = lookup.find_checkpoint(path)
+    reader = open_reader(prefix)
+    if not reader.has_tensor("global_step"):
+        return 0
+    return int(read_tensor(reader, prefix, "global_step"))
+
+
+def is_training_only(name: str) -> bool:
+    """Whether a name is that of an optimizer slot or of the step."""
+    return bool(_TRAINING_ONLY.search(name))
+
+
+def files_of(prefix: str) -> list[str]:
+    """Return the files to hash to identify a checkpoint.
+
+    The index of the original's format is enough: it holds a checksum of every
+    tensor.
+    """
+    if tf.io.gfile.isdir(prefix):
+        return sorted(tf.io.gfile.glob(os.path.join(prefix, "*.safetensors")))
+    return [prefix + ".index"]
+
+
+# --- Writing -----------------------------------------------------------------
+
+
+def as_tensors(variables: Sequence) -> dict[str, tf.Tensor]:
+    """Return {name: value} of keras or tf variables, for `write`."""
+    return {
+        getattr(variable, "path", variable.name): tf.convert_to_tensor(
+            getattr(variable, "value", variable)
+        )
+        for variable in variables
+    }
+
+
 def write(prefix: str, tensors: Mapping[str, np.ndarray]) -> None:
-    """Write a name-based checkpoint; it appears whole or not at all.
+    """Write a checkpoint, complete or not at all.
 
     Args:
         prefix: path without suffix; files of that name are replaced.
-        tensors: checkpoint key to value.
+        tensors: variable name to value.
     """
     names = sorted(tensors)
     temporary = prefix + ".tmp"
@@ -207,27 +281,11 @@ def write(prefix: str, tensors: Mapping[str, np.ndarray]) -> None:
         tf.io.gfile.rename(temporary + suffix, prefix + suffix, overwrite=True)
 
 
-def as_tensors(variables: Sequence) -> dict[str, tf.Tensor]:
-    """Return {path: value} of keras or tf variables, ready for `write`."""
-    return {
-        getattr(variable, "path", variable.name): tf.convert_to_tensor(
-            getattr(variable, "value", variable)
-        )
-        for variable in variables
-    }
-
-
 def remove(prefix: str) -> None:
-    """Delete a checkpoint's files, the index first."""
+    """Delete a checkpoint's files.
+
+    The index goes first: without it no reader finds a half-deleted checkpoint.
+    """
     for suffix in reversed(SUFFIXES):
         if tf.io.gfile.exists(prefix + suffix):
             tf.io.gfile.remove(prefix + suffix)
-
-
-def global_step(path: str) -> int:
-    """Return the step a checkpoint was saved at, 0 if it does not say."""
-    prefix = lookup.find_checkpoint(path)
-    reader = open_reader(prefix)
-    if not reader.has_tensor("global_step"):
-        return 0
-    return int(read_tensor(reader, prefix, "global_step"))

@@ -8,11 +8,12 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from base import file_system, text_files
+from base.errors import UserError
+
 import numpy as np
 
 import tokenization
-from base import file_system, text_files
-from base.errors import UserError
 from classifier import tasks as classifier_tasks
 from records import tfrecord
 

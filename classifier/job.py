@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from absl import logging
+from base.errors import UserError
 
 import modeling
-from base.errors import UserError
 from classifier import export as classifier_export
 from classifier import model as classifier_model
 from classifier import records as classifier_records
@@ -119,7 +118,6 @@ class ClassifierJob(Job):
             if name not in self._dev:
                 self._dev[name] = self.records.split(name, split)
             data = self._dev[name]
-            logging.info("***** Running evaluation *****")
             outputs = loaded.predictor(data, self.eval_batch_size, title)
             scores = classifier_scores.scores(
                 outputs["logits"],
@@ -143,7 +141,6 @@ class ClassifierJob(Job):
             self._test_splits().items(), self.task.test, strict=True
         ):
             data = self.records.split(name, split)
-            logging.info("***** Running prediction*****")
             outputs = loaded.predictor(
                 data, self.settings.predict_batch_size, title
             )
@@ -151,7 +148,6 @@ class ClassifierJob(Job):
             rows, submission = classifier_scores.prediction_lines(
                 outputs["logits"], guids, self.task.labels
             )
-            logging.info("***** Predict results *****")
             results = name.replace("predict", "test_results")
             self.write_lines(f"{results}.tsv", rows)
             self.write_lines(f"{title}.tsv", submission)

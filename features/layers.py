@@ -7,9 +7,9 @@ feature-based approach of the paper (section 5.3, table 7), extract_features.py.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import tensorflow as tf
-
 from base.errors import UserError
+
+import tensorflow as tf
 
 EMBEDDINGS = "embeddings"  # an index of its own: what enters the first layer
 

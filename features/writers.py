@@ -20,11 +20,12 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, NamedTuple
 
+from base import errors, file_system
+from base.errors import UserError
+
 import numpy as np
 import tensorflow as tf
 
-from base import errors, file_system
-from base.errors import UserError
 from records import tfrecord
 
 FORMATS = ("jsonl", "tfrecord", "npz")

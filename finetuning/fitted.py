@@ -4,10 +4,11 @@ import os
 import re
 from typing import Any
 
+from base.errors import UserError
+
 import tensorflow as tf
 
 import modeling
-from base.errors import UserError
 from checkpoints import lookup, model_files, weight_files
 from finetuning import selection
 from finetuning.job import Job
@@ -51,7 +52,7 @@ def write_fitted(job: Job, model: modeling.TaskModel) -> None:
     if job.fitted_task:
         config.task = job.fitted_task
     job.add_to_config(config)
-    model_files.export(
+    model_files.write_model(
         job.settings.output_dir,
         model,
         config,

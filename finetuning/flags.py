@@ -2,9 +2,10 @@
 
 import os
 
+from base.errors import UserError
+
 from absl import flags
 
-from base.errors import UserError
 from finetuning import fitted, sweeps
 from finetuning.settings import RunSettings
 from serving import saved_model
@@ -20,14 +21,14 @@ def define_finetuning_flags(
     score_on: str,
     predict_on: str,
 ) -> None:
-    """Define what every fine-tuning runner has.
+    """Define the flags of a fine-tuning script.
 
     Args:
-        max_seq_length: the default.
-        what_is_cut: what happens to what is longer, for --help.
-        train_on: which data trains, for --help.
-        score_on: which data scores.
-        predict_on: which data is predicted.
+        max_seq_length: its default.
+        what_is_cut: its help text: what happens to longer texts.
+        train_on: name of the data to train on, for --help.
+        score_on: name of the data to score.
+        predict_on: name of the data to predict.
     """
     flags.DEFINE_bool("do_train", False, f"Fine-tune on {train_on}.")
     flags.DEFINE_bool("do_eval", False, f"Score {score_on}.")
@@ -38,14 +39,20 @@ def define_finetuning_flags(
         "Write a SavedModel that tokenizes by itself, for TF Serving.",
     )
     flags.DEFINE_string(
-        "export_dir", None, "Where; default: saved_model/1 in output_dir."
+        "export_dir",
+        None,
+        "Directory of the SavedModel; default: saved_model/1 in output_dir.",
     )
     training_flags.define_model_flags()
     flags.DEFINE_string(
-        "output_dir", None, "Where records, checkpoints, curves, results go."
+        "output_dir",
+        None,
+        "Directory for records, checkpoints, curves and results.",
     )
     flags.DEFINE_string(
-        "records_dir", None, "Where the records go; default: output_dir."
+        "records_dir",
+        None,
+        "Directory for the record files; default: output_dir.",
     )
     flags.DEFINE_integer(
         "max_seq_length", max_seq_length, what_is_cut, lower_bound=5
@@ -58,45 +65,48 @@ def define_finetuning_flags(
 
 
 def _define_epoch_flags() -> None:
-    """Define how long to train, and how batches are padded."""
+    """Define the flags of epochs, warm-up, padding and batches."""
     flags.DEFINE_bool(
         "pad_to_max_length",
         False,
-        "Pad every batch to max_seq_length, as the original, instead of "
-        "batching what is of like length.",
+        "Pad every batch to max_seq_length, as the original does, instead of "
+        "batching examples of similar length.",
     )
     flags.DEFINE_float(
         "num_train_epochs",
         3.0,
-        "Passes over the training data.",
+        "How often to go through the training data.",
         lower_bound=0.0,
     )
     flags.DEFINE_float(
         "warmup_proportion",
         0.1,
-        "Share of the steps over which the learning rate rises from 0.",
+        "Share of the steps in which the learning rate rises from 0.",
         lower_bound=0.0,
         upper_bound=1.0,
     )
     flags.DEFINE_integer(
-        "predict_batch_size", 8, "For predicting.", lower_bound=1
+        "predict_batch_size",
+        8,
+        "Examples in a batch of --do_predict.",
+        lower_bound=1,
     )
 
 
 def _define_selection_flags(score_on: str) -> None:
-    """Define which weights of a run are kept."""
+    """Define the flags that choose the weights to keep."""
     flags.DEFINE_integer(
         "eval_steps",
         0,
-        f"While training, score {score_on} every so many steps and keep the "
-        "best weights; 0: keep the last.",
+        f"While training, score {score_on} every this many steps and keep "
+        "the best weights; 0: keep the last weights.",
         lower_bound=0,
     )
     flags.DEFINE_integer(
         "early_stopping_patience",
         0,
-        "End after so many scores in a row that were no better than the best; "
-        "0: train to the end.",
+        "End the training after this many scores in a row that are not "
+        "better than the best; 0: train to the end.",
         lower_bound=0,
     )
 

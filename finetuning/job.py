@@ -18,11 +18,12 @@ import abc
 import os
 from typing import Any, NamedTuple, Protocol
 
+from base import cluster, file_system, text_files
+
 import tensorflow as tf
 from absl import logging
 
 import modeling
-from base import cluster, file_system, text_files
 from finetuning.settings import RunSettings
 from finetuning.source import ModelSource
 from records import in_memory
@@ -151,7 +152,7 @@ class Job(abc.ABC):
         """Write a file of predictions to output_dir and log its path."""
         if cluster.is_chief():
             file_system.write_text(self.path(name), "\n".join(lines) + "\n")
-        logging.info("  %s", self.path(name))
+        logging.info("Wrote %s", self.path(name))
 
     def read_back(self, name: str) -> Any:
         """Return the content of a JSON file in output_dir, None without one."""

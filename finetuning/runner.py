@@ -3,12 +3,14 @@
 import functools
 import math
 from collections.abc import Callable
+from typing import Any
+
+from base import cluster, file_system
+from base.errors import UserError
 
 import tensorflow as tf
 from absl import logging
 
-from base import cluster, file_system
-from base.errors import UserError
 from checkpoints import training_state
 from finetuning import fitted, selection, sweeps
 from finetuning.job import Job, LoadedModel
@@ -59,7 +61,12 @@ def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
     if settings.training.eval_steps:
         job.deciding_metric()  # without data to score it ends here
     if do_train:
-        claim_output_dir(job)
+        training_state.claim_output_dir(
+            settings.output_dir,
+            fingerprint(job),
+            adjustable(settings),
+            cluster.is_chief(),
+        )
     file_system.make_directory(settings.output_dir)
     file_system.make_directory(settings.records_dir, "records_dir")
     tf.keras.utils.set_random_seed(settings.training.random_seed)
@@ -87,24 +94,23 @@ def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
     return 0
 
 
-def claim_output_dir(job: Job) -> None:
-    """Refuse an output_dir that belongs to another model or other data."""
-    settings = job.settings
-    training_state.claim_output_dir(
-        settings.output_dir,
-        {
-            "model": fitted.encoder_config(job.config),
-            "data": job.data_fingerprint(),
-            "pad_to_max_length": settings.pad_to_max_length,
-            **settings.training.fingerprint(),
-        },
-        {
-            "num_train_epochs": settings.num_train_epochs,
-            "warmup_proportion": settings.warmup_proportion,
-            **settings.training.adjustable(),
-        },
-        cluster.is_chief(),
-    )
+def fingerprint(job: Job) -> dict[str, Any]:
+    """Return what a run has to keep when it goes on: model, data, batch."""
+    return {
+        "model": fitted.encoder_config(job.config),
+        "data": job.data_fingerprint(),
+        "pad_to_max_length": job.settings.pad_to_max_length,
+        **job.settings.training.fingerprint(),
+    }
+
+
+def adjustable(settings: RunSettings) -> dict[str, Any]:
+    """Return what may change when a run goes on."""
+    return {
+        "num_train_epochs": settings.num_train_epochs,
+        "warmup_proportion": settings.warmup_proportion,
+        **settings.training.adjustable(),
+    }
 
 
 # --- Training -----------------------------------------------------------------
@@ -142,9 +148,7 @@ def train(
         job.objective,
         training,
         compiles,
-        loop.Batches(
-            lambda start, context: batches.make(start)(context), batches.length
-        ),
+        loop.Batches(batches.make, batches.length),
         functools.partial(job.flops_per_example, loaded.model),
         functools.partial(score_and_keep, job, loaded),
     )

@@ -8,9 +8,9 @@ import json
 import os
 from collections.abc import Mapping
 
-from absl import logging
-
 from base import cluster, file_system, text_files
+
+from absl import logging
 
 _FILE = "scores.json"
 

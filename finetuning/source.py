@@ -3,12 +3,13 @@
 import os
 from typing import NamedTuple
 
+from base.errors import UserError
+
 import tensorflow as tf
 from absl import logging
 
 import modeling
 import tokenization
-from base.errors import UserError
 from checkpoints import lookup, model_files
 from finetuning.settings import RunSettings
 
@@ -42,10 +43,7 @@ class ModelSource(NamedTuple):
     @property
     def labels(self) -> tuple[str, ...] | None:
         """The labels the configuration names (id2label), in their order."""
-        names = getattr(self.config, "id2label", None)
-        if not names:
-            return None
-        return tuple(names[number] for number in sorted(names, key=int))
+        return model_files.labels_in(self.config)
 
 
 def find_source(settings: RunSettings, do_train: bool) -> ModelSource:

@@ -13,11 +13,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from base import file_system, text_files
+from base.errors import UserError
+
 import tensorflow as tf
 from absl import flags, logging
 
-from base import file_system, text_files
-from base.errors import UserError
 from checkpoints import lookup
 
 flags.disclaim_key_flags()  # --help of a script shows what is defined here
@@ -41,7 +42,7 @@ def define_flags() -> None:
     flags.DEFINE_integer(
         "num_restarts",
         1,
-        "Train so many times with seeds random_seed, random_seed + 1, ...; "
+        "Train this many times, with seeds random_seed, random_seed + 1, ...; "
         "keep the best on the development set.",
         lower_bound=1,
     )

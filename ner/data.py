@@ -17,10 +17,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from absl import logging
-
 from base import text_files
 from base.errors import UserError
+
+from absl import logging
 
 DOCUMENT_START = "-DOCSTART-"
 

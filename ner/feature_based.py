@@ -13,13 +13,14 @@ concatenated or summed with learned weights:
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from base import file_system
+from base.errors import UserError
+
 import keras
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from base import file_system
-from base.errors import UserError
 from features import layers as features_layers
 from modeling import (
     BertConfig,
@@ -303,10 +304,14 @@ class ActivationCache:
         path = path.removesuffix(".tf_record") + ".npy"
 
         def write(path: str) -> None:
-            logging.info("***** Computing activations *****")
+            logging.info("Computing activations")
             with file_system.atomic_file(path) as temporary:
                 array = ner_records.word_outputs(
-                    self.predictor, data, batch_size, temporary.name
+                    self.predictor,
+                    data,
+                    batch_size,
+                    "activations",
+                    temporary.name,
                 )
                 array.flush()
             logging.info(

@@ -5,12 +5,13 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from base.errors import UserError
+
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
 import modeling
-from base.errors import UserError
 from checkpoints import weight_files
 from features import layers as features_layers
 from finetuning import fitted
@@ -234,10 +235,9 @@ class NerJob(Job):
 
     def evaluate(self, loaded: LoadedModel, step: int) -> dict[str, float]:
         """Score the development file; write eval_results.txt."""
-        logging.info("***** Running evaluation *****")
         data = self._split(loaded, "eval", self.dev_file)
         logits = ner_records.word_outputs(
-            loaded.predictor, data, self.eval_batch_size
+            loaded.predictor, data, self.eval_batch_size, "dev"
         )
         results = self._scores(self.dev_file, logits)
         results["global_step"] = step
@@ -247,20 +247,18 @@ class NerJob(Job):
     def predict(self, loaded: LoadedModel) -> None:
         """Write predictions and, if the file has tags, their scores."""
         file = self.test_file
-        logging.info("***** Running prediction*****")
         data = self._split(loaded, "predict", file)
         logits = ner_records.word_outputs(
-            loaded.predictor, data, self.settings.predict_batch_size
+            loaded.predictor, data, self.settings.predict_batch_size, "test"
         )
-        logging.info("***** Predict results *****")
         kind = "txt" if file.separator else "jsonl"
         lines = ner_scores.prediction_lines(file, self._tags(file, logits))
         self.write_lines(f"predictions.{kind}", lines)
         if self.is_test_tagged:
             results = self._scores(file, logits)
+            table = ["Test results", *reporting.results_table(results)]
+            logging.info("%s", "\n".join(table))
             lines = [f"{name} = {results[name]}" for name in sorted(results)]
-            for line in lines:
-                logging.info("  %s", line)
             self.write_lines("test_results.txt", lines)
 
     def _tags(self, file: ner_data.File, logits: np.ndarray) -> list[list[str]]:

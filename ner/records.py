@@ -5,11 +5,13 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from base import progress
+from base.errors import UserError
+
 import numpy as np
 from absl import logging
 
 import tokenization
-from base.errors import UserError
 from ner import data as ner_data
 from ner import windows as ner_windows
 from ner.windows import IGNORED
@@ -140,6 +142,7 @@ def word_outputs(
     predictor: prediction.Predictor,
     data: in_memory.ShortRecords,
     batch_size: int,
+    what: str,
     path: str | None = None,
 ) -> np.ndarray:
     """Return a model's output for every word, in the order of the words.
@@ -153,6 +156,7 @@ def word_outputs(
         predictor: of a forward pass that returns {"words": [B, S, ...]}.
         data: with label_ids [n, S], not negative where there is a word.
         batch_size: records in a batch.
+        what: name of the job in the progress bar.
         path: of a .npy file to write, which the result is then mapped to;
             None: return an array in memory.
 
@@ -165,13 +169,15 @@ def word_outputs(
     is_word = data.features["label_ids"] >= 0  # [n, S]
     ends = np.cumsum(is_word.sum(axis=1))  # [n]
     result = None
-    for rows, outputs in predictor.batches(data, batch_size):
-        found = outputs["words"]  # [B, S, ...]
-        if result is None:
-            result = _allocate([int(ends[-1]), *found.shape[2:]], path)
-        for row, values in zip(rows, found, strict=True):
-            at = np.flatnonzero(is_word[row])
-            result[ends[row] - len(at) : ends[row]] = values[at]
+    with progress.bar(data.num_records, "records", what) as bar:
+        for rows, outputs in predictor.batches(data, batch_size):
+            found = outputs["words"]  # [B, S, ...]
+            if result is None:
+                result = _allocate([int(ends[-1]), *found.shape[2:]], path)
+            for row, values in zip(rows, found, strict=True):
+                at = np.flatnonzero(is_word[row])
+                result[ends[row] - len(at) : ends[row]] = values[at]
+            bar.update(len(rows))
     return result
 
 

@@ -1,4 +1,13 @@
-"""Elementwise operations, fused into few passes over memory."""
+"""Elementwise operations, fused into few passes over memory.
+
+Between two matrix products a Transformer adds biases, drops out, normalizes
+and applies activations. Each of these does little arithmetic per number, so
+its time is that of reading and writing memory. A function of this module is one
+such group of operations, for instance `add_norm`: bias, dropout, residual and
+norm. Called through `fused`, XLA compiles the group into a single pass.
+
+Letters in shapes are those of modeling.py.
+"""
 
 import contextlib
 import functools
@@ -7,15 +16,18 @@ from typing import Any
 
 import tensorflow as tf
 
+# --- Fusing -----------------------------------------------------------------
+
 _is_fusing = False
 
 
 @contextlib.contextmanager
 def fusing(enabled: bool = True) -> Iterator[None]:
-    """Make `fused` compile what is traced inside; off everywhere else.
+    """Make `fused` compile its function, in code called or traced inside.
 
-    For training with static shapes on a CPU. Elsewhere a piece is made of
-    plain operations: they export, take unknown sizes and need no compiler.
+    For training with static shapes on a CPU. Without it `fused` calls the
+    plain function, whose operations can be exported, take unknown sizes and
+    need no compiler.
     """
     global _is_fusing
     before, _is_fusing = _is_fusing, enabled
@@ -26,14 +38,16 @@ def fusing(enabled: bool = True) -> Iterator[None]:
 
 
 def fused(function: Callable, *inputs: Any, **options: Any) -> Any:
-    """Return function(*inputs, **options), one compiled program under `fusing`.
+    """Return function(*inputs, **options), under `fusing` compiled by XLA.
 
-    The backward pass is a second program, which computes the function anew
-    from its inputs instead of keeping anything from the forward pass.
+    The backward pass is a second compiled program. It computes the function
+    again from its inputs: that is faster than writing the values in between
+    to memory in the forward pass and reading them in the backward pass.
 
     Args:
-        function: of tensors, pure, with one tensor or a tuple as its result.
-        *inputs: tensors or variables; None only at the end.
+        function: a pure function of tensors that returns a tensor or a tuple.
+        *inputs: tensors or variables; None, allowed at the end only, leaves
+            an optional argument out.
         **options: hashable constants.
     """
     inputs = [tf.convert_to_tensor(x) for x in inputs if x is not None]
@@ -44,7 +58,10 @@ def fused(function: Callable, *inputs: Any, **options: Any) -> Any:
 
 @functools.cache
 def _compiled(function: Callable, options: tuple) -> Callable:
-    """Compile a function once for all layers that use it."""
+    """Return `function` with options, its forward and backward compiled.
+
+    Cached: all layers with the same options share the two programs.
+    """
     function = functools.partial(function, **dict(options))
     forward = _compile(function)
 
@@ -66,66 +83,94 @@ def _compiled(function: Callable, options: tuple) -> Callable:
 
 
 def fused_forward(function: Callable, *inputs: tf.Tensor) -> Any:
-    """Return function(*inputs), compiled like `fused`, without a gradient."""
+    """Return function(*inputs), compiled under `fusing`; has no gradient."""
     return (_compile(function) if _is_fusing else function)(*inputs)
 
 
 @functools.cache
 def _compile(function: Callable) -> Callable:
+    """Return the function as a graph that XLA compiles."""
     return tf.function(function, jit_compile=True, autograph=False)
 
 
 # --- Random numbers and dropout ---------------------------------------------
 
 
-def _mix(x: tf.Tensor) -> tf.Tensor:
-    """Scramble uint32 numbers one to one so that every bit hangs on all."""
+# Dropout needs a random number per element. Here it is a hash of the element's
+# row and column and of a seed, a few integer operations. XLA computes it inside
+# the operation that uses it, forward and again backward, so no mask is written
+# to memory, and the numbers do not depend on devices or on the order of work.
 
-    def fold(x: tf.Tensor, bits: int) -> tf.Tensor:
+
+def _hash(x: tf.Tensor) -> tf.Tensor:
+    """Return a bijective hash of uint32 numbers.
+
+    Every bit of the result depends on every bit of x.
+    """
+
+    def xor_shift(x: tf.Tensor, bits: int) -> tf.Tensor:
         shift = tf.constant(bits, tf.uint32)
         return tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, shift))
 
-    # Multipliers found by exhaustive search ("lowbias32", C. Wellons).
-    x = fold(x, 16) * tf.constant(0x7FEB352D, tf.uint32)
-    x = fold(x, 15) * tf.constant(0x846CA68B, tf.uint32)
-    return fold(x, 16)
+    # "lowbias32" of C. Wellons. A product spreads a bit to higher bits only,
+    # so shifts to the right alternate with products. The constants are those
+    # of an exhaustive search for the least bias.
+    x = xor_shift(x, 16) * tf.constant(0x7FEB352D, tf.uint32)
+    x = xor_shift(x, 15) * tf.constant(0x846CA68B, tf.uint32)
+    return xor_shift(x, 16)
 
 
 def fold_seed(seed: tf.Tensor | int, *values: tf.Tensor | int) -> tf.Tensor:
     """Return a uint32 seed that depends on a seed and on every value.
 
-    Whoever needs one more independent stream (a step, a replica, a layer)
-    folds its number in instead of adding it.
+    For an independent stream of random numbers per step, replica or layer:
+    fold its number in. Adding the numbers would not do, since step 3 of
+    replica 4 and step 4 of replica 3 would have the same stream.
     """
-    seed = _mix(tf.cast(seed, tf.uint32))
+    seed = _hash(tf.cast(seed, tf.uint32))
     for value in values:
+        # _hash(0) is 0: without the constant, folding in 0 would add nothing.
         value = tf.cast(value, tf.uint32) + tf.constant(0x9E3779B9, tf.uint32)
-        seed = _mix(tf.bitwise.bitwise_xor(seed, _mix(value)))
+        seed = _hash(tf.bitwise.bitwise_xor(seed, _hash(value)))
     return seed
 
 
 def random_bits(rows: tf.Tensor | int, cols: int, seed: tf.Tensor) -> tf.Tensor:
-    """Return 32 random bits per element of a matrix, from its indices alone.
+    """Return 32 random bits per element of a matrix, uint32 [rows, cols].
 
-    A counter-based generator: each element hashes (row, column, seed), so
-    XLA computes it inside whatever consumes it, forward and backward, and no
-    mask is ever stored. Rows and columns have keys of their own drawn from
-    two seeds, so no two rows (or calls) are shifted copies of each other.
+    Element (i, j) is hash(hash(i + a) xor hash(j + b)), with a and b made of
+    the seed. Two seeds, since with a = b the matrix would be symmetric; and
+    hashed before the xor, so that no row or call is a shifted copy of another.
     """
     row_seed, col_seed = fold_seed(seed, 1), fold_seed(seed, 2)
-    row_keys = _mix(tf.cast(tf.range(rows), tf.uint32) + row_seed)  # [rows]
-    col_keys = _mix(tf.cast(tf.range(cols), tf.uint32) + col_seed)  # [cols]
-    return _mix(tf.bitwise.bitwise_xor(row_keys[:, None], col_keys))
+    row_keys = _hash(tf.cast(tf.range(rows), tf.uint32) + row_seed)  # [rows]
+    col_keys = _hash(tf.cast(tf.range(cols), tf.uint32) + col_seed)  # [cols]
+    return _hash(tf.bitwise.bitwise_xor(row_keys[:, None], col_keys))
 
 
 def dropout(x: tf.Tensor, seed: tf.Tensor | None, rate: float) -> tf.Tensor:
-    """Zero a share `rate` of x, scale the rest; nothing if seed is None."""
+    """Return x with a share `rate` of zeros, the rest divided by 1 - rate.
+
+    An element is dropped if its random bits, as a number, are below
+    rate * 2**32. With the seed fold_seed(7) and rate 0.25, so that the limit
+    is 1,073,741,824:
+
+        bits   647,167,460  2,402,736,494  1,986,807,843
+               929,936,661  2,164,857,364    322,263,294
+        x      3.0  3.0  3.0    result  0.0  4.0  4.0
+               3.0  3.0  3.0            0.0  4.0  0.0
+
+    Args:
+        x: [..., columns]; the axes before the last one count as rows.
+        seed: a uint32 scalar; None returns x.
+        rate: in [0, 1).
+    """
     if seed is None or not rate:
         return x
     cols = x.shape[-1] or tf.shape(x)[-1]
     rows = (x.shape.num_elements() or tf.size(x)) // cols
     bits = random_bits(rows, cols, seed)  # [rows, cols]
-    keep = bits >= tf.constant(int(rate * 2**32), tf.uint32)
+    keep = bits >= tf.constant(int(rate * 2**32), tf.uint32)  # [rows, cols]
     keep = tf.reshape(keep, tf.shape(x))
     return tf.where(keep, x * (1.0 / (1.0 - rate)), tf.zeros([], x.dtype))
 
@@ -134,17 +179,17 @@ def dropout(x: tf.Tensor, seed: tf.Tensor | None, rate: float) -> tf.Tensor:
 
 
 def gelu(x: tf.Tensor) -> tf.Tensor:
-    """Return the tanh form of GELU, which the published models trained with."""
+    """Return GELU by its tanh approximation, as the published models use it."""
     return tf.nn.gelu(x, approximate=True)
 
 
 def gelu_erf(x: tf.Tensor) -> tf.Tensor:
-    """Return the exact form of GELU, as in Hugging Face's "gelu"."""
+    """Return the exact GELU, which Hugging Face's "gelu" is."""
     return tf.nn.gelu(x, approximate=False)
 
 
 def add_bias(x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-    """Return x + bias in the type of x."""
+    """Return x + bias in the dtype of x."""
     return tf.nn.bias_add(x, tf.cast(bias, x.dtype))
 
 
@@ -157,12 +202,21 @@ def bias_activation(
 
 
 def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
-    """Return x with mean beta and deviation gamma along the last axis."""
-    wide = tf.cast(x, tf.float32)
-    # Two passes: E[x^2] - E[x]^2 cancels where the mean is large.
+    """Return (x - mean) / deviation * gamma + beta along the last axis.
+
+    Ba et al., arXiv:1607.06450. Computed in float32, returned in the dtype
+    of x.
+    """
+    wide = tf.cast(x, tf.float32)  # [..., H]
+    # The mean is subtracted first: E[x^2] - E[x]^2 loses its digits where the
+    # mean is large. For 10,000 and 10,001 both terms are 100,010,000 in
+    # float32, and the variance is 0 instead of 0.25.
     wide -= tf.reduce_mean(wide, axis=-1, keepdims=True)
-    variance = tf.reduce_mean(tf.square(wide), axis=-1, keepdims=True)
-    # 1e-12 as in the original; it would vanish in 16 bits.
+    variance = tf.reduce_mean(
+        tf.square(wide), axis=-1, keepdims=True
+    )  # [..., 1]
+    # 1e-12 as in the original (a Keras default is 1e-3): it matters only where
+    # all numbers of a row are equal.
     wide *= tf.math.rsqrt(variance + 1e-12)
     return tf.cast(wide * gamma + beta, x.dtype)
 
@@ -175,7 +229,7 @@ def norm_dropout(
     *,
     rate: float,
 ) -> tf.Tensor:
-    """Return dropout(layer_norm(x)): where the embeddings end."""
+    """Return dropout(layer_norm(x)), the last step of the embeddings."""
     return dropout(layer_norm(x, gamma, beta), seed, rate)
 
 
@@ -189,7 +243,10 @@ def add_norm(
     *,
     rate: float,
 ) -> tf.Tensor:
-    """Return layer_norm(residual + dropout(x + bias)): each sublayer's end."""
+    """Return layer_norm(residual + dropout(x + bias)).
+
+    The last step of attention and of feed-forward, after their dense layers.
+    """
     x = dropout(add_bias(x, bias), seed, rate)
     return layer_norm(residual + x, gamma, beta)
 
@@ -200,14 +257,17 @@ def add_norm(
 def split_heads(
     x: tf.Tensor, bias: tf.Tensor, *, length: int, heads: int
 ) -> tf.Tensor:
-    """Return [B * S, H] plus bias as [B, N, S, D]."""
-    x = add_bias(x, bias)
-    x = tf.reshape(x, [-1, length, heads, x.shape[-1] // heads])
+    """Return x + bias split into heads: [B * S, H] to [B, N, S, D].
+
+    Head n has the columns n * D to (n + 1) * D - 1 of x.
+    """
+    x = add_bias(x, bias)  # [B * S, H]
+    x = tf.reshape(x, [-1, length, heads, x.shape[-1] // heads])  # [B, S, N, D]
     return tf.transpose(x, [0, 2, 1, 3])  # [B, N, S, D]
 
 
 def merge_heads(x: tf.Tensor) -> tf.Tensor:
-    """Return [B, N, S, D] as [B * S, H]."""
+    """Return the heads side by side: [B, N, S, D] to [B * S, H]."""
     _, heads, _, size = x.shape
     return tf.reshape(tf.transpose(x, [0, 2, 1, 3]), [-1, heads * size])
 
@@ -220,13 +280,25 @@ def attention_probs(
     scale: float,
     rate: float,
 ) -> tf.Tensor:
-    """Return dropout(softmax(scores * scale + bias)): [B, N, F, T]."""
+    """Return dropout(softmax(scores * scale + bias)), [B, N, F, T].
+
+    The softmax is over keys, in float32. Dropout of probabilities drops whole
+    keys for a query, and leaves a row that does not sum to 1 (Vaswani et al.
+    and the original do the same).
+    """
     wide = tf.cast(scores, tf.float32) * scale + bias
     return dropout(tf.cast(tf.nn.softmax(wide), scores.dtype), seed, rate)
 
 
+# --- Shapes -----------------------------------------------------------------
+
+
 def shape_of(x: tf.Tensor) -> list[Any]:
-    """Return the shape, known dimensions as Python ints."""
+    """Return the shape of x: an int for each known size, else a scalar tensor.
+
+    x.shape has None for sizes that are unknown while a graph is traced, and
+    tf.shape(x) hides the known ones, which reshapes and XLA need.
+    """
     dynamic = tf.shape(x)
     return [
         dynamic[axis] if size is None else size

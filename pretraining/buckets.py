@@ -19,11 +19,12 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from base import file_system
+from base.errors import UserError
+
 import numpy as np
 
 import tokenization
-from base import file_system
-from base.errors import UserError
 from pretraining import instances as pretraining_instances
 from pretraining.instances import Documents, InstanceConfig
 from records import tfrecord

@@ -18,10 +18,11 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import IO, Any, NamedTuple
 
-from absl import logging
-
 from base import file_system
 from base.errors import UserError
+
+from absl import logging
+
 from pretraining import buckets as pretraining_buckets
 
 

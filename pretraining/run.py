@@ -1,15 +1,18 @@
 """A pre-training run: its records, model, training and evaluation."""
 
+import functools
 import math
 import os
+from typing import Any
+
+from base import file_system
+from base.errors import UserError
 
 import tensorflow as tf
 from absl import logging
 
 import modeling
-from base import cluster, file_system
-from base.errors import UserError
-from checkpoints import model_files, training_state, weight_files
+from checkpoints import model_files, weight_files
 from pretraining import model as pretraining_model
 from pretraining import records as pretraining_records
 from records import streaming
@@ -61,30 +64,27 @@ def warn_of_shared_files(
         )
 
 
-def claim_output_dir(
-    settings: Settings,
-    config: modeling.BertConfig,
-    data: streaming.RecordFiles,
-) -> None:
-    """Refuse an output_dir that belongs to another model or other data."""
-    counts = {os.path.basename(path): n for path, n in data.counts.items()}
+def fingerprint(
+    settings: Settings, config: modeling.BertConfig, data: streaming.RecordFiles
+) -> dict[str, Any]:
+    """Return what a run has to keep when it goes on: model, data, batch."""
     lengths = {name: f.length for name, f in data.schema.items()}
-    training_state.claim_output_dir(
-        settings.output_dir,
-        {
-            "model": config.to_dict(),
-            "data": counts,
-            "max_seq_length": lengths["input_ids"],
-            "max_predictions_per_seq": lengths["masked_lm_ids"],
-            **settings.fingerprint(),
-        },
-        {
-            "num_train_steps": settings.num_train_steps,
-            "num_warmup_steps": settings.num_warmup_steps,
-            **settings.adjustable(),
-        },
-        cluster.is_chief(),
-    )
+    return {
+        "model": config.to_dict(),
+        "data": {os.path.basename(path): n for path, n in data.counts.items()},
+        "max_seq_length": lengths["input_ids"],
+        "max_predictions_per_seq": lengths["masked_lm_ids"],
+        **settings.fingerprint(),
+    }
+
+
+def adjustable(settings: Settings) -> dict[str, Any]:
+    """Return what may change when a run goes on."""
+    return {
+        "num_train_steps": settings.num_train_steps,
+        "num_warmup_steps": settings.num_warmup_steps,
+        **settings.adjustable(),
+    }
 
 
 class PretrainingRun:
@@ -117,7 +117,9 @@ class PretrainingRun:
             strategy,
             model,
             pretraining_model.PRETRAINING,
-            eval_data.evaluation(eval_batch_size, max_eval_steps),
+            functools.partial(
+                eval_data.evaluation, eval_batch_size, max_eval_steps
+            ),
             settings.jit_compile,
         )
 
@@ -131,20 +133,20 @@ class PretrainingRun:
         predictions = lengths["masked_lm_ids"]
         fit.log_beginning(data.num_records, settings)
 
-        def make(
-            start: int, context: tf.distribute.InputContext
-        ) -> tf.data.Dataset:
-            return data.training(
-                settings.train_batch_size, settings.random_seed, start
-            )(context)
-
         done = fit.fit(
             self.strategy,
             self.model,
             pretraining_model.PRETRAINING,
             settings,
             compilation.for_training(self.strategy, settings.jit_compile),
-            loop.Batches(make, lambda step: lengths["input_ids"]),
+            loop.Batches(
+                functools.partial(
+                    data.training,
+                    settings.train_batch_size,
+                    settings.random_seed,
+                ),
+                lambda step: lengths["input_ids"],
+            ),
             lambda length: reporting.training_flops(
                 config, 1, length, predictions
             ),
@@ -152,14 +154,13 @@ class PretrainingRun:
         )
         if done < settings.last_step:
             return False
-        model_files.export(
+        model_files.write_model(
             settings.output_dir, self.model, config, self.vocab_file
         )
         return True
 
     def evaluate(self, step: int) -> None:
         """Evaluate; write the scores to log, summaries, eval_results.txt."""
-        logging.info("***** Running evaluation *****")
         means = self.evaluator()
         means.pop("tokens")
         # exp overflows at 710; such a perplexity means the same as this one.

@@ -1,4 +1,13 @@
-"""Keep record files; make them again when what they depend on changes."""
+"""Reuse record files while the data and settings they depend on are the same.
+
+Beside each record file `X` is its fingerprint file, `X.json`: a JSON object of
+everything that the records depend on, such as the checksum of the text file,
+that of the vocabulary, and --max_seq_length. Records are read from the file
+when the fingerprint is the wanted one, else written anew.
+
+Several machines may share the directory: the chief writes, the others wait
+until the fingerprint file has the wanted content.
+"""
 
 import contextlib
 import json
@@ -7,32 +16,34 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from base import cluster, file_system, text_files
+from base.errors import UserError
+
 import tensorflow as tf
 from absl import logging
 
 import tokenization
-from base import cluster, file_system, text_files
-from base.errors import UserError
 from records import in_memory, streaming, tfrecord
 
 _SECONDS_BETWEEN_LOOKS = 1.0
 
 _SECONDS_BETWEEN_REPORTS = 60.0
 
-# A failure noted before one looks may be an earlier run's, until the chief of
-# this one has had time to begin.
+# A recorded failure may be left from an earlier run; ignore it until the
+# chief of this run has had time to start writing.
 _SECONDS_OF_DOUBT = 60.0
 
-_FAILED = "failed"  # key of a note instead of what the records are made of
+# The key of a fingerprint file that records a failure instead.
+_FAILED = "failed"
 
 
 class RecordCache:
-    """Record files in a directory, each with a note of what it was made of.
+    """Record files of one schema in a directory, kept from run to run.
 
     Args:
         directory: where the records go.
         schema: feature name to type and length.
-        vocab_size: of the configuration; no id may reach it.
+        vocab_size: of the configuration; ids must be smaller.
         pad_to_max_length: pad every batch to the full length, as the original.
     """
 
@@ -47,7 +58,7 @@ class RecordCache:
         self.vocab_size, self.pad_to_max_length = vocab_size, pad_to_max_length
 
     def path(self, name: str) -> str:
-        """Return where the records of that name are."""
+        """Return the path of the records of a data set."""
         return os.path.join(self.directory, f"{name}.tf_record")
 
     def records(
@@ -57,13 +68,14 @@ class RecordCache:
         write: Callable[[str], None],
         has: Callable[[str], bool] = lambda name: True,
     ) -> in_memory.ShortRecords:
-        """Return the records of a data set, from the last run or made now.
+        """Return the records of a data set; write their file if needed.
 
         Args:
-            name: of the file, without .tf_record.
-            fingerprint: all that the records depend on.
-            write: path -> makes them.
-            has: feature name -> whether this data set has it.
+            name: of the data set, for example "train".
+            fingerprint: everything that the records depend on.
+            write: writes the records to a path.
+            has: feature name -> whether this data set has it. Test sets lack
+                labels.
         """
         path = self.path(name)
         self.make(path, fingerprint, write)
@@ -89,76 +101,85 @@ class RecordCache:
         fingerprint: Mapping[str, Any],
         write: Callable[[str], None],
     ) -> None:
-        """Write a file unless the one that is there was made of the same.
+        """Write a file unless it is there with the same fingerprint.
 
-        Several machines share the directory: one writes, the others wait.
+        Args:
+            path: of the file, not necessarily one of records.
+            fingerprint: everything that its content depends on.
+            write: writes the file to a path.
 
         Raises:
-            UserError: on another machine, the chief could not write it.
+            UserError: on a machine that waits, the chief's attempt to write
+                the file failed.
         """
-        note = path + ".json"
+        fingerprint_file = path + ".json"
         if self.has(path, fingerprint):
             logging.info("Reusing %s: same data, same flags", path)
         elif cluster.is_chief():
-            # Killed in between, what it says must not be of other records.
-            file_system.write_text(note, "null")
-            with _noting_failure(note):
+            # The old fingerprint goes first. If the process is killed while
+            # it writes, nothing says that the file is complete, and the next
+            # run writes it again.
+            file_system.write_text(fingerprint_file, "null")
+            with _recording_failure(fingerprint_file):
                 write(path)
-            file_system.write_text(note, json.dumps(fingerprint))
+            file_system.write_text(fingerprint_file, json.dumps(fingerprint))
         else:
-            _wait_for_chief(path, note, json.loads(json.dumps(fingerprint)))
+            wanted = json.loads(json.dumps(fingerprint))
+            _wait_for_chief(path, fingerprint_file, wanted)
 
     def has(self, path: str, fingerprint: Mapping[str, Any]) -> bool:
-        """Whether a file is there and was made of that."""
-        as_noted = json.loads(json.dumps(fingerprint))
-        is_made = text_files.read_own_json(path + ".json") == as_noted
+        """Whether a file is there with this fingerprint."""
+        wanted = json.loads(json.dumps(fingerprint))  # tuples become lists
+        is_made = text_files.read_own_json(path + ".json") == wanted
         return is_made and tf.io.gfile.exists(path)
 
 
 @contextlib.contextmanager
-def _noting_failure(note: str) -> Iterator[None]:
-    """Tell those who wait when the block fails."""
+def _recording_failure(fingerprint_file: str) -> Iterator[None]:
+    """Write a failure of the block where the waiting machines will read it."""
     try:
         yield
     except BaseException as error:
         words = str(error) or type(error).__name__
-        # The time tells it from the same failure of an earlier run.
+        # The time distinguishes it from the same failure of an earlier run.
         failure = {_FAILED: " ".join(words.split()), "at": time.time()}
         with contextlib.suppress(OSError, tf.errors.OpError):
-            file_system.write_text(note, json.dumps(failure))
+            file_system.write_text(fingerprint_file, json.dumps(failure))
         raise
 
 
-def _wait_for_chief(path: str, note: str, fingerprint: Any) -> None:
-    """Return when a file and its note are there.
+def _wait_for_chief(path: str, fingerprint_file: str, wanted: Any) -> None:
+    """Wait until a file is there and its fingerprint is the wanted one.
 
     Raises:
-        UserError: the chief noted a failure instead.
+        UserError: the chief recorded a failure instead.
     """
     logging.info("Waiting for the chief to write %s", path)
-    began = told = time.monotonic()
-    first = found = text_files.read_own_json(note)
-    while found != fingerprint or not tf.io.gfile.exists(path):
+    began = reported = time.monotonic()
+    first = found = text_files.read_own_json(fingerprint_file)
+    while found != wanted or not tf.io.gfile.exists(path):
         now = time.monotonic()
         is_failure = isinstance(found, dict) and _FAILED in found
+        # The failure that was there when the wait began may be an earlier
+        # run's; one that appeared since is this run's.
         if is_failure and (found != first or now - began > _SECONDS_OF_DOUBT):
             raise UserError(
                 f"{path} is missing: the chief could not write it: "
                 f"{found[_FAILED]}"
             )
-        if now - told >= _SECONDS_BETWEEN_REPORTS:
-            told = now
+        if now - reported >= _SECONDS_BETWEEN_REPORTS:
+            reported = now
             logging.info(
                 "Still waiting for %s, for %d s", path, round(now - began)
             )
         time.sleep(_SECONDS_BETWEEN_LOOKS)
-        found = text_files.read_own_json(note)
+        found = text_files.read_own_json(fingerprint_file)
 
 
 def text_fingerprint(
     tokenizer: tokenization.FullTokenizer, max_seq_length: int
 ) -> dict[str, Any]:
-    """Return what the ids of any text depend on."""
+    """Return the part of a fingerprint that the ids of any text depend on."""
     return {
         "vocabulary": file_system.sha256(tokenizer.vocab_file),
         "do_lower_case": tokenizer.basic_tokenizer.do_lower_case,

@@ -1,43 +1,55 @@
-"""Batches of like length, from records that fit in memory.
+"""Batches of records of similar length, from records that fit in memory.
 
-Fine-tuning data are small and short: most of a batch padded to max_seq_length
-is padding. Here a batch is padded to the smallest of a few lengths that holds
-its longest row, and rows of like length come together, so that shapes stay few
-and static (XLA compiles one program for each) and little is padded.
+Fine-tuning data are small and their texts are short: most of a batch that is
+padded to max_seq_length is padding. Here each batch is padded to the smallest
+of a few lengths that holds its longest record, and records of similar length
+share a batch. XLA compiles one program for each length, hence few lengths.
 
-What batch s holds depends on records, seed and s alone:
+The records of batch s are a function of the records, the seed and s:
 
-    epoch e = all records in an order drawn from (seed, e), cut into windows
-    of WINDOW batches; a window is sorted by length and cut into batches,
-    which are used in an order drawn from (seed, e, window)
+    stream = all records in an order drawn from (seed, 0), then in one drawn
+    from (seed, 1), ...
+    window w = the next WINDOW * batch_size records of the stream, sorted by
+    length and cut into WINDOW batches, in an order drawn from (seed, w)
+
+Example with windows of 2 batches of 3 records: if the next records of the
+stream have 9, 31, 12, 30, 10 and 14 tokens, the batches are (9, 10, 12),
+padded to 16, and (14, 30, 31), padded to 32, in either order. Unsorted, both
+would be padded to 32.
 """
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+
+from base.errors import UserError
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from base.errors import UserError
 from ops import elementwise
 from records import streaming, tfrecord
 
 WINDOW = 50  # batches sorted together: more pads less, and mixes less
 
-# Lengths a batch may have, as far as max_seq_length goes.
+# Lengths that batches are padded to, below max_seq_length.
 _LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 320, 384, 448)
+
+
+# --- Which records share a batch --------------------------------------------
 
 
 def bucket_lengths(
     max_seq_length: int, pad_to_max_length: bool = False, is_fine: bool = False
 ) -> list[int]:
-    """Return the lengths batches may have, the longest last.
+    """Return the lengths that batches are padded to, in ascending order.
 
     Args:
-        max_seq_length: the longest.
-        pad_to_max_length: that one alone.
-        is_fine: every multiple of 8, for those who compile nothing.
+        max_seq_length: the longest one.
+        pad_to_max_length: return that one alone.
+        is_fine: return every multiple of 8, for where lengths are not
+            compiled separately.
     """
     if pad_to_max_length:
         return [max_seq_length]
@@ -46,13 +58,16 @@ def bucket_lengths(
 
 
 class Plan:
-    """Which records are in which batch, and how long it is.
+    """Which records are in each training batch, and its padded length.
 
     Args:
         lengths: [n] tokens of each record.
         batch_size: records in a batch.
-        buckets: ascending lengths a batch may have.
+        buckets: lengths a batch may be padded to, ascending.
         seed: draws the order.
+
+    Raises:
+        UserError: there is no record.
     """
 
     def __init__(
@@ -70,11 +85,20 @@ class Plan:
             raise UserError("there is no record to make batches of")
         self._window_at = functools.lru_cache(maxsize=4)(self._make_window)
 
+    def batch(self, step: int) -> np.ndarray:
+        """Return the numbers of the records of batch `step`, [batch_size]."""
+        window, at = divmod(step, WINDOW)
+        return self._window_at(window)[at]
+
+    def length(self, step: int) -> int:
+        """Return the length that batch `step` is padded to."""
+        return self._bucket_of(self.lengths[self.batch(step)].max())
+
     def _bucket_of(self, length: int) -> int:
         return int(self.buckets[np.searchsorted(self.buckets, length)])
 
     def _records(self, start: int, count: int) -> np.ndarray:
-        """Records [start, start + count) of the endless shuffled stream."""
+        """Return records [start, start + count) of the endless stream."""
         size, parts = len(self.lengths), []
         while count:
             epoch, at = divmod(start, size)
@@ -84,11 +108,13 @@ class Plan:
         return np.concatenate(parts)
 
     def _epoch(self, epoch: int) -> np.ndarray:
+        """Return the order of the records in an epoch, [n]."""
         return np.random.default_rng([self.seed, epoch]).permutation(
             len(self.lengths)
         )
 
     def _make_window(self, window: int) -> list[np.ndarray]:
+        """Return the records of each batch of a window."""
         count = WINDOW * self.batch_size
         rows = self._records(window * count, count)
         if len(self.buckets) > 1:
@@ -96,26 +122,23 @@ class Plan:
             rng = np.random.default_rng([self.seed, window, 1])
             order = rng.permutation(WINDOW)
         else:
-            order = np.arange(WINDOW)
+            order = np.arange(WINDOW)  # one length: nothing to sort
         return [rows.reshape(WINDOW, -1)[number] for number in order]
-
-    def batch(self, step: int) -> np.ndarray:
-        """Return the numbers of the records of batch `step`, [batch_size]."""
-        window, at = divmod(step, WINDOW)
-        return self._window_at(window)[at]
-
-    def length(self, step: int) -> int:
-        """Return the length batch `step` is padded to."""
-        return self._bucket_of(self.lengths[self.batch(step)].max())
 
 
 def sorted_batches(
     lengths: np.ndarray, batch_size: int, buckets: Sequence[int]
 ) -> list[tuple[np.ndarray, int]]:
-    """Return every record once, longest first: [(record numbers, length)].
+    """Return batches for prediction, each record in one, the longest first.
 
-    The last batch of a length may be short. For prediction, whose results
-    are put back in order by number.
+    Args:
+        lengths: [n] tokens of each record.
+        batch_size: records in a batch; the last one of a length may have
+            fewer.
+        buckets: lengths a batch may be padded to, ascending.
+
+    Returns:
+        [(numbers of the records, padded length)].
     """
     lengths, buckets = np.asarray(lengths), np.asarray(buckets)
     places = np.searchsorted(buckets, lengths)
@@ -129,15 +152,24 @@ def sorted_batches(
     return batches
 
 
+# --- Records ----------------------------------------------------------------
+
+
 class ShortRecords:
-    """Records in memory, each as long as it is.
+    """Records in memory, cut to the length of the batch they are used in.
 
     Args:
         files: record files.
-        schema: feature name to type and length, from the flags.
+        schema: feature name to type and length.
         bounds: feature name to the range its values must lie in.
-        length_flags: feature name to the flag its length comes from.
+        length_flags: feature name to the flag that sets its length.
         pad_to_max_length: pad every batch to the full length, as the original.
+
+    Attributes:
+        features: {name: [n, S] or [n]}, in the narrowest types that hold them.
+        sequences: names of the features [n, S].
+        lengths: [n], up to the last real token of each record.
+        num_records: n.
     """
 
     def __init__(
@@ -158,41 +190,43 @@ class ShortRecords:
         ]
         self.features = _load(self.files)
         mask = self.features["input_mask"] != 0
-        # The last token, so that a hole in the mask cuts nothing off.
+        # Counted to the last 1 of the mask, not as the sum of the mask: a
+        # zero in the middle must not cut tokens off at the end.
         self.lengths = self.full_length - np.argmax(mask[:, ::-1], axis=1)
         self.lengths[~mask.any(axis=1)] = 1
         self.num_records = self.files.num_records
 
     def buckets(self, is_fine: bool = False) -> list[int]:
-        """Return the lengths batches may have; see bucket_lengths."""
+        """Return the lengths of batches; see `bucket_lengths`."""
         return bucket_lengths(self.full_length, self.pad_to_max_length, is_fine)
 
     def training(
         self, batch_size: int, seed: int, is_fine: bool = False, group: int = 1
     ) -> "TrainingBatches":
-        """Return the endless stream of training batches.
+        """Return the endless training batches.
 
         Args:
-            batch_size: examples in a batch.
+            batch_size: examples in a batch, B.
             seed: draws the order.
-            is_fine: see bucket_lengths.
-            group: records that make an example, one after the other. Beyond 1
-                features are [B, group, ...]: an example stays whole wherever
-                a batch is split.
+            is_fine: see `bucket_lengths`.
+            group: consecutive records that are one example, such as the four
+                choices of a question. If more than 1, features are
+                [B, group, ...], and an example stays whole when a batch is
+                split among devices.
         """
         lengths = self.lengths.reshape(-1, group).max(axis=1)
         plan = Plan(lengths, batch_size, self.buckets(is_fine), seed)
         return TrainingBatches(self, plan, group)
 
     def gather(self, rows: np.ndarray, length: int) -> dict[str, np.ndarray]:
-        """Return the features of some records, sequences cut to a length.
+        """Return the features of some records.
 
         Args:
             rows: numbers of records, of any shape [...].
-            length: S.
+            length: S, to which sequences are cut.
 
         Returns:
-            Name to [..., S], or [...] for what is no sequence.
+            {name: [..., S]} for sequences, [...] for other features.
         """
         return {
             name: _widen(
@@ -204,7 +238,13 @@ class ShortRecords:
     def signature(
         self, size: int, length: int | None, group: int = 1
     ) -> dict[str, tf.TensorSpec]:
-        """Return the shapes of a batch; None: of any length."""
+        """Return the shapes and types of a batch.
+
+        Args:
+            size: examples in it, B.
+            length: S; None if it differs from batch to batch.
+            group: see `training`.
+        """
         rows = [size] if group == 1 else [size, group]
         return {
             name: tf.TensorSpec(
@@ -217,10 +257,14 @@ class ShortRecords:
     def prediction(
         self, batch_size: int, is_fine: bool = False
     ) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
-        """Yield (record numbers, batch) until each record was in one.
+        """Yield (record numbers, batch), with each record in one batch.
 
-        Batches are filled up to `batch_size` with their own first record,
-        whose `example_weights` are 0 there.
+        Batches are filled up to `batch_size` with copies of their first
+        record, whose `example_weights` are 0.
+
+        Args:
+            batch_size: records in a batch.
+            is_fine: see `bucket_lengths`.
         """
         for rows, length in sorted_batches(
             self.lengths, batch_size, self.buckets(is_fine)
@@ -234,23 +278,23 @@ class ShortRecords:
             yield rows, batch
 
     def log_lengths(self) -> None:
-        """Say how much of the full length the records fill."""
+        """Log the mean number of tokens, and the lengths of batches."""
         logging.info(
-            "  %d records, %.1f tokens in the mean, padded to %s %d",
+            "  %d records, %.1f tokens on average, in batches padded to %s%d",
             self.num_records,
             self.lengths.mean(),
-            "all of" if self.pad_to_max_length else "like lengths, at most",
+            "" if self.pad_to_max_length else "similar lengths, at most ",
             self.full_length,
         )
 
 
 class TrainingBatches:
-    """Batches of a plan, as training.Batches wants them.
+    """The endless batches of a plan, for the training loop.
 
     Args:
         data: the records.
         plan: of examples.
-        group: records that make an example.
+        group: consecutive records that are one example.
     """
 
     def __init__(self, data: ShortRecords, plan: Plan, group: int = 1):
@@ -264,48 +308,46 @@ class TrainingBatches:
         return self.data.gather(rows, self.plan.length(step))
 
     def length(self, step: int) -> int:
-        """Return the length of the sequences of a step."""
+        """Return the padded length of the sequences of a step."""
         return self.plan.length(step)
 
     def make(
-        self, start: int
-    ) -> Callable[[tf.distribute.InputContext], tf.data.Dataset]:
-        """Return the dataset function from example `start` on."""
-        size = self.plan.batch_size
+        self, start: int, context: tf.distribute.InputContext
+    ) -> tf.data.Dataset:
+        """Return this worker's part of the batches, one per replica.
 
-        def batches() -> Iterator[dict[str, np.ndarray]]:
-            step = start // size
-            while True:
-                yield self.batch(step)
-                step += 1
+        Args:
+            start: number of the first example.
+            context: number of this worker, and how many replicas there are.
 
-        def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
-            return self._replica_batches(context, batches)
-
-        return make
-
-    def _replica_batches(self, context, batches) -> tf.data.Dataset:
-        pieces, size = context.num_replicas_in_sync, self.plan.batch_size
-        streaming.check_divides(size, pieces)
-        local = pieces // context.num_input_pipelines
+        Raises:
+            UserError: a batch does not divide among the replicas.
+        """
+        replicas, size = context.num_replicas_in_sync, self.plan.batch_size
+        streaming.check_divides(size, replicas)
+        local = replicas // context.num_input_pipelines
         first = context.input_pipeline_id * local
-        rows = size // pieces
+        # With several lengths the training step sets the static shape.
         is_static = len(self.plan.buckets) == 1
         known = int(self.plan.buckets[0]) if is_static else None
-        signature = self.data.signature(size, known, self.group)
+
+        def batches() -> Iterator[dict[str, np.ndarray]]:
+            for step in itertools.count(start // size):
+                yield self.batch(step)
 
         def split(batch: streaming.Batch) -> tf.data.Dataset:
             mine = {}
             for name, value in batch.items():
                 inner = elementwise.shape_of(value)[1:]
-                parts = tf.reshape(value, [pieces, rows, *inner])
-                mine[name] = parts[first : first + local]
+                shape = [replicas, size // replicas, *inner]
+                mine[name] = tf.reshape(value, shape)[first : first + local]
             return tf.data.Dataset.from_tensor_slices(mine)
 
         dataset = tf.data.Dataset.from_generator(
-            batches, output_signature=signature
+            batches,
+            output_signature=self.data.signature(size, known, self.group),
         )
-        if pieces > 1:
+        if replicas > 1:
             dataset = dataset.flat_map(split)
         options = tf.data.Options()
         options.deterministic = True
@@ -313,11 +355,17 @@ class TrainingBatches:
         return dataset.prefetch(2).with_options(options)
 
 
+# --- Arrays -----------------------------------------------------------------
+
+
 def _load(files: streaming.RecordFiles) -> dict[str, np.ndarray]:
-    """Return all records as arrays of the narrowest types that hold them."""
+    """Return {name: [n, ...]} of all records, in narrow types.
+
+    Masks and segments need one byte, token ids two, where records have eight.
+    """
     context = tf.distribute.InputContext(1, 0, 1)
     parts: dict[str, list[np.ndarray]] = {}
-    batches = files.evaluation(1024, files.num_records)(context)
+    batches = files.evaluation(1024, files.num_records, context)
     for batch in batches.as_numpy_iterator():
         is_real = batch.pop("example_weights") > 0
         for name, value in batch.items():
@@ -326,6 +374,7 @@ def _load(files: streaming.RecordFiles) -> dict[str, np.ndarray]:
 
 
 def _narrow(values: np.ndarray) -> np.ndarray:
+    """Return integers in the narrowest type that holds them."""
     if values.dtype.kind != "i":
         return values
     for dtype in (np.int8, np.int16, np.int32):
@@ -336,6 +385,7 @@ def _narrow(values: np.ndarray) -> np.ndarray:
 
 
 def _wide_type(values: np.ndarray) -> type:
+    """Return the type that values have in a batch."""
     return np.int32 if values.dtype.kind == "i" else np.float32
 
 

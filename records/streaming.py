@@ -1,15 +1,21 @@
-"""From TFRecord files to batches: exact order, exact resume, any devices.
+"""Read TFRecord files as batches in an order that depends on seed and step.
 
-What a batch holds depends on the files, the seed and the step alone, never on
-the number of machines or devices and never on when a run was interrupted:
+The records of a batch are a function of the files, the seed and the step. They
+depend neither on the number of machines or devices nor on interruptions of the
+run:
 
     epoch e of the stream = the files in an order drawn from (seed, e), read
     interleaved, through a shuffle buffer drawn from (seed, e)
     batch s = examples [s * batch_size, (s + 1) * batch_size) of the stream
 
+Example: with 100 records and batches of 32, batch 3 holds the examples 96 to
+127 of the stream, the last 4 of epoch 0 and the first 28 of epoch 1. A run
+that resumes at step 3 skips 96 records; one that resumes at step 7 (example
+224) does not read epochs 0 and 1 at all, and skips 24 records of epoch 2.
+
 Every worker reads the same stream of undecoded records and keeps its own part
-of each global batch. That costs little (500,000 undecoded records a second)
-and makes one machine and many train on the same batches.
+of each global batch. This costs little (500,000 undecoded records a second),
+and one machine and many train on the same batches.
 """
 
 import contextlib
@@ -17,21 +23,24 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from base.errors import UserError
+
 import tensorflow as tf
 from absl import logging
 
-from base.errors import UserError
 from records import tfrecord
 
-SHUFFLE_BUFFER = 20_000  # undecoded records; the generator shuffles within
+SHUFFLE_BUFFER = 20_000  # undecoded records
 
-CYCLE_LENGTH = 8  # files read side by side
+CYCLE_LENGTH = 8  # files read at the same time
 
-BLOCK_LENGTH = 16  # records taken from one of them at a time
+BLOCK_LENGTH = 16  # consecutive records taken from one of them
 
-_READ_BUFFER = 1 << 20
+_READ_BUFFER = 1 << 20  # bytes
 
 Batch = dict[str, tf.Tensor]
+
+# --- Checks -----------------------------------------------------------------
 
 
 class Bound(NamedTuple):
@@ -46,15 +55,16 @@ def check_schema(
     schema: Mapping[str, tfrecord.Feature],
     flags: Mapping[str, str],
 ) -> None:
-    """Compare the first record of each file with what the flags say.
+    """Check that the first record of each file has the wanted features.
 
     Args:
         files: record files.
-        schema: feature name to type and length, from the flags.
+        schema: feature name to type and length.
         flags: feature name to the flag that sets its length.
 
     Raises:
-        UserError: names file, feature, the length found and the one wanted.
+        UserError: a feature is missing or has another length; names file,
+            feature, the length found and the one wanted.
     """
     for path in files:
         found = tfrecord.describe_first_record(path)
@@ -62,8 +72,8 @@ def check_schema(
             if name not in found:
                 raise UserError(
                     f"{path} has no feature {name!r} (it has "
-                    f"{', '.join(sorted(found))}): not made by "
-                    "create_pretraining_data.py"
+                    f"{', '.join(sorted(found))}): its records were made for "
+                    "another task, or by another program"
                 )
             if found[name] != feature.length:
                 flag = flags.get(name, name)
@@ -75,17 +85,17 @@ def check_schema(
 
 
 def count_records(files: Sequence[str]) -> dict[str, int]:
-    """Count the records of each file, with a sign of life for many.
+    """Return {file: number of records}; log progress every 10 s.
 
     Raises:
-        UserError: a truncated or corrupted file; none of them has a record.
+        UserError: a file is truncated or corrupted, or all are empty.
     """
     counts: dict[str, int] = {}
-    told = time.monotonic()
+    reported = time.monotonic()
     for done, path in enumerate(files, 1):
         counts[path] = tfrecord.count_records(path)
-        if time.monotonic() - told > 10:
-            told = time.monotonic()
+        if time.monotonic() - reported > 10:
+            reported = time.monotonic()
             logging.info("Counted records in %d of %d files", done, len(files))
         if not counts[path]:
             logging.warning("%s holds no record", path)
@@ -97,17 +107,21 @@ def count_records(files: Sequence[str]) -> dict[str, int]:
     return counts
 
 
+# --- Decoding ---------------------------------------------------------------
+
+
 def parse_batch(
     serialized: tf.Tensor, schema: Mapping[str, tfrecord.Feature]
 ) -> Batch:
-    """Decode a batch of tf.train.Example; integers become int32.
+    """Decode a batch of serialized tf.train.Example.
 
     Args:
         serialized: [B] strings.
         schema: feature name to type and length.
 
     Returns:
-        Feature name to [B, length] tensor, [B] for features of length 1.
+        {feature name: [B, length] tensor}; [B] for features of length 1.
+        Integers are int32; records have int64.
     """
     spec = {
         name: tf.io.FixedLenFeature(
@@ -126,10 +140,16 @@ def parse_batch(
 
 
 def check_bounds(batch: Batch, bounds: Mapping[str, Bound]) -> Batch:
-    """Stop at ids the model has no row for; a gather would clamp them.
+    """Return the batch; fail when it is computed if an id is out of range.
 
-    The original gathers out of range unchecked: NaN on a GPU, a wrong row
-    elsewhere. Runs on the host, beside the decoding.
+    The original does not check ids. A gather out of range returns zeros on a
+    GPU and, compiled by XLA, the row of the largest id: a wrong vocabulary
+    trains a wrong model silently. The check runs on the host, as part of the
+    input pipeline.
+
+    Args:
+        batch: feature name to values.
+        bounds: feature name to the range its values must lie in.
     """
     checks = []
     for name, bound in bounds.items():
@@ -145,8 +165,11 @@ def check_bounds(batch: Batch, bounds: Mapping[str, Bound]) -> Batch:
         return {name: tf.identity(value) for name, value in batch.items()}
 
 
+# --- Streams of records -----------------------------------------------------
+
+
 def _compression(files: Sequence[str]) -> tf.Tensor:
-    """Return the TFRecord compression type of each file, as strings."""
+    """Return the compression of each file, "GZIP" or "": [num_files]."""
     return tf.constant(
         ["GZIP" if tfrecord.is_gzip(path) else "" for path in files]
     )
@@ -155,7 +178,14 @@ def _compression(files: Sequence[str]) -> tf.Tensor:
 def _epoch(
     epoch: tf.Tensor, files: tf.Tensor, kinds: tf.Tensor, seed: int
 ) -> tf.data.Dataset:
-    """One pass over the undecoded records in the order of (seed, epoch)."""
+    """Return the undecoded records once, in the order of (seed, epoch).
+
+    Args:
+        epoch: int64 scalar.
+        files: [num_files] paths.
+        kinds: [num_files], see `_compression`.
+        seed: draws the order.
+    """
     order = tf.random.experimental.stateless_shuffle(
         tf.range(tf.size(files)),
         seed=tf.stack([tf.constant(seed, tf.int64), epoch]),
@@ -177,14 +207,14 @@ def _epoch(
 def training_stream(
     files: Sequence[str], num_records: int, seed: int, start: int = 0
 ) -> tf.data.Dataset:
-    """The endless stream of undecoded records, from example `start` on.
+    """Return the endless stream of undecoded records from example `start`.
 
     Args:
         files: record files, in a fixed order.
-        num_records: records in all files together: the length of an epoch.
+        num_records: records in all files together, which is an epoch.
         seed: draws the order of each epoch.
-        start: examples already used; those before are skipped undecoded, and
-            whole epochs are not even read.
+        start: number of the first example. Earlier records of its epoch are
+            skipped undecoded, earlier epochs are not read.
     """
     paths, kinds = tf.constant(list(files)), _compression(files)
     epoch, used = divmod(start, num_records)
@@ -195,11 +225,14 @@ def training_stream(
     return first.concatenate(later)
 
 
+# --- Batches ----------------------------------------------------------------
+
+
 def check_divides(batch_size: int, devices: int) -> None:
-    """Stop at a global batch that devices cannot share.
+    """Check that a global batch divides among devices.
 
     Raises:
-        UserError: names both numbers.
+        UserError: it does not; names both numbers.
     """
     if batch_size % devices:
         raise UserError(
@@ -214,13 +247,19 @@ def per_replica_batches(
     batch_size: int,
     decode: Callable[[tf.Tensor], Batch],
 ) -> tf.data.Dataset:
-    """Give this worker its part of each global batch, a piece per replica.
+    """Return this worker's part of each global batch, a batch per replica.
+
+    Example: a global batch of 8 on 2 workers with 2 replicas each is 4 parts
+    of 2 records. Worker 1 (first = 2) yields [4, 5], then [6, 7].
 
     Args:
         batches: global batches of `batch_size` undecoded records.
-        context: which worker this is, and how many replicas there are.
-        batch_size: examples in a global batch.
-        decode: undecoded records [B] to a batch.
+        context: number of this worker, and how many replicas there are.
+        batch_size: examples in a global batch, B.
+        decode: converts undecoded records [B / replicas] to a batch.
+
+    Raises:
+        UserError: the batch does not divide among the replicas.
     """
     pieces = context.num_replicas_in_sync
     check_divides(batch_size, pieces)
@@ -234,8 +273,8 @@ def per_replica_batches(
 
     options = tf.data.Options()
     options.deterministic = True
-    # Every degree of parallelism is given; the tuner would only keep a core
-    # busy, and hold up the end of the run by seconds.
+    # Every degree of parallelism is given. The tuner would only keep a core
+    # busy and delay the end of the run by seconds.
     options.autotune.enabled = False
     return (
         batches.flat_map(split)
@@ -251,7 +290,10 @@ def training_batches(
     batch_size: int,
     decode: Callable[[tf.Tensor], Batch],
 ) -> tf.data.Dataset:
-    """Cut a stream into global batches and hand out this worker's part."""
+    """Return this worker's part of the global batches of a stream.
+
+    The arguments are those of `per_replica_batches`.
+    """
     batches = stream.batch(batch_size, drop_remainder=True)
     return per_replica_batches(batches, context, batch_size, decode)
 
@@ -263,10 +305,16 @@ def evaluation_batches(
     max_steps: int,
     decode: Callable[[tf.Tensor], Batch],
 ) -> tf.data.Dataset:
-    """Read files once, in order, at most `max_steps` batches.
+    """Return this worker's part of at most `max_steps` batches, in file order.
 
-    The last batch is filled up with its own first record, so that shapes stay
-    static; `example_weights` [B] is 1 for real examples and 0 for the filling.
+    Each record comes once. The last batch is filled up with rows of zeros, so
+    that all shapes are static; `example_weights` [B] is 1 for records and 0
+    for the filling.
+
+    Args:
+        files: record files.
+        max_steps: batches at most.
+        context, batch_size, decode: see `per_replica_batches`.
     """
     dataset = tf.data.Dataset.from_tensor_slices(
         (list(files), _compression(files))
@@ -281,7 +329,8 @@ def evaluation_batches(
 
     def decode_filled(serialized: tf.Tensor) -> Batch:
         is_real = tf.not_equal(serialized, "")
-        # A replica's part may be filling only, hence decoding [0] strings.
+        # The filling is not decoded: "" is an Example without features. A
+        # replica's part may be filling alone, then decode gets [0] strings.
         batch = decode(tf.boolean_mask(serialized, is_real))
         size = tf.shape(serialized)[0]
         padded = {
@@ -296,7 +345,13 @@ def evaluation_batches(
 
 
 def _pad_rows(value: tf.Tensor, rows: tf.Tensor, static: int) -> tf.Tensor:
-    """Append zero rows until there are `rows`; keep the static shape."""
+    """Append rows of zeros to [B, ...].
+
+    Args:
+        value: to be padded.
+        rows: scalar, how many rows there are to be.
+        static: the same number if it is known when the graph is built.
+    """
     padding = [[0, rows - tf.shape(value)[0]]]
     padding += [[0, 0]] * (value.shape.rank - 1)
     padded = tf.pad(value, padding)
@@ -305,13 +360,20 @@ def _pad_rows(value: tf.Tensor, rows: tf.Tensor, static: int) -> tf.Tensor:
 
 
 class RecordFiles:
-    """Record files of one schema, checked before the first step.
+    """Record files of one schema, checked when this object is made.
 
     Args:
         files: paths.
         schema: feature name to type and length.
         bounds: feature name to the range its values must lie in.
-        length_flags: feature name to the flag its length comes from.
+        length_flags: feature name to the flag that sets its length.
+
+    Attributes:
+        counts: {path: number of records}.
+        num_records: their sum.
+
+    Raises:
+        UserError: see `check_schema` and `count_records`.
     """
 
     def __init__(
@@ -333,31 +395,59 @@ class RecordFiles:
         return check_bounds(parse_batch(serialized, self.schema), self.bounds)
 
     def training(
-        self, batch_size: int, seed: int, start: int
-    ) -> Callable[[tf.distribute.InputContext], tf.data.Dataset]:
-        """Batches of the endless stream from example `start` on."""
+        self,
+        batch_size: int,
+        seed: int,
+        start: int,
+        context: tf.distribute.InputContext,
+    ) -> tf.data.Dataset:
+        """Return this worker's part of the endless training batches.
+
+        Args:
+            batch_size: examples in a global batch.
+            seed: draws the order.
+            start: number of the first example.
+            context: see `per_replica_batches`.
+        """
         stream = training_stream(self.files, self.num_records, seed, start)
-        return lambda context: training_batches(
-            stream, context, batch_size, self.decode
-        )
+        return training_batches(stream, context, batch_size, self.decode)
 
     def evaluation(
-        self, batch_size: int, max_steps: int
-    ) -> Callable[[tf.distribute.InputContext], tf.data.Dataset]:
-        """Batches that hold each record once, at most `max_steps`."""
-        return lambda context: evaluation_batches(
+        self,
+        batch_size: int,
+        max_steps: int,
+        context: tf.distribute.InputContext,
+    ) -> tf.data.Dataset:
+        """Return this worker's part of the batches with each record once.
+
+        Args:
+            batch_size: examples in a global batch.
+            max_steps: batches at most.
+            context: see `per_replica_batches`.
+        """
+        return evaluation_batches(
             self.files, context, batch_size, max_steps, self.decode
         )
+
+
+# --- Errors -----------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def blaming_files(
     files: Sequence[str], bounds: Mapping[str, Bound]
 ) -> Iterator[None]:
-    """Turn a failed read inside the block into a line that names the file.
+    """Replace TensorFlow's error for a bad record by one that names the file.
+
+    A pipeline's errors name neither, so the files are read again, record by
+    record, until a bad one is found.
+
+    Args:
+        files: the record files that the block reads.
+        bounds: feature name to the range its values must lie in.
 
     Raises:
-        UserError: the data is to blame; any other error passes unchanged.
+        UserError: a record is bad. Any other error passes unchanged.
     """
     try:
         yield
@@ -370,7 +460,7 @@ def blaming_files(
 def _explain(
     error: tf.errors.OpError, files: Sequence[str], bounds: Mapping[str, Bound]
 ) -> UserError | None:
-    """Read the files again, the slow way, until one is to blame."""
+    """Return an error for the first bad record; None if all are good."""
     suspects = (
         tf.errors.DataLossError,
         tf.errors.InvalidArgumentError,
@@ -393,7 +483,7 @@ def _explain(
 def _find_out_of_bounds(
     record: bytes, bounds: Mapping[str, Bound]
 ) -> str | None:
-    """Say what is wrong with one serialized record, None if nothing is."""
+    """Return what is wrong with a serialized record; None if nothing is."""
     try:
         example = tfrecord.decode_example(record)
     except (IndexError, KeyError, ValueError) as error:

@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from base import file_system
+
 import numpy as np
 from absl import logging
 
 import tokenization
-from base import file_system
 from records import cache as record_cache
 from records import tfrecord
 

@@ -25,11 +25,11 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, NamedTuple
 
-import google_crc32c
-import numpy as np
-
 from base import file_system
 from base.errors import UserError
+
+import google_crc32c
+import numpy as np
 
 COMPRESSIONS = ("", "GZIP")
 

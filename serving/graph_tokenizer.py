@@ -16,11 +16,12 @@ import unicodedata
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from base.errors import UserError
+
 import numpy as np
 import tensorflow as tf
 
 import tokenization
-from base.errors import UserError
 
 _CODE_POINTS = 0x110000
 

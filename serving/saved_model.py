@@ -11,12 +11,13 @@ zero.
 import os
 from collections.abc import Callable
 
+from base import file_system
+from base.errors import UserError
+
 import tensorflow as tf
 from absl import logging
 
 import modeling
-from base import file_system
-from base.errors import UserError
 from ops import unpadding
 from serving import graph_tokenizer
 

@@ -10,13 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
+from base import cluster, file_system, text_files
+from base.errors import UserError
+
 import numpy as np
 import tensorflow as tf
 import tqdm
 from absl import logging
 
-from base import cluster, file_system, text_files
-from base.errors import UserError
 from squad import data as squad_data
 from squad import decoding as squad_decoding
 from squad import scores as squad_scores

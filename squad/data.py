@@ -9,11 +9,11 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-from absl import logging
-
 from base import file_system
 from base.errors import UserError
+
+import numpy as np
+from absl import logging
 
 _SHOWN = 3  # wrong answers named in the log
 

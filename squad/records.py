@@ -7,11 +7,12 @@ processes, and from run_squad.py, which has enough to tell.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from base import file_system
+from base.errors import UserError
+
 from absl import logging
 
 import tokenization
-from base import file_system
-from base.errors import UserError
 from records import cache as record_cache
 from records import in_memory
 from squad import data as squad_data

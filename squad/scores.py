@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from base.errors import UserError
+
 from absl import logging
 
-from base.errors import UserError
 from squad.data import SquadData
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b", re.UNICODE)

@@ -11,11 +11,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from base import file_system
+from base.errors import UserError
+
 import tqdm
 from absl import logging
 
-from base import file_system
-from base.errors import UserError
 from squad.data import SquadData, SquadExample, item, make_paragraph, read_json
 
 # Where a question lists its documents, and in which folder those are.

@@ -11,11 +11,12 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from base import file_system, workers
+from base.errors import UserError
+
 import numpy as np
 
 import tokenization
-from base import file_system, workers
-from base.errors import UserError
 from records import tfrecord
 from squad.data import Paragraph, SquadData, SquadExample
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from base import text_files
 from base.errors import UserError
+
 from classifier import data as classifier_data
 
 _NAMES = {"train": ("train",), "dev": ("val", "dev"), "test": ("test",)}

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from absl import logging
 
 import modeling
 from classifier import scores as classifier_scores
@@ -103,7 +102,6 @@ class SwagJob(Job):
     def evaluate(self, loaded: LoadedModel, step: int) -> dict[str, float]:
         """Score the development questions; write eval_results.txt."""
         self._dev = dev = self._dev or self.records.split("dev", "eval")
-        logging.info("***** Running evaluation *****")
         results = classifier_scores.scores(
             self._scores(loaded, dev, self.eval_batch_size, "dev"),
             dev.by_question(dev.rows.features["label_ids"])[:, 0],
@@ -120,7 +118,6 @@ class SwagJob(Job):
     def predict(self, loaded: LoadedModel) -> None:
         """Write test_results.tsv and test.tsv."""
         test = self.records.split("test", "predict")
-        logging.info("***** Running prediction*****")
         rows, answers = classifier_scores.prediction_lines(
             self._scores(
                 loaded, test, self.settings.predict_batch_size, "test"
@@ -128,7 +125,6 @@ class SwagJob(Job):
             [question.guid for question in test.questions],
             [str(number) for number in range(test.num_choices)],
         )
-        logging.info("***** Predict results *****")
         self.write_lines("test_results.tsv", rows)
         self.write_lines("test.tsv", answers)
 

@@ -3,10 +3,11 @@
 import os
 import sys
 
+from base import errors
+
 import tensorflow as tf
 
 import run_pretraining
-from base import errors
 
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(

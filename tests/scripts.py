@@ -9,9 +9,9 @@ import importlib
 import sys
 from types import ModuleType
 
-from absl import flags
-
 from base import errors
+
+from absl import flags
 
 
 def load(name: str) -> ModuleType:

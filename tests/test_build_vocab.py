@@ -7,13 +7,14 @@ import sys
 from pathlib import Path
 from pydoc_data import topics
 
+from base.errors import UserError
+
 import pytest
 import scripts
 import tqdm
 from paths import ROOT
 
 import tokenization
-from base.errors import UserError
 
 build_vocab = scripts.load("build_vocab")
 

@@ -13,13 +13,14 @@ import subprocess
 import sys
 import time
 
+from base.errors import UserError
+
 import numpy as np
 import pytest
 import scripts
 from corpora import VOCAB_FILE, manual, write
 from paths import ROOT
 
-from base.errors import UserError
 from pretraining import buckets as pretraining_buckets
 from pretraining import instances as pretraining_instances
 from records import tfrecord

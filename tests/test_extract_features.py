@@ -10,6 +10,9 @@ import time
 import types
 from pathlib import Path
 
+from base import file_system
+from base.errors import UserError
+
 import numpy as np
 import pytest
 import scripts
@@ -19,8 +22,6 @@ from hypothesis import strategies as st
 from paths import ROOT
 
 import modeling
-from base import file_system
-from base.errors import UserError
 from checkpoints import weight_files
 from features import writers as features_writers
 from modeling import BertConfig

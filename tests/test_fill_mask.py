@@ -1,5 +1,7 @@
 """fill_mask.py: masks in text, batches of unequal sentences, mistakes."""
 
+from base.errors import UserError
+
 import numpy as np
 import pytest
 import scripts
@@ -7,7 +9,6 @@ import tensorflow as tf
 
 import modeling
 import tokenization
-from base.errors import UserError
 from checkpoints import weight_files
 from pretraining import model as pretraining_model
 

@@ -2,12 +2,13 @@
 
 import json
 
+from base.errors import UserError
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from paths import GOLDEN
 
-from base.errors import UserError
 from modeling import BertConfig, BertModel
 from ops import elementwise, losses
 from pretraining.model import BertForPreTraining

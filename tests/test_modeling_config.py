@@ -2,12 +2,13 @@
 
 import json
 
+from base.errors import UserError
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import modeling
-from base.errors import UserError
 from modeling import BertConfig, BertModel
 
 # Parameters of embeddings, encoder and pooler by (L, H), vocabulary 30522.

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+from base.errors import UserError
+
 import keras
 import numpy as np
 import pytest
@@ -17,7 +19,6 @@ from test_modeling import (  # noqa: F401 (fixtures)
 )
 
 import optimization
-from base.errors import UserError
 from optimization import create_schedule
 
 # --- Golden -----------------------------------------------------------------

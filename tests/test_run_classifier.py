@@ -17,6 +17,7 @@ import scripts
 import tensorflow as tf
 import tiny
 from paths import ROOT
+from tiny import results_of
 
 from checkpoints import weight_files
 from classifier import model as classifier_model
@@ -228,13 +229,38 @@ def test_a_head_for_other_labels_starts_anew(
     more = {"train_batch_size": 3, "num_train_epochs": 1}
     flags = flags_for(finished, tmp_path, tmp_path / "out", **more)
     assert scripts.run(run_classifier, **flags) == 0
-    text = "starts from new weights: output_weights: the model wants [3, 16]"
-    assert text in caplog.text
+    text = "new weights: output_weights: the model has shape [3, 16], the"
+    assert f"starts from {text}" in caplog.text
     flags |= {"do_train": False, "init_checkpoint": str(finished)}
     flags["output_dir"] = str(tmp_path / "other")
     (tmp_path / "dev.tsv").write_text("sentence\tlabel\ngood\ta\n")
     line = scripts.error_of(run_classifier, **flags)
     assert "unknown label 'a'; known are bad, good" in line
+
+
+def test_the_fitted_length_holds(model_dir, data_dir, tmp_path, caplog):
+    """Without --max_seq_length a model is used at the length it was fitted.
+
+    The default, 128, is more than the 64 positions of this model.
+    """
+    flags = flags_for(model_dir, data_dir, tmp_path, max_seq_length=12)
+    scripts.run(run_classifier, **flags | {"num_train_epochs": 1})
+    config = json.loads((tmp_path / "bert_config.json").read_text())
+    assert config["max_seq_length"] == 12
+    wanted = results_of(tmp_path)
+    again = flags | {
+        "init_checkpoint": str(tmp_path),
+        "output_dir": str(tmp_path / "again"),
+        "do_train": False,
+        "max_seq_length": None,
+    }
+    scripts.run(run_classifier, **again)
+    found = results_of(tmp_path / "again")
+    assert found["eval_loss"] == wanted["eval_loss"]
+    with caplog.at_level("WARNING"):
+        scripts.run(run_classifier, **again | {"max_seq_length": 30})
+    assert "--max_seq_length=30; the model was fitted with 12" in caplog.text
+    assert results_of(tmp_path / "again")["eval_loss"] != wanted["eval_loss"]
 
 
 def test_a_multiple_choice_head_is_no_regression(model_dir, data_dir, tmp_path):

@@ -11,6 +11,8 @@ import unicodedata
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from base import errors
+
 import numpy as np
 import pytest
 import reference_tokenizer
@@ -19,7 +21,6 @@ from hypothesis import strategies as st
 from paths import GOLDEN, ROOT
 
 import tokenization
-from base import errors
 from tokenization import FullTokenizer
 
 CASINGS = ["uncased", "cased"]

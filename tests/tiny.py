@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import tensorflow as tf
 
 import modeling
@@ -43,3 +44,8 @@ def results_of(out: Path, name: str = "eval_results.txt") -> dict[str, float]:
     """Return the scores a run wrote."""
     lines = (out / name).read_text().splitlines()
     return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
+
+
+def values_of(variables: Sequence) -> dict[str, np.ndarray]:
+    """Return {path: value} of keras variables."""
+    return {variable.path: variable.numpy() for variable in variables}

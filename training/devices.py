@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-import tensorflow as tf
-from absl import logging
-
 from base import cluster
 from base.errors import UserError
+
+import tensorflow as tf
+from absl import logging
 
 _PEAK_SECONDS = 0.5  # how long the matrix-product rate is measured
 

@@ -3,10 +3,12 @@
 import functools
 from collections.abc import Callable
 
+from base import progress
+from base.errors import UserError
+
 import tensorflow as tf
 
 import modeling
-from base.errors import UserError
 from records.streaming import Batch
 from training import compilation
 from training.objective import Objective, Sums
@@ -66,12 +68,15 @@ class Evaluator:
             UserError: there is no batch.
         """
         totals = {name: [0.0, 0.0] for name in self.objective.names}
-        for batch in self.strategy.distribute_datasets_from_function(
+        batches = self.strategy.distribute_datasets_from_function(
             self.make_batches
-        ):
-            for name, pair in self._step(batch).items():
-                totals[name][0] += float(pair[0])
-                totals[name][1] += float(pair[1])
+        )
+        with progress.bar(None, "batches", "Evaluating") as bar:
+            for batch in batches:
+                for name, pair in self._step(batch).items():
+                    totals[name][0] += float(pair[0])
+                    totals[name][1] += float(pair[1])
+                bar.update(1)
         if not totals["tokens"][1]:
             raise UserError("evaluation files hold no record")
         losses = {name: pair[0] for name, pair in totals.items()}

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 
+from base import cluster
+
 import tensorflow as tf
 from absl import logging
 
 import modeling
 import optimization
-from base import cluster
 from checkpoints import lookup, training_state, weight_files
 from training import devices, loop, reporting
 from training.compilation import Compilation
@@ -125,10 +126,12 @@ def begin(
 
 
 def log_beginning(num_records: int, settings: Settings) -> None:
-    """Log how much there is to train, in the original's words."""
+    """Log how much there is to train."""
     size, steps = settings.train_batch_size, settings.last_step
-    logging.info("***** Running training *****")
-    logging.info("  Num examples = %d", num_records)
-    logging.info("  Batch size = %d", size)
-    logging.info("  Num steps = %d", steps)
-    logging.info("  Num epochs = %.1f", size * steps / num_records)
+    logging.info(
+        "Running training: %s examples, batch size %d, %s steps, %.1f epochs",
+        f"{num_records:,}",
+        size,
+        f"{steps:,}",
+        size * steps / num_records,
+    )

@@ -1,8 +1,9 @@
 """The flags that all training scripts share, with the original's defaults."""
 
+from base.errors import UserError
+
 from absl import flags
 
-from base.errors import UserError
 from training.devices import DeviceChoice
 from training.settings import Settings
 
@@ -16,18 +17,18 @@ def define_training_flags() -> None:
 
 
 def define_optimizer_flags() -> None:
-    """Define what a step computes and how it changes the weights."""
+    """Define the flags of the batch, the optimizer and the seed."""
     flags.DEFINE_integer(
         "train_batch_size",
         32,
-        "Examples in a step, over all devices and micro-batches together.",
+        "Examples in a step, of all devices and micro-batches together.",
         lower_bound=1,
     )
     flags.DEFINE_integer(
         "gradient_accumulation_steps",
         1,
-        "Micro-batches a step is computed in: the memory of "
-        "train_batch_size / this, the numbers of train_batch_size.",
+        "Split each step into this many micro-batches: it needs the memory "
+        "of a smaller batch and gives the numbers of the whole one.",
         lower_bound=1,
     )
     flags.DEFINE_float(
@@ -43,52 +44,58 @@ def define_optimizer_flags() -> None:
     flags.DEFINE_bool(
         "bias_correction",
         False,
-        "Correct Adam's moments for their start at zero; the original does "
-        "not.",
+        "Correct Adam's moments for starting at zero, which the original "
+        "does not.",
     )
     flags.DEFINE_bool(
         "continuous_schedule",
         False,
-        "Decay from the peak after warm-up; the original drops to the line "
-        "that would have decayed from step 0.",
+        "Let the learning rate fall from its peak at the end of the warm-up. "
+        "In the original it falls from step 0, so it drops where the warm-up "
+        "ends.",
     )
     flags.DEFINE_float("weight_decay_rate", 0.01, "Decoupled weight decay.")
     flags.DEFINE_integer(
         "random_seed",
         12345,
-        "Draws initial weights, dropout and the order of the data.",
+        "Seed of the initial weights, of dropout and of the data's order.",
     )
 
 
 def define_loop_flags() -> None:
-    """Define when to save and report, and how steps are compiled."""
+    """Define the flags of checkpoints, reports, number type and compiler."""
     flags.DEFINE_integer(
         "save_checkpoints_steps",
         1000,
-        "Save every so many steps.",
+        "Save a training checkpoint every this many steps.",
         lower_bound=1,
     )
     flags.DEFINE_integer(
         "keep_checkpoint_max",
         5,
-        "Training checkpoints to keep; 0 keeps all.",
+        "Number of training checkpoints to keep; 0 keeps all.",
         lower_bound=0,
     )
     flags.DEFINE_integer(
         "iterations_per_loop",
         1000,
-        "Steps at most between two looks of the host at the devices.",
+        "Steps at most that run without a return to Python.",
         lower_bound=1,
     )
     flags.DEFINE_integer(
-        "log_steps", 100, "Report every so many steps.", lower_bound=1
+        "log_steps",
+        100,
+        "Write a report line every this many steps.",
+        lower_bound=1,
     )
     flags.DEFINE_enum(
         "dtype",
         "float32",
         ["float32", "bfloat16"],
         "What matrix products are computed in; weights, norms, softmax and "
-        "losses stay float32. bfloat16 is fast on TPUs and recent GPUs only.",
+        "losses stay float32. bfloat16 is faster on TPUs, on GPUs of compute "
+        "capability 8 and more, and on CPUs with avx512_bf16 or AMX (see "
+        "/proc/cpuinfo); on other CPUs it is slower.",
     )
     flags.DEFINE_bool("jit_compile", True, "Compile the step with XLA.")
 
@@ -97,36 +104,47 @@ def define_tpu_flags() -> None:
     """Define the original's TPU flags."""
     flags.DEFINE_bool("use_tpu", False, "Run on a TPU.")
     flags.DEFINE_string("tpu_name", None, "Name or grpc:// address of the TPU.")
-    flags.DEFINE_string("tpu_zone", None, "GCE zone of the TPU, if not ours.")
-    flags.DEFINE_string("gcp_project", None, "Project of the TPU, if not ours.")
-    flags.DEFINE_string("master", None, "The TPU's address, if it has no name.")
+    flags.DEFINE_string(
+        "tpu_zone", None, "Zone of the TPU, if not this machine's."
+    )
+    flags.DEFINE_string(
+        "gcp_project", None, "Project of the TPU, if not this machine's."
+    )
+    flags.DEFINE_string(
+        "master", None, "Address of the TPU, if it has no name."
+    )
     flags.DEFINE_integer(
-        "num_tpu_cores", 8, "Cores the TPU is expected to have.", lower_bound=1
+        "num_tpu_cores",
+        8,
+        "Expected number of cores of the TPU.",
+        lower_bound=1,
     )
 
 
 def define_model_flags() -> None:
-    """Define which weights, and what belongs to them."""
+    """Define the flags of a checkpoint and the files that belong to it."""
     flags.DEFINE_string(
         "init_checkpoint",
         None,
-        "The weights to start from: a prefix (.../bert_model.ckpt), a "
+        "Weights to start from: a prefix (.../bert_model.ckpt), a "
         "directory that holds one, or a Hugging Face directory.",
     )
     flags.DEFINE_string(
         "bert_config_file",
         None,
-        "JSON file that says how large the model is; default: the one beside "
-        "the checkpoint.",
+        "JSON file with the sizes of the model; default: bert_config.json "
+        "beside the checkpoint.",
     )
     flags.DEFINE_string(
-        "vocab_file", None, "The vocabulary; default: the one beside it."
+        "vocab_file",
+        None,
+        "The vocabulary; default: vocab.txt beside the checkpoint.",
     )
     flags.DEFINE_bool(
         "do_lower_case",
         None,
-        "Lower-case the text; default: as the checkpoint was trained, where "
-        "it says so, else true.",
+        "Lower-case the text; default: as the checkpoint was trained, if its "
+        "files or its name tell, else true.",
     )
 
 

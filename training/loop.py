@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from base import cluster
+from base.errors import UserError
+
 import tensorflow as tf
 from absl import logging
 
-from base import cluster
-from base.errors import UserError
 from checkpoints import training_state
 from training import reporting
 from training.reporting import to_means
@@ -58,10 +59,12 @@ def train(
         Ctrl-C, or where `evaluate` ended the training.
     """
     settings = step.settings
-    report = reporting.Report(settings.output_dir, meter, state.is_chief)
+    report = reporting.Report(
+        settings.output_dir, meter, state.is_chief, first, settings.last_step
+    )
     caller = _Caller(step, batches, meter, report, first)
     done, ends_early = first, False
-    with _StopRequest() as stop:
+    with report, _StopRequest() as stop:
         while done < settings.last_step and not stop.signal and not ends_early:
             is_first = done == first
             done, sums = caller.call(done)
@@ -69,7 +72,7 @@ def train(
             is_due = _is_due(done, settings.log_steps, settings)
             if is_due or is_first or report.is_late():
                 rate = float(step.schedule(tf.constant(done)))
-                report.write(done, settings.last_step - done, rate)
+                report.write(done, rate)
             is_saved = _is_due(done, settings.save_checkpoints_steps, settings)
             if is_saved or stop.signal or done == settings.last_step:
                 logging.info("Saved %s", state.save(done))
@@ -176,12 +179,12 @@ class _Caller:
         after = done + int(steps)  # waits for the devices
         seconds = time.monotonic() - began
         if is_new:
-            self.report.add(sums, [], seconds)
+            self.report.add(sums, int(steps), [], seconds)
             what = f" of length {length}" if length else ""
             logging.info("Compiled and ran a step%s in %.1f s", what, seconds)
         else:
             lengths = [self.batches.length(n) for n in range(done, after)]
-            self.report.add(sums, lengths, seconds)
+            self.report.add(sums, int(steps), lengths, seconds)
         return after, sums
 
     def _steps_in_next_call(self, done: int) -> int:

@@ -1,28 +1,38 @@
-"""Outputs of a model for every record, in the order of the records."""
+"""Run a model over records; return its outputs in the order of the records.
+
+Records of similar length share a batch, so batches come in another order than
+the records; each carries the numbers of its records.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from base import cluster, progress
+
 import numpy as np
 import tensorflow as tf
-import tqdm
 
-from base import cluster
 from training import compilation
 
 Batch = dict[str, np.ndarray]
 
-# The numbers of the records of a batch, and what belongs to them.
+# Record numbers [n], and a batch or outputs whose first n rows are theirs.
 Numbered = tuple[np.ndarray, Batch]
 
 
 class Records(Protocol):
-    """What can be predicted; length_buckets.ShortRecords is one."""
+    """Records to predict, such as in_memory.ShortRecords."""
 
     num_records: int
 
     def prediction(self, batch_size: int, is_fine: bool) -> Iterator[Numbered]:
-        """Yield batches; rows beyond the record numbers only fill them."""
+        """Yield batches of records of similar length.
+
+        Args:
+            batch_size: records in a batch at most.
+            is_fine: cut each batch to a multiple of 8 tokens; else to one of
+                few lengths, with filler rows behind the records.
+        """
 
 
 class Predictor:
@@ -31,8 +41,8 @@ class Predictor:
     Args:
         strategy: where the model's variables were made.
         forward: batch -> {name: tensor [B, ...]}.
-        jit_compile: compile with XLA where that pays: not on a CPU, where a
-            program per length takes longer to compile than it saves.
+        jit_compile: compile with XLA where that is faster: not on a CPU,
+            where compiling for each length takes longer than it saves.
     """
 
     def __init__(
@@ -54,22 +64,21 @@ class Predictor:
         self._step = step
 
     def __call__(
-        self, data: Records, batch_size: int, what: str = ""
+        self, data: Records, batch_size: int, what: str = "Predicting"
     ) -> dict[str, np.ndarray]:
         """Return {name: [n, ...]} for the n records of `data`.
 
-        Outputs of every token are as long as the longest batch was, with
-        zeros behind what a record's own batch had.
+        Outputs of every token are as long as the longest batch, with zeros
+        behind the length of a record's own batch.
+
+        Args:
+            data: the records.
+            batch_size: records in a batch at most.
+            what: name of the job in the progress bar.
         """
         results: dict[str, np.ndarray] = {}
-        bar = tqdm.tqdm(
-            total=data.num_records,
-            unit=" records",
-            desc=what or None,
-            mininterval=1.0,
-            disable=None,  # only where somebody looks
-        )
-        with bar:
+        # Records come longest first, so the first batch has the final shape.
+        with progress.bar(data.num_records, "records", what) as bar:
             for rows, outputs in self.batches(data, batch_size):
                 for name, value in outputs.items():
                     if name not in results:
@@ -81,9 +90,9 @@ class Predictor:
         return results
 
     def batches(self, data: Records, batch_size: int) -> Iterator[Numbered]:
-        """Yield (record numbers, {name: [those, ...]}) batch by batch.
+        """Yield (record numbers [n], {name: [n, ...]}) batch by batch.
 
-        For outputs as long as their batch is, or too many to keep.
+        For outputs that are too large to hold together.
         """
         for rows, batch in data.prediction(batch_size, self.is_fine):
             outputs = self._outputs(batch)
@@ -92,13 +101,14 @@ class Predictor:
     def _outputs(self, batch: Batch) -> Batch:
         """Run one batch, a part of it on each device of this machine.
 
-        Several machines predict everything each: all need the scores, and
-        nothing has to travel.
+        In a cluster every machine predicts all records: each needs all
+        scores, and nothing has to be sent. A batch of 5 on 2 devices is cut
+        into rows 0 1 2 and 3 4 0; the repeated row is dropped at the end.
         """
         batch_size = len(next(iter(batch.values())))
         replicas = self.strategy.num_replicas_in_sync
         pieces = replicas // cluster.num_workers()
-        size = -(-batch_size // pieces)
+        size = -(-batch_size // pieces)  # rounded up
         rows = np.resize(np.arange(batch_size), pieces * size)
 
         def part(context) -> dict[str, tf.Tensor]:

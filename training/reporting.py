@@ -1,33 +1,40 @@
-"""Report a run: speed, log lines, TensorBoard summaries, result files."""
+"""Report a run: a progress bar, log lines, TensorBoard summaries, results."""
 
 import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from base import cluster, file_system, progress
+
 import tensorflow as tf
 from absl import logging
 
-from base import cluster, file_system
 from modeling import BertConfig
 
-MAX_SECONDS_PER_LINE = 30.0  # a sign of life even when steps are slow
-
-_STEPS_REMEMBERED = 20  # of the speed an ETA is made from
+# The speed behind an ETA: a step counts half as much after so many others.
+_HALF_LIFE_STEPS = 20
 
 Means = dict[str, float]
 
 
 def to_means(sums: Mapping) -> Means:
-    """Divide sums by counts, once, on the host."""
+    """Return {name: sum / count}, NaN where the count is 0.
+
+    Args:
+        sums: {name: (sum, count)}, numbers or scalar tensors.
+    """
     return {
         name: float(total) / float(count) if float(count) else math.nan
         for name, (total, count) in sums.items()
     }
 
 
+# --- Training --------------------------------------------------------------
+
+
 class Meter:
-    """Speed of training; steps that compile do not count.
+    """Measures the speed of training; steps that compile do not count.
 
     Args:
         batch_size: examples in a step.
@@ -48,13 +55,13 @@ class Meter:
         self.seconds_per_step = math.nan
 
     def flops(self, lengths: Sequence[int]) -> float:
-        """Return the operations of steps of these lengths."""
+        """Return the matrix-product operations of steps of these lengths."""
         return self.batch_size * sum(map(self.flops_per_example, lengths))
 
     def note(self, steps: int, seconds: float) -> None:
-        """Keep the seconds of a step, a mean that forgets."""
+        """Update `seconds_per_step`, an exponential moving average."""
         old, new = self.seconds_per_step, seconds / steps
-        share = 0.5 ** (steps / _STEPS_REMEMBERED)
+        share = 0.5 ** (steps / _HALF_LIFE_STEPS)
         if math.isnan(old):
             self.seconds_per_step = new
         else:
@@ -67,7 +74,10 @@ class Meter:
         flops: float,
         tokens_per_example: float,
     ) -> dict[str, float]:
-        """Return sequences/s, real tokens/s and the share of the peak."""
+        """Return sequences/s, real tokens/s and the share of the peak rate.
+
+        Empty for no steps.
+        """
         if not steps:
             return {}
         sequences = steps * self.batch_size / seconds
@@ -79,16 +89,44 @@ class Meter:
 
 
 class Report:
-    """Collects sums between report lines; writes lines and summaries."""
+    """Shows training: a bar on terminals, report lines, TensorBoard scalars.
 
-    def __init__(self, output_dir: str, meter: Meter, is_chief: bool):
-        self.meter = meter
+    Sums are collected from one report line to the next. A context manager;
+    its end removes the bar.
+
+    Args:
+        output_dir: directory of the summaries.
+        meter: measures the speed.
+        is_chief: write summaries.
+        first: steps done before this process began.
+        last: the step at which the run ends.
+    """
+
+    def __init__(
+        self,
+        output_dir: str,
+        meter: Meter,
+        is_chief: bool,
+        first: int,
+        last: int,
+    ):
+        self.meter, self.first, self.last = meter, first, last
         self.writer = (
             tf.summary.create_file_writer(output_dir)
             if is_chief
             else tf.summary.create_noop_writer()
         )
         self._reset()
+
+    def __enter__(self) -> "Report":
+        # Without a terminal the report lines show the progress.
+        self.bar = progress.bar(
+            self.last, "steps", "Training", first=self.first, has_lines=False
+        )
+        return self
+
+    def __exit__(self, kind, *exception) -> None:
+        self.bar.close()
 
     def _reset(self) -> None:
         self.sums: dict[str, list[float]] = {}
@@ -97,9 +135,21 @@ class Report:
         self.written = time.monotonic()
 
     def add(
-        self, sums: Mapping, lengths: Sequence[int], seconds: float
+        self,
+        sums: Mapping,
+        steps: int,
+        lengths: Sequence[int],
+        seconds: float,
     ) -> None:
-        """Add what steps of these lengths summed up; none: not to be timed."""
+        """Add some finished steps.
+
+        Args:
+            sums: {name: (sum, count)} over the steps.
+            steps: how many.
+            lengths: sequence length of each; empty if the steps do not count
+                for the speed, since one of them compiled.
+            seconds: how long they took together.
+        """
         for name, (total, count) in sums.items():
             pair = self.sums.setdefault(name, [0.0, 0.0])
             pair[0] += float(total)
@@ -109,24 +159,39 @@ class Report:
             self.seconds += seconds
             self.flops += self.meter.flops(lengths)
             self.meter.note(len(lengths), seconds)
+        self._move_bar(to_means({"loss": sums["loss"]})["loss"], steps)
+
+    def _move_bar(self, loss: float, steps: int) -> None:
+        """Move the bar; show the loss of these steps and the mean speed."""
+        text = f"loss {loss:.4f}"
+        if not math.isnan(self.meter.seconds_per_step):
+            rate = self.meter.batch_size / self.meter.seconds_per_step
+            text += f", {rate:,.1f} sequences/s"
+        self.bar.note(text)
+        self.bar.update(steps)
 
     def is_late(self) -> bool:
-        """Whether it is time for a sign of life."""
-        return time.monotonic() - self.written > MAX_SECONDS_PER_LINE
+        """Whether the last report line is too long ago."""
+        return time.monotonic() - self.written > progress.SECONDS_BETWEEN_LINES
 
-    def write(self, done: int, left: int, learning_rate: float) -> None:
+    def write(self, done: int, learning_rate: float) -> None:
         """Write one line, and the same numbers for TensorBoard.
+
+        The share of the matrix-product peak goes to TensorBoard alone, whose
+        curves can be smoothed: on a shared machine it differs by a factor of
+        two between neighbouring lines. benchmark.py measures it.
 
         Args:
             done: the step.
-            left: steps until the end.
             learning_rate: of the last step.
         """
         means = to_means(self.sums)
         tokens = means.pop("tokens")
         rates = self.meter.rates(self.steps, self.seconds, self.flops, tokens)
+        seconds_left = (self.last - done) * self.meter.seconds_per_step
         logging.info(
-            "%s", _line(done, means, learning_rate, rates, left, self.meter)
+            "%s",
+            _line(done, self.last, means, learning_rate, rates, seconds_left),
         )
         with self.writer.as_default(step=done):
             for name, value in {**means, **rates}.items():
@@ -138,34 +203,54 @@ class Report:
 
 def _line(
     done: int,
+    last: int,
     means: Means,
     learning_rate: float,
     rates: Mapping[str, float],
-    left: int,
-    meter: Meter,
+    seconds_left: float,
 ) -> str:
-    """Format one report line; the loss first, speed last."""
-    first = ("loss",)
-    names = [*first, *(n for n in means if n not in first)]
-    parts = [f"step {done}"]
+    """Return a report line: step, loss, other means, learning rate, speed.
+
+    step 1,200/100,000 (1.2%) | loss 5.3312 | ... | 184.5 sequences/s
+    | 23,616 tokens/s | ETA 00:24:10, without the speed if `rates` is empty.
+    """
+    names = ["loss", *(name for name in means if name != "loss")]
+    parts = [f"step {done:,}/{last:,} ({done / last:.1%})"]
     parts += [f"{name} {means[name]:.4f}" for name in names]
     parts.append(f"learning_rate {learning_rate:.3g}")
     if rates:
         parts.append(f"{rates['sequences_per_second']:.1f} sequences/s")
         parts.append(f"{rates['tokens_per_second']:,.0f} tokens/s")
-        parts.append(f"{rates['matmul_peak_share']:.0%} of matmul peak")
-        parts.append(f"ETA {format_seconds(left * meter.seconds_per_step)}")
+        parts.append(f"ETA {progress.format_seconds(seconds_left)}")
     return " | ".join(parts)
 
 
-def format_seconds(seconds: float) -> str:
-    """Format a duration as 1d 02:03:04 or 02:03:04."""
-    if not math.isfinite(seconds):
-        return "unknown"
-    minutes, second = divmod(round(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    days, hour = divmod(hours, 24)
-    return (f"{days}d " if days else "") + f"{hour:02}:{minute:02}:{second:02}"
+def training_flops(
+    config: BertConfig, batch: int, seq: int, predictions: int = 0
+) -> int:
+    """Return the matrix-product operations of one training step.
+
+    A product [m, k] x [k, n] counts 2 m k n; the backward pass has two of the
+    same size, hence the factor 3. Table lookups, norms, softmax, dropout and
+    the optimizer count nothing.
+
+    Args:
+        config: of the model.
+        batch: sequences in the step.
+        seq: their length, padding included.
+        predictions: masked tokens predicted in each; 0 for fine-tuning on the
+            pooled output.
+    """
+    hidden, inner = config.hidden_size, config.intermediate_size
+    token = 4 * hidden**2 + 2 * hidden * inner  # q, k, v, output; both halves
+    token += 2 * seq * hidden  # scores and contexts
+    masked = hidden**2 + hidden * config.vocab_size
+    pooled = hidden**2 + 2 * hidden
+    row = config.num_hidden_layers * seq * token + predictions * masked + pooled
+    return 3 * 2 * batch * row
+
+
+# --- Evaluation ------------------------------------------------------------
 
 
 def write_results(
@@ -175,14 +260,22 @@ def write_results(
     name: str = "eval_results.txt",
     folder: str = "eval",
 ) -> None:
-    """Log scores; write them as `key = value` lines and for TensorBoard."""
-    logging.info("***** Eval results *****")
-    lines = [f"{key} = {results[key]}" for key in sorted(results)]
-    for line in lines:
-        logging.info("  %s", line)
-    if not cluster.is_chief():
-        return
+    """Log scores as a table; write them as text and for TensorBoard.
+
+    Args:
+        output_dir: directory to write to; only the chief writes.
+        results: {name: score}.
+        step: the model's training step, for TensorBoard.
+        name: file of `name = score` lines, sorted, as the original writes it.
+        folder: directory in output_dir of the TensorBoard summaries.
+    """
     path = os.path.join(output_dir, name)
+    is_chief = cluster.is_chief()
+    title = f"Evaluation results (in full: {path})" if is_chief else "Results"
+    logging.info("%s", "\n".join([title, *results_table(results)]))
+    if not is_chief:
+        return
+    lines = [f"{key} = {results[key]}" for key in sorted(results)]
     file_system.write_text(path, "\n".join(lines) + "\n")
     writer = tf.summary.create_file_writer(os.path.join(output_dir, folder))
     with writer.as_default(step=step):
@@ -192,21 +285,25 @@ def write_results(
     writer.close()
 
 
-def training_flops(
-    config: BertConfig, batch: int, seq: int, predictions: int = 0
-) -> int:
-    """Return the matrix-product operations of one training step.
+def results_table(results: Mapping[str, float]) -> list[str]:
+    """Return a line for each score, sorted by name, decimal points aligned.
 
-    With predictions = 0 that of fine-tuning on the pooled output.
-
-    A product [m, k] x [k, n] counts 2 m k n; the backward pass has two of the
-    same size, hence the factor 3. Table lookups, norms, softmax, dropout and
-    the optimizer count nothing.
+    >>> results_table({"loss": 1.76631, "global_step": 12})
+    ['  global_step  12', '  loss          1.7663']
     """
-    hidden, inner = config.hidden_size, config.intermediate_size
-    token = 4 * hidden**2 + 2 * hidden * inner  # q, k, v, output; both halves
-    token += 2 * seq * hidden  # scores and contexts
-    masked = hidden**2 + hidden * config.vocab_size
-    pooled = hidden**2 + 2 * hidden
-    row = config.num_hidden_layers * seq * token + predictions * masked + pooled
-    return 3 * 2 * batch * row
+    numbers = {name: _number(results[name]) for name in sorted(results)}
+    width = max(map(len, numbers), default=0)
+    wholes = {name: text.partition(".")[0] for name, text in numbers.items()}
+    digits = max(map(len, wholes.values()), default=0)
+    return [
+        f"  {name:<{width}}  {' ' * (digits - len(wholes[name]))}{text}"
+        for name, text in numbers.items()
+    ]
+
+
+def _number(value: float) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
+    if 0 < abs(value) < 1e-3:  # four decimals would lose most digits
+        return f"{value:.3g}"
+    return f"{value:,.4f}"

@@ -14,11 +14,12 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from base.errors import UserError
+
 import tensorflow as tf
 
 import modeling
 import optimization
-from base.errors import UserError
 from ops import elementwise
 from records.streaming import Batch
 from training.compilation import Compilation, compiled

@@ -1,11 +1,11 @@
-"""Files that appear whole, links, pipes, globs."""
+"""Files that appear only complete, links, pipes, globs, checksums."""
 
 import os
 
-import pytest
-
 from base import file_system
 from base.errors import UserError
+
+import pytest
 
 
 def test_atomic_file_leaves_all_or_nothing(tmp_path):
@@ -25,7 +25,7 @@ def test_atomic_file_leaves_all_or_nothing(tmp_path):
 
 def test_atomic_file_replaces_neither_links_nor_pipes(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "file")
-    for text in (b"one", b"two"):  # where the link leads nowhere, then to one
+    for text in (b"one", b"two"):  # the link is broken at first
         with file_system.atomic_file(str(tmp_path / "link")) as file:
             file.write(text)
         assert (tmp_path / "link").is_symlink()
@@ -55,3 +55,72 @@ def test_find_files_keeps_the_order_of_patterns(tmp_path, caplog):
         file_system.find_files(str(tmp_path))
     with pytest.raises(UserError, match="--input_file is empty"):
         file_system.find_files(",")
+
+
+def test_remove_leftovers_removes_the_files_of_killed_runs_alone(tmp_path):
+    for name in (".x.123.tmp", ".x.4.tmp", ".xy.123.tmp", "x", ".x.tmp"):
+        (tmp_path / name).touch()
+    file_system.remove_leftovers(str(tmp_path / "x"))
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == [".x.tmp", ".xy.123.tmp", "x"]
+
+
+def test_files_below_have_sizes_unless_their_link_is_broken(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "b").write_bytes(b"123")
+    (tmp_path / "broken").symlink_to(tmp_path / "nowhere")
+    found = sorted(file_system.files_below(str(tmp_path)))
+    assert found == [("a/b", 3), ("broken", None)]
+    assert list(file_system.files_below(str(tmp_path / "none"))) == []
+
+
+def test_make_directory_needs_a_directory_it_can_write_to(tmp_path):
+    path = tmp_path / "a" / "b"
+    for _ in range(2):  # one that exists is as good
+        file_system.make_directory(str(path))
+    assert list(path.iterdir()) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(
+        UserError, match="^--model_dir=.*/file cannot be written: File exists$"
+    ):
+        file_system.make_directory(str(tmp_path / "file"), "model_dir")
+
+
+def test_text_is_written_as_utf_8_and_its_checksum_read(tmp_path):
+    path = str(tmp_path / "x")
+    file_system.write_text(path, "é\n")
+    assert (tmp_path / "x").read_bytes() == b"\xc3\xa9\n"
+    assert file_system.sha256(path) == (
+        "edd3a863872a04239eb29ad4bc12fc892b3d4ae57cc7e786a3697816f8e141c2"
+    )
+    with pytest.raises(UserError, match="none: cannot be read: No such file"):
+        file_system.sha256(str(tmp_path / "none"))
+    with pytest.raises(UserError, match="cannot be read: Is a directory"):
+        file_system.sha256(str(tmp_path))
+
+
+def test_streams_are_not_files(tmp_path):
+    assert file_system.is_stream("-")
+    assert file_system.is_stream("/dev/null")
+    assert not file_system.is_stream(str(tmp_path))
+    assert not file_system.is_stream(str(tmp_path / "none"))
+    assert not file_system.is_stream("gs://bucket/file")
+
+
+def test_texts_of_two_runs_do_not_meet(tmp_path):
+    """In a directory they share; what fails leaves nothing."""
+    path, other = tmp_path / "x", tmp_path / "x.tmp"
+    other.write_text("half")
+    file_system.write_text(str(path), "whole\n")
+    assert other.read_text() == "half"
+    with pytest.raises(UnicodeEncodeError):
+        file_system.write_text(str(path), "\ud800")
+    assert path.read_text() == "whole\n"
+    assert sorted(tmp_path.iterdir()) == [path, other]
+
+
+def test_only_leftovers_of_the_same_file_are_removed(tmp_path):
+    for name in ("out", ".out.12.tmp", ".other.12.tmp"):
+        (tmp_path / name).write_text("")
+    file_system.remove_leftovers(str(tmp_path / "out"))
+    assert sorted(os.listdir(tmp_path)) == [".other.12.tmp", "out"]

@@ -6,11 +6,11 @@ import subprocess
 import sys
 import time
 
-import pytest
-from paths import ROOT
-
 from base import workers
 from base.errors import UserError
+
+import pytest
+from paths import ROOT
 
 
 def setup(settings):

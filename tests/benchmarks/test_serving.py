@@ -3,11 +3,12 @@
 import json
 import sys
 
+from base.errors import UserError
+
 import numpy as np
 import pytest
 import scripts
 
-from base.errors import UserError
 from benchmarks import serving as benchmarks_serving
 
 pytest.importorskip("tensorflow_text")

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from base.errors import UserError
+
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -17,7 +19,6 @@ from paths import GOLDEN
 
 import modeling
 import tokenization
-from base.errors import UserError
 from checkpoints import huggingface, lookup, model_files, weight_files
 from classifier import model as classifier_model
 from ner import model as ner_model

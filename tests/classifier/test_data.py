@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from base.errors import UserError
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,7 +12,6 @@ from hypothesis import strategies as st
 from paths import GOLDEN
 
 import tokenization
-from base.errors import UserError
 from classifier import data as classifier_data
 from classifier import tasks as classifier_tasks
 from classifier.data import Example

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+from base.errors import UserError
+
 import pytest
 
 import tokenization
-from base.errors import UserError
 from classifier import data as classifier_data
 from classifier import records as classifier_records
 from records import tfrecord

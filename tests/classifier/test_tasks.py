@@ -1,8 +1,9 @@
 """classifier/tasks.py: the table of tasks, and tasks by name."""
 
+from base.errors import UserError
+
 import pytest
 
-from base.errors import UserError
 from classifier import scores as classifier_scores
 from classifier import tasks as classifier_tasks
 

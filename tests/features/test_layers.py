@@ -1,10 +1,11 @@
 """layer_features.py: the layers asked for, combined as asked for."""
 
+from base.errors import UserError
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from base.errors import UserError
 from features.layers import EMBEDDINGS, layer_features, parse_layers
 
 EMBEDDED, FIRST, SECOND = (

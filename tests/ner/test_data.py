@@ -4,11 +4,12 @@ import json
 import os
 from pathlib import Path
 
+from base.errors import UserError
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from base.errors import UserError
 from ner import data as ner_data
 from ner.data import Columns, Sentence
 

@@ -48,7 +48,7 @@ def test_outputs_are_in_the_order_of_the_words(tmp_path, file, is_on_disk):
     data = create_records(tmp_path).split("x", file, LABELS)
     assert data.num_records > len(file.sentences)
     path = str(tmp_path / "x.npy") if is_on_disk else None
-    found = ner_records.word_outputs(FakePredictor(), data, 3, path)
+    found = ner_records.word_outputs(FakePredictor(), data, 3, "x", path)
     words = [word for s in file.sentences for word in s.words]
     wanted = [ner_pieces.VOCAB.index(word[0]) for word in words]
     assert found.shape == (len(words), 1)

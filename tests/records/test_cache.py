@@ -1,12 +1,13 @@
-"""Records made once, and never mistaken for those of other data."""
+"""Record files are reused for the same data, and for no other."""
 
 import threading
+
+from base import cluster, file_system
+from base.errors import UserError
 
 import numpy as np
 import pytest
 
-from base import cluster, file_system
-from base.errors import UserError
 from records import cache as record_cache
 from records import tfrecord
 
@@ -29,7 +30,7 @@ def writer(value: int, made: list[int]):
     return write
 
 
-def test_made_once_and_again_for_other_data(tmp_path):
+def test_records_are_written_once_and_again_for_other_data(tmp_path):
     cache = record_cache.RecordCache(str(tmp_path), SCHEMA, 10, False)
     made: list[int] = []
     for value in (1, 1, 2, 2, 1):
@@ -38,14 +39,14 @@ def test_made_once_and_again_for_other_data(tmp_path):
     assert made == [1, 2, 1]
 
 
-def test_killed_while_writing_leaves_no_lie(tmp_path):
-    """The old note must not vouch for records of which some are new."""
+def test_a_file_of_a_killed_run_is_written_again(tmp_path):
+    """The old fingerprint must not stay beside new records."""
     cache = record_cache.RecordCache(str(tmp_path), SCHEMA, 10, False)
     made: list[int] = []
     cache.records("dev", {"data": 1}, writer(1, made))
 
     def killed(path: str) -> None:
-        writer(2, made)(path)  # in place, but not yet vouched for
+        writer(2, made)(path)  # the file is there, its fingerprint not yet
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -56,7 +57,7 @@ def test_killed_while_writing_leaves_no_lie(tmp_path):
 
 @pytest.fixture
 def chief(monkeypatch):
-    """Runs a function as the chief, a moment later; the test is no more it."""
+    """Run a function as the chief 0.2 s later; the test is another machine."""
     monkeypatch.setattr(record_cache, "_SECONDS_BETWEEN_LOOKS", 0.01)
     thread = threading.current_thread()
     started = []
@@ -98,8 +99,8 @@ def test_other_machines_wait_for_the_chief(tmp_path, chief):
     assert (data.features["input_ids"] == 2).all() and made == [1, 2]
 
 
-def test_others_wait_for_the_file_too(tmp_path, chief):
-    """The note is there, the records were deleted."""
+def test_other_machines_wait_for_a_deleted_file(tmp_path, chief):
+    """The fingerprint file is there, the records were deleted."""
     made: list[int] = []
     cache = written_before(tmp_path, made)
     (tmp_path / "dev.tf_record").unlink()
@@ -108,11 +109,11 @@ def test_others_wait_for_the_file_too(tmp_path, chief):
     assert (data.features["input_ids"] == 1).all() and made == [1, 1]
 
 
-def test_others_end_when_the_chief_fails(tmp_path, chief, monkeypatch):
-    """At once; with the failure of an earlier run, after a while."""
+def test_other_machines_end_when_the_chief_fails(tmp_path, chief, monkeypatch):
+    """At once; a failure left from an earlier run counts after a while."""
     cache = written_before(tmp_path, [])
     words = "dev.tf_record is missing: .* could not write it: .*No space left"
-    for _ in range(2):  # the second time there is a note of the first
+    for _ in range(2):  # the second time the first failure is still recorded
         chief(lambda: fail(cache))
         with pytest.raises(UserError, match=words):
             cache.make(cache.path("dev"), {"data": 2}, failing)
@@ -121,7 +122,7 @@ def test_others_end_when_the_chief_fails(tmp_path, chief, monkeypatch):
         cache.make(cache.path("dev"), {"data": 2}, failing)
 
 
-def test_an_earlier_failure_ends_nothing(tmp_path, chief):
+def test_a_failure_of_an_earlier_run_does_not_end_the_wait(tmp_path, chief):
     made: list[int] = []
     cache = written_before(tmp_path, made)
     fail(cache)
@@ -130,7 +131,7 @@ def test_an_earlier_failure_ends_nothing(tmp_path, chief):
     assert (data.features["input_ids"] == 2).all() and made == [1, 2]
 
 
-def test_waiting_is_said_again_and_again(tmp_path, chief, monkeypatch, caplog):
+def test_a_long_wait_is_logged_repeatedly(tmp_path, chief, monkeypatch, caplog):
     monkeypatch.setattr(record_cache, "_SECONDS_BETWEEN_REPORTS", 0.05)
     made: list[int] = []
     cache = written_before(tmp_path, made)

@@ -1,6 +1,9 @@
-"""length_buckets.py: every record, the right order, little padding."""
+"""Batches of records in memory: complete, ordered by seed, little padding."""
 
 from pathlib import Path
+
+from base import file_system
+from base.errors import UserError
 
 import numpy as np
 import pytest
@@ -8,8 +11,6 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from base import file_system
-from base.errors import UserError
 from classifier import data as classifier_data
 from records import in_memory, streaming, tfrecord
 from records.in_memory import WINDOW, Plan
@@ -17,7 +18,7 @@ from records.in_memory import WINDOW, Plan
 FULL = 40
 
 
-def test_bucket_lengths():
+def test_lengths_end_with_the_longest():
     assert in_memory.bucket_lengths(128) == [16, 32, 48, 64, 96, 128]
     assert in_memory.bucket_lengths(10) == [10]
     assert in_memory.bucket_lengths(40) == [16, 32, 40]
@@ -153,7 +154,7 @@ def test_training_batches_follow_the_plan(tmp_path, pad_to_max_length, is_fine):
     coarse = data.training(8, seed=5)  # the same records in every batch
     np.testing.assert_array_equal(batches.plan.batch(9), coarse.plan.batch(9))
     assert batches.length(9) <= coarse.length(9)
-    dataset = batches.make(3 * 8)(tf.distribute.InputContext(1, 0, 1))
+    dataset = batches.make(3 * 8, tf.distribute.InputContext(1, 0, 1))
     for step, batch in enumerate(dataset.take(57).as_numpy_iterator(), 3):
         rows = batches.plan.batch(step)
         np.testing.assert_array_equal(batch["label_ids"], rows)
@@ -164,13 +165,13 @@ def test_devices_share_a_batch(tmp_path):
     write_records(tmp_path / "r")
     batches = load(tmp_path / "r").training(8, seed=5)
     whole = next(
-        batches.make(0)(tf.distribute.InputContext(1, 0, 1)).as_numpy_iterator()
+        batches.make(0, tf.distribute.InputContext(1, 0, 1)).as_numpy_iterator()
     )
     parts = []
     for worker in range(2):
         context = tf.distribute.InputContext(2, worker, 4)
-        dataset = batches.make(0)(context).take(2)
+        dataset = batches.make(0, context).take(2)
         parts += [part["label_ids"] for part in dataset.as_numpy_iterator()]
     np.testing.assert_array_equal(np.concatenate(parts), whole["label_ids"])
     with pytest.raises(UserError, match="8 does not divide among 3"):
-        batches.make(0)(tf.distribute.InputContext(1, 0, 3))
+        batches.make(0, tf.distribute.InputContext(1, 0, 3))

@@ -2,11 +2,12 @@
 
 import itertools
 
+from base.errors import UserError
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from base.errors import UserError
 from records import streaming, tfrecord
 
 SCHEMA = {"input_ids": tfrecord.Feature("int64", 2)}

@@ -3,12 +3,13 @@
 import gzip
 import io
 
+from base import file_system
+from base.errors import UserError
+
 import numpy as np
 import pytest
 from paths import ROOT
 
-from base import file_system
-from base.errors import UserError
 from pretraining import instances as pretraining_instances
 from records import tfrecord
 

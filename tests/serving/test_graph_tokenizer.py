@@ -4,6 +4,8 @@ import json
 import sys
 import unicodedata
 
+from base.errors import UserError
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,7 +14,6 @@ from hypothesis import strategies as st
 from paths import GOLDEN
 
 import tokenization
-from base.errors import UserError
 from classifier import data as classifier_data
 from classifier.data import Example
 from serving import graph_tokenizer

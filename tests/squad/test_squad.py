@@ -4,6 +4,8 @@ import gzip
 import json
 from pathlib import Path
 
+from base.errors import UserError
+
 import numpy as np
 import pytest
 from corpora import VOCAB_FILE
@@ -12,7 +14,6 @@ from hypothesis import strategies as st
 from paths import GOLDEN
 
 import tokenization
-from base.errors import UserError
 from records import tfrecord
 from squad import data as squad_data
 from squad import decoding as squad_decoding

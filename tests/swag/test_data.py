@@ -4,9 +4,10 @@ import csv
 import json
 from pathlib import Path
 
+from base.errors import UserError
+
 import pytest
 
-from base.errors import UserError
 from swag import data as swag_data
 from swag.data import Question
 

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from base.errors import UserError
+
 import pytest
 import scripts
 import tensorflow as tf
@@ -15,7 +17,6 @@ from paths import ROOT
 from pretraining_runs import assert_same, flags_for, weights_of, write_data
 from tiny import results_of
 
-from base.errors import UserError
 from records import streaming
 from training import devices
 

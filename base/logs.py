@@ -1,0 +1,57 @@
+"""The format and the level of log lines on standard error.
+
+A line is the time and the message; a level is named from WARNING on:
+
+    12:03:44 Saved out/model.ckpt-1000
+    12:03:44 WARNING: train.txt matches twice, is read once
+
+With --verbosity=1 lines have absl's long prefix instead: level, date, time
+with microseconds, thread and line of the source file.
+"""
+
+import logging as standard_logging
+
+from absl import flags, logging
+
+
+class Formatter(standard_logging.Formatter):
+    """Formats log records as the docstring of this module shows."""
+
+    def __init__(self) -> None:
+        super().__init__(datefmt="%H:%M:%S")
+        self._long = logging.PythonFormatter()
+
+    def format(self, record: standard_logging.LogRecord) -> str:
+        if logging.get_verbosity() > logging.INFO:  # absl: 1 is DEBUG
+            return self._long.format(record)
+        return super().format(record)
+
+    def formatMessage(self, record: standard_logging.LogRecord) -> str:
+        level = ""
+        if record.levelno >= standard_logging.WARNING:
+            level = f"{record.levelname}: "
+        time = self.formatTime(record, self.datefmt)
+        return f"{time} {level}{record.message}"
+
+
+def set_up() -> None:
+    """Give absl's log lines this format, and the level INFO.
+
+    Call it after the flags are parsed; in a worker process, which parses none,
+    before the first log line.
+    """
+    if not flags.FLAGS.is_parsed():
+        flags.FLAGS.mark_as_parsed()
+    logging.use_absl_handler()
+    logging.get_absl_handler().setFormatter(Formatter())
+    set_level(logging.INFO)
+
+
+def set_level(level: int) -> None:
+    """Set the lowest level that is written; --verbosity comes first.
+
+    Args:
+        level: logging.INFO, logging.WARNING, ... of absl.
+    """
+    if not flags.FLAGS["verbosity"].present:
+        logging.set_verbosity(level)

@@ -1,0 +1,98 @@
+"""Keep TensorFlow's start-up messages off standard error.
+
+The variable TF_CPP_MIN_LOG_LEVEL is TensorFlow's own: messages below that
+level are not written (0 all, 1 warnings, 2 errors, 3 only what ends the
+process). TensorFlow reads it too late for what its libraries write while they
+are loaded ("oneDNN custom operations are on", "Could not find cuda drivers");
+those lines are removed from what the import writes.
+
+`TF_CPP_MIN_LOG_LEVEL=0 python ...` shows everything. Use it when a GPU is not
+found, or when TensorFlow ends the process while it is imported.
+"""
+
+import contextlib
+import importlib.abc
+import importlib.util
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+
+LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+
+# I0000 00:00:1795303204.883527   20708 port.cc:153] oneDNN custom ...
+# 2025-09-17 14:44:05.157831: I external/local_xla/xla/tsl/cuda/cudart_ ...
+# and what belongs to such lines.
+_NOISE = re.compile(
+    rb"[IWE]\d{4} \d\d:\d\d:\S+ +\d+ \S+\] "
+    rb"|\d{4}-\d\d-\d\d \d\d:\d\d:\S+: [IWE] "
+    rb"|WARNING: All log messages before absl::InitializeLog\(\)"
+    rb"|To enable the following instructions: "
+)
+
+
+def hide() -> None:
+    """Hide TensorFlow's messages in this process and those it starts.
+
+    Does nothing where the user has set TF_CPP_MIN_LOG_LEVEL to 0. Has to be
+    called before TensorFlow is imported; does not import it.
+    """
+    # Without an NVIDIA driver TensorFlow reports an error ("failed call to
+    # cuInit") that is none; with one, errors are worth reading.
+    has_driver = os.path.exists("/proc/driver/nvidia")
+    os.environ.setdefault(LEVEL, "2" if has_driver else "3")
+    if os.environ[LEVEL] != "0" and "tensorflow" not in sys.modules:
+        sys.meta_path.insert(0, _Finder())
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds TensorFlow as Python does, and imports it without its messages."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "tensorflow":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec and spec.loader:
+            execute = spec.loader.exec_module
+
+            def execute_without_noise(module) -> None:
+                with without_noise():
+                    execute(module)
+
+            spec.loader.exec_module = execute_without_noise
+        return spec
+
+
+@contextlib.contextmanager
+def without_noise() -> Iterator[None]:
+    """Remove TensorFlow's messages from standard error inside the block.
+
+    All other lines are written when the block ends, also when it fails.
+    C++ code writes to file descriptor 2, so `sys.stderr` cannot be replaced
+    instead.
+    """
+    try:
+        stderr = os.dup(2)
+    except OSError:  # closed: there is nothing to keep clean
+        yield
+        return
+    with tempfile.TemporaryFile() as file:
+        _flush()
+        os.dup2(file.fileno(), 2)
+        try:
+            yield
+        finally:
+            _flush()
+            os.dup2(stderr, 2)
+            os.close(stderr)
+            file.seek(0)
+            lines = [line for line in file if not _NOISE.match(line)]
+            if lines:
+                os.write(2, b"".join(lines))
+
+
+def _flush() -> None:
+    if sys.stderr is not None:
+        sys.stderr.flush()

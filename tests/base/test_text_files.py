@@ -1,0 +1,78 @@
+"""UTF-8 text, JSON lines and CSV: what is read, and which line is wrong."""
+
+import os
+
+from base import text_files
+from base.errors import UserError
+
+import pytest
+
+
+def test_text_has_no_byte_order_mark(tmp_path):
+    (tmp_path / "x").write_bytes(b"\xef\xbb\xbfa\r\n\xc3\xa9\n")
+    assert text_files.read_text(str(tmp_path / "x")) == "a\r\né\n"
+
+
+def test_unreadable_text_is_one_line_of_error(tmp_path):
+    (tmp_path / "x").write_bytes(b"a\nb\n\xff\n")
+    with pytest.raises(UserError, match="x, line 3: not UTF-8$"):
+        text_files.read_text(str(tmp_path / "x"))
+    with pytest.raises(UserError, match="none: cannot be read: No such file"):
+        text_files.read_text(str(tmp_path / "none"))
+    with pytest.raises(UserError, match="cannot be read: Is a directory"):
+        text_files.read_text(str(tmp_path))
+
+
+def test_a_pipe_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match="cannot be read twice: give a file"):
+        text_files.read_text(str(tmp_path / "pipe"))
+
+
+def test_json_lines_end_at_line_feeds_alone():
+    text = '{"a": 1}\n\n  \n{"b": "x\u2028y"}\r\n'
+    found = list(text_files.json_objects("x", text))
+    assert found == [(1, {"a": 1}), (4, {"b": "x\u2028y"})]
+
+
+@pytest.mark.parametrize(
+    "line, message",
+    [
+        ("{", "x, line 2: not JSON: Expecting property name"),
+        ("[1]", "x, line 2: wanted a JSON object"),
+        ("1" * 5000, "x, line 2: not JSON: Exceeds the limit"),
+        ("[" * 100_000, "x, line 2: not JSON: maximum recursion depth"),
+    ],
+)
+def test_a_bad_json_line_is_named(line, message):
+    with pytest.raises(UserError, match=message):
+        list(text_files.json_objects("x", "{}\n" + line))
+
+
+def test_own_json_that_is_damaged_counts_as_missing(tmp_path):
+    path = tmp_path / "x.json"
+    assert text_files.read_own_json(str(path)) is None
+    path.write_text('{"a": [1')
+    assert text_files.read_own_json(str(path)) is None
+    path.write_text('{"a": [1]}')
+    assert text_files.read_own_json(str(path)) == {"a": [1]}
+
+
+def test_csv_rows_have_the_line_they_begin_in():
+    text = 'a,b\n\n"1\n2",3\r\n4,"say ""hi"""\n'
+    assert list(text_files.csv_table("x", text)) == [
+        (1, ["a", "b"]),
+        (3, ["1\n2", "3"]),
+        (5, ["4", 'say "hi"']),
+    ]
+
+
+@pytest.mark.parametrize(
+    "row, words",
+    [('a,"b\nc\n', "a quote is not closed"), ('"a"b,c', "expected after")],
+)
+def test_a_bad_csv_row_is_named(row, words):
+    with pytest.raises(
+        UserError, match=f"x, the row that begins in line 2: .*{words}"
+    ):
+        list(text_files.csv_table("x", "a,b\n" + row))

@@ -1,0 +1,69 @@
+"""Which checkpoint a path refers to, and the files beside it."""
+
+from pathlib import Path
+
+from base.errors import UserError
+
+import numpy as np
+import pytest
+
+from checkpoints import lookup, training_state, weight_files
+
+TENSORS = {"x": np.zeros([2], np.float32)}
+
+
+@pytest.fixture
+def run(model, tmp_path) -> Path:
+    """An output_dir with two training checkpoints."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    state = training_state.TrainingState(str(folder), model.variables, {})
+    state.save(1)
+    state.save(2)
+    return folder
+
+
+def test_a_prefix_is_itself(run):
+    prefix = str(run / "model.ckpt-1")
+    assert lookup.find_checkpoint(prefix) == prefix
+    assert lookup.find_training_checkpoint(prefix) == prefix
+
+
+def test_finished_weights_come_before_training_checkpoints(run):
+    newest = str(run / "model.ckpt-2")
+    assert lookup.find_checkpoint(str(run)) == newest
+    weights = str(run / lookup.WEIGHTS_NAME)
+    weight_files.write(weights, TENSORS)
+    assert lookup.find_checkpoint(str(run)) == weights
+    assert lookup.find_training_checkpoint(str(run)) == newest
+
+
+def test_one_file_of_a_checkpoint_is_refused(run):
+    for suffix in weight_files.SUFFIXES:
+        with pytest.raises(UserError, match="give the prefix .*model.ckpt-1$"):
+            lookup.find_checkpoint(f"{run}/model.ckpt-1{suffix}")
+
+
+def test_other_paths_are_refused(tmp_path):
+    weight_files.write(str(tmp_path / "other"), TENSORS)
+    (tmp_path / "file").write_text("")
+    for name, words in {
+        "": "it holds .*other.index: name one, without .index",
+        "file": "is a file; give a checkpoint prefix",
+        "nothing": "--init_checkpoint=.*nothing: no such checkpoint",
+    }.items():
+        with pytest.raises(UserError, match=words):
+            lookup.find_checkpoint(str(tmp_path / name))
+    with pytest.raises(UserError, match="--resume_from=.*no `checkpoint` file"):
+        lookup.find_training_checkpoint(str(tmp_path))
+
+
+def test_files_beside_a_prefix_and_in_a_directory(tmp_path, monkeypatch):
+    (tmp_path / "vocab.txt").write_text("")
+    found = str(tmp_path / "vocab.txt")
+    assert lookup.beside(str(tmp_path / "model.ckpt"), "vocab.txt") == found
+    assert lookup.beside(str(tmp_path), "vocab.txt") == found
+    assert lookup.beside(str(tmp_path), "config.json") is None
+    monkeypatch.chdir(tmp_path)
+    assert lookup.beside("model.ckpt", "vocab.txt") == "./vocab.txt"
+    assert lookup.folder_of("gs://bucket/model.ckpt") == "gs://bucket"

@@ -1,0 +1,117 @@
+"""Training checkpoints: saved, kept, resumed; and whose output_dir it is."""
+
+import json
+from pathlib import Path
+
+from base.errors import UserError
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tiny import values_of
+
+from checkpoints import training_state, weight_files
+
+
+def slots_of(model) -> dict:
+    return {
+        v.path: {"adam_m": tf.Variable(tf.random.normal(v.shape))}
+        for v in model.variables
+    }
+
+
+def test_training_state_keeps_the_newest(model, tmp_path):
+    slots = slots_of(model)
+    state = training_state.TrainingState(
+        str(tmp_path), model.variables, slots, 2
+    )
+    assert state.latest() is None
+    for step in (1, 2, 3):
+        state.save(step)
+    names = {path.name for path in tmp_path.glob("*.index")}
+    assert names == {"model.ckpt-2.index", "model.ckpt-3.index"}
+    before = values_of(model.variables)
+    slot = slots["bert/pooler/dense/bias"]["adam_m"]
+    slot_before = slot.numpy()
+    slot.assign(tf.zeros_like(slot))
+    model.variables[0].assign(tf.zeros_like(model.variables[0]))
+    assert state.restore(state.latest()) == 3
+    np.testing.assert_array_equal(slot, slot_before)
+    for path, value in values_of(model.variables).items():
+        np.testing.assert_array_equal(value, before[path])
+
+
+def test_a_moved_output_dir_still_works(model, tmp_path):
+    old = tmp_path / "old"
+    old.mkdir()
+    training_state.TrainingState(str(old), model.variables, {}).save(7)
+    new = tmp_path / "new"
+    old.rename(new)
+    state = training_state.TrainingState(str(new), model.variables, {})
+    assert state.restore(state.latest()) == 7
+
+
+def test_a_checkpoint_without_index_does_not_count(model, tmp_path):
+    """Killed between the data file and the index: the old one stands."""
+    state = training_state.TrainingState(str(tmp_path), model.variables, {})
+    state.save(1)
+    (tmp_path / "model.ckpt-2.data-00000-of-00001").write_bytes(b"whole")
+    assert state.latest() == str(tmp_path / "model.ckpt-1")
+
+
+def test_weights_alone_are_no_training_state(model, tmp_path):
+    prefix = str(tmp_path / "c")
+    weight_files.write(prefix, weight_files.as_tensors(model.variables))
+    state = training_state.TrainingState(
+        str(tmp_path), model.variables, slots_of(model)
+    )
+    with pytest.raises(UserError, match="can be given as --init_checkpoint"):
+        state.restore(prefix)
+
+
+def test_claim_compares_only_once_a_checkpoint_exists(model, tmp_path, caplog):
+    folder = str(tmp_path / "out")
+    training_state.claim_output_dir(folder, {"model": {"a": 1}}, {"rate": 1.0})
+    training_state.claim_output_dir(folder, {"model": {"a": 2}}, {"rate": 1.0})
+    training_state.TrainingState(folder, model.variables, {}).save(1)
+    with pytest.raises(UserError, match="model = {'a': 2}, not {'a': 3}"):
+        training_state.claim_output_dir(folder, {"model": {"a": 3}}, {})
+    training_state.claim_output_dir(folder, {"model": {"a": 2}}, {"rate": 2.0})
+    assert "rate changes from 1.0 to 2.0" in caplog.text
+    written = json.loads(Path(folder, training_state.CONFIG_NAME).read_text())
+    assert written["adjustable"] == {"rate": 2.0}
+
+
+def test_a_damaged_training_config_is_an_error_with_one_line(model, tmp_path):
+    folder = str(tmp_path)
+    training_state.claim_output_dir(folder, {}, {})
+    training_state.TrainingState(folder, model.variables, {}).save(1)
+    (tmp_path / training_state.CONFIG_NAME).write_text("{")
+    with pytest.raises(UserError, match="training_config.json is not valid"):
+        training_state.claim_output_dir(folder, {}, {})
+
+
+def test_the_oldest_checkpoints_go_whole(model, tmp_path):
+    """Neither file of a deleted checkpoint stays; 0 keeps all."""
+    state = training_state.TrainingState(str(tmp_path), model.variables, {}, 1)
+    state.save(1)
+    state.save(2)
+    names = {path.name for path in tmp_path.glob("model.ckpt-*")}
+    assert names == {
+        f"model.ckpt-2{suffix}" for suffix in weight_files.SUFFIXES
+    }
+    keeping = training_state.TrainingState(
+        str(tmp_path), model.variables, {}, keep_checkpoint_max=0
+    )
+    for step in range(3, 9):
+        keeping.save(step)
+    assert len(list(tmp_path.glob("*.index"))) == 7
+
+
+def test_unfinished_files_are_removed(model, tmp_path):
+    state = training_state.TrainingState(str(tmp_path), model.variables, {})
+    state.save(1)
+    before = set(tmp_path.iterdir())
+    (tmp_path / "model.ckpt-2.tmp.data-00000-of-00001").write_text("half")
+    state.clean()
+    assert set(tmp_path.iterdir()) == before

@@ -1,0 +1,105 @@
+"""run_pretraining.py follows the original's trajectory, step by step.
+
+tests/golden/model holds a model, one batch and the weights that the
+original's optimizer made of it in 30 steps.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scripts
+import tensorflow as tf
+from paths import GOLDEN
+from pretraining_runs import weights_of
+
+from records import tfrecord
+
+run_pretraining = scripts.load("run_pretraining")
+MODEL = GOLDEN / "model"
+FEATURES = (
+    "input_ids",
+    "input_mask",
+    "segment_ids",
+    "masked_lm_positions",
+    "masked_lm_ids",
+    "masked_lm_weights",
+    "next_sentence_labels",
+)
+
+
+@pytest.fixture(scope="module")
+def golden() -> dict[str, np.ndarray]:
+    with np.load(MODEL / "golden.npz") as arrays:
+        return {name: arrays[name] for name in arrays.files}
+
+
+@pytest.fixture(scope="module")
+def records(golden, tmp_path_factory) -> Path:
+    """The golden batch as a record file: its four rows are one batch."""
+    features = {name: golden[name] for name in FEATURES}
+    features["next_sentence_labels"] = features["next_sentence_labels"][:, None]
+    path = tmp_path_factory.mktemp("golden") / "batch.tfrecord"
+    with open(path, "wb") as file:
+        with tfrecord.RecordWriter(file) as writer:
+            writer.write_examples(features)
+    return path
+
+
+def train(golden, records: Path, out: Path, **more) -> None:
+    """Run the script as the golden run was made: no dropout, one batch."""
+    batch, length = golden["input_ids"].shape
+    values = {
+        "do_train": True,
+        "init_checkpoint": MODEL / "bert_model.ckpt",
+        "input_file": records,
+        "output_dir": out,
+        "max_seq_length": length,
+        "max_predictions_per_seq": golden["masked_lm_ids"].shape[1],
+        "train_batch_size": batch,
+        "learning_rate": golden["learning_rate"],
+        "num_train_steps": golden["num_train_steps"],
+        "num_warmup_steps": golden["num_warmup_steps"],
+        "stop_after_steps": golden["steps"],
+    }
+    scripts.run(run_pretraining, **values | more)
+
+
+@pytest.mark.parametrize("more", [{}, {"gradient_accumulation_steps": 2}])
+def test_thirty_steps_end_at_the_originals_weights(
+    golden, records, tmp_path, more
+):
+    """Weights and both moments of every variable, to 2e-4.
+
+    Update number n has the rate of step n + 1; with the rate of step n the
+    first of the 6 warm-up updates would change nothing.
+    """
+    train(golden, records, tmp_path, **more)
+    found = weights_of(tmp_path / "model.ckpt-30")
+    wanted = weights_of(MODEL / "trained" / "model.ckpt-30")
+    assert found.keys() == wanted.keys()
+    for name in wanted:
+        np.testing.assert_allclose(
+            found[name], wanted[name], rtol=0, atol=2e-4, err_msg=name
+        )
+
+
+def test_the_first_update_changes_the_weights(golden, records, tmp_path):
+    """It has a sixth of the peak rate, and the log line says so."""
+    train(golden, records, tmp_path, stop_after_steps=1)
+    before = weights_of(MODEL / "bert_model.ckpt")
+    after = weights_of(tmp_path / "model.ckpt-1")
+    name = "bert/embeddings/LayerNorm/gamma"
+    moved = np.abs(after[name] - before[name]).max()
+    # Adam without bias correction: m / (sqrt(v) + 1e-6) with m = 0.1 g and
+    # v = 0.001 g**2 is 0.1 / sqrt(0.001) where g is not small.
+    rate = float(golden["learning_rate"]) / 6
+    assert moved == pytest.approx(rate * 0.1 / 0.001**0.5, rel=0.02)
+    rates = [
+        float(tf.make_ndarray(value.tensor))
+        for path in tmp_path.glob("events.out.tfevents.*")
+        for event in tf.compat.v1.train.summary_iterator(str(path))
+        for value in event.summary.value
+        if value.tag == "learning_rate"
+    ]
+    assert rates == [pytest.approx(rate)]
