@@ -32,7 +32,7 @@ class Example(NamedTuple):
     label: str | None = None
 
 
-# --- Own files --------------------------------------------------------------
+# --- Own files ---------------------------------------------------------------
 
 
 def find_one_file(data_dir: str, names: Sequence[str]) -> str | None:
@@ -146,7 +146,7 @@ def _labels_in_files(
         return tuple(sorted(labels))
 
 
-# --- Files to examples ------------------------------------------------------
+# --- Files to examples -------------------------------------------------------
 
 
 def read_examples(
@@ -320,7 +320,7 @@ def _json_rows(
         yield number, row, at
 
 
-# --- Examples to features ---------------------------------------------------
+# --- Examples to features ----------------------------------------------------
 
 
 def schema(

@@ -14,7 +14,7 @@ from ops import losses
 from records.streaming import Batch
 from training.objective import Objective, Sums, example_weights
 
-# --- Model ------------------------------------------------------------------
+# --- Model -------------------------------------------------------------------
 
 
 class BertForSequenceClassification(TaskModel):
@@ -80,7 +80,7 @@ class BertForSequenceClassification(TaskModel):
         )
 
 
-# --- Objective: one mean loss over labels -----------------------------------
+# --- Objective: one mean loss over labels ------------------------------------
 # Named entities and multiple choice use it too, with denominators of their
 # own: words and questions.
 

@@ -17,7 +17,7 @@ NAMES = (
 )
 
 
-# --- Scores -----------------------------------------------------------------
+# --- Scores ------------------------------------------------------------------
 
 
 def score(
@@ -97,7 +97,7 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
     return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
 
 
-# --- Prediction files -------------------------------------------------------
+# --- Prediction files --------------------------------------------------------
 
 
 def prediction_lines(

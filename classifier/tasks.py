@@ -54,7 +54,7 @@ class Task(NamedTuple):
     language: str | None = None
 
 
-# --- The tasks --------------------------------------------------------------
+# --- The tasks ---------------------------------------------------------------
 
 _PAIR = Columns("sentence1", "sentence2", "label")
 
@@ -170,7 +170,7 @@ def xnli(language: str) -> Task:
     )
 
 
-# --- Tasks by name ----------------------------------------------------------
+# --- Tasks by name -----------------------------------------------------------
 
 TASK_NAMES = (*TASKS, "xnli", "tsv")  # tsv: see classifier.data.own_task
 

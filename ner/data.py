@@ -66,7 +66,7 @@ class File(NamedTuple):
         return sum(len(sentence.words) for sentence in self.sentences)
 
 
-# --- Files to sentences -----------------------------------------------------
+# --- Files to sentences ------------------------------------------------------
 
 
 def read_file(path: str, columns: Columns, needs_tags: bool = True) -> File:
@@ -246,7 +246,7 @@ def _strings(at: str, value: Mapping, key: str) -> list[str]:
     return found
 
 
-# --- Tags -------------------------------------------------------------------
+# --- Tags --------------------------------------------------------------------
 
 
 def normalized_tags(tags: Sequence[str]) -> list[str]:

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from serving import graph_tokenizer, saved_model
 
-# --- Windows in the graph ---------------------------------------------------
+# --- Windows in the graph ----------------------------------------------------
 
 
 class WordFeatures(NamedTuple):
@@ -70,7 +70,7 @@ def make_word_features(
     return WordFeatures(features, first + best, place - best * stride + 1)
 
 
-# --- SavedModel -------------------------------------------------------------
+# --- SavedModel --------------------------------------------------------------
 
 
 class Tagger(saved_model.Export):

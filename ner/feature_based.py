@@ -40,7 +40,7 @@ from records import cache as record_cache
 from records import in_memory
 from training import prediction
 
-# --- Model ------------------------------------------------------------------
+# --- Model -------------------------------------------------------------------
 
 
 class BiLstm(Layer):
@@ -189,7 +189,7 @@ class BertForFeatureTagging(TaskModel):
         return 3 * 2 * words * products
 
 
-# --- Data: activations of words instead of pieces ---------------------------
+# --- Data: activations of words instead of pieces ----------------------------
 
 
 class SentenceActivations(in_memory.ShortRecords):

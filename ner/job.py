@@ -152,7 +152,7 @@ class NerJob(Job):
         """Return the logits of every position, [B, S, K]."""
         return {"words": model(batch)}
 
-    # --- Data -----------------------------------------------------------------
+    # --- Data ----------------------------------------------------------------
 
     def data_fingerprint(self) -> dict[str, Any]:
         """Return everything the training records depend on."""
@@ -231,7 +231,7 @@ class NerJob(Job):
             )
         return self._activations
 
-    # --- Scores and predictions -----------------------------------------------
+    # --- Scores and predictions ----------------------------------------------
 
     def evaluate(self, loaded: LoadedModel, step: int) -> dict[str, float]:
         """Score the development file; write eval_results.txt."""
@@ -275,7 +275,7 @@ class NerJob(Job):
         loss = ner_scores.mean_loss(logits, file, self.labels)
         return scores | {"loss": loss}
 
-    # --- What is left for prediction ------------------------------------------
+    # --- What is left for prediction -----------------------------------------
 
     def add_to_config(self, config: modeling.BertConfig) -> None:
         """Name the labels, the length, and how the tagger is made."""
@@ -300,7 +300,7 @@ class NerJob(Job):
         )
 
 
-# --- What a job is made from --------------------------------------------------
+# --- What a job is made from -------------------------------------------------
 
 
 def layer_choice(

@@ -14,7 +14,7 @@ from modeling import BertConfig, TaskModel, draw_seed
 from ops import losses
 from records.streaming import Batch
 
-# --- Model ------------------------------------------------------------------
+# --- Model -------------------------------------------------------------------
 
 
 class BertForTokenClassification(TaskModel):
@@ -58,7 +58,7 @@ class BertForTokenClassification(TaskModel):
         return word_loss(self(features, training, dropout_seed), features)
 
 
-# --- Objective: a mean over words -------------------------------------------
+# --- Objective: a mean over words --------------------------------------------
 
 
 def word_loss(logits: tf.Tensor, features: dict[str, tf.Tensor]) -> losses.Loss:

@@ -21,7 +21,7 @@ from training import prediction
 _SHOWN = 5  # records in the log
 
 
-# --- Sentences to records ---------------------------------------------------
+# --- Sentences to records ----------------------------------------------------
 
 
 class NerRecords(text_records.TextRecords):
@@ -135,7 +135,7 @@ class NerRecords(text_records.TextRecords):
             )
 
 
-# --- Outputs of records to outputs of words ---------------------------------
+# --- Outputs of records to outputs of words ----------------------------------
 
 
 def word_outputs(

@@ -19,7 +19,7 @@ from seqscore import scoring
 from classifier.scores import log_softmax
 from ner.data import File, class_ids
 
-# --- Scores -----------------------------------------------------------------
+# --- Scores ------------------------------------------------------------------
 
 
 def entity_scores(
@@ -62,7 +62,7 @@ def mean_loss(logits: np.ndarray, file: File, labels: Sequence[str]) -> float:
     return float(-log_softmax(logits)[np.arange(len(right)), right].mean())
 
 
-# --- Predictions ------------------------------------------------------------
+# --- Predictions -------------------------------------------------------------
 
 
 def by_sentence(file: File, tags: Sequence[str]) -> list[list[str]]:

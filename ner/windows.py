@@ -30,7 +30,7 @@ from records import tfrecord
 IGNORED = -1  # the label of positions that are not classified
 
 
-# --- Windows over pieces ----------------------------------------------------
+# --- Windows over pieces -----------------------------------------------------
 
 
 class Window(NamedTuple):
@@ -101,7 +101,7 @@ def widened(window: Window, num_pieces: int, limit: int) -> Window:
     return window._replace(start=start, end=end)
 
 
-# --- Words to pieces --------------------------------------------------------
+# --- Words to pieces ---------------------------------------------------------
 
 
 class WordPieces(NamedTuple):
@@ -128,7 +128,7 @@ def to_word_pieces(
     return WordPieces(ids, np.cumsum(sizes) - sizes, int(is_empty.sum()))
 
 
-# --- Sentences to features --------------------------------------------------
+# --- Sentences to features ---------------------------------------------------
 
 
 def schema(max_seq_length: int) -> dict[str, tfrecord.Feature]:

@@ -32,7 +32,7 @@ class Question(NamedTuple):
     label: int | None = None  # number of the right choice, from 0
 
 
-# --- Files to questions -----------------------------------------------------
+# --- Files to questions ------------------------------------------------------
 
 
 def find_file(data_dir: str, part: str) -> str:
@@ -114,7 +114,7 @@ def _joined(start: str, choice: str) -> str:
     return f"{start} {choice}" if start.strip() and choice.strip() else choice
 
 
-# --- CSV --------------------------------------------------------------------
+# --- CSV ---------------------------------------------------------------------
 
 
 def _csv_questions(
@@ -163,7 +163,7 @@ def _number(label: str, at: str) -> int:
         ) from None
 
 
-# --- JSON lines -------------------------------------------------------------
+# --- JSON lines --------------------------------------------------------------
 
 
 def _json_questions(

@@ -78,7 +78,7 @@ class SwagJob(Job):
         """Return the score of each choice [B]; records are single choices."""
         return {"scores": model(batch)}
 
-    # --- Data -----------------------------------------------------------------
+    # --- Data ----------------------------------------------------------------
 
     def data_fingerprint(self) -> dict[str, Any]:
         """Return everything the training records depend on."""
@@ -97,7 +97,7 @@ class SwagJob(Job):
         num_choices = len(self.records.questions("train")[0].choices)
         return reporting.training_flops(self.config, num_choices, length)
 
-    # --- Scores and predictions -----------------------------------------------
+    # --- Scores and predictions ----------------------------------------------
 
     def evaluate(self, loaded: LoadedModel, step: int) -> dict[str, float]:
         """Score the development questions; write eval_results.txt."""
@@ -139,7 +139,7 @@ class SwagJob(Job):
         outputs = loaded.predictor(questions.rows, batch_size, title)
         return questions.by_question(outputs["scores"])
 
-    # --- What is left for prediction ------------------------------------------
+    # --- What is left for prediction -----------------------------------------
 
     def create_export(
         self, loaded: LoadedModel, tokenizer: graph_tokenizer.Tokenizer

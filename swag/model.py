@@ -13,7 +13,7 @@ from ops import losses
 from ops.elementwise import shape_of
 from records.streaming import Batch
 
-# --- Model ------------------------------------------------------------------
+# --- Model -------------------------------------------------------------------
 
 
 class BertForMultipleChoice(classifier_model.BertForSequenceClassification):
@@ -60,7 +60,7 @@ class BertForMultipleChoice(classifier_model.BertForSequenceClassification):
         return losses.classification_loss(scores, features["label_ids"][:, 0])
 
 
-# --- Objective --------------------------------------------------------------
+# --- Objective ---------------------------------------------------------------
 
 
 def _num_questions(batch: Batch) -> dict[str, tf.Tensor]:

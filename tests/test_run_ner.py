@@ -52,7 +52,7 @@ def finished(model_dir, data_dir, tmp_path_factory) -> Path:
     return out
 
 
-# --- What comes out -------------------------------------------------------
+# --- What comes out ----------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -238,7 +238,7 @@ def test_json_lines_with_documents(finished, data_dir, tmp_path, caplog):
     assert set(lengths[:-1]) == {32} and lengths[-1] == 3
 
 
-# --- SavedModel -------------------------------------------------------------
+# --- SavedModel --------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -263,7 +263,7 @@ def test_saved_model_gives_the_predictions(finished, data_dir, tmp_path):
     assert nothing["tags"].shape == (2, 0)
 
 
-# --- Sweeps -----------------------------------------------------------------
+# --- Sweeps ------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -277,7 +277,7 @@ def test_sweep(model_dir, data_dir, tmp_path):
     assert (tmp_path / "predictions.txt").exists()
 
 
-# --- What goes wrong ------------------------------------------------------
+# --- What goes wrong ---------------------------------------------------------
 
 
 def test_data_are_read_before_training(

@@ -143,7 +143,7 @@ def probabilities_by_hand(model, context: str, endings: list) -> np.ndarray:
     return scores / scores.sum()
 
 
-# --- What comes out -------------------------------------------------------
+# --- What comes out ----------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -391,7 +391,7 @@ def test_hugging_face_there_and_back(finished, tmp_path):
         np.testing.assert_array_equal(value, before[name])
 
 
-# --- The step --------------------------------------------------------------
+# --- The step ----------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -434,7 +434,7 @@ def test_devices_and_micro_batches_keep_questions_whole(
             )
 
 
-# --- What goes wrong ------------------------------------------------------
+# --- What goes wrong ---------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def read(folder: Path, task: classifier_tasks.Task, split) -> list[Example]:
     )
 
 
-# --- Files ----------------------------------------------------------------
+# --- Files -------------------------------------------------------------------
 
 
 def test_original_columns(tmp_path):
@@ -147,7 +147,7 @@ def test_distributed_files(name):
     assert len(read(GLUE / folder, task, split)) == test_count
 
 
-# --- Features -------------------------------------------------------------
+# --- Features ----------------------------------------------------------------
 
 
 def pop_from_the_longer(a: list, b: list, limit: int) -> None:
@@ -227,7 +227,7 @@ def test_the_originals_features(tokenizer, name, folder, length):
         np.testing.assert_array_equal(features[key], golden[key], err_msg=key)
 
 
-# --- What goes wrong --------------------------------------------------------
+# --- What goes wrong ---------------------------------------------------------
 
 
 def error(folder: Path, task, split) -> str:

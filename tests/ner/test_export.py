@@ -56,6 +56,7 @@ def test_graph_and_records_agree(tokenizer, in_graph, texts):
     assert found.positions.numpy().tolist() == at[:, 1].tolist()
 
 
+@pytest.mark.slow
 def test_words_of_a_text(tokenizer):
     pytest.importorskip("tensorflow_text")
     made = graph_tokenizer.Tokenizer(tokenizer.vocab_file, do_lower_case=True)
