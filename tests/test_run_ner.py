@@ -52,11 +52,11 @@ def finished(model_dir, data_dir, tmp_path_factory) -> Path:
     return out
 
 
-# --- What comes out ----------------------------------------------------------
+# --- Results -----------------------------------------------------------------
 
 
 @pytest.mark.slow
-def test_it_learns_and_says_so(finished):
+def test_a_run_learns_and_writes_its_scores(finished):
     results = tiny.results_of(finished, "eval_results.txt")
     scores = {"precision", "recall", "f1"}
     assert set(results) == {
@@ -72,7 +72,7 @@ def test_it_learns_and_says_so(finished):
 
 
 @pytest.mark.slow
-def test_predictions_line_for_line(finished, data_dir):
+def test_predictions_follow_the_file_line_by_line(finished, data_dir):
     given = (data_dir / "test.txt").read_text().splitlines()
     found = (finished / "predictions.txt").read_text().splitlines()
     assert len(found) == len(given)
@@ -92,7 +92,7 @@ def test_predictions_line_for_line(finished, data_dir):
 
 
 @pytest.mark.slow
-def test_predictions_are_the_models(finished):
+def test_predictions_are_the_outputs_at_first_pieces(finished):
     """By hand: each word of one short and one long sentence, no padding."""
     model = ner_model.BertForTokenClassification(CONFIG, len(LABELS))
     weight_files.restore_weights(model.variables, str(finished), required="")
@@ -125,7 +125,7 @@ def test_exported_directory_is_complete(finished):
 
 
 @pytest.mark.slow
-def test_other_scripts_know_what_it_is(finished, tmp_path):
+def test_other_scripts_recognize_a_tagger(finished, tmp_path):
     flags = {"output_format": "huggingface"}
     out = tmp_path / "hf"
     scripts.run(
@@ -141,7 +141,7 @@ def test_other_scripts_know_what_it_is(finished, tmp_path):
 
 
 @pytest.mark.slow
-def test_words_without_tags(finished, data_dir, tmp_path):
+def test_words_without_tags_get_the_same_tags(finished, data_dir, tmp_path):
     """The same tags; a fitted model needs neither training nor dev file."""
     flags = flags_for(finished, data_dir, tmp_path, train_file=None)
     flags |= {"dev_file": None, "test_file": str(data_dir / "words.txt")}
@@ -170,7 +170,9 @@ def test_predictions_do_not_depend_on_padding(finished, data_dir, tmp_path):
 
 
 @pytest.mark.slow
-def test_unknown_tags_are_told_not_scored(finished, data_dir, tmp_path, caplog):
+def test_unknown_tags_are_reported_not_scored(
+    finished, data_dir, tmp_path, caplog
+):
     test = tmp_path / "test.txt"
     test.write_text("ann B-PER\n\nrome B-GPE\n")
     flags = flags_for(finished, data_dir, tmp_path, test_file=str(test))
@@ -185,7 +187,7 @@ def test_unknown_tags_are_told_not_scored(finished, data_dir, tmp_path, caplog):
 
 
 def fitted_with(source: Path, folder: Path, **changes) -> Path:
-    """A copy of a fitted model whose configuration says something else."""
+    """A copy of a fitted model with changes in its configuration."""
     shutil.copytree(source, folder)
     path = folder / "bert_config.json"
     config = json.loads(path.read_text()) | changes
@@ -194,7 +196,9 @@ def fitted_with(source: Path, folder: Path, **changes) -> Path:
 
 
 @pytest.mark.slow
-def test_a_fitted_model_says_what_it_sees(finished, data_dir, tmp_path, caplog):
+def test_a_fitted_models_context_and_length_hold(
+    finished, data_dir, tmp_path, caplog
+):
     """Another context is an error, another length a warning."""
     flags = only(flags_for(finished, data_dir, tmp_path), do_predict=True)
     line = scripts.error_of(run_ner, **flags, document_context=True)
@@ -267,7 +271,7 @@ def test_saved_model_gives_the_predictions(finished, data_dir, tmp_path):
 
 
 @pytest.mark.slow
-def test_sweep(model_dir, data_dir, tmp_path):
+def test_a_sweep_keeps_the_best_f1(model_dir, data_dir, tmp_path):
     flags = flags_for(model_dir, data_dir, tmp_path, num_train_epochs=1)
     flags |= {"sweep_learning_rates": "0.01", "do_predict": True}
     assert scripts.run(run_ner, **flags) == 0
@@ -277,13 +281,13 @@ def test_sweep(model_dir, data_dir, tmp_path):
     assert (tmp_path / "predictions.txt").exists()
 
 
-# --- What goes wrong ---------------------------------------------------------
+# --- Errors ------------------------------------------------------------------
 
 
 def test_data_are_read_before_training(
     model_dir, data_dir, tmp_path, monkeypatch
 ):
-    """Those of every job asked for, in a sweep too."""
+    """The files of every job that is asked for, in a sweep too."""
     monkeypatch.setattr(runner, "train", lambda *_: pytest.fail("trained"))
     monkeypatch.setattr(
         sweeps, "run_all", lambda *_: pytest.fail("began a sweep")

@@ -112,10 +112,10 @@ def test_activations_are_those_of_the_first_pieces(
         )
 
 
-def test_a_learning_rate_that_suits_another_model(
+def test_the_learning_rate_of_fine_tuning_is_a_warning(
     deep_dir, data_dir, tmp_path, caplog
 ):
-    """A BiLSTM begins with new weights; and too few layers show at once."""
+    """New weights need a higher one. Too few layers are an error at once."""
     flags = feature_flags(deep_dir, data_dir, tmp_path / "out")
     config = BertConfig.from_dict(DEEP.to_dict() | {"num_hidden_layers": 1})
     flags["init_checkpoint"] = str(
@@ -172,7 +172,7 @@ def test_a_full_disk_is_one_line(deep_dir, data_dir, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_fitted_model_says_what_it_reads(features, data_dir, tmp_path):
+def test_a_fitted_models_layers_hold(features, data_dir, tmp_path):
     """Without the flags; with others it is an error."""
     flags = flags_for(features, data_dir, tmp_path, train_file=None)
     scripts.run(run_ner, **only(flags, do_predict=True))
@@ -203,7 +203,7 @@ def test_transformers_has_no_class_for_a_bilstm(features, tmp_path):
 
 
 @pytest.mark.slow
-def test_features_in_the_graph(features):
+def test_the_graph_gives_the_predictions(features):
     pytest.importorskip("tensorflow_text")
     vocab_file = str(features / "vocab.txt")
     choice = features_layers.table_7(4)["weighted_sum_last_four"]

@@ -143,11 +143,11 @@ def probabilities_by_hand(model, context: str, endings: list) -> np.ndarray:
     return scores / scores.sum()
 
 
-# --- What comes out ----------------------------------------------------------
+# --- Results -----------------------------------------------------------------
 
 
 @pytest.mark.slow
-def test_it_learns_and_says_so(finished):
+def test_a_run_learns_and_writes_its_scores(finished):
     results = tiny.results_of(finished)
     assert set(results) == {
         *("accuracy", "eval_accuracy", "eval_loss", "loss", "global_step")
@@ -160,7 +160,7 @@ def test_it_learns_and_says_so(finished):
 
 
 @pytest.mark.slow
-def test_scores_are_those_of_every_question_by_hand(finished):
+def test_scores_agree_with_every_question_by_hand(finished):
     model, rows = fitted(finished), questions(40, 2)
     probs = [probabilities_by_hand(model, c, e) for c, e, _ in rows]
     right = [p[label] for p, (_, _, label) in zip(probs, rows, strict=True)]
@@ -174,7 +174,7 @@ def test_scores_are_those_of_every_question_by_hand(finished):
 
 
 @pytest.mark.slow
-def test_prediction_files(finished):
+def test_predictions_agree_with_every_question_by_hand(finished):
     """Probabilities, answers and weights agree with each other."""
     probs = table_of(finished / "test_results.tsv")
     assert probs.shape == (21, 3)
@@ -210,8 +210,10 @@ def test_saved_model_gives_the_predictions(finished):
 
 
 @pytest.mark.slow
-def test_export_saved_model_knows_the_task(finished, tmp_path, monkeypatch):
-    """The configuration says what the one vector is for."""
+def test_export_saved_model_recognizes_the_task(
+    finished, tmp_path, monkeypatch
+):
+    """By `task` of the configuration; the shape is a regression's too."""
     exports = []
     monkeypatch.setattr(saved_model, "write", lambda e, _: exports.append(e))
     flags = {
@@ -276,7 +278,7 @@ def test_two_choices_in_json_lines(finished, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_finished_run_says_so(finished, model_dir, data_dir, caplog):
+def test_a_finished_run_is_not_repeated(finished, model_dir, data_dir, caplog):
     before = values_of(finished / "bert_model.ckpt")
     with caplog.at_level("INFO", logger="absl"):
         flags = flags_for(model_dir, data_dir, finished)
@@ -289,7 +291,7 @@ def test_a_finished_run_says_so(finished, model_dir, data_dir, caplog):
 
 @pytest.mark.slow
 def test_export_of_a_finished_run(finished, model_dir, data_dir, caplog):
-    """The same command again; without training it is an error as ever."""
+    """Nor is its export; without --do_train that is an error."""
     flags = flags_for(model_dir, data_dir, finished, do_eval=False)
     flags |= {"do_export": True}
     file = finished / "saved_model" / "1" / "saved_model.pb"
@@ -302,8 +304,10 @@ def test_export_of_a_finished_run(finished, model_dir, data_dir, caplog):
     assert "exists already" in scripts.error_of(run_swag, **flags)
 
 
-def test_export_that_is_another_runs(model_dir, data_dir, tmp_path):
-    """Nothing is fitted yet: what is there cannot be of this run."""
+def test_an_export_of_another_run_is_not_replaced(
+    model_dir, data_dir, tmp_path
+):
+    """Nothing is fitted yet, so the existing export is not of this run."""
     flags = flags_for(model_dir, data_dir, tmp_path / "out")
     flags |= {"do_export": True, "export_dir": str(tmp_path)}
     assert "exists already" in scripts.error_of(run_swag, **flags)
@@ -312,7 +316,7 @@ def test_export_that_is_another_runs(model_dir, data_dir, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", [None, "token_classification"])
-def test_a_head_of_another_task(finished, data_dir, tmp_path, task):
+def test_a_head_of_another_task_is_refused(finished, data_dir, tmp_path, task):
     """Of the same shape: a regression's, a tagger's of one tag."""
     other = tmp_path / "other"
     shutil.copytree(finished, other, ignore=lambda *_: ["saved_model"])
@@ -326,8 +330,10 @@ def test_a_head_of_another_task(finished, data_dir, tmp_path, task):
 
 
 @pytest.mark.slow
-def test_questions_of_a_flags_configuration(finished, data_dir, tmp_path):
-    """The encoder's own file says nothing of tasks; what fitted it does."""
+def test_a_configuration_without_a_task_is_accepted_as_a_flag(
+    finished, data_dir, tmp_path
+):
+    """The file of an encoder has no `task`; the fitted model's file counts."""
     path = tmp_path / "bert_config.json"
     path.write_text(CONFIG.to_json_string())
     flags = flags_for(finished, data_dir, tmp_path / "out", do_train=False)
@@ -345,7 +351,7 @@ def test_best_weights_and_early_stopping(model_dir, data_dir, tmp_path):
 
 
 @pytest.mark.slow
-def test_restarts(model_dir, data_dir, tmp_path):
+def test_restarts_keep_the_best_seed(model_dir, data_dir, tmp_path):
     """Two seeds, one after the other; the better one answers."""
     flags = flags_for(model_dir, data_dir, tmp_path, num_train_epochs=1)
     flags |= {"num_restarts": 2, "do_predict": True}
@@ -366,7 +372,7 @@ def test_restarts(model_dir, data_dir, tmp_path):
 
 @pytest.mark.slow
 def test_hugging_face_there_and_back(finished, tmp_path):
-    """As the class of theirs, `classifier.weight` being our one vector."""
+    """As BertForMultipleChoice; `classifier.weight` is output_weights."""
     import safetensors.numpy
 
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"
@@ -434,7 +440,7 @@ def test_devices_and_micro_batches_keep_questions_whole(
             )
 
 
-# --- What goes wrong ---------------------------------------------------------
+# --- Errors ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -469,7 +475,7 @@ def test_flags_that_cannot_work(model_dir, data_dir, tmp_path, changes, words):
 
 
 def test_bad_data_end_in_one_line(model_dir, tmp_path):
-    """The file and its line; nothing is left that looks like records."""
+    """With file and line; no records are left."""
     rows = questions(4, 1)
     lines = csv_lines(rows).replace(f",{rows[2][2]}\n", ",9\n")
     (tmp_path / "train.csv").write_text(lines)
@@ -486,7 +492,7 @@ def test_bad_data_end_in_one_line(model_dir, tmp_path):
 def test_data_are_read_before_training(
     model_dir, data_dir, tmp_path, monkeypatch
 ):
-    """Those of every job asked for."""
+    """The files of every job that is asked for."""
     monkeypatch.setattr(runner, "train", lambda *_: pytest.fail("trained"))
     for name, changes in {
         "val": {},

@@ -52,7 +52,7 @@ def read(folder: Path, task: classifier_tasks.Task, split) -> list[Example]:
 # --- Files -------------------------------------------------------------------
 
 
-def test_original_columns(tmp_path):
+def test_each_layout_of_the_original_is_read(tmp_path):
     """One line of each layout the original reads, and the newer ones."""
     task = classifier_tasks.TASKS["cola"]
     write(tmp_path, "train.tsv", tabs("gj04", "1", "", 'He said "no".'))
@@ -113,7 +113,7 @@ def test_xnli_keeps_its_language(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["tsv", "csv", "jsonl"])
-def test_own_data(tmp_path, kind):
+def test_own_files_of_each_kind_hold_the_same(tmp_path, kind):
     lines = {
         "tsv": [tabs("id", "text", "class"), tabs("1", 'a "b"', "10")]
         + [tabs("2", "c", "9")],
@@ -136,7 +136,7 @@ def test_own_data(tmp_path, kind):
 
 @pytest.mark.skipif(not GLUE.exists(), reason="GLUE_DIR names no folder")
 @pytest.mark.parametrize("name", GLUE_FOLDERS)
-def test_distributed_files(name):
+def test_distributed_files_have_the_published_sizes(name):
     """GLUE as it is distributed: every example of every file."""
     folder, counts, test_count = GLUE_FOLDERS[name]
     task = classifier_tasks.TASKS[name]
@@ -151,17 +151,27 @@ def test_distributed_files(name):
 
 
 def pop_from_the_longer(a: list, b: list, limit: int) -> None:
-    """What the original does, as it is described."""
+    """Cut a pair as the original does."""
     while len(a) + len(b) > limit:
         (a if len(a) > len(b) else b).pop()
 
 
-@given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40))
-def test_truncation(a, b, limit):
-    first, second = [0] * a, [0] * b
+@given(st.integers(0, 40), st.integers(1, 40), st.integers(2, 40))
+def test_a_pair_is_cut_as_in_the_original(tokenizer, a, b, limit):
+    first, second = ["the"] * a, ["cat"] * b
+    (features, num_cut) = classifier_data.convert_examples(
+        [Example("0", " ".join(first), " ".join(second))],
+        lambda label: 0.0,
+        limit + 3,
+        tokenizer,
+    )
     pop_from_the_longer(first, second, limit)
-    found = tokenization.truncated_lengths(a, b, limit)
-    assert found == (len(first), len(second))
+    wanted = ["[CLS]", *first, "[SEP]", *second, "[SEP]"]
+    ids = [tokenizer.vocab[token] for token in wanted]
+    assert features["input_ids"][0, : len(ids)].tolist() == ids
+    assert features["input_mask"][0].sum() == len(ids)
+    assert features["segment_ids"][0].sum() == len(second) + 1
+    assert num_cut == (a + b > limit)
 
 
 def test_a_second_sentence_without_tokens_is_none(tokenizer):
@@ -227,7 +237,7 @@ def test_the_originals_features(tokenizer, name, folder, length):
         np.testing.assert_array_equal(features[key], golden[key], err_msg=key)
 
 
-# --- What goes wrong ---------------------------------------------------------
+# --- Errors ------------------------------------------------------------------
 
 
 def error(folder: Path, task, split) -> str:
@@ -263,14 +273,14 @@ def error(folder: Path, task, split) -> str:
         ),
     ],
 )
-def test_lines_that_are_wrong(tmp_path, lines, words):
+def test_damaged_lines_are_named(tmp_path, lines, words):
     task = classifier_tasks.TASKS["rte"]
     write(tmp_path, "train.tsv", *lines)
     line = error(tmp_path, task, task.train)
     assert all(word in line for word in words), line
 
 
-def test_files_that_are_wrong(tmp_path):
+def test_damaged_files_are_named(tmp_path):
     task = classifier_tasks.TASKS["sts-b"]
     assert "cannot be read" in error(tmp_path, task, task.train)
     (tmp_path / "train.tsv").write_bytes(b"a\tb\nc\t\xff\n")
@@ -290,7 +300,7 @@ def own(folder: Path, is_regression: bool = False):
     )
 
 
-def test_own_files_that_are_wrong(tmp_path):
+def test_damaged_own_files_are_named(tmp_path):
     with pytest.raises(UserError, match="no train, dev or test file"):
         own(tmp_path)
     write(tmp_path, "train.jsonl", "{")

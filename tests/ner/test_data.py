@@ -1,4 +1,4 @@
-"""ner_data.py: what the files of others hold, and what is wrong with them."""
+"""ner/data.py: column files and JSONL, IOB1 and IOB2, damaged files."""
 
 import json
 import os
@@ -59,13 +59,13 @@ def test_conll_2003_as_it_is_distributed(tmp_path):
     assert file.num_words == 9
 
 
-def test_other_columns(tmp_path):
+def test_columns_are_chosen_by_number(tmp_path):
     file = read(tmp_path, CONLL, token=1, label=-2)
     assert file.sentences[1].words == ["NNP", "NNP"]
     assert file.sentences[1].tags == ["I-NP", "I-NP"]
 
 
-def test_lines_of_every_kind_of_blank(tmp_path):
+def test_blank_lines_of_every_kind_end_a_sentence(tmp_path):
     r"""WNUT 2017 parts sentences by "\t", a file may end without a line end."""
     text = "\ufeffa b\tO\r\n\t\r\nc\u00a0d\u2028e\tB-x\n \n\n\nf\tO"
     file = read(tmp_path, text)
@@ -76,7 +76,7 @@ def test_lines_of_every_kind_of_blank(tmp_path):
     assert file.sentences[0].words == ["a", "b\u00a0c"]
 
 
-def test_words_alone(tmp_path):
+def test_a_file_to_tag_needs_no_tags(tmp_path):
     """A file to be tagged needs no tags; one to train on does."""
     file = read(tmp_path, "a\nb\n\nc\n")
     assert [sentence.tags for sentence in file.sentences] == [None, None]
@@ -123,7 +123,7 @@ def test_normalized_tags(given_tags, wanted):
 
 
 def spans(tags: list[str]) -> list[tuple[str, int, int]]:
-    """Entities of IOB2, written down once more."""
+    """Return the entities in IOB2 tags: (type, first word, end)."""
     found = []
     for at, tag in enumerate(tags):
         if tag[0] == "B":
@@ -168,7 +168,7 @@ def test_labels():
     }
 
 
-# --- What is wrong -----------------------------------------------------------
+# --- Errors ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_labels():
         ("x.jsonl", b'{"tokens": ["a"], "tags": [3]}', "tags has 3; wanted"),
     ],
 )
-def test_what_cannot_be_read(tmp_path, name, data, words):
+def test_damaged_files_name_the_line(tmp_path, name, data, words):
     path = tmp_path / name
     path.write_bytes(data)
     with pytest.raises(UserError) as error:
@@ -245,17 +245,17 @@ def test_a_pipe_is_refused(tmp_path):
         ({"label": -5}, "line 3: 4 columns, --label_column=-5 is none"),
     ],
 )
-def test_columns_that_are_not_there(tmp_path, columns, words):
+def test_missing_columns_name_the_flag(tmp_path, columns, words):
     with pytest.raises(UserError, match=words):
         read(tmp_path, CONLL, **columns)
 
 
-def test_a_file_without_entities(tmp_path):
+def test_a_file_without_entities_cannot_be_learned(tmp_path):
     file = ner_data.with_iob2_tags(read(tmp_path, "a O\nb O\n"))
     with pytest.raises(UserError, match="every tag is O"):
         ner_data.entity_types(file)
 
 
-def test_no_file(tmp_path):
+def test_a_missing_file_is_one_line(tmp_path):
     with pytest.raises(UserError, match="cannot be read"):
         ner_data.read_file(str(tmp_path / "x"), Columns())

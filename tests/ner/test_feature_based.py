@@ -16,7 +16,7 @@ DEEP = BertConfig.from_dict(CONFIG.to_dict() | {"num_hidden_layers": 4})
 @pytest.mark.slow
 @pytest.mark.parametrize("name", features_layers.table_7(4))
 def test_every_row_of_table_7(name):
-    """What the BiLSTM reads, by hand."""
+    """The input of the BiLSTM, computed by hand."""
     choice = features_layers.table_7(4)[name]
     tf.keras.utils.set_random_seed(1)
     model = feature_based.BertForFeatureTagging(DEEP, 5, choice, 3)
@@ -42,7 +42,7 @@ def test_every_row_of_table_7(name):
 
 
 def test_padding_does_not_reach_the_words():
-    """Neither direction of the BiLSTM sees what stands behind a sentence."""
+    """Neither direction of the BiLSTM reads the padding of a sentence."""
     tf.keras.utils.set_random_seed(1)
     lstm = feature_based.BiLstm(4, 3)
     lstm.build()

@@ -188,7 +188,7 @@ GOOD = '{"context": "c", "choices": ["a", "b"], "label": 0}'
         ("t.jsonl", [GOOD.replace('"c"', '""')], "the context is empty"),
     ],
 )
-def test_bad_files(tmp_path, name, lines, words):
+def test_damaged_files_name_the_line(tmp_path, name, lines, words):
     path = write(tmp_path / name, *lines)
     with pytest.raises(UserError) as caught:
         swag_data.read_questions(path)
@@ -196,7 +196,7 @@ def test_bad_files(tmp_path, name, lines, words):
     assert str(caught.value).startswith(path)
 
 
-def test_find_file(tmp_path):
+def test_one_file_of_a_part_is_found(tmp_path):
     with pytest.raises(UserError, match="holds no val.csv or val.jsonl or dev"):
         swag_data.find_file(str(tmp_path), "dev")
     path = write(tmp_path / "val.csv")
