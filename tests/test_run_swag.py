@@ -12,6 +12,14 @@ import scripts
 import tensorflow as tf
 import tiny
 from paths import ROOT
+from swag_runs import (
+    CONFIG,
+    VOCAB,
+    csv_lines,
+    flags_for,
+    questions,
+    write_data,
+)
 
 import modeling
 from checkpoints import weight_files
@@ -25,10 +33,6 @@ run_swag = scripts.load("run_swag")
 convert_checkpoint = scripts.load("convert_checkpoint")
 export_saved_model = scripts.load("export_saved_model")
 
-WORDS = ["good", "bad", "film", "book", "the", "a", "was", "very", "not", "he"]
-VOCAB = [*tiny.SPECIAL, *WORDS]
-CONFIG = tiny.config_of(VOCAB)
-LABELED = ",sent1,sent2,ending0,ending1,ending2,label"
 # Runs the script on two logical devices.
 TWO_DEVICES = """
 import tensorflow as tf
@@ -42,34 +46,6 @@ errors.run(run_swag.main)
 """
 
 
-def questions(count: int, seed: int) -> list[tuple[str, list[str], int]]:
-    """A context, three endings of which one is good, and its number."""
-    rng = np.random.default_rng(seed)
-
-    def text(low: int, high: int) -> list[str]:
-        return rng.choice(WORDS[2:9], rng.integers(low, high)).tolist()
-
-    rows = []
-    for _ in range(count):
-        label = int(rng.integers(3))
-        endings = [text(1, 12) for _ in range(3)]
-        for number, ending in enumerate(endings):
-            word = "good" if number == label else "bad"
-            ending.insert(rng.integers(len(ending) + 1), word)
-        rows.append(
-            (" ".join(text(1, 10)), list(map(" ".join, endings)), label)
-        )
-    return rows
-
-
-def csv_lines(rows: list, has_labels: bool = True) -> str:
-    lines = [LABELED if has_labels else LABELED.removesuffix(",label")]
-    for number, (context, endings, label) in enumerate(rows):
-        cells = [str(number), context, "he", *endings]
-        lines.append(",".join(cells + [str(label)] * has_labels))
-    return "\n".join(lines) + "\n"
-
-
 @pytest.fixture(scope="module")
 def model_dir(tmp_path_factory) -> Path:
     """An encoder with weights, vocabulary and configuration beside them."""
@@ -80,25 +56,7 @@ def model_dir(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("data")
-    (folder / "train.csv").write_text(csv_lines(questions(120, 1)))
-    (folder / "val.csv").write_text(csv_lines(questions(40, 2)))
-    (folder / "test.csv").write_text(csv_lines(questions(21, 3), False))
-    return folder
-
-
-def flags_for(model_dir: Path, data_dir: Path, out: Path, **more) -> dict:
-    return {
-        "data_dir": str(data_dir),
-        "init_checkpoint": str(model_dir),
-        "output_dir": str(out),
-        "max_seq_length": 32,
-        "train_batch_size": 8,
-        "num_train_epochs": 6,
-        "learning_rate": 5e-3,
-        "do_train": True,
-        "do_eval": True,
-    } | more
+    return write_data(tmp_path_factory.mktemp("data"))
 
 
 def table_of(path: Path) -> np.ndarray:
