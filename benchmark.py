@@ -37,8 +37,8 @@ import tokenization
 from benchmarks import serving as benchmarks_serving
 from benchmarks import tasks as benchmarks_tasks
 from pretraining import demo_corpus
-from pretraining import instances as pretraining_instances
 from pretraining import model as pretraining_model
+from pretraining import schema as pretraining_schema
 from records import streaming
 from serving import graph_tokenizer
 from training import devices, reporting, train_step
@@ -472,7 +472,7 @@ def benchmark_reader(text: Text) -> Iterator[Row]:
     )
     data = streaming.RecordFiles(
         files,
-        pretraining_instances.schema(MAX_SEQ_LENGTH, MAX_PREDICTIONS),
+        pretraining_schema.schema(MAX_SEQ_LENGTH, MAX_PREDICTIONS),
         {"input_ids": bound},
         {},
     )

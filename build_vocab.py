@@ -2,35 +2,37 @@ r"""Learn a WordPiece vocabulary from plain text.
 
     python build_vocab.py --input_file='books/*.txt' --output_file=vocab.txt
 
-reads the files (32 MB of novels: 15 seconds), writes 30,522 tokens, one per
-line, and ends with
+writes vocab.txt with 30,522 tokens, one per line (32 MB of novels take 15
+seconds), and ends with
 
     Wrote vocab.txt: 30522 tokens (5 special, 99 unused, 106 single characters,
     30312 longer pieces); set "vocab_size": 30522 in bert_config.json
     7281242 words, 49004 different; 1.01 pieces per word, 0.00% [UNK]
 
-The text is cleaned, lower-cased and split by tokenization.py, so the pieces
-are learned from the very words they will have to cover. The same text and
-flags give the same bytes, whatever the order of the files.
+The text is cleaned, lower-cased and split into words by tokenization.py, as
+every later step does it. The same text and flags give the same bytes, whatever
+the order of the files.
 
-Layout: [PAD] has id 0, then come [unused1], [unused2], ... (free rows for words
-of your own), [UNK], [CLS], [SEP], [MASK], the single characters, and the longer
-pieces in the order they were learned, frequent ones first. With the default of
-99 unused tokens the special ones have the ids of the published vocabularies,
-100 to 103.
+Layout: [PAD] has id 0; then come [unused1], [unused2], ... (rows for words to
+be added later), [UNK], [CLS], [SEP], [MASK], the single characters, and the
+longer pieces in the order they were learned, frequent ones first. With the
+default of 99 unused tokens, [UNK] to [MASK] have the ids of the published
+vocabularies, 100 to 103.
+
+How pieces are learned: a word starts as single characters, h ##u ##g. The two
+adjacent pieces that occur together most often, say ##u ##g, are joined to a
+new piece ##ug in all words, and so on until the vocabulary is full.
 """
 
 import codecs
 import collections
 import os
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from base import errors, file_system
+from base import errors, file_system, progress
 from base.errors import UserError
 
 import tokenizers
-import tqdm
 from absl import flags, logging
 from tokenizers import models, pre_tokenizers, trainers
 
@@ -42,8 +44,8 @@ FLAGS = flags.FLAGS
 flags.DEFINE_string(
     "input_file",
     None,
-    "UTF-8 text files: globs, separated by commas. Quote them, so that the "
-    "shell leaves the * alone.",
+    "UTF-8 text files: patterns such as 'books/*.txt', separated by commas. "
+    "The quotes keep the shell from expanding them.",
 )
 flags.DEFINE_string(
     "output_file", None, "The vocabulary to write; an older one is replaced."
@@ -53,49 +55,65 @@ flags.DEFINE_string(
 flags.DEFINE_integer(
     "vocab_size",
     30522,
-    "Lines of the vocabulary, special and unused tokens included. Little text "
-    "gives fewer. Published: 30522 (uncased), 28996 (cased).",
+    "Number of tokens, special and unused ones included. A small text gives "
+    "fewer. Published: 30522 (uncased), 28996 (cased).",
     lower_bound=1,
 )
 flags.DEFINE_bool(
     "do_lower_case",
     True,
-    "Lower-case the text and drop accents. Every later step needs the same.",
+    "Lower-case the text and remove accents. Every later step needs the same "
+    "value.",
 )
 flags.DEFINE_integer(
     "min_frequency",
     2,
-    "Two pieces are joined to a longer one if they meet at least this often.",
+    "Join two pieces to a longer one if they occur together at least this "
+    "often.",
     lower_bound=1,
 )
 flags.DEFINE_integer(
     "limit_alphabet",
     1000,
-    "Keep this many different characters, the most frequent. A word with any "
-    "other is [UNK]. Chinese, Japanese and many-language text needs more "
-    "(the published Chinese vocabulary has over 7,000 ideographs).",
+    "Number of different characters to keep, the most frequent ones. A word "
+    "with any other character is [UNK]. Chinese, Japanese and multilingual "
+    "text needs more (the published Chinese vocabulary has over 7,000 "
+    "ideographs).",
     lower_bound=1,
 )
 flags.DEFINE_integer(
     "num_unused_tokens",
     99,
-    "Reserve [unused1] to [unusedN]; 99 puts [UNK] at id 100 as published.",
+    "Number N of tokens [unused1] to [unusedN]; with 99 of them [UNK] has id "
+    "100 as in the published vocabularies.",
     lower_bound=0,
 )
 
 _BLOCK_BYTES = 1 << 22
-# Distinct words of raw text held at once (some 200 MB), however much is read.
+
+# Different words of raw text kept at once (about 200 MB), so that the memory
+# does not grow with the corpus.
 _MAX_RAW_WORDS = 1 << 21
-# The trainer is given each word as often as it occurs, so many at a time.
+
+# The trainer gets each word as often as it occurs, in texts of this length.
 _TRAINER_CHARS = 1 << 20
+
+# Warn if a larger share of the words is [UNK].
 _MUCH_UNKNOWN = 0.01
 
+# --- Reading -----------------------------------------------------------------
 
-# === Reading ===
 
+def read_blocks(path: str, report: Callable[[int], None]) -> Iterator[str]:
+    """Yield the text of a file in blocks that end between two words.
 
-def read_blocks(path: str, bar: tqdm.tqdm) -> Iterator[str]:
-    """Yield the text of a file in blocks that end between two words."""
+    Args:
+        path: UTF-8 text.
+        report: called with the number of bytes of every block read.
+
+    Raises:
+        UserError: the file cannot be read or is not UTF-8; names the line.
+    """
     decoder = codecs.getincrementaldecoder("utf-8")()
     num_lines, rest = 0, ""
     with file_system.open_for_reading(path) as file:
@@ -107,16 +125,16 @@ def read_blocks(path: str, bar: tqdm.tqdm) -> Iterator[str]:
                 before = error.object[: error.start]
                 line = num_lines + before.count(b"\n") + 1
                 raise UserError(
-                    f"{path}: line {line} is not UTF-8 text (byte"
-                    f" 0x{error.object[error.start]:02x}); convert the file,"
-                    " for example with iconv -t UTF-8"
+                    f"{path}: line {line} is not UTF-8 text (byte "
+                    f"0x{error.object[error.start]:02x}); convert the file, "
+                    "for example with iconv -t UTF-8"
                 ) from None
             if not data:
                 yield text
                 return
             num_lines += data.count(b"\n")
-            bar.update(len(data))
-            # Text without any space or line end is cut where the block ends.
+            report(len(data))
+            # Text without any space or line end is cut at the end of the block.
             end = max(text.rfind("\n"), text.rfind(" ")) + 1 or len(text)
             rest = text[end:]
             yield text[:end]
@@ -125,7 +143,14 @@ def read_blocks(path: str, bar: tqdm.tqdm) -> Iterator[str]:
 def count_words(
     paths: Sequence[str], do_lower_case: bool
 ) -> collections.Counter[str]:
-    """Count the words of text files, as BasicTokenizer splits them."""
+    """Return word -> number of occurrences in text files.
+
+    Words are as BasicTokenizer splits them. Splitting is slow, so the text is
+    first split at spaces only, and each different result is split once.
+
+    Raises:
+        UserError: the files have no text.
+    """
     basic = tokenization.BasicTokenizer(do_lower_case)
     words, raw_words = collections.Counter(), collections.Counter()
 
@@ -135,39 +160,34 @@ def count_words(
                 words[word] += count
         raw_words.clear()
 
-    with tqdm.tqdm(
-        desc="Reading",
-        total=total_bytes(paths),
-        unit="B",
-        unit_scale=True,
-        mininterval=0.2 if sys.stderr.isatty() else 10,
-    ) as bar:
+    total = total_bytes(paths)
+    with progress.bar(total, "B", "Reading", unit_scale=True) as bar:
         for path in paths:
-            for block in read_blocks(path, bar):
+            for block in read_blocks(path, bar.update):
                 raw_words.update(tokenization.clean(block).split())
                 if len(raw_words) > _MAX_RAW_WORDS:
                     split_raw_words()
     split_raw_words()
     if not words:
         raise UserError(
-            f"--input_file: no text in {len(paths)} file(s), the first of them"
-            f" {paths[0]}"
+            f"--input_file: no text in {len(paths)} file(s), the first of them "
+            f"{paths[0]}"
         )
     return words
 
 
 def total_bytes(paths: Sequence[str]) -> int | None:
-    """Return the size of local files; None if any is remote."""
+    """Return the size of local files in bytes; None if any is remote."""
     if any(map(file_system.is_remote, paths)):
         return None
     return sum(map(os.path.getsize, paths))
 
 
-# === Learning ===
+# --- Learning ----------------------------------------------------------------
 
 
 def special_tokens(num_unused: int) -> list[str]:
-    """Return the tokens a vocabulary begins with, in the published order."""
+    """Return the first tokens of a vocabulary, in the published order."""
     pad, *others = tokenization.SPECIAL_TOKENS
     unused = [f"[unused{number}]" for number in range(1, num_unused + 1)]
     return [pad, *unused, *others]
@@ -176,7 +196,7 @@ def special_tokens(num_unused: int) -> list[str]:
 def choose_alphabet(
     words: collections.Counter[str], limit: int
 ) -> tuple[set[str], int]:
-    """Return the most frequent characters, and how many there are in all."""
+    """Return the `limit` most frequent characters and the number of all."""
     counts = collections.Counter()
     for word, count in words.items():
         for char in word:
@@ -186,11 +206,12 @@ def choose_alphabet(
 
 
 def single_pieces(words: Sequence[str], alphabet: set[str]) -> list[str]:
-    """Return the pieces of one character that cover words of `alphabet`.
+    """Return the pieces of one character that any word can be built from.
 
-    Each character can begin a word; those of longer words can continue one.
-    Punctuation marks and ideographs, which are always words of their own,
-    cannot.
+    Every character gets a piece that begins a word, "a". Those of words of
+    two characters or more also get one that continues a word, "##a".
+    Punctuation marks and ideographs do not: the tokenizer makes each of them
+    a word of its own.
     """
     inner = set()
     for word in words:
@@ -202,14 +223,14 @@ def single_pieces(words: Sequence[str], alphabet: set[str]) -> list[str]:
 def check_vocab_size(
     vocab_size: int, num_reserved: int, num_single: int
 ) -> None:
-    """Raise a UserError if there is no room for anything to be learned."""
+    """Raise a UserError if even the single characters are too many."""
     wanted = num_reserved + num_single
     if vocab_size < wanted:
         raise UserError(
-            f"--vocab_size={vocab_size} is too small: wanted at least {wanted},"
-            f" {num_reserved} for special and unused tokens and {num_single}"
-            " for single characters; raise it, or lower --limit_alphabet or"
-            " --num_unused_tokens"
+            f"--vocab_size={vocab_size} is too small: wanted at least "
+            f"{wanted}, {num_reserved} for special and unused tokens and "
+            f"{num_single} for single characters; raise it, or lower "
+            "--limit_alphabet or --num_unused_tokens"
         )
 
 
@@ -220,29 +241,31 @@ def learn_pieces(
     num_pieces: int,
     min_frequency: int,
 ) -> list[str]:
-    """Learn pieces that cover words with as few of them as possible.
+    """Return WordPiece pieces learned from words and their frequencies.
 
     Args:
-        words: sorted.
-        counts: how often each word occurs.
+        words: sorted, so that ties are broken the same way every time.
+        counts: number of occurrences of each word.
         single: the pieces of one character to begin with.
-        num_pieces: wanted in all; there are fewer if the words have no more.
-        min_frequency: two pieces that meet more rarely are not joined.
+        num_pieces: number of pieces to return; fewer if the words have no
+            more.
+        min_frequency: two pieces that occur together less often are not
+            joined.
 
     Returns:
         `single`, then the longer pieces as they were learned.
     """
-    # The trainer numbers characters in the order of a randomly seeded hash
-    # table and breaks ties by these numbers. Given as special tokens they are
-    # numbered first, in our order, and the result is the same every time.
+    # The trainer numbers characters in the order of a hash table with a random
+    # seed, and breaks ties by these numbers. As special tokens, the characters
+    # are numbered first and in our order, so the result is always the same.
     trainer = trainers.WordPieceTrainer(
         vocab_size=num_pieces,
         min_frequency=min_frequency,
         special_tokens=list(single),
-        show_progress=sys.stderr.isatty(),
+        show_progress=progress.is_terminal(),
     )
     model = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    # tokenization.py has done the splitting; only its words are to be parted.
+    # The words are split already (tokenization.py); only spaces part them.
     model.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     model.train_from_iterator(repeat_words(words, counts), trainer)
     ids = model.get_vocab()
@@ -250,7 +273,7 @@ def learn_pieces(
 
 
 def is_coverable(word: str, alphabet: set[str]) -> bool:
-    """Tell whether pieces of one character can cover a word."""
+    """Whether a word has only characters of the alphabet, and not too many."""
     return len(word) <= tokenization.MAX_CHARS_PER_WORD and (
         alphabet.issuperset(word)
     )
@@ -259,18 +282,18 @@ def is_coverable(word: str, alphabet: set[str]) -> bool:
 def repeat_words(
     words: Sequence[str], counts: collections.Counter[str]
 ) -> Iterator[str]:
-    """Yield text in which each word stands as often as it was counted."""
+    """Yield texts that hold each word as often as it was counted."""
     for word in words:
         at_once = max(1, _TRAINER_CHARS // len(word))
         for start in range(0, counts[word], at_once):
             yield f"{word} " * min(at_once, counts[word] - start)
 
 
-# === Writing ===
+# --- Writing -----------------------------------------------------------------
 
 
 def check_output_file(path: str, input_files: Sequence[str]) -> None:
-    """Raise a UserError now for what would fail after all the work."""
+    """Raise a UserError if the file could not be written after all the work."""
     if not os.path.basename(path):
         raise UserError(f"--output_file={path}: wanted the name of a file")
     if file_system.is_remote(path):
@@ -289,8 +312,8 @@ def check_output_file(path: str, input_files: Sequence[str]) -> None:
         for name in input_files
     ):
         raise UserError(
-            f"--output_file={path} is also one of --input_file: it would be"
-            " read as text, then replaced"
+            f"--output_file={path} is also one of --input_file: it would be "
+            "read as text, then replaced; name another file"
         )
     logging.info("%s exists and will be replaced", path)
 
@@ -302,15 +325,15 @@ def write_vocab(path: str, tokens: Sequence[str]) -> None:
             file.write("".join(f"{token}\n" for token in tokens).encode())
     except OSError as error:
         raise UserError(
-            f"--output_file={path}: cannot be written:"
-            f" {error.strerror or error}"
+            f"--output_file={path}: cannot be written: "
+            f"{error.strerror or error}"
         ) from error
 
 
 def measure(
     words: collections.Counter[str], tokens: Sequence[str]
 ) -> tuple[float, float]:
-    """Return (mean pieces per word, share of [UNK] among words) of the text."""
+    """Return the mean pieces per word and the share of words that are [UNK]."""
     vocab = {token: index for index, token in enumerate(tokens)}
     wordpiece = tokenization.WordpieceTokenizer(vocab)
     num_pieces = num_unknown = 0
@@ -325,7 +348,7 @@ def measure(
 def report(
     words: collections.Counter[str], tokens: Sequence[str], num_single: int
 ) -> None:
-    """Log what has come out, and whatever looks wrong about it."""
+    """Log the size of the vocabulary and how well it covers the text."""
     num_special = len(tokenization.SPECIAL_TOKENS)
     num_learned = len(tokens) - FLAGS.num_unused_tokens - num_special
     logging.info(
@@ -349,8 +372,8 @@ def report(
     )
     if len(tokens) < FLAGS.vocab_size:
         logging.warning(
-            "--vocab_size=%d was not reached: the text has no more pieces that"
-            " occur --min_frequency=%d times",
+            "--vocab_size=%d was not reached: no other two pieces of the text "
+            "occur together --min_frequency=%d times",
             FLAGS.vocab_size,
             FLAGS.min_frequency,
         )
@@ -362,7 +385,19 @@ def report(
         )
 
 
-def main(unused_argv: Sequence[str]) -> None:
+# --- The script --------------------------------------------------------------
+
+
+def check_flags() -> None:
+    """Raise a UserError if a required flag is missing."""
+    for name in ("input_file", "output_file"):
+        if not FLAGS[name].value:
+            raise UserError(f"--{name} is required")
+
+
+def main(_: list[str]) -> None:
+    """Count the words of the input, learn pieces and write the vocabulary."""
+    check_flags()
     input_files = sorted(file_system.find_files(FLAGS.input_file))
     check_output_file(FLAGS.output_file, input_files)
     words = count_words(input_files, FLAGS.do_lower_case)
@@ -373,7 +408,7 @@ def main(unused_argv: Sequence[str]) -> None:
         num_chars,
         len(alphabet),
     )
-    # The others are [UNK] and have nothing to teach.
+    # Words with other characters will be [UNK]: their pieces would be useless.
     known = [word for word in sorted(words) if is_coverable(word, alphabet)]
     single = single_pieces(known, alphabet)
     reserved = special_tokens(FLAGS.num_unused_tokens)
@@ -387,5 +422,4 @@ def main(unused_argv: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    flags.mark_flags_as_required(["input_file", "output_file"])
     errors.run(main)

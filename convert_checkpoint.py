@@ -1,16 +1,15 @@
-r"""Turn any BERT checkpoint into the original's format or Hugging Face's.
+r"""Convert a BERT checkpoint to the original's format or Hugging Face's.
 
     python convert_checkpoint.py --input=uncased_L-12_H-768_A-12 \
         --output=/tmp/bert-hf --output_format=huggingface
     python convert_checkpoint.py --input=/tmp/bert-hf \
         --output=/tmp/bert-tf --output_format=original
 
-The input is whatever --init_checkpoint of the runners takes: a checkpoint
-prefix, a released directory, an output_dir of ours or a Hugging Face
-directory. Weights alone are written: Adam's slots and the step stay behind,
-so a training checkpoint shrinks to a third. Pre-training and fine-tuned heads
-come along. Configuration, vocabulary and casing are taken from beside the
-input and written beside the output.
+The input may be a checkpoint prefix, a released directory, an output_dir of
+this project or a Hugging Face directory. The output holds the weights of the
+encoder and of its heads, pre-trained or fine-tuned, with configuration,
+vocabulary and casing, which are read from beside the input. Adam's slots and
+the step are left out, so that a training checkpoint shrinks to a third.
 """
 
 import os
@@ -29,30 +28,34 @@ from checkpoints import huggingface, lookup, model_files, weight_files
 
 FLAGS = flags.FLAGS
 
+# --- Flags -------------------------------------------------------------------
+
 flags.DEFINE_string("input", None, "Checkpoint prefix or directory to read.")
-flags.DEFINE_string("output", None, "Directory to write; must hold none yet.")
+flags.DEFINE_string(
+    "output", None, "Directory to write; must not hold a checkpoint."
+)
 flags.DEFINE_enum(
     "output_format",
     None,
     ["original", "huggingface"],
-    "original: bert_model.ckpt in the names of the 2018 release, "
-    "bert_config.json; huggingface: model.safetensors, config.json.",
+    "original: bert_model.ckpt with the names of the 2018 release and "
+    "bert_config.json; huggingface: model.safetensors and config.json.",
 )
 flags.DEFINE_string(
-    "bert_config_file", None, "Configuration, where none lies beside input."
+    "bert_config_file", None, "Configuration; default: that beside the input."
 )
 flags.DEFINE_string(
-    "vocab_file", None, "Vocabulary, where none lies beside input."
+    "vocab_file", None, "Vocabulary; default: that beside the input."
 )
 flags.DEFINE_bool(
     "do_lower_case",
     None,
-    "Casing to write down for Hugging Face's tokenizer; default: what the "
-    "input says, else true.",
+    "Whether Hugging Face's tokenizer is to lower-case; default: as the input "
+    "was trained, else true.",
 )
 
-# Which class of theirs a checkpoint is for: the first whose pattern a key
-# matches.
+# The class in transformers that has a checkpoint's heads: the first one whose
+# pattern matches a variable's name.
 _ARCHITECTURES = (
     (r"^cls/squad/", "BertForQuestionAnswering"),
     (r"^output_weights$", "BertForSequenceClassification"),
@@ -60,12 +63,35 @@ _ARCHITECTURES = (
     (r"^cls/predictions/", "BertForMaskedLM"),
     (r"^bert/", "BertModel"),
 )
-# The same variables under another class: `task` of the configuration tells.
+# `task` in the configuration to the class, where two classes have the same
+# variables.
 _OUTPUT_HEADS = {task: name for name, task in huggingface.TASKS.items()}
+
+# --- Steps -------------------------------------------------------------------
+
+
+def check_flags() -> None:
+    """Raise an error for flags that cannot work, before anything is read."""
+    for name in ("input", "output", "output_format"):
+        if not FLAGS[name].value:
+            raise UserError(f"--{name} is required")
+    if FLAGS.vocab_file and not tf.io.gfile.exists(FLAGS.vocab_file):
+        raise UserError(f"--vocab_file={FLAGS.vocab_file} does not exist")
+    for name in (
+        lookup.WEIGHTS_NAME + ".index",
+        huggingface.WEIGHTS_NAME,
+        huggingface.INDEX_NAME,
+        "checkpoint",
+    ):
+        if tf.io.gfile.exists(os.path.join(FLAGS.output, name)):
+            raise UserError(
+                f"--output={FLAGS.output} holds a checkpoint already ({name}); "
+                "name a new directory"
+            )
 
 
 def read_weights(prefix: str) -> dict[str, np.ndarray]:
-    """Return every weight of a checkpoint, without slots and step."""
+    """Return {name: value} of a checkpoint, without slots and step."""
     reader = weight_files.open_reader(prefix)
     return {
         name: weight_files.read_tensor(reader, prefix, name)
@@ -79,10 +105,16 @@ def check_weights(
     config: modeling.BertConfig,
     prefix: str,
 ) -> None:
-    """Compare shapes with what the configuration makes of an encoder.
+    """Check that weights have the shapes of an encoder.
+
+    Args:
+        weights: of `read_weights`.
+        config: of the encoder.
+        prefix: of the checkpoint, for messages.
 
     Raises:
-        UserError: no BERT, or one of another size.
+        UserError: they are not those of a BERT model, or of one of another
+            size.
     """
     with tf.device("CPU"):
         model = modeling.BertModel(config)
@@ -100,7 +132,12 @@ def check_weights(
 
 
 def architecture_of(names: list[str], task: str | None = None) -> str:
-    """Return the Hugging Face class that has these heads."""
+    """Return the class in transformers for a model.
+
+    Args:
+        names: of its variables.
+        task: in its configuration.
+    """
     if task in _OUTPUT_HEADS and "output_weights" in names:
         return _OUTPUT_HEADS[task]
     for pattern, architecture in _ARCHITECTURES:
@@ -110,7 +147,7 @@ def architecture_of(names: list[str], task: str | None = None) -> str:
 
 
 def refuse_bilstm(prefix: str, config: modeling.BertConfig) -> None:
-    """Stop at a model transformers cannot hold.
+    """Check that a model has a class in transformers.
 
     Raises:
         UserError: it was trained by run_ner.py --feature_based.
@@ -141,16 +178,17 @@ def write_huggingface(
     weights: Mapping[str, np.ndarray],
     config: modeling.BertConfig,
 ) -> None:
-    """Write config.json, then model.safetensors."""
+    """Write config.json, then model.safetensors.
+
+    Labels that the configuration does not name are called LABEL_0, LABEL_1,
+    ..., the default of transformers.
+    """
     task = getattr(config, "task", None)
     architecture = architecture_of(list(weights), task)
     more = {}
     if "output_weights" in weights and task != "multiple_choice":
         more["num_labels"] = len(weights["output_weights"])
-        known = getattr(config, "id2label", {})
-        names = [
-            known.get(str(i), f"LABEL_{i}") for i in range(more["num_labels"])
-        ]
+        names = model_files.class_names(config, more["num_labels"])
         more["id2label"] = {str(i): name for i, name in enumerate(names)}
         more["label2id"] = {name: i for i, name in enumerate(names)}
     huggingface.write_config(directory, config, architecture, **more)
@@ -161,8 +199,14 @@ def write_huggingface(
 def copy_vocabulary(
     prefix: str, directory: str, config: modeling.BertConfig
 ) -> None:
-    """Write vocab.txt and the casing beside the weights."""
-    path = FLAGS.vocab_file or lookup.beside(prefix, "vocab.txt")
+    """Write vocab.txt and the casing of the tokenizer.
+
+    Args:
+        prefix: of the input.
+        directory: of the output.
+        config: of the model.
+    """
+    path = FLAGS.vocab_file or lookup.beside(prefix, lookup.VOCAB_NAME)
     if not path:
         logging.warning(
             "No vocab.txt beside %s and no --vocab_file: none written", prefix
@@ -176,28 +220,8 @@ def copy_vocabulary(
     )
 
 
-def check_flags() -> None:
-    """Refuse what cannot be done before anything is read."""
-    for name in ("input", "output", "output_format"):
-        if not FLAGS[name].value:
-            raise UserError(f"--{name} is required")
-    if FLAGS.vocab_file and not tf.io.gfile.exists(FLAGS.vocab_file):
-        raise UserError(f"--vocab_file={FLAGS.vocab_file} does not exist")
-    for name in (
-        lookup.WEIGHTS_NAME + ".index",
-        huggingface.WEIGHTS_NAME,
-        huggingface.INDEX_NAME,
-        "checkpoint",
-    ):
-        if tf.io.gfile.exists(os.path.join(FLAGS.output, name)):
-            raise UserError(
-                f"--output={FLAGS.output} holds a checkpoint already ({name}); "
-                "name a new directory"
-            )
-
-
-def main(_: list[str]) -> None:
-    """Read, check, write."""
+def main(_: list[str]) -> int | None:
+    """Read the checkpoint, check it and write it in the other format."""
     check_flags()
     prefix = lookup.find_checkpoint(FLAGS.input, flag="input")
     config = model_files.read_config(prefix, FLAGS.bert_config_file)

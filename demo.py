@@ -27,7 +27,7 @@ import numpy as np
 from absl import flags
 
 from pretraining import demo_corpus
-from pretraining import instances as pretraining_instances
+from pretraining import schema as pretraining_schema
 from records import tfrecord
 
 FLAGS = flags.FLAGS
@@ -257,7 +257,7 @@ def read_labels(path: str, scale: Scale) -> tuple[np.ndarray, np.ndarray]:
     import input_pipeline
     import tensorflow as tf
 
-    schema = pretraining_instances.schema(
+    schema = pretraining_schema.schema(
         scale.max_seq_length, scale.max_predictions_per_seq
     )
     ids, labels = [], []

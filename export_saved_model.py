@@ -4,10 +4,10 @@ r"""Write a SavedModel that tokenizes by itself, from any BERT checkpoint.
     python export_saved_model.py --init_checkpoint=bert-base-uncased \
         --task=encoder --export_dir=embeddings/1
 
-Strings go in; out come labels and probabilities (classifier), a number
-(regression), an answer (multiple_choice), embeddings (encoder) or the likeliest
-tokens of every [MASK] (masked_lm). Whoever loads it needs tensorflow and
-tensorflow_text alone:
+Its inputs are strings. Its outputs are labels and probabilities (classifier),
+a number (regression), an answer (multiple_choice), embeddings (encoder) or the
+likeliest tokens for every [MASK] (masked_lm). Loading it takes tensorflow and
+tensorflow_text, and nothing of this project:
 
     import tensorflow as tf, tensorflow_text
     model = tf.saved_model.load("served/1").signatures["serving_default"]
@@ -24,6 +24,7 @@ from checkpoints import lookup, model_files, weight_files
 from classifier import export as classifier_export
 from classifier import model as classifier_model
 from features import export as features_export
+from finetuning import fitted
 from pretraining import export as pretraining_export
 from pretraining import model as pretraining_model
 from serving import graph_tokenizer, saved_model
@@ -33,136 +34,170 @@ from training import flags as training_flags
 
 FLAGS = flags.FLAGS
 
+# --- Flags -------------------------------------------------------------------
+
 training_flags.define_model_flags()
 flags.DEFINE_string(
     "export_dir",
     None,
-    "Directory to write; must not exist. TF Serving wants its name a number.",
+    "Directory to write, not existing yet. TF Serving needs a number as name.",
 )
 flags.DEFINE_enum(
     "task",
     None,
     ["classifier", "multiple_choice", "masked_lm", "encoder"],
-    "What to answer; default: what the checkpoint was fine-tuned for here, "
-    "else classifier where it has one, else masked_lm, else encoder.",
+    "Outputs of the model; default: those the checkpoint has a head for: "
+    "classifier or multiple_choice, else masked_lm, else encoder.",
 )
 flags.DEFINE_bool(
     "sentence_pairs",
     None,
-    "classifier: two texts instead of one; default: what the configuration "
-    "of a model fine-tuned here says, else one.",
+    "classifier: two texts instead of one; default: sentence_pairs of the "
+    "configuration, which run_classifier.py writes, else one.",
 )
 flags.DEFINE_integer(
     "max_seq_length",
     None,
-    "Longer texts are cut; default: what the model has positions for.",
+    "Tokens to which longer texts are cut; default: the positions of the "
+    "model.",
     lower_bound=5,
 )
 flags.DEFINE_integer(
     "top_k", 5, "masked_lm: tokens for every [MASK].", lower_bound=1
 )
 
-# Tasks whose head is output_weights: `task` of a configuration fitted to them.
+# Tasks whose head is output_weights, to `task` in the configuration of a model
+# fitted to them.
 _OUTPUT_TASKS = {"classifier": None, "multiple_choice": "multiple_choice"}
 
+# --- Steps -------------------------------------------------------------------
 
-def task_of(prefix: str, config: modeling.BertConfig) -> str:
-    """Return the task to export: the flag's, else what there is a head for.
+
+def check_flags() -> None:
+    """Raise an error for flags that cannot work, before anything is read."""
+    for name in ("init_checkpoint", "export_dir"):
+        if not FLAGS[name].value:
+            raise UserError(f"--{name} is required")
+    saved_model.check_new(FLAGS.export_dir.rstrip("/"))
+
+
+def choose_task(
+    task: str | None, prefix: str, config: modeling.BertConfig
+) -> str:
+    """Return the task to export: the given one, else that of the head.
+
+    A classifier, a tagger and a multiple-choice head have variables of the
+    same names; `task` in the configuration distinguishes them.
+
+    Args:
+        task: value of --task.
+        prefix: of the checkpoint.
+        config: the configuration beside it.
 
     Raises:
-        UserError: a tagger, which only its runner exports, or a head that is
-            not for the task of the flag.
+        UserError: the checkpoint is a tagger, which run_ner.py exports, or
+            its head was fitted to another task than the given one.
     """
-    fitted = getattr(config, "task", None)
+    fitted_task = getattr(config, "task", None)
     reader = weight_files.open_reader(prefix)
     has_head = reader.has_tensor("output_weights")
-    if FLAGS.task in _OUTPUT_TASKS or (has_head and not FLAGS.task):
-        if fitted in ("token_classification", "feature_tagging"):
+    if task in _OUTPUT_TASKS or (has_head and not task):
+        if fitted_task in ("token_classification", "feature_tagging"):
             raise UserError(
                 f"{prefix} tags words: export it with run_ner.py --do_export "
                 f"--init_checkpoint={prefix}"
             )
-    if has_head and FLAGS.task in _OUTPUT_TASKS:
+    if has_head and task in _OUTPUT_TASKS:
         fitted.check_fitted_task(
-            fitted, _OUTPUT_TASKS[FLAGS.task], prefix, f"--task={FLAGS.task}"
+            fitted_task, _OUTPUT_TASKS[task], prefix, f"--task={task}"
         )
-    if FLAGS.task:
-        return FLAGS.task
+    if task:
+        return task
     if has_head:
-        is_choice = fitted == "multiple_choice"
+        is_choice = fitted_task == "multiple_choice"
         return "multiple_choice" if is_choice else "classifier"
     if reader.has_tensor("cls/predictions/output_bias"):
         return "masked_lm"
     return "encoder"
 
 
-def labels_of(config: modeling.BertConfig, prefix: str) -> list[str] | None:
-    """Return the names of the classes; None for regression."""
+def classes_of(prefix: str, config: modeling.BertConfig) -> list[str] | None:
+    """Return the names of a classifier's classes; None for a regression.
+
+    Raises:
+        UserError: the checkpoint has no classifier.
+    """
     reader = weight_files.open_reader(prefix)
     if not reader.has_tensor("output_weights"):
         raise UserError(
             f"--task=classifier, but {prefix} has no classifier "
             "(output_weights)"
         )
-    count = len(reader.get_tensor("output_weights"))
-    if count == 1:
+    # [num_labels, H]; a regression has one row.
+    num_labels = reader.get_variable_to_shape_map()["output_weights"][0]
+    if num_labels == 1:
         return None
-    names = getattr(config, "id2label", None) or {}
-    return [str(names.get(str(i), f"LABEL_{i}")) for i in range(count)]
+    return model_files.class_names(config, num_labels)
 
 
 def create_export(
     prefix: str, task: str, config: modeling.BertConfig, length: int
 ) -> saved_model.Export:
-    """Return the export of a checkpoint, its weights restored."""
+    """Return the export of a checkpoint, its weights restored.
+
+    Args:
+        prefix: of the checkpoint.
+        task: of `choose_task`.
+        config: of the model.
+        length: tokens to which texts are cut.
+
+    Raises:
+        UserError: the checkpoint lacks variables that the task needs.
+    """
     vocab_file = model_files.find_vocab(prefix, FLAGS.vocab_file)
     do_lower_case = model_files.resolve_lower_case(FLAGS.do_lower_case, prefix)
     tokenizer = graph_tokenizer.Tokenizer(vocab_file, do_lower_case)
-    tokens = tokenizer.tokens
-    model_files.check_vocab(len(tokens), vocab_file, config)
+    model_files.check_vocab(len(tokenizer.tokens), vocab_file, config)
+
+    def restored(model: modeling.TaskModel, required: str) -> tuple:
+        """Return what all exports have, the model's weights restored."""
+        weight_files.restore_weights(model.variables, prefix, required)
+        return model, tokenizer, vocab_file, length
+
     if task == "classifier":
-        labels = labels_of(config, prefix)
+        labels = classes_of(prefix, config)
         model = classifier_model.BertForSequenceClassification(
             config, labels and len(labels)
         )
-        required = "^(bert|output_)"
-    elif task == "multiple_choice":
-        model = swag_model.BertForMultipleChoice(config)
-        required = "^(bert|output_)"
-    elif task == "masked_lm":
-        model = pretraining_model.BertForPreTraining(config)
-        required = "^(bert/(?!pooler/)|cls/predictions/)"
-    else:
-        model, required = modeling.TaskModel(config), weight_files.ENCODER
-    weight_files.restore_weights(model.variables, prefix, required)
-    common = model, tokenizer, vocab_file, length
-    if task == "classifier":
         is_pair = FLAGS.sentence_pairs
         if is_pair is None:
             is_pair = bool(getattr(config, "sentence_pairs", False))
         return classifier_export.Classifier(
-            *common, labels=labels, is_pair=is_pair
+            *restored(model, "^(bert|output_)"), labels=labels, is_pair=is_pair
         )
     if task == "multiple_choice":
-        return swag_export.MultipleChoice(*common)
+        model = swag_model.BertForMultipleChoice(config)
+        return swag_export.MultipleChoice(*restored(model, "^(bert|output_)"))
     if task == "masked_lm":
+        model = pretraining_model.BertForPreTraining(config)
         return pretraining_export.MaskedLm(
-            *common, tokens=tokens, top_k=FLAGS.top_k
+            *restored(model, "^(bert/(?!pooler/)|cls/predictions/)"),
+            tokens=tokenizer.tokens,
+            top_k=FLAGS.top_k,
         )
-    return features_export.Encoder(*common)
+    model = modeling.TaskModel(config)
+    return features_export.Encoder(*restored(model, weight_files.ENCODER))
 
 
-def main(_: list[str]) -> None:
-    """Find, load, write."""
-    for name in ("init_checkpoint", "export_dir"):
-        if not FLAGS[name].value:
-            raise UserError(f"--{name} is required")
-    saved_model.check_new(FLAGS.export_dir.rstrip("/"))
+def main(_: list[str]) -> int | None:
+    """Find the model, choose its task, write the SavedModel."""
+    check_flags()
     prefix = lookup.find_checkpoint(FLAGS.init_checkpoint)
     config = model_files.read_config(prefix, FLAGS.bert_config_file)
     length = FLAGS.max_seq_length or config.max_position_embeddings
     model_files.check_length(length, config)
-    export = create_export(prefix, task_of(prefix, config), config, length)
+    task = choose_task(FLAGS.task, prefix, config)
+    export = create_export(prefix, task, config, length)
     saved_model.write(export, FLAGS.export_dir)
 
 

@@ -1,14 +1,23 @@
-"""Learning rate schedule, gradient clipping, AdamW as BERT has it, and LAMB.
+"""Learning rate schedule, gradient clipping, and the optimizers AdamW and LAMB.
 
-Plain TensorFlow rather than Keras optimizers, whose versions of all three
-differ: they correct Adam's bias, put epsilon elsewhere and, for LAMB, apply
-weight decay outside the trust ratio.
+The recipe of the paper's appendix A.2 in the arithmetic of the original code.
+One update, numbered n from 0, of a weight w with gradient g:
 
-An update of one variable is a pure function of that variable, its gradient
-and its two slots, so the same code runs eagerly, under XLA and, handed to
-`strategy.extended.update`, on every device's copy.
+    g = g * min(1, clip_norm / |all gradients|)     clip_by_global_norm
+    m = 0.9 m + 0.1 g                               first moment
+    v = 0.999 v + 0.001 g^2                         second moment
+    u = m / (sqrt(v) + 1e-6) + 0.01 w               no 0.01 w for norms, biases
+    w = w - schedule(n + 1) * u
+
+This is written in plain TensorFlow, since the optimizers of Keras differ: Adam
+corrects the bias of m and v, and LAMB decays weights outside its trust ratio.
+
+The update of one variable is a pure function of the variable, its gradient and
+its two slots m and v. So the same code runs eagerly, compiled by XLA, and in
+`strategy.extended.update` on every device's copy.
 """
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 
@@ -17,9 +26,12 @@ from base.errors import UserError
 import keras
 import tensorflow as tf
 
-# Word embeddings and all other kernels decay; norms and biases do not. The
-# patterns are searched for in variable paths, which are checkpoint keys.
+# Regular expressions searched for in variable paths. What they match has no
+# weight decay: norms and biases, as in the original. Embeddings, kernels and
+# output_weights decay.
 EXCLUDE_FROM_WEIGHT_DECAY = ("LayerNorm", "layer_norm", "bias")
+
+# --- Learning rate ----------------------------------------------------------
 
 
 def create_schedule(
@@ -28,32 +40,38 @@ def create_schedule(
     num_warmup_steps: int | None,
     continuous: bool = False,
 ) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Return a function from the step (counted from 0) to the learning rate.
+    """Return a function from a step to its learning rate, a float32 scalar.
 
-    The rate climbs from 0 to init_lr over the warm-up and falls linearly to
-    0 at num_train_steps. As in the original the fall is measured from step 0,
-    so the rate drops from init_lr to init_lr * (1 - warmup / total) where the
-    warm-up ends.
+    The rate rises linearly from 0 at step 0 to init_lr over the warm-up, and
+    falls linearly to 0 at num_train_steps. As in the original, the fall is
+    measured from step 0, so the rate drops where the warm-up ends. For init_lr
+    1.0, 10 steps and a warm-up of 4:
 
-    Which step an update sees was never settled in the original: nothing
-    orders its read of the step and the increment. With TensorFlow 1's default
-    (reference) variables the update number n, from 0, runs at schedule(n + 1)
-    and no update has a rate of 0; with resource variables it runs at
-    schedule(n), and the first one only fills the moments.
+        step        0     1     2     3     4     5     6     7     8     9  10
+        rate        0  0.25   0.5  0.75   0.6   0.5   0.4   0.3   0.2   0.1   0
+        continuous  0  0.25   0.5  0.75     1  0.83  0.67   0.5  0.33  0.17   0
+
+    Update number n, from 0, has the rate of step n + 1, so no update has a
+    rate of 0. In the original nothing orders the reading of the step and its
+    increment. With TensorFlow 1's default (reference) variables the increment
+    came first; this is how the published models were trained. With resource
+    variables it came second.
 
     Args:
-        init_lr: peak learning rate.
-        num_train_steps: where the rate reaches 0.
+        init_lr: the peak learning rate.
+        num_train_steps: the step where the rate reaches 0.
         num_warmup_steps: 0 or None for no warm-up.
-        continuous: measure the fall from the end of the warm-up, so that
-            nothing drops; a different recipe from the original's.
+        continuous: measure the fall from the end of the warm-up, so that the
+            rate does not drop there. The original cannot do this.
     """
     warmup = num_warmup_steps or 0
     start = warmup if continuous else 0
+    # At least 1, for runs that are all warm-up.
     length = max(1, num_train_steps - start)
 
     def schedule(step: tf.Tensor) -> tf.Tensor:
         step = tf.cast(step, tf.float32)
+        # Clipped: past num_train_steps the rate stays 0.
         past = tf.clip_by_value(step - start, 0.0, length)
         rate = init_lr * (1.0 - past / length)
         if warmup:
@@ -63,8 +81,11 @@ def create_schedule(
     return schedule
 
 
+# --- Gradient clipping ------------------------------------------------------
+
+
 def global_norm(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Return the norm of all gradients together."""
+    """Return the Euclidean norm of all gradients as one vector, float32."""
     return tf.sqrt(tf.add_n([_squared_sum(g) for g in gradients]))
 
 
@@ -73,36 +94,55 @@ def clip_by_global_norm(
     clip_norm: float = 1.0,
     norm: tf.Tensor | None = None,
 ) -> tuple[list[tf.Tensor], tf.Tensor]:
-    """Scale gradients so that their joint norm is at most clip_norm.
+    """Scale gradients so that their global norm is at most clip_norm.
 
-    A norm that is not finite makes every gradient NaN: one bad value must not
-    turn into a silent step of size zero.
+    All are scaled by one factor, which keeps the direction of the update. A
+    norm that is not finite makes every gradient NaN: otherwise one infinite
+    gradient would give a factor of 0, and training would silently stand still.
 
     Args:
         gradients: dense tensors.
         clip_norm: the largest norm allowed.
-        norm: their `global_norm` where it is known already. On a CPU it is
-            four times faster outside a compiled function, the rest inside.
+        norm: their `global_norm`, if it is known. On a CPU it is four times
+            faster to compute outside a function that XLA compiles, and the
+            scaling inside.
 
     Returns:
         The scaled gradients and the norm before scaling.
     """
     norm = global_norm(gradients) if norm is None else norm
+    # 1 for norms up to clip_norm, clip_norm / norm above.
     scale = clip_norm / tf.maximum(norm, clip_norm)
     scale = tf.where(tf.math.is_finite(norm), scale, float("nan"))
     return [g * tf.cast(scale, g.dtype) for g in gradients], norm
 
 
 def _squared_sum(x: tf.Tensor) -> tf.Tensor:
+    """Return the sum of squares in float32."""
+    # l2_loss is half the sum of squares, in one operation.
     return 2.0 * tf.nn.l2_loss(tf.cast(x, tf.float32))
+
+
+# --- Optimizers -------------------------------------------------------------
 
 
 class AdamWeightDecay:
     """Adam with decoupled weight decay, as BERT was trained with.
 
-    Against the textbook: no bias correction (unless asked for), epsilon added
-    outside the square root, and the decay joins the update before the
-    learning rate multiplies both.
+    Three differences from Adam as published (Kingma and Ba, arXiv:1412.6980):
+
+    - No bias correction, unless asked for. The moments start at zero and are
+      too small at first, v more than m: update 0 has m = 0.1 g, v = 0.001 g^2
+      and m / sqrt(v) = 3.2 instead of 1. The warm-up makes up for it.
+    - epsilon is 1e-6 instead of 1e-8. It is added to sqrt(v), as published;
+      inside the root it would have the effect of 1e-3.
+    - Weight decay is decoupled (Loshchilov and Hutter, arXiv:1711.05101): a
+      share of the weight is added to the update after the division by
+      sqrt(v). As part of the gradient it would be divided too, and weights
+      with large gradients would hardly decay.
+
+    Attributes:
+        slots: variable path -> slot name -> slot variable.
     """
 
     slot_names = ("adam_m", "adam_v")
@@ -116,7 +156,7 @@ class AdamWeightDecay:
         exclude_from_weight_decay: Sequence[str] = EXCLUDE_FROM_WEIGHT_DECAY,
         bias_correction: bool = False,
     ):
-        """Keep the constants; defaults are those BERT was trained with."""
+        """Store the constants; the defaults are those BERT was trained with."""
         self.weight_decay_rate = weight_decay_rate
         self.beta_1 = beta_1
         self.beta_2 = beta_2
@@ -128,12 +168,12 @@ class AdamWeightDecay:
     def create_slots(
         self, variables: Sequence[keras.Variable]
     ) -> dict[str, dict[str, tf.Variable]]:
-        """Create zeroed slots, named <path>/adam_m and <path>/adam_v.
+        """Create slots of zeros, named <path>/adam_m and <path>/adam_v.
 
-        Call it under the strategy scope the variables were made in.
+        Call it in the strategy scope in which the variables were created.
 
         Returns:
-            path -> slot name -> variable; also kept as `slots`.
+            `slots`: variable path -> slot name -> slot variable.
         """
         for variable in variables:
             self.slots[variable.path] = {
@@ -147,7 +187,7 @@ class AdamWeightDecay:
         return self.slots
 
     def uses_weight_decay(self, path: str) -> bool:
-        """Return whether the variable of that path decays."""
+        """Whether weight decay applies to the variable of that path."""
         return self.weight_decay_rate > 0 and not self._is_excluded(path)
 
     def _is_excluded(self, path: str) -> bool:
@@ -163,8 +203,13 @@ class AdamWeightDecay:
     ) -> None:
         """Update every variable and its slots.
 
-        Call it in a replica context, with gradients that are already summed
-        over replicas; without a strategy that is any code.
+        Call it in a replica context, which code without a strategy is too.
+
+        Args:
+            variables: those of `create_slots`.
+            gradients: one for each, clipped, summed over all replicas.
+            learning_rate: a float32 scalar.
+            step: number of the update, from 0, for the bias correction.
         """
 
         def update_all(strategy, gradients, learning_rate, step):
@@ -172,7 +217,7 @@ class AdamWeightDecay:
                 slots = self.slots[variable.path]
                 strategy.extended.update(
                     variable.value,
-                    self._update_component(variable.path),
+                    functools.partial(self.update_variable, variable.path),
                     args=(
                         gradient,
                         *(slots[name] for name in self.slot_names),
@@ -182,17 +227,11 @@ class AdamWeightDecay:
                     group=False,
                 )
 
+        # Variables of a strategy may be assigned to in cross-replica context
+        # only; `update` then runs the function on the device of each copy.
         tf.distribute.get_replica_context().merge_call(
             update_all, args=(list(gradients), learning_rate, step)
         )
-
-    def _update_component(self, path: str) -> Callable[..., None]:
-        def update(variable, gradient, adam_m, adam_v, learning_rate, step):
-            self.update_variable(
-                path, variable, gradient, adam_m, adam_v, learning_rate, step
-            )
-
-        return update
 
     def update_variable(
         self,
@@ -204,16 +243,19 @@ class AdamWeightDecay:
         learning_rate: tf.Tensor,
         step: tf.Tensor,
     ) -> None:
-        """Make one step on one variable (or one device's copy of it)."""
+        """Update one variable (or one device's copy of it) and its slots."""
+        # In bfloat16, of 8 bits, 0.999 v + 0.001 g^2 would often round to v.
         gradient = tf.cast(gradient, tf.float32)
         next_m = self.beta_1 * adam_m + (1.0 - self.beta_1) * gradient
         next_v = self.beta_2 * adam_v + (1.0 - self.beta_2) * gradient**2
         mean, square = next_m, next_v
         if self.bias_correction:
-            time = tf.cast(step, tf.float32) + 1.0
-            mean = mean / (1.0 - tf.pow(self.beta_1, time))
-            square = square / (1.0 - tf.pow(self.beta_2, time))
+            # m is an average with weights that sum to 1 - beta^(n + 1).
+            count = tf.cast(step, tf.float32) + 1.0
+            mean = mean / (1.0 - tf.pow(self.beta_1, count))
+            square = square / (1.0 - tf.pow(self.beta_2, count))
         update = mean / (tf.sqrt(square) + self.epsilon)
+        # Added before the learning rate: the decay follows the schedule too.
         if self.uses_weight_decay(path):
             update += self.weight_decay_rate * variable
         update *= learning_rate * self.trust_ratio(path, variable, update)
@@ -224,27 +266,30 @@ class AdamWeightDecay:
     def trust_ratio(
         self, path: str, variable: tf.Variable, update: tf.Tensor
     ) -> tf.Tensor | float:
-        """Return the factor of the learning rate for one variable."""
-        del path, variable, update
+        """Return the factor of a variable's learning rate: 1 for Adam."""
         return 1.0
 
 
 class Lamb(AdamWeightDecay):
-    """LAMB (You et al., arXiv:1904.00962, algorithm 2) for large batches.
+    """LAMB (You et al., arXiv:1904.00962, algorithm 2), for large batches.
 
-    Each variable's update, weight decay included, is scaled to the norm of
-    the variable itself. What does not decay (norms, biases) is not scaled.
+    The update of a variable, weight decay included, is scaled to the norm of
+    the variable: with rate 0.01 every variable moves by 1% of its norm, however
+    large its gradients are. Variables without weight decay are not scaled.
     """
 
     def trust_ratio(
         self, path: str, variable: tf.Variable, update: tf.Tensor
     ) -> tf.Tensor | float:
-        """Return |variable| / |update|, 1 where either is zero."""
+        """Return |variable| / |update|, or 1 if either is zero."""
+        # Not in algorithm 2, but in its authors' code: norms and biases are
+        # left out. A bias starts at 0, and scaled to that it would hardly move.
         if self._is_excluded(path):
             return 1.0
         weight_norm = tf.sqrt(_squared_sum(tf.convert_to_tensor(variable)))
         update_norm = tf.sqrt(_squared_sum(update))
         usable = tf.logical_and(weight_norm > 0.0, update_norm > 0.0)
+        # A division by zero must not happen even where it is not selected.
         safe = tf.where(usable, update_norm, 1.0)
         return tf.where(usable, weight_norm / safe, 1.0)
 
@@ -256,16 +301,17 @@ def create_optimizer(
     name: str = "adamw",
     weight_decay_rate: float = 0.01,
     bias_correction: bool = False,
-    **kwargs,
 ) -> AdamWeightDecay:
-    """Return the optimizer of that name: adamw or lamb."""
+    """Return the optimizer of a name: adamw or lamb.
+
+    Raises:
+        UserError: another name.
+    """
     if name not in OPTIMIZERS:
         raise UserError(
             f"--optimizer: unknown optimizer {name!r}; choose from "
             f"{', '.join(OPTIMIZERS)}"
         )
     return OPTIMIZERS[name](
-        weight_decay_rate=weight_decay_rate,
-        bias_correction=bias_correction,
-        **kwargs,
+        weight_decay_rate=weight_decay_rate, bias_correction=bias_correction
     )

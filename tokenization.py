@@ -1,4 +1,4 @@
-"""Text to WordPiece tokens to vocabulary ids, exactly as BERT does it.
+"""Text to WordPiece tokens to vocabulary ids, exactly as the original does.
 
     >>> from tokenization import FullTokenizer
     >>> tokenizer = FullTokenizer("vocab.txt")  # the published uncased one
@@ -7,21 +7,22 @@
     >>> tokenizer.text_to_ids("Unaffable, isn't it?")
     [14477, 20961, 3468, 1010, 3475, 1005, 1056, 2009, 1029]
 
-The road from text to tokens, in order:
+The steps from text to tokens:
 
-1. clean: drop control characters, U+0000 and U+FFFD;
+1. drop control characters, U+0000 and U+FFFD;
 2. put spaces around every CJK ideograph, so that each is a word;
 3. split at whitespace;
 4. `do_lower_case` only: lower-case each word and drop its accents;
 5. split off every punctuation mark as a word of its own;
-6. WordPiece: cover each word greedily with the longest pieces known.
+6. WordPiece: cover each word from left to right with the longest pieces that
+   the vocabulary has.
 
-Steps 4 to 6 look at one whitespace-separated word at a time and words repeat,
-so `FullTokenizer` remembers the ids of each word it has seen: the exact, slow
-algorithm runs once per distinct word instead of once per occurrence.
+Steps 4 to 6 process one whitespace-separated word at a time, and words repeat.
+So `FullTokenizer` caches the ids of words: the exact, slow algorithm runs once
+per distinct word instead of once per occurrence.
 
-Character classes come from Python's `unicodedata`. They are those of the
-interpreter's Unicode version, as they were for the original.
+Character classes come from Python's `unicodedata`, as in the original. They
+depend on the interpreter's Unicode version.
 """
 
 import re
@@ -31,7 +32,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from base import errors
+from base import errors, file_system
 
 import numpy as np
 
@@ -40,14 +41,12 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 # A longer word is [UNK], whatever the vocabulary. Other libraries use 100.
 MAX_CHARS_PER_WORD = 200
 
-# What FullTokenizer remembers is bounded: numbers, names and misspellings never
-# stop coming, so without a bound memory would grow with the corpus. 2**18 words
-# take up to 90 MB and are more than 30 MB of novels hold. When they are full
-# they are forgotten at once; the frequent ones are back within a few hundred
-# lines. Very long words seldom repeat and are not kept at all.
-MAX_REMEMBERED_WORDS = 2**18
-
-MAX_REMEMBERED_CHARS = 64
+# The cache of FullTokenizer is bounded, as new numbers, names and misspellings
+# keep coming. 2**18 words take up to 90 MB; 30 MB of novels have fewer. A full
+# cache is emptied: the frequent words are back within a few hundred lines.
+# Very long words seldom repeat and are not cached.
+MAX_CACHED_WORDS = 2**18
+MAX_CACHED_CHARS = 64
 
 _ID_BYTES = 4  # int32
 
@@ -62,15 +61,19 @@ _CJK_RANGES = (
     (0x2F800, 0x2FA1F),  # Compatibility Ideographs Supplement
 )
 
-# === Vocabulary files ===
+# --- Vocabulary files -------------------------------------------------------
 
 
 def load_vocab(vocab_file: str) -> dict[str, int]:
     """Read a vocabulary: one token per line, the first line has id 0.
 
-    A blank line has an id too, which no text can reach. Published vocabularies
-    have such lines (the Chinese one holds U+2028, a line separator, as a
-    token), so they are not an error; they get names to be told apart by.
+    A blank line has an id too, though no text gives it. Published vocabularies
+    have such lines (the Chinese one has U+2028, a line separator, as a token),
+    so they are not an error. Their tokens are "[blank line N]".
+
+    Raises:
+        UserError: the file cannot be read, is not UTF-8, is empty or has the
+            same token twice.
     """
     vocab: dict[str, int] = {}
     for index, token in enumerate(_read_lines(vocab_file)):
@@ -109,16 +112,12 @@ def _read_lines(vocab_file: str) -> list[str]:
 
 def _read_bytes(path: str) -> bytes:
     try:
-        if "://" in path:
-            # Imported here, as TensorFlow costs every worker 600 MB.
-            import tensorflow as tf
-
-            return tf.io.gfile.GFile(path, "rb").read()
+        if file_system.is_remote(path):
+            return file_system.gfile().GFile(path, "rb").read()
         return Path(path).read_bytes()
     except Exception as error:
-        reason = getattr(error, "strerror", None) or error
         raise errors.UserError(
-            f"cannot read the vocabulary {path!r}: {reason}"
+            f"cannot read the vocabulary {path!r}: {errors.reason(error)}"
         ) from None
 
 
@@ -138,7 +137,11 @@ def validate_special_tokens(
 
 
 def convert_by_vocab(vocab: Mapping[Any, Any], items: Iterable[Any]) -> list:
-    """Map each token to its id, or each id to its token."""
+    """Return the id of each token, or the token of each id.
+
+    Raises:
+        UserError: an item is not in the vocabulary.
+    """
     try:
         return [vocab[item] for item in items]
     except KeyError as error:
@@ -150,21 +153,7 @@ def convert_by_vocab(vocab: Mapping[Any, Any], items: Iterable[Any]) -> list:
         ) from None
 
 
-def convert_tokens_to_ids(
-    vocab: Mapping[str, int], tokens: Iterable[str]
-) -> list[int]:
-    """Return the id of each token; an unknown token is a UserError."""
-    return convert_by_vocab(vocab, tokens)
-
-
-def convert_ids_to_tokens(
-    inv_vocab: Mapping[int, str], ids: Iterable[int]
-) -> list[str]:
-    """Return the token of each id; an unknown id is a UserError."""
-    return convert_by_vocab(inv_vocab, ids)
-
-
-# === Names of released models ===
+# --- Names of released models -----------------------------------------------
 
 # The 24 miniatures of 2020, BERT-Base among them, are all uncased.
 _MINIATURES = [
@@ -201,31 +190,13 @@ _CASED_MODELS = {
 _MODEL_NAME = re.compile(r"([A-Za-z0-9_-]+)(?:/bert_model\.ckpt.*|/*)$")
 
 
-def validate_case_matches_checkpoint(
-    do_lower_case: bool, init_checkpoint: str | None
-) -> None:
-    """Raise a UserError if a released model is used with the wrong casing.
-
-    A wrong casing trains and evaluates without complaint, only worse. The
-    model is known by the name of its directory alone; with any other name
-    nothing is checked.
-
-    Args:
-        do_lower_case: the flag that goes to the tokenizer.
-        init_checkpoint: `<directory>/bert_model.ckpt`, or a directory.
-    """
-    wanted = casing_of_checkpoint(init_checkpoint)
-    if wanted is not None and bool(do_lower_case) != wanted:
-        raise errors.UserError(
-            f"--do_lower_case={bool(do_lower_case)} but --init_checkpoint="
-            f"{init_checkpoint} was trained with {wanted}: use"
-            f" --do_lower_case={wanted}, or rename the directory if it holds"
-            " a model of your own"
-        )
-
-
 def casing_of_checkpoint(init_checkpoint: str | None) -> bool | None:
-    """Whether a released model lower-cases; None for any other."""
+    """Whether a released model lower-cases its input; None for other models.
+
+    A wrong casing raises no error anywhere, it only makes the model worse. So
+    released models are recognized by the name of their directory, in a path
+    `<directory>` or `<directory>/bert_model.ckpt`.
+    """
     match = _MODEL_NAME.search(init_checkpoint or "")
     if not match:
         return None
@@ -234,11 +205,11 @@ def casing_of_checkpoint(init_checkpoint: str | None) -> bool | None:
     return False if match.group(1) in _CASED_MODELS else None
 
 
-# === Characters ===
+# --- Characters -------------------------------------------------------------
 
 
 def convert_to_unicode(text: str | bytes) -> str:
-    """Return text as str; bytes are decoded as UTF-8, errors left out."""
+    """Return text as str; bytes are decoded as UTF-8, invalid ones dropped."""
     if isinstance(text, str):
         return text
     if isinstance(text, bytes):
@@ -246,26 +217,22 @@ def convert_to_unicode(text: str | bytes) -> str:
     raise ValueError(f"Unsupported string type: {type(text)}")
 
 
-def printable_text(text: str | bytes) -> str:
-    """Return text in the form that `print` and logging want: str."""
-    return convert_to_unicode(text)
-
-
 def _is_whitespace(char: str) -> bool:
     return char in " \t\n\r" or unicodedata.category(char) == "Zs"
 
 
 def _is_control(char: str) -> bool:
-    """Tell control and format characters; tab and line ends are whitespace.
+    """Whether a character is a control or format character.
 
-    Private-use, unassigned and surrogate code points are none: they stay, as
-    letters do, and a surrogate is [UNK] in every vocabulary.
+    Tab, line feed and carriage return are whitespace instead. Private-use,
+    unassigned and surrogate code points are treated as letters; a surrogate
+    is in no vocabulary, so its word becomes [UNK].
     """
     return char not in "\t\n\r" and unicodedata.category(char) in ("Cc", "Cf")
 
 
 def _is_punctuation(char: str) -> bool:
-    """Tell punctuation marks; "$", "^" and the like count in ASCII only."""
+    """Whether a character is punctuation; of symbols ("$") only ASCII's are."""
     code = ord(char)
     if 33 <= code <= 47 or 58 <= code <= 64 or 91 <= code <= 96:
         return True
@@ -273,12 +240,12 @@ def _is_punctuation(char: str) -> bool:
 
 
 def _is_cjk(code: int) -> bool:
-    """Tell CJK ideographs. Hangul, Hiragana and Katakana are not among them."""
+    """Whether a code point is a CJK ideograph; Hangul and Kana are not."""
     return any(first <= code <= last for first, last in _CJK_RANGES)
 
 
 def _clean_char(code: int) -> str | int | None:
-    """Return what stands for a character in clean text; None: nothing."""
+    """Return the replacement of a character in steps 1 and 2; None drops it."""
     char = chr(code)
     if code in (0, 0xFFFD) or _is_control(char):
         return None
@@ -297,7 +264,7 @@ def _keep_accent(code: int) -> int | None:
 
 
 class _CharTable(dict):
-    """A table for str.translate that asks `rule` once per code point."""
+    """A table for str.translate that calls `rule` once per code point."""
 
     def __init__(self, rule: Callable[[int], str | int | None]):
         super().__init__()
@@ -310,19 +277,19 @@ class _CharTable(dict):
 
 _CLEAN = _CharTable(_clean_char)
 
-# Characters that cleaning leaves alone: those of European words and their
-# punctuation. There are more; these spare most words the slow way.
+# Characters that cleaning does not change: those of European words and their
+# punctuation. There are more, but with these most words need no cleaning.
 _SURELY_CLEAN = re.compile(r"[!-~\u00ae-\u05ff\u2010-\u2027]+")
 
 _PUNCTUATION = _CharTable(_space_punctuation)
 
 _ACCENTS = _CharTable(_keep_accent)
 
-# === Tokenizers ===
+# --- Tokenizers -------------------------------------------------------------
 
 
 def whitespace_tokenize(text: str) -> list[str]:
-    """Split at whitespace, any of Unicode's."""
+    """Split at whitespace, including that of Unicode."""
     return text.split()
 
 
@@ -333,7 +300,7 @@ class BasicTokenizer:
         self.do_lower_case = do_lower_case
 
     def tokenize(self, text: str | bytes) -> list[str]:
-        """Return the words of a text, cleaned, and lower-cased if asked to."""
+        """Return the words of a text, lower-cased if `do_lower_case`."""
         return [
             part
             for word in clean(text).split()
@@ -343,10 +310,11 @@ class BasicTokenizer:
     def split_word(self, word: str) -> list[str]:
         """Split one whitespace-separated word of cleaned text (steps 4, 5)."""
         if self.do_lower_case:
-            # Word by word, as the lower case of a final sigma depends on what
-            # stands around it.
+            # Word by word, as in the original: the lower case of a capital
+            # sigma depends on whether a letter follows it.
             word = word.lower()
             if not word.isascii():
+                # NFD makes an accent a character of its own, which is dropped.
                 word = unicodedata.normalize("NFD", word).translate(_ACCENTS)
         return word.translate(_PUNCTUATION).split()
 
@@ -357,7 +325,7 @@ def clean(text: str | bytes) -> str:
 
 
 class WordpieceTokenizer:
-    """Covers words greedily with the longest pieces of a vocabulary."""
+    """Splits words into the longest pieces of a vocabulary (step 6)."""
 
     def __init__(
         self,
@@ -375,10 +343,10 @@ class WordpieceTokenizer:
         return [piece for word in words for piece in self.split_word(word)]
 
     def split_word(self, word: str) -> list[str]:
-        """Return the pieces of one word: "##" marks those that continue it.
+        """Return the pieces of one word; "##" marks all but the first.
 
         A word that cannot be covered to its end, or that is too long, is one
-        unknown token as a whole.
+        unknown token.
         """
         if len(word) > self.max_input_chars_per_word:
             return [self.unk_token]
@@ -397,7 +365,7 @@ class WordpieceTokenizer:
         return pieces
 
 
-class _Memo(dict):
+class _Cache(dict):
     """A bounded dict that computes a missing value from its key."""
 
     def __init__(self, compute: Callable[[str], bytes]):
@@ -406,19 +374,19 @@ class _Memo(dict):
 
     def __missing__(self, key: str) -> bytes:
         value = self._compute(key)
-        if len(key) <= MAX_REMEMBERED_CHARS:
-            if len(self) >= MAX_REMEMBERED_WORDS:
+        if len(key) <= MAX_CACHED_CHARS:
+            if len(self) >= MAX_CACHED_WORDS:
                 self.clear()
             self[key] = value
         return value
 
 
 class FullTokenizer:
-    """Text to tokens to ids with one vocabulary; what every script uses.
+    """Converts text to tokens and to ids, with one vocabulary (all steps).
 
     Attributes:
-        vocab: token -> id. inv_vocab: id -> token. Not to be changed: ids of
-            words are remembered.
+        vocab: token -> id. Not to be changed, since ids of words are cached.
+        inv_vocab: id -> token.
     """
 
     def __init__(self, vocab_file: str, do_lower_case: bool = True):
@@ -428,10 +396,10 @@ class FullTokenizer:
         validate_special_tokens(self.vocab, ["[UNK]"], self.vocab_file)
         self.basic_tokenizer = BasicTokenizer(do_lower_case)
         self.wordpiece_tokenizer = WordpieceTokenizer(self.vocab)
-        # Ids are remembered as bytes of int32: joining bytes is a memory copy,
+        # Ids are cached as bytes of int32: joining bytes is one copy of memory,
         # while a list has an object per id.
-        self._word_ids = _Memo(self._compute_word)
-        self._part_ids = _Memo(self._compute_part)
+        self._word_ids = _Cache(self._compute_word)
+        self._part_ids = _Cache(self._compute_part)
 
     def tokenize(self, text: str | bytes) -> list[str]:
         """Return the WordPiece tokens of a text.
@@ -442,19 +410,16 @@ class FullTokenizer:
         return [self.inv_vocab[index] for index in self.text_to_ids(text)]
 
     def text_to_ids(self, text: str | bytes) -> list[int]:
-        """Return `convert_tokens_to_ids(tokenize(text))`, the short way."""
+        """Return `convert_tokens_to_ids(tokenize(text))`, but faster."""
         return memoryview(self._encode(text)).cast("i").tolist()
 
     def lines_to_ids(
         self, lines: Iterable[str | bytes]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Tokenize many texts at once, into flat arrays.
-
-        Args:
-            lines: texts; each is tokenized on its own.
+        """Tokenize many texts, each on its own, into flat arrays.
 
         Returns:
-            ids: int32, of all lines one after the other.
+            ids: int32, of all lines, concatenated.
             offsets: int64 [lines + 1]; line i is ids[offsets[i]:offsets[i+1]].
         """
         encoded = list(map(self._encode, lines))
@@ -468,19 +433,19 @@ class FullTokenizer:
         """Return the ids of a text as int32 bytes."""
         if not isinstance(text, str):
             text = convert_to_unicode(text)
-        # Only the space parts words here. Other whitespace is dealt with where
-        # a word is new; str.split() would also break at control characters,
-        # which are to vanish and let their neighbors join.
+        # Split at the space only. Words that are not in the cache are split at
+        # other whitespace later. str.split() would also split at some control
+        # characters; these are dropped, and their neighbors form one word.
         words = text.strip().split(" ")
         return b"".join(map(self._word_ids.__getitem__, words))
 
     def _compute_word(self, word: str) -> bytes:
-        """Return the ids of what stands between two spaces of raw text."""
+        """Return the ids of the text between two spaces, uncleaned."""
         if not _SURELY_CLEAN.fullmatch(word):
             words = clean(word).split()
             if words != [word]:
-                # A line of Chinese is one word that never comes back, but its
-                # ideographs do: look up what cleaning has made of it.
+                # A line of Chinese has no spaces and never repeats, but the
+                # ideographs that cleaning splits it into do: look these up.
                 return b"".join(map(self._word_ids.__getitem__, words))
         parts = self.basic_tokenizer.split_word(word)
         return b"".join(map(self._part_ids.__getitem__, parts))
@@ -492,24 +457,40 @@ class FullTokenizer:
 
     def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:
         """Return the id of each token; an unknown token is a UserError."""
-        return convert_tokens_to_ids(self.vocab, tokens)
+        return convert_by_vocab(self.vocab, tokens)
 
     def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]:
         """Return the token of each id; an unknown id is a UserError."""
-        return convert_ids_to_tokens(self.inv_vocab, ids)
+        return convert_by_vocab(self.inv_vocab, ids)
 
 
-def truncated_lengths(a: int, b: int, limit: int) -> tuple[int, int]:
-    """Return the lengths that popping from the longer side leaves.
+# --- Pairs ------------------------------------------------------------------
 
-    The original pops one piece at a time until a + b <= limit, from the
-    second side where both are equally long.
+
+def truncated_lengths(
+    a: Any, b: Any, limit: Any, minimum: Callable = min, maximum: Callable = max
+) -> tuple[Any, Any]:
+    """Return the lengths to which a pair of texts is cut to fit a limit.
+
+    The original removes the last token of the longer text, of the second one
+    if both are equally long, until a + b <= limit. That ends where a text is
+    whole or has its half of the limit, the first the larger half:
+
+        a   b  limit
+        3   9     10    ->  3 7     only b is longer than half
+        9   3     10    ->  7 3
+        9   9     10    ->  5 5
+        9   9     11    ->  6 5
+
+    Args:
+        a: number of tokens of the first text.
+        b: number of tokens of the second text.
+        limit: the largest sum, at least 0.
+        minimum: np.minimum or tf.minimum if a and b are arrays or tensors.
+        maximum: likewise.
     """
-    if a + b <= limit:
-        return a, b
     half = limit // 2
-    if a <= half:
-        return a, limit - a
-    if b <= limit - half - 1 or b <= half:
-        return limit - b, b
-    return limit - half, half
+    return (
+        minimum(a, maximum(limit - half, limit - b)),
+        minimum(b, maximum(half, limit - a)),
+    )

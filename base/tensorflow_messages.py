@@ -7,7 +7,8 @@ are loaded ("oneDNN custom operations are on", "Could not find cuda drivers");
 those lines are removed from what the import writes.
 
 `TF_CPP_MIN_LOG_LEVEL=0 python ...` shows everything. Use it when a GPU is not
-found, or when TensorFlow ends the process while it is imported.
+found, when machines of a cluster wait for each other, or when TensorFlow ends
+the process while it is imported.
 """
 
 import contextlib
@@ -20,6 +21,8 @@ import tempfile
 from collections.abc import Iterator
 
 LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+
+_DRIVER = "/proc/driver/nvidia"
 
 # I0000 00:00:1795303204.883527   20708 port.cc:153] oneDNN custom ...
 # 2025-09-17 14:44:05.157831: I external/local_xla/xla/tsl/cuda/cudart_ ...
@@ -38,10 +41,11 @@ def hide() -> None:
     Does nothing where the user has set TF_CPP_MIN_LOG_LEVEL to 0. Has to be
     called before TensorFlow is imported; does not import it.
     """
-    # Without an NVIDIA driver TensorFlow reports an error ("failed call to
-    # cuInit") that is none; with one, errors are worth reading.
-    has_driver = os.path.exists("/proc/driver/nvidia")
-    os.environ.setdefault(LEVEL, "2" if has_driver else "3")
+    # Without an NVIDIA driver TensorFlow reports an error where there is none
+    # ("failed call to cuInit"). With one, or in a cluster, where a machine may
+    # not answer, errors are worth reading.
+    can_fail = os.path.exists(_DRIVER) or "TF_CONFIG" in os.environ
+    os.environ.setdefault(LEVEL, "2" if can_fail else "3")
     if os.environ[LEVEL] != "0" and "tensorflow" not in sys.modules:
         sys.meta_path.insert(0, _Finder())
 

@@ -1,12 +1,12 @@
-"""A pool of worker processes that neither hangs nor leaves orphans.
+"""Run a function over many inputs in worker processes.
 
-The pools of the standard library wait forever in either direction: for a
-worker that the kernel killed for want of memory, or, in the worker, for a
-parent that was killed. Here every worker talks to the parent through a pipe of
-its own, so that the death of either end is seen by the other at once.
+If a worker process is killed, for example because the memory ran out, the run
+ends at once with an error; if the parent is killed, its workers end. The pools
+of the standard library wait forever in both cases. Here every worker has a
+pipe of its own to the parent, so that each end sees when the other is closed.
 
-Workers are started fresh ("spawn"), never forked: forking a process that has
-threads, as TensorFlow's do, can deadlock.
+Workers are started as new processes ("spawn"), not forked: forking a process
+with threads, such as those of TensorFlow, can deadlock.
 """
 
 import contextlib
@@ -25,36 +25,41 @@ from base.errors import UserError
 
 
 def num_cores() -> int:
-    """Return the cores this process may use, fewer than there are in a job."""
+    """Return the number of cores that this process may use.
+
+    In a container or a batch job these are fewer than the machine has.
+    """
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 class Progress(NamedTuple):
-    """A worker's report on its way."""
+    """A report of a worker during a job."""
 
     value: Any
 
 
 class Done(NamedTuple):
-    """A job and what it returned."""
+    """A finished job and its result."""
 
     job: Any
     result: Any
 
 
 class WorkerPool:
-    """`num_workers` processes, each of which sets itself up once.
+    """Processes that each call `setup` once and `work` for every job.
+
+    `setup` and `work` are functions of a module other than the script that
+    runs: workers do not import the script, since it may import TensorFlow,
+    which takes 600 MB and seconds.
 
     Args:
-        num_workers: how many processes.
-        setup: module-level function of `settings`, called in each worker;
-            like `work` not of the script itself, which workers do not import
-            (it may need TensorFlow, which takes them 600 MB and seconds).
+        num_workers: number of processes.
+        setup: called with `settings` in each worker.
         settings: picklable.
-        work: module-level function of (what `setup` returned, a job, a
-            function to report progress with).
+        work: called with (the result of `setup`, a job, a function that
+            reports progress to the parent); returns the result of the job.
     """
 
     def __init__(
@@ -71,10 +76,10 @@ class WorkerPool:
             process = context.Process(
                 target=_serve, args=(theirs, setup, settings, work), daemon=True
             )
-            with _interrupts_held_back(), _script_left_out():
+            with _interrupts_blocked(), _script_hidden():
                 process.start()
-            # The last handle on that end but the worker's own: when the
-            # worker dies, reading from ours fails instead of waiting.
+            # Now the worker has the only handle of its end: when the worker
+            # ends, reading from our end fails instead of waiting.
             theirs.close()
             self._processes[ours] = process
 
@@ -82,6 +87,7 @@ class WorkerPool:
         return self
 
     def __exit__(self, *unused) -> None:
+        """End all workers, whatever they do."""
         for connection, process in self._processes.items():
             process.terminate()
             connection.close()
@@ -89,12 +95,12 @@ class WorkerPool:
             process.join()
 
     def run(self, jobs: Iterable[Any]) -> Iterator[Progress | Done]:
-        """Hand out the jobs in order, yield events as they come.
+        """Hand out the jobs in order; yield reports and results as they come.
 
         Raises:
-            UserError: a worker raised it, or was killed.
-            OSError: a worker raised it.
-            RuntimeError: any other exception of a worker, with its trace.
+            UserError: a worker raised one, or was killed.
+            OSError: a worker raised one.
+            RuntimeError: a worker raised another exception; has its trace.
         """
         waiting = iter(jobs)
         busy = {}
@@ -105,7 +111,7 @@ class WorkerPool:
                 kind, value = self._receive(connection)
                 if kind is Done:
                     job = busy.pop(connection)
-                    # The worker goes on while the caller sees to the result.
+                    # The worker continues while the caller uses the result.
                     self._hand_out(connection, waiting, busy)
                     yield Done(job, value)
                 elif kind is Progress:
@@ -116,15 +122,23 @@ class WorkerPool:
                     raise kind(value)
 
     def _hand_out(self, connection, waiting: Iterator[Any], busy: dict) -> None:
+        """Give the next job, if there is one, to the worker of a pipe."""
         for job in waiting:
             try:
                 connection.send(job)
-            except OSError:  # It died in setup, and may have said why.
+            except OSError:
+                # It has ended in `setup`, and may have sent an error before:
+                # _receive finds out.
                 pass
             busy[connection] = job
             return
 
     def _receive(self, connection) -> tuple[type, Any]:
+        """Return the kind and content of a worker's next message.
+
+        Raises:
+            UserError: the worker has ended.
+        """
         try:
             return connection.recv()
         except (EOFError, OSError):
@@ -135,21 +149,23 @@ class WorkerPool:
         if code < 0:
             how = f"signal {-code} ({signal.Signals(-code).name})"
         raise UserError(
-            f"a worker process died, {how}; if memory ran out, use fewer "
-            "workers (--num_workers) or, where there is that flag, a smaller "
-            "--bucket_mb, and give the same command again"
+            f"a worker process ended unexpectedly, {how}; if the memory ran "
+            "out, use fewer workers (--num_workers) or, where there is that "
+            "flag, a smaller --bucket_mb, and give the same command again"
         )
 
 
 @contextlib.contextmanager
-def _interrupts_held_back() -> Iterator[None]:
-    """Let a process start that Ctrl-C, which reaches all, leaves alone.
+def _interrupts_blocked() -> Iterator[None]:
+    """Start a process with SIGINT blocked; only the parent handles Ctrl-C.
 
-    The parent ends its workers itself. They inherit that the signal is
-    blocked, so it does not hurt them while they are still importing, either;
-    the parent gets what came meanwhile when the block ends.
+    A terminal sends SIGINT to all processes. Workers inherit that it is
+    blocked, so that it does not end them with a stack trace, not even while
+    they import modules; the parent ends them. A signal that the parent gets in
+    this block is handled when the block ends.
     """
-    # Starting it later would unblock the signal.
+    # Python's resource tracker would otherwise be started with the first
+    # worker, and starting it unblocks the signal.
     multiprocessing.resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -159,8 +175,12 @@ def _interrupts_held_back() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _script_left_out() -> Iterator[None]:
-    """Let a process start that does not import the script that runs."""
+def _script_hidden() -> Iterator[None]:
+    """Start a process that does not import the script that runs.
+
+    A spawned process imports the parent's __main__ by its path or its spec;
+    without both it imports nothing.
+    """
     script = sys.modules["__main__"]
     names = {n: getattr(script, n, None) for n in ("__file__", "__spec__")}
     try:
@@ -175,7 +195,7 @@ def _script_left_out() -> Iterator[None]:
 
 
 def _serve(connection, setup, settings, work) -> None:
-    """Do jobs until the parent closes the pipe, or is dead."""
+    """Do jobs until the parent closes the pipe or ends; run in a worker."""
     logs.set_up()
     try:
         state = setup(settings)
@@ -186,10 +206,10 @@ def _serve(connection, setup, settings, work) -> None:
             )
             connection.send((Done, result))
     except (EOFError, BrokenPipeError, ConnectionResetError):
-        os._exit(1)  # The parent is gone, and with it whoever would read this.
+        os._exit(1)  # The parent has ended: there is nobody to report to.
     except UserError as error:
         connection.send((UserError, str(error)))
-    except OSError as error:  # A full disk, say; the caller knows whose.
+    except OSError as error:  # A full disk, for example.
         connection.send((OSError, error))
     except Exception:
         connection.send((RuntimeError, traceback.format_exc()))

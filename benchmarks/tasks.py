@@ -28,6 +28,7 @@ from classifier import model as classifier_model
 from classifier import records as classifier_records
 from classifier import tasks as classifier_tasks
 from records import in_memory
+from squad import answers as squad_answers
 from squad import data as squad_data
 from squad import decoding as squad_decoding
 from squad import scores as squad_scores
@@ -188,11 +189,11 @@ def measure_squad(squad_file: str, vocab_file: str) -> Lines:
     shape = [2, len(windows), lengths.max_seq_length]
     logits = rng.normal(0, 3, shape).astype(np.float32)
     began = time.perf_counter()
-    settings = squad_decoding.Settings()
+    options = squad_decoding.DecodingOptions()
     tokens = tokenizer.inv_vocab
-    decoded = squad_decoding.decode(data, windows, *logits, tokens, settings)
+    decoded = squad_decoding.decode(data, windows, *logits, tokens, options)
     decoding = time.perf_counter() - began
-    squad_decoding.nbest_json(decoded.nbest)
+    squad_answers.nbest_json(decoded.nbest)
     squad_scores.score(data, decoded.answers(), _is_version_2(squad_file))
     whole = time.perf_counter() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000

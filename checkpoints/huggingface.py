@@ -140,7 +140,7 @@ def _path(directory: str, name: str) -> str:
     return directory.rstrip("/") + "/" + name
 
 
-# --- Names ------------------------------------------------------------------
+# --- Names -------------------------------------------------------------------
 
 
 def to_key(name: str) -> str | None:
@@ -186,7 +186,7 @@ def _is_transposed(key: str) -> bool:
     return key.endswith("/kernel")
 
 
-# --- Configuration ----------------------------------------------------------
+# --- Configuration -----------------------------------------------------------
 
 
 def read_config(directory: str) -> BertConfig:
@@ -270,7 +270,7 @@ def lower_cases(directory: str) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-# --- Weights ----------------------------------------------------------------
+# --- Weights -----------------------------------------------------------------
 
 
 class Reader:

@@ -19,7 +19,7 @@ import tokenization
 from checkpoints import huggingface, lookup, weight_files
 from modeling import BertConfig
 
-# --- Configuration ----------------------------------------------------------
+# --- Configuration -----------------------------------------------------------
 
 
 def read_config(prefix: str, bert_config_file: str | None = None) -> BertConfig:
@@ -88,7 +88,7 @@ def class_names(config: BertConfig, num_labels: int) -> list[str]:
     return [str(names.get(str(i), f"LABEL_{i}")) for i in range(num_labels)]
 
 
-# --- Vocabulary and casing --------------------------------------------------
+# --- Vocabulary and casing ---------------------------------------------------
 
 
 def find_vocab(prefix: str, vocab_file: str | None = None) -> str:
@@ -203,7 +203,7 @@ def load_tokenizer(
     return tokenizer
 
 
-# --- Writing ----------------------------------------------------------------
+# --- Writing -----------------------------------------------------------------
 
 
 def write_model(

@@ -98,6 +98,8 @@ class TrainingState:
         found = reader.get_variable_to_shape_map()
         wanted = {name: list(v.shape) for name, v in targets.items()}
         report = weight_files.compare(wanted, found)
+        # Unlike when fine-tuning starts, nothing may be new or unused: the run
+        # would go on without its moments, or as another model.
         problems = report.mismatched + report.new + report.unused
         if problems or "global_step" not in found:
             problem = problems[0] if problems else "global_step is missing"
@@ -139,7 +141,7 @@ class TrainingState:
                 tf.io.gfile.remove(path)
 
 
-# --- The run an output_dir belongs to ---------------------------------------
+# --- The run an output_dir belongs to ----------------------------------------
 
 
 def claim_output_dir(

@@ -125,6 +125,8 @@ def check_required(
         UserError: a variable of the encoder has another shape, or one that
             matches `required` is missing or has another shape.
     """
+    # Another shape in the encoder is another configuration; in a head it is
+    # another number of labels, which fine-tuning may change.
     wrong = [line for line in report.mismatched if line.startswith("bert/")]
     if wrong:
         raise UserError(

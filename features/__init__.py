@@ -1,1 +1,1 @@
-"""Vectors of frozen layers: which layers, and the files they go to."""
+"""Hidden layers of a frozen BERT as features, and files of them."""

@@ -1,4 +1,4 @@
-"""The SavedModel of an encoder: texts in, vectors out."""
+"""SavedModel of an encoder: texts in, vectors out."""
 
 import tensorflow as tf
 
@@ -6,10 +6,18 @@ from serving import saved_model
 
 
 class Encoder(saved_model.Export):
-    """pooled_output [n, H], mean_output [n, H], sequence_output [n, S, H]."""
+    """Returns three kinds of vectors for each of n texts.
+
+    pooled_output [n, H], mean_output [n, H] (over the real tokens) and
+    sequence_output [n, S, H], all float32.
+    """
 
     def answers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
-        """Return the encoder's outputs and the mean over real tokens."""
+        """Return the three outputs of a batch.
+
+        Args:
+            features: input_ids, input_mask and segment_ids, [n, S].
+        """
         output = self.model.encode(features)
         mask = tf.cast(features["input_mask"], tf.float32)[..., None]
         sequence = tf.cast(output.sequence_output, tf.float32)

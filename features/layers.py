@@ -1,7 +1,8 @@
-"""Which of an encoder's layers serve as features, and how they are combined.
+"""Choose layers of an encoder as features, and combine them.
 
-Apart from modeling.py, since what reads BERT as fixed features wants it: the
-feature-based approach of the paper (section 5.3, table 7), extract_features.py.
+The feature-based approach of the paper (section 5.3): the weights of BERT stay
+fixed, and its hidden layers are the input of another model. Table 7 compares
+choices of layers on CoNLL-2003 NER; run_ner.py --feature_based repeats it.
 """
 
 from collections.abc import Sequence
@@ -11,20 +12,26 @@ from base.errors import UserError
 
 import tensorflow as tf
 
-EMBEDDINGS = "embeddings"  # an index of its own: what enters the first layer
+import modeling
 
-Index = int | str
+EMBEDDINGS = "embeddings"  # the index of the input of the first layer
+
+Index = int | str  # 0 or -L: the first layer; -1: the last one
 
 
 class LayerChoice(NamedTuple):
-    """Which layers, and how they become one; see `layer_features`."""
+    """Layers and how to combine them; see `layer_features`."""
 
     indices: tuple[Index, ...]
     combine: str = "concat"
 
 
 def table_7(num_layers: int) -> dict[str, LayerChoice]:
-    """Return the paper's choices by name, as far as an encoder has layers."""
+    """Return the choices of table 7 by name.
+
+    Args:
+        num_layers: of the encoder; choices of more layers are left out.
+    """
     four = (-4, -3, -2, -1)
     choices = {
         "embeddings": LayerChoice((EMBEDDINGS,)),
@@ -42,14 +49,15 @@ def table_7(num_layers: int) -> dict[str, LayerChoice]:
 
 
 def parse_layers(text: str, num_layers: int) -> list[int]:
-    """Return the indices of a comma list: "-1,-2" are the last two layers.
+    """Return the layer indices in a comma list, such as "-1,-2".
 
     Args:
-        text: of the flag --layers; 0 or -num_layers is the first layer.
-        num_layers: the encoder has.
+        text: value of --layers. 0 or -num_layers is the first layer, -1 the
+            last one.
+        num_layers: of the encoder.
 
     Raises:
-        UserError: not a number, or not a layer of this encoder.
+        UserError: a part is not a number, or not a layer of this encoder.
     """
     indices = []
     for part in map(str.strip, text.split(",")):
@@ -57,8 +65,8 @@ def parse_layers(text: str, num_layers: int) -> list[int]:
             index = int(part)
         except ValueError:
             raise UserError(
-                f"--layers={text}: {part!r} is no layer; give numbers "
-                "separated by commas, -1 the last"
+                f"--layers={text}: {part!r} is not a layer; give numbers "
+                "separated by commas, -1 for the last layer"
             ) from None
         if not -num_layers <= index < num_layers:
             raise UserError(
@@ -82,10 +90,10 @@ def layer_features(
     Args:
         embedding_output: [B, S, H] of BertOutput.
         encoder_layers: L of [B, S, H] of BertOutput.
-        indices: K of them, of layers, or EMBEDDINGS.
+        indices: K indices of layers, or EMBEDDINGS.
         combine: "stack" for [B, S, K, H], "concat" for [B, S, K * H], "sum"
-            for [B, S, H], each layer times its weight.
-        weights: [K], of "sum"; default ones.
+            for [B, S, H], the sum of each layer times its weight.
+        weights: [K] of "sum"; None: ones.
     """
     chosen = [
         embedding_output if index == EMBEDDINGS else encoder_layers[index]
@@ -102,3 +110,37 @@ def layer_features(
         weights = tf.ones([len(chosen)])
     parts = [weights[k] * layer for k, layer in enumerate(chosen)]
     return tf.add_n(parts)  # [B, S, H]
+
+
+def encode_layers(
+    model: modeling.TaskModel,
+    features: dict[str, tf.Tensor],
+    layers: Sequence[int],
+    pooling: str,
+) -> dict[str, tf.Tensor]:
+    """Run an encoder on a batch and return the chosen layers.
+
+    Args:
+        model: has the encoder.
+        features: input_ids, input_mask and segment_ids, [B, S].
+        layers: indices of K layers.
+        pooling: "none", "cls" for the first token, or "mean" over all tokens
+            that are not padding.
+
+    Returns:
+        {"features": float32 [B, S, K, H]}; pooled [B, K, H].
+    """
+    output = model.encode(features)
+    values = layer_features(
+        output.embedding_output, output.encoder_layers, layers
+    )  # [B, S, K, H]
+    if pooling == "cls":
+        values = values[:, 0]  # [B, K, H]
+    elif pooling == "mean":
+        mask = tf.cast(features["input_mask"], tf.float32)
+        # Rows that fill up a batch have no token: their mean is 0, not NaN.
+        share = tf.math.divide_no_nan(
+            mask, tf.reduce_sum(mask, axis=1, keepdims=True)
+        )  # [B, S]
+        values = tf.einsum("bskh,bs->bkh", values, share)
+    return {"features": values}

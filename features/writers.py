@@ -1,13 +1,13 @@
-"""Files of extracted features: JSON lines as the original's, TFRecords, npz.
+"""Write extracted features as the original's JSON lines, TFRecords or npz.
 
-Apart from extract_features.py, which knows the model and nothing of formats.
-All three are written line by line, so that memory does not grow with the
-input, and appear when they are whole.
+All three formats are written line by line, so that memory does not grow with
+the input, and the file appears when it is complete.
 
-The original's JSON lines hold numbers as `round(float(x), 6)` prints them,
-which takes Python ten times as long as a small model takes to compute them.
-Here they are two table lookups each: a float32 times 10**6 is exact in
-float64, so its rounded integer is the very decimal Python would find.
+Numbers in the original's JSON lines are what Python prints for
+`round(float(x), 6)`. Python takes ten times as long to print them as a small
+model takes to compute them, so `format_rows` looks the digits up in two
+tables. Example: -0.0625 * 10**6 = -62500 millionths, which is sign and whole
+part "-0" in the one table and fraction ".0625" in the other.
 """
 
 import contextlib
@@ -30,21 +30,22 @@ from records import tfrecord
 
 FORMATS = ("jsonl", "tfrecord", "npz")
 
-# Values from here on are left to Python: no BERT has them.
+# Rows with larger values are formatted by Python. BERT's vectors do not have
+# them: its layers end in a layer norm.
 _LARGEST = 1000
 
 _MILLION = 10**6
 
 
 class LineFeatures(NamedTuple):
-    """What is known of one line of the input."""
+    """The features of one line of the input."""
 
     index: int  # from 0
-    input_ids: Sequence[int]  # T
+    input_ids: Sequence[int]  # [T], with [CLS] and [SEP]
     values: np.ndarray  # float32 [T, K, H]; pooled: [K, H]
 
 
-# --- Numbers as text --------------------------------------------------------
+# --- Numbers as text ---------------------------------------------------------
 
 
 def format_rows(rows: np.ndarray) -> list[bytes]:
@@ -58,11 +59,14 @@ def format_rows(rows: np.ndarray) -> list[bytes]:
             ", ".join(repr(round(x, 6)) for x in row).encode()
             for row in rows.tolist()
         ]
-    micros = np.rint(rows * np.float64(_MILLION))  # exact, half to even
+    # A float32 has 24 significant bits, so its product with 10**6 is exact in
+    # float64. Rounding it, half to even, gives the decimal that Python finds.
+    micros = np.rint(rows * np.float64(_MILLION))
     micros = np.abs(micros).astype(np.int32)
     whole = micros // _MILLION
     rest = micros - whole * _MILLION
-    # Below 1e-4 Python writes an exponent: no digits before, all in the tail.
+    # Python prints 0.00005 as 5e-05: the whole text is in the second table,
+    # and the first one has an entry without digits.
     is_tiny = (micros > 0) & (micros < 100)
     np.copyto(whole, _LARGEST, where=is_tiny)
     np.add(rest, _MILLION, out=rest, where=is_tiny)
@@ -70,7 +74,7 @@ def format_rows(rows: np.ndarray) -> list[bytes]:
     text = np.empty([*rows.shape, 2], np.uint64)
     text[..., 0], text[..., 1] = _heads()[whole], _tails()[rest]
     characters = text.view(np.uint8).reshape(len(rows), -1)  # [R, H * 16]
-    # The first number of a row has a mark in place of the separator.
+    # Begin each row with a line break instead of ", ", to split the text at.
     characters[:, :2] = np.frombuffer(b"\n\0", np.uint8)
     lines = characters.tobytes().translate(None, delete=b"\0")
     return lines.split(b"\n")[1:]
@@ -78,9 +82,10 @@ def format_rows(rows: np.ndarray) -> list[bytes]:
 
 @functools.cache
 def _heads() -> np.ndarray:
-    """Separator, sign and whole part, 8 bytes a row, ended with zeros.
+    """Return separator, sign and whole part of every number, as 8 bytes each.
 
-    The row of _LARGEST has no digits; the negative ones come after it.
+    Row n is ", n", filled up with zero bytes; row _LARGEST has no digits. The
+    negative numbers come after it, in the same order.
     """
     wholes = [*map(str, range(_LARGEST)), ""]
     texts = [f", {sign}{whole}" for sign in ("", "-") for whole in wholes]
@@ -89,10 +94,11 @@ def _heads() -> np.ndarray:
 
 @functools.cache
 def _tails() -> np.ndarray:
-    """Point and fraction without its last zeros, 8 bytes a row.
+    """Return the point and the digits after it, as 8 bytes each.
 
-    Row k below a million is k millionths; the hundred rows after that are
-    whole numbers below 1e-4, in Python's notation.
+    Row k below a million is the fraction of k millionths, without zeros at
+    its end, but with at least one digit. The hundred rows after that are
+    numbers below 1e-4 as Python prints them.
     """
     rest = np.arange(_MILLION)
     text = np.zeros([_MILLION + 100, 8], np.uint8)
@@ -107,15 +113,19 @@ def _tails() -> np.ndarray:
     return text.view(np.uint64)[:, 0]
 
 
-# --- Writers ----------------------------------------------------------------
+# --- Writers -----------------------------------------------------------------
 
 
 class JsonWriter:
-    """The original's lines; pooled ones have `layers` without a token.
+    """Writes the original's JSON lines.
+
+    {"linex_index": 0, "features": [{"token": "[CLS]", "layers":
+    [{"index": -1, "values": [...]}, ...]}, ...]}; pooled features are
+    {"linex_index": 0, "layers": [...]}.
 
     Args:
         file: open for writing bytes.
-        layers: K indices, as the user wrote them.
+        layers: K indices, as given by the user.
         inv_vocab: id -> token.
     """
 
@@ -164,14 +174,17 @@ class JsonWriter:
         return self._tokens[token_id]
 
     def close(self) -> None:
-        """Nothing is left to write."""
+        """Do nothing: every line is written already."""
 
 
 class ExampleWriter:
-    """tf.train.Example per line: linex_index, input_ids, features.
+    """Writes a tf.train.Example per line: linex_index, input_ids, features.
 
-    `features` are float32 [T, K, H] flattened, pooled [K, H]; parse them with
+    `features` are float32 [T, K, H], pooled [K, H], flattened; parse them with
     FixedLenSequenceFeature([K, H], tf.float32, allow_missing=True).
+
+    Args:
+        file: open for writing bytes.
     """
 
     def __init__(self, file: IO[bytes]):
@@ -193,14 +206,19 @@ class ExampleWriter:
 
 
 class NpzWriter:
-    """What np.load reads: features, offsets, input_ids, layers.
+    """Writes an archive for np.load: features, offsets, input_ids, layers.
 
-    Line i is features[offsets[i] : offsets[i + 1]], [T, K, H], its tokens the
-    same rows of input_ids. Pooled: features [lines, K, H] and layers alone.
+    Line i is features[offsets[i] : offsets[i + 1]], [T, K, H]; its tokens are
+    the same rows of input_ids. Pooled: features [lines, K, H] and layers alone.
 
-    An array's header holds its size, which is known at the end: until then
-    the numbers are in unnamed files beside the output, which vanish with the
-    process.
+    An array's header holds its size, which is known only at the end. Until
+    then the numbers are in temporary files without a name, which the system
+    deletes when the process ends, however it ends.
+
+    Args:
+        file: open for writing bytes.
+        layers: K indices, as given by the user.
+        folder: local directory for the temporary files.
     """
 
     def __init__(self, file: IO[bytes], layers: Sequence[int], folder: str):
@@ -230,7 +248,7 @@ class NpzWriter:
         self._columns[name].append(values)
 
     def close(self) -> None:
-        """Put the archive together."""
+        """Write the archive from the temporary files."""
         stream = _Stream(self._file)
         with self._stack, zipfile.ZipFile(stream, "w") as archive:
             for name, column in self._columns.items():
@@ -241,18 +259,27 @@ class NpzWriter:
 
 
 class _Stream:
-    """A file zipfile has to write front to back, as remote ones want it."""
+    """A file without `seek`, so that zipfile writes it front to back.
+
+    Remote files cannot be written in another order.
+    """
 
     def __init__(self, file: IO[bytes]):
         self._file, self.flush = file, file.flush
 
     def write(self, data: bytes) -> int:
-        self._file.write(data)  # TensorFlow's files do not say how much
+        self._file.write(data)  # TensorFlow's files return no count
         return len(data)
 
 
 class _Column:
-    """An array that grows row by row, on disk."""
+    """An array that grows row by row in a file.
+
+    Args:
+        spool: the file, empty.
+        dtype: of the array.
+        shape: of a row.
+    """
 
     def __init__(
         self, spool: IO[bytes], dtype: np.dtype, shape: tuple[int, ...]
@@ -276,16 +303,23 @@ class _Column:
 
 
 def _entry(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
-    # The same input is to give the same bytes: no time of day.
+    # ZipInfo has a constant date: the same input gives the same bytes.
     entry = zipfile.ZipInfo(f"{name}.npy")
     return archive.open(entry, "w", force_zip64=True)
 
+
+# --- The output file ---------------------------------------------------------
 
 _FAILURES = (OSError, tf.errors.OpError)  # of local and of remote files
 
 
 class Writer:
-    """One of the three, whose failures name the output file."""
+    """Writes lines in one of the formats; errors name the output file.
+
+    Args:
+        path: of the output file.
+        writer: of the format.
+    """
 
     def __init__(
         self, path: str, writer: JsonWriter | ExampleWriter | NpzWriter
@@ -317,12 +351,12 @@ def open_writer(
     layers: Sequence[int],
     inv_vocab: Mapping[int, str],
 ) -> Iterator[Writer]:
-    """Open a file of features; it appears when the block ends well.
+    """Open a file of features, which appears when the block ends normally.
 
     Args:
         path: local or remote; "-" is standard output.
         output_format: one of FORMATS.
-        layers: K indices.
+        layers: K indices, as given by the user.
         inv_vocab: id -> token.
 
     Raises:
@@ -337,6 +371,7 @@ def open_writer(
             elif output_format == "tfrecord":
                 writer = ExampleWriter(file)
             else:
+                # Beside the output if possible: /tmp may be small.
                 spools = tempfile.gettempdir()
                 if not (
                     file_system.is_remote(path) or file_system.is_stream(path)
@@ -350,6 +385,8 @@ def open_writer(
                 raise
             writer.close()
     except _FAILURES as error:
-        if error is of_block:  # reading and computing fail there too
+        # Reading the input and computing raise such errors in the block,
+        # which are no failures of the output.
+        if error is of_block:
             raise
         raise _not_written(path, error) from error

@@ -4,7 +4,7 @@ Between two matrix products a Transformer adds biases, drops out, normalizes
 and applies activations. Each of these does little arithmetic per number, so
 its time is that of reading and writing memory. A function of this module is one
 such group of operations, for instance `add_norm`: bias, dropout, residual and
-norm. Called through `fused`, XLA compiles the group into a single pass.
+norm. Called through `fused`, XLA compiles the group into one or two passes.
 
 Letters in shapes are those of modeling.py.
 """
@@ -94,7 +94,6 @@ def _compile(function: Callable) -> Callable:
 
 
 # --- Random numbers and dropout ---------------------------------------------
-
 
 # Dropout needs a random number per element. Here it is a hash of the element's
 # row and column and of a seed, a few integer operations. XLA computes it inside

@@ -1,4 +1,4 @@
-"""The SavedModel of a masked LM: texts with [MASK] in, tokens out."""
+"""A SavedModel that fills masks: from texts with [MASK] to tokens."""
 
 from typing import Any
 
@@ -8,9 +8,16 @@ from serving import graph_tokenizer, saved_model
 
 
 class MaskedLm(saved_model.Export):
-    """tokens and scores [n, M, top_k] of the M [MASK]s of the fullest text.
+    """Returns the `top_k` most probable tokens for each [MASK] of n texts.
 
-    A text with fewer has empty tokens and scores 0 at the end.
+    The outputs are `tokens` and `scores` (probabilities), both [n, M, top_k]
+    where M is the largest number of [MASK]s in a text. Texts with fewer have
+    empty tokens and scores of 0 at the end.
+
+    Args:
+        *args: as for `saved_model.Export`; the model is BertForPreTraining.
+        tokens: the vocabulary, in the order of ids.
+        top_k: number of tokens for each [MASK].
     """
 
     def __init__(self, *args: Any, tokens: list[str], top_k: int):
@@ -19,26 +26,34 @@ class MaskedLm(saved_model.Export):
         self.mask_id = tokens.index("[MASK]")
 
     def features(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Return the features of strings in which [MASK] is the token."""
-        pieces = tf.strings.split(texts[0], "[MASK]")  # ragged [n, pieces]
-        ids = self.tokenizer(pieces.flat_values)  # ragged [all pieces, ids]
+        """Return the features of texts [n], with [MASK] as one token.
+
+        The tokenizer would split it into [, mask and ]. So the texts between
+        are tokenized: "a [MASK] b" -> "a ", " b" -> a [MASK], b [MASK] -> a
+        [MASK] b.
+        """
+        between = tf.strings.split(texts[0], "[MASK]")  # ragged [n, texts]
+        ids = self.tokenizer(between.flat_values)  # ragged [all texts, ids]
         mask = tf.fill([ids.nrows(), 1], self.mask_id)
         ids = tf.concat([ids, tf.cast(mask, ids.dtype)], axis=1)
-        ids = pieces.with_values(ids).merge_dims(1, 2)[:, :-1]
+        # The last text of each row has no [MASK] after it.
+        ids = between.with_values(ids).merge_dims(1, 2)[:, :-1]
         return graph_tokenizer.add_special_tokens(
             self.tokenizer.ids, ids, None, self.max_seq_length
         )
 
     def answers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
-        """Return the likeliest tokens at every [MASK]."""
+        """Return the most probable tokens for every [MASK]."""
         ids = features["input_ids"]
         width = tf.shape(ids)[1]
         place = tf.range(width)[None] + tf.zeros_like(ids)
-        at = tf.ragged.boolean_mask(place, ids == self.mask_id)
-        is_mask = tf.sequence_mask(at.row_lengths())  # [n, M]
-        output = self.model(features | {"masked_lm_positions": at.to_tensor()})
-        # Some models have more rows than their vocabulary tokens.
-        logits = output.masked_lm_logits[..., : len(self.tokens)]
+        positions = tf.ragged.boolean_mask(place, ids == self.mask_id)
+        is_mask = tf.sequence_mask(positions.row_lengths())  # [n, M]
+        output = self.model(
+            features | {"masked_lm_positions": positions.to_tensor()}
+        )
+        # Some models have more rows of embeddings than there are tokens.
+        logits = output.masked_lm_logits[..., : len(self.tokens)]  # [n, M, V]
         scores, best = tf.math.top_k(tf.nn.softmax(logits), self.top_k)
         is_mask = is_mask[..., None]
         return {

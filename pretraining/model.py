@@ -1,4 +1,8 @@
-"""Masked LM and next sentence prediction on one encoder (paper section 3.1)."""
+"""Masked LM and next sentence prediction on one encoder (paper section 3.1).
+
+Dimensions: B batch, S tokens, H hidden size, P predictions per sequence, V
+vocabulary.
+"""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -12,11 +16,11 @@ from ops.elementwise import fused, shape_of
 from records.streaming import Batch
 from training.objective import Objective, Sums, example_weights
 
-# --- Pre-training (paper section 3.1) ---------------------------------------
+# --- Heads -------------------------------------------------------------------
 
 
 class MaskedLmTransform(DenseActivation):
-    """dense, activation, norm."""
+    """Dense layer, activation and layer norm before the output matrix."""
 
     def __init__(self, config: BertConfig):
         hidden, act = config.hidden_size, config.hidden_act
@@ -24,13 +28,18 @@ class MaskedLmTransform(DenseActivation):
         self.norm = LayerNorm(hidden)
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        """Return [B * P, H]."""
+        """Return [B * P, H] for x [B * P, H]."""
         gamma, beta = self.norm.gamma, self.norm.beta
         return fused(elementwise.layer_norm, super().call(x), gamma, beta)
 
 
 class MaskedLmHead(Layer):
-    """Task 1: which word piece stood at each masked position."""
+    """Task 1: predict the token at each masked position.
+
+    The output matrix is the word embeddings; the head has a bias of its own.
+    Only the P masked positions are projected to the vocabulary, since logits
+    of all S tokens would take most of the time of a small model.
+    """
 
     def __init__(self, config: BertConfig):
         super().__init__("predictions")
@@ -38,7 +47,7 @@ class MaskedLmHead(Layer):
         self.transform = MaskedLmTransform(config)
 
     def build(self) -> None:
-        """Create the bias; the matrix is the word embeddings'."""
+        """Create the transform's weights and the output bias."""
         self.transform.build()
         self.output_bias = self.weight("output_bias", [self.vocab_size], 0)
 
@@ -48,7 +57,13 @@ class MaskedLmHead(Layer):
         masked_lm_positions: tf.Tensor,
         word_embeddings: Any,
     ) -> tf.Tensor:
-        """Return float32 logits [B, P, V] of the masked positions alone."""
+        """Return float32 logits [B, P, V] of the masked positions.
+
+        Args:
+            sequence_output: [B, S, H], the encoder's.
+            masked_lm_positions: int [B, P].
+            word_embeddings: variable [V, H].
+        """
         x = self.transformed(sequence_output, masked_lm_positions)  # [B * P, H]
         logits = modeling.project(
             x, word_embeddings, self.output_bias
@@ -62,9 +77,15 @@ class MaskedLmHead(Layer):
         features: dict[str, tf.Tensor],
         word_embeddings: Any,
     ) -> losses.Loss:
-        """Return classification_loss of the logits without keeping those.
+        """Return the loss of the predictions, as sums over B and P.
 
-        The original's mean is loss / (weight + 1e-5).
+        The same as `classification_loss` of the logits, but without keeping
+        the logits, which are the largest tensor of a training step.
+
+        Args:
+            sequence_output: [B, S, H], the encoder's.
+            features: the three masked_lm features, [B, P].
+            word_embeddings: variable [V, H].
         """
         x = self.transformed(
             sequence_output, features["masked_lm_positions"]
@@ -84,8 +105,9 @@ class MaskedLmHead(Layer):
     def transformed(
         self, sequence_output: tf.Tensor, positions: tf.Tensor
     ) -> tf.Tensor:
-        """Return what is projected: [B * P, H] for positions [B, P]."""
+        """Return the transformed vectors [B * P, H] of positions [B, P]."""
         batch, length, hidden = shape_of(sequence_output)
+        # Gather from a matrix: position p of sequence b is row b * S + p.
         starts = tf.range(batch)[:, None] * length  # [B, 1]
         rows = tf.reshape(positions + starts, [-1])  # [B * P]
         x = tf.reshape(sequence_output, [-1, hidden])  # [B * S, H]
@@ -93,26 +115,30 @@ class MaskedLmHead(Layer):
 
 
 class PreTrainingHeads(Layer):
-    """Both heads, under the name `cls`."""
+    """Both heads, with the name they have in checkpoints: `cls`."""
 
     def __init__(self, config: BertConfig):
         super().__init__("cls")
         self.predictions = MaskedLmHead(config)
+        # Task 2: does B follow A? A linear layer on the pooled [CLS] vector.
         self.seq_relationship = modeling.OutputLayer(
             config.hidden_size, 2, "seq_relationship", config.initializer_range
         )
         self.build()
 
 
+# --- Model -------------------------------------------------------------------
+
+
 class PreTrainingOutput(NamedTuple):
-    """What BertForPreTraining returns, both float32."""
+    """The logits of both tasks, float32."""
 
     masked_lm_logits: tf.Tensor  # [B, P, V]
-    next_sentence_logits: tf.Tensor  # [B, 2]; 0 follows, 1 is random
+    next_sentence_logits: tf.Tensor  # [B, 2]; class 1 is a random B
 
 
 class PreTrainingLosses(NamedTuple):
-    """What BertForPreTraining.losses returns."""
+    """The losses of both tasks, as sums over the batch."""
 
     masked_lm: losses.Loss
     next_sentence: losses.Loss
@@ -131,7 +157,14 @@ class BertForPreTraining(TaskModel):
         training: bool = False,
         dropout_seed: tf.Tensor | int | None = None,
     ) -> PreTrainingOutput:
-        """Return the logits of both tasks for a batch of features."""
+        """Return the logits of both tasks for a batch of features.
+
+        Args:
+            features: `input_ids` and `masked_lm_positions`; `input_mask` and
+                `segment_ids` may be left out as in `BertModel.call`.
+            training: whether dropout is on.
+            dropout_seed: see `BertModel.call`.
+        """
         output = self.encode(features, training, dropout_seed)
         return PreTrainingOutput(
             self.cls.predictions(
@@ -151,8 +184,9 @@ class BertForPreTraining(TaskModel):
         """Return the losses of both tasks for a batch of records.
 
         Args:
-            features: as in the records; `example_weights` [B], where given,
-                is 0 for rows that only fill a batch.
+            features: as in the records (pretraining/schema.py). If there is
+                `example_weights` [B], it is 0 for rows that only fill the
+                batch.
             training: whether dropout is on.
             dropout_seed: see `BertModel.call`.
         """
@@ -171,22 +205,29 @@ class BertForPreTraining(TaskModel):
         )
 
 
-def _pretraining_weights(batch: Batch) -> dict[str, tf.Tensor]:
-    """Return what the two losses of this batch are divided by."""
-    weights = example_weights(batch, "next_sentence_labels")
+# --- Objective ---------------------------------------------------------------
+
+
+def _loss_weights(batch: Batch) -> dict[str, tf.Tensor]:
+    """Return the denominators of the two mean losses of a batch.
+
+    They depend on the records alone: with several replicas the denominators
+    of the whole batch are needed before the first gradient.
+    """
+    weights = example_weights(batch, "next_sentence_labels")  # [B]
     return {
         "masked_lm_loss": tf.reduce_sum(batch["masked_lm_weights"]),
         "next_sentence_loss": tf.reduce_sum(weights),
     }
 
 
-def _pretraining_sums(
+def _forward(
     model: BertForPreTraining,
     batch: Batch,
     training: bool,
     dropout_seed: tf.Tensor | None,
 ) -> Sums:
-    """Losses and metrics of a batch, as sums and counts."""
+    """Return losses and metrics of a batch, as sums and counts."""
     masked, following = model.losses(batch, training, dropout_seed)
     tokens = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32))
     return {
@@ -198,11 +239,11 @@ def _pretraining_sums(
     }
 
 
-def _pretraining_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:
-    """The mean masked LM loss plus the mean next sentence loss (A.2).
+def _total_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:
+    """Return mean masked LM loss + mean next sentence loss (paper A.2).
 
-    The original adds 1e-5 to the count of masked positions, so that a batch
-    without any has loss 0.
+    As in the original, 1e-5 is added to the number of predictions. So a batch
+    without any has a masked LM loss of 0, not 0 / 0.
     """
     return (
         sums["masked_lm_loss"] / (weights["masked_lm_loss"] + 1e-5)
@@ -211,9 +252,9 @@ def _pretraining_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:
 
 
 PRETRAINING = Objective(
-    loss_weights=_pretraining_weights,
-    forward=_pretraining_sums,
-    total_loss=_pretraining_loss,
+    loss_weights=_loss_weights,
+    forward=_forward,
+    total_loss=_total_loss,
     names=(
         "masked_lm_loss",
         "masked_lm_accuracy",

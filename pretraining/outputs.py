@@ -1,22 +1,21 @@
-"""Where pre-training records go, and what earlier runs have left there.
+"""Write the record files of a run, and continue a run that was killed.
 
-A run can be killed at any moment. The same command, given again, must go on
-where it stopped, and a different one must not mix its records in. So each set
-of output files has a manifest beside it (hidden, lest globs over the records
-find it), with all that decides their bytes and with the files that are
-complete; and a scratch folder, with the documents dealt out to buckets and
-the records of finished buckets, which is removed at the end.
+A run may be killed at any moment. The same command, given again, then continues
+where the first one stopped; a different command must not add its records. So
+two things lie beside the output files:
+
+    .NAME.manifest.json  the fingerprint of the command, and size and counts of
+                         every output file that is complete
+    .NAME.scratch        a folder with the documents of all buckets and the
+                         records of finished buckets; removed at the end
 """
 
 import collections
 import contextlib
-import hashlib
 import json
 import os
-import re
-import tempfile
-from collections.abc import Iterator, Sequence
-from typing import IO, Any, NamedTuple
+from collections.abc import Iterator
+from typing import IO, Any
 
 from base import file_system
 from base.errors import UserError
@@ -24,72 +23,20 @@ from base.errors import UserError
 from absl import logging
 
 from pretraining import buckets as pretraining_buckets
+from pretraining import dealing
+from pretraining import plan as pretraining_plan
+from pretraining.plan import Plan
 
-
-class Plan(NamedTuple):
-    """What is to be made, from what, and where.
-
-    fingerprint: all that decides the bytes of the output, by flag name.
-    """
-
-    input_files: list[str]
-    output_files: list[str]
-    buckets_per_file: int
-    bucket_bytes: int
-    input_bytes: int
-    manifest: str
-    buckets: pretraining_buckets.BucketSettings
-    fingerprint: dict[str, Any]
-
-    @property
-    def num_buckets(self) -> int:
-        return self.buckets_per_file * len(self.output_files)
-
-    def buckets_of(self, file_index: int) -> range:
-        start = file_index * self.buckets_per_file
-        return range(start, start + self.buckets_per_file)
-
-
-def file_state(path: str) -> list[int] | None:
-    """Return size and time of change, None when there is no such file."""
-    if file_system.is_remote(path):
-        if not file_system.gfile().exists(path):
-            return None
-        state = file_system.gfile().stat(path)
-        return [state.length, state.mtime_nsec]
-    try:
-        state = os.stat(path)
-    except FileNotFoundError:
-        return None
-    return [state.st_size, state.st_mtime_ns]
-
-
-def absolute(path: str) -> str:
-    return path if file_system.is_remote(path) else os.path.abspath(path)
-
-
-def hidden_paths(output_files: Sequence[str]) -> tuple[str, str]:
-    """Return where the manifest and the scratch folder of some files are."""
-    folder, name = os.path.split(output_files[0])
-    name = re.sub(r"-00000-of-\d{5}$", "", name)
-    manifest = os.path.join(folder, f".{name}.manifest.json")
-    scratch_dir = os.path.join(folder, f".{name}.scratch")
-    if file_system.is_remote(folder):
-        # Workers write and read there in pieces, which wants a local disk.
-        digest = hashlib.sha256("\n".join(output_files).encode()).hexdigest()
-        name = f"pretraining_data_{digest[:16]}"
-        scratch_dir = os.path.join(tempfile.gettempdir(), name)
-    return manifest, scratch_dir
-
-
-# ---------------------------------------------------------------------------
-# What has been done: the manifest
-# ---------------------------------------------------------------------------
+# --- The scratch folder ------------------------------------------------------
 
 
 @contextlib.contextmanager
 def locked_scratch(plan: Plan) -> Iterator[None]:
-    """Make the scratch folder, keep other runs out while it is in use."""
+    """Make the scratch folder and lock it against other runs.
+
+    Raises:
+        UserError: another run has it.
+    """
     scratch_dir = plan.buckets.scratch_dir
     for path in plan.output_files:
         if file_system.is_remote(path):
@@ -104,14 +51,18 @@ def locked_scratch(plan: Plan) -> Iterator[None]:
         if lock is not None:
             os.close(lock)
         with contextlib.suppress(OSError):
-            os.rmdir(scratch_dir)  # Goes only when it is empty.
+            os.rmdir(scratch_dir)  # fails unless it is empty
 
 
 def _lock(folder: str, plan: Plan) -> int | None:
-    """Lock a folder until the descriptor returned is closed, or we die."""
+    """Lock a folder until the descriptor is closed or this process ends.
+
+    Returns:
+        The descriptor, or None where there are no locks (Windows).
+    """
     try:
         import fcntl
-    except ImportError:  # Not on Windows; there two runs are not told apart.
+    except ImportError:
         return None
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -119,35 +70,45 @@ def _lock(folder: str, plan: Plan) -> int | None:
     except BlockingIOError:
         os.close(descriptor)
         raise UserError(
-            f"another run is writing {plan.output_files[0]}; wait for its end"
+            f"another run is writing {plan.output_files[0]}; wait until it ends"
         ) from None
     except OSError:  # Some network file systems have no locks.
         pass
     return descriptor
 
 
+def empty_folder(folder: str) -> None:
+    """Remove all files of a folder."""
+    for name in os.listdir(folder):
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(os.path.join(folder, name))
+
+
+# --- The manifest ------------------------------------------------------------
+
+
 def read_manifest(plan: Plan) -> dict[str, Any]:
-    """Return what earlier runs of this command have left.
+    """Return the manifest of earlier runs of this command, {} without one.
 
     Raises:
         UserError: the output files belong to a different command.
     """
-    if file_state(plan.manifest) is None:
+    if pretraining_plan.file_state(plan.manifest) is None:
         for path in plan.output_files:
-            if file_state(path) is not None:
+            if pretraining_plan.file_state(path) is not None:
                 raise UserError(
-                    f"{path} exists and is not of this command (there is no "
-                    f"{plan.manifest}); delete it or name another "
-                    "--output_file"
+                    f"{path} exists, but was not written by this command "
+                    f"(there is no {plan.manifest}); delete it or name "
+                    "another --output_file"
                 )
         return {}
     with file_system.open_for_reading(plan.manifest) as file:
         manifest = json.loads(file.read())
     if manifest["files"] and not (
-        any(map(file_state, manifest["files"]))
+        any(map(pretraining_plan.file_state, manifest["files"]))
         or os.listdir(plan.buckets.scratch_dir)
     ):
-        return {}  # All it speaks of has been deleted.
+        return {}  # Every file that it lists has been deleted.
     differences = _differences(manifest["fingerprint"], plan.fingerprint)
     if differences:
         raise UserError(
@@ -159,8 +120,8 @@ def read_manifest(plan: Plan) -> dict[str, Any]:
 
 
 def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """Say what differs between two fingerprints."""
-    new = json.loads(json.dumps(new))
+    """Return a phrase for each difference between two fingerprints."""
+    new = json.loads(json.dumps(new))  # The old one has been through JSON.
     found = []
     for name in [*new, *(name for name in old if name not in new)]:
         before, now = old.get(name), new.get(name)
@@ -178,15 +139,23 @@ def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
 
 
 def write_manifest(plan: Plan, manifest: dict[str, Any]) -> None:
+    """Replace the manifest of a run."""
     with file_system.atomic_file(plan.manifest) as file:
         file.write(json.dumps(manifest, indent=1).encode())
 
 
 def files_to_do(plan: Plan, manifest: dict[str, Any]) -> list[int]:
-    """Return which output files are not there as the manifest says."""
+    """Return the output files that are missing or not as in the manifest.
+
+    Returns:
+        Indices in `plan.output_files`.
+    """
     to_do = []
     for index, path in enumerate(plan.output_files):
-        entry, state = manifest["files"].get(path), file_state(path)
+        entry, state = (
+            manifest["files"].get(path),
+            pretraining_plan.file_state(path),
+        )
         if not entry or not state or entry["bytes"] != state[0]:
             if entry and state:
                 logging.warning(
@@ -205,14 +174,12 @@ def remove_leftovers(plan: Plan) -> None:
         file_system.remove_leftovers(path)
 
 
-def empty_folder(folder: str) -> None:
-    for name in os.listdir(folder):
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(os.path.join(folder, name))
+def discard_if_empty(plan: Plan, manifest: dict[str, Any]) -> None:
+    """Remove manifest and scratch files of a run without a single instance.
 
-
-def forget_if_nothing_was_made(plan: Plan, manifest: dict[str, Any]) -> None:
-    """After bad input leave nothing, so that the next run starts afresh."""
+    Called after bad input, so that the user can mend the input and give the
+    same command again.
+    """
     scratch_dir = plan.buckets.scratch_dir
     results = (
         pretraining_buckets.bucket_result(scratch_dir, bucket)
@@ -224,11 +191,20 @@ def forget_if_nothing_was_made(plan: Plan, manifest: dict[str, Any]) -> None:
         os.remove(plan.manifest)
 
 
-def publish(plan: Plan, manifest: dict[str, Any], index: int) -> None:
-    """Put an output file together from its buckets.
+# --- Output files ------------------------------------------------------------
 
-    First the first pass over the documents of all its buckets, then the
+
+def publish(plan: Plan, manifest: dict[str, Any], index: int) -> None:
+    """Write an output file from its buckets, and enter it in the manifest.
+
+    The first pass over the documents of all its buckets comes first, then the
     second, and so on: the copies of a sentence lie as far apart as they can.
+    For two buckets a, b and dupe_factor 3: a0 b0 a1 b1 a2 b2.
+
+    Args:
+        plan: the run.
+        manifest: changed in place.
+        index: of the file in `plan.output_files`; its buckets are finished.
     """
     scratch_dir, path = plan.buckets.scratch_dir, plan.output_files[index]
     results = {
@@ -239,12 +215,12 @@ def publish(plan: Plan, manifest: dict[str, Any], index: int) -> None:
     for result in results.values():
         counts.update(result["counts"])
     if not counts["instances"]:
-        raise pretraining_buckets.no_text_error(plan.input_files)
+        raise dealing.no_text_error(plan.input_files)
     with file_system.atomic_file(path) as target:
         for duplicate in range(plan.buckets.instances.dupe_factor):
             for bucket, result in results.items():
                 bounds = result["bounds"][duplicate : duplicate + 2]
-                if len(bounds) == 2:
+                if len(bounds) == 2:  # not of a bucket without text
                     _copy(
                         pretraining_buckets.bucket_path(scratch_dir, bucket),
                         *bounds,
@@ -258,6 +234,7 @@ def publish(plan: Plan, manifest: dict[str, Any], index: int) -> None:
 
 
 def _copy(path: str, start: int, end: int, target: IO[bytes]) -> None:
+    """Append the bytes from `start` to `end` of a file to another."""
     with open(path, "rb") as source:
         source.seek(start)
         while start < end:

@@ -112,26 +112,46 @@ class RecordCache:
             UserError: on a machine that waits, the chief's attempt to write
                 the file failed.
         """
-        fingerprint_file = path + ".json"
         if self.has(path, fingerprint):
             logging.info("Reusing %s: same data, same flags", path)
         elif cluster.is_chief():
-            # The old fingerprint goes first. If the process is killed while
-            # it writes, nothing says that the file is complete, and the next
-            # run writes it again.
-            file_system.write_text(fingerprint_file, "null")
-            with _recording_failure(fingerprint_file):
-                write(path)
-            file_system.write_text(fingerprint_file, json.dumps(fingerprint))
+            write_with_fingerprint(path, fingerprint, write)
         else:
             wanted = json.loads(json.dumps(fingerprint))
-            _wait_for_chief(path, fingerprint_file, wanted)
+            _wait_for_chief(path, path + ".json", wanted)
 
     def has(self, path: str, fingerprint: Mapping[str, Any]) -> bool:
-        """Whether a file is there with this fingerprint."""
-        wanted = json.loads(json.dumps(fingerprint))  # tuples become lists
-        is_made = text_files.read_own_json(path + ".json") == wanted
-        return is_made and tf.io.gfile.exists(path)
+        """Return whether a file is there with this fingerprint."""
+        return has_fingerprint(path, fingerprint) and tf.io.gfile.exists(path)
+
+
+def has_fingerprint(path: str, fingerprint: Mapping[str, Any]) -> bool:
+    """Return whether the fingerprint file of a file holds this fingerprint.
+
+    The file itself may be missing or damaged.
+    """
+    wanted = json.loads(json.dumps(fingerprint))  # tuples become lists
+    return text_files.read_own_json(path + ".json") == wanted
+
+
+def write_with_fingerprint(
+    path: str, fingerprint: Mapping[str, Any], write: Callable[[str], None]
+) -> None:
+    """Write a file and then its fingerprint file.
+
+    Args:
+        path: of the file.
+        fingerprint: everything that its content depends on.
+        write: writes the file to a path.
+    """
+    fingerprint_file = path + ".json"
+    # The old fingerprint goes first. If the process is killed while it
+    # writes, nothing marks the file as complete, and the next run writes it
+    # again.
+    file_system.write_text(fingerprint_file, "null")
+    with _recording_failure(fingerprint_file):
+        write(path)
+    file_system.write_text(fingerprint_file, json.dumps(fingerprint))
 
 
 @contextlib.contextmanager

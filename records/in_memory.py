@@ -37,7 +37,7 @@ WINDOW = 50  # batches sorted together: more pads less, and mixes less
 _LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 320, 384, 448)
 
 
-# --- Which records share a batch --------------------------------------------
+# --- Which records share a batch ---------------------------------------------
 
 
 def bucket_lengths(
@@ -83,6 +83,8 @@ class Plan:
         self.seed = seed
         if len(self.lengths) == 0:
             raise UserError("there is no record to make batches of")
+        # Consecutive steps are in one window. The training loop asks for
+        # lengths ahead, hence more than one.
         self._window_at = functools.lru_cache(maxsize=4)(self._make_window)
 
     def batch(self, step: int) -> np.ndarray:
@@ -119,6 +121,7 @@ class Plan:
         rows = self._records(window * count, count)
         if len(self.buckets) > 1:
             rows = rows[np.argsort(self.lengths[rows], kind="stable")]
+            # Else the batches of every window would come in order of length.
             rng = np.random.default_rng([self.seed, window, 1])
             order = rng.permutation(WINDOW)
         else:
@@ -143,6 +146,7 @@ def sorted_batches(
     lengths, buckets = np.asarray(lengths), np.asarray(buckets)
     places = np.searchsorted(buckets, lengths)
     batches = []
+    # The longest first: if memory is too small, the first batch shows it.
     for place in range(len(buckets))[::-1]:
         rows = np.flatnonzero(places == place)
         batches += [
@@ -152,7 +156,7 @@ def sorted_batches(
     return batches
 
 
-# --- Records ----------------------------------------------------------------
+# --- Records -----------------------------------------------------------------
 
 
 class ShortRecords:
@@ -343,6 +347,8 @@ class TrainingBatches:
                 mine[name] = tf.reshape(value, shape)[first : first + local]
             return tf.data.Dataset.from_tensor_slices(mine)
 
+        # The step is known, so a resumed run starts here without reading or
+        # skipping anything.
         dataset = tf.data.Dataset.from_generator(
             batches,
             output_signature=self.data.signature(size, known, self.group),
@@ -351,11 +357,11 @@ class TrainingBatches:
             dataset = dataset.flat_map(split)
         options = tf.data.Options()
         options.deterministic = True
-        options.autotune.enabled = False
+        options.autotune.enabled = False  # see per_replica_batches
         return dataset.prefetch(2).with_options(options)
 
 
-# --- Arrays -----------------------------------------------------------------
+# --- Arrays ------------------------------------------------------------------
 
 
 def _load(files: streaming.RecordFiles) -> dict[str, np.ndarray]:

@@ -40,7 +40,7 @@ _READ_BUFFER = 1 << 20  # bytes
 
 Batch = dict[str, tf.Tensor]
 
-# --- Checks -----------------------------------------------------------------
+# --- Checks ------------------------------------------------------------------
 
 
 class Bound(NamedTuple):
@@ -79,7 +79,7 @@ def check_schema(
                 flag = flags.get(name, name)
                 raise UserError(
                     f"{path} was made with another {flag}: its {name} has "
-                    f"{found[name]} values, --{flag} says {feature.length}; "
+                    f"{found[name]} values, --{flag} is {feature.length}; "
                     f"use --{flag}={found[name]} or make the data again"
                 )
 
@@ -107,7 +107,7 @@ def count_records(files: Sequence[str]) -> dict[str, int]:
     return counts
 
 
-# --- Decoding ---------------------------------------------------------------
+# --- Decoding ----------------------------------------------------------------
 
 
 def parse_batch(
@@ -165,7 +165,7 @@ def check_bounds(batch: Batch, bounds: Mapping[str, Bound]) -> Batch:
         return {name: tf.identity(value) for name, value in batch.items()}
 
 
-# --- Streams of records -----------------------------------------------------
+# --- Streams of records ------------------------------------------------------
 
 
 def _compression(files: Sequence[str]) -> tf.Tensor:
@@ -199,6 +199,8 @@ def _epoch(
         num_parallel_calls=2,
         deterministic=True,
     )
+    # The generator shuffles within a file; the buffer mixes records of the
+    # files that are read at the same time.
     return dataset.shuffle(
         SHUFFLE_BUFFER, seed=epoch + seed, reshuffle_each_iteration=False
     )
@@ -219,13 +221,14 @@ def training_stream(
     paths, kinds = tf.constant(list(files)), _compression(files)
     epoch, used = divmod(start, num_records)
     first = _epoch(tf.constant(epoch, tf.int64), paths, kinds, seed).skip(used)
+    # flat_map opens the files of an epoch when the one before is used up.
     later = tf.data.Dataset.range(epoch + 1, 1 << 40).flat_map(
         lambda number: _epoch(number, paths, kinds, seed)
     )
     return first.concatenate(later)
 
 
-# --- Batches ----------------------------------------------------------------
+# --- Batches -----------------------------------------------------------------
 
 
 def check_divides(batch_size: int, devices: int) -> None:
@@ -290,10 +293,7 @@ def training_batches(
     batch_size: int,
     decode: Callable[[tf.Tensor], Batch],
 ) -> tf.data.Dataset:
-    """Return this worker's part of the global batches of a stream.
-
-    The arguments are those of `per_replica_batches`.
-    """
+    """Return this worker's part of the global batches of a stream."""
     batches = stream.batch(batch_size, drop_remainder=True)
     return per_replica_batches(batches, context, batch_size, decode)
 
@@ -420,17 +420,14 @@ class RecordFiles:
     ) -> tf.data.Dataset:
         """Return this worker's part of the batches with each record once.
 
-        Args:
-            batch_size: examples in a global batch.
-            max_steps: batches at most.
-            context: see `per_replica_batches`.
+        For the arguments see `evaluation_batches`.
         """
         return evaluation_batches(
             self.files, context, batch_size, max_steps, self.decode
         )
 
 
-# --- Errors -----------------------------------------------------------------
+# --- Errors ------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -461,6 +458,8 @@ def _explain(
     error: tf.errors.OpError, files: Sequence[str], bounds: Mapping[str, Bound]
 ) -> UserError | None:
     """Return an error for the first bad record; None if all are good."""
+    # Errors of a truncated or corrupted file, of a missing feature or an id out
+    # of bounds, and of a file that was deleted meanwhile.
     suspects = (
         tf.errors.DataLossError,
         tf.errors.InvalidArgumentError,

@@ -1,15 +1,18 @@
-"""TFRecord files of tf.train.Example, read and written without TensorFlow.
+"""Read and write TFRecord files of tf.train.Example without TensorFlow.
 
-Each schema on disk is stated once, here. Importing TensorFlow costs 670 MB of
-memory and seconds of time, which the worker processes of the data generators
-should not pay, so the two small formats involved are written out in numpy:
+Importing TensorFlow costs 670 MB of memory and seconds of time, too much for
+each of the worker processes that write records. So the two formats are written
+in numpy here:
 
-    TFRecord    uint64 length, crc32c(length), bytes, crc32c(bytes)
-    Example     protobuf: a map from a name to an int64, float or bytes list
+    TFRecord  uint64 length, crc32c(length), bytes, crc32c(bytes)
+    Example   protobuf: a map from a name to a list of int64, float or bytes
 
-A whole batch is encoded at once. Every record gets the widest layout any
-record of the batch needs (so many bytes for each varint), the bytes a record
-does not need are marked, and one boolean selection removes them all.
+A batch of examples is encoded at once. A number takes one byte or more
+(varint), so examples differ in size. All get the layout of the widest: so many
+bytes for each number. The bytes that an example does not need are marked, and
+one selection removes all of them. For example 5 and 300 in two rows:
+
+    bytes [[05, --], [AC, 02]]  kept [[1, 0], [1, 1]]  ->  05 AC 02
 
     with file_system.atomic_file(path) as file:
         with RecordWriter(file, "GZIP") as writer:
@@ -33,19 +36,32 @@ import numpy as np
 
 COMPRESSIONS = ("", "GZIP")
 
-# Rows encoded together, to spread the cost of many small array operations.
+# The numbers of protobuf fields in a tf.train.Example:
+#
+#     Example  { features = 1 }
+#     Features { feature = 1, once for each entry of the map }
+#     entry    { key = 1, value = 2 }
+#     Feature  { bytes_list = 1, float_list = 2 or int64_list = 3 }
+#     list     { value = 1 }
+_BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 1, 2, 3
+
+# Protobuf's wire types: how a field's value is encoded.
+_VARINT, _DELIMITED, _FOUR_BYTES = _WIRE_TYPES = (0, 2, 5)
+
+# Examples encoded at once: enough to spread the cost of many small array
+# operations, few enough for the caches of the processor.
 _CHUNK_ROWS = 2048
 
 
 class Feature(NamedTuple):
-    """One feature of a schema: `dtype` is "int64" or "float32" on disk."""
+    """Type and length of a feature; `dtype` is "int64" or "float32"."""
 
     dtype: str
     length: int
 
 
 def check_compression(compression: str) -> None:
-    """Refuse anything but the known names, before any work is done."""
+    """Raise a UserError for an unknown value of --compression."""
     if compression not in COMPRESSIONS:
         raise UserError(
             f"--compression={compression}: unknown; use GZIP, or leave it "
@@ -53,19 +69,21 @@ def check_compression(compression: str) -> None:
         )
 
 
-# ---------------------------------------------------------------------------
-# Writing
-# ---------------------------------------------------------------------------
+# --- Writing -----------------------------------------------------------------
 
 
 class RecordWriter:
     """Writes records to an open binary file.
 
-    With compression, what one writer writes is one gzip member. Members, like
-    plain records, can be concatenated: readers take them as one file.
+    With compression, each writer writes one gzip member. Members can be
+    concatenated, as plain records can: readers take them as one file.
+
+    Args:
+        file: open for writing; stays open.
+        compression: "GZIP" or "".
 
     Attributes:
-        num_records: how many have been written.
+        num_records: number of records written.
     """
 
     def __init__(self, file: IO[bytes], compression: str = ""):
@@ -74,8 +92,8 @@ class RecordWriter:
         self._file = file
         self._gzip = None
         if compression == "GZIP":
-            # No name and no time in the header: same records, same bytes.
-            # Level 6 is the default of zlib and of TensorFlow.
+            # No name and no time in the header: the same records give the
+            # same bytes. Level 6 is the default of zlib and of TensorFlow.
             self._gzip = gzip.GzipFile("", "wb", 6, file, mtime=0)
             self._file = self._gzip
 
@@ -90,44 +108,23 @@ class RecordWriter:
         if self._gzip:
             self._gzip.close()
 
-    def write(self, record: bytes) -> None:
-        """Write one serialized record."""
-        length = len(record).to_bytes(8, "little")
-        self._file.write(length + _masked_crc_bytes(length))
-        self._file.write(record + _masked_crc_bytes(record))
-        self.num_records += 1
-
     def write_examples(self, features: Mapping[str, np.ndarray]) -> None:
-        """Write a batch; `features` as for `encode_examples`."""
+        """Write one record for each example of a batch.
+
+        Args:
+            features: name -> array [n, length] or [n]. Integers become an
+                Int64List, floats a FloatList.
+        """
         for chunk in _chunks(features):
-            data, bounds = _encode_chunk(chunk, framed=True)
+            data, count = _encode_chunk(chunk)
             self._file.write(data)
-            self.num_records += len(bounds) - 1
-
-
-def encode_examples(features: Mapping[str, np.ndarray]) -> list[bytes]:
-    """Serialize a batch of tf.train.Example.
-
-    Args:
-        features: name -> array [n, length] or [n]; integers become an
-            Int64List, floats a FloatList. Rows are examples.
-
-    Returns:
-        n strings, byte for byte what protobuf writes in deterministic mode.
-    """
-    records = []
-    for chunk in _chunks(features):
-        data, bounds = _encode_chunk(chunk, framed=False)
-        records += [
-            data[start:end]
-            for start, end in zip(bounds[:-1], bounds[1:], strict=True)
-        ]
-    return records
+            self.num_records += count
 
 
 def _chunks(
     features: Mapping[str, np.ndarray],
 ) -> Iterator[dict[str, np.ndarray]]:
+    """Yield the features of `_CHUNK_ROWS` examples at a time."""
     arrays = {name: np.asarray(array) for name, array in features.items()}
     num_rows = {array.shape[0] for array in arrays.values()}
     if len(num_rows) != 1:
@@ -138,11 +135,13 @@ def _chunks(
 
 
 class _Columns(NamedTuple):
-    """The same part of n messages: byte columns, some left out per row.
+    """The same part of n messages, as columns of bytes.
 
-    blocks: pairs of (bytes, kept); the bytes are uint8 [n, width] or
-        [1, width], `kept` is bool [n, width], or None when all are kept.
-    lengths: int64 [n] or [1], the number of bytes each row keeps.
+    Attributes:
+        blocks: pairs (bytes, kept). The bytes are uint8 [n, width], or
+            [1, width] if all rows are alike; kept is bool [n, width], or None
+            if all bytes are kept.
+        lengths: int64 [n] or [1], the number of bytes that each row keeps.
     """
 
     blocks: list[tuple[np.ndarray, np.ndarray | None]]
@@ -150,28 +149,39 @@ class _Columns(NamedTuple):
 
 
 def _constant(text: bytes) -> _Columns:
+    """Return the same bytes for all rows."""
     block = np.frombuffer(text, np.uint8)[None]
     return _Columns([(block, None)], np.array([len(text)]))
 
 
 def _concatenate(parts: Sequence[_Columns]) -> _Columns:
+    """Return several parts of messages, one after the other."""
     blocks = [block for part in parts for block in part.blocks]
     return _Columns(blocks, sum(part.lengths for part in parts))
 
 
 def _varints(values: np.ndarray) -> _Columns:
-    """Encode [n, L] integers, 7 bits a byte, least significant first."""
+    """Return the varints of integers [n, L].
+
+    A varint has 7 bits of the number in each byte, the lowest first; the top
+    bit of a byte is set if more follow. 300 = 2 * 128 + 44 is AC 02.
+    """
     rows, count = values.shape
     bits = values
-    if values.dtype.kind == "i":  # Negative numbers take 10 bytes.
+    if values.dtype.kind == "i":
+        # A negative number is encoded as 64 bits, which takes 10 bytes.
         bits = values.astype(np.int64, copy=False).view(np.uint64)
+    # Bytes of the largest number: its bits / 7, rounded up.
     width = max(1, -(-int(bits.max(initial=0)).bit_length() // 7))
     if width == 1:
         return _Columns(
             [(bits.astype(np.uint8, copy=False), None)], np.array([count])
         )
     if width <= 4:
-        bits = bits.astype(np.uint32)  # Halves the work; every vocabulary.
+        # Halves the work; enough for the ids of every vocabulary.
+        bits = bits.astype(np.uint32)
+    # Byte `place` of all numbers at once. It is kept if the byte before it has
+    # its top bit set.
     data = np.empty((rows, count, width), np.uint8)
     kept = np.ones((rows, count, width), bool)
     for place in range(width):
@@ -186,56 +196,61 @@ def _varints(values: np.ndarray) -> _Columns:
     return _Columns([(data.reshape(shape), kept)], lengths)
 
 
-def _delimited(tag: int, body: _Columns) -> _Columns:
-    """A length-delimited field: tag, length, body."""
+def _delimited(number: int, body: _Columns) -> _Columns:
+    """Return field `number` with a length: tag, length of the body, body."""
     lengths = body.lengths
+    # Bodies of one length need one length field for all rows.
     if lengths.min() == lengths.max():
         lengths = lengths[:1]
     return _concatenate(
-        [_constant(bytes([tag << 3 | 2])), _varints(lengths[:, None]), body]
+        [
+            _constant(bytes([number << 3 | _DELIMITED])),
+            _varints(lengths[:, None]),
+            body,
+        ]
     )
 
 
 def _feature(name: str, values: np.ndarray) -> _Columns:
-    """One entry of the feature map, for n examples."""
+    """Return one entry of the feature map of n examples."""
     values = values.reshape(values.shape[0], -1)
     if np.issubdtype(values.dtype, np.floating):
         data = np.ascontiguousarray(values, "<f4").view(np.uint8)
-        kind, numbers = 2, _Columns([(data, None)], np.array([data.shape[1]]))
+        kind = _FLOAT_LIST
+        numbers = _Columns([(data, None)], np.array([data.shape[1]]))
     elif np.issubdtype(values.dtype, np.integer):
-        kind, numbers = 3, _varints(values)
+        kind, numbers = _INT64_LIST, _varints(values)
     else:
         raise ValueError(f"feature {name}: no record type for {values.dtype}")
-    # An empty list has no packed field at all.
+    # protobuf leaves the packed field out if the list is empty.
     values_field = _delimited(1, numbers) if values.shape[1] else numbers
     key = _delimited(1, _constant(name.encode()))
     value = _delimited(2, _delimited(kind, values_field))
     return _delimited(1, _concatenate([key, value]))
 
 
-def _encode_chunk(
-    features: Mapping[str, np.ndarray], framed: bool
-) -> tuple[bytes, list[int]]:
-    """Return all records in one string, and their n + 1 bounds."""
+def _encode_chunk(features: Mapping[str, np.ndarray]) -> tuple[bytes, int]:
+    """Return the records of some examples as one string, and their number."""
     rows = next(iter(features.values())).shape[0]
+    # The features of an example are sorted by name, as protobuf does it in
+    # deterministic mode.
     entries = [_feature(name, features[name]) for name in sorted(features)]
-    columns = _delimited(1, _concatenate(entries))
-    lengths = np.broadcast_to(columns.lengths, rows)
-    if framed:
-        columns = _concatenate([_header(lengths), columns, _constant(bytes(4))])
-        lengths = lengths + 16
+    examples = _delimited(1, _concatenate(entries))
+    lengths = np.broadcast_to(examples.lengths, rows)
+    # 12 bytes before each example and 4 after it; the last are filled in when
+    # the bytes of the example lie side by side.
+    columns = _concatenate([_header(lengths), examples, _constant(bytes(4))])
     data, kept = _side_by_side(columns, rows)
     flat = data[kept]
-    bounds = np.concatenate([[0], np.cumsum(lengths)])
-    if framed:
-        _fill_checksums(flat, bounds)
-    return flat.tobytes(), bounds.tolist()
+    bounds = np.concatenate([[0], np.cumsum(lengths + 16)])
+    _fill_checksums(flat, bounds)
+    return flat.tobytes(), rows
 
 
 def _side_by_side(
     columns: _Columns, rows: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the blocks as one matrix of bytes and one of which are kept."""
+    """Return all blocks as one matrix of bytes, and which bytes are kept."""
     width = sum(block.shape[1] for block, _ in columns.blocks)
     data = np.empty((rows, width), np.uint8)
     all_kept = np.ones((rows, width), bool)
@@ -249,7 +264,8 @@ def _side_by_side(
 
 
 def _header(lengths: np.ndarray) -> _Columns:
-    """Length and its checksum, [n, 12]; few lengths differ."""
+    """Return the header of each record: its length and the checksum of it."""
+    # Most records have one of a few lengths.
     distinct, inverse = np.unique(lengths, return_inverse=True)
     texts = [int(length).to_bytes(8, "little") for length in distinct]
     table = b"".join(text + _masked_crc_bytes(text) for text in texts)
@@ -258,7 +274,7 @@ def _header(lengths: np.ndarray) -> _Columns:
 
 
 def _fill_checksums(flat: np.ndarray, bounds: np.ndarray) -> None:
-    """Put each record's checksum into its last four bytes."""
+    """Write the checksum of each record into its last four bytes."""
     text, ends = flat.tobytes(), (bounds[1:] - 4).tolist()
     starts = (bounds[:-1] + 12).tolist()
     value = google_crc32c.value
@@ -270,38 +286,41 @@ def _fill_checksums(flat: np.ndarray, bounds: np.ndarray) -> None:
 
 
 def _mask_crc(crc: np.ndarray) -> np.ndarray:
-    """TFRecord's rotation: a checksum of checksums would be degenerate."""
+    """Return checksums as TFRecord stores them: rotated, plus a constant.
+
+    The checksum of data that ends with its own checksum is the same for all
+    data; with this change it is not.
+    """
     return ((crc >> np.uint32(15)) | (crc << np.uint32(17))) + np.uint32(
         0xA282EAD8
     )
 
 
 def _masked_crc_bytes(data: bytes) -> bytes:
+    """Return the checksum of some bytes as TFRecord stores it."""
     crc = np.array([google_crc32c.value(data)], np.uint32)
     return _mask_crc(crc).astype("<u4").tobytes()
 
 
-# ---------------------------------------------------------------------------
-# Reading
-# ---------------------------------------------------------------------------
+# --- Reading -----------------------------------------------------------------
 
 
 def is_gzip(path: str) -> bool:
-    """Tell a compressed record file from a plain one by its first bytes."""
+    """Whether a record file is compressed, judged by its first 12 bytes."""
     with file_system.open_for_reading(path) as file:
         start = file.read(12)
-    # A plain file could open with gzip's magic as a length, but not with a
-    # matching checksum as well.
+    # The length at the start of a plain file may look like the two bytes of a
+    # gzip file, but then its checksum fits.
     is_plain = _masked_crc_bytes(start[:8]) == start[8:]
     return start[:2] == b"\x1f\x8b" and not is_plain
 
 
 def read_records(path: str) -> Iterator[bytes]:
-    """Yield the records of a plain or gzip TFRecord file, checksums checked.
+    """Yield the records of a plain or gzip TFRecord file.
 
     Raises:
-        UserError: the file does not open, ends inside a record, or fails a
-            checksum; says how many whole records came before.
+        UserError: the file cannot be read, ends inside a record, or has a
+            wrong checksum; gives the number of whole records before.
     """
     compressed = is_gzip(path)
     num_records = 0
@@ -325,11 +344,13 @@ def read_records(path: str) -> Iterator[bytes]:
 
 
 def count_records(path: str) -> int:
-    """Count the records, from their headers alone where not compressed.
+    """Return the number of records in a file.
+
+    Of a plain file only the headers of the records are read, so damage within
+    a record is not found.
 
     Raises:
-        UserError: as `read_records`, but damage within a record of an
-            uncompressed file goes unseen.
+        UserError: the file cannot be read, is cut off or damaged.
     """
     if is_gzip(path):
         return sum(1 for _ in read_records(path))
@@ -359,12 +380,12 @@ def describe_first_record(path: str) -> dict[str, int]:
     """Return feature name -> number of values in the file's first record.
 
     Raises:
-        UserError: there is no record, or it is no tf.train.Example.
+        UserError: there is no record, or it is not a tf.train.Example.
     """
     with contextlib.closing(read_records(path)) as records:
         record = next(records, None)
     if record is None:
-        raise UserError(f"{path}: holds no records; make it again")
+        raise UserError(f"{path}: has no records; make it again")
     try:
         features = decode_example(record)
     except (IndexError, KeyError, UnicodeDecodeError, ValueError) as error:
@@ -389,17 +410,20 @@ def decode_example(record: bytes) -> dict[str, np.ndarray | list[bytes]]:
             values = np.zeros(0, np.int64)
             for kind, numbers in _fields(value, {1, 2, 3}):
                 items = [item for _, item in _fields(numbers, {1})]
-                values = items if kind == 1 else _numbers(kind, items)
+                values = items if kind == _BYTES_LIST else _numbers(kind, items)
             features[name.decode()] = values
     return features
 
 
 def _numbers(kind: int, items: list[bytes]) -> np.ndarray:
+    """Decode the values of a float list or an int64 list."""
     data = b"".join(items)
-    if kind == 2:
+    if kind == _FLOAT_LIST:
         return np.frombuffer(data, "<f4").astype(np.float32)
     if not data:
         return np.zeros(0, np.int64)
+    # A byte below 128 ends a number. Shift the 7 bits of each byte to their
+    # place in its number, and add them up.
     groups = np.frombuffer(data, np.uint8).astype(np.uint64)
     starts = np.concatenate([[0], np.flatnonzero(groups < 128)[:-1] + 1])
     sizes = np.diff(starts, append=len(groups))
@@ -411,18 +435,22 @@ def _numbers(kind: int, items: list[bytes]) -> np.ndarray:
 def _fields(message: bytes, known: set[int]) -> Iterator[tuple[int, bytes]]:
     """Yield (number, bytes) of the fields of a protobuf message.
 
-    Scalars are yielded as their bytes on the wire, so that packed and
-    unpacked lists, both legal, look alike.
+    A number that is a field of its own is yielded as its encoded bytes. So
+    packed lists (one field) and unpacked ones (a field for each number), both
+    of which are valid, are read the same way.
+
+    Raises:
+        ValueError: a field that is not `known`, or damage.
     """
     position = 0
     while position < len(message):
         tag, position = _read_varint(message, position)
         number, wire_type = tag >> 3, tag & 7
-        if number not in known or wire_type not in (0, 2, 5):
+        if number not in known or wire_type not in _WIRE_TYPES:
             raise ValueError(f"unexpected field {number}, type {wire_type}")
-        if wire_type == 0:
+        if wire_type == _VARINT:
             end = _read_varint(message, position)[1]
-        elif wire_type == 5:
+        elif wire_type == _FOUR_BYTES:
             end = position + 4
         else:
             size, position = _read_varint(message, position)
@@ -434,6 +462,7 @@ def _fields(message: bytes, known: set[int]) -> Iterator[tuple[int, bytes]]:
 
 
 def _read_varint(message: bytes, position: int) -> tuple[int, int]:
+    """Return the number at a position, and the position after it."""
     value = shift = 0
     while True:
         byte = message[position]
@@ -445,7 +474,12 @@ def _read_varint(message: bytes, position: int) -> tuple[int, int]:
 
 
 def _checked_length(header: bytes) -> int:
-    """Return the length a 12-byte header holds."""
+    """Return the length of a record from its 12-byte header.
+
+    Raises:
+        EOFError: the header is cut off.
+        zlib.error: its checksum is wrong.
+    """
     if len(header) < 12:
         raise EOFError
     if _masked_crc_bytes(header[:8]) != header[8:]:

@@ -1,1 +1,1 @@
-"""SavedModels that take strings: the tokenizer in the graph, the signatures."""
+"""Exported models: the tokenizer in the graph, and SavedModels of strings."""

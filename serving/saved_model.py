@@ -1,11 +1,10 @@
-"""Write a SavedModel that takes strings and needs none of this project's files.
+"""Write a SavedModel that takes strings, for servers without this project.
 
-Every export has two signatures: `serving_default` takes strings, which
-graph_tokenizer.py turns into ids inside the graph; `ids` takes what the model
-takes and has no text operation, for servers without TensorFlow Text. Batch
-and length are free. A batch of strings is padded to its longest text, and the
-padding is skipped (ops/unpadding.py). The output of an encoder at padding is
-zero.
+Every export has two signatures. `serving_default` takes strings, which
+graph_tokenizer.py turns into ids inside the graph. `ids` takes the inputs of
+the model and has no text operation, for servers without TensorFlow Text. Batch
+size and length are free. A batch of strings is padded to its longest text, and
+the padding is skipped (ops/unpadding.py): an encoder's output at padding is 0.
 """
 
 import os
@@ -29,16 +28,19 @@ Outputs = dict[str, tf.Tensor]
 
 
 class Export(tf.Module):
-    """What a SavedModel is made of; subclasses say what it answers.
+    """The model, tokenizer and signatures of a SavedModel.
+
+    Subclasses define the outputs with `answers`, and more inputs than one text
+    with `text_names` and `text_specs`.
 
     Args:
-        model: its variables exist and are set.
-        tokenizer: in the graph.
-        vocab_file: travels along as an asset.
-        max_seq_length: longer texts are cut.
+        model: with trained variables.
+        tokenizer: turns strings into ids.
+        vocab_file: copied into the SavedModel as an asset.
+        max_seq_length: longer texts are truncated.
 
     Attributes:
-        ids: what each input of the signature of that name is.
+        ids: shape and dtype of each input of the signature `ids`.
     """
 
     ids = IDS
@@ -52,7 +54,8 @@ class Export(tf.Module):
     ):
         super().__init__()
         self.model, self.tokenizer = model, tokenizer
-        # What a SavedModel keeps has to hang on the module itself.
+        # A SavedModel holds the variables that it reaches from attributes of
+        # this module.
         self.weights = [variable.value for variable in model.variables]
         self.vocabulary = tf.saved_model.Asset(vocab_file)
         self.max_seq_length = max_seq_length
@@ -73,15 +76,15 @@ class Export(tf.Module):
         return self.answers(self.features(*texts))
 
     def text_names(self) -> list[str]:
-        """Return the names of the strings the text signature takes."""
+        """Return the names of the inputs of `serving_default`."""
         return ["text"]
 
     def text_specs(self) -> list[tf.TensorSpec]:
-        """Return what those are."""
+        """Return shape and dtype of the inputs of `serving_default`."""
         return [TEXTS for _ in self.text_names()]
 
     def signatures(self) -> dict[str, Callable]:
-        """Return the two signatures as concrete functions."""
+        """Return the two signatures, name -> concrete function."""
         names = self.text_names()
 
         def from_texts(**texts):
@@ -98,10 +101,11 @@ class Export(tf.Module):
         }
 
     def ids_signature(self) -> Callable:
-        """Return the signature that takes what the model takes."""
+        """Return the signature whose inputs are those of the model."""
         longest = self.model.config.max_position_embeddings
 
         def from_ids(input_ids, input_mask, segment_ids):
+            # BertModel checks lengths that are known while tracing only.
             tf.debugging.assert_less_equal(
                 tf.shape(input_ids)[-1],
                 longest,
@@ -122,26 +126,29 @@ class Export(tf.Module):
 
 
 def write(export: Export, directory: str) -> None:
-    """Write a SavedModel; it appears whole or not at all.
+    """Write a SavedModel; the directory appears only when it is complete.
 
     Args:
-        export: what to write.
-        directory: must not exist; TF Serving wants it named by a number.
+        export: the model and its signatures.
+        directory: must not exist. TF Serving reads directories whose names
+            are numbers.
 
     Raises:
-        UserError: something is there already.
+        UserError: the directory exists.
     """
     directory = directory.rstrip("/")
     check_new(directory)
+    # TF Serving loads a directory as soon as its name is a number.
     temporary = directory + ".tmp"
     if tf.io.gfile.exists(temporary):
         tf.io.gfile.rmtree(temporary)
-    tf.io.gfile.makedirs(temporary)  # and what leads to it
+    tf.io.gfile.makedirs(temporary)  # and its parents
     with unpadding.skipping():
         signatures = export.signatures()
     tf.saved_model.save(export, temporary, signatures)
     tf.io.gfile.rename(temporary, directory)
     for name, function in signatures.items():
+        # Inputs of `ids` are positional: their names are not in [1].
         taken = sorted(function.structured_input_signature[1]) or [
             "input_ids",
             "input_mask",
@@ -157,14 +164,16 @@ def write(export: Export, directory: str) -> None:
 
 
 def check_new(directory: str) -> None:
-    """Stop at an export directory that exists; make the one around it.
+    """Check that an export directory does not exist and can be created.
+
+    Creates its parent, so that a run fails before it trains, not after.
 
     Raises:
-        UserError: it exists, or can never be made.
+        UserError: the directory exists, or its parent cannot be created.
     """
     if tf.io.gfile.exists(directory):
         raise UserError(
-            f"--export_dir={directory} exists already: name a new one (TF "
-            "Serving takes the highest number beside it)"
+            f"--export_dir={directory} exists already: give a new one (TF "
+            "Serving takes the directory with the highest number)"
         )
     file_system.make_directory(os.path.dirname(directory) or ".", "export_dir")

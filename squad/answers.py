@@ -1,7 +1,22 @@
-"""Answers to a data set: logits kept, lists decoded, files and scores written.
+"""Turn logits into answers: predictions.json, null threshold, scores.
 
-Apart from run_squad.py's job since an ensemble, or another threshold, does
-all of this without a model.
+The steps, one function each:
+
+    cached_logits           run the model, or reuse the logits of the last run
+    decoding.decode         logits -> n-best lists and null odds
+    answer                  n-best lists -> answers and files, in these steps:
+      scores.tune_threshold   null odds -> threshold with the best F1
+      Decoded.answers         n-best lists, threshold -> answers
+    Answered.scores         answers -> scores of the official script
+
+ensemble.py has another source of n-best lists: the output of several runs.
+Files in output_dir:
+
+    predictions.json        {question id: answer}
+    nbest_predictions.json  {question id: n-best list}
+    null_odds.json          {question id: null odds}; SQuAD 2.0
+    null_threshold.json     the threshold of --tune_null_threshold; SQuAD 2.0
+    logits.npz              of all windows, with their fingerprint in .json
 """
 
 import json
@@ -15,15 +30,15 @@ from base.errors import UserError
 
 import numpy as np
 import tensorflow as tf
-import tqdm
 from absl import logging
 
+from checkpoints import lookup
+from records import cache as record_cache
 from squad import data as squad_data
 from squad import decoding as squad_decoding
 from squad import scores as squad_scores
 from squad.data import SquadData
-from squad.decoding import Decoded
-from squad.records import Questions
+from squad.decoding import Candidate, Decoded, DecodingOptions
 from squad.scores import Tuned
 
 PREDICTIONS = "predictions.json"
@@ -36,40 +51,44 @@ THRESHOLD = "null_threshold.json"
 
 LOGITS = "logits.npz"
 
+# All files of this module, which belong to the weights that wrote them.
+FILES = (PREDICTIONS, NBEST, NULL_ODDS, THRESHOLD, LOGITS, LOGITS + ".json")
+
+
+# --- Logits -----------------------------------------------------------------
+
 
 class Logits(NamedTuple):
-    """What a model says of W windows."""
+    """Logits of W windows."""
 
     start_logits: np.ndarray  # [W, S]
-    end_logits: np.ndarray
+    end_logits: np.ndarray  # [W, S]
 
 
-# --- Logits on disk ---------------------------------------------------------
-
-
-def kept_logits(
+def cached_logits(
     output_dir: str,
     fingerprint: Mapping[str, Any],
     num_windows: int,
     compute: Callable[[], Logits],
 ) -> Logits:
-    """Return the logits of an earlier pass, or make and keep them.
+    """Return the logits in output_dir if they are current, else compute them.
 
     Args:
-        output_dir: where they are kept.
-        fingerprint: data, weights and all else they depend on; weights that
-            are on no disk are None, and their logits are not kept.
+        output_dir: where logits.npz is kept.
+        fingerprint: all that the logits depend on. Logits are not kept if
+            `weights` is None in it: weights that were not saved.
         num_windows: W.
-        compute: runs the model.
+        compute: runs the model on all windows.
     """
     if fingerprint["weights"] is None:
         return compute()
     path = os.path.join(output_dir, LOGITS)
-    note = json.loads(json.dumps(fingerprint))
-    if text_files.read_own_json(path + ".json") == note:
+    if record_cache.has_fingerprint(path, fingerprint):
         try:
             logits = read_logits(path)
             if len(logits.start_logits) == num_windows:
+                # Nothing but the number of windows is checked: the
+                # fingerprint covers data, weights, length and dtype.
                 logging.info(
                     "Reusing %s: same weights, same data, no pass of the model",
                     path,
@@ -77,17 +96,23 @@ def kept_logits(
                 return logits
         except UserError as error:
             logging.warning("%s; the model runs again", error)
+    # On several machines all compute the same logits, and one writes them.
     logits = compute()
     if cluster.is_chief():
-        file_system.write_text(path + ".json", "null")
-        with file_system.atomic_file(path) as file:
-            np.savez(file, **logits._asdict())
-        file_system.write_text(path + ".json", json.dumps(fingerprint))
+        record_cache.write_with_fingerprint(
+            path, fingerprint, lambda path: _write_logits(path, logits)
+        )
     return logits
 
 
+def _write_logits(path: str, logits: Logits) -> None:
+    """Write logits.npz."""
+    with file_system.atomic_file(path) as file:
+        np.savez(file, **logits._asdict())
+
+
 def read_logits(path: str) -> Logits:
-    """Return stored logits.
+    """Return the logits in a file.
 
     Raises:
         UserError: the file is missing or damaged.
@@ -98,230 +123,192 @@ def read_logits(path: str) -> Logits:
             return Logits(arrays["start_logits"], arrays["end_logits"])
     except UserError:
         raise
-    except (
-        ValueError,
-        KeyError,
-        OSError,
-        EOFError,
-        BadZipFile,
-    ) as error:
-        raise UserError(f"{path} is no file of logits: {error}") from error
+    except (ValueError, KeyError, OSError, EOFError, BadZipFile) as error:
+        raise UserError(f"{path} is not a file of logits: {error}") from error
 
 
-def decode(
-    questions: Questions,
-    logits: Logits,
-    tokens: Mapping[int, str],
-    settings: squad_decoding.Settings,
-    ignores_padding: bool,
-) -> Decoded:
-    """Return the n-best lists of a data set, with progress."""
-    bar = tqdm.tqdm(
-        total=len(questions.data.examples),
-        unit=" questions",
-        desc="decoding",
-        disable=None,
-    )
-    with bar:
-        return squad_decoding.decode(
-            questions.data,
-            questions.windows,
-            *logits,
-            tokens,
-            settings,
-            ignores_padding,
-            bar.update,
+# --- Answers ----------------------------------------------------------------
+
+
+class AnswerOptions(NamedTuple):
+    """Options of `answer`; fields have the names of flags, but `decoding`."""
+
+    output_dir: str
+    decoding: DecodingOptions
+    # None: not given, so that a stored threshold is used.
+    null_score_diff_threshold: float | None = None
+    tune_null_threshold: bool = False
+
+
+class Answered(NamedTuple):
+    """The answers to the questions of a data set."""
+
+    answers: dict[str, str]  # {question id: answer}
+    null_odds: dict[str, float]  # empty for SQuAD 1.1
+    tuned: Tuned | None  # the best threshold, whether used or not
+
+    def scores(self, data: SquadData, is_version_2: bool) -> dict[str, float]:
+        """Return the official scores, and the F1 at the best threshold."""
+        results = squad_scores.score(
+            data, self.answers, is_version_2, self.null_odds
         )
+        if self.tuned:
+            results["tuned_f1"] = self.tuned.f1
+            results["tuned_thresh"] = self.tuned.threshold
+        return results
 
 
-# --- Several runs -----------------------------------------------------------
-
-
-def notes_of(folders: Sequence[str]) -> list[dict | None]:
-    """Return what the logits in each folder were made of."""
-    notes = []
-    for folder in folders:
-        path = os.path.join(folder, LOGITS + ".json")
-        note = text_files.read_own_json(path)
-        is_note = isinstance(note, dict) and {"windows", "weights"} <= {*note}
-        notes.append(note if is_note else None)
-    return notes
-
-
-def ensemble(
-    folders: Sequence[str],
-    questions: Questions,
-    settings: squad_decoding.Settings,
-    decode_logits: Callable[[Logits], Decoded],
-) -> Decoded:
-    """Return what several runs say together.
-
-    The mean of their logits where all looked through the same windows, else
-    the mean of their n-best lists' probabilities.
-
-    Raises:
-        UserError: a run has neither for these questions.
-    """
-    wanted = json.loads(json.dumps(questions.fingerprint))
-    notes = notes_of(folders)
-    if all(note and note["windows"] == wanted for note in notes):
-        logging.info("Ensemble: the mean of %d runs' logits", len(folders))
-        paths = [os.path.join(folder, LOGITS) for folder in folders]
-        return decode_logits(_mean([read_logits(path) for path in paths]))
-    logging.info(
-        "Ensemble: the mean of %d runs' n-best lists, since their windows, or "
-        "those of the flags, differ",
-        len(folders),
-    )
-    is_version_2 = settings.version_2_with_negative
-    return squad_decoding.combine(
-        [_read_lists(folder, questions, is_version_2) for folder in folders],
-        settings.n_best_size,
-    )
-
-
-def _mean(parts: Sequence[Logits]) -> Logits:
-    width = min(part.start_logits.shape[1] for part in parts)
-    return Logits(
-        *(
-            np.mean([part[i][:, :width] for part in parts], axis=0)
-            for i in range(2)
-        )
-    )
-
-
-def _read_lists(
-    folder: str, questions: Questions, is_version_2: bool
-) -> Decoded:
-    """Return the n-best lists a run left, of these questions alone."""
-    keys = [example.qas_id for example in questions.data.examples]
-    found = []
-    for name in (NBEST, NULL_ODDS) if is_version_2 else (NBEST,):
-        path = os.path.join(folder, name)
-        if not tf.io.gfile.exists(path):
-            raise UserError(
-                f"--ensemble_dirs: {folder} holds no {name}; give it "
-                "--do_predict first"
-            )
-        values = squad_data.read_json(path)
-        if not isinstance(values, dict):
-            raise UserError(f"{path}: wanted an object of question ids")
-        missing = [key for key in keys if key not in values]
-        if missing:
-            raise UserError(
-                f"--ensemble_dirs: {path} knows nothing of question "
-                f"{missing[0]} and {len(missing) - 1} more: predicted from "
-                "another file?"
-            )
-        if len(values) > len(keys):
-            logging.info(
-                "%s: %d questions are not in the file to predict: left out",
-                path,
-                len(values) - len(keys),
-            )
-        found.append({key: values[key] for key in keys})
-    try:
-        return squad_decoding.from_json(*found)
-    except (KeyError, TypeError, ValueError) as error:
-        raise UserError(
-            f"--ensemble_dirs: {folder} holds an {NBEST} or {NULL_ODDS} that "
-            f"is not one ({error}); --do_predict writes them"
-        ) from error
-
-
-# --- Files and scores -------------------------------------------------------
-
-
-class Output:
-    """The prediction files of a data set in output_dir, and their threshold.
+def answer(
+    data: SquadData,
+    decoded: Decoded,
+    options: AnswerOptions,
+    weights: Any,
+    trained_in: str | None = None,
+) -> Answered:
+    """Answer the questions from their n-best lists; write the files.
 
     Args:
-        output_dir: where they go.
-        weights: what says which weights answered; None: nobody can say.
-        threshold: --null_score_diff_threshold where it was given.
-        trained_in: output_dir of the weights, whose stored threshold counts.
+        data: the questions.
+        decoded: their n-best lists and null odds.
+        options: see there.
+        weights: fingerprint of the weights that answered, None if unknown.
+        trained_in: output_dir of the run that trained the weights.
+
+    Raises:
+        UserError: the threshold is to be tuned, and there are no answers.
     """
+    tuned = _tune(data, decoded, options.tune_null_threshold)
+    threshold = 0.0
+    if decoded.null_odds and options.tune_null_threshold:
+        threshold = tuned.threshold
+    elif decoded.null_odds:
+        threshold = null_threshold(options, weights, trained_in)
+    answers = decoded.answers(threshold)
+    _log_empty(answers, threshold if decoded.null_odds else None)
+    texts = {
+        PREDICTIONS: json.dumps(answers, indent=4),
+        NBEST: nbest_json(decoded.nbest),
+    }
+    if decoded.null_odds:
+        texts[NULL_ODDS] = json.dumps(decoded.null_odds, indent=4)
+    # Later runs use the threshold for the same weights only: it is of no use
+    # where these are unknown.
+    if tuned and options.tune_null_threshold and weights is not None:
+        stored = {**tuned._asdict(), "weights": weights}
+        texts[THRESHOLD] = json.dumps(stored, indent=2)
+    for name, text in texts.items():
+        path = os.path.join(options.output_dir, name)
+        if cluster.is_chief():
+            file_system.write_text(path, text + "\n")
+        logging.info("Wrote %s", path)
+    return Answered(answers, decoded.null_odds, tuned)
 
-    def __init__(
-        self,
-        output_dir: str,
-        weights: Any,
-        threshold: float | None,
-        trained_in: str | None = None,
-    ):
-        self.output_dir, self.weights = output_dir, weights
-        self.given, self.trained_in = threshold, trained_in
 
-    def write(self, decoded: Decoded, tuned: Tuned | None) -> dict[str, str]:
-        """Write the original's files; return question id -> answer.
+def _log_empty(answers: Mapping[str, str], threshold: float | None) -> None:
+    """Log how many answers are ""; threshold is None for SQuAD 1.1."""
+    num_empty = sum(not answer for answer in answers.values())
+    if threshold is not None:
+        logging.info(
+            "%d of %d questions have no answer at threshold %g",
+            num_empty,
+            len(answers),
+            threshold,
+        )
+    elif num_empty:
+        logging.warning(
+            "%d of %d questions have no answer: no span of at most "
+            "max_answer_length tokens was among the n_best_size best",
+            num_empty,
+            len(answers),
+        )
 
-        Args:
-            decoded: the n-best lists.
-            tuned: the threshold to answer with and to store.
-        """
-        threshold = 0.0
-        if decoded.null_odds:
-            threshold = tuned.threshold if tuned else self.threshold()
-        answers = decoded.answers(threshold)
-        num_empty = sum(not answer for answer in answers.values())
-        texts = {
-            PREDICTIONS: json.dumps(answers, indent=4),
-            NBEST: squad_decoding.nbest_json(decoded.nbest),
-        }
-        if decoded.null_odds:
-            texts[NULL_ODDS] = json.dumps(decoded.null_odds, indent=4)
-            logging.info(
-                "%d of %d questions have no answer at threshold %g",
-                num_empty,
-                len(answers),
-                threshold,
+
+def nbest_json(nbest: Mapping[str, Sequence[Candidate]]) -> str:
+    """Return the text of nbest_predictions.json.
+
+    It is that of json.dumps(indent=4), which takes several times as long:
+    with an indent it does not use its C implementation.
+    """
+    entry = (
+        '        {{\n            "text": {},\n            "probability": {!r},'
+        '\n            "start_logit": {!r},\n            "end_logit": {!r}'
+        "\n        }}"
+    )
+    lists = [
+        f"    {json.dumps(key)}: [\n"
+        + ",\n".join(entry.format(json.dumps(c[0]), *c[1:]) for c in candidates)
+        + "\n    ]"
+        for key, candidates in nbest.items()
+    ]
+    return "{\n" + ",\n".join(lists) + "\n}"
+
+
+# --- The null threshold of SQuAD 2.0 ----------------------------------------
+
+
+def _tune(data: SquadData, decoded: Decoded, is_required: bool) -> Tuned | None:
+    """Return the threshold with the best F1 and log it.
+
+    None for SQuAD 1.1, and without answers unless the threshold is required.
+
+    Raises:
+        UserError: it is required, and there are no answers.
+    """
+    if not decoded.null_odds:
+        return None
+    if not data.has_answers():
+        if is_required:
+            raise UserError(
+                "--tune_null_threshold: the file to predict has no answers"
             )
-        elif num_empty:
-            logging.warning(
-                "%d of %d questions have no answer: no span of at most "
-                "max_answer_length tokens was among the n_best_size best",
-                num_empty,
-                len(answers),
-            )
-        if tuned and self.weights is not None:
-            stored = {**tuned._asdict(), "weights": self.weights}
-            texts[THRESHOLD] = json.dumps(stored, indent=2)
-        for name, text in texts.items():
-            path = os.path.join(self.output_dir, name)
-            logging.info("Writing %s", path)
-            if cluster.is_chief():
-                file_system.write_text(path, text + "\n")
-        return answers
+        return None
+    best = {
+        key: squad_decoding.best_text(found)
+        for key, found in decoded.nbest.items()
+    }
+    tuned = squad_scores.tune_threshold(data, best, decoded.null_odds)
+    logging.info(
+        "Best null_score_diff_threshold: %g, F1 %.2f, exact %.2f", *tuned
+    )
+    return tuned
 
-    def threshold(self) -> float:
-        """Return from which odds on a question has no answer.
 
-        As given, else as tuned for these very weights, else 0.
-        """
-        if self.given is not None:
-            return self.given
-        for folder in filter(None, (self.output_dir, self.trained_in)):
-            path = os.path.join(folder, THRESHOLD)
-            if not tf.io.gfile.exists(path):
-                continue
-            found = text_files.read_own_json(path)
-            if not _is_threshold(found):
-                logging.warning("%s is damaged: not used", path)
-                continue
-            if found["weights"] != self.weights:
-                logging.warning("%s is of other weights: not used", path)
-                continue
-            logging.info(
-                "null_score_diff_threshold = %g, from %s",
-                found["threshold"],
-                path,
-            )
-            return float(found["threshold"])
-        return 0.0
+def null_threshold(
+    options: AnswerOptions, weights: Any, trained_in: str | None = None
+) -> float:
+    """Return the null odds above which a question has no answer.
+
+    --null_score_diff_threshold if it is given, else the threshold tuned for
+    the same weights, in output_dir or trained_in, else 0.
+
+    Args:
+        options: output_dir and null_score_diff_threshold.
+        weights: fingerprint of the weights, None if unknown.
+        trained_in: output_dir of the run that trained them.
+    """
+    if options.null_score_diff_threshold is not None:
+        return options.null_score_diff_threshold
+    # A threshold tuned in this output_dir comes before that of training.
+    for folder in filter(None, (options.output_dir, trained_in)):
+        path = os.path.join(folder, THRESHOLD)
+        if not tf.io.gfile.exists(path):
+            continue
+        found = text_files.read_own_json(path)
+        if not _is_threshold(found):
+            logging.warning("%s is damaged: not used", path)
+            continue
+        if found["weights"] != weights:
+            logging.warning("%s is of other weights: not used", path)
+            continue
+        logging.info(
+            "null_score_diff_threshold = %g, from %s", found["threshold"], path
+        )
+        return float(found["threshold"])
+    return 0.0
 
 
 def _is_threshold(found: Any) -> bool:
-    """Whether that is what `Output.write` stores."""
+    """Return whether a value has the form of null_threshold.json."""
     return (
         isinstance(found, dict)
         and isinstance(found.get("threshold"), float)
@@ -329,22 +316,60 @@ def _is_threshold(found: Any) -> bool:
     )
 
 
-def tune(data: SquadData, decoded: Decoded) -> Tuned:
-    """Return the threshold with the best F1, and say so.
+# --- Scores of a file -------------------------------------------------------
+
+
+def score_file(
+    predictions_file: str, data: SquadData, is_version_2: bool
+) -> dict[str, float]:
+    """Return the official scores of a file like predictions.json.
+
+    For SQuAD 2.0 they include the best thresholds if null_odds.json lies in
+    the same directory.
 
     Raises:
-        UserError: there are no answers to tune on.
+        UserError: a file is of another form, or null_odds.json lacks a
+            question with a prediction.
     """
-    if not data.has_answers():
+    predictions = _read_values(predictions_file, str, "answers")
+    path = lookup.beside(predictions_file, NULL_ODDS)
+    odds = None
+    if path and is_version_2:
+        odds = _read_values(path, float, "odds")
+        for example in data.examples:
+            if example.qas_id in predictions and example.qas_id not in odds:
+                raise UserError(
+                    f"{path} lacks question {example.qas_id}: it belongs to "
+                    "other predictions; move it away to score without "
+                    "best_exact and best_f1"
+                )
+    return squad_scores.score(data, predictions, is_version_2, odds)
+
+
+def _read_values(path: str, kind: type, what: str) -> dict:
+    """Return {question id: value} of a JSON file.
+
+    Args:
+        path: of the file.
+        kind: type of the values; for a float an int will do.
+        what: the values in an error, "answers".
+
+    Raises:
+        UserError: the file is of another form; names the question.
+    """
+    values = squad_data.read_json(path)
+    if not isinstance(values, dict):
         raise UserError(
-            "--tune_null_threshold: the file to predict has no answers"
+            f"{path}: wanted an object of question ids and {what}, found "
+            f"{type(values).__name__}"
         )
-    best = {
-        key: squad_decoding.best_text(found)
-        for key, found in decoded.nbest.items()
-    }
-    tuned = squad_scores.tune(data, best, decoded.null_odds)
-    logging.info(
-        "Best null_score_diff_threshold: %g, F1 %.2f, exact %.2f", *tuned
-    )
-    return tuned
+    if not values:
+        raise UserError(f"{path}: holds no question")
+    kinds = (int, float) if kind is float else kind
+    for key, value in values.items():
+        if not isinstance(value, kinds):
+            raise UserError(
+                f"{path}: question {key} has {type(value).__name__}, wanted "
+                f"{kind.__name__}; is this a file of {what}?"
+            )
+    return values

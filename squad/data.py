@@ -1,7 +1,22 @@
-"""Questions on paragraphs: SQuAD's files, versions 1.1 and 2.0, to examples.
+"""Read SQuAD 1.1 and 2.0 files into paragraphs and questions.
 
-A paragraph is cut into words once, however many questions it has; an example
-points at it. TriviaQA's files become the same examples in triviaqa_data.py.
+A file has this form; is_impossible exists only in version 2.0:
+
+    {"data": [{"paragraphs": [{"context": "The founder (Steve Jobs) left.",
+      "qas": [{"id": "1", "question": "Who left?", "is_impossible": false,
+        "answers": [{"text": "Steve Jobs", "answer_start": 13}]}]}]}]}
+
+The place of an answer is expressed in three units, each derived from the one
+before it:
+
+    characters  the file: answer_start = 13, 10 characters
+    words       SquadExample, this module: the context split at white space is
+                The, founder, (Steve, Jobs), left. and the answer is in words
+                2 to 3, with the parentheses
+    pieces      windows.py: the tokenizer makes the, founder, (, steve, jobs,
+                ), left, . of it and the answer is pieces 3 to 4, without them
+
+triviaqa.py reads TriviaQA's files into the same classes.
 """
 
 import json
@@ -15,65 +30,86 @@ from base.errors import UserError
 import numpy as np
 from absl import logging
 
-_SHOWN = 3  # wrong answers named in the log
+_SHOWN = 3  # misplaced answers listed in the log
 
-# What parts words: whatever the tokenizer takes for space. The original knows
-# the first five alone, so that other spaces end up inside of answers.
+# A word ends at every character that the tokenizer treats as white space. The
+# original splits at the first five of them only (blank, tab, CR, LF, U+202F),
+# so that "5\u00a0pounds" was one word and an answer "5" grew to "5 pounds".
 _WORD = re.compile(
     "[^ \t\r\n\u202f\u00a0\u1680\u2000-\u200a\u2028\u2029\u205f\u3000]+"
 )
 
 
+# --- Paragraphs and questions -----------------------------------------------
+
+
 class Paragraph(NamedTuple):
-    """A context and where its words are."""
+    """A context and the character spans of its words.
+
+    The questions of a paragraph share one Paragraph, so it is split once.
+    """
 
     text: str
-    starts: np.ndarray  # [words] first character of each word
-    ends: np.ndarray  # [words] one past its last
+    starts: np.ndarray  # [words] index of the first character of each word
+    ends: np.ndarray  # [words] one past the index of the last
 
     def words(self, first: int = 0, last: int | None = None) -> list[str]:
-        """Return words [first, last], all by default."""
+        """Return the words first to last, inclusive; all by default."""
         stop = len(self.starts) if last is None else last + 1
         spans = zip(self.starts[first:stop], self.ends[first:stop], strict=True)
         return [self.text[start:end] for start, end in spans]
 
 
 class SquadExample(NamedTuple):
-    """One question. Positions are words of the paragraph, -1 for none."""
+    """One question on one paragraph.
+
+    start_position and end_position are the first and the last word of the
+    answer to train on, -1 where there is none.
+    """
 
     qas_id: str
     question_text: str
-    paragraph: int
-    answers: tuple[str, ...] = ()
-    orig_answer_text: str = ""
+    paragraph: int  # index in SquadData.paragraphs
+    answers: tuple[str, ...] = ()  # reference answers, for scores
+    orig_answer_text: str = ""  # the answer to train on
     start_position: int = -1
     end_position: int = -1
     is_impossible: bool = False
 
 
 class SquadData(NamedTuple):
-    """What a file, or several, hold."""
+    """The paragraphs and questions of one or more files.
+
+    Examples are in the order of their paragraphs.
+    """
 
     paragraphs: list[Paragraph]
     examples: list[SquadExample]
 
     def has_answers(self) -> bool:
-        """Whether there is anything to score against."""
+        """Return whether any question can be scored.
+
+        It can if it has a reference answer or is marked impossible.
+        """
         return any(e.answers or e.is_impossible for e in self.examples)
 
 
 def make_paragraph(text: str) -> Paragraph:
-    """Cut a context into words."""
+    """Return a context split into words."""
     spans = [match.span() for match in _WORD.finditer(text)]
     places = np.array(spans, np.int32).reshape(-1, 2)
     return Paragraph(text, places[:, 0], places[:, 1])
 
 
+# --- JSON with checked types ------------------------------------------------
+
+
 def read_json(path: str) -> Any:
-    """Return what a JSON file holds.
+    """Return the content of a JSON file.
 
     Raises:
-        UserError: it is none; names line and column.
+        UserError: the file cannot be read or is not JSON in UTF-8; names line
+            and column.
     """
     with file_system.open_for_reading(path) as file:
         data = file.read()
@@ -88,33 +124,46 @@ def read_json(path: str) -> Any:
             f"{path}: not JSON at line {error.lineno}, column {error.colno}: "
             f"{error.msg}"
         ) from error
-    except (ValueError, RecursionError) as error:  # numbers, lists too long
-        raise UserError(f"{path}: no JSON for us: {error}") from error
+    # Valid JSON that Python refuses: numbers of more than 4300 digits, lists
+    # nested too deeply.
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}: JSON that cannot be read: {error}") from error
 
 
-def item(
-    parent: Any, key: str, kind: type, where: str, of: str = "SQuAD"
+def require(
+    parent: Any, key: str, kind: type, where: str, file_format: str = "SQuAD"
 ) -> Any:
-    """Return parent[key], of a type.
+    """Return parent[key] after checking that it exists and has a type.
+
+    Args:
+        parent: value from a JSON file, an object if the file is right.
+        key: required key.
+        kind: required type; a bool does not count as an int.
+        where: path of parent, "dev.json" or "dev.json: data[0]".
+        file_format: format named in the error.
 
     Raises:
-        UserError: names the path inside of the file.
+        UserError: the key is missing or its value has another type.
     """
     if not isinstance(parent, dict):
         raise UserError(
             f"{where} is {type(parent).__name__}, wanted an object with the "
-            f"key {key!r}: not in {of}'s format"
+            f"key {key!r}: not in {file_format}'s format"
         )
     if key not in parent:
-        raise UserError(f"{where} has no key {key!r}: not in {of}'s format")
+        raise UserError(
+            f"{where} has no key {key!r}: not in {file_format}'s format"
+        )
     value = parent[key]
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        # Inside of a file "path: data[0]" goes on with a point.
         place = f"{where}.{key}" if ": " in where else f"{where}: {key}"
         raise UserError(
             f"{place} is {type(value).__name__}, wanted {kind.__name__}"
         )
     return value
+
+
+# --- Files ------------------------------------------------------------------
 
 
 def read_squad(
@@ -123,19 +172,21 @@ def read_squad(
     version_2_with_negative: bool,
     strict: bool = False,
 ) -> SquadData:
-    """Read SQuAD files into examples.
+    """Return the questions of SQuAD files.
 
-    In training a question has one answer, the first that is given, and one
-    whose answer is not where the file says is left out, as in the original.
+    For training, a question keeps one answer, the first one in the file. As
+    in the original, a question is left out if the words at answer_start do
+    not contain the answer.
 
     Args:
-        files: JSON, one after the other.
-        is_training: whether answers are needed.
-        version_2_with_negative: whether questions may lack an answer.
-        strict: an answer that is not where it should be is an error.
+        files: paths of JSON files, read in this order.
+        is_training: whether each question needs an answer, or is_impossible.
+        version_2_with_negative: whether questions may have no answer.
+        strict: raise an error for an answer that is not at answer_start.
 
     Raises:
-        UserError: names file and place.
+        UserError: a file is not in SQuAD's format, is of the other version,
+            or leaves no question; names file and place.
     """
     reader = _Reader(is_training, strict)
     for path in files:
@@ -150,32 +201,33 @@ def read_squad(
                 f" that can be trained on, of {len(reader.places)}; the first "
                 f"problem: {reader.misplaced[0]}"
             )
-        raise UserError(f"{', '.join(files)}: no question in it{why}")
+        raise UserError(f"{', '.join(files)}: no question found{why}")
     return reader.data
 
 
-class _InFile(NamedTuple):
-    """What tells a file's version."""
+class _QuestionCounts(NamedTuple):
+    """Counts of one file, from which its version follows."""
 
-    questions: int
-    impossible: int
-    with_answers: int
-    says_impossible: int  # questions with the key, whatever its value
+    questions: int = 0
+    impossible: int = 0  # is_impossible is true
+    with_answers: int = 0
+    with_key: int = 0  # is_impossible is there, true or false
 
 
-def check_version(path: str, found: _InFile, is_version_2: bool) -> None:
-    """Compare a file with --version_2_with_negative.
+def check_version(
+    path: str, found: _QuestionCounts, is_version_2: bool
+) -> None:
+    """Check that a file is of the version the flag names.
 
     Raises:
-        UserError: they contradict each other.
+        UserError: it is of the other version; names the flag to change.
     """
     if found.impossible and not is_version_2:
         raise UserError(
             f"{path}: {found.impossible} of {found.questions} questions have "
-            "no answer: this is SQuAD 2.0, which wants "
-            "--version_2_with_negative"
+            "no answer: this is SQuAD 2.0, give --version_2_with_negative"
         )
-    if is_version_2 and found.with_answers and not found.says_impossible:
+    if is_version_2 and found.with_answers and not found.with_key:
         raise UserError(
             f"{path}: no question has the key is_impossible: this is SQuAD "
             "1.1, leave --version_2_with_negative out"
@@ -183,37 +235,44 @@ def check_version(path: str, found: _InFile, is_version_2: bool) -> None:
 
 
 class _Reader:
-    """Collects examples over files, and what is wrong with them."""
+    """Collects the examples of several files, and counts of problems.
+
+    Args:
+        is_training: see `read_squad`.
+        strict: see `read_squad`.
+    """
 
     def __init__(self, is_training: bool, strict: bool):
         self.is_training, self.strict = is_training, strict
         self.data = SquadData([], [])
-        self.places: dict[str, str] = {}  # question id -> where
-        self.misplaced: list[str] = []
+        self.places: dict[str, str] = {}  # question id -> place in a file
+        self.misplaced: list[str] = []  # a line per answer not at its place
         self.num_dropped = self.num_several = 0
-        self.in_file = _InFile(0, 0, 0, 0)
+        self.in_file = _QuestionCounts()  # of the file read last
 
     def read(self, path: str) -> None:
-        """Add a file."""
-        self.in_file = _InFile(0, 0, 0, 0)
+        """Add the paragraphs and questions of a file to `data`."""
+        self.in_file = _QuestionCounts()
         content = read_json(path)
+        # TriviaQA's key is "Data", SQuAD's is "data".
         if isinstance(content, dict) and "Data" in content:
             raise UserError(
-                f"{path} is TriviaQA's, which is for training alone and wants "
+                f"{path} is a TriviaQA file: it can only be trained on, with "
                 "--triviaqa_evidence_dir"
             )
-        articles = item(content, "data", list, path)
+        articles = require(content, "data", list, path)
         for at, article in enumerate(articles):
             where = f"{path}: data[{at}]"
-            paragraphs = item(article, "paragraphs", list, where)
+            paragraphs = require(article, "paragraphs", list, where)
             for number, paragraph in enumerate(paragraphs):
                 self._paragraph(paragraph, f"{where}.paragraphs[{number}]")
 
     def _paragraph(self, value: Any, where: str) -> None:
-        context = make_paragraph(item(value, "context", str, where))
+        """Add a paragraph and its questions."""
+        context = make_paragraph(require(value, "context", str, where))
         number = len(self.data.paragraphs)
         self.data.paragraphs.append(context)
-        for at, qa in enumerate(item(value, "qas", list, where)):
+        for at, qa in enumerate(require(value, "qas", list, where)):
             place = f"{where}.qas[{at}]"
             example = self._question(qa, number, context, place)
             if example:
@@ -222,61 +281,79 @@ class _Reader:
     def _question(
         self, qa: Any, number: int, context: Paragraph, where: str
     ) -> SquadExample | None:
-        qas_id = item(qa, "id", object, where)
-        if not isinstance(qas_id, (str, int)) or isinstance(qas_id, bool):
-            raise UserError(f"{where}.id is {qas_id!r}, wanted a text")
-        qas_id = str(qas_id)
-        if qas_id in self.places:
-            raise UserError(
-                f"{where}: id {qas_id!r} is that of {self.places[qas_id]} too; "
-                "ids have to differ, over all files"
-            )
-        self.places[qas_id] = where
-        example = SquadExample(qas_id, item(qa, "question", str, where), number)
-        is_impossible = "is_impossible" in qa and item(
+        """Return a question, None if it cannot be trained on."""
+        qas_id = self._id(qa, where)
+        text = require(qa, "question", str, where)
+        is_impossible = "is_impossible" in qa and require(
             qa, "is_impossible", bool, where
         )
-        answers = self._answers(qa, example, context, where)
+        answers = self._answers(qa, qas_id, context, where)
         count = self.in_file
-        self.in_file = _InFile(
+        self.in_file = _QuestionCounts(
             count.questions + 1,
             count.impossible + is_impossible,
             count.with_answers + bool(answers),
-            count.says_impossible + ("is_impossible" in qa),
+            count.with_key + ("is_impossible" in qa),
         )
-        example = example._replace(
-            answers=tuple(text for text, _ in answers),
+        example = SquadExample(
+            qas_id,
+            text,
+            number,
+            answers=tuple(answer for answer, _ in answers),
             is_impossible=is_impossible,
         )
+        # To predict, the words of the answer are not needed; an impossible
+        # question is trained on with [CLS] for an answer.
         if is_impossible or not self.is_training:
             return example
         if not answers:
             raise UserError(
-                f"{where} ({qas_id}) has no answer to train on; leave the "
-                "question out, or say is_impossible in SQuAD 2.0"
+                f"{where} ({qas_id}) has no answer to train on; remove the "
+                "question, or set is_impossible in SQuAD 2.0"
             )
         self.num_several += len({text for text, _ in answers}) > 1
         return self._with_answer(example, context, *answers[0])
 
+    def _id(self, qa: Any, where: str) -> str:
+        """Return the id of a question after checking that it is new."""
+        qas_id = require(qa, "id", object, where)
+        if not isinstance(qas_id, (str, int)) or isinstance(qas_id, bool):
+            raise UserError(f"{where}.id is {qas_id!r}, wanted a string")
+        qas_id = str(qas_id)
+        # predictions.json has one answer for each id.
+        if qas_id in self.places:
+            raise UserError(
+                f"{where}: id {qas_id!r} is used at {self.places[qas_id]} too; "
+                "ids must be unique over all files"
+            )
+        self.places[qas_id] = where
+        return qas_id
+
     def _answers(
-        self, qa: dict, example: SquadExample, context: Paragraph, where: str
+        self, qa: dict, qas_id: str, context: Paragraph, where: str
     ) -> list[tuple[str, int]]:
-        """Return a question's answers and where they should be."""
+        """Return the (text, answer_start) pairs of a question.
+
+        Pairs that do not fit the context are returned too, and listed in
+        `misplaced`.
+        """
         if not qa.get("answers"):
             return []
         found = []
-        for at, answer in enumerate(item(qa, "answers", list, where)):
+        for at, answer in enumerate(require(qa, "answers", list, where)):
             place = f"{where}.answers[{at}]"
-            text = item(answer, "text", str, place)
-            offset = item(answer, "answer_start", int, place)
+            text = require(answer, "text", str, place)
+            offset = require(answer, "answer_start", int, place)
             found.append((text, offset))
             seen = (
                 context.text[offset : offset + len(text)] if offset >= 0 else ""
             )
+            # An answer next to its place is kept: its words may contain it
+            # (see _with_answer), and a score needs its text only.
             if text.strip() and seen == text:
                 continue
             line = (
-                f"{place} ({example.qas_id}): answer_start {offset} is not "
+                f"{place} ({qas_id}): answer_start {offset} is not "
                 f"where {text!r} is"
             )
             if self.strict:
@@ -287,12 +364,18 @@ class _Reader:
     def _with_answer(
         self, example: SquadExample, context: Paragraph, text: str, offset: int
     ) -> SquadExample | None:
-        """Find the words of an answer; None where they do not hold it."""
+        """Return the example with the words of its answer.
+
+        None if the words at the offset do not contain the answer. They may
+        contain more than it: "(Steve Jobs)" contains "Steve Jobs". So an
+        offset that is off by a character or two is often good enough.
+        """
         wanted = " ".join(_WORD.findall(text))
         words, start, end = "", 0, 0
         if len(context.starts) and offset >= 0:
             last = offset + max(len(text), 1) - 1
-            # A space belongs to the word before it.
+            # The last word that starts at or before the character. A blank
+            # thereby belongs to the word before it, as in the original.
             ends = np.searchsorted(context.starts, [offset, last], "right") - 1
             start, end = ends.clip(0).tolist()
             words = " ".join(context.words(start, end))
@@ -304,20 +387,20 @@ class _Reader:
         )
 
     def log_unanswered(self, path: str) -> None:
-        """Tell of questions of a scored file that count as wrong."""
+        """Warn of questions to score that have no reference answer."""
         found = self.in_file
         lacking = found.questions - found.impossible - found.with_answers
         if found.with_answers and lacking and not self.is_training:
             logging.warning(
                 "%s: %d of %d questions have no answers to compare with; "
-                "whatever is said counts as wrong",
+                "every prediction for them counts as wrong",
                 path,
                 lacking,
                 found.questions,
             )
 
     def log(self) -> None:
-        """Say what was read, and what was not as it should be."""
+        """Log how much was read, and the problems found."""
         logging.info(
             "Read %d questions on %d paragraphs",
             len(self.data.examples),
@@ -330,13 +413,13 @@ class _Reader:
             )
         if self.num_dropped:
             logging.warning(
-                "%d questions are left out: the words where the answer should "
-                "be do not hold it",
+                "%d questions are left out: the words at answer_start do not "
+                "contain the answer",
                 self.num_dropped,
             )
         if self.misplaced:
             logging.warning(
-                "%d answers are not where answer_start says, the first:",
+                "%d answers are not where answer_start points, the first:",
                 len(self.misplaced),
             )
             for line in self.misplaced[:_SHOWN]:

@@ -1,14 +1,38 @@
-"""From start and end logits to answers: n-best lists, null odds, ensembles.
+"""Decode start and end logits into n-best lists and null odds.
 
-What the original decides is decided the same way, ties among them; what it
-looped over in Python is array work on some thousand windows at a time.
+The model gives every token of a window a start logit and an end logit. The
+score of a span is the start logit of its first token plus the end logit of its
+last one; the best span of all windows is the answer (paper section 4.2). In
+SQuAD 2.0 [CLS] stands for "no answer" (section 4.3), with
+
+    null score = start logit of [CLS] + end logit of [CLS]
+    null odds  = null score - score of the best span
+
+and a question has no answer if its null odds exceed a threshold. The paper's
+tau is that threshold with the other sign. The steps, for each question:
+
+1. Take the n_best_size best starts and ends of each window; pair them.
+2. Drop pairs that are no answer: outside of the paragraph, end before start,
+   longer than max_answer_length, start in a window that has less context for
+   it than another one (`max_context`).
+3. Sort the pairs of all windows by score, find their text (`final_text`),
+   keep the first n_best_size different texts.
+4. Softmax over the scores of these, which gives their probabilities.
+
+Results are those of the original, ties included, if ignore_padding is off. It
+loops over pairs in Python; here steps 1 and 2 are array operations on about
+2,000 windows at once.
+
+Dimensions: W windows, S tokens of a row, n windows of a block, k best starts
+and ends of a window.
 """
 
 import functools
 import itertools
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from base import progress
 
 import numpy as np
 from absl import logging
@@ -17,43 +41,50 @@ import tokenization
 from squad.data import SquadData
 from squad.windows import Windows
 
-_CHUNK = 2048  # windows whose candidates are formed together, at 20 x 20
+# Windows decoded at once if n_best_size is 20, so 400 pairs each; fewer for a
+# larger n_best_size, so that memory stays the same.
+_BLOCK = 2048
 
-# The odds of a question that nothing but "no answer" is left for.
+# Null odds of a question without any span: more than every threshold. The
+# original ends with an error there.
 NOTHING_BUT_NULL = 1e6
 
-_FAR_BELOW = -1e9
+_FAR_BELOW = -1e9  # less than every logit
 
 
-class Settings(NamedTuple):
-    """How to decode; every field but the last mirrors a flag."""
+class DecodingOptions(NamedTuple):
+    """Options of decoding; the first four are flags."""
 
     n_best_size: int = 20
-    max_answer_length: int = 30
+    max_answer_length: int = 30  # in word pieces
     version_2_with_negative: bool = False
-    verbose_logging: bool = False
-    do_lower_case: bool = True
+    verbose_logging: bool = False  # log spans that are not found in the text
+    do_lower_case: bool = True  # of the tokenizer
+    # Keep padding out of the k best starts and ends. The original does not, so
+    # its answers depend on how far a row is padded.
+    ignore_padding: bool = True
 
 
 class Candidate(NamedTuple):
     """One entry of an n-best list."""
 
-    text: str
-    probability: float
+    text: str  # "": no answer
+    probability: float  # over the list
     start_logit: float
     end_logit: float
 
 
 class Decoded(NamedTuple):
-    """What is known of every question, in order."""
+    """N-best lists and null odds, {question id: value} in the file's order."""
 
     nbest: dict[str, list[Candidate]]
-    null_odds: dict[str, float]  # of SQuAD 2.0, else empty
+    null_odds: dict[str, float]  # empty for SQuAD 1.1
 
     def answers(self, threshold: float = 0.0) -> dict[str, str]:
-        """Return question id -> answer; "" where the odds of null are higher.
+        """Return {question id: answer}.
 
-        Without null odds the first of each list.
+        SQuAD 1.1: the first text of each list. SQuAD 2.0: "" if the null odds
+        exceed the threshold, else the first text that is not "".
         """
         if not self.null_odds:
             return {key: found[0].text for key, found in self.nbest.items()}
@@ -64,35 +95,50 @@ class Decoded(NamedTuple):
 
 
 def best_text(candidates: Sequence[Candidate]) -> str:
-    """Return the first text that is one, "" without any."""
+    """Return the first text that is not empty, "" without one."""
     return next((c.text for c in candidates if c.text), "")
 
 
-# --- Which window sees a token best -----------------------------------------
+# --- The window with the most context ---------------------------------------
 
 
 def max_context(windows: Windows) -> np.ndarray:
-    """Return flat [sum of doc_length]: whether a token is seen best there.
+    """Return for each piece of each window if it has the most context there.
 
-    Of all windows of a question that hold a token, the one with the most
-    context on its poorer side, longer windows being a little better; the
-    first of equals.
+    A piece in several windows of a question is a possible start in one of
+    them only: where the smaller of its left and right contexts is largest.
+    Each piece of the window adds 0.01, and the first of equals wins. For the
+    windows p0 to p4 and p3 to p7
+
+        piece   in the first window             in the second window
+        p3      min(3, 1) + 0.05 = 1.05, best   min(0, 4) + 0.05 = 0.05
+        p4      min(4, 0) + 0.05 = 0.05         min(1, 3) + 0.05 = 1.05, best
+
+    and the result is 1 1 1 1 0, 0 1 1 1 1.
+
+    Returns:
+        bool, flat: window after window, doc_length values each.
     """
     bounds = np.flatnonzero(np.diff(windows.example, prepend=-1, append=-2))
     found = [np.zeros([0], bool)]
-    for first, last in itertools.pairwise(bounds.tolist()):
-        found += _seen_best(
+    for first, last in itertools.pairwise(bounds.tolist()):  # of a question
+        found += has_max_context(
             windows.doc_start[first:last].tolist(),
             windows.doc_length[first:last].tolist(),
         )
     return np.concatenate(found)
 
 
-def _seen_best(starts: list[int], lengths: list[int]) -> list[np.ndarray]:
-    """Return for each window on a paragraph which tokens it sees best."""
+def has_max_context(starts: list[int], lengths: list[int]) -> list[np.ndarray]:
+    """Return `max_context` of the windows of one question, an array each.
+
+    Args:
+        starts: first piece of each window.
+        lengths: number of pieces of each window.
+    """
     if len(starts) == 1:
         return [np.ones([lengths[0]], bool)]
-    size = starts[-1] + lengths[-1]
+    size = starts[-1] + lengths[-1]  # pieces of the paragraph
     best, owner = np.full([size], -1.0), np.zeros([size], np.int32)
     spans = [slice(s, s + n) for s, n in zip(starts, lengths, strict=True)]
     for number, (span, length) in enumerate(zip(spans, lengths, strict=True)):
@@ -104,16 +150,16 @@ def _seen_best(starts: list[int], lengths: list[int]) -> list[np.ndarray]:
     return [owner[span] == number for number, span in enumerate(spans)]
 
 
-# --- Candidates of many windows at once -------------------------------------
+# --- Spans of many windows at once ------------------------------------------
 
 
 class _Spans(NamedTuple):
-    """Candidates in the original's order: window, start's rank, end's."""
+    """Spans of a block, sorted by window, rank of start, rank of end."""
 
     window: np.ndarray
-    start: np.ndarray  # in the row
+    start: np.ndarray  # position in the row
     end: np.ndarray
-    start_logit: np.ndarray  # float64
+    start_logit: np.ndarray  # float64, as in the original
     end_logit: np.ndarray
 
 
@@ -122,36 +168,39 @@ def _find_spans(
     end_logits: np.ndarray,
     windows: Windows,
     part: slice,
-    starts_allowed: np.ndarray,
-    settings: Settings,
+    may_start: np.ndarray,
+    options: DecodingOptions,
 ) -> _Spans:
-    """Return the spans of some windows that can be answers.
+    """Return the spans of a block of windows that can be answers.
 
     Args:
-        start_logits, end_logits: [n, S].
-        windows: all of them.
-        part: the n that are meant.
-        starts_allowed: flat, see `max_context`, of the n.
-        settings: n_best_size, max_answer_length.
+        start_logits: [n, S].
+        end_logits: [n, S].
+        windows: all windows.
+        part: the n of them that the logits are of.
+        may_start: flat, `max_context` of the n windows.
+        options: n_best_size and max_answer_length.
     """
     size, width = start_logits.shape
-    count = min(settings.n_best_size, width)
+    count = min(options.n_best_size, width)  # k
     starts = np.argsort(-start_logits, axis=1, kind="stable")[:, :count]
-    ends = np.argsort(-end_logits, axis=1, kind="stable")[:, :count]
+    ends = np.argsort(-end_logits, axis=1, kind="stable")[:, :count]  # [n, k]
     lengths = windows.doc_length[part]
     offsets = windows.query_length()[part] + 2
-    in_doc = np.zeros([size, width], bool)
+    # Row and position of every piece of the paragraph, flat like may_start.
     row = np.repeat(np.arange(size), lengths)
     first = np.cumsum(lengths) - lengths
     at = np.arange(len(row)) - np.repeat(first, lengths)
     at += np.repeat(offsets, lengths)
+    in_doc = np.zeros([size, width], bool)  # [n, S]
     in_doc[row, at] = True
-    may_start = np.zeros_like(in_doc)
-    may_start[row, at] = starts_allowed
-    each = np.arange(size)[:, None]
+    start_allowed = np.zeros_like(in_doc)  # [n, S]
+    start_allowed[row, at] = may_start
+    each = np.arange(size)[:, None]  # [n, 1]
     start, end = starts[:, :, None], ends[:, None, :]  # [n, k, 1], [n, 1, k]
-    fits = (end >= start) & (end - start < settings.max_answer_length)
-    fits &= may_start[each, starts][:, :, None] & in_doc[each, ends][:, None]
+    fits = (end >= start) & (end - start < options.max_answer_length)
+    fits &= start_allowed[each, starts][:, :, None]
+    fits &= in_doc[each, ends][:, None]  # [n, k, k]
     window, i, j = np.nonzero(fits)
     start, end = starts[window, i], ends[window, j]
     return _Spans(
@@ -167,7 +216,7 @@ def _find_spans(
 
 
 def joined_pieces(tokens: Sequence[str]) -> str:
-    """Return the text of word pieces: "un", "##able" is "unable"."""
+    """Return the text of word pieces, "unable" for "un", "##able"."""
     return " ".join(
         " ".join(tokens).replace(" ##", "").replace("##", "").split()
     )
@@ -176,24 +225,33 @@ def joined_pieces(tokens: Sequence[str]) -> str:
 def final_text(
     pieces: str,
     words: Sequence[str],
-    normal: Callable[[str], str],
+    normalize: Callable[[str], str],
     warn: Callable[[str], None] = lambda message: None,
 ) -> str:
-    """Return what a span says in the paragraph's own letters.
+    """Return the text of a span in the spelling of the paragraph.
 
-    A span of pieces may begin or end inside of a word: of "(Steve" it may be
-    "steve" alone. Its place is found in the words as the tokenizer sees them,
-    and carried over by counting what is no space; where that fails, as where
-    lower-casing changed the number of letters, the whole words are returned.
+    Pieces are lower-cased, and a span may begin or end inside a word. Its
+    place in the words is found by counting characters other than blanks,
+    whose number is the same before and after normalization:
+
+        words        (Steve Jobs)      12 characters, 11 without the blank
+        normalized   ( steve jobs )    14 characters, 11 without blanks
+        pieces       steve jobs        at characters 1 to 9 of the 11
+        result       Steve Jobs        characters 1 to 9 of the 11
+
+    All of the words are returned if that fails: the pieces are not in the
+    normalized words ([UNK] never is), or normalization changed the number of
+    characters (it splits a Hangul syllable into two or three letters). This is
+    the original's rule.
 
     Args:
-        pieces: see `joined_pieces`.
-        words: those the span touches.
-        normal: word -> its lower-cased and parted form.
-        warn: told of spans that were not found.
+        pieces: result of `joined_pieces`.
+        words: words of the paragraph that the span touches.
+        normalize: returns a word lower-cased and split at punctuation.
+        warn: called with a message if all words are returned for failure.
     """
     text = " ".join(words)
-    seen = " ".join(filter(None, map(normal, words)))
+    seen = " ".join(filter(None, map(normalize, words)))
     if pieces == seen:
         return text
     at = seen.find(pieces)
@@ -202,30 +260,38 @@ def final_text(
         return text
     places = [i for i, char in enumerate(text) if char != " "]
     if len(places) != len(seen) - seen.count(" "):
-        warn(f"Letters of {text!r} and {seen!r} are not the same in number")
+        warn(f"{text!r} and {seen!r} differ in their number of characters")
         return text
     first = at - seen.count(" ", 0, at)
     last = first + len(pieces) - pieces.count(" ") - 1
     return text[places[first] : places[last] + 1]
 
 
-class _Texts:
-    """Finds the text of spans."""
+class _SpanTexts:
+    """Looks up the text of spans.
+
+    Args:
+        data: the paragraphs.
+        windows: on them.
+        tokens: {id: token}.
+        options: do_lower_case and verbose_logging.
+    """
 
     def __init__(
         self,
         data: SquadData,
         windows: Windows,
         tokens: Mapping[int, str],
-        settings: Settings,
+        options: DecodingOptions,
     ):
         self.windows, self.tokens = windows, tokens
-        # From places in a row to places in doc_ids.
+        # [W] add it to a position in the row: the position in doc_ids.
         self.shift = windows.doc_place() - windows.query_length() - 2
         self.of_window = windows.paragraph[windows.example]
-        basic = tokenization.BasicTokenizer(settings.do_lower_case)
-        self.warn = logging.info if settings.verbose_logging else logging.debug
-        self.normal = functools.lru_cache(maxsize=2**16)(
+        basic = tokenization.BasicTokenizer(options.do_lower_case)
+        self.warn = logging.info if options.verbose_logging else logging.debug
+        # The 20 best spans of a question consist of few different words.
+        self.normalize = functools.lru_cache(maxsize=2**16)(
             lambda word: " ".join(basic.tokenize(word))
         )
         self.words = functools.lru_cache(maxsize=16)(
@@ -233,7 +299,7 @@ class _Texts:
         )
 
     def text(self, window: int, start: int, end: int) -> str:
-        """Return the text of a span of a window's row."""
+        """Return the text from start to end, inclusive, of a window's row."""
         shift = int(self.shift[window])
         span = slice(start + shift, end + shift + 1)
         pieces = map(self.tokens.__getitem__, self.windows.doc_ids[span])
@@ -242,7 +308,7 @@ class _Texts:
         return final_text(
             joined_pieces(list(pieces)),
             words[of_words[0] : of_words[-1] + 1],
-            self.normal,
+            self.normalize,
             self.warn,
         )
 
@@ -256,73 +322,101 @@ def decode(
     start_logits: np.ndarray,
     end_logits: np.ndarray,
     tokens: Mapping[int, str],
-    settings: Settings,
-    ignores_padding: bool = True,
-    progress: Callable[[int], Any] = lambda count: None,
+    options: DecodingOptions,
 ) -> Decoded:
-    """Return the n-best lists and, for SQuAD 2.0, the odds of no answer.
+    """Return the n-best lists and, for SQuAD 2.0, the null odds.
 
     Args:
         data: the questions.
-        windows: on them, W.
-        start_logits, end_logits: [W, S].
-        tokens: id -> token.
-        settings: see there.
-        ignores_padding: logits behind a row's last token are no candidates.
-            The original lets them take places among the n best starts and
-            ends, where they crowd out others.
-        progress: called with the number of questions done since.
+        windows: of all questions, W.
+        start_logits: [W, S].
+        end_logits: [W, S].
+        tokens: {id: token}.
+        options: see there.
     """
-    texts = _Texts(data, windows, tokens, settings)
-    allowed = max_context(windows)
-    allowed_at = np.cumsum([0, *windows.doc_length])
+    texts = _SpanTexts(data, windows, tokens, options)
+    may_start = max_context(windows)
+    may_start_at = np.cumsum([0, *windows.doc_length])  # [W + 1]
     result = Decoded({}, {})
     questions = np.arange(len(data.examples) + 1)
-    bounds = np.searchsorted(windows.example, questions)
-    chunk = max(1, _CHUNK * 400 // settings.n_best_size**2)
-    for low, high in _blocks(bounds, chunk):
-        part = slice(bounds[low], bounds[high])
-        starts, ends = start_logits[part], end_logits[part]
-        if ignores_padding:
-            lengths = windows.length()[part]
-            starts, ends = _cut(starts, lengths), _cut(ends, lengths)
-        seen_best = allowed[allowed_at[part.start] : allowed_at[part.stop]]
-        spans = _find_spans(starts, ends, windows, part, seen_best, settings)
-        cuts = np.searchsorted(spans.window, bounds[low : high + 1])
-        rows = bounds[low : high + 1] - part.start
-        for number in range(high - low):
-            mine = slice(*cuts[number : number + 2])
-            own = slice(*rows[number : number + 2])
-            _add_question(
-                result,
-                data.examples[low + number].qas_id,
-                _Spans(*(field[mine] for field in spans)),
-                _null(starts[own, 0], ends[own, 0]),
-                texts,
-                settings,
+    bounds = np.searchsorted(windows.example, questions)  # first windows
+    block = max(1, _BLOCK * 400 // options.n_best_size**2)
+    with progress.bar(len(data.examples), "questions", "Decoding") as bar:
+        for low, high in _blocks(bounds, block):  # questions
+            part = slice(bounds[low], bounds[high])  # windows
+            allowed = slice(may_start_at[part.start], may_start_at[part.stop])
+            found = _spans_by_question(
+                start_logits[part],
+                end_logits[part],
+                windows,
+                bounds[low : high + 1],
+                may_start[allowed],
+                options,
             )
-        progress(high - low)
+            examples = data.examples[low:high]
+            for example, own in zip(examples, found, strict=True):
+                _add_question(result, example.qas_id, *own, texts, options)
+            bar.update(high - low)
     return result
 
 
-def _cut(logits: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Push what lies behind each row's last token below everything."""
+def _spans_by_question(
+    starts: np.ndarray,
+    ends: np.ndarray,
+    windows: Windows,
+    bounds: np.ndarray,
+    may_start: np.ndarray,
+    options: DecodingOptions,
+) -> Iterator[tuple[_Spans, tuple[float, float]]]:
+    """Yield the spans and the [CLS] logits of each question of a block.
+
+    Args:
+        starts: start logits [n, S] of the block.
+        ends: end logits [n, S].
+        windows: all windows.
+        bounds: first window of each question; last, the end of the block.
+        may_start: flat, `max_context` of the block.
+        options: see there.
+    """
+    part = slice(bounds[0], bounds[-1])
+    if options.ignore_padding:
+        lengths = windows.length()[part]
+        starts, ends = (_mask_padding(x, lengths) for x in (starts, ends))
+    spans = _find_spans(starts, ends, windows, part, may_start, options)
+    cuts = np.searchsorted(spans.window, bounds)
+    for (low, high), (first, last) in zip(
+        itertools.pairwise(cuts),
+        itertools.pairwise(bounds - bounds[0]),
+        strict=True,
+    ):
+        yield (
+            _Spans(*(field[low:high] for field in spans)),
+            _null_logits(starts[first:last, 0], ends[first:last, 0]),
+        )
+
+
+def _mask_padding(logits: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return logits [n, S], very low behind the lengths [n] of the rows."""
     is_padding = np.arange(logits.shape[1]) >= lengths[:, None]
     return np.where(is_padding, np.float32(_FAR_BELOW), logits)
 
 
-def _blocks(bounds: np.ndarray, chunk: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of questions of about `chunk` windows."""
+def _blocks(bounds: np.ndarray, block: int) -> Iterator[tuple[int, int]]:
+    """Yield (first, last + 1) of questions with about `block` windows."""
     low, last = 0, len(bounds) - 1
     while low < last:
-        high = int(np.searchsorted(bounds, bounds[low] + chunk, "right")) - 1
+        high = int(np.searchsorted(bounds, bounds[low] + block, "right")) - 1
         high = min(max(high, low + 1), last)
         yield low, high
         low = high
 
 
-def _null(starts: np.ndarray, ends: np.ndarray) -> tuple[float, float]:
-    """Return the logits of [CLS] where a question's windows want it least."""
+def _null_logits(starts: np.ndarray, ends: np.ndarray) -> tuple[float, float]:
+    """Return the [CLS] logits of a question, from those of its windows.
+
+    They are those with the lowest sum: a question has no answer only if no
+    window has one, and [CLS] scores high in every window without the answer.
+    """
     if not len(starts):
         return 0.0, 0.0
     starts, ends = starts.astype(np.float64), ends.astype(np.float64)
@@ -335,17 +429,22 @@ def _add_question(
     qas_id: str,
     spans: _Spans,
     null: tuple[float, float],
-    texts: _Texts,
-    settings: Settings,
+    texts: _SpanTexts,
+    options: DecodingOptions,
 ) -> None:
-    """Make the n-best list of one question."""
+    """Add the n-best list and the null odds of a question to `result`.
+
+    As in the original: spans of the same text count once, with the best
+    score; "" is appended where it is not among the n_best_size best, so that
+    a list of SQuAD 2.0 may have one more entry.
+    """
     scores = spans.start_logit + spans.end_logit
-    if settings.version_2_with_negative:  # behind its equals
-        scores = np.append(scores, sum(null))
+    if options.version_2_with_negative:
+        scores = np.append(scores, sum(null))  # last, so last of equals
     best: list[tuple[str, float, float]] = []
     seen: set[str] = set()
     for at in np.argsort(-scores, kind="stable").tolist():
-        if len(best) >= settings.n_best_size:
+        if len(best) >= options.n_best_size:
             break
         if at == len(spans.window):
             text, pair = "", null
@@ -358,18 +457,19 @@ def _add_question(
             pair = float(spans.start_logit[at]), float(spans.end_logit[at])
         seen.add(text)
         best.append((text, *pair))
-    if settings.version_2_with_negative and "" not in seen:
+    if options.version_2_with_negative and "" not in seen:
         best.append(("", *null))
     if not best:  # the original answers with the word "empty"
         best.append(("", 0.0, 0.0))
     result.nbest[qas_id] = _with_probabilities(best)
-    if settings.version_2_with_negative:
+    if options.version_2_with_negative:
         result.null_odds[qas_id] = _null_odds(best, null)
 
 
 def _with_probabilities(
     best: Sequence[tuple[str, float, float]],
 ) -> list[Candidate]:
+    """Return (text, start logit, end logit) as candidates of one list."""
     scores = np.array([start + end for _, start, end in best])
     shares = np.exp(scores - scores.max())
     shares = (shares / shares.sum()).tolist()
@@ -382,88 +482,8 @@ def _with_probabilities(
 def _null_odds(
     best: Sequence[tuple[str, float, float]], null: tuple[float, float]
 ) -> float:
-    """Return by how much no answer is likelier than the best one."""
+    """Return the null score minus the score of the best text."""
     found = next((entry for entry in best if entry[0]), None)
     if found is None:
         return NOTHING_BUT_NULL
     return null[0] + null[1] - found[1] - found[2]
-
-
-# --- Several runs together --------------------------------------------------
-
-
-def combine(parts: Sequence[Decoded], n_best_size: int) -> Decoded:
-    """Return the mean of n-best lists, for runs whose windows differ.
-
-    A text's probability is the mean over the runs, 0 where a run has it not;
-    its logits are those of the run that believes in it most. A run that found
-    nothing to say of a question has no part in its answer, unless none did.
-
-    Args:
-        parts: the same questions in each.
-        n_best_size: how long the lists may become.
-    """
-    result = Decoded({}, {})
-    for key in parts[0].nbest:
-        telling = [part for part in parts if best_text(part.nbest[key])]
-        telling = telling or list(parts)
-        lists = [part.nbest[key] for part in telling]
-        result.nbest[key] = _merged(lists)[:n_best_size]
-        if parts[0].null_odds:
-            odds = [part.null_odds[key] for part in telling]
-            result.null_odds[key] = sum(odds) / len(odds)
-    return result
-
-
-def _merged(lists: Sequence[Sequence[Candidate]]) -> list[Candidate]:
-    found: dict[str, list[Candidate]] = {}
-    for candidate in itertools.chain(*lists):
-        found.setdefault(candidate.text, []).append(candidate)
-    merged = [
-        max(same, key=lambda c: c.probability)._replace(
-            probability=sum(c.probability for c in same) / len(lists)
-        )
-        for same in found.values()
-    ]
-    return sorted(merged, key=lambda c: -c.probability)
-
-
-# --- Files ------------------------------------------------------------------
-
-
-def nbest_json(nbest: Mapping[str, Sequence[Candidate]]) -> str:
-    """Return nbest_predictions.json as json.dumps(indent=4) would, sooner."""
-    entry = (
-        '        {{\n            "text": {},\n            "probability": {!r},'
-        '\n            "start_logit": {!r},\n            "end_logit": {!r}'
-        "\n        }}"
-    )
-    lists = [
-        f"    {json.dumps(key)}: [\n"
-        + ",\n".join(entry.format(json.dumps(c[0]), *c[1:]) for c in candidates)
-        + "\n    ]"
-        for key, candidates in nbest.items()
-    ]
-    return "{\n" + ",\n".join(lists) + "\n}"
-
-
-def from_json(nbest: Mapping, null_odds: Mapping | None = None) -> Decoded:
-    """Return what nbest_predictions.json and null_odds.json hold.
-
-    Raises:
-        KeyError, TypeError, ValueError: they hold something else.
-    """
-    lists = {
-        key: [
-            Candidate(
-                entry["text"] + "",
-                float(entry["probability"]),
-                float(entry["start_logit"]),
-                float(entry["end_logit"]),
-            )
-            for entry in entries
-        ]
-        for key, entries in nbest.items()
-    }
-    odds = {key: float(value) for key, value in (null_odds or {}).items()}
-    return Decoded(lists, odds)

@@ -1,4 +1,7 @@
-"""The model that finds answers, and its objective (paper sections 4.2, 4.3)."""
+"""The question answering model and its objective (paper sections 4.2, 4.3).
+
+Dimensions as in modeling.py: B rows of a batch, S tokens of a row.
+"""
 
 from collections.abc import Mapping
 
@@ -10,21 +13,29 @@ from ops import losses
 from records.streaming import Batch
 from training.objective import Objective, Sums, example_weights
 
-# --- Answers in a paragraph (paper sections 4.2 and 4.3) ----------------------
+# --- Model ------------------------------------------------------------------
 
 
 class SquadHead(Layer):
-    """Start and end vectors, under the name `cls/squad`."""
+    """The start vector and the end vector, variables cls/squad/output_*."""
 
     def __init__(self, config: BertConfig):
         super().__init__("cls")
-        # 0.02 whatever the configuration says, as in the original.
+        # The original draws it with deviation 0.02, not initializer_range.
         self.squad = modeling.OutputLayer(config.hidden_size, 2, "squad")
         self.build()
 
 
 class BertForQuestionAnswering(TaskModel):
-    """A score for every token to be an answer's first, and its last."""
+    """Computes the start and the end logit of every token.
+
+    They are the products of the token's vector with the start vector and the
+    end vector (paper section 4.2), plus a bias each, as in the original.
+
+    Args:
+        config: of the encoder.
+        dtype: of the encoder's matrix products.
+    """
 
     uses_pooler = False
 
@@ -38,10 +49,16 @@ class BertForQuestionAnswering(TaskModel):
         training: bool = False,
         dropout_seed: tf.Tensor | int | None = None,
     ) -> tf.Tensor:
-        """Return float32 logits [2, B, S]: of starts, of ends."""
+        """Return the start logits and the end logits, float32 [2, B, S].
+
+        Args:
+            features: input_ids, input_mask and segment_ids [B, S].
+            training: whether dropout is on.
+            dropout_seed: see `BertModel.call`.
+        """
         output = self.encode(features, training, dropout_seed)
         logits = self.cls.squad(output.sequence_output)  # [B, S, 2]
-        return tf.transpose(logits, [2, 0, 1])
+        return tf.transpose(logits, [2, 0, 1])  # [2, B, S]
 
     def losses(
         self,
@@ -49,14 +66,22 @@ class BertForQuestionAnswering(TaskModel):
         training: bool = False,
         dropout_seed: tf.Tensor | int | None = None,
     ) -> tuple[losses.Loss, losses.Loss]:
-        """Return the cross entropies of start_positions and end_positions.
+        """Return the cross entropies of the start and of the end.
 
-        Over the tokens of a row: padding is left out, so that the loss does
-        not depend on how far a batch is padded.
+        The softmax is over the tokens of a row without padding, so that the
+        loss does not depend on how far a batch is padded. The original
+        includes padding.
+
+        Args:
+            features: as for `__call__`, and start_positions and end_positions
+                [B], 0 ([CLS]) for no answer; `example_weights` [B], if there,
+                is 0 for rows that do not count.
+            training: whether dropout is on.
+            dropout_seed: see `BertModel.call`.
         """
-        logits = self(features, training, dropout_seed)
+        logits = self(features, training, dropout_seed)  # [2, B, S]
         is_padding = tf.cast(features["input_mask"], tf.float32) - 1.0  # [B, S]
-        starts, ends = tf.unstack(logits + 10000.0 * is_padding)
+        starts, ends = tf.unstack(logits + 10000.0 * is_padding)  # [B, S] each
         weights = features.get("example_weights")
         return (
             losses.classification_loss(
@@ -68,21 +93,22 @@ class BertForQuestionAnswering(TaskModel):
         )
 
 
-# --- Answers in a paragraph -------------------------------------------------
+# --- Objective --------------------------------------------------------------
 
 
-def _span_weights(batch: Batch) -> dict[str, tf.Tensor]:
+def _loss_weights(batch: Batch) -> dict[str, tf.Tensor]:
+    """Return the number of rows that count, for each of the two losses."""
     total = tf.reduce_sum(example_weights(batch, "start_positions"))
     return {"start_loss": total, "end_loss": total}
 
 
-def _span_sums(
+def _forward(
     model: BertForQuestionAnswering,
     batch: Batch,
     training: bool,
     dropout_seed: tf.Tensor | None,
 ) -> Sums:
-    """Losses and accuracies of starts and ends."""
+    """Return the losses and the accuracies of starts and ends."""
     start, end = model.losses(batch, training, dropout_seed)
     tokens = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32))
     return {
@@ -94,16 +120,19 @@ def _span_sums(
     }
 
 
-def _span_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:
-    """The mean of the two means."""
+def _total_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:
+    """Return the mean of the two mean losses.
+
+    The paper has their sum; the original's code has the mean.
+    """
     start = sums["start_loss"] / weights["start_loss"]
     return (start + sums["end_loss"] / weights["end_loss"]) / 2.0
 
 
 QUESTION_ANSWERING = Objective(
-    loss_weights=_span_weights,
-    forward=_span_sums,
-    total_loss=_span_loss,
+    loss_weights=_loss_weights,
+    forward=_forward,
+    total_loss=_total_loss,
     names=(
         "start_loss",
         "end_loss",

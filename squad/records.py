@@ -1,8 +1,4 @@
-"""SQuAD's files as record files, and the windows that explain their rows.
-
-Apart from squad_features.py, which works without TensorFlow in worker
-processes, and from run_squad.py, which has enough to tell.
-"""
+"""Make record files of SQuAD's files, and keep them between runs."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -18,69 +14,80 @@ from records import in_memory
 from squad import data as squad_data
 from squad import triviaqa
 from squad import windows as squad_windows
+from squad.data import SquadData
+from squad.windows import Lengths, Windows
 
-_SHOWN = 5  # windows in the log
+_SHOWN = 5  # windows written to the log
 
 _TRAINING_ONLY = ("start_positions", "end_positions", "is_impossible")
 
 
-class Reading(NamedTuple):
-    """How files are read; every field mirrors a flag."""
+# --- Files to windows -------------------------------------------------------
+
+
+class ReadingOptions(NamedTuple):
+    """Options of reading files; fields are flags."""
 
     version_2_with_negative: bool = False
-    strict: bool = False
-    triviaqa_evidence_dir: str | None = None
+    strict: bool = False  # an answer not at answer_start is an error
+    triviaqa_evidence_dir: str | None = None  # train_file is TriviaQA's
     triviaqa_max_tokens: int = 400
 
 
 class Questions(NamedTuple):
-    """A data set to answer."""
+    """Questions to answer."""
 
-    data: squad_data.SquadData
-    windows: squad_windows.Windows
-    fingerprint: dict[str, Any]
+    data: SquadData
+    windows: Windows
+    fingerprint: dict[str, Any]  # of the windows
 
 
-class SquadRecords:
-    """SQuAD's files as windows and records.
+class QuestionReader:
+    """Reads files and cuts their windows.
 
     Args:
-        reading: see there.
-        lengths: of windows.
-        tokenizer: text to ids.
-        num_workers: processes that convert.
+        options: of reading.
+        lengths: of the windows.
+        tokenizer: converts words to ids.
+        num_workers: processes that cut windows; 0: one per core for large
+            data.
     """
 
     def __init__(
         self,
-        reading: Reading,
-        lengths: squad_windows.Lengths,
+        options: ReadingOptions,
+        lengths: Lengths,
         tokenizer: tokenization.FullTokenizer,
         num_workers: int,
     ):
-        self.reading, self.lengths = reading, lengths
+        self.options, self.lengths = options, lengths
         self.tokenizer, self.num_workers = tokenizer, num_workers
-        self._to_train_on: squad_data.SquadData | None = None
         self._fingerprints: dict[tuple, dict[str, Any]] = {}
 
     def fingerprint(self, files: Sequence[str], is_training: bool) -> dict:
         """Return all that the windows of some files depend on."""
         key = (*files, is_training)
-        if key not in self._fingerprints:  # reads the files, lists the evidence
-            self._fingerprints[key] = self._describe(files, is_training)
+        if key not in self._fingerprints:  # reads the files, lists evidence
+            self._fingerprints[key] = self._compute_fingerprint(
+                files, is_training
+            )
         return self._fingerprints[key]
 
-    def _describe(self, files: Sequence[str], is_training: bool) -> dict:
-        reading = self.reading
-        evidence = is_training and reading.triviaqa_evidence_dir
+    def _compute_fingerprint(
+        self, files: Sequence[str], is_training: bool
+    ) -> dict[str, Any]:
+        """Return `fingerprint` from the files as they are now."""
+        options = self.options
+        # TriviaQA is trained on only: questions to predict are SQuAD's.
+        evidence = is_training and options.triviaqa_evidence_dir
         return {
             "data": [file_system.sha256(path) for path in files],
             "is_training": is_training,
-            "version_2_with_negative": reading.version_2_with_negative,
+            "version_2_with_negative": options.version_2_with_negative,
             "triviaqa": evidence
             and {
                 "evidence": triviaqa.evidence_in(evidence),
-                "max_tokens": reading.triviaqa_max_tokens,
+                "max_tokens": options.triviaqa_max_tokens,
             },
             "lengths": self.lengths._asdict(),
             **record_cache.text_fingerprint(
@@ -88,23 +95,29 @@ class SquadRecords:
             ),
         }
 
-    def read(
-        self, files: Sequence[str], is_training: bool
-    ) -> squad_data.SquadData:
-        """Return the questions of files in SQuAD's or TriviaQA's format."""
-        reading = self.reading
-        if is_training and reading.triviaqa_evidence_dir:
+    def read(self, files: Sequence[str], is_training: bool) -> SquadData:
+        """Return the questions of files in SQuAD's or TriviaQA's format.
+
+        Raises:
+            UserError: names file and place.
+        """
+        options = self.options
+        if is_training and options.triviaqa_evidence_dir:
             return triviaqa.read_triviaqa(
                 files,
-                reading.triviaqa_evidence_dir,
-                reading.triviaqa_max_tokens,
+                options.triviaqa_evidence_dir,
+                options.triviaqa_max_tokens,
             )
         return squad_data.read_squad(
-            files, is_training, reading.version_2_with_negative, reading.strict
+            files, is_training, options.version_2_with_negative, options.strict
         )
 
-    def convert(self, data: squad_data.SquadData) -> squad_windows.Windows:
-        """Return the windows on some questions."""
+    def convert(self, data: SquadData) -> Windows:
+        """Return the windows of all questions; log their number.
+
+        Raises:
+            UserError: there is no window.
+        """
         windows = squad_windows.convert_all(
             data, self.tokenizer, self.lengths, self.num_workers
         )
@@ -119,45 +132,65 @@ class SquadRecords:
             )
         if not len(windows):
             raise UserError(
-                f"no paragraph of the {len(data.examples)} questions holds a "
-                "token: nothing to read"
+                f"the paragraphs of the {len(data.examples)} questions are "
+                "empty: there is nothing to read"
             )
         return windows
 
-    def check_training(
-        self, cache: record_cache.RecordCache, files: Sequence[str]
-    ) -> None:
-        """Read the training files, unless their records are there already.
-
-        Raises:
-            UserError: names file and place.
-        """
-        if not cache.has(cache.path("train"), self.fingerprint(files, True)):
-            self._to_train_on = self.read(files, is_training=True)
-
-    def training(
-        self, cache: record_cache.RecordCache, files: Sequence[str]
-    ) -> in_memory.ShortRecords:
-        """Return the training records, from the last run or made now."""
-
-        def write(path: str) -> None:
-            data = self._to_train_on or self.read(files, is_training=True)
-            self._write(path, data, self.convert(data), is_training=True)
-            self._to_train_on = None
-
-        return cache.records("train", self.fingerprint(files, True), write)
-
     def questions(self, files: Sequence[str]) -> Questions:
-        """Return what is to be answered."""
+        """Return the questions of files to answer, with their windows."""
         data = self.read(files, is_training=False)
         fingerprint = self.fingerprint(files, is_training=False)
         return Questions(data, self.convert(data), fingerprint)
 
-    def prediction(
-        self, cache: record_cache.RecordCache, questions: Questions
-    ) -> in_memory.ShortRecords:
-        """Return the records to predict; the original calls them eval."""
-        return cache.records(
+
+# --- Windows to records -----------------------------------------------------
+
+
+class SquadRecords:
+    """Record files of windows, kept in a directory between runs.
+
+    Args:
+        reader: of the files.
+        cache: of the record files.
+    """
+
+    def __init__(self, reader: QuestionReader, cache: record_cache.RecordCache):
+        self.reader, self.cache = reader, cache
+        # Read by check_training, until `training` has written the records.
+        self._training_data: SquadData | None = None
+
+    def check_training(self, files: Sequence[str]) -> None:
+        """Read the training files unless their records are current.
+
+        It is called before anything else is done, so that an error in the
+        files is reported at once.
+
+        Raises:
+            UserError: names file and place.
+        """
+        fingerprint = self.reader.fingerprint(files, is_training=True)
+        if not self.cache.has(self.cache.path("train"), fingerprint):
+            self._training_data = self.reader.read(files, is_training=True)
+
+    def training(self, files: Sequence[str]) -> in_memory.ShortRecords:
+        """Return the training records, written now unless they are current."""
+
+        def write(path: str) -> None:
+            data = self._training_data
+            data = data or self.reader.read(files, is_training=True)
+            self._write(path, data, self.reader.convert(data), True)
+            self._training_data = None  # free the memory
+
+        fingerprint = self.reader.fingerprint(files, is_training=True)
+        return self.cache.records("train", fingerprint, write)
+
+    def prediction(self, questions: Questions) -> in_memory.ShortRecords:
+        """Return the records to predict.
+
+        Their file is called eval.tf_record, as in the original.
+        """
+        return self.cache.records(
             "eval",
             questions.fingerprint,
             lambda path: self._write(
@@ -167,36 +200,27 @@ class SquadRecords:
         )
 
     def _write(
-        self,
-        path: str,
-        data: squad_data.SquadData,
-        windows: squad_windows.Windows,
-        is_training: bool,
+        self, path: str, data: SquadData, windows: Windows, is_training: bool
     ) -> None:
+        """Write a record file; log the first windows."""
+        vocab = self.reader.tokenizer.vocab
+        length = self.reader.lengths.max_seq_length
         self._log_windows(data, windows, is_training)
         squad_windows.write_records(
-            path,
-            windows,
-            data.examples,
-            self.tokenizer.vocab,
-            self.lengths.max_seq_length,
-            is_training,
+            path, windows, data.examples, vocab, length, is_training
         )
 
     def _log_windows(
-        self,
-        data: squad_data.SquadData,
-        windows: squad_windows.Windows,
-        is_training: bool,
+        self, data: SquadData, windows: Windows, is_training: bool
     ) -> None:
+        """Log the first windows as tokens, with their answers."""
+        tokenizer = self.reader.tokenizer
         count = min(_SHOWN, len(windows))
-        length = self.lengths.max_seq_length
-        part = squad_windows.rows(
-            windows, 0, count, self.tokenizer.vocab, length
-        )
+        length = self.reader.lengths.max_seq_length
+        part = squad_windows.rows(windows, 0, count, tokenizer.vocab, length)
         for row in range(count):
             ids = part["input_ids"][row][part["input_mask"][row] > 0].tolist()
-            tokens = self.tokenizer.convert_ids_to_tokens(ids)
+            tokens = tokenizer.convert_ids_to_tokens(ids)
             example = data.examples[windows.example[row]]
             logging.info("*** Example ***")
             logging.info("unique_id: %d", part["unique_ids"][row])

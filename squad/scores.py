@@ -1,8 +1,15 @@
-"""Exact match and F1 as SQuAD's official scripts count them.
+"""Compute exact match and F1 as SQuAD's official scripts do, digit by digit.
 
-Version 1.1 and 2.0 differ in more than unanswerable questions: how empty
-answers compare, what becomes of questions without a prediction, the order in
-which floats are added. Each is followed to the last digit.
+The scripts of versions 1.1 and 2.0 differ in three rules:
+
+                                      1.1             2.0
+    F1 of "the" and "an", which       0, as no word   1, as they are equal
+    are empty once normalized         is shared
+    question without a prediction     counts as 0     is left out
+    reference answers that are        are compared    are left out; "" stands
+    empty once normalized             like others     for no answer
+
+The module also tunes the null threshold of SQuAD 2.0 (`tune_threshold`).
 """
 
 import re
@@ -17,24 +24,34 @@ from absl import logging
 
 from squad.data import SquadData
 
+# --- One prediction ---------------------------------------------------------
+
 _ARTICLES = re.compile(r"\b(a|an|the)\b", re.UNICODE)
 
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalize(text: str) -> str:
-    """Return an answer in lower case without articles and punctuation."""
+    """Return an answer in lower case without articles and punctuation.
+
+    >>> normalize("The  U.S.A.'s an-Other")
+    'usas another'
+    """
     text = text.lower().translate(_NO_PUNCTUATION)
     return " ".join(_ARTICLES.sub(" ", text).split())
 
 
 def exact(answer: str, prediction: str) -> bool:
-    """Whether two answers are the same once normalized."""
+    """Return whether two answers are the same once normalized."""
     return normalize(answer) == normalize(prediction)
 
 
 def f1(answer: str, prediction: str, is_version_2: bool) -> float:
-    """Return the F1 of two answers as bags of words."""
+    """Return the F1 of two answers as bags of normalized words.
+
+    "the cat sat" and "cat sat down" share 2 words. Precision is 2/3,
+    recall 2/2 and F1 their harmonic mean, 4/5.
+    """
     wanted, given = normalize(answer).split(), normalize(prediction).split()
     if is_version_2 and not (wanted and given):
         return float(wanted == given)
@@ -45,12 +62,7 @@ def f1(answer: str, prediction: str, is_version_2: bool) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-class _Scored(NamedTuple):
-    """Question id -> score, in the file's order, of those predicted."""
-
-    exact: dict[str, float]
-    f1: dict[str, float]
-    has_answer: dict[str, bool]  # of every question
+# --- A file of predictions --------------------------------------------------
 
 
 def score(
@@ -59,14 +71,21 @@ def score(
     is_version_2: bool,
     null_odds: Mapping[str, float] | None = None,
 ) -> dict[str, float]:
-    """Return what the official script prints.
+    """Return the scores the official script prints, in percent.
 
-    Version 1.1: exact_match, f1. Version 2.0: exact, f1 and total, the same
-    of HasAns_ and NoAns_, and with null odds best_exact, best_exact_thresh,
-    best_f1, best_f1_thresh.
+    Args:
+        data: questions with their reference answers.
+        predictions: {question id: answer}, "" for none.
+        is_version_2: whether to follow the script of SQuAD 2.0.
+        null_odds: {question id: null odds}, for the best thresholds.
+
+    Returns:
+        Version 1.1: exact_match and f1. Version 2.0: exact, f1 and total; the
+        same with the prefixes HasAns_ and NoAns_; with null odds best_exact,
+        best_exact_thresh, best_f1 and best_f1_thresh.
 
     Raises:
-        UserError: the file has no answers, or none of them is predicted.
+        UserError: the file has no answers, or no question a prediction.
     """
     if not data.has_answers():
         raise UserError(
@@ -75,7 +94,8 @@ def score(
     missing = [e.qas_id for e in data.examples if e.qas_id not in predictions]
     if len(missing) == len(data.examples):
         raise UserError(
-            "no question of the file is in the predictions: another data set?"
+            "no question of the file has a prediction: do the predictions "
+            "belong to another file?"
         )
     if missing:
         logging.warning(
@@ -95,6 +115,9 @@ def score(
 def _version_1(
     data: SquadData, predictions: Mapping[str, str]
 ) -> dict[str, float]:
+    """Return the scores of SQuAD 1.1."""
+    # Sums in the order of the file and one division, like the official
+    # script: another order of additions could change the last digit.
     exact_sum = f1_sum = 0.0
     for example in data.examples:
         given = predictions.get(example.qas_id)
@@ -109,13 +132,23 @@ def _version_1(
     }
 
 
+class _Scored(NamedTuple):
+    """Scores of the predicted questions, {question id: value}."""
+
+    exact: dict[str, float]  # in the order of the data, like f1
+    f1: dict[str, float]
+    has_answer: dict[str, bool]  # of every question, predicted or not
+
+
 def _score_each(data: SquadData, predictions: Mapping[str, str]) -> _Scored:
+    """Return the scores of each question by the rules of SQuAD 2.0."""
     scored = _Scored({}, {}, {})
     for example in data.examples:
         key = example.qas_id
         scored.has_answer[key] = bool(example.answers)
         if key not in predictions:
             continue
+        # A question without an answer has the reference answer "".
         answers = [a for a in example.answers if normalize(a)] or [""]
         given = predictions[key]
         scored.exact[key] = max(exact(a, given) for a in answers)
@@ -128,9 +161,11 @@ def _version_2(
     predictions: Mapping[str, str],
     null_odds: Mapping[str, float] | None,
 ) -> dict[str, float]:
+    """Return the scores of SQuAD 2.0."""
     scored = _score_each(data, predictions)
 
     def means(keys: Sequence[str], prefix: str) -> dict[str, float]:
+        # 100 * sum / total, not a mean * 100: the last digit would differ.
         total = len(keys)
         return {
             prefix + "exact": 100.0
@@ -161,10 +196,14 @@ def _best_threshold(
     predictions: Mapping[str, str],
     null_odds: Mapping[str, float],
 ) -> tuple[float, float]:
-    """Return the best score, and the odds up to which to answer for it.
+    """Return the best score and its threshold, as the official script does.
 
-    From answering nothing to answering everything, by rising odds of null.
+    Starts with "" for every question, then uses the prediction of one
+    question after the other, by rising null odds. It takes predictions as they
+    are, so one that is "" by the threshold of the run stays "";
+    `tune_threshold` does not have that flaw.
     """
+    # "" is right for every question without an answer.
     current = best = sum(not has for has in scored.has_answer.values())
     threshold = 0.0
     for key in sorted(null_odds, key=null_odds.get):
@@ -179,38 +218,53 @@ def _best_threshold(
     return 100.0 * best / len(scores), threshold
 
 
+# --- The null threshold of SQuAD 2.0 ----------------------------------------
+
+
 class Tuned(NamedTuple):
-    """What --tune_null_threshold finds and stores."""
+    """The null threshold with the best F1, and the scores with it."""
 
     threshold: float
-    f1: float
+    f1: float  # in percent
     exact: float
 
 
-def tune(
+def tune_threshold(
     data: SquadData,
     best_answers: Mapping[str, str],
     null_odds: Mapping[str, float],
 ) -> Tuned:
-    """Return the threshold with the best F1, from none answered to all.
+    """Return the null threshold with the best F1 (paper section 4.3).
 
-    It lies between the odds of two questions, so that no rounding decides;
-    the official script names the odds of a question themselves.
+    Sorts the questions by null odds. Every number of questions to answer,
+    from none to all, is a candidate, and the cumulative sum of the gains in
+    F1 (answer instead of "") shows the best one:
+
+        question   null odds   F1 answered   F1 of ""   gain   sum
+        a              1.5         1             0        +1     1
+        c              3.0         1             0        +1     2, the best
+        b              9.0         0             1        -1     1
+
+    The threshold lies in the middle between the last question to answer and
+    the next one, but at most 1 above the former: 4.0 here. Rounding of the
+    odds thereby changes no answer. The official script reports the odds of
+    the last question themselves, 3.0.
 
     Args:
-        data: questions and answers.
-        best_answers: question id -> best answer, whatever the odds of null.
-        null_odds: of the same questions.
+        data: questions with their reference answers.
+        best_answers: {question id: best answer, whatever the null odds}.
+        null_odds: {question id: null odds} of the same questions.
     """
     answered = _score_each(data, best_answers)
     keys = sorted(answered.f1, key=lambda key: null_odds[key])
     odds = [null_odds[key] for key in keys]
+    # F1, and exact match, of "" for each question.
     blank = [float(not answered.has_answer[key]) for key in keys]
-    # For a question that is answered: what its F1 gains over a blank.
     gains = [answered.f1[k] - b for k, b in zip(keys, blank, strict=True)]
     best, current, cut = 0.0, 0.0, 0
     for number, gain in enumerate(gains, 1):
         current += gain
+        # No threshold separates questions of the same odds.
         is_tie = number < len(odds) and odds[number] == odds[number - 1]
         if current > best and not is_tie:
             best, cut = current, number

@@ -1,8 +1,15 @@
-"""TriviaQA's own files to SquadExamples: training by distant supervision.
+"""Read TriviaQA's files into examples to train on, by distant supervision.
 
-The paper fine-tunes on TriviaQA before SQuAD (section 4.2): of each evidence
-document the first 400 tokens, where they contain one of the answers. Nobody
-marked answers there; the first place where an alias stands is taken for one.
+The paper fine-tunes on TriviaQA before SQuAD (section 4.2), on the first 400
+tokens of each evidence document if they contain one of the answers. TriviaQA
+names the answers of a question and the documents that may contain them, not
+the places: the first occurrence of an answer or alias is taken as the place.
+
+    wikipedia-train.json  {"Data": [{"QuestionId": ..., "Question": ...,
+                            "Answer": {"Value": ..., "Aliases": [...]},
+                            "EntityPages": [{"Filename": "A.txt"}, ...],
+                            "SearchResults": [{"Filename": "7/7_1.txt"}]}]}
+    evidence_dir          wikipedia/A.txt, web/7/7_1.txt
 """
 
 import functools
@@ -11,47 +18,54 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from base import file_system
+from base import file_system, progress
 from base.errors import UserError
 
-import tqdm
 from absl import logging
 
-from squad.data import SquadData, SquadExample, item, make_paragraph, read_json
+from squad.data import (
+    SquadData,
+    SquadExample,
+    make_paragraph,
+    read_json,
+    require,
+)
 
-# Where a question lists its documents, and in which folder those are.
+# Key under which a question lists documents -> folder of those documents.
 _SOURCES = {"EntityPages": "wikipedia", "SearchResults": "web"}
 
-_item = functools.partial(item, of="TriviaQA")
+_require = functools.partial(require, file_format="TriviaQA")
 
 
 def read_triviaqa(
     files: Sequence[str], evidence_dir: str, max_tokens: int = 400
 ) -> SquadData:
-    """Read questions with their documents; one example per document.
+    """Return one example per question and document that contains an answer.
 
     Args:
         files: `wikipedia-train.json` and the like.
-        evidence_dir: holds `wikipedia/` and `web/`, texts as unpacked.
-        max_tokens: words of a document that are read.
+        evidence_dir: directory that contains `wikipedia/` and `web/`.
+        max_tokens: words read from the beginning of each document.
 
     Raises:
-        UserError: not TriviaQA's format, or no document has an answer.
+        UserError: a file is not in TriviaQA's format, or no document contains
+            an answer.
     """
     data = SquadData([], [])
     counts = dict.fromkeys(("documents", "missing", "without"), 0)
     for path in files:
-        questions = _item(read_json(path), "Data", list, path)
-        bar = tqdm.tqdm(questions, unit=" questions", disable=None)
-        for at, question in enumerate(bar):
-            _add(
-                data,
-                counts,
-                question,
-                f"{path}: Data[{at}]",
-                evidence_dir,
-                max_tokens,
-            )
+        questions = _require(read_json(path), "Data", list, path)
+        with progress.bar(len(questions), "questions", "Reading") as bar:
+            for at, question in enumerate(questions):
+                _add_question(
+                    data,
+                    counts,
+                    question,
+                    f"{path}: Data[{at}]",
+                    evidence_dir,
+                    max_tokens,
+                )
+                bar.update(1)
     logging.info(
         "TriviaQA: %d examples of %d documents; %d have no answer in their "
         "first %d words",
@@ -62,7 +76,7 @@ def read_triviaqa(
     )
     if counts["missing"]:
         logging.warning(
-            "%d documents are not in %s, or name no file",
+            "%d documents are not in %s, or have no Filename",
             counts["missing"],
             evidence_dir,
         )
@@ -76,7 +90,7 @@ def read_triviaqa(
     return data
 
 
-def _add(
+def _add_question(
     data: SquadData,
     counts: dict[str, int],
     question: Any,
@@ -84,24 +98,24 @@ def _add(
     evidence_dir: str,
     max_tokens: int,
 ) -> None:
-    """Add one question's examples."""
-    text = _item(question, "Question", str, where)
-    number = _item(question, "QuestionId", str, where)
-    answer = _item(question, "Answer", dict, where)
-    pattern = _aliases(answer, f"{where}.Answer")
+    """Add one question's examples to `data`, and count its documents."""
+    text = _require(question, "Question", str, where)
+    number = _require(question, "QuestionId", str, where)
+    answer = _require(question, "Answer", dict, where)
+    pattern = _alias_pattern(answer, f"{where}.Answer")
     for place in _documents(question, where):
         counts["documents"] += 1
         document = place and _read(f"{evidence_dir.rstrip('/')}/{place}")
         if document is None:
             counts["missing"] += 1
             continue
-        example = find_answer(document, pattern, max_tokens)
-        if example is None:
+        found = find_answer(document, pattern, max_tokens)
+        if found is None:
             counts["without"] += 1
             continue
-        context, answer = example
+        context, match = found
         paragraph = make_paragraph(context)
-        ends = [answer.start(), answer.end() - 1]
+        ends = [match.start(), match.end() - 1]
         words = paragraph.starts.searchsorted(ends, "right") - 1
         data.paragraphs.append(paragraph)
         data.examples.append(
@@ -109,50 +123,58 @@ def _add(
                 f"{number}--{place}",
                 text,
                 len(data.paragraphs) - 1,
-                (answer.group(),),
-                answer.group(),
+                (match.group(),),
+                match.group(),
                 *words.tolist(),
             )
         )
 
 
-def _aliases(answer: dict, where: str) -> re.Pattern:
-    """Return a pattern of all forms of an answer, longer ones first."""
+def _alias_pattern(answer: dict, where: str) -> re.Pattern:
+    """Return a pattern that matches every form of an answer as whole words.
+
+    Longer forms come first: of "Ann" and "Ann Lee" the pattern finds
+    "Ann Lee" where both match at the same place.
+    """
     aliases = []
     if answer.get("Aliases") is not None:
-        aliases = _item(answer, "Aliases", list, where)
-    found = [_item(answer, "Value", str, where), *aliases]
+        aliases = _require(answer, "Aliases", list, where)
+    found = [_require(answer, "Value", str, where), *aliases]
     for alias in found:
         if not isinstance(alias, str):
-            raise UserError(f"{where}.Aliases holds {alias!r}, wanted texts")
+            raise UserError(f"{where}.Aliases holds {alias!r}, wanted strings")
     forms = sorted({f.strip() for f in found if f.strip()}, key=len)[::-1]
     if not forms:
-        raise UserError(f"{where}: neither Value nor Aliases say anything")
+        raise UserError(f"{where}: Value and Aliases are empty")
+    # Any white space matches any other: documents are broken into lines.
     words = [r"\s+".join(map(re.escape, form.split())) for form in forms]
     return re.compile(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)", re.IGNORECASE)
 
 
 def _documents(question: dict, where: str) -> Iterator[str | None]:
-    """Yield the question's documents as paths inside of evidence_dir.
+    """Yield the path of each document of a question inside evidence_dir.
 
-    Some entries name no file: None.
+    None for entries without a Filename, which TriviaQA's files contain.
     """
     for source, folder in _SOURCES.items():
         if question.get(source) is None:
             continue
-        documents = _item(question, source, list, where)
+        documents = _require(question, source, list, where)
         for number, document in enumerate(documents):
             place = f"{where}.{source}[{number}]"
             name = None
             if not isinstance(document, dict) or document.get("Filename"):
-                name = _item(document, "Filename", str, place)
+                name = _require(document, "Filename", str, place)
             yield f"{folder}/{name}" if name and "\0" not in name else None
 
 
 def find_answer(
     document: str, pattern: re.Pattern, max_tokens: int
 ) -> tuple[str, re.Match] | None:
-    """Return a document's beginning and where its first answer stands."""
+    """Return a document's first words and the first match in them.
+
+    None if the document has no word, or its first max_tokens words no match.
+    """
     words = make_paragraph(document)
     if not len(words.starts):
         return None
@@ -163,11 +185,11 @@ def find_answer(
 
 
 def evidence_in(evidence_dir: str) -> dict[str, str]:
-    """Return a checksum of the documents' names in each folder, and sizes.
+    """Return a checksum of the documents' names and sizes in each folder.
 
-    So that records made of half of the evidence are not taken for those of
-    all of it. Remote files are known by their names alone: asking each for
-    its size would take hours.
+    It is part of the fingerprint of the training records: they are made again
+    once more documents have been unpacked. Remote files count by name alone,
+    since asking for the size of each would take hours.
     """
     found = {}
     for folder in _SOURCES.values():
@@ -181,7 +203,7 @@ def evidence_in(evidence_dir: str) -> dict[str, str]:
 
 
 def _read(path: str) -> str | None:
-    """Return a document's text, None where there is none."""
+    """Return a document's text, None if it cannot be read."""
     try:
         with file_system.open_for_reading(path) as file:
             return file.read().decode("utf-8", "replace")

@@ -1,9 +1,26 @@
-"""Questions and paragraphs to windows of tokens, and windows to records.
+"""Cut paragraphs into windows that fit the model; write them as records.
 
-A paragraph longer than a sequence is seen through windows that overlap. What
-is kept of a window is where it lies: ids are stored once per paragraph and
-once per question, and rows of records are put together when they are wanted.
-No TensorFlow here: worker processes convert, each some paragraphs.
+A paragraph with more pieces than fit into a sequence is read through several
+windows that overlap. With 5 pieces of the paragraph in a window and a
+doc_stride of 3, a paragraph of 8 pieces p0 to p7 makes two windows:
+
+    [CLS] who left ? [SEP] p0 p1 p2 p3 p4 [SEP]
+    [CLS] who left ? [SEP] p3 p4 p5 p6 p7 [SEP]
+
+Every window is a training example or a sequence to predict of its own. A
+piece in two windows is predicted in the one with more context
+(decoding.max_context).
+
+The place of an answer is given in words (data.py has the whole example). Here
+it becomes pieces: of the words "(Steve Jobs)" the pieces "steve jobs", without
+the parentheses, if those spell the answer.
+
+Windows stores only where a window is: ids are stored once per paragraph and
+once per question, and the rows of records are built when they are written.
+Worker processes import this module, so it must not import TensorFlow.
+
+Dimensions: W windows, E questions (examples), D paragraphs (documents), S
+tokens of a row.
 """
 
 import dataclasses
@@ -20,27 +37,30 @@ import tokenization
 from records import tfrecord
 from squad.data import Paragraph, SquadData, SquadExample
 
+# The unique_id of the first window, as in the original.
 FIRST_UNIQUE_ID = 1_000_000_000
 
-# Paragraphs a worker converts at once: a thousand windows or so.
+# Paragraphs that a worker converts at once: about a thousand windows.
 _CHUNK = 256
 
-# Below so many paragraphs starting processes costs more than they save.
+# With fewer paragraphs than this, starting processes takes longer than the
+# conversion does. SQuAD's training set has 19,000.
 _WORTH_WORKERS = 10_000
 
 
 class Lengths(NamedTuple):
-    """How windows are cut; every field mirrors a flag."""
+    """Lengths in tokens that determine the windows; fields are flags."""
 
     max_seq_length: int = 384
-    doc_stride: int = 128
-    max_query_length: int = 64
+    doc_stride: int = 128  # from the start of a window to that of the next
+    max_query_length: int = 64  # longer questions are cut
 
     def check(self) -> None:
-        """Refuse lengths that leave no room for the paragraph.
+        """Check that a window has space for a token of the paragraph.
 
         Raises:
-            UserError: names the flags.
+            UserError: it has none beside the longest question; names the
+                flags.
         """
         if self.max_seq_length <= self.max_query_length + 3:
             raise UserError(
@@ -53,23 +73,23 @@ class Lengths(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Windows:
-    """W windows on E questions and D paragraphs, in the files' order.
+    """W windows on the paragraphs of E questions, in the order of the files.
 
-    Ragged arrays are flat with offsets: row i is flat[offsets[i]:
-    offsets[i + 1]].
+    Ragged arrays are flat, with an array of offsets: row i is
+    flat[offsets[i]:offsets[i + 1]].
     """
 
-    example: np.ndarray  # [W] number of the question
-    doc_start: np.ndarray  # [W] first token of the paragraph seen
-    doc_length: np.ndarray  # [W] tokens of it seen
-    start_positions: np.ndarray  # [W] in the row; 0, of [CLS]: none
-    end_positions: np.ndarray  # [W]
-    paragraph: np.ndarray  # [E] number of the question's paragraph
-    query_ids: np.ndarray  # flat, cut to max_query_length
+    example: np.ndarray  # [W] index of the question
+    doc_start: np.ndarray  # [W] first piece of the paragraph in the window
+    doc_length: np.ndarray  # [W] how many pieces of it
+    start_positions: np.ndarray  # [W] of the answer, in the row; 0: none
+    end_positions: np.ndarray  # [W] inclusive; 0 ([CLS]) where it has none
+    paragraph: np.ndarray  # [E] index of the question's paragraph
+    query_ids: np.ndarray  # flat, questions, cut to max_query_length
     query_offsets: np.ndarray  # [E + 1]
-    doc_ids: np.ndarray  # flat
-    doc_words: np.ndarray  # flat: which word a token is of
-    doc_offsets: np.ndarray  # [D + 1]
+    doc_ids: np.ndarray  # flat, paragraphs
+    doc_words: np.ndarray  # flat, the word of the paragraph of each piece
+    doc_offsets: np.ndarray  # [D + 1] of doc_ids and doc_words
     num_cut: np.ndarray  # [1] questions longer than max_query_length
 
     @classmethod
@@ -81,19 +101,20 @@ class Windows:
         return len(self.example)
 
     def query_length(self) -> np.ndarray:
-        """Return [W] tokens of each window's question."""
+        """Return the number of question tokens in each window, [W]."""
         return np.diff(self.query_offsets)[self.example]
 
     def length(self) -> np.ndarray:
-        """Return [W] tokens of each row, special ones among them."""
+        """Return the number of tokens in each row, without padding, [W]."""
+        # [CLS] question [SEP] part of the paragraph [SEP]
         return self.query_length() + self.doc_length + 3
 
     def doc_place(self) -> np.ndarray:
-        """Return [W] where in doc_ids each window's paragraph part begins."""
+        """Return where each window's part of doc_ids begins, [W]."""
         return self.doc_offsets[self.paragraph[self.example]] + self.doc_start
 
 
-# --- One chunk of paragraphs ------------------------------------------------
+# --- Windows of a few paragraphs --------------------------------------------
 
 
 def convert(
@@ -102,28 +123,30 @@ def convert(
     tokenizer: tokenization.FullTokenizer,
     lengths: Lengths,
 ) -> Windows:
-    """Cut the windows of some questions.
+    """Return the windows of some questions.
 
     Args:
-        paragraphs: those the examples count from 0.
-        examples: questions in order.
-        tokenizer: text to ids.
-        lengths: see there.
+        paragraphs: example.paragraph is an index into these.
+        examples: the questions.
+        tokenizer: converts words to ids.
+        lengths: of the windows.
     """
-    queries, query_offsets, num_cut = _queries(examples, tokenizer, lengths)
-    doc_ids, doc_words, doc_offsets = _documents(paragraphs, tokenizer)
+    queries, query_offsets, num_cut = _query_ids(examples, tokenizer, lengths)
+    doc_ids, doc_words, doc_offsets = _paragraph_ids(paragraphs, tokenizer)
     doc_lengths = np.diff(doc_offsets)
     cells: list[tuple[int, int, int, int, int]] = []
     for number, example in enumerate(examples):
         query_length = int(query_offsets[number + 1] - query_offsets[number])
-        room = lengths.max_seq_length - query_length - 3
+        max_doc_pieces = lengths.max_seq_length - query_length - 3
         place = doc_offsets[example.paragraph]
         ids = doc_ids[place : doc_offsets[example.paragraph + 1]]
-        answer = answer_tokens(
+        answer = answer_pieces(
             example, ids, doc_words[place : place + len(ids)], tokenizer
         )
         for start, length in spans(
-            int(doc_lengths[example.paragraph]), room, lengths.doc_stride
+            int(doc_lengths[example.paragraph]),
+            max_doc_pieces,
+            lengths.doc_stride,
         ):
             first, last = in_window(answer, start, length, query_length + 2)
             cells.append((number, start, length, first, last))
@@ -141,15 +164,16 @@ def convert(
     )
 
 
-def _queries(
+def _query_ids(
     examples: Sequence[SquadExample],
     tokenizer: tokenization.FullTokenizer,
     lengths: Lengths,
 ) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return the ids of the questions, their offsets and how many were cut."""
     ids, offsets = tokenizer.lines_to_ids([e.question_text for e in examples])
     whole = np.diff(offsets)
     kept = np.minimum(whole, lengths.max_query_length)
-    place = np.arange(len(ids)) - np.repeat(offsets[:-1], whole)
+    place = np.arange(len(ids)) - np.repeat(offsets[:-1], whole)  # in its query
     return (
         ids[place < lengths.max_query_length],
         np.concatenate([[0], np.cumsum(kept)]),
@@ -157,10 +181,14 @@ def _queries(
     )
 
 
-def _documents(
+def _paragraph_ids(
     paragraphs: Sequence[Paragraph], tokenizer: tokenization.FullTokenizer
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return ids, the word each is of, and the paragraphs' offsets."""
+    """Return the ids of the paragraphs, the word of each id, and offsets.
+
+    Words are tokenized one by one, which gives the ids of the whole text:
+    the tokenizer splits at white space first.
+    """
     words = [paragraph.words() for paragraph in paragraphs]
     ids, offsets = tokenizer.lines_to_ids(itertools.chain(*words))
     counts = [len(part) for part in words]
@@ -170,27 +198,51 @@ def _documents(
     return ids, of_word, offsets[ends]
 
 
-def spans(length: int, room: int, stride: int) -> Iterator[tuple[int, int]]:
-    """Yield (first token, tokens) of the windows on a paragraph."""
+def spans(
+    num_pieces: int, max_doc_pieces: int, stride: int
+) -> Iterator[tuple[int, int]]:
+    """Yield the (first piece, number of pieces) of a paragraph's windows.
+
+    The last window ends where the paragraph ends. It may be shorter than the
+    others: it starts at a multiple of the stride like them.
+
+    >>> list(spans(8, 5, 3))
+    [(0, 5), (3, 5)]
+    >>> list(spans(9, 5, 3))
+    [(0, 5), (3, 5), (6, 3)]
+    """
     start = 0
-    while start < length:
-        seen = min(length - start, room)
+    while start < num_pieces:
+        seen = min(num_pieces - start, max_doc_pieces)
         yield start, seen
-        if start + seen == length:
+        if start + seen == num_pieces:
             break
+        # With a stride longer than a window no piece is skipped.
         start += min(seen, stride)
 
 
-def answer_tokens(
+def answer_pieces(
     example: SquadExample,
     ids: np.ndarray,
     of_word: np.ndarray,
     tokenizer: tokenization.FullTokenizer,
 ) -> tuple[int, int] | None:
-    """Return first and last token of an answer, None without one.
+    """Return the first and the last piece of an answer, None without one.
 
-    Words are coarser than answers: of "(1895-1943)." only the tokens that
-    spell the answer "1895" are kept, where some do.
+    The words of an answer may hold more than the answer. Of the words
+
+        (Steve   Jobs)       with the pieces   ( steve jobs )
+
+    only "steve jobs" is to be predicted if the answer is "Steve Jobs". So the
+    pieces of the words are searched for those of the answer. They are not
+    found if the answer ends inside a piece: the answer "Japan" in the word
+    "Japanese", which is one piece. Then the answer is all pieces of the words.
+
+    Args:
+        example: has the words of the answer.
+        ids: [pieces] of the paragraph.
+        of_word: [pieces] the word of each piece, ascending.
+        tokenizer: converts the answer to ids.
     """
     if example.start_position < 0:
         return None
@@ -207,25 +259,40 @@ def answer_tokens(
 def in_window(
     answer: tuple[int, int] | None, start: int, length: int, offset: int
 ) -> tuple[int, int]:
-    """Return an answer's place in a window's row; 0, 0 where it is not."""
+    """Return where an answer begins and ends in the row of a window.
+
+    (0, 0), the position of [CLS], if the window does not hold all of the
+    answer. The model learns to point at [CLS] there, and at questions without
+    an answer, in SQuAD 1.1 and 2.0 (as in the original).
+
+    Args:
+        answer: first and last piece in the paragraph.
+        start: first piece of the paragraph in the window.
+        length: number of its pieces in the window.
+        offset: where in the row those begin.
+    """
     if answer and answer[0] >= start and answer[1] < start + length:
         return answer[0] - start + offset, answer[1] - start + offset
     return 0, 0
 
 
-# --- All of them, by several processes --------------------------------------
+# --- Windows of all paragraphs, in several processes ------------------------
 
 
-class _Settings(NamedTuple):
+class _WorkerArguments(NamedTuple):
+    """Arguments of every worker process."""
+
     vocab_file: str
     do_lower_case: bool
     lengths: Lengths
 
 
 class _Job(NamedTuple):
+    """A chunk of paragraphs with their questions."""
+
     number: int
     paragraphs: list[Paragraph]
-    examples: list[SquadExample]
+    examples: list[SquadExample]  # example.paragraph counts from 0 again
 
 
 def convert_all(
@@ -234,13 +301,16 @@ def convert_all(
     lengths: Lengths,
     num_workers: int = 0,
 ) -> Windows:
-    """Cut the windows of all questions; the same for any number of workers.
+    """Return the windows of all questions.
+
+    They do not depend on the number of workers.
 
     Args:
-        data: what to convert.
-        tokenizer: text to ids.
-        lengths: see there.
-        num_workers: processes; 0: as many as pay, 1: this one.
+        data: paragraphs and questions.
+        tokenizer: converts words to ids.
+        lengths: of the windows.
+        num_workers: number of processes. 1: convert in this process. 0: one
+            per core for large data, else 1.
     """
     jobs = list(_jobs(data))
     if not num_workers and len(data.paragraphs) < _WORTH_WORKERS:
@@ -250,21 +320,21 @@ def convert_all(
             convert(job.paragraphs, job.examples, tokenizer, lengths)
             for job in jobs
         ]
-        return _joined(parts)
-    settings = _Settings(
+        return _concatenate(parts)
+    arguments = _WorkerArguments(
         tokenizer.vocab_file, tokenizer.basic_tokenizer.do_lower_case, lengths
     )
     found: dict[int, Windows] = {}
     count = min(num_workers or workers.num_cores(), len(jobs))
-    with workers.WorkerPool(count, _set_up, settings, _work) as pool:
+    with workers.WorkerPool(count, _set_up, arguments, _work) as pool:
         for event in pool.run(jobs):
             if isinstance(event, workers.Done):
                 found[event.job.number] = event.result
-    return _joined([found[job.number] for job in jobs])
+    return _concatenate([found[job.number] for job in jobs])
 
 
 def _jobs(data: SquadData) -> Iterator[_Job]:
-    """Cut the data where a chunk of paragraphs ends; examples are in order."""
+    """Yield the data in chunks of paragraphs."""
     numbers = np.array([example.paragraph for example in data.examples])
     for number, first in enumerate(range(0, len(data.paragraphs), _CHUNK)):
         low, high = np.searchsorted(numbers, [first, first + _CHUNK])
@@ -279,25 +349,31 @@ def _jobs(data: SquadData) -> Iterator[_Job]:
 
 
 def _set_up(
-    settings: _Settings,
+    arguments: _WorkerArguments,
 ) -> tuple[tokenization.FullTokenizer, Lengths]:
+    """Return what a worker process keeps between jobs."""
     tokenizer = tokenization.FullTokenizer(
-        settings.vocab_file, settings.do_lower_case
+        arguments.vocab_file, arguments.do_lower_case
     )
-    return tokenizer, settings.lengths
+    return tokenizer, arguments.lengths
 
 
 def _work(state, job: _Job, report) -> Windows:
+    """Convert one chunk in a worker process."""
     return convert(job.paragraphs, job.examples, *state)
 
 
-def _joined(parts: Sequence[Windows]) -> Windows:
-    """Return the windows of chunks as one, numbers counted through."""
+def _concatenate(parts: Sequence[Windows]) -> Windows:
+    """Return the windows of consecutive chunks as one Windows.
 
-    def counted(name: str, offsets: str) -> np.ndarray:
-        """Numbers that count what another field has rows of."""
-        sizes = [len(getattr(part, offsets)) for part in parts]
-        if offsets.endswith("offsets"):
+    Indices and offsets count from 0 in every chunk: those of a chunk grow by
+    the number of rows in the chunks before it.
+    """
+
+    def renumber(name: str, counted: str) -> np.ndarray:
+        """Return the indices `name` into the rows of the field `counted`."""
+        sizes = [len(getattr(part, counted)) for part in parts]
+        if counted.endswith("offsets"):  # one longer than its rows
             sizes = [size - 1 for size in sizes]
         bases = np.cumsum([0, *sizes])
         values = [getattr(part, name) for part in parts]
@@ -305,7 +381,8 @@ def _joined(parts: Sequence[Windows]) -> Windows:
             [value + base for value, base in zip(values, bases, strict=False)]
         ).astype(np.int32)
 
-    def ragged(name: str) -> np.ndarray:
+    def join_offsets(name: str) -> np.ndarray:
+        """Return the offsets `name` of the concatenated flat arrays."""
         sizes = np.concatenate([np.diff(getattr(p, name)) for p in parts])
         return np.concatenate([[0], np.cumsum(sizes)])
 
@@ -316,22 +393,22 @@ def _joined(parts: Sequence[Windows]) -> Windows:
     return Windows(
         **plain
         | {
-            "example": counted("example", "paragraph"),
-            "paragraph": counted("paragraph", "doc_offsets"),
-            "query_offsets": ragged("query_offsets"),
-            "doc_offsets": ragged("doc_offsets"),
+            "example": renumber("example", "paragraph"),
+            "paragraph": renumber("paragraph", "doc_offsets"),
+            "query_offsets": join_offsets("query_offsets"),
+            "doc_offsets": join_offsets("doc_offsets"),
             "num_cut": np.array([sum(int(p.num_cut[0]) for p in parts)]),
         }
     )
 
 
-# --- Windows to rows --------------------------------------------------------
+# --- Records ----------------------------------------------------------------
 
 
 def schema(max_seq_length: int) -> dict[str, tfrecord.Feature]:
-    """Return name -> Feature of the records, the original's.
+    """Return {name: Feature} of the records, which are the original's.
 
-    start_positions, end_positions and is_impossible are those of training.
+    Records to predict lack start_positions, end_positions and is_impossible.
     """
     sequence = tfrecord.Feature("int64", max_seq_length)
     one = tfrecord.Feature("int64", 1)
@@ -353,19 +430,22 @@ def rows(
     vocab: Mapping[str, int],
     max_seq_length: int,
 ) -> dict[str, np.ndarray]:
-    """Return the features of windows [first, last).
+    """Return the features of windows first to last - 1, n of them.
 
-    [CLS] question [SEP] part of the paragraph [SEP], zeros to the end;
-    segment 1 is the part and its [SEP].
+    A row is [CLS] question [SEP] part of the paragraph [SEP] and zeros.
+    segment_ids are 1 for the part and its [SEP].
+
+    Returns:
+        unique_ids [n]; input_ids, input_mask and segment_ids [n, S].
     """
     part = slice(first, last)
     query = windows.query_length()[part][:, None]  # [n, 1]
     query_place = windows.query_offsets[windows.example[part]][:, None]
-    doc = windows.doc_length[part][:, None]
+    doc = windows.doc_length[part][:, None]  # [n, 1]
     doc_place = windows.doc_place()[part][:, None]
     at = np.arange(max_seq_length)[None]  # [1, S]
-    in_query = (at > 0) & (at <= query)
-    in_doc = (at >= query + 2) & (at < query + 2 + doc)
+    in_query = (at > 0) & (at <= query)  # [n, S]
+    in_doc = (at >= query + 2) & (at < query + 2 + doc)  # [n, S]
     ids = np.zeros([len(query), max_seq_length], np.int32)
     ids[:, 0] = vocab["[CLS]"]
     ids[(at == query + 1) | (at == query + 2 + doc)] = vocab["[SEP]"]
@@ -389,7 +469,16 @@ def write_records(
     max_seq_length: int,
     is_training: bool,
 ) -> None:
-    """Write windows as the original's records; they appear whole."""
+    """Write windows to a record file, which appears once it is complete.
+
+    Args:
+        path: of the record file.
+        windows: what to write.
+        examples: the questions, for is_impossible.
+        vocab: {token: id}.
+        max_seq_length: S.
+        is_training: whether to write the answers too.
+    """
     impossible = np.array([example.is_impossible for example in examples])
     with file_system.atomic_file(path) as file:
         with tfrecord.RecordWriter(file) as writer:

@@ -1,8 +1,9 @@
-"""Pre-training instances the slow way: one at a time, token by token.
+"""Make pre-training instances the slow way: one at a time, token by token.
 
 Written from the description of the original algorithm, with plain lists and
-`random.Random`, to compare distributions with pretraining_instances.py. The
-two draw their random numbers differently, so single instances never agree.
+`random.Random`, to compare distributions with pretraining/instances.py and
+pretraining/masking.py. The two draw their random numbers differently, so only
+distributions can be compared, not single instances.
 """
 
 import random
@@ -24,17 +25,21 @@ def make_instances(
     """Return (A, B, is_random_next) of one pass over the documents.
 
     Args:
-        short_draw_per_document: the original's defect, to explain its
-            statistics.
+        documents: document -> sentence -> ids.
+        rng: source of random numbers.
+        max_seq_length: with [CLS] and [SEP].
+        short_seq_prob: probability of a shorter target.
+        short_draw_per_document: draw the target once per document, as the
+            original does, to reproduce its statistics.
     """
     instances = []
-    room = max_seq_length - 3
+    max_tokens = max_seq_length - 3
     for index, document in enumerate(documents):
-        target = _draw_target(room, short_seq_prob, rng)
+        target = _draw_target(max_tokens, short_seq_prob, rng)
         chunk, i = [], 0
         while i < len(document):
             if not chunk and not short_draw_per_document:
-                target = _draw_target(room, short_seq_prob, rng)
+                target = _draw_target(max_tokens, short_seq_prob, rng)
             chunk.append(document[i])
             if i == len(document) - 1 or sum(map(len, chunk)) >= target:
                 cut = rng.randint(1, len(chunk) - 1) if len(chunk) > 1 else 1
@@ -48,15 +53,18 @@ def make_instances(
                     i -= len(chunk) - cut
                 else:
                     b = _join(chunk[cut:])
-                truncate(a, b, room, rng)
+                truncate(a, b, max_tokens, rng)
                 instances.append((a, b, is_random))
                 chunk = []
             i += 1
     return instances
 
 
-def _draw_target(room: int, short_seq_prob: float, rng: random.Random) -> int:
-    return rng.randint(2, room) if rng.random() < short_seq_prob else room
+def _draw_target(
+    max_tokens: int, short_seq_prob: float, rng: random.Random
+) -> int:
+    is_short = rng.random() < short_seq_prob
+    return rng.randint(2, max_tokens) if is_short else max_tokens
 
 
 def _join(sentences: Sequence[Sequence[int]]) -> list[int]:
@@ -74,9 +82,9 @@ def _random_next(
     return b
 
 
-def truncate(a: list, b: list, room: int, rng: random.Random) -> None:
-    """Pop from the longer list, at either end, until both fit."""
-    while len(a) + len(b) > room:
+def truncate(a: list, b: list, max_tokens: int, rng: random.Random) -> None:
+    """Remove tokens from either end of the longer list until both fit."""
+    while len(a) + len(b) > max_tokens:
         longer = a if len(a) > len(b) else b
         del longer[0 if rng.random() < 0.5 else -1]
 
@@ -89,10 +97,19 @@ def mask(
     max_predictions_per_seq: int = 20,
     masked_lm_prob: float = 0.15,
 ) -> tuple[list[int], list[str]]:
-    """Return chosen positions and what is shown there: mask, same, random.
+    """Return the positions to predict and how each is replaced.
 
     Args:
-        continues: whether an id is a "##" piece, for whole-word masking.
+        a: ids of A.
+        b: ids of B.
+        continues: whether an id is a "##" token, for whole word masking; None
+            masks single tokens.
+        rng: source of random numbers.
+        max_predictions_per_seq: the most positions.
+        masked_lm_prob: share of the tokens.
+
+    Returns:
+        Positions, and "mask", "same" or "random" for each.
     """
     tokens = [CLS, *a, SEP, *b, SEP]
     words = []
@@ -129,7 +146,7 @@ def statistics(
     max_predictions_per_seq: int = 20,
     short_draw_per_document: bool = False,
 ) -> dict[str, float | np.ndarray]:
-    """Return what `statistics_of` returns, for the slow way."""
+    """Return `statistics_of` the instances made the slow way."""
     rng = random.Random(seed)
     lengths, b_lengths, is_random, num_predictions = [], [], [], []
     shown = []
@@ -164,7 +181,7 @@ def statistics_of(
     mask_fraction: float,
     kept_fraction: float,
 ) -> dict[str, float | np.ndarray]:
-    """Return the statistics that tests/golden records of the original."""
+    """Return the statistics that tests/golden has of the original."""
     return {
         "instances": len(length),
         "mean_length": length.mean(),

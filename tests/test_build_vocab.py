@@ -1,4 +1,4 @@
-"""build_vocab.py learns what it should, the same way every time."""
+"""build_vocab.py: pieces of the plain algorithm, same bytes every time."""
 
 import collections
 import os
@@ -11,14 +11,13 @@ from base.errors import UserError
 
 import pytest
 import scripts
-import tqdm
 from paths import ROOT
 
 import tokenization
 
 build_vocab = scripts.load("build_vocab")
 
-# Real text that every interpreter brings along.
+# Real text that every interpreter carries.
 TEXT = "\n".join(topics.topics[name] for name in sorted(topics.topics)[:25])
 
 
@@ -46,7 +45,7 @@ def error_of(**values) -> str:
     return error
 
 
-# === What is written ===
+# --- What is written ---------------------------------------------------------
 
 
 def test_layout_is_the_published_one(folder):
@@ -124,6 +123,7 @@ def test_pieces_are_those_of_the_plain_algorithm(folder):
     assert tokens[5:] == learn_slowly(ordered, single, 495)
 
 
+@pytest.mark.slow
 def test_same_bytes_every_time(folder):
     """Across processes (hash seeds), thread counts and names of the files."""
     half = TEXT.index("\n", len(TEXT) // 2)
@@ -138,9 +138,10 @@ def test_same_bytes_every_time(folder):
             "--vocab_size=1500",
         ]
         environment = {**os.environ, "RAYON_NUM_THREADS": threads}
-        subprocess.run(
+        result = subprocess.run(
             command, env=environment, check=True, capture_output=True
         )
+        assert b"\r" not in result.stderr, "a bar was drawn into a pipe"
         outputs.append((folder / "vocab").read_bytes())
     assert outputs[0].count(b"\n") == 1500
     assert outputs[0] == outputs[1] == outputs[2]
@@ -167,7 +168,7 @@ def test_ideographs_are_words(folder):
     assert tokens[5:] == ["。", "中", "文"]
 
 
-# === Reading ===
+# --- Reading -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("block_bytes", [1, 7, 64, 1 << 22])
@@ -177,8 +178,10 @@ def test_words_are_counted_across_blocks(folder, monkeypatch, block_bytes):
     basic = tokenization.BasicTokenizer()
     monkeypatch.setattr(build_vocab, "_BLOCK_BYTES", block_bytes)
     monkeypatch.setattr(build_vocab, "_MAX_RAW_WORDS", 3)
-    with tqdm.tqdm(disable=True) as bar:
-        assert "".join(build_vocab.read_blocks("a.txt", bar)) == text
+    sizes = []
+    blocks = build_vocab.read_blocks("a.txt", sizes.append)
+    assert "".join(blocks) == text
+    assert sum(sizes) == os.path.getsize("a.txt")
     if block_bytes >= 64:
         words = build_vocab.count_words(["a.txt"], do_lower_case=True)
         assert words == collections.Counter(basic.tokenize(text))
@@ -192,7 +195,7 @@ def test_repeated_words_are_all_there(monkeypatch):
     assert max(map(len, text)) <= 14
 
 
-# === What a user can get wrong ===
+# --- Mistakes ----------------------------------------------------------------
 
 
 def test_no_such_input(folder):
@@ -200,6 +203,11 @@ def test_no_such_input(folder):
     assert "no file matches 'b*.txt'" in error_of(input_file="a.txt,b*.txt")
     assert "dir is a directory; use dir/*" in error_of(input_file="dir")
     assert "--input_file is empty" in error_of(input_file=",")
+
+
+def test_required_flags(folder):
+    assert error_of(input_file=None) == "--input_file is required"
+    assert error_of(output_file=None) == "--output_file is required"
 
 
 @pytest.mark.parametrize(

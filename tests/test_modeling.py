@@ -1,89 +1,36 @@
-"""The model against the original's own numbers, and against itself."""
+"""The encoder gives the original's numbers, compiled or not, in any batch."""
 
+import doctest
 import json
 
 from base.errors import UserError
 
 import numpy as np
 import pytest
+import small_models
 import tensorflow as tf
-from paths import GOLDEN
+from small_models import FEATURES, GOLDEN_MODEL, batch_of, tiny_config
 
+import modeling
 from modeling import BertConfig, BertModel
 from ops import elementwise, losses
 from pretraining.model import BertForPreTraining
 from training import reporting
 
-GOLDEN_MODEL = GOLDEN / "model"
-FEATURES = (
-    "input_ids",
-    "input_mask",
-    "segment_ids",
-    "masked_lm_positions",
-    "masked_lm_ids",
-    "masked_lm_weights",
-    "next_sentence_labels",
-)
-
-
-def tiny_config(**changes) -> BertConfig:
-    settings = dict(
-        vocab_size=99,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=40,
-        type_vocab_size=2,
-        initializer_range=0.2,
-    )
-    return BertConfig(**(settings | changes))
-
-
-def batch_of(config, batch=3, seq=10, predictions=4, seed=0):
-    rng = np.random.default_rng(seed)
-
-    def draw(high, shape):
-        return tf.constant(rng.integers(0, high, shape), tf.int32)
-
-    return {
-        "input_ids": draw(config.vocab_size, [batch, seq]),
-        "input_mask": tf.ones([batch, seq], tf.int32),
-        "segment_ids": draw(2, [batch, seq]),
-        "masked_lm_positions": draw(seq, [batch, predictions]),
-        "masked_lm_ids": draw(config.vocab_size, [batch, predictions]),
-        "masked_lm_weights": tf.ones([batch, predictions]),
-        "next_sentence_labels": draw(2, [batch, 1]),
-    }
-
-
-def total_loss(losses):
-    masked, following = losses
-    return masked.loss / (masked.weight + 1e-5) + (
-        following.loss / following.weight
-    )
-
-
-# --- Golden -----------------------------------------------------------------
+# --- The original's numbers -------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def golden():
-    with np.load(GOLDEN_MODEL / "golden.npz") as arrays:
-        return dict(arrays)
+    return small_models.golden_arrays()
 
 
 @pytest.fixture(scope="module")
 def golden_model():
-    config = BertConfig.from_json_file(str(GOLDEN_MODEL / "bert_config.json"))
-    model = BertForPreTraining(config)
-    reader = tf.train.load_checkpoint(str(GOLDEN_MODEL / "bert_model.ckpt"))
-    for variable in model.variables:
-        variable.assign(reader.get_tensor(variable.path))
-    return model
+    return small_models.golden_model()
 
 
-def test_paths_and_shapes_are_the_checkpoints(golden_model):
+def test_paths_and_shapes_are_those_of_the_checkpoint(golden_model):
     shapes = json.loads((GOLDEN_MODEL / "variables.json").read_text())[
         "variables"
     ]
@@ -96,8 +43,12 @@ def test_paths_and_shapes_are_the_checkpoints(golden_model):
     assert found == wanted
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
-def test_forward_is_the_originals(golden, golden_model, jit_compile):
+@pytest.mark.parametrize(
+    "jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)]
+)
+def test_outputs_and_losses_are_the_originals(
+    golden, golden_model, jit_compile
+):
     features = {name: tf.constant(golden[name]) for name in FEATURES}
 
     @tf.function(jit_compile=jit_compile)
@@ -124,7 +75,7 @@ def test_forward_is_the_originals(golden, golden_model, jit_compile):
         )
 
 
-def test_too_long_sequence_names_both_lengths():
+def test_error_of_a_too_long_sequence_names_both_lengths():
     model = BertModel(tiny_config())
     with pytest.raises(UserError) as error:
         model(tf.zeros([1, 41], tf.int32))
@@ -135,7 +86,7 @@ def test_too_long_sequence_names_both_lengths():
 # --- Variables --------------------------------------------------------------
 
 
-def test_number_of_variables():
+def test_variables_are_float32_and_as_many_as_the_layers_need():
     model = BertForPreTraining(tiny_config(num_hidden_layers=3))
     assert len(model.bert.variables) == 5 + 16 * 3 + 2
     assert len(model.variables) == 5 + 16 * 3 + 2 + 7
@@ -143,7 +94,7 @@ def test_number_of_variables():
     assert all(v.dtype == "float32" for v in model.variables)
 
 
-def test_initial_values():
+def test_initial_values_are_truncated_normal_zeros_and_ones():
     model = BertForPreTraining(tiny_config(hidden_size=64, vocab_size=500))
     values = {v.path: v.numpy() for v in model.variables}
     for path, value in values.items():
@@ -161,7 +112,7 @@ def test_initial_values():
     assert not np.array_equal(values[query], values[key])
 
 
-# --- What a row depends on --------------------------------------------------
+# --- Padding and packed rows ------------------------------------------------
 
 
 def test_a_row_depends_on_neither_padding_nor_neighbours():
@@ -216,6 +167,28 @@ def test_two_examples_in_one_row_give_what_two_rows_give():
     )
 
 
+def test_attention_bias_of_packed_examples():
+    """The example of the docstring, and the same row without packing."""
+    ids = tf.zeros([1, 4], tf.int32)
+    mask = tf.constant([[1, 1, 1, 0]])
+    off = -10000.0
+    packed = modeling.attention_bias(ids, mask, tf.constant([[1, 1, 2, 0]]))
+    assert packed.numpy().tolist() == [
+        [
+            [
+                [0, 0, off, off],
+                [0, 0, off, off],
+                [off, off, 0, off],
+                [off, off, off, off],
+            ]
+        ]
+    ]
+    plain = modeling.attention_bias(ids, mask, None)
+    assert plain.numpy().tolist() == [[[[0, 0, 0, off]]]]
+    default = modeling.attention_bias(ids, None, None)
+    assert default.numpy().tolist() == [[[[0, 0, 0, 0]]]]
+
+
 def test_defaults_are_ones_zeros_and_counting():
     config = tiny_config()
     model = BertModel(config)
@@ -236,7 +209,7 @@ def test_defaults_are_ones_zeros_and_counting():
     assert output.embedding_output.shape == [3, 10, 32]
 
 
-def test_unknown_dimensions():
+def test_sizes_may_be_unknown_while_tracing():
     config = tiny_config()
     model = BertForPreTraining(config)
     features = batch_of(config)
@@ -250,63 +223,6 @@ def test_unknown_dimensions():
 
 
 # --- Dropout ----------------------------------------------------------------
-
-
-@pytest.mark.parametrize("rate", [0.1, 0.5])
-def test_dropout_rate_and_scale(rate):
-    ones = tf.ones([64, 128, 256])
-    y = elementwise.dropout(ones, elementwise.fold_seed(7), rate).numpy()
-    assert set(np.unique(y)) == {0.0, np.float32(1 / (1 - rate))}
-    dropped = y == 0
-    sigma = np.sqrt(rate * (1 - rate))
-    assert abs(dropped.mean() - rate) < 4 * sigma / np.sqrt(dropped.size)
-    # By row, by column, by plane: as a fair coin would.
-    for axes in ((0, 1), (2,), (1, 2), (0, 2)):
-        share = dropped.mean(axes)
-        count = dropped.size / share.size
-        assert np.abs(share - rate).max() < 5.5 * sigma / np.sqrt(count)
-        assert 0.7 < share.std() / (sigma / np.sqrt(count)) < 1.4
-
-
-def correlation(a, b):
-    return abs(np.corrcoef(a.ravel(), b.ravel())[0, 1])
-
-
-def test_dropout_streams_are_independent():
-    def bits(seed, rows=512, cols=128):
-        x = elementwise.random_bits(rows, cols, elementwise.fold_seed(*seed))
-        return x.numpy() / 2**32
-
-    base = bits([3, 11])
-    limit = 5 / np.sqrt(base.size)
-    for other in ([4, 11], [3, 12], [3, 11, 0], [-3, 11], [11, 3]):
-        assert correlation(base, bits(other)) < limit, other
-    # Neighbours in every direction, and shifted rows.
-    assert correlation(base[1:], base[:-1]) < limit
-    assert correlation(base[:, 1:], base[:, :-1]) < limit
-    assert correlation(base[1:, 1:], base[:-1, :-1]) < limit
-    assert len(np.unique(base)) > base.size - 10
-    # Products of corners of a rectangle: row and column keys do not show.
-    centred = base - 0.5
-    corners = centred[1:, 1:] * centred[1:, :-1]
-    corners = corners * centred[:-1, 1:] * centred[:-1, :-1]
-    assert abs(corners.mean()) < 5 * corners.std() / np.sqrt(corners.size)
-    # Each of the 32 bits is a fair coin.
-    words = elementwise.random_bits(512, 128, elementwise.fold_seed(5)).numpy()
-    for bit in range(32):
-        share = (words >> bit & 1).mean()
-        assert abs(share - 0.5) < 5 * 0.5 / np.sqrt(words.size), bit
-
-
-def test_dropout_compiled_or_not_is_the_same_mask():
-    def drop(x, seed):
-        return elementwise.dropout(x, elementwise.fold_seed(seed, 5), 0.1)
-
-    x = tf.ones([4, 8, 33])
-    compiled = tf.function(drop, jit_compile=True)
-    for seed in (0, 1, -1, 2**31 - 1):
-        seed = tf.constant(seed, tf.int32)
-        np.testing.assert_array_equal(drop(x, seed), compiled(x, seed))
 
 
 def test_dropout_is_a_function_of_the_seed():
@@ -324,7 +240,7 @@ def test_dropout_is_a_function_of_the_seed():
     np.testing.assert_array_equal(run(3, False), run(None, False))
 
 
-def test_dropout_rates_act_where_they_should():
+def test_each_dropout_rate_acts_on_its_own_places():
     ids = tf.ones([2, 6], tf.int32)
     for rates, changes in (((0.0, 0.0), False), ((0.5, 0.0), True)):
         config = tiny_config(
@@ -348,50 +264,6 @@ def test_dropout_rates_act_where_they_should():
 
 
 # --- Losses and gradients ---------------------------------------------------
-
-
-@pytest.mark.parametrize("pieces", [False, True])
-def test_masked_lm_loss_and_its_gradients(pieces):
-    """Loss and gradients of every input against float64 softmax."""
-    rng = np.random.default_rng(2)
-    x = rng.normal(size=[12, 8]).astype(np.float32) * 3
-    table = rng.normal(size=[50, 8]).astype(np.float32)
-    bias = rng.normal(size=[50]).astype(np.float32)
-    bias[7] += 300.0  # no overflow
-    wide = (x.astype(np.float64) @ table.T) + bias
-    labels = rng.integers(0, 50, [12])
-    labels[4:8] = wide[4:8].argmax(-1)
-    weights = rng.random([12]).astype(np.float32)
-    weights[10:] = 0
-    inputs = [tf.constant(value) for value in (x, table, bias)]
-
-    @tf.function
-    def ours():
-        with tf.GradientTape() as tape, elementwise.fusing(pieces):
-            tape.watch(inputs)
-            loss, correct = losses.projected_cross_entropy(
-                *inputs, tf.constant(labels, tf.int32), tf.constant(weights)
-            )
-            scaled = loss * 0.25
-        return loss, correct, tape.gradient(scaled, inputs)
-
-    loss, correct, gradients = ours()
-    wide_inputs = [tf.cast(value, tf.float64) for value in inputs]
-    with tf.GradientTape() as tape:
-        tape.watch(wide_inputs)
-        logits = tf.matmul(wide_inputs[0], wide_inputs[1], transpose_b=True)
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
-            labels, logits + wide_inputs[2]
-        )
-        expected = tf.reduce_sum(losses * weights)
-        wide_scaled = expected * 0.25
-    np.testing.assert_allclose(loss, expected, rtol=1e-6)
-    hits = (wide.argmax(-1) == labels) * weights
-    np.testing.assert_allclose(correct, hits.sum(), rtol=1e-6)
-    for found, wanted in zip(
-        gradients, tape.gradient(wide_scaled, wide_inputs), strict=True
-    ):
-        np.testing.assert_allclose(found, wanted, atol=2e-5)
 
 
 def test_logits_and_losses_are_those_of_one_model():
@@ -419,28 +291,13 @@ def test_logits_and_losses_are_those_of_one_model():
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
-def test_classification_loss():
-    logits = tf.constant([[2.0, -1.0], [0.5, 0.25], [1.0, 3.0]])
-    labels = tf.constant([[0], [1], [1]])
-    log_probs = tf.nn.log_softmax(logits).numpy()
-    loss, count, correct = losses.classification_loss(logits, labels)
-    wanted = -(log_probs[0, 0] + log_probs[1, 1] + log_probs[2, 1])
-    np.testing.assert_allclose(loss, wanted, rtol=1e-6)
-    assert (count, correct) == (3.0, 2.0)
-    loss, count, correct = losses.classification_loss(
-        logits, labels, tf.constant([1.0, 0.0, 0.0])
-    )
-    np.testing.assert_allclose(loss, -log_probs[0, 0], rtol=1e-6)
-    assert (count, correct) == (1.0, 1.0)
-
-
 def gradients_of(model, features, jit_compile=False, pieces=False):
     values = [v.value for v in model.trainable_variables]
 
     @tf.function(jit_compile=jit_compile)
     def run():
         with tf.GradientTape() as tape, elementwise.fusing(pieces):
-            loss = total_loss(
+            loss = small_models.total_loss(
                 model.losses(features, training=True, dropout_seed=5)
             )
         return loss, [
@@ -450,7 +307,8 @@ def gradients_of(model, features, jit_compile=False, pieces=False):
     return run()
 
 
-def test_gradients_are_slopes():
+@pytest.mark.slow
+def test_gradients_are_the_slopes_of_the_loss():
     """Move every variable a little along its gradient: the loss follows."""
     config = tiny_config()
     model = BertForPreTraining(config)
@@ -459,7 +317,9 @@ def test_gradients_are_slopes():
 
     @tf.function
     def loss():
-        return total_loss(model.losses(features, training=True, dropout_seed=5))
+        return small_models.total_loss(
+            model.losses(features, training=True, dropout_seed=5)
+        )
 
     for variable, gradient in zip(
         model.trainable_variables, gradients, strict=True
@@ -480,10 +340,11 @@ def test_gradients_are_slopes():
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "compiled", [{"jit_compile": True}, {"pieces": True}], ids=str
 )
-def test_compiled_and_not_agree(compiled):
+def test_compiled_and_plain_losses_and_gradients_agree(compiled):
     config = tiny_config()
     model = BertForPreTraining(config)
     features = batch_of(config)
@@ -518,6 +379,7 @@ def test_only_masked_positions_reach_the_vocabulary():
 # --- bfloat16 ---------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_bfloat16_is_near_float32():
     config = tiny_config(initializer_range=0.05)
     wide = BertForPreTraining(config)
@@ -546,7 +408,7 @@ def test_unknown_dtype_names_the_choices():
         BertModel(tiny_config(), dtype="float16")
 
 
-# --- Work -------------------------------------------------------------------
+# --- Other ------------------------------------------------------------------
 
 
 def test_training_flops_counts_matrix_products():
@@ -562,6 +424,7 @@ def test_training_flops_counts_matrix_products():
     assert found == wanted
 
 
+@pytest.mark.slow
 def test_saved_model_keeps_the_variables(tmp_path):
     config = tiny_config()
     model = BertForPreTraining(config)
@@ -574,3 +437,8 @@ def test_saved_model_keeps_the_variables(tmp_path):
     loaded = tf.saved_model.load(str(tmp_path))
     again = loaded.signatures["serving_default"](input_ids=ids)["pooled"]
     np.testing.assert_allclose(again, model.bert(ids).pooled_output, atol=1e-6)
+
+
+def test_docstring_example():
+    result = doctest.testmod(modeling)
+    assert result.attempted == 4 and result.failed == 0

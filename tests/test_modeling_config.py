@@ -1,4 +1,4 @@
-"""Configurations: what a file may say, and the sizes that were published."""
+"""BertConfig: files, errors, and the parameter counts of published sizes."""
 
 import json
 
@@ -48,7 +48,7 @@ PUBLISHED = {
 }
 
 
-def test_config_keeps_unknown_keys_and_round_trips(tmp_path):
+def test_unknown_keys_are_kept_and_written_back(tmp_path):
     text = (
         '{"vocab_size": 50, "pooler_type": "first_token_transform", '
         '"hidden_size": 24}'
@@ -84,7 +84,7 @@ def test_config_keeps_unknown_keys_and_round_trips(tmp_path):
         ('{"vocab_size": 9, "hidden_dropout_prob": 1}', ["[0, 1)", "1"]),
     ],
 )
-def test_config_errors_are_one_line_and_name_the_file(tmp_path, text, words):
+def test_errors_are_one_line_and_name_the_file(tmp_path, text, words):
     path = tmp_path / "bad.json"
     path.write_text(text)
     with pytest.raises(UserError) as error:
@@ -117,7 +117,13 @@ def test_table_of_miniatures_is_complete():
     assert {name for name, _ in PUBLISHED} == {"base", "large"}
 
 
-@pytest.mark.parametrize("layers, hidden", MINIATURES)
+@pytest.mark.parametrize(
+    "layers, hidden",
+    [
+        pytest.param(n, h, marks=[pytest.mark.slow] if n > 4 else [])
+        for n, h in MINIATURES
+    ],
+)
 def test_parameters_of_miniatures(layers, hidden):
     config = BertConfig(
         30522, hidden, layers, hidden // 64, 4 * hidden, type_vocab_size=2
@@ -125,6 +131,7 @@ def test_parameters_of_miniatures(layers, hidden):
     assert count_parameters(config) == MINIATURES[layers, hidden]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, vocab_size", PUBLISHED)
 def test_parameters_of_published_models(name, vocab_size):
     config = BertConfig.from_size(name, vocab_size)

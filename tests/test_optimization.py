@@ -8,32 +8,24 @@ from base.errors import UserError
 import keras
 import numpy as np
 import pytest
+import small_models
 import tensorflow as tf
 from paths import ROOT, TESTS
-from test_modeling import (  # noqa: F401 (fixtures)
-    FEATURES,
-    GOLDEN,
-    golden,
-    golden_model,
-    total_loss,
-)
 
 import optimization
 from optimization import create_schedule
 
-# --- Golden -----------------------------------------------------------------
+# --- The original's numbers -------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jit_compile", [False, True])
-def test_thirty_steps_are_the_originals(
-    golden,  # noqa: F811
-    golden_model,  # noqa: F811
-    jit_compile,
-):
-    reader = tf.train.load_checkpoint(str(GOLDEN / "bert_model.ckpt"))
-    for variable in golden_model.variables:
-        variable.assign(reader.get_tensor(variable.path))
-    features = {name: tf.constant(golden[name]) for name in FEATURES}
+def test_thirty_steps_are_the_originals(jit_compile):
+    golden = small_models.golden_arrays()
+    golden_model = small_models.golden_model()
+    features = {
+        name: tf.constant(golden[name]) for name in small_models.FEATURES
+    }
     variables = golden_model.trainable_variables
     optimizer = optimization.create_optimizer("adamw")
     optimizer.create_slots(variables)
@@ -46,14 +38,13 @@ def test_thirty_steps_are_the_originals(
     @tf.function(jit_compile=jit_compile)
     def train_step(step):
         with tf.GradientTape() as tape:
-            loss = total_loss(
+            loss = small_models.total_loss(
                 golden_model.losses(features, training=True, dropout_seed=step)
             )
         gradients = tape.gradient(loss, [v.value for v in variables])
         gradients = [tf.convert_to_tensor(g) for g in gradients]
         gradients, _ = optimization.clip_by_global_norm(gradients, 1.0)
-        # The golden run read the step after it was counted up; see the
-        # docstring of create_schedule.
+        # Update n has the rate of step n + 1; see create_schedule.
         rate = schedule(step + 1)
         optimizer.apply_gradients(variables, gradients, rate, step)
         return loss
@@ -63,7 +54,9 @@ def test_thirty_steps_are_the_originals(
         for step in range(int(golden["steps"]))
     ]
     np.testing.assert_allclose(losses, golden["train_losses"], atol=1e-4)
-    trained = tf.train.load_checkpoint(str(GOLDEN / "trained/model.ckpt-30"))
+    trained = tf.train.load_checkpoint(
+        str(small_models.GOLDEN_MODEL / "trained/model.ckpt-30")
+    )
     for variable in variables:
         path = variable.path
         values = {
@@ -98,7 +91,7 @@ def rates(schedule, steps):
     return [float(schedule(tf.constant(s, tf.int64))) for s in steps]
 
 
-def test_schedule_of_the_original():
+def test_schedule_is_the_originals():
     schedule = create_schedule(0.1, num_train_steps=100, num_warmup_steps=10)
     found = rates(schedule, [0, 1, 9, 10, 11, 50, 99, 100, 1000])
     wanted = [0, 0.01, 0.09, 0.09, 0.089, 0.05, 0.001, 0, 0]
@@ -109,6 +102,18 @@ def test_schedule_drops_after_a_longer_warmup():
     schedule = create_schedule(1.0, num_train_steps=100, num_warmup_steps=40)
     found = rates(schedule, [39, 40])
     np.testing.assert_allclose(found, [39 / 40, 0.6], rtol=1e-6)
+
+
+def test_schedules_of_the_docstring():
+    table = {
+        False: [0, 0.25, 0.5, 0.75, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0],
+        True: [0, 0.25, 0.5, 0.75, 1, 0.83, 0.67, 0.5, 0.33, 0.17, 0],
+    }
+    for continuous, wanted in table.items():
+        schedule = create_schedule(1.0, 10, 4, continuous)
+        np.testing.assert_allclose(
+            rates(schedule, range(11)), wanted, atol=0.0051
+        )
 
 
 def test_continuous_schedule_does_not_drop():
@@ -125,7 +130,7 @@ def test_schedule_without_warmup(warmup):
     )
 
 
-def test_schedule_when_all_is_warmup():
+def test_rates_are_finite_if_all_steps_are_warmup():
     for continuous in (False, True):
         schedule = create_schedule(1.0, 10, 10, continuous)
         assert np.isfinite(rates(schedule, range(12))).all()
@@ -134,7 +139,7 @@ def test_schedule_when_all_is_warmup():
 # --- Clipping ---------------------------------------------------------------
 
 
-def test_clip_by_global_norm():
+def test_clipping_scales_all_gradients_by_one_factor():
     gradients = [tf.constant([3.0, 0.0]), tf.constant([[4.0]])]
     clipped, norm = optimization.clip_by_global_norm(gradients, 1.0)
     assert float(norm) == 5.0
@@ -194,7 +199,7 @@ def by_hand(name, w, gradients, lrs, decays, bias_correction=False):
 @pytest.mark.parametrize("jit_compile", [False, True])
 @pytest.mark.parametrize("bias_correction", [False, True])
 @pytest.mark.parametrize("name", ["adamw", "lamb"])
-def test_steps_by_hand(name, bias_correction, jit_compile):
+def test_updates_are_those_of_the_formulas(name, bias_correction, jit_compile):
     variables = make_variables()
     starts = [v.numpy() for v in variables]
     optimizer = optimization.create_optimizer(
@@ -260,9 +265,9 @@ def test_hundred_steps_reach_the_target():
     np.testing.assert_allclose(variable.numpy(), target, rtol=1e-2, atol=1e-2)
 
 
-def test_who_decays(golden_model):  # noqa: F811
+def test_kernels_and_embeddings_decay_norms_and_biases_do_not():
     optimizer = optimization.create_optimizer()
-    for variable in golden_model.variables:
+    for variable in small_models.golden_model().variables:
         path = variable.path
         is_kernel = path.endswith(("kernel", "embeddings", "output_weights"))
         assert optimizer.uses_weight_decay(path) == is_kernel, path
@@ -317,6 +322,7 @@ print("agree")
 """
 
 
+@pytest.mark.slow
 def test_every_replica_is_updated():
     code = MIRRORED.format(paths=[str(ROOT), str(TESTS)], name="lamb")
     result = subprocess.run(

@@ -314,9 +314,9 @@ def test_bad_flags(data, tmp_path, changes, message):
 
 def test_records_of_another_length(data, tmp_path):
     line = change(data, tmp_path, max_seq_length=20)
-    assert "input_ids has 16 values, --max_seq_length says 20" in line
+    assert "input_ids has 16 values, --max_seq_length is 20" in line
     line = change(data, tmp_path, max_predictions_per_seq=4)
-    assert "has 3 values, --max_predictions_per_seq says 4" in line
+    assert "has 3 values, --max_predictions_per_seq is 4" in line
 
 
 def test_records_with_ids_beyond_the_vocabulary(data, tmp_path):

@@ -98,7 +98,8 @@ def finished_2(folder, tmp_path_factory) -> Path:
 # --- What comes out ---------------------------------------------------------
 
 
-def test_it_learns_and_says_so(finished, folder):
+@pytest.mark.slow
+def test_training_on_squad_1_reaches_a_high_score(finished, folder):
     results = tiny.results_of(finished)
     assert set(results) == {"exact_match", "f1", "global_step"}
     assert results["exact_match"] > 90
@@ -116,13 +117,15 @@ def read_records(path: Path) -> list:
     return list(tf.data.TFRecordDataset(str(path)))
 
 
-def test_steps_of_questions_as_the_original(folder, tmp_path):
+@pytest.mark.slow
+def test_steps_can_be_counted_by_questions(folder, tmp_path):
     flags = flags_for(folder, tmp_path, count_steps_by="questions")
     flags |= {"num_train_epochs": 1, "do_eval": False}
     scripts.run(run_squad, **flags)
     assert (tmp_path / f"model.ckpt-{int(150 / 8)}.index").exists()
 
 
+@pytest.mark.slow
 def test_saved_model_answers_from_the_text(finished, folder):
     """The runner's answers, and where in the string they stand."""
     loaded = tf.saved_model.load(str(finished / "saved_model" / "1"))
@@ -152,7 +155,8 @@ def contexts_of(path: Path) -> tuple[list[str], list[str]]:
     return tuple(map(list, zip(*pairs, strict=True)))
 
 
-def test_windows_of_one_batch_may_be_of_any_number(finished):
+@pytest.mark.slow
+def test_saved_model_with_any_number_of_windows(finished):
     """No token, one window, many: each row answered as if alone."""
     loaded = tf.saved_model.load(str(finished / "saved_model" / "1"))
     answer = loaded.signatures["serving_default"]
@@ -174,7 +178,10 @@ def test_windows_of_one_batch_may_be_of_any_number(finished):
                 )
 
 
-def test_version_2(finished_2, folder):
+@pytest.mark.slow
+def test_training_on_squad_2_tunes_and_exports_the_threshold(
+    finished_2, folder
+):
     results = tiny.results_of(finished_2)
     assert results["best_f1"] > 85 and results["NoAns_f1"] > 70
     odds = read(finished_2 / "null_odds.json")
@@ -200,6 +207,7 @@ def test_version_2(finished_2, folder):
     assert texts == list(answers.values())
 
 
+@pytest.mark.slow
 def test_another_threshold_needs_no_pass_of_the_model(
     finished_2, folder, caplog
 ):
@@ -219,6 +227,7 @@ def test_another_threshold_needs_no_pass_of_the_model(
     assert read(finished_2 / "predictions.json") == tuned
 
 
+@pytest.mark.slow
 def test_scores_of_a_file_without_a_model(finished, folder, tmp_path, capsys):
     flags = {
         "predict_file": str(folder / "dev1.json"),
@@ -239,6 +248,7 @@ def test_scores_of_a_file_without_a_model(finished, folder, tmp_path, capsys):
         assert words in line
 
 
+@pytest.mark.slow
 def test_scores_of_version_2_with_odds(finished_2, folder, capsys):
     flags = {
         "predict_file": str(folder / "dev2.json"),
@@ -254,6 +264,7 @@ def test_scores_of_version_2_with_odds(finished_2, folder, capsys):
         assert float(value) == wanted[name]
 
 
+@pytest.mark.slow
 def test_damaged_logits_are_made_again(finished, folder, tmp_path, caplog):
     flags = flags_for(folder, tmp_path, do_train=False, do_predict=True)
     flags |= {"init_checkpoint": str(finished)}
@@ -269,8 +280,11 @@ def test_damaged_logits_are_made_again(finished, folder, tmp_path, caplog):
     assert caplog.text.count("the model runs again") == 3
 
 
-def test_a_threshold_is_of_its_weights(finished_2, folder, tmp_path, caplog):
-    """That of other weights is not used, and says so."""
+@pytest.mark.slow
+def test_a_threshold_holds_for_its_weights_only(
+    finished_2, folder, tmp_path, caplog
+):
+    """That of other weights is not used, with a warning."""
     flags = flags_for(folder, tmp_path, "2", do_train=False)
     flags |= {"init_checkpoint": str(finished_2)}
     scripts.run(run_squad, **flags)
@@ -285,8 +299,9 @@ def test_a_threshold_is_of_its_weights(finished_2, folder, tmp_path, caplog):
     assert any(read(tmp_path / "predictions.json").values())
 
 
-def test_ensembles(finished, folder, tmp_path, caplog):
-    """The mean of logits; of lists where windows differ; by hand."""
+@pytest.mark.slow
+def test_ensembles_average_logits_or_lists(finished, folder, tmp_path, caplog):
+    """Of lists if the windows differ; against means computed here."""
     other = tmp_path / "other"
     flags = flags_for(folder, other, do_predict=True, do_eval=False)
     flags |= {"num_train_epochs": 1, "random_seed": 7}
@@ -319,10 +334,11 @@ def test_ensembles(finished, folder, tmp_path, caplog):
     assert found[0] == pytest.approx(max(shares.values()))
 
 
-def test_ensembles_of_lists_about_other_questions(
+@pytest.mark.slow
+def test_ensembles_answer_the_questions_asked_for(
     finished, folder, tmp_path, caplog
 ):
-    """Those asked for are answered, whoever comes first; nothing is lost."""
+    """In any order of the runs; no file of a run is overwritten."""
     dirs = [tmp_path / name for name in ("more", "predicted")]
     value = squad(40, 2)
     few = write(tmp_path / "few.json", squad(25, 2) | {"version": "few"})
@@ -359,8 +375,11 @@ def test_ensembles_of_lists_about_other_questions(
         scripts.error_of(run_squad, **flags)
 
 
-def test_damaged_notes(finished_2, folder, tmp_path, caplog):
-    """What is not ours is told and not used."""
+@pytest.mark.slow
+def test_damaged_thresholds_and_fingerprints_are_not_used(
+    finished_2, folder, tmp_path, caplog
+):
+    """Files of another form are reported and not used."""
     flags = flags_for(folder, tmp_path, "2", do_train=False)
     flags |= {"init_checkpoint": str(finished_2), "do_eval": False}
     flags["do_predict"] = True
@@ -376,8 +395,11 @@ def test_damaged_notes(finished_2, folder, tmp_path, caplog):
     assert not (tmp_path / "o" / "null_threshold.json").exists()
 
 
-def test_a_fitted_model_says_how_it_reads(finished_2, folder, tmp_path, caplog):
-    """Its length holds; another version of SQuAD is told."""
+@pytest.mark.slow
+def test_the_length_of_a_fitted_model_holds(
+    finished_2, folder, tmp_path, caplog
+):
+    """Without the flag; another version of SQuAD gives a warning."""
     flags = flags_for(folder, tmp_path, "2", do_train=False, do_eval=False)
     flags |= {"init_checkpoint": str(finished_2), "do_predict": True}
     del flags["max_seq_length"]
@@ -391,6 +413,7 @@ def test_a_fitted_model_says_how_it_reads(finished_2, folder, tmp_path, caplog):
     assert "fitted with version_2_with_negative=True; now it" in caplog.text
 
 
+@pytest.mark.slow
 def test_predictions_do_not_depend_on_the_batch(finished, folder, tmp_path):
     flags = flags_for(folder, tmp_path, do_train=False, do_predict=True)
     flags |= {"init_checkpoint": str(finished), "predict_batch_size": 3}
@@ -403,7 +426,8 @@ def test_predictions_do_not_depend_on_the_batch(finished, folder, tmp_path):
         np.testing.assert_allclose(a[name], b[name], atol=1e-4)
 
 
-def test_best_weights_while_training(folder, tmp_path, caplog):
+@pytest.mark.slow
+def test_the_best_weights_while_training_are_kept(folder, tmp_path, caplog):
     flags = flags_for(folder, tmp_path, eval_steps=20, num_train_epochs=2)
     flags["learning_rate"] = 1e-3
     with caplog.at_level("INFO", logger="absl"):
@@ -413,16 +437,17 @@ def test_best_weights_while_training(folder, tmp_path, caplog):
     assert tiny.results_of(tmp_path)["f1"] == max(scores.values())
     # Each evaluation ran the model.
     assert len(set(scores.values())) > 1
-    assert caplog.text.count("Num split examples") == len(scores) + 1
+    assert caplog.text.count("Running the model on") == len(scores) + 1
 
 
-def test_what_is_left_is_of_the_best_weights(folder, tmp_path, monkeypatch):
+@pytest.mark.slow
+def test_all_files_are_of_the_best_weights(folder, tmp_path, monkeypatch):
     """Without --do_eval too: files, scores, logits and the threshold."""
     evaluate = run_squad.SquadJob.evaluate
     given = iter([50.0, 70.0, 60.0, 55.0])
 
-    def pretend(job, step):
-        results = evaluate(job, step)
+    def pretend(job, loaded, step):
+        results = evaluate(job, loaded, step)
         return results | {"tuned_f1": next(given, 0.0)}
 
     monkeypatch.setattr(run_squad.SquadJob, "evaluate", pretend)
@@ -442,7 +467,8 @@ def test_what_is_left_is_of_the_best_weights(folder, tmp_path, monkeypatch):
     assert read(tmp_path / "predictions.json") == wanted
 
 
-def test_trained_on_triviaqa_then_squad(folder, tmp_path):
+@pytest.mark.slow
+def test_training_on_triviaqa_then_on_squad(folder, tmp_path):
     """Two commands; the first's output is the second's start."""
     evidence = tmp_path / "wikipedia"
     evidence.mkdir()
@@ -491,7 +517,7 @@ def test_trained_on_triviaqa_then_squad(folder, tmp_path):
         ({"train_batch_size": 10000}, "make no step"),
         (
             {"ensemble_dirs": "/nowhere", "do_train": False},
-            "--ensemble_dirs: '/nowhere' is no directory",
+            "--ensemble_dirs: '/nowhere' is not a directory",
         ),
         ({"ensemble_dirs": "/nowhere"}, "leave --do_train out"),
         (
@@ -506,7 +532,7 @@ def test_trained_on_triviaqa_then_squad(folder, tmp_path):
             },
             "is scored as it is",
         ),
-        ({"null_score_diff_threshold": "nan"}, "is no number"),
+        ({"null_score_diff_threshold": "nan"}, "is not a number"),
         ({"predict_file": "/dev/null,"}, "--predict_file: no file ''"),
         (
             {"predictions_file": "/no.json", "do_train": False},
@@ -534,7 +560,7 @@ def test_files_that_do_not_fit(folder, tmp_path):
     flags = flags_for(folder, tmp_path / "out")
     train = str(folder / "train2.json")
     line = scripts.error_of(run_squad, **flags | {"train_file": train})
-    assert "wants --version_2_with_negative" in line
+    assert "give --version_2_with_negative" in line
     unanswered = squad(3, 1)
     unanswered["data"][0]["paragraphs"][1]["qas"][0]["answers"] = []
     path = write(tmp_path / "train.json", unanswered)

@@ -42,20 +42,7 @@ def fit(
         flops_per_example: see reporting.Meter.
         evaluate: see loop.train.
     """
-    with strategy.scope():
-        optimizer = optimization.create_optimizer(
-            settings.optimizer,
-            settings.weight_decay_rate,
-            settings.bias_correction,
-        )
-        slots = optimizer.create_slots(model.trainable_variables)
-    state = training_state.TrainingState(
-        settings.output_dir,
-        model.variables,
-        slots,
-        settings.keep_checkpoint_max,
-        cluster.is_chief(),
-    )
+    optimizer, state = _create_state(strategy, model, settings)
     first = begin(state, model, settings)
     if first >= settings.last_step:
         logging.info(
@@ -72,21 +59,33 @@ def fit(
         settings.num_warmup_steps,
         settings.continuous_schedule,
     )
-    return loop.train(
-        Step(
-            strategy,
-            model,
-            objective,
-            optimizer,
-            schedule,
-            settings,
-            compilation,
-        ),
-        state,
-        batches,
-        reporting.Meter(settings.train_batch_size, flops_per_example, peak),
-        evaluate,
-        first,
+    step = Step(
+        strategy, model, objective, optimizer, schedule, settings, compilation
+    )
+    size = settings.train_batch_size
+    meter = reporting.Meter(size, flops_per_example, peak)
+    return loop.train(step, state, batches, meter, evaluate, first)
+
+
+def _create_state(
+    strategy: tf.distribute.Strategy,
+    model: modeling.TaskModel,
+    settings: Settings,
+) -> tuple[optimization.AdamWeightDecay, training_state.TrainingState]:
+    """Return the optimizer with its slots, and the state to save of a run."""
+    with strategy.scope():
+        optimizer = optimization.create_optimizer(
+            settings.optimizer,
+            settings.weight_decay_rate,
+            settings.bias_correction,
+        )
+        slots = optimizer.create_slots(model.trainable_variables)
+    return optimizer, training_state.TrainingState(
+        settings.output_dir,
+        model.variables,
+        slots,
+        settings.keep_checkpoint_max,
+        cluster.is_chief(),
     )
 
 

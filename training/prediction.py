@@ -28,10 +28,13 @@ class Records(Protocol):
     def prediction(self, batch_size: int, is_fine: bool) -> Iterator[Numbered]:
         """Yield batches of records of similar length.
 
+        A batch may have more rows than it has records, to keep its shape; the
+        outputs of the other rows are dropped.
+
         Args:
-            batch_size: records in a batch at most.
-            is_fine: cut each batch to a multiple of 8 tokens; else to one of
-                few lengths, with filler rows behind the records.
+            batch_size: rows of a batch at most.
+            is_fine: pad each batch to a multiple of 8 tokens; else to one of
+                few lengths, as each is compiled.
         """
 
 

@@ -271,7 +271,9 @@ def write_results(
     """
     path = os.path.join(output_dir, name)
     is_chief = cluster.is_chief()
-    title = f"Evaluation results (in full: {path})" if is_chief else "Results"
+    title = "Evaluation results"
+    if is_chief:
+        title += f" (in full: {path})"
     logging.info("%s", "\n".join([title, *results_table(results)]))
     if not is_chief:
         return

@@ -117,10 +117,3 @@ def test_texts_of_two_runs_do_not_meet(tmp_path):
         file_system.write_text(str(path), "\ud800")
     assert path.read_text() == "whole\n"
     assert sorted(tmp_path.iterdir()) == [path, other]
-
-
-def test_only_leftovers_of_the_same_file_are_removed(tmp_path):
-    for name in ("out", ".out.12.tmp", ".other.12.tmp"):
-        (tmp_path / name).write_text("")
-    file_system.remove_leftovers(str(tmp_path / "out"))
-    assert sorted(os.listdir(tmp_path)) == [".other.12.tmp", "out"]

@@ -1,4 +1,4 @@
-"""Workers and parent notice each other's end."""
+"""Workers report results and errors; none outlives its parent."""
 
 import os
 import signal
@@ -14,14 +14,14 @@ from paths import ROOT
 
 
 def setup(settings):
-    """What each worker keeps: the settings as they come."""
+    """Return the settings, which `work` gets with every job."""
     if settings == "bad":
         raise UserError("cannot set up")
     return settings
 
 
 def work(state, job, report):
-    """Do what the job says; run in a worker."""
+    """End, fail, sleep or multiply; run in a worker."""
     if job == "die":
         os.kill(os.getpid(), signal.SIGKILL)
     if job == "user error":
@@ -31,7 +31,7 @@ def work(state, job, report):
     if job == "disk":
         raise OSError(28, "No space left on device", "/x")
     if job == "sleep":
-        while True:  # Reports, as all long work does.
+        while True:  # Reports progress, as all long work does.
             time.sleep(0.05)
             report(1)
     report(job)
@@ -55,7 +55,11 @@ def test_every_job_is_done_and_reported():
 @pytest.mark.parametrize(
     "job, error, text",
     [
-        ("die", UserError, r"died, signal 9 \(SIGKILL\).*--num_workers"),
+        (
+            "die",
+            UserError,
+            r"ended unexpectedly, signal 9 \(SIGKILL\).*--num_workers",
+        ),
         ("user error", UserError, "^line 3 is bad$"),
         ("disk", OSError, "No space left on device: '/x'"),
         ("bug", RuntimeError, r"(?s)Traceback.*KeyError: 'a bug'"),
@@ -66,7 +70,7 @@ def test_a_worker_that_fails_ends_the_run(job, error, text):
         _run([1, 2, job, *range(1000)])
 
 
-def test_a_worker_that_cannot_set_up_says_why():
+def test_an_error_in_setup_ends_the_run():
     with pytest.raises(UserError, match="^cannot set up$"):
         _run([1, 2, 3], settings="bad")
 
@@ -79,12 +83,13 @@ def _alive(process_id: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="reads /proc")
 @pytest.mark.parametrize("job", ["sleep", None])
 def test_workers_of_a_killed_parent_end(job):
-    """Busy or idle: the pipe breaks, and they go."""
+    """Busy (None: idle), they see that the pipe is closed, and end."""
     code = (
-        "import sys, time; sys.path.append('tests/base')\n"
+        "import sys, time; sys.path += ['tests', 'tests/base']\n"
         "import test_workers\n"
         "from base import workers\n"
         "if __name__ == '__main__':\n"

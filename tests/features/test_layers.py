@@ -1,4 +1,4 @@
-"""layer_features.py: the layers asked for, combined as asked for."""
+"""The chosen layers of an encoder, combined in the chosen way."""
 
 from base.errors import UserError
 
@@ -18,7 +18,7 @@ def features(*args) -> np.ndarray:
     return layer_features(EMBEDDED, [FIRST, SECOND], *args).numpy()
 
 
-def test_indices():
+def test_layers_are_a_comma_list():
     assert parse_layers("-1,-2, 0", 2) == [-1, -2, 0]
 
 
@@ -27,20 +27,20 @@ def test_indices():
     [
         ("-3", "has 2 layers, -3 is none of them"),
         ("2", "from the beginning 0 to 1"),
-        ("", "'' is no layer"),
-        ("-1,", "'' is no layer"),
-        ("last", "'last' is no layer"),
-        ("1.0", "'1.0' is no layer"),
-        ("embeddings", "'embeddings' is no layer"),
+        ("", "'' is not a layer"),
+        ("-1,", "'' is not a layer"),
+        ("last", "'last' is not a layer"),
+        ("1.0", "'1.0' is not a layer"),
+        ("embeddings", "'embeddings' is not a layer"),
     ],
 )
-def test_no_layer(text, words):
+def test_texts_that_name_no_layer_of_the_model(text, words):
     with pytest.raises(UserError) as caught:
         parse_layers(text, 2)
     assert words in str(caught.value)
 
 
-def test_combinations():
+def test_layers_are_stacked_joined_or_summed():
     indices = [-1, 0, EMBEDDINGS]
     parts = [SECOND, FIRST, EMBEDDED]
     stacked = np.stack(parts, axis=2)

@@ -90,7 +90,7 @@ def test_sorted_batches_hold_each_record_once(lengths, size):
         assert all(lengths[row] <= length for row in batch)
 
 
-# --- Records --------------------------------------------------------------
+# --- Records -----------------------------------------------------------------
 
 
 def write_records(path: Path, count: int = 70) -> dict[str, np.ndarray]:

@@ -111,7 +111,7 @@ def test_other_errors_pass_unchanged(files):
 
 def test_schema_mismatch_names_both_values(files):
     wanted = {"input_ids": tfrecord.Feature("int64", 3)}
-    with pytest.raises(UserError, match="has 2 values, --length says 3"):
+    with pytest.raises(UserError, match="has 2 values, --length is 3"):
         streaming.check_schema(files, wanted, {"input_ids": "length"})
     other = {"label_ids": tfrecord.Feature("int64", 1)}
     with pytest.raises(UserError, match="has no feature 'label_ids'"):

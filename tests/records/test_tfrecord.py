@@ -1,4 +1,4 @@
-"""TFRecord files are TensorFlow's to the byte, and damage is named."""
+"""TFRecord files are TensorFlow's to the byte; errors name the damage."""
 
 import gzip
 import io
@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from paths import ROOT
 
-from pretraining import instances as pretraining_instances
 from records import tfrecord
 
 EDGE_INTEGERS = [
@@ -64,9 +63,28 @@ def _write(path, features, compression="") -> str:
     return str(path)
 
 
+def _records_in(data: bytes) -> list[bytes]:
+    """Return the records of a plain file, without lengths and checksums."""
+    records, position = [], 0
+    while position < len(data):
+        start = position + 12
+        end = start + int.from_bytes(data[position : position + 8], "little")
+        records.append(data[start:end])
+        position = end + 4
+    assert position == len(data)
+    return records
+
+
+def _encode(features: dict[str, np.ndarray]) -> list[bytes]:
+    """Return the serialized examples that a writer writes."""
+    buffer = io.BytesIO()
+    tfrecord.RecordWriter(buffer).write_examples(features)
+    return _records_in(buffer.getvalue())
+
+
 def test_examples_are_protobufs_bytes():
     batch = _batch()
-    encoded = tfrecord.encode_examples(batch)
+    encoded = _encode(batch)
     assert len(encoded) == 2100
     assert encoded == [_tf_example(batch, row) for row in range(2100)]
 
@@ -74,7 +92,7 @@ def test_examples_are_protobufs_bytes():
 @pytest.mark.parametrize("value", EDGE_INTEGERS)
 def test_every_size_of_integer(value):
     batch = {"a": np.array([[0, value, 1]]), "b": np.array([5])}
-    assert tfrecord.encode_examples(batch) == [_tf_example(batch, 0)]
+    assert _encode(batch) == [_tf_example(batch, 0)]
 
 
 def test_lengths_of_lengths():
@@ -83,7 +101,7 @@ def test_lengths_of_lengths():
         batch = {"name": np.ones((2, length), np.int64)}
         batch["name"][1] = 300
         expected = [_tf_example(batch, row) for row in range(2)]
-        assert tfrecord.encode_examples(batch) == expected
+        assert _encode(batch) == expected
 
 
 @pytest.mark.parametrize("compression", ["", "GZIP"])
@@ -94,7 +112,7 @@ def test_tensorflow_reads_our_files(tmp_path, compression):
     path = _write(tmp_path / "x", batch, compression)
     dataset = tf.data.TFRecordDataset(path, compression_type=compression)
     raw = [record.numpy() for record in dataset]
-    assert raw == tfrecord.encode_examples(batch)
+    assert raw == _encode(batch)
     parsed = tf.io.parse_example(
         raw, {"input_ids": tf.io.FixedLenFeature([40], tf.int64)}
     )
@@ -105,7 +123,7 @@ def test_tensorflow_reads_our_files(tmp_path, compression):
 def test_we_read_tensorflows_files(tmp_path, compression):
     import tensorflow as tf
 
-    path, encoded = str(tmp_path / "x"), tfrecord.encode_examples(_batch())
+    path, encoded = str(tmp_path / "x"), _encode(_batch())
     with tf.io.TFRecordWriter(path, compression) as writer:
         for record in encoded:
             writer.write(record)
@@ -120,18 +138,21 @@ def test_plain_file_is_tensorflows_file(tmp_path):
     batch, theirs = _batch(), str(tmp_path / "theirs")
     ours = _write(tmp_path / "ours", batch)
     with tf.io.TFRecordWriter(theirs) as writer:
-        for record in tfrecord.encode_examples(batch):
+        for record in _encode(batch):
             writer.write(record)
     with open(ours, "rb") as a, open(theirs, "rb") as b:
         assert a.read() == b.read()
 
 
-def test_single_records_and_batches_write_the_same():
+def test_many_batches_and_one_write_the_same():
     batch, one, many = _batch(), io.BytesIO(), io.BytesIO()
     tfrecord.RecordWriter(many).write_examples(batch)
     writer = tfrecord.RecordWriter(one)
-    for record in tfrecord.encode_examples(batch):
-        writer.write(record)
+    bounds = [*range(100), 700, 2100]
+    for start, end in zip(bounds[:-1], bounds[1:], strict=True):
+        writer.write_examples(
+            {name: array[start:end] for name, array in batch.items()}
+        )
     assert one.getvalue() == many.getvalue()
     assert writer.num_records == 2100
 
@@ -150,7 +171,7 @@ def test_gzip_members_concatenate_and_carry_no_time(tmp_path, monkeypatch):
 def test_decode_inverts_encode():
     batch = _batch(50)
     batch["edge"] = np.tile(np.array(EDGE_INTEGERS), (50, 1))
-    for row, record in enumerate(tfrecord.encode_examples(batch)):
+    for row, record in enumerate(_encode(batch)):
         decoded = tfrecord.decode_example(record)
         assert decoded.keys() == batch.keys()
         for name, values in decoded.items():
@@ -186,19 +207,11 @@ def test_first_record_is_described(tmp_path):
     }
 
 
-def test_schema_is_the_originals():
-    schema = pretraining_instances.schema(128, 20)
-    assert schema["input_ids"] == ("int64", 128)
-    assert schema["masked_lm_weights"] == ("float32", 20)
-    assert schema["next_sentence_labels"] == ("int64", 1)
-    assert len(schema) == 7
-
-
 @pytest.mark.parametrize("compression", ["", "GZIP"])
 @pytest.mark.parametrize(
     "read", [tfrecord.count_records, tfrecord.read_records]
 )
-def test_a_file_cut_anywhere_says_how_much_was_read(
+def test_errors_of_a_cut_file_count_its_whole_records(
     tmp_path, compression, read
 ):
     path = _write(tmp_path / "x", _batch(20), compression)
@@ -208,7 +221,7 @@ def test_a_file_cut_anywhere_says_how_much_was_read(
         (tmp_path / "cut").write_bytes(data[:size])
         before = records_before(data, size) if not compression else None
         if before is not None and before[1]:
-            continue  # Cut between records: nothing shows it.
+            continue  # Cut between records, which cannot be found.
         with pytest.raises(UserError, match=r"cut.*is cut off") as caught:
             result = read(str(tmp_path / "cut"))
             list(result) if not isinstance(result, int) else None
@@ -221,7 +234,7 @@ def test_a_file_cut_anywhere_says_how_much_was_read(
 
 
 def records_before(data: bytes, size: int) -> tuple[int, bool]:
-    """Whole records in the first `size` bytes, and whether they fill them."""
+    """Return the whole records in `size` bytes, and whether no rest is left."""
     position = count = 0
     while position < size:
         step = 16 + int.from_bytes(data[position : position + 8], "little")
@@ -243,6 +256,8 @@ def test_one_flipped_bit_is_found(tmp_path):
 
 
 def test_not_a_record_file(tmp_path):
+    import tensorflow as tf
+
     (tmp_path / "text").write_text("It was the best of times, it was.\n")
     (tmp_path / "empty").write_bytes(b"")
     (tmp_path / "zip").write_bytes(gzip.compress(b"no records in here"))
@@ -250,13 +265,12 @@ def test_not_a_record_file(tmp_path):
         list(tfrecord.read_records(str(tmp_path / "text")))
     with pytest.raises(UserError, match="zip: is corrupt after 0 whole"):
         list(tfrecord.read_records(str(tmp_path / "zip")))
-    with pytest.raises(UserError, match="empty: holds no records"):
+    with pytest.raises(UserError, match="empty: has no records"):
         tfrecord.describe_first_record(str(tmp_path / "empty"))
     with pytest.raises(UserError, match="none: cannot be read: No such file"):
         tfrecord.count_records(str(tmp_path / "none"))
-    buffer = io.BytesIO()
-    tfrecord.RecordWriter(buffer).write(b"\xff\xff garbage")
-    (tmp_path / "other").write_bytes(buffer.getvalue())
+    with tf.io.TFRecordWriter(str(tmp_path / "other")) as writer:
+        writer.write(b"\xff\xff garbage")
     with pytest.raises(UserError, match="first record is not a tf.train.Exam"):
         tfrecord.describe_first_record(str(tmp_path / "other"))
     assert list(tfrecord.read_records(str(tmp_path / "empty"))) == []
@@ -278,13 +292,13 @@ def test_unknown_compression_and_uneven_batches():
     with pytest.raises(UserError, match="--compression=gzip: unknown; use GZ"):
         tfrecord.RecordWriter(io.BytesIO(), "gzip")
     with pytest.raises(ValueError, match="number of rows"):
-        tfrecord.encode_examples({"a": np.zeros(2, int), "b": np.zeros(3, int)})
+        _encode({"a": np.zeros(2, int), "b": np.zeros(3, int)})
     with pytest.raises(ValueError, match="feature a"):
-        tfrecord.encode_examples({"a": np.array(["text"])})
+        _encode({"a": np.array(["text"])})
 
 
 def test_no_tensorflow():
-    """Workers import this module; TensorFlow must not come with it."""
+    """Worker processes import this module, and TensorFlow is large."""
     import subprocess
     import sys
 

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import unicodedata
 
 from base.errors import UserError
 
@@ -55,7 +54,7 @@ def check(tokenizers, casing: str, texts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("casing", CASINGS)
-def test_offsets(casing):
+def test_spans_cover_the_characters_of_each_piece(casing):
     """Each piece's characters, tokenized alone, spell that piece again."""
     text = (GOLDEN / "tokenization.jsonl").read_text(encoding="utf-8")
     texts = [json.loads(line)["text"] for line in text.split("\n") if line]
@@ -92,7 +91,7 @@ def test_offsets(casing):
 
 
 def test_marks_belong_to_the_piece_before_them():
-    """What is dropped behind a piece is its own: no answer loses an accent."""
+    """Dropped characters belong to the piece before: answers keep accents."""
     texts = [
         "Cafe\u0301 Zo\u0308e\u0308, ran",  # decomposed
         "\u0643\u0650\u062a\u064e\u0627\u0628\u064c \u0628",  # Arabic vowels
@@ -113,14 +112,15 @@ def test_marks_belong_to_the_piece_before_them():
 
 
 @pytest.mark.parametrize("casing", CASINGS)
-def test_golden_strings(tokenizers, casing):
+def test_ids_of_the_golden_strings(tokenizers, casing):
     text = (GOLDEN / "tokenization.jsonl").read_text(encoding="utf-8")
     cases = [json.loads(line) for line in text.split("\n") if line]
     check(tokenizers, casing, [case["text"] for case in cases])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("casing", CASINGS)
-def test_every_code_point(tokenizers, casing):
+def test_ids_of_every_code_point(tokenizers, casing):
     """Inside a word, at its end, alone: all 1,114,112 but the surrogates."""
     graph, full = tokenizers[casing]
     count = 0
@@ -151,14 +151,14 @@ HARD += "\U0001d165\U0001d16d\U0001d15f\u302e\u1734\u4e00é\ufffd\u2028"
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.text(alphabet=HARD, max_size=14), min_size=1, max_size=8))
-def test_what_depends_on_neighbours(tokenizers, texts):
+def test_characters_that_depend_on_their_neighbors(tokenizers, texts):
     for casing in CASINGS:
         check(tokenizers, casing, texts)
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.text(max_size=60), min_size=1, max_size=8))
-def test_any_text(tokenizers, texts):
+def test_ids_of_any_text(tokenizers, texts):
     for casing in CASINGS:
         check(tokenizers, casing, texts)
 
@@ -177,33 +177,28 @@ def test_final_sigma_by_hand(tokenizers):
 
 
 @pytest.mark.parametrize("length", [199, 200, 201, 900])
-def test_long_words(tokenizers, length):
+def test_words_over_200_characters_are_unknown(tokenizers, length):
     for casing in CASINGS:
         check(tokenizers, casing, ["a" * length, "é" * length, "x " * length])
 
 
-def test_bytes_that_are_not_utf8(tokenizers):
+def test_bytes_that_are_not_utf8_are_dropped(tokenizers):
     graph, full = tokenizers["uncased"]
     data = b"caf\xe9 and \xff\xfe more"
     assert graph(tf.constant([data])).to_list() == [full.text_to_ids(data)]
 
 
-def test_a_table_is_small():
-    table = graph_tokenizer._table(True)
-    assert sum(part.nbytes for part in table) < 1_000_000
-
-
 @given(st.integers(0, 30), st.integers(0, 30), st.integers(2, 30))
-def test_truncation(a, b, limit):
-    found = graph_tokenizer.truncated(
-        tf.constant([a]), tf.constant([b]), tf.constant(limit)
+def test_pairs_are_truncated_as_everywhere(a, b, limit):
+    found = tokenization.truncated_lengths(
+        tf.constant([a]), tf.constant([b]), limit, tf.minimum, tf.maximum
     )
     wanted = tokenization.truncated_lengths(a, b, limit)
     assert tuple(int(x[0]) for x in found) == wanted
 
 
 @pytest.mark.parametrize("is_pair", [False, True])
-def test_features_are_run_classifiers(tokenizers, is_pair):
+def test_features_are_those_of_run_classifier(tokenizers, is_pair):
     rng = np.random.default_rng(0)
     words = ["the", "Unbelievable", "cafés", "don't", "x" * 30, "ΟΔΟΣ", "日本"]
     texts = [
@@ -230,7 +225,7 @@ def test_features_are_run_classifiers(tokenizers, is_pair):
         assert not wanted[name][:, length:].any()
 
 
-def test_vocabularies_that_cannot_serve(tmp_path):
+def test_unusable_vocabularies_are_errors(tmp_path):
     path = tmp_path / "vocab.txt"
     path.write_text("[PAD]\n[UNK]\na\n")
     with pytest.raises(UserError, match=r"\[CLS\]"):
@@ -238,10 +233,3 @@ def test_vocabularies_that_cannot_serve(tmp_path):
     path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n\ufffd\n", encoding="utf-8")
     with pytest.raises(UserError, match="U\\+FFFD"):
         graph_tokenizer.Tokenizer(str(path))
-
-
-def test_combining_marks_are_known():
-    marks, classes, staying = graph_tokenizer._combining()
-    assert len(staying) >= 20 and classes.min() > 0
-    assert all(unicodedata.category(chr(code)) != "Mn" for code in staying)
-    assert set(staying) < set(marks)

@@ -1,4 +1,4 @@
-"""SavedModels answer like the model, in a process that has only TensorFlow."""
+"""A SavedModel gives the model's outputs to a process with only TensorFlow."""
 
 import json
 import platform
@@ -8,12 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scripts
 import tensorflow as tf
+from exports import CONFIG, VOCAB, export, ids_of, write_model
 
 import modeling
 import tokenization
-from checkpoints import huggingface, weight_files
 from classifier import export as classifier_export
 from classifier import model as classifier_model
 from features import export as features_export
@@ -24,6 +23,7 @@ from ner import feature_based
 from ner import model as ner_model
 from ops import unpadding
 from pretraining import export as pretraining_export
+from pretraining import filling
 from pretraining import model as pretraining_model
 from serving import graph_tokenizer
 from squad import export as squad_export
@@ -33,23 +33,8 @@ from swag import export as swag_export
 from swag import model as swag_model
 
 pytest.importorskip("tensorflow_text")
-convert_checkpoint = scripts.load("convert_checkpoint")
-export_saved_model = scripts.load("export_saved_model")
-fill_mask = scripts.load("fill_mask")
 
-VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film"]
-VOCAB += ["the", "##s", "caf", "##e", "[", "]", "mask", "σ", "##ος", "."]
-CONFIG = BertConfig(
-    vocab_size=len(VOCAB) + 2,
-    hidden_size=16,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=20,
-    type_vocab_size=2,
-    initializer_range=0.5,
-)
-# Loads what was exported as a server would, and answers.
+# Loads a SavedModel as a server does, and prints its outputs.
 LOADER = """
 import json, sys
 import tensorflow as tf, tensorflow_text
@@ -65,7 +50,7 @@ for line in sys.stdin:
 
 
 def ask(directory: Path, signature: str, *questions: dict) -> list[dict]:
-    """Answer questions in a fresh process, away from this project."""
+    """Return the outputs for each question, computed by another process."""
     result = subprocess.run(
         [sys.executable, "-c", LOADER, str(directory), signature],
         input="".join(json.dumps(q) + "\n" for q in questions),
@@ -77,31 +62,6 @@ def ask(directory: Path, signature: str, *questions: dict) -> list[dict]:
     )
     assert result.returncode == 0, result.stderr[-2000:]
     return [json.loads(line) for line in result.stdout.splitlines()]
-
-
-def write_model(folder: Path, variables, **settings) -> Path:
-    folder.mkdir()
-    config = BertConfig.from_dict(CONFIG.to_dict() | settings)
-    (folder / "bert_config.json").write_text(config.to_json_string())
-    (folder / "vocab.txt").write_text("\n".join(VOCAB) + "\n")
-    weight_files.write(
-        str(folder / "bert_model.ckpt"), weight_files.as_tensors(variables)
-    )
-    return folder
-
-
-def export(source: Path, target: Path, **flags) -> Path:
-    scripts.run(
-        export_saved_model,
-        init_checkpoint=str(source),
-        export_dir=str(target),
-        **flags,
-    )
-    return target
-
-
-def ids_of(*texts: str) -> list[int]:
-    return [VOCAB.index(token) for text in texts for token in text.split()]
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +80,7 @@ def classifier(tmp_path_factory):
     return model, export(source, folder / "served" / "1")
 
 
-def test_pairs_of_strings(classifier):
+def test_outputs_for_pairs_of_strings(classifier):
     model, directory = classifier
     text_a = ["The films.", "good", "Café " * 30]
     text_b = ["bad ΣΟΣ", "", "the"]
@@ -151,7 +111,7 @@ def test_pairs_of_strings(classifier):
         )
 
 
-def test_ids_of_any_shape(classifier):
+def test_outputs_for_ids_of_any_shape(classifier):
     model, directory = classifier
     rng = np.random.default_rng(0)
     questions = []
@@ -171,7 +131,7 @@ def test_ids_of_any_shape(classifier):
         np.testing.assert_allclose(found["probabilities"], wanted, atol=1e-5)
 
 
-def test_the_vocabulary_travels(classifier):
+def test_the_vocabulary_is_an_asset(classifier):
     asset = classifier[1] / "assets" / "vocab.txt"
     assert asset.read_text().split() == VOCAB
 
@@ -184,7 +144,7 @@ def test_ids_signature_uses_no_text_operation(classifier):
     assert not any("Wordpiece" in name or "Unicode" in name for name in names)
 
 
-def test_regression(tmp_path):
+def test_outputs_of_a_regression(tmp_path):
     model = classifier_model.BertForSequenceClassification(CONFIG, None)
     source = write_model(tmp_path / "model", model.variables)
     directory = export(source, tmp_path / "1")
@@ -194,7 +154,7 @@ def test_regression(tmp_path):
     np.testing.assert_allclose(found["value"], [value], atol=1e-5)
 
 
-def test_masked_lm_is_fill_mask(tmp_path):
+def test_outputs_of_a_masked_lm_are_those_of_fill_mask(tmp_path):
     tf.keras.utils.set_random_seed(3)
     model = pretraining_model.BertForPreTraining(CONFIG)
     source = write_model(tmp_path / "model", model.variables)
@@ -203,8 +163,8 @@ def test_masked_lm_is_fill_mask(tmp_path):
     (found,) = ask(directory, "serving_default", {"text": texts})
     tokens = np.array(found["tokens"]).reshape(3, 2, 3)
     tokenizer = tokenization.FullTokenizer(str(source / "vocab.txt"))
-    encoded = fill_mask.encode_sentences(texts, tokenizer, 20)
-    wanted = fill_mask.fill_masks(model, tokenizer, encoded, 3)
+    encoded = filling.encode_sentences(texts, tokenizer, 20)
+    wanted = filling.fill_masks(model, tokenizer, encoded, 3)
     for row, masks in enumerate(wanted):
         for place, fillings in enumerate(masks):
             assert tokens[row, place].tolist() == [f.token for f in fillings]
@@ -218,7 +178,7 @@ def test_masked_lm_is_fill_mask(tmp_path):
             assert found["scores"][row][place] == [0.0] * 3
 
 
-def test_encoder(tmp_path):
+def test_outputs_of_an_encoder(tmp_path):
     model = modeling.TaskModel(CONFIG)
     source = write_model(tmp_path / "model", model.variables)
     directory = export(source, tmp_path / "1")
@@ -278,7 +238,7 @@ def test_padding_is_skipped_and_changes_nothing(encoder):
     np.testing.assert_allclose(found["mean_output"], means, atol=1e-5)
 
 
-def test_ids_longer_than_the_model(encoder):
+def test_ids_longer_than_the_model_are_an_error(encoder):
     ids = tf.ones([1, 21], tf.int32)
     signature = tf.saved_model.load(str(encoder[1])).signatures["ids"]
     with pytest.raises(
@@ -333,8 +293,8 @@ EXPORTS = {
 
 
 @pytest.mark.parametrize("name", EXPORTS)
-def test_no_text_at_all(name, tmp_path):
-    """A batch of none, as servers send to warm up: no answers."""
+def test_a_batch_of_no_texts_has_no_outputs(name, tmp_path):
+    """Servers send such a batch to warm up."""
     vocab_file = tmp_path / "vocab.txt"
     vocab_file.write_text("\n".join(VOCAB) + "\n")
     tokenizer = graph_tokenizer.Tokenizer(str(vocab_file))
@@ -359,7 +319,9 @@ def test_no_text_at_all(name, tmp_path):
     platform.machine() != "x86_64", reason="fused by oneDNN's rewrites alone"
 )
 @pytest.mark.parametrize("activation", ["gelu", "gelu_erf"])
-def test_bias_and_activation_are_what_tensorflow_fuses(tmp_path, activation):
+def test_tensorflow_fuses_bias_and_activation_into_the_product(
+    tmp_path, activation
+):
     """Into the product: a tenth of the time of a Base model on a CPU."""
     config = BertConfig.from_dict(CONFIG.to_dict() | {"hidden_act": activation})
     model = modeling.TaskModel(config)
@@ -389,93 +351,3 @@ def test_bias_and_activation_are_what_tensorflow_fuses(tmp_path, activation):
     ]
     name = b"GeluExact" if activation == "gelu_erf" else b"GeluApproximate"
     assert fused.count((b"BiasAdd", name)) == CONFIG.num_hidden_layers
-
-
-@pytest.mark.parametrize(
-    "flags, words",
-    [
-        ({"init_checkpoint": None}, "--init_checkpoint is required"),
-        ({"export_dir": None}, "--export_dir is required"),
-        ({"init_checkpoint": "/nowhere"}, "no such checkpoint"),
-        ({"export_dir": "/tmp"}, "exists already"),
-        ({"export_dir": "/dev/null/x/1"}, "--export_dir=/dev/null/x cannot be"),
-        ({"max_seq_length": 21}, "max_position_embeddings=20"),
-        ({"task": "classifier"}, "has no classifier"),
-        ({"task": "masked_lm"}, "cls/predictions"),
-        ({"vocab_file": "/nowhere"}, "/nowhere"),
-    ],
-    ids=str,
-)
-def test_what_cannot_be_exported(tmp_path, flags, words):
-    source = write_model(
-        tmp_path / "model", modeling.TaskModel(CONFIG).variables
-    )
-    given = {"init_checkpoint": str(source), "export_dir": str(tmp_path / "1")}
-    line = scripts.error_of(export_saved_model, **(given | flags))
-    assert words in line, line
-
-
-@pytest.mark.parametrize(
-    "fitted, task, words",
-    [
-        ("token_classification", None, "tags words"),
-        ("token_classification", "classifier", "tags words"),
-        ("token_classification", "multiple_choice", "tags words"),
-        ("multiple_choice", "classifier", "is multiple_choice, --task=class"),
-        (None, "multiple_choice", "is not set, --task=multiple_choice wants"),
-    ],
-)
-def test_heads_of_one_shape_are_told_apart(tmp_path, fitted, task, words):
-    """A regression's, a tagger's and a multiple-choice head can be [1, H]."""
-    model = classifier_model.BertForSequenceClassification(CONFIG, None)
-    settings = {"task": fitted} if fitted else {}
-    source = write_model(tmp_path / "model", model.variables, **settings)
-    line = scripts.error_of(
-        export_saved_model,
-        init_checkpoint=str(source),
-        export_dir=str(tmp_path / "1"),
-        task=task,
-    )
-    assert words in line, line
-    assert not (tmp_path / "1").exists()
-
-
-@pytest.mark.parametrize(
-    "architecture, words",
-    [
-        ("BertForTokenClassification", "tags words"),
-        ("BertForMultipleChoice", "is multiple_choice, --task=classifier"),
-    ],
-)
-def test_a_directory_of_hugging_faces_says_its_class(
-    tmp_path, architecture, words
-):
-    """Its config.json knows `architectures` alone, and no task."""
-    model = classifier_model.BertForSequenceClassification(CONFIG, None)
-    huggingface.write_config(str(tmp_path), CONFIG, architecture)
-    huggingface.write_weights(
-        str(tmp_path), {v.path: v.numpy() for v in model.variables}
-    )
-    (tmp_path / "vocab.txt").write_text("\n".join(VOCAB) + "\n")
-    assert "task" not in json.loads((tmp_path / "config.json").read_text())
-    line = scripts.error_of(
-        export_saved_model,
-        init_checkpoint=str(tmp_path),
-        export_dir=str(tmp_path / "1"),
-        task="classifier",
-    )
-    assert words in line, line
-    there = tmp_path / "there"
-    for source, output, output_format in (
-        (tmp_path, there, "original"),
-        (there, tmp_path / "back", "huggingface"),
-    ):
-        scripts.run(
-            convert_checkpoint,
-            input=str(source),
-            output=str(output),
-            output_format=output_format,
-        )
-    config = json.loads((tmp_path / "back" / "config.json").read_text())
-    assert config["architectures"] == [architecture]
-    assert not (tmp_path / "1").exists()

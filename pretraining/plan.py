@@ -1,0 +1,274 @@
+"""Check flags, input and vocabulary, and decide the files of a generator run.
+
+create_pretraining_data.py does this before any work: a mistake should end the
+run in its first second.
+"""
+
+import collections
+import dataclasses
+import hashlib
+import math
+import os
+import re
+import tempfile
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from base import file_system
+from base.errors import UserError
+
+from absl import logging
+
+import tokenization
+from pretraining.buckets import BucketSettings
+from pretraining.instances import InstanceConfig
+from pretraining.masking import MaskingVocabulary
+from records import tfrecord
+
+# To be raised when the same flags no longer give the same bytes. It is part of
+# the fingerprint, so that no run continues with records of another version.
+_GENERATOR_VERSION = 1
+
+# A vocabulary in which more than this share of the tokens has capitals is
+# taken for a cased one.
+_CASED_SHARE = 0.02
+
+
+class Plan(NamedTuple):
+    """The files of a run: which to read, which to write, and how.
+
+    Attributes:
+        input_files: absolute paths of the text files.
+        output_files: absolute paths of the record files.
+        buckets_per_file: number of buckets that make one output file.
+        bucket_bytes: size of a bucket's text.
+        input_bytes: size of all input files.
+        manifest: path of the file that lists what is complete.
+        buckets: settings of the worker processes.
+        fingerprint: everything the output depends on; the keys are names of
+            flags, since messages show them.
+    """
+
+    input_files: list[str]
+    output_files: list[str]
+    buckets_per_file: int
+    bucket_bytes: int
+    input_bytes: int
+    manifest: str
+    buckets: BucketSettings
+    fingerprint: dict[str, Any]
+
+    @property
+    def num_buckets(self) -> int:
+        """The number of buckets of all output files."""
+        return self.buckets_per_file * len(self.output_files)
+
+    def buckets_of(self, file_index: int) -> range:
+        """Return the numbers of the buckets that make an output file."""
+        start = file_index * self.buckets_per_file
+        return range(start, start + self.buckets_per_file)
+
+
+def make_plan(
+    input_file: str,
+    output_file: str,
+    vocab_file: str,
+    config: InstanceConfig,
+    do_lower_case: bool = True,
+    random_seed: int = 12345,
+    bucket_mb: int = 4,
+    compression: str = "",
+) -> Plan:
+    """Check the flags of create_pretraining_data.py and return the plan.
+
+    Raises:
+        UserError: a value out of its range, a file that is missing, or a
+            vocabulary without a token that is needed.
+    """
+    check_values(config, bucket_mb, compression)
+    outputs = expand_output_files(output_file)
+    inputs = _input_states(input_file)
+    input_bytes = sum(size for _, size, _ in inputs)
+    check_vocabulary(vocab_file, do_lower_case, config)
+    manifest, scratch_dir = hidden_paths(outputs)
+    seed = random_seed % 2**64  # numpy's seeds are not negative
+    settings = BucketSettings(
+        scratch_dir, vocab_file, do_lower_case, config, seed, compression
+    )
+    fingerprint = {
+        "generator_version": _GENERATOR_VERSION,
+        "input_file": inputs,
+        "output_file": outputs,
+        "vocab_file (SHA-256)": file_system.sha256(vocab_file),
+        "do_lower_case": do_lower_case,
+        **dataclasses.asdict(config),
+        "random_seed": random_seed,
+        "bucket_mb": bucket_mb,
+        "compression": compression,
+    }
+    bucket_bytes = bucket_mb << 20
+    buckets_per_file = math.ceil(input_bytes / (len(outputs) * bucket_bytes))
+    return Plan(
+        [path for path, _, _ in inputs],
+        outputs,
+        max(1, buckets_per_file),
+        bucket_bytes,
+        input_bytes,
+        manifest,
+        settings,
+        fingerprint,
+    )
+
+
+# --- Flags -------------------------------------------------------------------
+
+
+def check_values(
+    config: InstanceConfig, bucket_mb: int, compression: str
+) -> None:
+    """Raise a UserError for values of flags that are out of their range."""
+    tfrecord.check_compression(compression)
+    if not 1 <= bucket_mb <= 1024:
+        raise UserError(f"--bucket_mb={bucket_mb}: must be from 1 to 1024")
+    for name, least in (
+        ("max_seq_length", 8),
+        ("max_predictions_per_seq", 1),
+        ("dupe_factor", 1),
+    ):
+        value = getattr(config, name)
+        if value < least:
+            raise UserError(f"--{name}={value}: must be at least {least}")
+    for name in (
+        "masked_lm_prob",
+        "mask_token_prob",
+        "random_token_prob",
+        "short_seq_prob",
+    ):
+        value = getattr(config, name)
+        if not 0 <= value <= 1:
+            raise UserError(f"--{name}={value}: must be between 0 and 1")
+    if config.masked_lm_prob == 0:
+        raise UserError("--masked_lm_prob=0: nothing would be predicted")
+    total = config.mask_token_prob + config.random_token_prob
+    if total > 1 + 1e-9:
+        raise UserError(
+            f"--mask_token_prob={config.mask_token_prob} and "
+            f"--random_token_prob={config.random_token_prob} add up to "
+            f"{total:g}; together they can be 1 at most"
+        )
+
+
+def check_vocabulary(
+    vocab_file: str, do_lower_case: bool, config: InstanceConfig
+) -> None:
+    """Check that the vocabulary has what masking needs; warn of its casing.
+
+    Raises:
+        UserError: a special token is missing, or there are no others.
+    """
+    vocab = tokenization.load_vocab(vocab_file)
+    needed = ("[UNK]", "[CLS]", "[SEP]", "[MASK]")
+    tokenization.validate_special_tokens(vocab, needed, vocab_file)
+    replacements = MaskingVocabulary.from_vocab(vocab).replacements
+    if config.random_token_prob and not len(replacements):
+        raise UserError(
+            f"{vocab_file}: found special tokens only, so there is nothing to "
+            "draw random replacements from; give a vocabulary with words"
+        )
+    upper = sum(token != token.lower() for token in vocab)
+    # The special tokens have capitals in every vocabulary.
+    looks_cased = upper > _CASED_SHARE * len(vocab) + len(needed) + 1
+    if looks_cased == do_lower_case:
+        logging.warning(
+            "%s looks %s (%d of %d tokens have capitals), but --do_lower_case "
+            "is %s",
+            vocab_file,
+            "cased" if looks_cased else "uncased",
+            upper,
+            len(vocab),
+            do_lower_case,
+        )
+
+
+# --- Files -------------------------------------------------------------------
+
+
+def expand_output_files(names: str) -> list[str]:
+    """Return absolute paths for a comma list; `name@N` stands for N paths.
+
+    For example `x@2` stands for x-00000-of-00002 and x-00001-of-00002.
+
+    Raises:
+        UserError: not a file name, or one path twice.
+    """
+    paths = []
+    for name in names.split(","):
+        base, at, number = name.rpartition("@")
+        if at and re.fullmatch(r"\d+", number):
+            if not 1 <= int(number) <= 99999 or not os.path.basename(base):
+                raise UserError(
+                    f"--output_file={name}: wanted name@N with N from 1 to "
+                    "99999"
+                )
+            paths += [
+                f"{base}-{index:05}-of-{int(number):05}"
+                for index in range(int(number))
+            ]
+        elif not os.path.basename(name):
+            raise UserError(
+                f"--output_file={names}: {name!r} is not a file name"
+            )
+        else:
+            paths.append(os.path.expanduser(name))
+    paths = list(map(_absolute, paths))
+    for path, times in collections.Counter(paths).items():
+        if times > 1:
+            raise UserError(f"--output_file={names}: {path} is named twice")
+    return paths
+
+
+def _input_states(patterns: str) -> list[list]:
+    """Return [path, size, time of change] of every input file.
+
+    In the fingerprint they stand for the text, which may be too large to be
+    read twice.
+    """
+    paths = map(_absolute, file_system.find_files(patterns))
+    return [[path, *file_state(path)] for path in paths]
+
+
+def _absolute(path: str) -> str:
+    """Return an absolute path; remote ones are absolute already."""
+    return path if file_system.is_remote(path) else os.path.abspath(path)
+
+
+def file_state(path: str) -> list[int] | None:
+    """Return a file's size in bytes and time of change, None without one."""
+    if file_system.is_remote(path):
+        if not file_system.gfile().exists(path):
+            return None
+        state = file_system.gfile().stat(path)
+        return [state.length, state.mtime_nsec]
+    try:
+        state = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return [state.st_size, state.st_mtime_ns]
+
+
+def hidden_paths(output_files: Sequence[str]) -> tuple[str, str]:
+    """Return the paths of the manifest and the scratch folder of a run.
+
+    Both are beside the first output file and hidden, so that patterns over
+    the record files do not match them. The scratch folder of remote files is a
+    local one, since worker processes read and write it in small pieces.
+    """
+    folder, name = os.path.split(output_files[0])
+    name = re.sub(r"-00000-of-\d{5}$", "", name)
+    manifest = os.path.join(folder, f".{name}.manifest.json")
+    scratch_dir = os.path.join(folder, f".{name}.scratch")
+    if file_system.is_remote(folder):
+        digest = hashlib.sha256("\n".join(output_files).encode()).hexdigest()
+        name = f"pretraining_data_{digest[:16]}"
+        scratch_dir = os.path.join(tempfile.gettempdir(), name)
+    return manifest, scratch_dir

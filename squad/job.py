@@ -1,0 +1,256 @@
+"""Fine-tune on SQuAD: answer questions with spans of a paragraph."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from base import file_system
+from base.errors import UserError
+
+import tensorflow as tf
+from absl import logging
+
+import modeling
+from checkpoints import weight_files
+from finetuning.job import Job, LoadedModel
+from finetuning.settings import RunSettings
+from finetuning.source import ModelSource
+from records import cache as record_cache
+from records import in_memory
+from serving import graph_tokenizer
+from squad import answers as squad_answers
+from squad import decoding as squad_decoding
+from squad import export as squad_export
+from squad import model as squad_model
+from squad import records as squad_records
+from squad import windows as squad_windows
+from squad.answers import Answered, AnswerOptions
+from training import reporting
+
+
+class SquadJob(Job):
+    """Fine-tunes a model to answer questions with spans of a paragraph.
+
+    Args:
+        settings: what the command asks for.
+        source: configuration and tokenizer of the model.
+        is_training: whether the model is trained first.
+        reader: of the files.
+        train_file: paths of the training files.
+        predict_file: paths of the files to answer and to score.
+        count_steps_by: what an epoch counts, "windows" or "questions".
+        answer_options: how to answer from logits.
+    """
+
+    head_pattern = "^cls/squad/"
+    objective = squad_model.QUESTION_ANSWERING
+    result_files = ("eval_results.txt", *squad_answers.FILES)
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        source: ModelSource,
+        is_training: bool,
+        reader: squad_records.QuestionReader,
+        train_file: Sequence[str],
+        predict_file: Sequence[str],
+        count_steps_by: str,
+        answer_options: AnswerOptions,
+    ):
+        super().__init__(settings, source)
+        self.reader, self.answer_options = reader, answer_options
+        self.train_file, self.predict_file = train_file, predict_file
+        self.count_steps_by = count_steps_by
+        self.is_version_2 = reader.options.version_2_with_negative
+        if not is_training:
+            self._check_fitted_version()
+        cache = record_cache.RecordCache(
+            settings.records_dir,
+            squad_windows.schema(source.max_seq_length),
+            source.config.vocab_size,
+            settings.pad_to_max_length,
+        )
+        self.records = squad_records.SquadRecords(reader, cache)
+        # Read the files now, so that errors in them are found before hours
+        # of training, not after them.
+        if is_training:
+            self.records.check_training(train_file)
+        self.questions = self._read_questions()
+        # The fingerprint of the weights that answered last, and the answers.
+        self._answered: tuple[list[str], Answered] | None = None
+
+    def _check_fitted_version(self) -> None:
+        """Warn if the model was fitted to the other version of SQuAD."""
+        fitted = getattr(self.config, "version_2_with_negative", None)
+        if fitted not in (None, self.is_version_2):
+            logging.warning(
+                "the model was fitted with version_2_with_negative=%s; now it "
+                "answers with --version_2_with_negative=%s",
+                fitted,
+                self.is_version_2,
+            )
+
+    def deciding_metric(self) -> str:
+        """Return the key of F1, for SQuAD 2.0 F1 at the best threshold."""
+        return "tuned_f1" if self.is_version_2 else "f1"
+
+    def create_model(self) -> squad_model.BertForQuestionAnswering:
+        """Return the encoder with a start and an end vector."""
+        return squad_model.BertForQuestionAnswering(
+            self.config, self.settings.training.dtype
+        )
+
+    # --- Data -----------------------------------------------------------------
+
+    def _read_questions(self) -> squad_records.Questions | None:
+        """Return the questions of predict_file, None if none is needed.
+
+        Raises:
+            UserError: they are to be scored and have no answers.
+        """
+        settings = self.settings
+        is_scored = settings.do_eval or settings.training.eval_steps
+        if not (
+            is_scored
+            or settings.do_predict
+            or self.answer_options.tune_null_threshold
+        ):
+            return None
+        questions = self.reader.questions(self.predict_file)
+        if is_scored and not questions.data.has_answers():
+            raise UserError(
+                f"--predict_file={','.join(self.predict_file)} has no "
+                "answers: there is nothing to score"
+            )
+        return questions
+
+    def data_fingerprint(self) -> dict[str, Any]:
+        """Return everything the training records depend on."""
+        return self.reader.fingerprint(self.train_file, is_training=True)
+
+    def train_data(self, loaded: LoadedModel) -> in_memory.ShortRecords:
+        """Return the training records."""
+        del loaded
+        return self.records.training(self.train_file)
+
+    def num_examples(self, data: in_memory.ShortRecords) -> int:
+        """Return the number of windows in an epoch, or of questions."""
+        if self.count_steps_by == "windows":
+            return data.num_records
+        questions = self.reader.read(self.train_file, is_training=True)
+        return len(questions.examples)
+
+    # --- Scores and predictions -----------------------------------------------
+
+    def forward(
+        self, model: modeling.TaskModel, batch: dict[str, tf.Tensor]
+    ) -> dict[str, tf.Tensor]:
+        """Return the start logits and the end logits, [B, S] each."""
+        starts, ends = tf.unstack(model(batch))
+        return {"start_logits": starts, "end_logits": ends}
+
+    def evaluate(self, loaded: LoadedModel, step: int) -> dict[str, float]:
+        """Answer predict_file; score the answers as the official scripts do."""
+        answered = self._answer(loaded)
+        results = answered.scores(self.questions.data, self.is_version_2)
+        results["global_step"] = step
+        reporting.write_results(self.settings.output_dir, results, step)
+        return results
+
+    def predict(self, loaded: LoadedModel) -> None:
+        """Answer predict_file."""
+        self._answer(loaded)
+
+    def _answer(self, loaded: LoadedModel) -> Answered:
+        """Answer predict_file, once for the same weights on disk."""
+        weights = _weights_fingerprint(loaded)
+        if weights and self._answered and self._answered[0] == weights:
+            return self._answered[1]
+        decoded = squad_decoding.decode(
+            self.questions.data,
+            self.questions.windows,
+            *self._logits(loaded, weights),
+            self.tokenizer.inv_vocab,
+            self.answer_options.decoding,
+        )
+        answered = squad_answers.answer(
+            self.questions.data,
+            decoded,
+            self.answer_options,
+            weights,
+            _directory(loaded),
+        )
+        self._answered = (weights, answered) if weights else None
+        return answered
+
+    def _logits(
+        self, loaded: LoadedModel, weights: list[str] | None
+    ) -> squad_answers.Logits:
+        """Return the logits of all windows, those of the last run if current.
+
+        Args:
+            loaded: the model.
+            weights: their fingerprint, None if they are not on disk.
+        """
+
+        def compute() -> squad_answers.Logits:
+            data = self.records.prediction(self.questions)
+            logging.info(
+                "Running the model on %s windows", f"{data.num_records:,}"
+            )
+            size = self.settings.predict_batch_size
+            return squad_answers.Logits(**loaded.predictor(data, size))
+
+        fingerprint = {
+            "windows": self.questions.fingerprint,
+            "weights": weights,
+            "pad_to_max_length": self.settings.pad_to_max_length,
+            "dtype": self.settings.training.dtype,
+        }
+        return squad_answers.cached_logits(
+            self.settings.output_dir,
+            fingerprint,
+            len(self.questions.windows),
+            compute,
+        )
+
+    # --- What is left for prediction ------------------------------------------
+
+    def add_to_config(self, config: modeling.BertConfig) -> None:
+        """Add the length of the windows and the version of SQuAD."""
+        super().add_to_config(config)
+        config.version_2_with_negative = self.is_version_2
+
+    def create_export(
+        self, loaded: LoadedModel, tokenizer: graph_tokenizer.Tokenizer
+    ) -> squad_export.QuestionAnswering:
+        """Return the SavedModel: question and paragraph in, answer out."""
+        threshold = None
+        if self.is_version_2:
+            if self.answer_options.tune_null_threshold:
+                self._answer(loaded)  # stores the threshold
+            threshold = squad_answers.null_threshold(
+                self.answer_options,
+                _weights_fingerprint(loaded),
+                _directory(loaded),
+            )
+        return squad_export.QuestionAnswering(
+            loaded.model,
+            tokenizer,
+            self.source.vocab_file,
+            self.reader.lengths,
+            self.answer_options.decoding.max_answer_length,
+            null_threshold=threshold,
+        )
+
+
+def _weights_fingerprint(loaded: LoadedModel) -> list[str] | None:
+    """Return checksums of the weights' files, None if not on disk."""
+    if not loaded.prefix:
+        return None
+    files = weight_files.files_of(loaded.prefix)
+    return [file_system.sha256(path) for path in files]
+
+
+def _directory(loaded: LoadedModel) -> str | None:
+    """Return the directory of the weights, None if not on disk."""
+    return loaded.prefix and loaded.prefix.rpartition("/")[0]

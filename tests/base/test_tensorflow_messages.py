@@ -1,0 +1,108 @@
+"""TensorFlow's start-up messages are hidden, and nothing else is.
+
+The package `tensorflow` imported here is a stand-in that writes what the real
+one writes; test_terminal.py has the real one.
+"""
+
+import os
+import subprocess
+import sys
+
+from base import tensorflow_messages
+
+import pytest
+from paths import ROOT
+
+NOISE = """\
+WARNING: All log messages before absl::InitializeLog() is called are written
+I0000 00:00:1795303204.883527   20708 port.cc:153] oneDNN custom operations
+E0000 00:00:1795303224.439637   20797 cuda_platform.cc:52] failed call
+2025-09-17 14:44:05.157831: I external/cuda/cudart_stub.cc:32] Could not find
+2025-09-17 14:44:05.237511: I tensorflow/core/cpu_feature_guard.cc:210] This
+To enable the following instructions: AVX2 AVX512F, rebuild TensorFlow.
+"""
+KEPT = """\
+F0000 00:00:1795303204.883527   20708 cpu.cc:15] built for AVX instructions
+2025-09-17 14:44:05.157831: F external/cpu.cc:32] built for AVX instructions
+a line of Python
+"""
+
+
+@pytest.fixture
+def stand_in(tmp_path):
+    """Return a function that imports the stand-in and returns stderr."""
+
+    def run(ending: str = "", **variables: str) -> str:
+        folder = tmp_path / "tensorflow"
+        folder.mkdir(exist_ok=True)
+        (folder / "__init__.py").write_text(
+            "import os, sys\n"
+            f"os.write(2, {NOISE!r}.encode())\n"
+            f"print({KEPT!r}, end='', file=sys.stderr)\n" + ending
+        )
+        (folder / "part.py").write_text("name = __name__\n")
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("TF_CPP_MIN_LOG_LEVEL", "TF_CONFIG")
+        }
+        result = subprocess.run(
+            [
+                sys.executable,
+                "-c",
+                "import base, tensorflow as tf\n"
+                "from tensorflow import part\n"
+                "import os, sys\n"
+                "os.write(2, b'level ' + "
+                "os.environ['TF_CPP_MIN_LOG_LEVEL'].encode())\n"
+                "assert part.name == 'tensorflow.part'\n",
+            ],
+            cwd=ROOT,
+            env=environment | {"PYTHONPATH": str(tmp_path)} | variables,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        return result.stderr
+
+    return run
+
+
+def test_messages_of_the_import_are_hidden_and_other_lines_kept(stand_in):
+    has_driver = os.path.exists("/proc/driver/nvidia")
+    assert stand_in() == f"{KEPT}level {2 if has_driver else 3}"
+
+
+def test_the_level_that_a_user_sets_holds(stand_in):
+    assert stand_in(TF_CPP_MIN_LOG_LEVEL="1") == f"{KEPT}level 1"
+    shown = stand_in(TF_CPP_MIN_LOG_LEVEL="0")
+    assert shown == f"{NOISE}{KEPT}level 0"
+
+
+def test_errors_are_shown_in_a_cluster(stand_in):
+    assert stand_in(TF_CONFIG="{}").endswith("level 2")
+
+
+def test_a_failed_import_keeps_its_stack_trace(stand_in):
+    shown = stand_in(ending="raise ImportError('no libtensorflow')\n")
+    assert shown.startswith(f"{KEPT}Traceback")
+    assert shown.endswith("ImportError: no libtensorflow\n")
+
+
+def test_standard_error_may_be_closed():
+    program = (
+        "import os\n"
+        "os.close(2)\n"
+        "from base import tensorflow_messages\n"
+        "with tensorflow_messages.without_noise():\n"
+        "    print('inside')\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE
+    )
+    assert result.stdout == b"inside\n" and result.returncode == 0
+
+
+def test_what_is_written_without_a_line_end_is_kept(capfd):
+    with tensorflow_messages.without_noise():
+        os.write(2, b"I0000 00:00:1.2  3 port.cc:153] oneDNN\nthe last")
+    assert capfd.readouterr().err == "the last"

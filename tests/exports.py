@@ -1,0 +1,51 @@
+"""A small model to export, and the running of export_saved_model.py."""
+
+from pathlib import Path
+
+import scripts
+
+from checkpoints import weight_files
+from modeling import BertConfig
+
+export_saved_model = scripts.load("export_saved_model")
+
+VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film"]
+VOCAB += ["the", "##s", "caf", "##e", "[", "]", "mask", "σ", "##ος", "."]
+CONFIG = BertConfig(
+    vocab_size=len(VOCAB) + 2,
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=32,
+    max_position_embeddings=20,
+    type_vocab_size=2,
+    initializer_range=0.5,
+)
+
+
+def write_model(folder: Path, variables, **settings) -> Path:
+    """Write a model of CONFIG with `settings` and return its directory."""
+    folder.mkdir()
+    config = BertConfig.from_dict(CONFIG.to_dict() | settings)
+    (folder / "bert_config.json").write_text(config.to_json_string())
+    (folder / "vocab.txt").write_text("\n".join(VOCAB) + "\n")
+    weight_files.write(
+        str(folder / "bert_model.ckpt"), weight_files.as_tensors(variables)
+    )
+    return folder
+
+
+def export(source: Path, target: Path, **flags) -> Path:
+    """Run export_saved_model.py and return the directory of the SavedModel."""
+    scripts.run(
+        export_saved_model,
+        init_checkpoint=str(source),
+        export_dir=str(target),
+        **flags,
+    )
+    return target
+
+
+def ids_of(*texts: str) -> list[int]:
+    """Return the ids of tokens, which are separated by spaces."""
+    return [VOCAB.index(token) for text in texts for token in text.split()]

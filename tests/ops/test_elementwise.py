@@ -1,0 +1,167 @@
+"""Dropout by hashing, norms and activations, and the fusing of operations."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ops import elementwise
+
+# --- Dropout ----------------------------------------------------------------
+
+
+def test_dropout_example_of_the_docstring():
+    """Pins the random numbers: other bits are another training run."""
+    seed = elementwise.fold_seed(7)
+    assert elementwise.random_bits(2, 3, seed).numpy().tolist() == [
+        [647167460, 2402736494, 1986807843],
+        [929936661, 2164857364, 322263294],
+    ]
+    found = elementwise.dropout(tf.fill([2, 3], 3.0), seed, 0.25)
+    assert found.numpy().tolist() == [[0.0, 4.0, 4.0], [0.0, 4.0, 0.0]]
+
+
+def test_no_seed_or_a_rate_of_zero_drops_nothing():
+    x = tf.ones([2, 3])
+    assert elementwise.dropout(x, None, 0.5) is x
+    assert elementwise.dropout(x, elementwise.fold_seed(1), 0.0) is x
+
+
+def test_folding_in_depends_on_order_and_on_zeros():
+    folded = [[3], [3, 0], [0, 3], [3, 4], [4, 3], [3, 0, 0]]
+    seeds = {int(elementwise.fold_seed(*values)) for values in folded}
+    assert len(seeds) == len(folded)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+def test_dropout_rate_and_scale(rate):
+    ones = tf.ones([64, 128, 256])
+    y = elementwise.dropout(ones, elementwise.fold_seed(7), rate).numpy()
+    assert set(np.unique(y)) == {0.0, np.float32(1 / (1 - rate))}
+    dropped = y == 0
+    sigma = np.sqrt(rate * (1 - rate))
+    assert abs(dropped.mean() - rate) < 4 * sigma / np.sqrt(dropped.size)
+    # By row, by column, by plane: as a fair coin would.
+    for axes in ((0, 1), (2,), (1, 2), (0, 2)):
+        share = dropped.mean(axes)
+        count = dropped.size / share.size
+        assert np.abs(share - rate).max() < 5.5 * sigma / np.sqrt(count)
+        assert 0.7 < share.std() / (sigma / np.sqrt(count)) < 1.4
+
+
+def correlation(a, b):
+    return abs(np.corrcoef(a.ravel(), b.ravel())[0, 1])
+
+
+def test_dropout_streams_are_independent():
+    def bits(seed, rows=512, cols=128):
+        x = elementwise.random_bits(rows, cols, elementwise.fold_seed(*seed))
+        return x.numpy() / 2**32
+
+    base = bits([3, 11])
+    limit = 5 / np.sqrt(base.size)
+    for other in ([4, 11], [3, 12], [3, 11, 0], [-3, 11], [11, 3]):
+        assert correlation(base, bits(other)) < limit, other
+    # Neighbours in every direction, and shifted rows.
+    assert correlation(base[1:], base[:-1]) < limit
+    assert correlation(base[:, 1:], base[:, :-1]) < limit
+    assert correlation(base[1:, 1:], base[:-1, :-1]) < limit
+    assert len(np.unique(base)) > base.size - 10
+    # Products of corners of a rectangle: row and column keys do not show.
+    centred = base - 0.5
+    corners = centred[1:, 1:] * centred[1:, :-1]
+    corners = corners * centred[:-1, 1:] * centred[:-1, :-1]
+    assert abs(corners.mean()) < 5 * corners.std() / np.sqrt(corners.size)
+    # Each of the 32 bits is a fair coin.
+    words = elementwise.random_bits(512, 128, elementwise.fold_seed(5)).numpy()
+    for bit in range(32):
+        share = (words >> bit & 1).mean()
+        assert abs(share - 0.5) < 5 * 0.5 / np.sqrt(words.size), bit
+
+
+def test_dropout_compiled_or_not_is_the_same_mask():
+    def drop(x, seed):
+        return elementwise.dropout(x, elementwise.fold_seed(seed, 5), 0.1)
+
+    x = tf.ones([4, 8, 33])
+    compiled = tf.function(drop, jit_compile=True)
+    for seed in (0, 1, -1, 2**31 - 1):
+        seed = tf.constant(seed, tf.int32)
+        np.testing.assert_array_equal(drop(x, seed), compiled(x, seed))
+
+
+# --- Norm and activations ---------------------------------------------------
+
+
+def test_layer_norm_of_large_numbers_keeps_the_variance():
+    """Where E[x^2] - E[x]^2 is 0 in float32."""
+    x = np.float32([10_000, 10_001])
+    assert np.mean(x * x) - np.mean(x) ** 2 == 0
+    found = elementwise.layer_norm(tf.constant([x]), tf.ones(2), tf.zeros(2))
+    np.testing.assert_allclose(found, [[-1, 1]], rtol=1e-6)
+
+
+def test_layer_norm_of_equal_numbers_is_beta():
+    beta = tf.constant([1.0, 2.0, 3.0])
+    found = elementwise.layer_norm(tf.fill([1, 3], 7.0), tf.ones(3), beta)
+    np.testing.assert_array_equal(found, [beta])
+
+
+def test_the_two_forms_of_gelu_differ_by_up_to_0_0005():
+    x = tf.linspace(-6.0, 6.0, 10_001)
+    difference = tf.abs(elementwise.gelu(x) - elementwise.gelu_erf(x))
+    assert 0.0004 < float(tf.reduce_max(difference)) < 0.0005
+
+
+# --- Fusing -----------------------------------------------------------------
+
+
+def test_fused_and_plain_give_the_same_values_and_gradients():
+    rng = np.random.default_rng(0)
+    x, residual = (
+        tf.constant(rng.normal(size=[6, 8]), tf.float32) for _ in range(2)
+    )
+    bias, gamma, beta = (
+        tf.constant(rng.normal(size=[8]), tf.float32) for _ in range(3)
+    )
+    inputs = [x, bias, residual, gamma, beta]
+
+    def run(enabled, seed):
+        with tf.GradientTape() as tape, elementwise.fusing(enabled):
+            tape.watch(inputs)
+            y = elementwise.fused(elementwise.add_norm, *inputs, seed, rate=0.5)
+            loss = tf.reduce_sum(tf.square(y))
+        return [y, *tape.gradient(loss, inputs)]
+
+    for seed in (None, elementwise.fold_seed(1)):
+        for plain, fused in zip(run(False, seed), run(True, seed), strict=True):
+            np.testing.assert_allclose(fused, plain, rtol=1e-4, atol=1e-5)
+
+
+def test_fusing_ends_with_its_block_also_after_an_error():
+    def is_compiled(x):
+        return tf.constant(tf.inside_function()) & (x == x)
+
+    def inside():
+        return bool(elementwise.fused_forward(is_compiled, tf.constant(1)))
+
+    assert not inside()
+    with pytest.raises(KeyError), elementwise.fusing():
+        assert inside()
+        with elementwise.fusing(False):
+            assert not inside()
+        assert inside()
+        raise KeyError
+    assert not inside()
+
+
+# --- Shapes -----------------------------------------------------------------
+
+
+def test_known_sizes_are_ints_and_unknown_ones_tensors():
+    @tf.function(input_signature=[tf.TensorSpec([None, 3])])
+    def trace(x):
+        rows, columns = elementwise.shape_of(x)
+        assert isinstance(rows, tf.Tensor) and columns == 3
+        return rows
+
+    assert trace(tf.zeros([5, 3])) == 5

@@ -1,0 +1,37 @@
+"""Input and flags that look like mistakes give a warning, others none."""
+
+import logging
+
+import generator_runs
+import pytest
+from corpora import manual
+
+
+def _warnings(tmp_path, caplog, text: str, **flags) -> str:
+    source = tmp_path / "in.txt"
+    source.write_text(text, encoding="utf-8")
+    caplog.clear()
+    with caplog.at_level(logging.WARNING):
+        generator_runs.run(source, tmp_path / "x", **flags)
+    return " ".join(record.getMessage() for record in caplog.records)
+
+
+def test_good_text_gives_no_warning(tmp_path, caplog):
+    text = "\n\n".join("\n".join(page) for page in manual(60) if len(page) > 20)
+    assert _warnings(tmp_path, caplog, text) == ""
+
+
+@pytest.mark.parametrize(
+    "text, flags, warning",
+    [
+        ("a sentence\n\nanother one\n\nthird\n", {}, "one sentence only"),
+        ("\u3042 \u05d0 \u1200 known\nwords\n\nmore\n", {}, "tokens are [UNK]"),
+        ("word " * 300 + "\nx\n\n" + "word " * 300, {}, "longer than a seq"),
+        ("One two.\n\nThree.\nfour", {}, "filled to"),
+        ("a b\n\x01\n\x02\n\nc d", {}, "2 lines hold no token"),
+        ("a b\n\nc d", {"do_lower_case": False}, "looks uncased"),
+        ("a b\n\nc d", {"max_seq_length": 512}, "caps the 77 predictions"),
+    ],
+)
+def test_warnings(tmp_path, caplog, text, flags, warning):
+    assert warning in _warnings(tmp_path, caplog, text, **flags)

@@ -1,0 +1,47 @@
+"""Several runs together."""
+
+import json
+
+import pytest
+import squad_files
+
+from squad import answers as squad_answers
+from squad import decoding as squad_decoding
+from squad import ensemble as squad_ensemble
+
+
+def test_nbest_lists_of_several_runs():
+    def run(**shares: float) -> squad_decoding.Decoded:
+        found = [
+            squad_decoding.Candidate(text, share, share, 0.0)
+            for text, share in shares.items()
+        ]
+        return squad_decoding.Decoded({"a": found}, {"a": shares["x"]})
+
+    both = squad_ensemble.combine([run(x=0.6, y=0.4), run(x=0.2, z=0.8)], 20)
+    texts = [(c.text, round(c.probability, 6)) for c in both.nbest["a"]]
+    assert texts == [("x", 0.4), ("z", 0.4), ("y", 0.2)]
+    assert both.nbest["a"][0].start_logit == 0.6
+    assert both.null_odds["a"] == pytest.approx(0.4)
+    # A run that found nothing has no say, and lists are cut.
+    null = squad_decoding.Candidate("", 1.0, 0.0, 0.0)
+    silent = squad_decoding.Decoded(
+        {"a": [null]}, {"a": squad_decoding.NOTHING_BUT_NULL}
+    )
+    some = squad_ensemble.combine([run(x=0.6, y=0.4), silent], 1)
+    assert [c.text for c in some.nbest["a"]] == ["x"]
+    assert some.null_odds["a"] == pytest.approx(0.6)
+    none = squad_ensemble.combine([silent, silent], 20)
+    assert none.answers() == {"a": ""}
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_lists_are_read_as_they_were_written(version, tokenizer, tmp_path):
+    decoded = squad_files.golden_decoded(version, tokenizer, tmp_path)
+    text = squad_answers.nbest_json(decoded.nbest)
+    odds = json.loads(json.dumps(decoded.null_odds))
+    found = squad_ensemble.decoded_from_json(json.loads(text), odds)
+    assert found == decoded
+    assert squad_ensemble.decoded_from_json(json.loads(text), None).nbest == (
+        decoded.nbest
+    )

@@ -1,0 +1,331 @@
+"""convert_checkpoint.py: the same tensors in both formats, and errors."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import scripts
+import tensorflow as tf
+from paths import GOLDEN
+
+import modeling
+from checkpoints import lookup, model_files, weight_files
+from classifier import model as classifier_model
+from ner import model as ner_model
+from pretraining import model as pretraining_model
+from squad import model as squad_model
+from swag import model as swag_model
+
+convert_checkpoint = scripts.load("convert_checkpoint")
+
+DIRECTORY = GOLDEN / "huggingface"
+
+
+@pytest.fixture
+def directory(tmp_path) -> Path:
+    """A copy of the golden directory that a test may change."""
+    return Path(shutil.copytree(DIRECTORY, tmp_path / "model"))
+
+
+def weights_of(path: Path) -> dict[str, np.ndarray]:
+    return safetensors.numpy.load_file(path / "model.safetensors")
+
+
+def change(directory: Path, **settings) -> None:
+    path = directory / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+
+
+def convert(source: Path, output: Path, output_format: str, **flags) -> None:
+    scripts.run(
+        convert_checkpoint,
+        input=str(source),
+        output=str(output),
+        output_format=output_format,
+        **flags,
+    )
+
+
+def error_of(source: Path, output: Path, **flags) -> str:
+    values = {"input": source, "output": output} | flags
+    values.setdefault("output_format", "original")
+    values = {k: v and str(v) for k, v in values.items()}
+    return scripts.error_of(convert_checkpoint, **values)
+
+
+# --- Conversions -------------------------------------------------------------
+
+
+def test_there_and_back_is_bit_for_bit(tmp_path):
+    """Hugging Face -> original -> Hugging Face -> original."""
+    convert(DIRECTORY, tmp_path / "a", "original")
+    convert(tmp_path / "a", tmp_path / "b", "huggingface")
+    convert(tmp_path / "b" / ".", tmp_path / "c", "original")
+    first, second = weights_of(DIRECTORY), weights_of(tmp_path / "b")
+    for name, value in second.items():
+        np.testing.assert_array_equal(value, first[name])
+    missing = set(first) - set(second)
+    assert missing <= {
+        "cls.predictions.decoder.weight",
+        "cls.predictions.decoder.bias",
+    }
+    config = json.loads((tmp_path / "b" / "config.json").read_text())
+    assert config["architectures"] == ["BertForPreTraining"]
+    assert config["hidden_act"] == "gelu"
+    for suffix in (".index", ".data-00000-of-00001"):
+        name = "bert_model.ckpt" + suffix
+        ours = (tmp_path / "a" / name).read_bytes()
+        assert ours == (tmp_path / "c" / name).read_bytes()
+
+
+def test_original_to_original_drops_slots_alone(tmp_path):
+    """A training checkpoint shrinks; what stays equals the input."""
+    source = GOLDEN / "model" / "bert_model.ckpt"
+    before = tf.train.load_checkpoint(str(source))
+    names = [
+        name
+        for name in before.get_variable_to_shape_map()
+        if not name.endswith(("adam_m", "adam_v", "global_step"))
+    ]
+    training = {name: before.get_tensor(name) for name in names}
+    for name in names:
+        for slot in ("adam_m", "adam_v"):
+            training[f"{name}/{slot}"] = np.zeros_like(training[name])
+    training["global_step"] = np.int64(9)
+    weight_files.write(str(tmp_path / "model.ckpt-9"), training)
+    shutil.copy(GOLDEN / "model" / "bert_config.json", tmp_path)
+    convert(tmp_path / "model.ckpt-9", tmp_path / "out", "original")
+    after = tf.train.load_checkpoint(str(tmp_path / "out" / "bert_model.ckpt"))
+    assert set(after.get_variable_to_shape_map()) == set(names)
+    for name in names:
+        np.testing.assert_array_equal(
+            after.get_tensor(name), before.get_tensor(name)
+        )
+    sizes = [
+        (folder / (name + ".data-00000-of-00001")).stat().st_size
+        for folder, name in (
+            (tmp_path, "model.ckpt-9"),
+            (tmp_path / "out", "bert_model.ckpt"),
+        )
+    ]
+    assert 2.9 < sizes[0] / sizes[1] < 3.1
+
+
+@pytest.mark.parametrize(
+    "names, architecture",
+    [
+        (["bert/pooler/dense/bias"], "BertModel"),
+        (["bert/x", "cls/predictions/output_bias"], "BertForMaskedLM"),
+        (
+            ["bert/x", "cls/predictions/x", "cls/seq_relationship/x"],
+            "BertForPreTraining",
+        ),
+        (["bert/x", "output_weights"], "BertForSequenceClassification"),
+        (["bert/x", "cls/squad/output_bias"], "BertForQuestionAnswering"),
+    ],
+)
+def test_architecture(names, architecture):
+    assert convert_checkpoint.architecture_of(names) == architecture
+
+
+# Classes of theirs, our models with the same heads, the task of their kind.
+_CLASSES = {
+    "BertForPreTraining": (pretraining_model.BertForPreTraining, None),
+    "BertForMaskedLM": (pretraining_model.BertForPreTraining, None),
+    "BertForSequenceClassification": (
+        lambda config: classifier_model.BertForSequenceClassification(
+            config, 3
+        ),
+        None,
+    ),
+    "BertForQuestionAnswering": (squad_model.BertForQuestionAnswering, None),
+    "BertForMultipleChoice": (
+        swag_model.BertForMultipleChoice,
+        "multiple_choice",
+    ),
+    "BertForTokenClassification": (
+        lambda config: ner_model.BertForTokenClassification(config, 5),
+        "token_classification",
+    ),
+}
+
+_WITH_POOLER = (
+    "BertForPreTraining",
+    "BertForSequenceClassification",
+    "BertForMultipleChoice",
+)
+
+# In a process of its own: torch and TensorFlow in one may crash.
+_THEIRS = """
+import sys
+import numpy as np, torch, transformers
+folder, ids, name, output, back = sys.argv[1:]
+model, said = getattr(transformers, name).from_pretrained(
+    folder, output_loading_info=True)
+assert not said["missing_keys"], said
+with torch.no_grad():
+    logits = model.eval()(torch.tensor(np.load(ids)))
+np.savez(output, *[logits[i].numpy() for i in range(len(logits))])
+model.save_pretrained(back)
+"""
+# Of an interpreter that has torch and transformers.
+_THEIR_PYTHON = os.environ.get("TRANSFORMERS_PYTHON", sys.executable)
+
+
+def _has_transformers() -> bool:
+    code = "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, "
+    code += "('torch', 'transformers'))))"
+    return not subprocess.run([_THEIR_PYTHON, "-c", code]).returncode
+
+
+@pytest.mark.skipif(
+    not _has_transformers(),
+    reason="needs transformers and torch (TRANSFORMERS_PYTHON=PYTHON)",
+)
+@pytest.mark.parametrize("name", _CLASSES)
+def test_transformers_reads_what_we_write(tmp_path, name):
+    """The same numbers there; what it saves comes back bit for bit."""
+    create, task = _CLASSES[name]
+    config = modeling.BertConfig.from_json_file(
+        str(GOLDEN / "model" / "bert_config.json")
+    )
+    if task:
+        config.task = task
+    tf.keras.utils.set_random_seed(3)
+    model = create(config)
+    weight_files.restore_weights(model.variables, str(GOLDEN / "model"))
+    for variable in model.variables:
+        if variable.path.endswith("output_bias"):  # zeros would hide a swap
+            variable.assign_add(tf.range(variable.shape[0], dtype=tf.float32))
+    ids = np.random.default_rng(0).integers(1, config.vocab_size, [6, 9])
+    features = {
+        "input_ids": tf.constant(ids, tf.int32),
+        "masked_lm_positions": tf.tile(tf.range(9)[None], [6, 1]),
+    }
+    if task == "multiple_choice":  # two questions of three choices
+        ids = ids.reshape([2, 3, 9])
+        features = {"input_ids": tf.constant(ids, tf.int32)}
+    wanted = model(features)
+    if tf.is_tensor(wanted) and name != "BertForQuestionAnswering":
+        wanted = [wanted]
+    source = tmp_path / "ours"
+    source.mkdir()
+    tensors = weight_files.as_tensors(model.variables)
+    weight_files.write(str(source / "bert_model.ckpt"), tensors)
+    (source / "bert_config.json").write_text(config.to_json_string())
+    convert(source, tmp_path / "hf", "huggingface")
+
+    np.save(tmp_path / "ids.npy", ids)
+    places = [tmp_path / n for n in ("hf", "ids.npy", "o.npz", "back")]
+    places.insert(2, name)
+    subprocess.run(
+        [_THEIR_PYTHON, "-c", _THEIRS, *map(str, places)], check=True
+    )
+    found = list(np.load(tmp_path / "o.npz").values())
+    assert len(found) == (1 if name == "BertForMaskedLM" else len(wanted))
+    for logits, expected in zip(found, wanted, strict=False):
+        np.testing.assert_allclose(logits, expected, atol=1e-4)
+
+    convert(tmp_path / "back", tmp_path / "again", "original")
+    reader = weight_files.open_reader(str(tmp_path / "again/bert_model.ckpt"))
+    names = reader.get_variable_to_shape_map()
+    assert len(names) > 30 and names.keys() <= tensors.keys()
+    assert ("bert/pooler/dense/kernel" in names) == (name in _WITH_POOLER)
+    for key in names:
+        np.testing.assert_array_equal(reader.get_tensor(key), tensors[key])
+
+
+# --- What goes wrong ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "settings, words",
+    [
+        ({"model_type": "roberta"}, ["model_type is 'roberta'", "'bert'"]),
+        ({"layer_norm_eps": 1e-5}, ["layer_norm_eps is 1e-05"]),
+        ({"position_embedding_type": "relative_key"}, ["relative_key"]),
+        ({"is_decoder": True}, ["is_decoder is True"]),
+        ({"hidden_act": "swish"}, ["hidden_act 'swish' is unknown"]),
+        ({"vocab_size": None}, ["vocab_size is missing"]),
+        ({"hidden_size": 32}, ["contradict", "[61, 32]", "[61, 16]"]),
+        ({"num_hidden_layers": 1}, ["16 variables", "layer_1"]),
+        ({"num_hidden_layers": 3}, ["lacks 16 variables", "layer_2"]),
+    ],
+    ids=str,
+)
+def test_configurations_that_are_not_the_models(
+    directory, tmp_path, settings, words
+):
+    change(directory, **settings)
+    line = error_of(directory, tmp_path / "out")
+    assert all(word in line for word in words), line
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_pickle_is_refused(directory, tmp_path):
+    (directory / "model.safetensors").rename(directory / "pytorch_model.bin")
+    line = error_of(directory, tmp_path / "out")
+    assert "runs whatever code is in it" in line and "save_pretrained" in line
+
+
+def test_a_damaged_file(directory, tmp_path):
+    path = directory / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:1000])
+    line = error_of(directory, tmp_path / "out")
+    assert "cannot be read as safetensors" in line
+
+
+def test_an_output_matrix_of_its_own(directory, tmp_path):
+    weights = weights_of(directory)
+    table = weights["bert.embeddings.word_embeddings.weight"]
+    weights["cls.predictions.decoder.weight"] = table + 1
+    safetensors.numpy.save_file(weights, directory / "model.safetensors")
+    assert "decoder.weight differs" in error_of(directory, tmp_path / "out")
+
+
+def test_quantized_weights(directory, tmp_path):
+    weights = weights_of(directory)
+    weights["bert.pooler.dense.bias"] = np.zeros(16, np.int8)
+    safetensors.numpy.save_file(weights, directory / "model.safetensors")
+    assert "type I8" in error_of(directory, tmp_path / "out")
+
+
+def test_flags_that_cannot_work(directory, tmp_path):
+    out = tmp_path / "out"
+    assert "--input is required" in error_of(None, out)
+    assert "--output is required" in error_of(directory, None)
+    line = error_of(directory, out, output_format=None)
+    assert "--output_format is required" in line
+    line = error_of(directory / "config.json", out)
+    assert "is a file" in line
+    assert "no such checkpoint" in error_of(tmp_path / "nothing", out)
+    line = error_of(directory, out, vocab_file=tmp_path / "nothing")
+    assert "does not exist" in line
+    line = error_of(directory, directory)
+    assert "holds a checkpoint already" in line
+    (tmp_path / "file").write_text("")
+    line = error_of(directory, tmp_path / "file" / "out")
+    assert "--output=" in line and "cannot be written" in line
+    (tmp_path / "empty").mkdir()
+    line = error_of(tmp_path / "empty", out)
+    assert "--input=" in line and "model.safetensors" in line
+    (directory / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    (directory / "vocab.txt").write_text("[PAD]\n")
+    line = error_of(directory, out, do_lower_case=True)
+    assert "was trained with False" in line
+
+
+def test_casing_travels(directory, tmp_path):
+    (directory / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    (directory / "vocab.txt").write_text("[PAD]\n[UNK]\n")
+    convert(directory, tmp_path / "out", "original")
+    prefix = lookup.find_checkpoint(str(tmp_path / "out"))
+    assert model_files.resolve_lower_case(None, prefix) is False
+    found = Path(model_files.find_vocab(prefix)).read_text()
+    assert found == "[PAD]\n[UNK]\n"

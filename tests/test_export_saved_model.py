@@ -1,0 +1,106 @@
+"""export_saved_model.py: errors, and the choice of the task."""
+
+import json
+
+import pytest
+import scripts
+from exports import CONFIG, VOCAB, export_saved_model, write_model
+
+import modeling
+from checkpoints import huggingface
+from classifier import model as classifier_model
+
+pytest.importorskip("tensorflow_text")
+convert_checkpoint = scripts.load("convert_checkpoint")
+
+
+@pytest.mark.parametrize(
+    "flags, words",
+    [
+        ({"init_checkpoint": None}, "--init_checkpoint is required"),
+        ({"export_dir": None}, "--export_dir is required"),
+        ({"init_checkpoint": "/nowhere"}, "no such checkpoint"),
+        ({"export_dir": "/tmp"}, "exists already"),
+        ({"export_dir": "/dev/null/x/1"}, "--export_dir=/dev/null/x cannot be"),
+        ({"max_seq_length": 21}, "max_position_embeddings=20"),
+        ({"task": "classifier"}, "has no classifier"),
+        ({"task": "masked_lm"}, "cls/predictions"),
+        ({"vocab_file": "/nowhere"}, "/nowhere"),
+    ],
+    ids=str,
+)
+def test_errors_name_the_flag_or_the_file(tmp_path, flags, words):
+    source = write_model(
+        tmp_path / "model", modeling.TaskModel(CONFIG).variables
+    )
+    given = {"init_checkpoint": str(source), "export_dir": str(tmp_path / "1")}
+    line = scripts.error_of(export_saved_model, **(given | flags))
+    assert words in line, line
+
+
+@pytest.mark.parametrize(
+    "fitted, task, words",
+    [
+        ("token_classification", None, "tags words"),
+        ("token_classification", "classifier", "tags words"),
+        ("token_classification", "multiple_choice", "tags words"),
+        ("multiple_choice", "classifier", "is multiple_choice, --task=class"),
+        (None, "multiple_choice", "is not set, --task=multiple_choice wants"),
+    ],
+)
+def test_the_task_of_the_configuration_decides_between_heads_of_one_shape(
+    tmp_path, fitted, task, words
+):
+    """Heads of regression, tagging and multiple choice can all be [1, H]."""
+    model = classifier_model.BertForSequenceClassification(CONFIG, None)
+    settings = {"task": fitted} if fitted else {}
+    source = write_model(tmp_path / "model", model.variables, **settings)
+    line = scripts.error_of(
+        export_saved_model,
+        init_checkpoint=str(source),
+        export_dir=str(tmp_path / "1"),
+        task=task,
+    )
+    assert words in line, line
+    assert not (tmp_path / "1").exists()
+
+
+@pytest.mark.parametrize(
+    "architecture, words",
+    [
+        ("BertForTokenClassification", "tags words"),
+        ("BertForMultipleChoice", "is multiple_choice, --task=classifier"),
+    ],
+)
+def test_the_task_of_a_hugging_face_directory_is_its_architecture(
+    tmp_path, architecture, words
+):
+    """Its config.json has `architectures` and no `task`."""
+    model = classifier_model.BertForSequenceClassification(CONFIG, None)
+    huggingface.write_config(str(tmp_path), CONFIG, architecture)
+    huggingface.write_weights(
+        str(tmp_path), {v.path: v.numpy() for v in model.variables}
+    )
+    (tmp_path / "vocab.txt").write_text("\n".join(VOCAB) + "\n")
+    assert "task" not in json.loads((tmp_path / "config.json").read_text())
+    line = scripts.error_of(
+        export_saved_model,
+        init_checkpoint=str(tmp_path),
+        export_dir=str(tmp_path / "1"),
+        task="classifier",
+    )
+    assert words in line, line
+    there = tmp_path / "there"
+    for source, output, output_format in (
+        (tmp_path, there, "original"),
+        (there, tmp_path / "back", "huggingface"),
+    ):
+        scripts.run(
+            convert_checkpoint,
+            input=str(source),
+            output=str(output),
+            output_format=output_format,
+        )
+    config = json.loads((tmp_path / "back" / "config.json").read_text())
+    assert config["architectures"] == [architecture]
+    assert not (tmp_path / "1").exists()

@@ -1,0 +1,268 @@
+"""What a person sees: a bar on a terminal, whole lines in a pipe, no noise.
+
+Programs run as a user runs them, once with standard error in a pipe and once
+in a pseudo-terminal.
+"""
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+from typing import NamedTuple
+
+import pretraining_runs
+import pytest
+from paths import ROOT
+
+SCRIPTS = sorted(
+    path.name
+    for path in ROOT.glob("*.py")
+    if path.read_text().rstrip().endswith("errors.run(main)")
+)
+LOG_LINE = re.compile(r"\d\d:\d\d:\d\d +\S.*")
+TABLE_ROW = re.compile(r"  \w+ +[\d,.]+")
+COLOR = re.compile(r"\x1b\[[0-9;]*m")
+# Lines of TensorFlow's C++ code, in both forms that it has had.
+NOISE = re.compile(
+    r"^[IWEF]\d{4} |^\d{4}-\d\d-\d\d .*: [IWEF] |oneDNN|cuda|InitializeLog",
+    re.MULTILINE | re.IGNORECASE,
+)
+
+
+class Output(NamedTuple):
+    """What a process wrote, and its exit status."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """Return the variables of a user who has set none of ours."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("TF_CPP_MIN_LOG_LEVEL", "NO_COLOR", "COLUMNS", "TERM")
+    }
+    return kept | {"TERM": "xterm-256color"} | changes
+
+
+def in_pipe(*arguments: str | Path, **variables: str) -> Output:
+    """Run Python with both outputs in pipes."""
+    result = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        cwd=ROOT,
+        env=environment(**variables),
+        capture_output=True,
+        timeout=300,
+    )
+    return Output(
+        result.returncode, result.stdout.decode(), result.stderr.decode()
+    )
+
+
+def in_terminal(*arguments: str | Path, **variables: str) -> Output:
+    """Run Python in a terminal of 100 columns; all it writes is stderr."""
+    ours, theirs = pty.openpty()
+    size = struct.pack("HHHH", 40, 100, 0, 0)  # rows, columns, pixels
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, size)
+    process = subprocess.Popen(
+        [sys.executable, *map(str, arguments)],
+        cwd=ROOT,
+        env=environment(**variables),
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    parts = []
+    try:
+        while part := os.read(ours, 1 << 16):
+            parts.append(part)
+    except OSError:  # Linux reports the end of the other side as an error.
+        pass
+    os.close(ours)
+    return Output(process.wait(timeout=300), "", b"".join(parts).decode())
+
+
+def screen_of(text: str) -> list[str]:
+    """Return the lines that a very wide terminal shows in the end."""
+    lines, row, column = [[]], 0, 0
+    for token in re.findall(r"\x1b\[\w|.|\n|\r", text):
+        if token == "\r":
+            column = 0
+        elif token == "\n":
+            row += 1
+            lines += [[] for _ in range(row + 1 - len(lines))]
+        elif token == "\x1b[A":
+            row = max(0, row - 1)
+        else:
+            line = lines[row]
+            line += " " * (column + 1 - len(line))
+            line[column] = token
+            column += 1
+    return ["".join(line).rstrip() for line in lines]
+
+
+# --- A small program -------------------------------------------------------
+
+PROGRAM = """
+import time
+from base import errors, progress
+from absl import logging
+
+def main(_):
+    progress.SECONDS_BETWEEN_LINES = 0.25
+    with progress.bar(10, "records", "Outer") as outer:
+        for number in range(10):
+            with progress.bar(4_000_000, "B", "Inner", unit_scale=True) as bar:
+                for _ in range(4):
+                    time.sleep(0.035)
+                    bar.update(1_000_000)
+            logging.info("item %d", number)
+            outer.update(1)
+            outer.note(f"note {number}")
+    logging.warning("the end")
+
+if __name__ == "__main__":
+    errors.run(main)
+"""
+
+
+def test_a_pipe_gets_whole_lines_without_bar_and_escape_codes():
+    output = in_pipe("-c", PROGRAM)
+    assert output.status == 0 and not output.stdout
+    assert "\r" not in output.stderr and "\x1b" not in output.stderr
+    assert output.stderr.endswith("WARNING: the end\n")
+    lines = output.stderr.splitlines()
+    assert all(map(LOG_LINE.fullmatch, lines))
+    shares = [line for line in lines if " Outer " in line]
+    assert len(shares) >= 2, "a line on the way, and one at the end"
+    assert re.search(
+        r" Outer \d+% \| \d+/10 records \| [\d.]+ records/s \| ETA 00:00:\d\d",
+        shares[0],
+    )
+    assert re.search(r"Outer 100% .* \| took 00:00:\d\d \| note 9", shares[-1])
+
+
+@pytest.mark.parametrize("variables", [{}, {"NO_COLOR": "1"}])
+def test_a_terminal_shows_bars_and_keeps_log_lines_whole(variables):
+    output = in_terminal("-c", PROGRAM, **variables)
+    assert output.status == 0
+    assert not COLOR.search(output.stderr)
+    assert re.search(r"\rOuter: +\d+%\|", output.stderr)
+    assert "note 8]" in output.stderr
+    assert re.search(
+        r"Inner: +\d+%\|.*[\d.]+M/4\.00M \[.*MB/s\]", output.stderr
+    )
+    shown = list(filter(None, screen_of(output.stderr)))
+    assert all(map(LOG_LINE.fullmatch, shown))
+    items = [line[9:] for line in shown if " item " in line]
+    assert items == [f"item {number}" for number in range(10)]
+    assert " Outer 100% " in shown[-2] and shown[-1].endswith("the end")
+
+
+def test_a_dumb_terminal_gets_lines():
+    output = in_terminal("-c", PROGRAM, TERM="dumb")
+    assert "\x1b" not in output.stderr and "|█" not in output.stderr
+    lines = output.stderr.replace("\r\n", "\n").splitlines()
+    assert all(map(LOG_LINE.fullmatch, lines))
+
+
+def test_worker_processes_write_log_lines_of_the_same_form():
+    program = (
+        "from base import errors, workers\n"
+        "import log_in_worker\n"
+        "def main(_):\n"
+        "    with workers.WorkerPool(\n"
+        "        1, log_in_worker.setup, None, log_in_worker.work\n"
+        "    ) as pool:\n"
+        "        assert [e.result for e in pool.run([1])] == [2]\n"
+        "errors.run(main)\n"
+    )
+    output = in_pipe("-c", program, PYTHONPATH=str(ROOT / "tests" / "base"))
+    assert output.status == 0
+    assert re.fullmatch(
+        r"\d\d:\d\d:\d\d job 1\n\d\d:\d\d:\d\d WARNING: careful\n",
+        output.stderr,
+    )
+
+
+# --- The scripts -----------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_help_writes_nothing_to_standard_error(script):
+    output = in_pipe(script, "--help")
+    assert output.stderr == ""
+    assert "--" in output.stdout
+
+
+@pytest.mark.slow
+def test_a_user_who_sets_tensorflow_s_log_level_sees_its_messages():
+    output = in_pipe("fill_mask.py", "--help", TF_CPP_MIN_LOG_LEVEL="0")
+    assert NOISE.search(output.stderr)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    return pretraining_runs.write_data(tmp_path_factory.mktemp("data"))
+
+
+def run_flags(data: Path, output_dir: Path, jit_compile: bool) -> list[str]:
+    """Return the flags of a run that trains and evaluates."""
+    values = pretraining_runs.flags_for(
+        data,
+        output_dir,
+        do_eval=True,
+        eval_input_file=data / "dev",
+        eval_steps=20,
+        num_train_steps=40,
+        log_steps=10,
+        jit_compile=jit_compile,
+    )
+    return [f"--{name}={value}" for name, value in values.items()]
+
+
+@pytest.mark.slow
+def test_a_run_in_a_pipe_writes_lines_alone(data, tmp_path):
+    flags = run_flags(data, tmp_path, jit_compile=True)  # XLA has messages too
+    output = in_pipe("run_pretraining.py", *flags)
+    assert output.status == 0 and not output.stdout
+    assert not NOISE.search(output.stderr)
+    assert "\r" not in output.stderr and "\x1b" not in output.stderr
+    lines = output.stderr.splitlines()
+    bad = [s for s in lines if not (LOG_LINE.match(s) or TABLE_ROW.match(s))]
+    assert not bad
+    reports = [line for line in lines if " step " in line and " | " in line]
+    assert len(reports) == 5  # the first step, then every tenth
+    assert re.search(
+        r" step 20/40 \(50\.0%\) \| loss [\d.]+ \| .* \| [\d.]+ sequences/s "
+        r"\| [\d,]+ tokens/s \| ETA 00:00:\d\d$",
+        reports[2],
+    )
+
+
+@pytest.mark.slow
+def test_a_run_in_a_terminal_shows_a_bar_above_which_lines_stay(data, tmp_path):
+    flags = run_flags(data, tmp_path, jit_compile=False)
+    output = in_terminal("run_pretraining.py", *flags)
+    assert output.status == 0
+    assert not NOISE.search(output.stderr)
+    assert not COLOR.search(output.stderr)
+    assert re.search(
+        r"\rTraining: +\d+%\|.*\| \d+/40 \[.* steps/s, loss [\d.]+, "
+        r"[\d,.]+ sequences/s\]",
+        output.stderr,
+    )
+    assert re.search(r"\rEvaluating: \d+ batches \[", output.stderr)
+    shown = list(filter(None, screen_of(output.stderr)))
+    bad = [s for s in shown if not (LOG_LINE.match(s) or TABLE_ROW.match(s))]
+    assert not bad
+    assert sum(" step " in line and " | " in line for line in shown) == 5

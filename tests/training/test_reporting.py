@@ -1,0 +1,150 @@
+"""Report lines, the speed behind them, tables and files of results."""
+
+import glob
+import math
+
+from base import progress
+
+import pytest
+import tensorflow as tf
+
+from training import reporting
+
+
+@pytest.fixture(autouse=True)
+def info(caplog):
+    caplog.set_level("INFO", logger="absl")
+
+
+def scalars_of(folder) -> dict[str, list[tuple[int, float]]]:
+    """Return {tag: [(step, value)]} of the summaries in a directory."""
+    found = {}
+    for path in glob.glob(f"{folder}/events.*"):
+        for record in tf.data.TFRecordDataset(path):
+            event = tf.compat.v1.Event.FromString(record.numpy())
+            for value in event.summary.value:
+                number = float(tf.make_ndarray(value.tensor))
+                found.setdefault(value.tag, []).append((event.step, number))
+    return found
+
+
+def meter_of(batch_size: int = 8) -> reporting.Meter:
+    return reporting.Meter(batch_size, lambda length: 10.0 * length, 1e4)
+
+
+def sums_of(loss: float, examples: int) -> dict:
+    return {
+        "accuracy": (examples / 2, examples),
+        "loss": (loss * examples, examples),
+        "tokens": (100.0 * examples, examples),
+    }
+
+
+def test_a_report_line_has_step_losses_speed_and_time_left(tmp_path, caplog):
+    with reporting.Report(
+        str(tmp_path), meter_of(), True, first=1000, last=100_000
+    ) as report:
+        report.add(sums_of(9.0, 8), 1, [], 60.0)  # compiles
+        report.write(1001, 0.0)
+        report.add(sums_of(6.0, 8), 1, [128], 0.5)
+        report.add(sums_of(3.0, 16), 2, [64, 64], 1.0)
+        report.write(1200, 1e-4)
+    assert caplog.messages == [
+        "step 1,001/100,000 (1.0%) | loss 9.0000 | accuracy 0.5000"
+        " | learning_rate 0",
+        "step 1,200/100,000 (1.2%) | loss 4.0000 | accuracy 0.5000"
+        " | learning_rate 0.0001 | 16.0 sequences/s | 1,600 tokens/s"
+        " | ETA 13:43:20",
+    ]
+    scalars = scalars_of(tmp_path)
+    assert scalars["loss"] == [(1001, 9.0), (1200, 4.0)]
+    assert scalars["sequences_per_second"] == [(1200, 16.0)]
+    operations = 8 * 10.0 * (128 + 64 + 64)
+    [(_, share)] = scalars["matmul_peak_share"]
+    assert share == pytest.approx(operations / 1.5 / 1e4)
+
+
+def test_a_report_is_late_half_a_minute_after_the_last_line(
+    tmp_path, monkeypatch
+):
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    with reporting.Report(str(tmp_path), meter_of(), False, 0, 9) as report:
+        now[0] = 29.0
+        assert not report.is_late()
+        now[0] = 31.0
+        assert report.is_late()
+        report.add(sums_of(1.0, 8), 1, [8], 1.0)
+        report.write(1, 0.0)
+        assert not report.is_late()
+    assert not glob.glob(f"{tmp_path}/*"), "not the chief, yet wrote summaries"
+
+
+def test_the_bar_shows_steps_loss_and_speed_and_ends_in_failure_too(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(progress, "is_terminal", lambda: True)
+    with (
+        pytest.raises(RuntimeError),
+        reporting.Report(str(tmp_path), meter_of(), True, 2, 4) as report,
+    ):
+        report.bar._bar.mininterval = 0.0  # draw every update
+        report.add(sums_of(6.0, 8), 1, [128], 0.5)
+        raise RuntimeError
+    shown = capsys.readouterr().err.split("\r")
+    assert "Training:  50%|" in shown[1] and "| 2/4 [" in shown[1]
+    assert any("| 3/4 [" in text for text in shown)
+    assert any("loss 6.0000, 16.0 sequences/s]" in text for text in shown)
+    assert not shown[-1].strip()
+
+
+def test_the_mean_of_a_step_moves_by_half_in_twenty_steps():
+    meter = meter_of()
+    meter.note(5, 5.0)
+    assert meter.seconds_per_step == 1.0
+    meter.note(20, 60.0)
+    assert meter.seconds_per_step == pytest.approx(2.0)
+
+
+def test_means_of_nothing_are_nan():
+    means = reporting.to_means({"a": (3, 2), "b": (0, 0)})
+    assert means["a"] == 1.5 and math.isnan(means["b"])
+
+
+def test_results_are_a_table_in_the_log_and_exact_in_the_file(tmp_path, caplog):
+    results = {"loss": 1.7663154696731422, "global_step": 1200, "f1": 88.5}
+    reporting.write_results(str(tmp_path), results, step=1200)
+    assert caplog.messages == [
+        f"Evaluation results (in full: {tmp_path}/eval_results.txt)\n"
+        "  f1              88.5000\n"
+        "  global_step  1,200\n"
+        "  loss             1.7663"
+    ]
+    assert (tmp_path / "eval_results.txt").read_text() == (
+        "f1 = 88.5\nglobal_step = 1200\nloss = 1.7663154696731422\n"
+    )
+    scalars = scalars_of(tmp_path / "eval")
+    assert scalars["f1"] == [(1200, 88.5)] and set(scalars) == {"f1", "loss"}
+
+
+def test_a_worker_that_is_not_the_chief_logs_results_alone(
+    tmp_path, caplog, monkeypatch
+):
+    monkeypatch.setattr("base.cluster.is_chief", lambda: False)
+    reporting.write_results(str(tmp_path), {"loss": 2.5}, step=1)
+    assert caplog.messages == ["Evaluation results\n  loss  2.5000"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_table_numbers_that_are_small_or_missing_stay_readable():
+    table = reporting.results_table(
+        {"a": 1.234e-5, "b": math.nan, "c": 0.0, "d": -12345.678, "e": 3}
+    )
+    assert table == [
+        "  a        1.23e-05",
+        "  b      nan",
+        "  c        0.0000",
+        "  d  -12,345.6780",
+        "  e        3",
+    ]
+    assert reporting.results_table({}) == []
