@@ -93,9 +93,9 @@ class NerRecords(text_records.TextRecords):
         documents = {sentence.document for sentence in file.sentences}
         if self.document_context and len(documents) == 1:
             logging.warning(
-                "%s is one document: no line begins with %s (JSONL: no "
-                "`document`), so a window may hold sentences from anywhere in "
-                "the file",
+                "%s is one document: no line %s (JSONL: no `document`) "
+                "separates its sentences, so a window may hold sentences that "
+                "do not belong together",
                 file.path,
                 ner_data.DOCUMENT_START,
             )

@@ -335,13 +335,14 @@ def test_data_are_read_before_training(
             {"feature_based": True, "init_checkpoint": None},
             "--feature_based needs --init_checkpoint",
         ),
-        (
+        pytest.param(
             {
                 "feature_based": True,
                 "feature_layers": "last",
                 "records_dir": "file:///tmp/run_ner_remote",
             },
             "name a local --records_dir",
+            marks=pytest.mark.slow,
         ),
     ],
     ids=str,

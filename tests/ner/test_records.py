@@ -74,4 +74,4 @@ def test_records_depend_on_columns_labels_and_context(tmp_path, file):
 
 def test_one_document_with_context_is_a_warning(tmp_path, file, caplog):
     create_records(tmp_path, document_context=True).split("x", file, LABELS)
-    assert "x.txt is one document: no line begins with" in caplog.text
+    assert "x.txt is one document: no line -DOCSTART-" in caplog.text
