@@ -28,6 +28,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from base import text_files
 from base.errors import UserError
 
 import keras
@@ -113,24 +114,9 @@ class BertConfig:
     @classmethod
     def from_json_file(cls, json_file: str) -> "BertConfig":
         """Return the configuration in a JSON file; errors name the file."""
+        json_object = text_files.read_json_object(json_file)
         try:
-            with tf.io.gfile.GFile(json_file, "r") as reader:
-                json_object = json.loads(reader.read())
-            if not isinstance(json_object, dict):
-                raise UserError(
-                    "a bert config has to be a JSON object, found "
-                    f"{type(json_object).__name__}"
-                )
             return cls.from_dict(json_object)
-        except json.JSONDecodeError as error:
-            raise UserError(
-                f"{json_file}: not valid JSON, line {error.lineno} column "
-                f"{error.colno}: {error.msg}"
-            ) from error
-        except (tf.errors.OpError, UnicodeDecodeError) as error:
-            raise UserError(
-                f"{json_file}: cannot read the bert config: {error}"
-            ) from error
         except UserError as error:
             raise UserError(f"{json_file}: {error}") from error
 

@@ -44,7 +44,7 @@ def input_file(tmp_path_factory) -> Path:
         ({"output_file": "/tmp"}, "--output_file=/tmp is a directory"),
         ({"output_file": "/proc/x/y"}, "--output_file=/proc/x cannot be"),
         ({"init_checkpoint": "/nowhere"}, "no such checkpoint"),
-        ({"bert_config_file": "/nowhere"}, "cannot read the bert config"),
+        ({"bert_config_file": "/nowhere"}, "/nowhere: cannot be read"),
         ({"vocab_file": "/nowhere"}, "cannot read the vocabulary"),
         ({"max_seq_length": 41}, "max_position_embeddings=40"),
         ({"layers": "-5"}, "has 4 layers, -5 is none of them"),

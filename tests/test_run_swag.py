@@ -414,7 +414,7 @@ def test_devices_and_micro_batches_keep_questions_whole(
             {"init_checkpoint": None},
             "--bert_config_file is required without a checkpoint",
         ),
-        ({"bert_config_file": "/nowhere"}, "cannot read the bert config"),
+        ({"bert_config_file": "/nowhere"}, "/nowhere: cannot be read"),
         ({"vocab_file": "/nowhere"}, "cannot read the vocabulary"),
         ({"max_seq_length": 65}, "max_position_embeddings=64"),
         ({"train_batch_size": 1000, "num_train_epochs": 0.1}, "make no step"),
