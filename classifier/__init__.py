@@ -1,1 +1,1 @@
-"""Sentences and sentence pairs: data, model, scores, export."""
+"""Classify sentences and sentence pairs: GLUE, XNLI and own files."""

@@ -1,5 +1,10 @@
-"""Read the examples of a sentence task and turn them into features."""
+"""Read the examples of a classification task and turn them into features.
 
+Three kinds of files hold a line per example: .tsv without quoting, as GLUE's
+files are; .csv with quotes; .jsonl with a JSON object per line.
+"""
+
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -12,18 +17,45 @@ import tokenization
 from classifier import tasks as classifier_tasks
 from records import tfrecord
 
+# XNLI's training files have another name for this label than its other files.
+_SYNONYMS = {"contradictory": "contradiction"}
+
+_MAX_LABELS = 1000  # more different labels are numbers to predict
+
 
 class Example(NamedTuple):
     """One sentence or pair and, except in test files, its label."""
 
-    guid: str
+    guid: str  # its name in the submission to GLUE
     text_a: str
     text_b: str | None = None
     label: str | None = None
 
 
-# What a training file calls a label that has another name elsewhere.
-_SYNONYMS = {"contradictory": "contradiction"}
+# --- Own files ---------------------------------------------------------------
+
+
+def find_one_file(data_dir: str, names: Sequence[str]) -> str | None:
+    """Return the name of the file that data_dir holds; None if it has none.
+
+    Args:
+        data_dir: the folder.
+        names: of which one may exist, such as train.tsv and train.csv.
+
+    Raises:
+        UserError: several exist.
+    """
+    found = [
+        name
+        for name in names
+        if file_system.exists(os.path.join(data_dir, name))
+    ]
+    if len(found) > 1:
+        raise UserError(
+            f"--data_dir={data_dir} holds {' and '.join(found)}: found "
+            f"{len(found)} files, wanted one; remove the others"
+        )
+    return found[0] if found else None
 
 
 def own_task(
@@ -34,84 +66,78 @@ def own_task(
     is_regression: bool,
     labels: tuple[str, ...] | None = None,
 ) -> classifier_tasks.Task:
-    """Return the task in somebody's own train, dev and test files.
+    """Return the task that a user's own train, dev and test files make.
 
-    Each may be .tsv, .csv or .jsonl; labels, where not given, are those of
-    the training file, sorted (numbers by value), or of the development file
-    without one.
+    Args:
+        data_dir: holds some of train, dev and test, .tsv, .csv or .jsonl.
+        text_a_column: name of the first sentence's column.
+        text_b_column: name of the second sentence's; None: no pairs.
+        label_column: name of the label's; the test file needs none.
+        is_regression: whether labels are numbers to predict.
+        labels: of a fitted model; None: the sorted labels of the training
+            file, or of the development file without one.
 
     Raises:
-        UserError: no such file, or no label in it.
+        UserError: there is no file, or no label in the file.
     """
     columns = classifier_tasks.Columns(
         text_a_column, text_b_column, label_column
     )
-    found = {
-        name: _own_file(data_dir, name) for name in ("train", "dev", "test")
-    }
-    if not any(found.values()):
+    splits = {}
+    for name in ("train", "dev", "test"):
+        kinds = [f"{name}.{kind}" for kind in ("tsv", "csv", "jsonl")]
+        file = find_one_file(data_dir, kinds)
+        if file:
+            splits[name] = classifier_tasks.Split(file, columns)
+    if not splits:
         raise UserError(
             f"--data_dir={data_dir} holds no train, dev or test file "
             "(.tsv, .csv or .jsonl)"
         )
-    split = {
-        name: classifier_tasks.Split(file, columns)
-        for name, file in found.items()
-        if file
-    }
     if is_regression:
         labels = None
     elif labels is None:
-        source = split.get("train") or split.get("dev")
-        if not source:
-            raise UserError(
-                f"--data_dir={data_dir} holds no train or dev file to learn "
-                "the labels from, and the model's configuration names none "
-                "(id2label)"
-            )
-        labels = _labels_of(data_dir, source)
+        labels = _labels_in_files(data_dir, splits)
+    if "test" in splits:  # a label in it, if any, is not read
+        unlabeled = columns._replace(label=None)
+        splits["test"] = splits["test"]._replace(columns=unlabeled)
     return classifier_tasks.Task(
         labels,
-        split.get("train"),
-        {"dev": split["dev"]} if "dev" in split else {},
-        {
-            "test": classifier_tasks.Split(
-                found["test"], columns._replace(label=None)
-            )
-        }
-        if "test" in split
-        else {},
+        splits.get("train"),
+        {name: splits[name] for name in ("dev",) if name in splits},
+        {name: splits[name] for name in ("test",) if name in splits},
         ("pearson", "spearman") if is_regression else ("accuracy", "macro_f1"),
     )
 
 
-def _own_file(data_dir: str, name: str) -> str | None:
-    names = [f"{name}.{kind}" for kind in ("tsv", "csv", "jsonl")]
-    found = [n for n in names if file_system.exists(f"{data_dir}/{n}")]
-    if len(found) > 1:
+def _labels_in_files(
+    data_dir: str, splits: dict[str, classifier_tasks.Split]
+) -> tuple[str, ...]:
+    """Return the labels of the training file, or of the development file.
+
+    Sorted, so that a class id does not depend on the order of the lines; by
+    value if all are numbers, since as text "10" comes before "9".
+    """
+    split = splits.get("train") or splits.get("dev")
+    if not split:
         raise UserError(
-            f"--data_dir={data_dir} holds {' and '.join(found)}: which is "
-            "meant? Leave one"
+            f"--data_dir={data_dir} holds no train or dev file to take the "
+            "labels from, and the model's configuration has none (id2label)"
         )
-    return found[0] if found else None
-
-
-def _labels_of(data_dir: str, split: classifier_tasks.Split) -> tuple[str, ...]:
-    labels = {
-        example.label
-        for example in read_examples(data_dir, split, None, None)
-        if example.label is not None
-    }
+    examples = read_examples(data_dir, split, labels=None)
+    labels = {x.label for x in examples if x.label is not None}
+    found = (
+        f"{data_dir}/{split.file}: column {split.columns.label!r} has "
+        f"{len(labels)} different labels"
+    )
     if len(labels) < 2:
         raise UserError(
-            f"{data_dir}/{split.file}: column {split.columns.label!r} has "
-            f"{len(labels)} different labels ({', '.join(sorted(labels))}); "
-            "a classifier needs two or more"
+            f"{found} ({', '.join(sorted(labels))}); a classifier needs two "
+            "or more"
         )
-    if len(labels) > 1000:
+    if len(labels) > _MAX_LABELS:
         raise UserError(
-            f"{data_dir}/{split.file}: column {split.columns.label!r} has "
-            f"{len(labels)} different labels: numbers to predict want "
+            f"{found}, wanted at most {_MAX_LABELS}; numbers to predict need "
             "--regression"
         )
     try:
@@ -120,7 +146,7 @@ def _labels_of(data_dir: str, split: classifier_tasks.Split) -> tuple[str, ...]:
         return tuple(sorted(labels))
 
 
-# --- Files to examples ------------------------------------------------------
+# --- Files to examples -------------------------------------------------------
 
 
 def read_examples(
@@ -133,29 +159,23 @@ def read_examples(
     """Return the examples of a file.
 
     Args:
-        data_dir: where the file lies.
+        data_dir: the folder of the file.
         split: file and columns.
-        labels: those a line may have; None: any.
-        language: keep lines whose first column says so; None: all.
-        is_regression: labels have to be numbers.
+        labels: the known labels; None: every label is accepted.
+        language: keep the lines of this language, in files that have a
+            column of languages (XNLI); None: keep all.
+        is_regression: whether labels have to be numbers.
 
     Raises:
-        UserError: file missing or empty, a missing column, a ragged line, a
-            label nobody knows; names file and line.
+        UserError: the file is missing or empty, a column is missing, a line
+            has too many or too few columns, a label is unknown; the error
+            names file and line.
     """
     path = f"{data_dir.rstrip('/')}/{split.file}"
     columns = split.columns
     examples = []
     for number, row, at in _rows(path, columns):
-        if (
-            language
-            and "text_a" in row
-            and row.get("language")
-            not in (
-                None,
-                language,
-            )
-        ):
+        if language and row.get("language", language) != language:
             continue
         label = row.get("label")
         if label is not None:
@@ -184,6 +204,7 @@ def _check_label(
 ) -> None:
     if is_regression:
         try:
+            # float() reads "nan" and "inf", with which no loss is a number.
             if not np.isfinite(float(label)):
                 raise ValueError
         except ValueError:
@@ -194,40 +215,52 @@ def _check_label(
         )
 
 
+# Number from 0, {field of Columns, or language: text}, "file, line n".
 _Row = tuple[int, dict[str, str], str]
 
 
 def _rows(path: str, columns: classifier_tasks.Columns) -> Iterator[_Row]:
-    """Yield (number from 0, part -> text, "file, line n") of each line."""
-    lines = text_files.read_text(path)
+    """Yield the parts of each example of a file that `columns` names."""
+    text = text_files.read_text(path)
     if path.endswith(".jsonl"):
-        yield from _json_rows(path, lines, columns)
-        return
-    if path.endswith(".csv"):
-        table = text_files.csv_table(path, lines)
+        yield from _json_rows(path, text, columns)
+    elif path.endswith(".csv"):
+        yield from _table_rows(path, text_files.csv_table(path, text), columns)
     else:
-        # GLUE's files are not quoted: a quotation mark is one.
-        table = (
-            (at, line.removesuffix("\r").split("\t"))
-            for at, line in enumerate(lines.split("\n"), 1)
-            if line
-        )
-    header: list[str] | None = None
+        yield from _table_rows(path, _tsv_table(text), columns)
+
+
+def _tsv_table(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield (line number from 1, cells) of tab-separated text.
+
+    GLUE's files are not quoted: a quotation mark belongs to the text.
+    """
+    for number, line in enumerate(text.split("\n"), 1):
+        if line:
+            yield number, line.removesuffix("\r").split("\t")
+
+
+def _table_rows(
+    path: str,
+    table: Iterator[tuple[int, list[str]]],
+    columns: classifier_tasks.Columns,
+) -> Iterator[_Row]:
     places: dict[str, int] = {}
     width = number = 0
-    for line, row in table:
+    for line, cells in table:
         at = f"{path}, line {line}"
-        if not width:
-            width = len(row)
-            header = row if columns.has_header else None
+        if not width:  # the first line
+            width = len(cells)
+            header = cells if columns.has_header else None
             places = _places(path, columns, header, width)
             if columns.has_header:
                 continue
-        if len(row) != width:
+        if len(cells) != width:
             raise UserError(
-                f"{at}: {len(row)} columns, wanted {width} as in the first line"
+                f"{at}: {len(cells)} columns, wanted {width} as in the first "
+                "line"
             )
-        yield number, {part: row[i] for part, i in places.items()}, at
+        yield number, {part: cells[i] for part, i in places.items()}, at
         number += 1
 
 
@@ -237,7 +270,14 @@ def _places(
     header: list[str] | None,
     width: int,
 ) -> dict[str, int]:
-    """Return part -> column number, from names or numbers."""
+    """Return {field of Columns: number of its column}; fields without: none.
+
+    Args:
+        path: for messages.
+        columns: by name or by number.
+        header: names of the file's columns, if it has them.
+        width: how many columns the file has.
+    """
     places = {}
     for part in ("text_a", "text_b", "label", "guid"):
         column = getattr(columns, part)
@@ -267,8 +307,8 @@ def _json_rows(
     objects = text_files.json_objects(path, text)
     for number, (line, value) in enumerate(objects):
         at, row = f"{path}, line {line}", {}
-        for name in ("text_a", "text_b", "label", "guid"):
-            key = getattr(columns, name)
+        for part in ("text_a", "text_b", "label", "guid"):
+            key = getattr(columns, part)
             if key is None:
                 continue
             if key not in value or value[key] is None:
@@ -276,75 +316,99 @@ def _json_rows(
                     f"{at}: no key {key!r}; it has "
                     f"{', '.join(map(repr, value))}"
                 )
-            row[name] = str(value[key])
+            row[part] = str(value[key])
         yield number, row, at
 
 
-# --- Examples to features ---------------------------------------------------
+# --- Examples to features ----------------------------------------------------
 
 
-def schema(max_seq_length: int, is_regression: bool) -> dict:
-    """Return name -> Feature of the records, the original's.
+def schema(
+    max_seq_length: int, is_regression: bool
+) -> dict[str, tfrecord.Feature]:
+    """Return {feature name: type and length} of the original's records.
 
-    Regression is new: its labels are floats.
+    The original has no regression; labels are floats there.
     """
     sequence = tfrecord.Feature("int64", max_seq_length)
+    label_type = "float32" if is_regression else "int64"
     return {
         "input_ids": sequence,
         "input_mask": sequence,
         "segment_ids": sequence,
-        "label_ids": tfrecord.Feature(
-            "float32" if is_regression else "int64", 1
-        ),
+        "label_ids": tfrecord.Feature(label_type, 1),
         "is_real_example": tfrecord.Feature("int64", 1),
     }
 
 
 def convert_examples(
     examples: Sequence[Example],
-    label_ids: Callable[[str | None], float],
+    label_id: Callable[[str | None], float],
     max_seq_length: int,
     tokenizer: tokenization.FullTokenizer,
 ) -> tuple[dict[str, np.ndarray], int]:
     """Return the features of examples, and how many had to be cut.
 
-    [CLS] a [SEP] or [CLS] a [SEP] b [SEP], zeros up to max_seq_length;
-    segment 1 is b and its [SEP].
+    A sentence becomes [CLS] a [SEP], a pair [CLS] a [SEP] b [SEP]. Segment 1
+    is b with its [SEP]; all features are 0 in the padding:
+
+        tokens:      [CLS] the dog [SEP] a cat sat [SEP] [PAD]
+        segment_ids:   0    0   0    0   1  1   1    1     0
+        input_mask:    1    1   1    1   1  1   1    1     0
 
     Args:
         examples: n of them.
-        label_ids: label -> number; None is the label of test files.
-        max_seq_length: at least 3, 5 for pairs.
+        label_id: returns the number of a label; None stands for the missing
+            label of test files.
+        max_seq_length: S; at least 3, or 5 for pairs.
         tokenizer: text to ids.
+
+    Returns:
+        Features [n, S], but label_ids and is_real_example [n]; and the number
+        of examples that were longer than S.
     """
     count, vocab = len(examples), tokenizer.vocab
     ids = np.zeros([count, max_seq_length], np.int32)
     mask, segments = np.zeros_like(ids), np.zeros_like(ids)
-    labels = np.array([label_ids(example.label) for example in examples])
-    first, last = vocab["[CLS]"], vocab["[SEP]"]
     num_cut = 0
     for row, example in enumerate(examples):
-        a = tokenizer.text_to_ids(example.text_a)
-        b = tokenizer.text_to_ids(example.text_b or "")
-        if not b:  # no second sentence, or none of any token
-            num_cut += len(a) > max_seq_length - 2
-            a = a[: max_seq_length - 2]
-            pieces = [first, *a, last]
-        else:
-            kept = tokenization.truncated_lengths(
-                len(a), len(b), max_seq_length - 3
-            )
-            num_cut += kept != (len(a), len(b))
-            a, b = a[: kept[0]], b[: kept[1]]
-            pieces = [first, *a, last, *b, last]
-            segments[row, len(a) + 2 : len(pieces)] = 1
+        a, b, is_cut = _truncated_pair(example, max_seq_length, tokenizer)
+        num_cut += is_cut
+        pieces = [vocab["[CLS]"], *a, vocab["[SEP]"]]
+        if b:
+            segments[row, len(pieces) : len(pieces) + len(b) + 1] = 1
+            pieces += [*b, vocab["[SEP]"]]
         ids[row, : len(pieces)] = pieces
         mask[row, : len(pieces)] = 1
     features = {
         "input_ids": ids,
         "input_mask": mask,
         "segment_ids": segments,
-        "label_ids": labels,
+        "label_ids": np.array([label_id(x.label) for x in examples]),
         "is_real_example": np.ones([count], np.int32),
     }
     return features, num_cut
+
+
+def _truncated_pair(
+    example: Example,
+    max_seq_length: int,
+    tokenizer: tokenization.FullTokenizer,
+) -> tuple[list[int], list[int], bool]:
+    """Return the ids of both texts as far as they fit; whether one was cut.
+
+    A pair loses one piece at a time from the end of the text that is longer
+    at that moment, the second on a tie: a short text carries more meaning per
+    piece, so it is kept while the other one is longer. Where 6 pieces fit,
+    texts of 6 and 2 pieces become 4 and 2, texts of 6 and 5 become 3 and 3.
+    """
+    a = tokenizer.text_to_ids(example.text_a)
+    b = tokenizer.text_to_ids(example.text_b or "")
+    if b:
+        kept = tokenization.truncated_lengths(
+            len(a), len(b), max_seq_length - 3
+        )
+    else:  # no second text, or one without a token
+        kept = min(len(a), max_seq_length - 2), 0
+    is_cut = kept != (len(a), len(b))
+    return a[: kept[0]], b[: kept[1]], is_cut

@@ -1,4 +1,4 @@
-"""The SavedModel of a classifier: texts in, label and probabilities out."""
+"""The SavedModel of a classifier: texts in, labels and probabilities out."""
 
 from typing import Any
 
@@ -8,11 +8,13 @@ from serving import saved_model
 
 
 class Classifier(saved_model.Export):
-    """probabilities [n, K], label [n], score [n]; or value [n].
+    """Outputs probabilities [n, K], label [n], score [n]; or value [n].
+
+    `score` is the probability of the label; a regression has only `value`.
 
     Args:
-        labels: their names; None for regression.
-        is_pair: whether there are two texts.
+        labels: names of the K classes; None for regression.
+        is_pair: whether the input is two texts.
     """
 
     def __init__(self, *args: Any, labels: list[str] | None, is_pair: bool):
@@ -21,12 +23,12 @@ class Classifier(saved_model.Export):
         self.is_pair = is_pair
 
     def text_names(self) -> list[str]:
-        """Return text, or text_a and text_b."""
+        """Return the names of the inputs: text, or text_a and text_b."""
         return ["text_a", "text_b"] if self.is_pair else ["text"]
 
     def answers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
         """Return probabilities and the likeliest label, or the number."""
-        logits = self.model(features)
+        logits = self.model(features)  # [n, K]
         if self.labels is None:
             return {"value": logits[:, 0]}
         probs = tf.nn.softmax(logits)

@@ -1,4 +1,8 @@
-"""The model for sentences and pairs, and its objective (paper section 4.1)."""
+"""The model for sentences and pairs, and its objective (paper section 4.1).
+
+The final vector of [CLS], passed through the pooler, represents the whole
+input. One new layer, output_weights [K, H], turns it into K scores.
+"""
 
 from collections.abc import Mapping
 
@@ -10,14 +14,16 @@ from ops import losses
 from records.streaming import Batch
 from training.objective import Objective, Sums, example_weights
 
+# --- Model -------------------------------------------------------------------
+
 
 class BertForSequenceClassification(TaskModel):
-    """One vector per class on the pooled output; one alone for regression.
+    """An encoder and one output vector per class, on the pooled output.
 
     Args:
         config: of the encoder.
-        num_labels: K; None for a number instead of a class.
-        dtype: what matrix products are computed in.
+        num_labels: K; None for regression, which has a single output.
+        dtype: of matrix products.
     """
 
     def __init__(
@@ -40,7 +46,7 @@ class BertForSequenceClassification(TaskModel):
     ) -> tf.Tensor:
         """Return float32 logits [B, K], [B, 1] for regression."""
         seed = draw_seed(training, dropout_seed)
-        pooled = self.encode(features, training, seed).pooled_output
+        pooled = self.encode(features, training, seed).pooled_output  # [B, H]
         pooled = modeling.head_dropout(pooled, seed, "classifier/dropout")
         return modeling.project(pooled, self.output_weights, self.output_bias)
 
@@ -50,24 +56,23 @@ class BertForSequenceClassification(TaskModel):
         training: bool = False,
         dropout_seed: tf.Tensor | int | None = None,
     ) -> losses.Loss:
-        """Return cross entropy, or squared error (correct is then 0).
+        """Return the cross entropy, or the squared error of a regression.
+
+        A regression has no correct answers: `correct` is 0.
 
         Args:
-            features: as in the records, with label_ids [B];
-                `example_weights` [B], where given, is 0 for rows that only
-                fill a batch.
+            features: as in the records, with label_ids [B]. If there are
+                `example_weights` [B], they are 0 for rows that only fill a
+                batch.
             training: whether dropout is on.
             dropout_seed: see `BertModel.call`.
         """
         logits = self(features, training, dropout_seed)
-        weights = features.get("example_weights")
+        labels = features["label_ids"]
+        weights = example_weights(features, "label_ids")  # [B]
         if not self.is_regression:
-            return losses.classification_loss(
-                logits, features["label_ids"], weights
-            )
-        errors = tf.square(logits[:, 0] - features["label_ids"])
-        if weights is None:
-            weights = tf.ones_like(errors)
+            return losses.classification_loss(logits, labels, weights)
+        errors = tf.square(logits[:, 0] - labels)  # [B]
         return losses.Loss(
             tf.reduce_sum(errors * weights),
             tf.reduce_sum(weights),
@@ -75,22 +80,24 @@ class BertForSequenceClassification(TaskModel):
         )
 
 
-# --- One loss: sentences and pairs, choices, words ---------------------------
+# --- Objective: one mean loss over labels ------------------------------------
+# Named entities and multiple choice use it too, with denominators of their
+# own: words and questions.
 
 
-def _sentence_weights(batch: Batch) -> dict[str, tf.Tensor]:
-    """Return how many examples the loss of this batch is a mean over."""
+def _num_examples(batch: Batch) -> dict[str, tf.Tensor]:
+    """Return the denominator of the loss: the examples of a batch."""
     weights = example_weights(batch, "label_ids")
     return {"label_loss": tf.reduce_sum(weights)}
 
 
-def label_sums(
+def _label_sums(
     model: modeling.TaskModel,
     batch: Batch,
     training: bool,
     dropout_seed: tf.Tensor | None,
 ) -> Sums:
-    """The loss and, for classes, the accuracy of a batch."""
+    """Return loss, tokens and, for classes, accuracy of a batch, as sums."""
     label = model.loss(batch, training, dropout_seed)
     mask = tf.cast(batch["input_mask"], tf.float32)
     rows = tf.cast(tf.shape(mask)[0], tf.float32)
@@ -103,14 +110,14 @@ def label_sums(
     return sums
 
 
-def mean_label_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:
+def _mean_label_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:
     return sums["label_loss"] / weights["label_loss"]
 
 
 CLASSIFICATION = Objective(
-    loss_weights=_sentence_weights,
-    forward=label_sums,
-    total_loss=mean_label_loss,
+    loss_weights=_num_examples,
+    forward=_label_sums,
+    total_loss=_mean_label_loss,
     names=("label_loss", "accuracy", "tokens"),
 )
 

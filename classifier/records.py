@@ -1,14 +1,8 @@
-"""The splits of a sentence task as record files.
-
-Apart from classifier_data.py, which knows the files of tasks but nothing of
-records, and from run_classifier.py, which has enough to tell.
-"""
+"""Convert the files of a classification task to record files."""
 
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-from base import file_system
 
 import numpy as np
 from absl import logging
@@ -16,18 +10,17 @@ from absl import logging
 import tokenization
 from classifier import data as classifier_data
 from classifier import tasks as classifier_tasks
-from records import cache as record_cache
-from records import in_memory, tfrecord
+from records import in_memory, text_records
 
-_SHOWN = 5  # examples in the log
+_SHOWN = 5  # examples in the log, as in the original
 
 
-class ClassifierRecords:
-    """A task's files as records.
+class ClassifierRecords(text_records.TextRecords):
+    """The record files of a classification task.
 
     Args:
-        task: which files and labels.
-        data_dir: where the files are.
+        task: its files and labels.
+        data_dir: the folder of the task's files.
         records_dir: where the records go.
         tokenizer: text to ids.
         vocab_size: of the configuration.
@@ -45,21 +38,27 @@ class ClassifierRecords:
         max_seq_length: int,
         pad_to_max_length: bool,
     ):
-        self.task, self.tokenizer = task, tokenizer
-        self.data_dir, self.max_seq_length = data_dir, max_seq_length
+        self.task, self.data_dir = task, data_dir
         self.is_regression = task.labels is None
-        self.cache = record_cache.RecordCache(
+        super().__init__(
             records_dir,
             classifier_data.schema(max_seq_length, self.is_regression),
+            tokenizer,
             vocab_size,
+            max_seq_length,
             pad_to_max_length,
         )
-        self.examples: dict[str, list[classifier_data.Example]] = {}
+        self._examples: dict[str, list[classifier_data.Example]] = {}
 
     def split(
         self, name: str, split: classifier_tasks.Split
     ) -> in_memory.ShortRecords:
-        """Return the records of a file, from the last run or made now."""
+        """Return the records of a file, from an earlier run or made now.
+
+        Args:
+            name: of the record file, without .tf_record.
+            split: the file and its columns.
+        """
         return self.cache.records(
             name,
             self.fingerprint(split),
@@ -67,7 +66,13 @@ class ClassifierRecords:
         )
 
     def check(self, name: str, split: classifier_tasks.Split) -> None:
-        """Read a file, unless its records exist already.
+        """Read a file to find mistakes, unless its records exist already.
+
+        The examples are kept until they are written as records.
+
+        Args:
+            name: of the record file, without .tf_record.
+            split: the file and its columns.
 
         Raises:
             UserError: the file is damaged; names the line.
@@ -78,29 +83,33 @@ class ClassifierRecords:
     def read(
         self, name: str, split: classifier_tasks.Split
     ) -> list[classifier_data.Example]:
-        """Return the examples of a file."""
-        if name not in self.examples:
-            self.examples[name] = classifier_data.read_examples(
+        """Return the examples of a file; `split` takes the same arguments."""
+        if name not in self._examples:
+            self._examples[name] = classifier_data.read_examples(
                 self.data_dir,
                 split,
                 self.task.labels,
                 self.task.language,
                 self.is_regression,
             )
-        return self.examples[name]
+        return self._examples[name]
 
     def fingerprint(self, split: classifier_tasks.Split) -> dict[str, Any]:
-        """Return all that the records of a file depend on."""
-        path = os.path.join(self.data_dir, split.file)
+        """Return everything that the records of a file depend on."""
         return {
-            "data": file_system.sha256(path),
+            **self.text_fingerprint(os.path.join(self.data_dir, split.file)),
             "columns": split.columns._asdict(),
             "labels": self.task.labels,
             "language": self.task.language,
-            **record_cache.text_fingerprint(
-                self.tokenizer, self.max_seq_length
-            ),
         }
+
+    def label_id(self, label: str | None) -> float:
+        """Return the class id or number of a label; 0 if there is none."""
+        if label is None:
+            return 0.0
+        if self.task.labels is None:
+            return float(label)
+        return float(self.task.labels.index(label))
 
     def _write(
         self, path: str, name: str, split: classifier_tasks.Split
@@ -111,10 +120,8 @@ class ClassifierRecords:
         )
         label_type = np.float32 if self.is_regression else np.int64
         features["label_ids"] = features["label_ids"].astype(label_type)
-        self._log_examples(examples, features)
-        with file_system.atomic_file(path) as file:
-            with tfrecord.RecordWriter(file) as writer:
-                writer.write_examples(features)
+        self._log_examples(examples[:_SHOWN], features)
+        self.write_file(path, [features])
         logging.info(
             "Wrote %d examples to %s, %d of them cut to %d tokens",
             len(examples),
@@ -122,30 +129,17 @@ class ClassifierRecords:
             num_cut,
             self.max_seq_length,
         )
-        del self.examples[name]  # training sets are large
-
-    def label_id(self, label: str | None) -> float:
-        """Return the number of a label; 0 where there is none."""
-        if label is None:
-            return 0.0
-        if self.task.labels is None:
-            return float(label)
-        return float(self.task.labels.index(label))
+        del self._examples[name]  # training sets are large
 
     def _log_examples(
         self,
         examples: Sequence[classifier_data.Example],
         features: Mapping[str, np.ndarray],
     ) -> None:
-        for row, example in enumerate(examples[:_SHOWN]):
-            ids = features["input_ids"][row]
-            used = ids[features["input_mask"][row] > 0].tolist()
-            tokens = self.tokenizer.convert_ids_to_tokens(used)
-            logging.info("*** Example ***")
-            logging.info("guid: %s", example.guid)
-            logging.info("tokens: %s", " ".join(tokens))
-            logging.info(
-                "label: %s (id = %g)",
-                example.label,
-                features["label_ids"][row],
+        for row, example in enumerate(examples):
+            label_id = features["label_ids"][row]
+            text_records.log_example(
+                ("guid", example.guid),
+                ("tokens", " ".join(self.tokens(features, row))),
+                ("label", f"{example.label} (id = {label_id:g})"),
             )

@@ -1,11 +1,11 @@
 """Scores of classifiers and regressions, and the lines of prediction files."""
 
 import warnings
-from collections.abc import Sequence
-
-from base.errors import UserError
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from scipy import stats
+from sklearn import metrics
 
 NAMES = (
     "accuracy",
@@ -17,6 +17,9 @@ NAMES = (
 )
 
 
+# --- Scores ------------------------------------------------------------------
+
+
 def score(
     name: str,
     labels: Sequence[float] | np.ndarray,
@@ -24,8 +27,9 @@ def score(
 ) -> float:
     """Return one score of a data set.
 
-    `f1` is that of class 1 (MRPC, QQP), `macro_f1` the mean over classes. A
-    correlation with constant predictions is 0, as GLUE's server counts it.
+    `f1` is the F1 of class 1, as GLUE scores MRPC and QQP; `macro_f1` is the
+    mean over classes. The correlation with constant predictions is 0, as
+    GLUE's server counts it.
 
     Args:
         name: one of NAMES.
@@ -33,43 +37,30 @@ def score(
         predictions: [n], of the same kind.
 
     Raises:
-        UserError: scikit-learn or SciPy is missing.
-        KeyError: unknown name.
+        KeyError: the name is unknown.
     """
-    try:
-        from scipy import stats
-        from sklearn import metrics as sk
-    except ImportError as error:
-        raise UserError(
-            f"{error.name} is missing: pip install 'scikit-learn>=1.4,<2'"
-        ) from error
-
-    def correlation(function) -> float:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # constant input is no number
-            value = float(function(predictions, labels)[0])
-        return value if np.isfinite(value) else 0.0
-
     functions = {
-        "accuracy": lambda: sk.accuracy_score(labels, predictions),
-        "f1": lambda: sk.f1_score(labels, predictions, zero_division=0.0),
-        "macro_f1": lambda: sk.f1_score(
+        "accuracy": lambda: metrics.accuracy_score(labels, predictions),
+        "f1": lambda: metrics.f1_score(labels, predictions, zero_division=0.0),
+        "macro_f1": lambda: metrics.f1_score(
             labels, predictions, average="macro", zero_division=0.0
         ),
-        "matthews_correlation": lambda: sk.matthews_corrcoef(
+        "matthews_correlation": lambda: metrics.matthews_corrcoef(
             labels, predictions
         ),
-        "pearson": lambda: correlation(stats.pearsonr),
-        "spearman": lambda: correlation(stats.spearmanr),
+        "pearson": lambda: _correlation(stats.pearsonr, labels, predictions),
+        "spearman": lambda: _correlation(stats.spearmanr, labels, predictions),
     }
     return float(functions[name]())
 
 
-def log_softmax(logits: np.ndarray) -> np.ndarray:
-    """Return log probabilities [n, K] in float64."""
-    shifted = logits.astype(np.float64)
-    shifted -= shifted.max(-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+def _correlation(
+    function: Callable, labels: np.ndarray, predictions: np.ndarray
+) -> float:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a constant input gives NaN
+        value = float(function(predictions, labels)[0])
+    return value if np.isfinite(value) else 0.0
 
 
 def scores(
@@ -78,13 +69,14 @@ def scores(
     names: Sequence[str],
     is_regression: bool,
 ) -> dict[str, float]:
-    """Return the loss and the scores of those names; accuracy in any case.
+    """Return {score name: score} of a data set, and its mean `loss`.
 
     Args:
         logits: [n, K], [n, 1] for regression.
-        label_ids: [n] classes, or numbers.
-        names: see metrics.py.
-        is_regression: the loss is the mean squared error then.
+        label_ids: [n] class ids, or numbers.
+        names: of NAMES; the accuracy of classes is added.
+        is_regression: whether the loss is the squared error, not the cross
+            entropy.
     """
     if is_regression:
         predictions = logits[:, 0]
@@ -94,20 +86,34 @@ def scores(
         names = [*dict.fromkeys([*names, "accuracy"])]
         rows = np.arange(len(label_ids))
         loss = float(-log_softmax(logits)[rows, label_ids].mean())
-    found = {n: score(n, label_ids, predictions) for n in names}
+    found = {name: score(name, label_ids, predictions) for name in names}
     return found | {"loss": loss}
+
+
+def log_softmax(logits: np.ndarray) -> np.ndarray:
+    """Return the log probabilities [n, K] of logits [n, K] in float64."""
+    shifted = logits.astype(np.float64)
+    shifted -= shifted.max(-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+
+
+# --- Prediction files --------------------------------------------------------
 
 
 def prediction_lines(
     logits: np.ndarray, guids: Sequence[str], labels: Sequence[str] | None
 ) -> tuple[list[str], list[str]]:
-    """Return the lines of test_results.tsv and of a submission.
+    """Return the lines of test_results.tsv, and those of a GLUE submission.
 
     Args:
         logits: [n, K].
         guids: [n].
         labels: names of the K classes; None for regression, whose
             submission has three decimals.
+
+    Returns:
+        A probability per class in each line, or the number itself; and a
+        header with "guid, tab, answer" in each line.
     """
     if labels is None:
         rows = [f"{value:.6g}" for value in logits[:, 0]]

@@ -1,4 +1,9 @@
-"""The files, columns, labels and scores of GLUE's tasks and of own data."""
+"""The files, columns, labels and scores of GLUE's tasks and of XNLI.
+
+A `Task` says where the examples are: which file holds the training examples,
+which the development and test examples, and which columns of each hold the
+texts and the label. classifier/data.py reads the files.
+"""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -7,35 +12,38 @@ from base.errors import UserError
 
 
 class Columns(NamedTuple):
-    """Where the parts of an example stand: by name, or by number from 0."""
+    """Where each part of an example is: a column name, or a number from 0.
+
+    In a JSONL file the names are keys.
+    """
 
     text_a: int | str
-    text_b: int | str | None = None
-    label: int | str | None = None
-    guid: int | str | None = None  # None: the line's number, from 0
+    text_b: int | str | None = None  # None: single sentences
+    label: int | str | None = None  # None: a test file
+    guid: int | str | None = None  # None: number the examples from 0
     has_header: bool = True
 
 
 class Split(NamedTuple):
-    """A file and its columns."""
+    """A file, relative to the data directory, and its columns."""
 
     file: str
     columns: Columns
 
 
 class Task(NamedTuple):
-    """What there is to know of a task.
+    """The files, labels and scores of a task.
 
     Attributes:
-        labels: in the order of their ids; None for regression.
-        train: the training file; None where there is none (ax).
-        dev: name of each development set -> file. The first one's scores are
-            the task's.
-        test: name of each test set, as GLUE's server wants the submission's
-            file called -> file.
-        metrics: names of scores, see metrics.py; the first one
+        labels: names of the classes in the order of their ids; None for
+            regression.
+        train: the training file; None if the task has none (ax).
+        dev: {name of a development set: file}. The scores of the first one
+            are the task's.
+        test: {submission name GLUE expects: test file}.
+        metrics: names of scores, see classifier.scores.NAMES; the first one
             decides which checkpoint is best.
-        language: keep only lines of this language (column 0).
+        language: read only lines of this language (XNLI).
     """
 
     labels: tuple[str, ...] | None
@@ -46,12 +54,23 @@ class Task(NamedTuple):
     language: str | None = None
 
 
-def _plain(
+# --- The tasks ---------------------------------------------------------------
+
+_PAIR = Columns("sentence1", "sentence2", "label")
+
+# The original's order: the place of a label is its class id, which decides the
+# rows of a fitted model's output_weights.
+_BINARY = ("0", "1")
+_NLI = ("contradiction", "entailment", "neutral")
+_RTE = ("entailment", "not_entailment")
+
+
+def _uniform_task(
     columns: Columns, submission: str, labels: tuple[str, ...] | None, **more
 ) -> Task:
-    """A task with train.tsv, dev.tsv and test.tsv of the same columns."""
+    """Return a task whose train, dev and test files have the same columns."""
     test = columns._replace(label=None, guid="index")
-    if columns.text_a == "question1":  # QQP
+    if columns.text_a == "question1":  # QQP names this column differently
         test = test._replace(guid="id")
     return Task(
         labels,
@@ -62,13 +81,27 @@ def _plain(
     )
 
 
-_PAIR = Columns("sentence1", "sentence2", "label")
+def _cola() -> Task:
+    columns = Columns(3, None, 1, has_header=False)
+    return Task(
+        _BINARY,
+        Split("train.tsv", columns),
+        {"dev": Split("dev.tsv", columns)},
+        {"CoLA": Split("test.tsv", Columns("sentence", guid="index"))},
+        ("matthews_correlation", "accuracy"),
+    )
 
-_BINARY = ("0", "1")
 
-_NLI = ("contradiction", "entailment", "neutral")
-
-_RTE = ("entailment", "not_entailment")
+def _mrpc() -> Task:
+    # By number, since a byte order mark precedes the first name of the header.
+    columns = Columns(3, 4, 0)
+    return Task(
+        _BINARY,
+        Split("train.tsv", columns),
+        {"dev": Split("dev.tsv", columns)},
+        {"MRPC": Split("test.tsv", Columns(3, 4, guid=0))},
+        ("accuracy", "f1"),
+    )
 
 
 def _mnli() -> Task:
@@ -88,31 +121,45 @@ def _mnli() -> Task:
     )
 
 
-def _cola() -> Task:
-    columns = Columns(3, None, 1, has_header=False)
-    return Task(
-        _BINARY,
-        Split("train.tsv", columns),
-        {"dev": Split("dev.tsv", columns)},
-        {"CoLA": Split("test.tsv", Columns("sentence", guid="index"))},
-        ("matthews_correlation", "accuracy"),
-    )
+def _diagnostic() -> Task:
+    columns = Columns("sentence1", "sentence2", guid="index")
+    return Task(_NLI, None, {}, {"AX": Split("diagnostic.tsv", columns)})
 
 
-def _mrpc() -> Task:
-    # By number: the first name of the header hides behind a byte order mark.
-    columns = Columns(3, 4, 0)
-    return Task(
+TASKS: dict[str, Task] = {
+    "cola": _cola(),
+    "sst-2": _uniform_task(
+        Columns("sentence", None, "label"), "SST-2", _BINARY
+    ),
+    "mrpc": _mrpc(),
+    "sts-b": _uniform_task(
+        Columns("sentence1", "sentence2", "score"),
+        "STS-B",
+        None,
+        metrics=("pearson", "spearman"),
+    ),
+    "qqp": _uniform_task(
+        Columns("question1", "question2", "is_duplicate"),
+        "QQP",
         _BINARY,
-        Split("train.tsv", columns),
-        {"dev": Split("dev.tsv", columns)},
-        {"MRPC": Split("test.tsv", Columns(3, 4, guid=0))},
-        ("accuracy", "f1"),
-    )
+        metrics=("accuracy", "f1"),
+    ),
+    "mnli": _mnli(),
+    "qnli": _uniform_task(
+        Columns("question", "sentence", "label"), "QNLI", _RTE
+    ),
+    "rte": _uniform_task(_PAIR, "RTE", _RTE),
+    "wnli": _uniform_task(_PAIR, "WNLI", _BINARY),
+    "ax": _diagnostic(),
+}
 
 
 def xnli(language: str) -> Task:
-    """Return XNLI in a language: train on translations, test on its own."""
+    """Return XNLI in a language.
+
+    As in the original, a model is trained on the machine translation of
+    MultiNLI into the language, and scored on the development examples in it.
+    """
     columns = Columns(6, 7, 1)
     return Task(
         _NLI,
@@ -123,50 +170,22 @@ def xnli(language: str) -> Task:
     )
 
 
-TASKS: dict[str, Task] = {
-    "cola": _cola(),
-    "sst-2": _plain(Columns("sentence", None, "label"), "SST-2", _BINARY),
-    "mrpc": _mrpc(),
-    "sts-b": _plain(
-        Columns("sentence1", "sentence2", "score"),
-        "STS-B",
-        None,
-        metrics=("pearson", "spearman"),
-    ),
-    "qqp": _plain(
-        Columns("question1", "question2", "is_duplicate"),
-        "QQP",
-        _BINARY,
-        metrics=("accuracy", "f1"),
-    ),
-    "mnli": _mnli(),
-    "qnli": _plain(Columns("question", "sentence", "label"), "QNLI", _RTE),
-    "rte": _plain(_PAIR, "RTE", _RTE),
-    "wnli": _plain(_PAIR, "WNLI", _BINARY),
-    "ax": Task(
-        _NLI,
-        None,
-        {},
-        {
-            "AX": Split(
-                "diagnostic.tsv",
-                Columns("sentence1", "sentence2", guid="index"),
-            )
-        },
-    ),
-}
+# --- Tasks by name -----------------------------------------------------------
 
-# Other ways people write the names.
+TASK_NAMES = (*TASKS, "xnli", "tsv")  # tsv: see classifier.data.own_task
+
 _ALIASES = {"sst2": "sst-2", "stsb": "sts-b", "sst": "sst-2", "sts": "sts-b"}
-
-TASK_NAMES = (*TASKS, "xnli", "tsv")
 
 
 def task_of(name: str, xnli_language: str = "en") -> Task:
-    """Return the task of that name, in any case.
+    """Return the task of a name such as MRPC or mrpc.
+
+    Args:
+        name: of TASKS, an alias, or xnli; upper or lower case.
+        xnli_language: the language of xnli, a column value of its files.
 
     Raises:
-        UserError: unknown; lists the known ones.
+        UserError: the name is unknown; the error lists the known names.
     """
     name = name.lower()
     name = _ALIASES.get(name, name)

@@ -1,1 +1,1 @@
-"""Named entities: data, windows, model, scores, export."""
+"""Find named entities: a tag per word, fine-tuned or on frozen features."""

@@ -1,8 +1,15 @@
-"""Named entity data: column files and JSONL, sentences, tags.
+"""Read tagged sentences from column files or JSONL; turn IOB1 into IOB2.
 
-A file is read into sentences of words, each word with the number of its line,
-so that every error names one and predictions can be written back line for
-line. Tags of IOB1 and IOB2 both become IOB2.
+Column files, as CoNLL 2003 is distributed, have a word and its tag on each
+line and a blank line between sentences:
+
+    -DOCSTART- O
+
+    Peter I-PER
+    lives O
+
+Each word keeps the number of its line: errors name the line, and predictions
+are written back line by line.
 """
 
 import json
@@ -17,34 +24,35 @@ from absl import logging
 
 DOCUMENT_START = "-DOCSTART-"
 
-# Not with a space at its end, which would make a type of its own.
+# A type may hold spaces, but not end with one: "B-LOC " is a mistake in the
+# file and would otherwise become an entity type beside "LOC".
 _TAG = re.compile(r"O|[BI]-\S(.*\S)?")
 
 
 class Columns(NamedTuple):
-    """Where a word and its tag stand, from 0; -1 is the last column."""
+    """Numbers of the columns of word and tag, from 0; -1 is the last one."""
 
     token: int = 0
     label: int = -1
 
 
 class Sentence(NamedTuple):
-    """Words and, where the file has them, their tags."""
+    """The words of a sentence, with their tags if the file has tags."""
 
     words: list[str]
     tags: list[str] | None
-    lines: list[int]  # of each word, from 1
-    document: int
+    lines: list[int]  # line number of each word, from 1
+    document: int  # number of the sentence's document in the file
 
 
 class File(NamedTuple):
-    """A file as it was read.
+    """The lines of a file, and the sentences in them.
 
     Attributes:
-        path: where it is.
-        lines: without their ends.
-        separator: of its columns; empty for JSONL.
-        sentences: in order.
+        path: of the file.
+        lines: every line, without its end.
+        separator: tab or space between columns; empty for JSONL.
+        sentences: in the order of the file.
     """
 
     path: str
@@ -54,31 +62,32 @@ class File(NamedTuple):
 
     @property
     def num_words(self) -> int:
-        """How many words there are to be classified."""
+        """Number of words, each of which is classified once."""
         return sum(len(sentence.words) for sentence in self.sentences)
 
 
-# --- Files to sentences -----------------------------------------------------
+# --- Files to sentences ------------------------------------------------------
 
 
 def read_file(path: str, columns: Columns, needs_tags: bool = True) -> File:
-    """Return the sentences of a file, their tags as they stand there.
+    """Return the sentences of a file, with the tags unchanged.
 
-    Column files have a word per line and a blank line between sentences;
-    columns are separated by tabs where the first row has one, else by spaces.
-    A line whose word is -DOCSTART- begins a document. In a .jsonl file a
-    line is a sentence: `tokens`, `tags` and, if there is more than one
-    document, `document`, whatever names it.
+    The columns of a file are separated by tabs if its first row has a tab,
+    else by spaces. A line whose word is -DOCSTART- begins a document.
+
+    Each line of a .jsonl file is a sentence: an object with `tokens`, `tags`
+    and, if there are several documents, `document`, any value that is the
+    same for all sentences of a document.
 
     Args:
         path: of the file.
-        columns: of column files.
-        needs_tags: stop where the column of tags is not there.
+        columns: of word and tag; ignored for .jsonl.
+        needs_tags: whether a missing column of tags is an error.
 
     Raises:
-        UserError: a file that cannot be read or holds no sentence, a row of
-            another width, a column that is not there, an empty word, damaged
-            JSON; names file and line.
+        UserError: the file cannot be read or holds no sentence, a row has
+            more or fewer columns than the first one, a column is missing, a
+            word is empty, JSON is damaged; names file and line.
     """
     text = text_files.read_text(path)
     lines, separator = _lines_of(text), ""
@@ -99,7 +108,7 @@ def read_file(path: str, columns: Columns, needs_tags: bool = True) -> File:
 
 
 def _lines_of(text: str) -> list[str]:
-    # Words hold U+2028 and the like, at which splitlines() would break.
+    # Words may hold U+2028 and the like, at which splitlines() would break.
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     return lines if lines[-1] else lines[:-1]
 
@@ -109,7 +118,7 @@ def _check_line_ends(path: str, lines: Sequence[str]) -> None:
         if "\r" in line:
             raise UserError(
                 f"{path}, line {number}: a carriage return within the line; "
-                "lines end in \\n or \\r\\n here: convert the file"
+                "lines have to end in \\n or \\r\\n: convert the file"
             )
 
 
@@ -127,20 +136,22 @@ def _separator(lines: Iterable[str]) -> str:
 def _rows(
     path: str, lines: Sequence[str], separator: str, token: int
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line number, columns); none between sentences.
+    """Yield (line number, cells) of each line; no cells for a blank line.
 
-    A document's first line is [DOCUMENT_START], however many columns it has;
-    the word stands first there, or in the column `token`.
+    The cells of a line that begins a document are [DOCUMENT_START]. It may
+    have any number of columns, with the word in the first one or in the
+    column `token`.
     """
     first = width = 0
     for number, line in enumerate(lines, 1):
         if _is_blank(line):
             yield number, []
             continue
-        # In space-separated files as many spaces as one likes.
         row = line.split(separator)
+        # Spaces may be repeated to align columns. str.split() would also
+        # split at other whitespace, which belongs to the words.
         if separator == " ":
-            row = [column for column in row if column]
+            row = [cell for cell in row if cell]
         if DOCUMENT_START in (row[0], *row[token:][:1]):
             yield number, [DOCUMENT_START]
             continue
@@ -163,9 +174,9 @@ def _column_sentences(
     needs_tags: bool,
 ) -> Iterator[Sentence]:
     document, sentence = 0, Sentence([], [], [], 0)
-    at_end = (len(lines) + 1, [])
     rows = _rows(path, lines, separator, columns.token)
-    for number, row in (*rows, at_end):
+    blank = (len(lines) + 1, [])  # ends the last sentence
+    for number, row in (*rows, blank):
         if not row or row == [DOCUMENT_START]:
             if sentence.words:
                 yield sentence
@@ -178,23 +189,23 @@ def _column_sentences(
             label = _place(at, width, "label_column", columns.label)
         if not row[token]:
             raise UserError(
-                f"{at}: the word (column {token}) is empty; a line between "
-                "sentences is blank"
+                f"{at}: the word (column {token}) is empty; the line between "
+                "two sentences has to be blank"
             )
         sentence.words.append(row[token])
         sentence.lines.append(number)
-        if label == token:  # words alone
+        if label == token:  # a file of words without tags
             sentence = sentence._replace(tags=None)
         else:
             sentence.tags.append(row[label])
 
 
 def _place(at: str, width: int, flag: str, place: int) -> int:
-    """Return a column as a number from 0."""
+    """Return the number of a column from 0, for one that may be negative."""
     if not -width <= place < width:
         raise UserError(
-            f"{at}: {width} columns, --{flag}={place} is none of them; columns "
-            "count from 0, or from -1 at the end"
+            f"{at}: {width} columns, --{flag}={place} is none of them; the "
+            "first column is 0, the last one -1"
         )
     return place % width
 
@@ -210,7 +221,7 @@ def _json_sentences(path: str, text: str) -> Iterator[Sentence]:
             if len(tags) != len(words):
                 raise UserError(
                     f"{at}: {len(words)} tokens but {len(tags)} tags; wanted "
-                    "one for each"
+                    "one tag for each token"
                 )
         if words:
             name = json.dumps(value.get("document"))
@@ -219,13 +230,14 @@ def _json_sentences(path: str, text: str) -> Iterator[Sentence]:
 
 
 def _strings(at: str, value: Mapping, key: str) -> list[str]:
+    """Return a list of strings of a JSON object."""
     found = value.get(key)
     if found is None:
         raise UserError(
             f"{at}: no key {key!r}; it has {', '.join(map(repr, value))}"
         )
     if not isinstance(found, list):
-        raise UserError(f"{at}: {key} is no list")
+        raise UserError(f"{at}: {key} is not a list")
     for item in found:
         if not isinstance(item, str) or not item:
             raise UserError(
@@ -234,43 +246,49 @@ def _strings(at: str, value: Mapping, key: str) -> list[str]:
     return found
 
 
-# --- Tags -------------------------------------------------------------------
+# --- Tags --------------------------------------------------------------------
 
 
 def normalized_tags(tags: Sequence[str]) -> list[str]:
-    """Return the tags of one sentence in IOB2: B- begins every entity.
+    """Return the tags of one sentence in IOB2, where B- begins every entity.
 
-    By conlleval's rule, which reads IOB1, IOB2 and what is neither: an I-
-    after O or after another type begins an entity.
+    IOB1 writes B- only between two entities of the same type that touch:
+
+        words   Peter Blackburn was in  Hamburg Berlin
+        IOB1    I-PER I-PER     O   O   I-LOC   B-LOC
+        IOB2    B-PER I-PER     O   O   B-LOC   B-LOC
+
+    conlleval's rule reads both, and the tags of a model that are neither: an
+    I- at the beginning, after O or after another type begins an entity.
     """
-    fixed, before = [], ""
+    fixed, type_before = [], ""
     for tag in tags:
-        if tag[:1] == "I" and tag[2:] != before:
+        if tag[:1] == "I" and tag[2:] != type_before:
             tag = "B" + tag[1:]
-        before = tag[2:]
+        type_before = tag[2:]
         fixed.append(tag)
     return fixed
 
 
-def tagged(file: File, types: Sequence[str] | None = None) -> File:
-    """Return the file with its tags checked and in IOB2.
+def with_iob2_tags(file: File, types: Sequence[str] | None = None) -> File:
+    """Return a file with its tags checked and normalized to IOB2.
 
     Args:
         file: from `read_file`.
-        types: of entities a tag may name; None: any.
+        types: the known types of entities; None: every type is accepted.
 
     Raises:
-        UserError: no tags, a malformed one, an unknown type; names file and
-            line.
+        UserError: a sentence has no tags, a tag is malformed or of an unknown
+            type; names file and line.
     """
     sentences, changed = [], 0
     for sentence in file.sentences:
         at = f"{file.path}, line "
         if sentence.tags is None:
             raise UserError(
-                f"{at}{sentence.lines[0]}: no tags; columns need one for the "
-                "word and one for the tag (--token_column, --label_column), "
-                "JSONL needs `tags`"
+                f"{at}{sentence.lines[0]}: no tags; a column file needs a "
+                "column of words and one of tags (--token_column, "
+                "--label_column), JSONL needs `tags`"
             )
         for line, tag in zip(sentence.lines, sentence.tags, strict=True):
             _check_tag(f"{at}{line}", tag, types)
@@ -279,7 +297,7 @@ def tagged(file: File, types: Sequence[str] | None = None) -> File:
         sentences.append(sentence._replace(tags=tags))
     if changed:
         logging.info(
-            "%s: %d of %d tags were not IOB2 and became so (I- to B-)",
+            "%s: changed %d of %d tags from I- to B- (IOB2)",
             file.path,
             changed,
             file.num_words,
@@ -287,13 +305,13 @@ def tagged(file: File, types: Sequence[str] | None = None) -> File:
     return file._replace(sentences=sentences)
 
 
-def is_tag(tag: str) -> bool:
-    """Whether a tag is O, B-type or I-type."""
+def is_iob_tag(tag: str) -> bool:
+    """Return whether a tag is O, B-type or I-type."""
     return bool(_TAG.fullmatch(tag))
 
 
 def _check_tag(at: str, tag: str, types: Sequence[str] | None) -> None:
-    if not is_tag(tag):
+    if not is_iob_tag(tag):
         how = "--label_column chooses the column"
         if re.fullmatch(r"[EL]-\S+", tag):  # BIOES, BILOU
             how = "write I- here, as IOB2 does"
@@ -306,32 +324,15 @@ def _check_tag(at: str, tag: str, types: Sequence[str] | None) -> None:
     if types is not None and tag != "O" and tag[2:] not in types:
         raise UserError(
             f"{at}: tag {tag!r}: the training file has no {tag[2:]!r}, only "
-            f"{', '.join(types) or 'O'}; a model cannot know what it was not "
-            "shown"
+            f"{', '.join(types) or 'O'}; the model has no class for it"
         )
 
 
-def labels_of(types: Iterable[str]) -> tuple[str, ...]:
-    """Return the classes: O, then B- and I- of each type, sorted."""
-    names = sorted(set(types))
-    return "O", *(f"{place}-{name}" for name in names for place in "BI")
-
-
-def class_ids(labels: Sequence[str]) -> dict[str, int]:
-    """Return tag -> class; where a model lacks B-X, I-X stands for it."""
-    ids = {label: number for number, label in enumerate(labels)}
-    for label, number in list(ids.items()):
-        for place in "BI":
-            if label != "O":
-                ids.setdefault(place + label[1:], number)
-    return ids
-
-
-def types_in(file: File) -> list[str]:
-    """Return the types of entities in a file, sorted.
+def entity_types(file: File) -> list[str]:
+    """Return the types of the entities in a file, sorted.
 
     Raises:
-        UserError: there is none.
+        UserError: the file has no entity.
     """
     found = {
         tag[2:]
@@ -341,7 +342,30 @@ def types_in(file: File) -> list[str]:
     }
     if not found:
         raise UserError(
-            f"{file.path}: every tag is O: there is no entity to learn; is "
-            "--label_column right?"
+            f"{file.path}: every tag is O: there is no entity to learn; check "
+            "--label_column"
         )
     return sorted(found)
+
+
+def iob2_labels(types: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of the classes: O, then B- and I- of each type, sorted.
+
+    ["PER", "LOC"] gives O, B-LOC, I-LOC, B-PER, I-PER.
+    """
+    names = sorted(set(types))
+    return "O", *(f"{place}-{name}" for name in names for place in "BI")
+
+
+def class_ids(labels: Sequence[str]) -> dict[str, int]:
+    """Return {tag: class id}.
+
+    A published model may lack B-X or I-X, for example if no two entities
+    touched in its IOB1 training file; the other one then stands for both.
+    """
+    ids = {label: number for number, label in enumerate(labels)}
+    for label, number in list(ids.items()):
+        for place in "BI":
+            if label != "O":
+                ids.setdefault(place + label[1:], number)
+    return ids

@@ -1,7 +1,8 @@
-"""Named entities as a SavedModel: words or texts in, a tag per word out.
+"""The SavedModel of a tagger: words or texts in, a tag per word out.
 
-Windows and the place where a word is classified are those of ner_windows.py,
-as TensorFlow operations; so no sentence is too long.
+The graph splits sentences into the windows of ner/windows.py, so that a
+sentence may have any length. Document context is not part of a request: a
+served model sees one sentence at a time.
 """
 
 import re
@@ -12,13 +13,15 @@ import tensorflow as tf
 
 from serving import graph_tokenizer, saved_model
 
+# --- Windows in the graph ----------------------------------------------------
+
 
 class WordFeatures(NamedTuple):
-    """Windows over the pieces of words, and where each word is classified."""
+    """M windows over the pieces of words, and the place of each word."""
 
-    features: dict[str, tf.Tensor]  # input_ids, ..., [M, S], M windows
-    windows: tf.Tensor  # int32 [words], of all texts in a row
-    positions: tf.Tensor  # int32 [words], in the window
+    features: dict[str, tf.Tensor]  # input_ids, ..., [M, S]
+    windows: tf.Tensor  # int32 [words], the window that classifies the word
+    positions: tf.Tensor  # int32 [words], its position in the window
 
 
 def make_word_features(
@@ -26,18 +29,18 @@ def make_word_features(
     words: tf.RaggedTensor,
     max_seq_length: int,
 ) -> WordFeatures:
-    """Return what ner_windows.Converter makes of sentences, in the graph.
+    """Return the windows of ner.windows.Converter, by TensorFlow operations.
 
     Args:
-        tokenizer: in the graph.
-        words: ragged strings [n, words].
-        max_seq_length: tokens of a window.
+        tokenizer: the tokenizer in the graph.
+        words: ragged strings [n, W], the words of n sentences.
+        max_seq_length: S, tokens of a window.
     """
     ids = tokenizer(words.flat_values)  # ragged [words, pieces]
     unknown = tf.fill([ids.nrows(), 1], tokenizer.ids["[UNK]"])
     none = tf.cast(ids.row_lengths() == 0, tf.int64)
     unknown = tf.RaggedTensor.from_tensor(unknown, lengths=none)
-    ids = tf.concat([ids, unknown], axis=1)  # no word without a piece
+    ids = tf.concat([ids, unknown], axis=1)  # every word has a piece
     starts = tf.cast(ids.row_starts(), tf.int32)  # [words]
     row = tf.cast(words.value_rowids(), tf.int32)  # [words]
     rows = words.with_values(ids).merge_dims(1, 2)  # ragged [n, pieces]
@@ -47,16 +50,19 @@ def make_word_features(
     limit = max_seq_length - 2
     stride = limit // 2
     counts = 1 + tf.maximum(0, -((limit - sizes) // stride))  # [n]
-    number = tf.ragged.range(counts).flat_values  # [M], of a row's windows
-    of = tf.repeat(tf.range(tf.size(sizes)), counts)  # [M], rows
-    left = tf.gather(sizes, of) - number * stride
-    begin = tf.gather(begins, of) + number * stride
+    number = tf.ragged.range(counts).flat_values  # [M], 0, 1, ... in a row
+    row_of = tf.repeat(tf.range(tf.size(sizes)), counts)  # [M]
+    left = tf.gather(sizes, row_of) - number * stride  # [M]
+    begin = tf.gather(begins, row_of) + number * stride  # [M]
     at = tf.ragged.range(begin, begin + tf.minimum(left, limit))
     pieces = at.with_flat_values(tf.gather(rows.flat_values, at.flat_values))
     features = graph_tokenizer.add_special_tokens(
         tokenizer.ids, tf.cast(pieces, tf.int32), None, max_seq_length
     )
 
+    # The window with most context around a piece. Window w classifies up to
+    # piece cut(w) = w * stride + (limit + stride + 1) // 2, see
+    # split_into_windows; this is the number of cuts at or before the piece.
     place = starts - tf.gather(begins, row)  # [words], among its row's pieces
     best = (2 * place - limit + stride) // (2 * stride)
     best = tf.clip_by_value(best, 0, tf.gather(counts, row) - 1)
@@ -64,28 +70,33 @@ def make_word_features(
     return WordFeatures(features, first + best, place - best * stride + 1)
 
 
-class Tagger(saved_model.Export):
-    """A tag in IOB2 and its probability for each word, whatever the length.
+# --- SavedModel --------------------------------------------------------------
 
-    `serving_default` takes texts, split into words; `words` takes words
-    [n, W], rows filled up with "". `ids`, which a model on frozen features
-    lacks, takes pieces and answers at every piece.
+
+class Tagger(saved_model.Export):
+    """Outputs a tag in IOB2 and its probability for each word.
+
+    The signature `serving_default` takes texts and splits them into words;
+    `words` takes words [n, W], where "" fills up the rows; `ids` takes pieces
+    and answers at every piece. A model on frozen features has no `ids`, since
+    its BiLSTM reads words.
 
     Args:
-        labels: names of the classes.
+        labels: names of the K classes.
     """
 
     def __init__(self, *args: Any, labels: list[str]):
         super().__init__(*args)
         self.labels = tf.constant(labels)
-        # An I- that continues nothing comes out as B-, as in predictions.
+        # Each class as the beginning of an entity: I-X becomes B-X.
         self.begins = tf.constant([re.sub("^I-", "B-", x) for x in labels])
+        # The entity type of each class as a number, 0 for O.
         names = ["", *sorted({label[2:] for label in labels} - {""})]
         self.types = tf.constant([names.index(x[2:]) for x in labels])
         self.is_inside = tf.constant([x[0] == "I" for x in labels])
 
     def answers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
-        """Return the likeliest class at every piece, tags as they are."""
+        """Return the likeliest class at every piece, not yet made IOB2."""
         probs = tf.nn.softmax(self.model(features))  # [n, S, K]
         return {
             "tags": tf.gather(self.labels, tf.argmax(probs, -1)),
@@ -93,38 +104,65 @@ class Tagger(saved_model.Export):
         }
 
     def of_words(self, words: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return tags and scores [words] of all rows one after the other."""
+        """Return tags and scores [words] of ragged words [n, W].
+
+        The words of all sentences come one after the other.
+        """
         made = make_word_features(self.tokenizer, words, self.max_seq_length)
-        at = tf.stack([made.windows, made.positions], axis=1)
+        at = tf.stack([made.windows, made.positions], axis=1)  # [words, 2]
         if hasattr(self.model, "activations"):
-            found = tf.gather_nd(self.model.activations(made.features), at)
-            rows = words.with_values(found)  # ragged [n, W, C, H]
-            # A BiLSTM wants a step, even where there is no word.
-            lengths = tf.cast(words.row_lengths(), tf.int32)
-            width = tf.maximum(1, tf.reduce_max(lengths))
-            mask = tf.sequence_mask(lengths, width, tf.int32)
-            shape = tf.concat([[-1, width], tf.shape(found)[1:]], 0)
-            logits = self.model(
-                {"activations": rows.to_tensor(shape=shape), "input_mask": mask}
-            )  # [n, W, K]
-            logits = tf.boolean_mask(logits, mask)
+            logits = self._logits_of_activations(words, made.features, at)
         else:
             logits = tf.gather_nd(self.model(made.features), at)
         probs = tf.nn.softmax(logits)  # [words, K]
         best = tf.argmax(probs, -1)
+        return self._iob2_tags(best, words), tf.reduce_max(probs, -1)
+
+    def _logits_of_activations(
+        self, words: tf.RaggedTensor, features: dict, at: tf.Tensor
+    ) -> tf.Tensor:
+        """Return logits [words, K] of a BiLSTM over each sentence.
+
+        Args:
+            words: ragged [n, W].
+            features: of the windows.
+            at: [words, 2], window and position of each word.
+        """
+        found = tf.gather_nd(self.model.activations(features), at)
+        rows = words.with_values(found)  # ragged [n, W, C, H]
+        # An LSTM needs at least one step, even if there is no word.
+        lengths = tf.cast(words.row_lengths(), tf.int32)
+        width = tf.maximum(1, tf.reduce_max(lengths))
+        mask = tf.sequence_mask(lengths, width, tf.int32)  # [n, W]
+        shape = tf.concat([[-1, width], tf.shape(found)[1:]], 0)
+        logits = self.model(
+            {"activations": rows.to_tensor(shape=shape), "input_mask": mask}
+        )  # [n, W, K]
+        return tf.boolean_mask(logits, mask)
+
+    def _iob2_tags(self, best: tf.Tensor, words: tf.RaggedTensor) -> tf.Tensor:
+        """Return classes [words] as tags, as ner.data.normalized_tags does.
+
+        An I- becomes B- where the word before has another type, or where the
+        sentence begins.
+        """
         types = tf.gather(self.types, best)
         before = tf.concat([[0], types[:-1]], 0)
         row = words.value_rowids()
         is_first = tf.concat([[True], row[1:] != row[:-1]], 0)
-        before = tf.where(is_first[: tf.size(row)], 0, before[: tf.size(row)])
+        # Without any word, the concatenations have one element too many.
+        count = tf.size(row)
+        before = tf.where(is_first[:count], 0, before[:count])
         begins = tf.gather(self.is_inside, best) & (before != types)
-        tags = tf.where(
+        return tf.where(
             begins, tf.gather(self.begins, best), tf.gather(self.labels, best)
         )
-        return tags, tf.reduce_max(probs, -1)
 
     def from_texts(self, text: tf.Tensor) -> saved_model.Outputs:
-        """Return words, tags and scores [n, W] of texts [n]."""
+        """Return words, tags and scores [n, W] of texts [n].
+
+        Shorter rows are filled up with "" and 0.
+        """
         words = self.tokenizer.cased_words(text)
         tags, scores = self.of_words(words)
         return {
@@ -144,7 +182,7 @@ class Tagger(saved_model.Export):
         }
 
     def signatures(self) -> dict[str, Callable]:
-        """Return the signatures as concrete functions."""
+        """Return the two or three signatures as concrete functions."""
 
         def concrete(function: Callable, **takes: tf.TensorSpec) -> Callable:
             graph = tf.function(

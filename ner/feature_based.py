@@ -1,4 +1,14 @@
-"""Tag words by a BiLSTM on frozen layers of BERT (paper table 7)."""
+"""Tag words by a BiLSTM on frozen layers of BERT (section 5.3, table 7).
+
+The feature-based approach: the encoder is not fine-tuned. Its activations at
+the first piece of each word are computed once and kept on disk; a BiLSTM of
+two layers reads them and a linear layer classifies its output. "Layers" of the
+encoder are the embeddings or some of the last transformer layers, either
+concatenated or summed with learned weights:
+
+    word pieces --frozen BERT--> [words, C, H] --.npy file--> concat or sum
+    --> BiLSTM, two layers --> [words, 2 * units] --> logits [words, K]
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,9 +40,17 @@ from records import cache as record_cache
 from records import in_memory
 from training import prediction
 
+# --- Model -------------------------------------------------------------------
+
 
 class BiLstm(Layer):
-    """Layers of LSTMs in both directions, Keras' own."""
+    """Layers of Keras' LSTM, each run in both directions.
+
+    Args:
+        inputs: width of the input.
+        units: width of each direction; a layer's output has twice as many.
+        num_layers: the paper has two.
+    """
 
     def __init__(self, inputs: int, units: int, num_layers: int = 2):
         super().__init__("bilstm")
@@ -42,7 +60,7 @@ class BiLstm(Layer):
                 keras.layers.LSTM(
                     units,
                     return_sequences=True,
-                    # XLA, which a GPU's steps are compiled by, has no cuDNN.
+                    # XLA, which compiles the steps of a GPU, has no cuDNN.
                     use_cudnn=False,
                     name="lstm",
                 ),
@@ -61,13 +79,13 @@ class BiLstm(Layer):
     def call(
         self, x: tf.Tensor, input_mask: tf.Tensor, seed: tf.Tensor | None
     ) -> tf.Tensor:
-        """Return [B, W, 2 * units], zeros where there is no word.
+        """Return float32 [B, W, 2 * units], 0 where there is no word.
 
         Args:
             x: float32 [B, W, inputs].
-            input_mask: [B, W], 1 for words, which all come first: the
-                backward direction begins at the last of them.
-            seed: of the dropout after each layer, or None.
+            input_mask: [B, W], 1 for words. Words come before the padding:
+                the mask lets the backward direction begin at the last word.
+            seed: of the dropout after each layer; None: no dropout.
         """
         is_word = tf.cast(input_mask, tf.bool)
         for layer in self.layers:
@@ -77,18 +95,17 @@ class BiLstm(Layer):
 
 
 class BertForFeatureTagging(TaskModel):
-    """A BiLSTM on layers of an encoder that stays as it is (table 7).
+    """A frozen encoder, a BiLSTM and an output vector per class.
 
-    Its sequence is that of the words of a sentence, of which each brings the
+    The BiLSTM's sequence are the words of a sentence, each with the
     activations of its first piece.
 
     Args:
         config: of the encoder.
         num_labels: K.
-        choice: which layers, see layer_features.table_7.
-        units: of each direction.
-        dtype: what the encoder's matrix products are computed in; the BiLSTM
-            is float32.
+        choice: C layers and how to combine them, see features.layers.table_7.
+        units: width of each direction of the BiLSTM.
+        dtype: of the encoder's matrix products; the BiLSTM is float32.
     """
 
     uses_pooler = False
@@ -106,7 +123,7 @@ class BertForFeatureTagging(TaskModel):
         self.choice, num_layers = choice, len(choice.indices)
         width = config.hidden_size
         if choice.combine == "sum":
-            # Softmax of zeros: the mean, from which training departs.
+            # The softmax of zeros: training begins with the mean of layers.
             self.layer_weights = keras.Variable(
                 "zeros", shape=[num_layers], name="layer_weights"
             )
@@ -119,8 +136,8 @@ class BertForFeatureTagging(TaskModel):
         )
 
     def activations(self, features: dict[str, tf.Tensor]) -> tf.Tensor:
-        """Return the chosen layers of a batch of pieces: [B, S, C, H]."""
-        output = self.encode(features)
+        """Return the chosen layers of a batch of pieces, [B, S, C, H]."""
+        output = self.encode(features)  # no dropout: features are constants
         return features_layers.layer_features(
             output.embedding_output, output.encoder_layers, self.choice.indices
         )
@@ -135,7 +152,7 @@ class BertForFeatureTagging(TaskModel):
 
         Args:
             features: activations [B, W, C, H] of words, input_mask [B, W].
-            training: whether dropout is on.
+            training: whether dropout is on, after each layer of the BiLSTM.
             dropout_seed: see `BertModel.call`.
         """
         seed = draw_seed(training, dropout_seed)
@@ -155,11 +172,15 @@ class BertForFeatureTagging(TaskModel):
         training: bool = False,
         dropout_seed: tf.Tensor | int | None = None,
     ) -> Loss:
-        """Return the cross entropy; label_ids [B, W] as for `word_loss`."""
+        """Return the cross entropy of words; label_ids [B, W]."""
         return word_loss(self(features, training, dropout_seed), features)
 
     def flops(self, words: int) -> int:
-        """Return the matrix-product operations of training on a sentence."""
+        """Return the matrix-product operations of training on a sentence.
+
+        A product with a matrix [I, O] takes 2 * I * O operations per word;
+        the backward pass takes twice those of the forward pass.
+        """
         products = sum(
             variable.shape[0] * variable.shape[1]
             for variable in self.trainable_variables
@@ -168,13 +189,16 @@ class BertForFeatureTagging(TaskModel):
         return 3 * 2 * words * products
 
 
-class Sentences(in_memory.ShortRecords):
+# --- Data: activations of words instead of pieces ----------------------------
+
+
+class SentenceActivations(in_memory.ShortRecords):
     """Sentences of words with their activations, batched like records.
 
     Args:
-        activations: [words, C, H], in memory or on disk.
+        activations: [words, C, H], in memory or mapped from a file.
         label_ids: [words].
-        sizes: [n], words of each sentence.
+        sizes: [n], number of words of each sentence.
         pad_to_max_length: pad every batch to the longest sentence.
     """
 
@@ -185,10 +209,9 @@ class Sentences(in_memory.ShortRecords):
         sizes: Sequence[int],
         pad_to_max_length: bool,
     ):
-        self.activations, self.pad_to_max_length = (
-            activations,
-            pad_to_max_length,
-        )
+        # Not super().__init__(), which reads record files.
+        self.activations = activations
+        self.pad_to_max_length = pad_to_max_length
         self.lengths = np.array(sizes)
         self.starts = np.cumsum(self.lengths) - self.lengths
         self.num_records = len(sizes)
@@ -199,7 +222,12 @@ class Sentences(in_memory.ShortRecords):
         self.features = {"input_mask": is_word, "label_ids": labels}
 
     def gather(self, rows: np.ndarray, length: int) -> dict[str, np.ndarray]:
-        """Return the words of some sentences, [B, length, ...]."""
+        """Return the features of some sentences, [B, length, ...].
+
+        Args:
+            rows: numbers of the sentences, [B].
+            length: words to pad to; no sentence is longer.
+        """
         shape = [len(rows), length, *self.activations.shape[1:]]
         activations = np.zeros(shape, np.float32)
         for place, row in enumerate(rows):
@@ -216,7 +244,13 @@ class Sentences(in_memory.ShortRecords):
     def signature(
         self, size: int, length: int | None, group: int = 1
     ) -> dict[str, tf.TensorSpec]:
-        """Return the shapes of a batch; None: of any length. No groups."""
+        """Return the shapes of a batch.
+
+        Args:
+            size: sentences in a batch.
+            length: words to pad to; None: any number.
+            group: 1; sentences are not grouped.
+        """
         inner = self.activations.shape[1:]
         return {
             "activations": tf.TensorSpec([size, length, *inner], tf.float32),
@@ -229,9 +263,9 @@ class ActivationCache:
     """Activations of every word, computed once and kept as .npy files.
 
     Args:
-        cache: of the records; the files go beside them.
-        predictor: see `word_outputs`.
-        encoder: what tells these weights from others, and the `layers`.
+        cache: of the record files, whose directory the .npy files go to.
+        predictor: see `ner.records.word_outputs`.
+        encoder: fingerprint of the encoder; `layers` is part of it.
     """
 
     def __init__(
@@ -244,8 +278,8 @@ class ActivationCache:
         self.encoder = dict(encoder)
         if file_system.is_remote(cache.directory):
             raise UserError(
-                f"activations are mapped into memory, which {cache.directory} "
-                "cannot be: name a local --records_dir"
+                "the files of activations are mapped into memory, which is "
+                f"not possible in {cache.directory}: name a local --records_dir"
             )
 
     def sentences(
@@ -255,25 +289,29 @@ class ActivationCache:
         data: in_memory.ShortRecords,
         fingerprint: Mapping[str, Any],
         batch_size: int,
-    ) -> Sentences:
+    ) -> SentenceActivations:
         """Return the sentences of a file with their activations.
 
         Args:
-            name: of the records.
-            file: what they were made of.
-            data: the records.
-            fingerprint: all that they depend on.
-            batch_size: records at a time.
+            name: of the records, such as train.
+            file: the sentences.
+            data: their records.
+            fingerprint: everything that the records depend on.
+            batch_size: records in a batch of the encoder.
         """
         layers = "_".join(map(str, self.encoder["layers"]))
         path = self.cache.path(f"{name}_{layers}")
         path = path.removesuffix(".tf_record") + ".npy"
 
         def write(path: str) -> None:
-            logging.info("***** Computing activations *****")
+            logging.info("Computing activations")
             with file_system.atomic_file(path) as temporary:
                 array = ner_records.word_outputs(
-                    self.predictor, data, batch_size, temporary.name
+                    self.predictor,
+                    data,
+                    batch_size,
+                    "activations",
+                    temporary.name,
                 )
                 array.flush()
             logging.info(
@@ -286,7 +324,7 @@ class ActivationCache:
         self.cache.make(path, {**fingerprint, "encoder": self.encoder}, write)
         labels = data.features["label_ids"]
         sizes = [len(sentence.words) for sentence in file.sentences]
-        return Sentences(
+        return SentenceActivations(
             np.load(path, mmap_mode="r"),
             labels[labels >= 0],
             sizes,

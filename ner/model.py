@@ -1,4 +1,10 @@
-"""The model that labels words, and its objective (paper section 5.3)."""
+"""The model that tags words, and its objective (paper section 5.3).
+
+Tags are a classification of single words, without a CRF: the output at the
+first piece of a word is the input of a classifier. label_ids hold the class
+there and IGNORED at every other position ([CLS], [SEP], padding, the other
+pieces of a word, words of neighboring sentences).
+"""
 
 import tensorflow as tf
 
@@ -8,32 +14,16 @@ from modeling import BertConfig, TaskModel, draw_seed
 from ops import losses
 from records.streaming import Batch
 
-# --- Words (paper sections 4 and 5.3) ----------------------------------------
-
-
-def word_loss(logits: tf.Tensor, features: dict[str, tf.Tensor]) -> losses.Loss:
-    """Return the cross entropy of the words, all other positions left out.
-
-    Args:
-        logits: float32 [B, S, K].
-        features: label_ids [B, S], negative where there is no word to
-            classify; `example_weights` [B], where given, is 0 for rows that
-            only fill a batch.
-    """
-    labels = features["label_ids"]
-    weights = tf.cast(labels >= 0, tf.float32)  # [B, S]
-    if "example_weights" in features:
-        weights *= features["example_weights"][:, None]
-    return losses.classification_loss(logits, tf.maximum(labels, 0), weights)
+# --- Model -------------------------------------------------------------------
 
 
 class BertForTokenClassification(TaskModel):
-    """One vector per class on the last layer, at every position.
+    """An encoder and one output vector per class, at every position.
 
     Args:
         config: of the encoder.
         num_labels: K.
-        dtype: what matrix products are computed in.
+        dtype: of matrix products.
     """
 
     uses_pooler = False
@@ -64,16 +54,40 @@ class BertForTokenClassification(TaskModel):
         training: bool = False,
         dropout_seed: tf.Tensor | int | None = None,
     ) -> losses.Loss:
-        """Return the cross entropy; features as for `word_loss`."""
+        """Return the cross entropy of words; features as for `word_loss`."""
         return word_loss(self(features, training, dropout_seed), features)
 
 
-def _word_weights(batch: Batch) -> dict[str, tf.Tensor]:
-    """Return how many words; other positions have negative labels."""
-    is_word = tf.cast(batch["label_ids"] >= 0, tf.float32)  # [B, S]
-    return {"label_loss": tf.reduce_sum(is_word)}
+# --- Objective: a mean over words --------------------------------------------
+
+
+def word_loss(logits: tf.Tensor, features: dict[str, tf.Tensor]) -> losses.Loss:
+    """Return the cross entropy of the words; other positions do not count.
+
+    Args:
+        logits: float32 [B, S, K].
+        features: label_ids [B, S], negative where there is no word to
+            classify. If there are `example_weights` [B], they are 0 for rows
+            that only fill a batch.
+    """
+    # Any class will do where the weight is 0, but -1 is out of range.
+    labels = tf.maximum(features["label_ids"], 0)
+    return losses.classification_loss(logits, labels, _word_weights(features))
+
+
+def _word_weights(features: dict[str, tf.Tensor]) -> tf.Tensor:
+    """Return 1.0 for words to classify, 0.0 elsewhere, [B, S]."""
+    weights = tf.cast(features["label_ids"] >= 0, tf.float32)
+    if "example_weights" in features:
+        weights *= features["example_weights"][:, None]
+    return weights
+
+
+def _num_words(batch: Batch) -> dict[str, tf.Tensor]:
+    """Return the denominator of the loss: the words of a batch."""
+    return {"label_loss": tf.reduce_sum(_word_weights(batch))}
 
 
 WORD_CLASSIFICATION = classifier_model.CLASSIFICATION._replace(
-    loss_weights=_word_weights
+    loss_weights=_num_words
 )

@@ -1,47 +1,43 @@
-"""Entity-level scores by conlleval's rules, and prediction files.
+"""Entity-level scores by conlleval's rules, and the lines of predictions.
 
-An entity counts where its type, its first and its last word are right.
+conlleval, the scorer of the CoNLL 2003 shared task, counts an entity as found
+if its type, its first and its last word are right:
+
+    right        B-PER I-PER  O  B-LOC
+    predicted    B-PER I-PER  O  O
+
+has precision 1 of 1, recall 1 of 2 and F1 2/3. Half an entity counts nothing.
+Accuracy counts words instead, 3 of 4 here.
 """
 
 import json
-from collections.abc import Callable, Sequence
-
-from base.errors import UserError
+from collections.abc import Sequence
 
 import numpy as np
+from seqscore import scoring
 
 from classifier.scores import log_softmax
 from ner.data import File, class_ids
 
-
-def load_scorer() -> Callable:
-    """Return the library's function; also called before hours of training.
-
-    Raises:
-        UserError: seqscore is missing.
-    """
-    try:
-        from seqscore.scoring import score_label_sequences
-    except ImportError as error:
-        raise UserError(
-            f"{error.name} is missing: pip install 'seqscore>=0.9,<0.10'"
-        ) from error
-    return score_label_sequences
+# --- Scores ------------------------------------------------------------------
 
 
 def entity_scores(
     gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
 ) -> dict[str, float]:
-    """Return precision, recall and f1, over all and of each type; accuracy.
+    """Return precision, recall and f1 of all entities and of each type.
 
-    A score without anything to count is 0, as conlleval's.
+    The keys of type X are X_precision, X_recall and X_f1. `accuracy` is that
+    of words. A score without anything to count is 0, as in conlleval.
 
     Args:
-        gold: the tags of each sentence.
-        predicted: the same; an I- that continues nothing begins an entity.
+        gold: the right tags of each sentence, IOB2.
+        predicted: the tags of a model. By conlleval's rule, an I- that
+            continues no entity of its type begins one.
     """
-    score = load_scorer()
-    entities, words = score(predicted, gold, "BIO", repair="conlleval")
+    entities, words = scoring.score_label_sequences(
+        predicted, gold, "BIO", repair="conlleval"
+    )
     parts = {"": entities} | {
         f"{name}_": found for name, found in entities.type_scores.items()
     }
@@ -66,8 +62,11 @@ def mean_loss(logits: np.ndarray, file: File, labels: Sequence[str]) -> float:
     return float(-log_softmax(logits)[np.arange(len(right)), right].mean())
 
 
+# --- Predictions -------------------------------------------------------------
+
+
 def by_sentence(file: File, tags: Sequence[str]) -> list[list[str]]:
-    """Return the tags of all words, cut into those of each sentence."""
+    """Return the tags of all words of a file as a list per sentence."""
     ends = np.cumsum([len(sentence.words) for sentence in file.sentences])
     starts = [0, *ends[:-1]]
     return [list(tags[a:b]) for a, b in zip(starts, ends.tolist(), strict=True)]
@@ -76,13 +75,14 @@ def by_sentence(file: File, tags: Sequence[str]) -> list[list[str]]:
 def prediction_lines(
     file: File, predicted: Sequence[Sequence[str]]
 ) -> list[str]:
-    """Return the lines of a file with a column of predictions appended.
+    """Return the lines of a file with the predicted tags added.
 
-    Blank lines stay; the first line of a document gets an O. In JSONL the
-    tags become `predicted_tags`, in place of those that are there.
+    A column file gets another column; blank lines stay, and the line that
+    begins a document gets an O. In JSONL the tags become `predicted_tags`, in
+    place of an earlier value.
 
     Args:
-        file: as it was read.
+        file: the file to add to.
         predicted: the tags of each sentence.
     """
     pairs = list(zip(file.sentences, predicted, strict=True))
@@ -106,9 +106,10 @@ def prediction_lines(
 
 
 def _with_tags(line: str, tags: Sequence[str]) -> str:
-    """Append to a JSON object, whose own text stays as it is.
+    """Return a JSON object with `predicted_tags` added, as text.
 
-    Unless it was predicted for before: no key may stand there twice.
+    The text of the other keys stays as it is (1.50 does not become 1.5),
+    unless the object has predicted tags already: a key may not occur twice.
     """
     if not line.strip():
         return line

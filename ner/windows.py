@@ -1,9 +1,21 @@
-"""What the model sees of a sentence, and which words it classifies there.
+"""Turn sentences into features: windows of word pieces, one label per word.
 
-Apart from ner_data.py, which knows files and tags but nothing of word pieces.
-Each word is classified once, at its first piece, in the window where it has
-the most context; so nothing is cut off, however long a sentence or a word is,
-and the answers of all windows in their order are those of the words in theirs.
+A word is classified at its first piece (paper section 5.3). The other pieces,
+[CLS], [SEP] and the padding have the label IGNORED:
+
+    words       Johanson lives in Oslo
+    tags        B-PER    O     O  B-LOC
+    tokens      [CLS]  Johan  ##son  lives  in  Oslo   [SEP]
+    labels        -    B-PER    -      O    O   B-LOC    -
+
+A sentence that is longer than the model's input is split into windows that
+overlap. Each word is classified in one of them, the one with most context
+around the word. So nothing is cut off, however long a sentence or a word is,
+and the labels of all windows in their order are those of the words in theirs.
+
+With document context, every window is filled up with the neighboring pieces
+of the document, "the maximal document context provided by the data" of the
+paper. Neighbors are seen, not classified: each sentence has a window.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,24 +27,34 @@ import tokenization
 from ner.data import Sentence, class_ids
 from records import tfrecord
 
-IGNORED = -1  # the label of what is not classified
+IGNORED = -1  # the label of positions that are not classified
+
+
+# --- Windows over pieces -----------------------------------------------------
 
 
 class Window(NamedTuple):
-    """What is seen at once of a row of pieces, and what is classified there."""
+    """The pieces the model sees together, and those it classifies."""
 
     start: int
-    end: int  # seen: [start, end)
+    end: int  # it sees [start, end)
     first: int
-    last: int  # classified: [first, last)
+    last: int  # it classifies [first, last)
 
 
-def windows(num_pieces: int, limit: int) -> list[Window]:
-    """Return the windows over pieces; each piece is classified in one.
+def split_into_windows(num_pieces: int, limit: int) -> list[Window]:
+    """Return the windows over a row of pieces; each is classified in one.
 
     More than `limit` pieces are seen in windows that overlap by half. In the
-    overlap a piece belongs to the window where it has more context, that is
-    more pieces up to the nearer end; the earlier where that is equal.
+    overlap a piece is classified in the window where it has more context,
+    counted as pieces up to the nearer end; in the earlier one on a tie. Here
+    are the windows of 7 pieces with a limit of 4. Brackets enclose the pieces
+    that a window classifies; piece 2 has one piece behind it in window 1, but
+    none before it in window 2:
+
+        window 1   [0 1 2]3
+        window 2        2[3 4]5
+        window 3            4[5 6]
 
     Args:
         num_pieces: at least 1.
@@ -41,8 +63,9 @@ def windows(num_pieces: int, limit: int) -> list[Window]:
     stride = limit // 2
     count = 1 + max(0, -(-(num_pieces - limit) // stride))
     starts = [number * stride for number in range(count)]
-    # A piece p has limit - 1 - (p - start) to the end of one window and
-    # p - (start + stride) from the beginning of the next.
+    # Piece p has limit - 1 - (p - start) pieces behind it in one window and
+    # p - (start + stride) before it in the next. The next window has more
+    # from p = start + (limit + stride) / 2, rounded up.
     cuts = [start + (limit + stride + 1) // 2 for start in starts[:-1]]
     return [
         Window(start, min(start + limit, num_pieces), first, last)
@@ -53,62 +76,84 @@ def windows(num_pieces: int, limit: int) -> list[Window]:
 
 
 def widened(window: Window, num_pieces: int, limit: int) -> Window:
-    """Return a window that sees `limit` pieces, or all there are.
+    """Return a window with `limit` pieces of a document, or all it has.
 
-    As much is added before as behind, as far as there is something.
+    Half of the missing pieces come from before the window, half from behind
+    it (one more if they are odd). Where one side has fewer, the other side
+    gives more. In a document of 10 pieces, with a limit of 6, the sentence of
+    pieces 1 and 2 lacks 4 pieces. Piece 0 is all there is before it, so 3
+    come from behind:
+
+        0 1 2 3 4 5 6 7 8 9
+          [ ]                   the sentence
+        [         ]             its window, from 0 to 5
+
+    Args:
+        window: from `split_into_windows`; what it classifies stays the same.
+        num_pieces: of the document.
+        limit: pieces of a window.
     """
-    spare = min(limit, num_pieces) - (window.end - window.start)
-    behind = min(spare - spare // 2, num_pieces - window.end)
-    start = max(0, window.start - (spare - behind))
-    end = window.end + spare - (window.start - start)
+    missing = min(limit, num_pieces) - (window.end - window.start)
+    behind = min(missing - missing // 2, num_pieces - window.end)
+    start = max(0, window.start - (missing - behind))
+    # What was not found before the window is taken from behind.
+    end = window.end + missing - (window.start - start)
     return window._replace(start=start, end=end)
 
 
-# --- Sentences to features --------------------------------------------------
+# --- Words to pieces ---------------------------------------------------------
 
 
-class Pieces(NamedTuple):
-    """The pieces of words in a row."""
+class WordPieces(NamedTuple):
+    """The word pieces of some words in a row."""
 
     ids: np.ndarray  # [pieces]
-    starts: np.ndarray  # [words], the first piece of each word
-    num_unknown: int  # words without a piece, [UNK] stands for them
+    starts: np.ndarray  # [words], the place of each word's first piece
+    num_unknown: int  # words without a piece of their own
 
 
-def pieces_of(
+def to_word_pieces(
     words: Sequence[str], tokenizer: tokenization.FullTokenizer
-) -> Pieces:
+) -> WordPieces:
     """Return the pieces of words; every word has at least one.
 
-    A word of control characters alone has none of its own: [UNK].
+    The tokenizer deletes control characters. A word that has no other
+    characters gets the piece [UNK], so that it is classified too.
     """
     ids, offsets = tokenizer.lines_to_ids(words)
     sizes = np.diff(offsets)
     is_empty = sizes == 0
     ids = np.insert(ids, offsets[:-1][is_empty], tokenizer.vocab["[UNK]"])
     sizes = np.maximum(sizes, 1)
-    return Pieces(ids, np.cumsum(sizes) - sizes, int(is_empty.sum()))
+    return WordPieces(ids, np.cumsum(sizes) - sizes, int(is_empty.sum()))
+
+
+# --- Sentences to features ---------------------------------------------------
 
 
 def schema(max_seq_length: int) -> dict[str, tfrecord.Feature]:
-    """Return name -> Feature of the records.
+    """Return {feature name: type and length} of the records.
 
-    label_ids is the class of a word at its first piece, where the record is
-    to classify it, and -1 elsewhere. Read record by record, those are the
-    words of the file in their order, each of them once.
+    label_ids is the class of a word at its first piece, in the one record
+    that classifies the word, and IGNORED elsewhere. Read record by record,
+    the others are the words of the file in their order.
     """
     names = ("input_ids", "input_mask", "segment_ids", "label_ids")
     return {name: tfrecord.Feature("int64", max_seq_length) for name in names}
 
 
 class Converter:
-    """Sentences to features, [CLS] pieces [SEP], and counts of what was odd.
+    """Converts sentences to features, [CLS] pieces [SEP].
 
     Args:
         tokenizer: words to pieces.
-        labels: the classes.
-        max_seq_length: tokens of a record.
-        document_context: whether the sentences around fill a record up.
+        labels: names of the classes.
+        max_seq_length: S, tokens of a record.
+        document_context: whether to fill a record with the sentences around.
+
+    Attributes:
+        num_split: how many sentences needed several windows so far.
+        num_unknown: how many words had no piece of their own.
     """
 
     def __init__(
@@ -126,7 +171,7 @@ class Converter:
     def __call__(
         self, sentences: Sequence[Sentence], size: int = 1024
     ) -> Iterator[dict[str, np.ndarray]]:
-        """Yield the features of so many records at a time, in order."""
+        """Yield the features of up to `size` records at a time, in order."""
         rows = [
             row
             for scope in self._scopes(sentences)
@@ -138,7 +183,7 @@ class Converter:
     def _scopes(
         self, sentences: Sequence[Sentence]
     ) -> Iterator[list[Sentence]]:
-        """Yield what may be seen together: a sentence, or a document."""
+        """Yield sentences that may be in one window: one, or a document's."""
         scope: list[Sentence] = []
         for sentence in sentences:
             is_same = scope and scope[-1].document == sentence.document
@@ -152,9 +197,9 @@ class Converter:
         self, scope: Sequence[Sentence]
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield (pieces, label of each) of every record of a scope."""
-        limit = self.length - 2
+        limit = self.length - 2  # without [CLS] and [SEP]
         words = [word for sentence in scope for word in sentence.words]
-        pieces = pieces_of(words, self.tokenizer)
+        pieces = to_word_pieces(words, self.tokenizer)
         self.num_unknown += pieces.num_unknown
         labels = np.full(len(pieces.ids), IGNORED)
         labels[pieces.starts] = [
@@ -162,25 +207,29 @@ class Converter:
             for sentence in scope
             for tag in sentence.tags or ["O"] * len(sentence.words)
         ]
+        # Sentence s has the pieces from bounds[s] to bounds[s + 1].
         ends = np.cumsum([len(sentence.words) for sentence in scope])
         bounds = [0, *np.append(pieces.starts, len(labels))[ends].tolist()]
         for begin, end in zip(bounds[:-1], bounds[1:], strict=True):
-            parts = windows(end - begin, limit)
-            self.num_split += len(parts) > 1
-            for part in parts:
-                part = Window(*(begin + place for place in part))
+            windows = split_into_windows(end - begin, limit)
+            self.num_split += len(windows) > 1
+            for window in windows:
+                window = Window(*(begin + place for place in window))
                 if self.document_context:
-                    part = widened(part, len(labels), limit)
-                targets = np.full(part.end - part.start, IGNORED)
-                chosen = slice(part.first - part.start, part.last - part.start)
-                targets[chosen] = labels[part.first : part.last]
-                # The middle of a word longer than a window begins no word.
+                    window = widened(window, len(labels), limit)
+                seen = slice(window.start, window.end)
+                targets = labels[seen].copy()
+                targets[: window.first - window.start] = IGNORED
+                targets[window.last - window.start :] = IGNORED
+                # A window in the middle of a word longer than a window has
+                # no first piece to classify: no record.
                 if (targets != IGNORED).any():
-                    yield pieces.ids[part.start : part.end], targets
+                    yield pieces.ids[seen], targets
 
     def _features(
         self, rows: Sequence[tuple[np.ndarray, np.ndarray]]
     ) -> dict[str, np.ndarray]:
+        """Return features [n, S] of n records."""
         ids = np.zeros([len(rows), self.length], np.int32)
         mask, labels = np.zeros_like(ids), np.full_like(ids, IGNORED)
         vocab = self.tokenizer.vocab

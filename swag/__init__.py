@@ -1,1 +1,1 @@
-"""Multiple choice: data, model, export."""
+"""Choose among continuations: SWAG and own multiple-choice questions."""

@@ -1,12 +1,22 @@
-"""Read SWAG's questions, or own ones with any number of choices."""
+"""Read SWAG's questions, or own ones with any number of choices.
+
+SWAG's files are .csv tables with the columns sent1 (the context), sent2 (the
+beginning of every choice), ending0, ending1, ... and label. Own files may
+have these columns too, or be .jsonl with an object per line:
+
+    {"context": "He takes the ball.", "start": "Then he",
+     "choices": ["eats it.", "throws it."], "label": 1}
+"""
 
 import os
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from base import file_system, text_files
+from base import text_files
 from base.errors import UserError
+
+from classifier import data as classifier_data
 
 _NAMES = {"train": ("train",), "dev": ("val", "dev"), "test": ("test",)}
 
@@ -14,15 +24,15 @@ _KINDS = ("csv", "jsonl")
 
 
 class Question(NamedTuple):
-    """A context, and what may follow it."""
+    """A context and the choices for its continuation."""
 
     guid: str
     context: str  # sentence A
     choices: tuple[str, ...]  # each a sentence B
-    label: int | None = None  # the number of the right one
+    label: int | None = None  # number of the right choice, from 0
 
 
-# --- Files to questions -----------------------------------------------------
+# --- Files to questions ------------------------------------------------------
 
 
 def find_file(data_dir: str, part: str) -> str:
@@ -32,33 +42,24 @@ def find_file(data_dir: str, part: str) -> str:
         UserError: there is none, or several.
     """
     names = [f"{name}.{kind}" for name in _NAMES[part] for kind in _KINDS]
-    found = [
-        name
-        for name in names
-        if file_system.exists(os.path.join(data_dir, name))
-    ]
+    found = classifier_data.find_one_file(data_dir, names)
     if not found:
         raise UserError(f"--data_dir={data_dir} holds no {' or '.join(names)}")
-    if len(found) > 1:
-        raise UserError(
-            f"--data_dir={data_dir} holds {' and '.join(found)}: which is "
-            "meant? Leave one"
-        )
-    return os.path.join(data_dir, found[0])
+    return os.path.join(data_dir, found)
 
 
 def read_questions(path: str, has_labels: bool = True) -> list[Question]:
     """Return the questions of a file.
 
     Args:
-        path: .csv in SWAG's columns, or .jsonl with an object per line:
+        path: .csv in SWAG's columns; or .jsonl with an object per line:
             `context`, `choices` (a list), `label` (the number of the right
-            one, from 0), and perhaps `start`, which begins every choice, and
-            `id`.
-        has_labels: whether it has to say what is right.
+            choice, from 0), and optionally `start`, which begins every
+            choice, and `id`.
+        has_labels: whether every question needs a label.
 
     Raises:
-        UserError: names file and line.
+        UserError: a question is incomplete or malformed; names file and line.
     """
     text = text_files.read_text(path)
     parse = _json_questions if path.endswith(".jsonl") else _csv_questions
@@ -72,8 +73,16 @@ def read_questions(path: str, has_labels: bool = True) -> list[Question]:
 
 
 def _check(question: Question, at: str, first: Question) -> None:
+    """Raise UserError unless a question can be used.
+
+    Args:
+        question: the question.
+        at: its file and line, for messages.
+        first: the first question of the file.
+    """
     count = len(question.choices)
     if count != len(first.choices):
+        # A batch is one array [B, C, S]: C cannot vary.
         raise UserError(
             f"{at}: {count} choices, wanted {len(first.choices)} as in the "
             "first question of the file"
@@ -98,14 +107,20 @@ def _check(question: Question, at: str, first: Question) -> None:
 
 
 def _joined(start: str, choice: str) -> str:
-    """An empty choice stays one, whatever it begins with."""
+    """Return a choice with its beginning; an empty choice stays empty.
+
+    So `_check` finds it.
+    """
     return f"{start} {choice}" if start.strip() and choice.strip() else choice
+
+
+# --- CSV ---------------------------------------------------------------------
 
 
 def _csv_questions(
     path: str, text: str, has_labels: bool
 ) -> Iterator[tuple[str, Question]]:
-    """Yield ("file, line n", question) of SWAG's columns."""
+    """Yield ("file, line n", question) of a table in SWAG's columns."""
     table = text_files.csv_table(path, text)
     _, header = next(table, (0, []))
     count = max(2, sum(name.startswith("ending") for name in header))
@@ -124,12 +139,13 @@ def _csv_questions(
         if len(row) != len(header):
             raise UserError(
                 f"{at}: {len(row)} columns, wanted {len(header)} as in the "
-                "header; a text with commas has to stand in quotes"
+                "header; put texts with commas in quotes"
             )
         label = row[header.index("label")] if has_labels else None
         yield (
             at,
             Question(
+                # SWAG's column of numbers has no name.
                 row[header.index("")] if "" in header else str(number),
                 row[context],
                 tuple(_joined(row[start], row[i]) for i in endings),
@@ -147,6 +163,9 @@ def _number(label: str, at: str) -> int:
         ) from None
 
 
+# --- JSON lines --------------------------------------------------------------
+
+
 def _json_questions(
     path: str, text: str, has_labels: bool
 ) -> Iterator[tuple[str, Question]]:
@@ -158,6 +177,7 @@ def _json_questions(
         if has_labels:
             wanted["label"] = int
         for key, kind in wanted.items():
+            # Not isinstance: true is an instance of int.
             if type(value.get(key)) is not kind:
                 found = repr(value[key])[:40] if key in value else "nothing"
                 raise UserError(
@@ -166,7 +186,7 @@ def _json_questions(
                 )
         start = value.get("start", "")
         if not all(isinstance(x, str) for x in (start, *value["choices"])):
-            raise UserError(f"{at}: start and all choices have to be texts")
+            raise UserError(f"{at}: start and all choices have to be strings")
         yield (
             at,
             Question(

@@ -1,4 +1,4 @@
-"""The SavedModel of multiple choice: context and choices in, answer out."""
+"""The SavedModel of multiple choice: context and choices in, answers out."""
 
 import tensorflow as tf
 
@@ -6,30 +6,35 @@ from serving import graph_tokenizer, saved_model
 
 
 class MultipleChoice(saved_model.Export):
-    """probabilities [n, C], answer [n], the number of the likeliest choice.
+    """Outputs probabilities [n, C] and answer [n], the likeliest choice.
 
-    Takes context [n] and choices [n, C] as strings; in the signature `ids`
-    three times [n, C, S].
+    `serving_default` takes strings, context [n] and choices [n, C]; `ids`
+    takes input_ids, input_mask and segment_ids [n, C, S].
     """
 
     ids = tf.TensorSpec([None, None, None], tf.int32)
 
     def text_names(self) -> list[str]:
-        """Return context and choices."""
+        """Return the names of the inputs: context and choices."""
         return ["context", "choices"]
 
     def text_specs(self) -> list[tf.TensorSpec]:
-        """Return [n] and [n, C]."""
+        """Return their shapes, [n] and [n, C]."""
         return [saved_model.TEXTS, tf.TensorSpec([None, None], tf.string)]
 
     def features(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Return the features of every choice, [n, C, S]."""
+        """Return the features of every choice, [n, C, S].
+
+        Args:
+            texts: context [n] and choices [n, C].
+        """
         context, choices = texts
-        count, width = tf.unstack(tf.shape(choices))
-        of = tf.repeat(tf.range(count), width)  # [n * C]
+        count, width = tf.unstack(tf.shape(choices))  # n, C
+        # Each context is tokenized once and repeated for its choices.
+        question = tf.repeat(tf.range(count), width)  # [n * C]
         rows = graph_tokenizer.add_special_tokens(
             self.tokenizer.ids,
-            tf.gather(self.tokenizer(context), of),
+            tf.gather(self.tokenizer(context), question),
             self.tokenizer(tf.reshape(choices, [-1])),
             self.max_seq_length,
         )
@@ -39,7 +44,7 @@ class MultipleChoice(saved_model.Export):
         }
 
     def answers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
-        """Return the probability of every choice, and the answer."""
-        probs = tf.nn.softmax(self.model(features))
+        """Return the probability of every choice, and the likeliest one."""
+        probs = tf.nn.softmax(self.model(features))  # [n, C]
         answer = tf.argmax(probs, -1, tf.int32)
         return {"probabilities": probs, "answer": answer}

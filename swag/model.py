@@ -1,4 +1,9 @@
-"""The model that chooses a continuation (paper section 4.4), its objective."""
+"""The model for multiple choice, and its objective (paper section 4.4).
+
+Every choice is a sequence of its own: sentence A is the context, sentence B
+the choice. A vector, the only new parameters, scores each [CLS] output; a
+softmax over the scores of one question decides.
+"""
 
 import tensorflow as tf
 
@@ -8,15 +13,11 @@ from ops import losses
 from ops.elementwise import shape_of
 from records.streaming import Batch
 
-# --- Multiple choice (paper section 4.4) --------------------------------------
+# --- Model -------------------------------------------------------------------
 
 
 class BertForMultipleChoice(classifier_model.BertForSequenceClassification):
-    """One vector, whose product with the pooled output scores a choice.
-
-    Every choice of a question is a sequence of its own: sentence A the
-    question, sentence B the choice. A softmax over the scores decides.
-    """
+    """An encoder, and one vector whose product with [CLS] scores a choice."""
 
     def __init__(self, config: BertConfig, dtype: str = "float32"):
         super().__init__(config, 1, dtype)
@@ -27,7 +28,11 @@ class BertForMultipleChoice(classifier_model.BertForSequenceClassification):
         training: bool = False,
         dropout_seed: tf.Tensor | int | None = None,
     ) -> tf.Tensor:
-        """Return float32 scores [...] of sequences [..., S]."""
+        """Return float32 scores [...] of sequences [..., S].
+
+        The leading dimensions are [B, C] for questions with C choices, or [R]
+        for choices in a row.
+        """
         *leading, length = shape_of(features["input_ids"])
         rows = {
             name: tf.reshape(features[name], [-1, length])
@@ -46,8 +51,8 @@ class BertForMultipleChoice(classifier_model.BertForSequenceClassification):
         """Return the cross entropy of questions.
 
         Args:
-            features: sequences [B, C, S] of C choices, label_ids [B, C], the
-                number of the right one in the row of each.
+            features: sequences [B, C, S] of C choices, and label_ids [B, C]:
+                the number of the right choice, repeated for every choice.
             training: whether dropout is on.
             dropout_seed: see `BertModel.call`.
         """
@@ -55,12 +60,15 @@ class BertForMultipleChoice(classifier_model.BertForSequenceClassification):
         return losses.classification_loss(scores, features["label_ids"][:, 0])
 
 
-def _question_weights(batch: Batch) -> dict[str, tf.Tensor]:
-    """Return how many questions, whose choices are rows [B, C]."""
-    rows = tf.shape(batch["label_ids"])[0]
-    return {"label_loss": tf.cast(rows, tf.float32)}
+# --- Objective ---------------------------------------------------------------
+
+
+def _num_questions(batch: Batch) -> dict[str, tf.Tensor]:
+    """Return the denominator of the loss: the questions of a batch."""
+    questions = tf.shape(batch["label_ids"])[0]
+    return {"label_loss": tf.cast(questions, tf.float32)}
 
 
 MULTIPLE_CHOICE = classifier_model.CLASSIFICATION._replace(
-    loss_weights=_question_weights
+    loss_weights=_num_questions
 )

@@ -1,33 +1,31 @@
-"""Write questions as records, one row for every choice."""
+"""Convert multiple-choice questions to record files, a row per choice."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
-
-from base import file_system
 
 import numpy as np
 from absl import logging
 
 import tokenization
 from classifier import data as classifier_data
-from records import cache as record_cache
-from records import in_memory, tfrecord
+from records import in_memory, text_records
 from swag import data as swag_data
 
 _CHUNK = 8192  # questions converted together
 
 _SHOWN = 3  # questions in the log
 
-# --- Questions to records ---------------------------------------------------
-
 
 class Questions:
-    """The questions of a file with their records, as training takes them.
+    """The questions of a file and their records, to train on or to score.
 
     Attributes:
-        num_records: how many questions: what a batch counts.
-        num_choices: C of each; question q's are rows q * C to q * C + C - 1.
-        rows: the records of all choices.
+        questions: in the order of the file.
+        rows: the records, one for every choice. The choices of a question
+            are neighbors: with C choices, question q has rows q * C to
+            q * C + C - 1.
+        num_records: number of questions, since batches count questions.
+        num_choices: C, the same for every question.
     """
 
     def __init__(
@@ -42,23 +40,29 @@ class Questions:
     def training(
         self, batch_size: int, seed: int, is_fine: bool
     ) -> in_memory.TrainingBatches:
-        """Return batches of whole questions, features [B, C, ...]."""
+        """Return batches of whole questions, features [B, C, ...].
+
+        Args:
+            batch_size: B, questions.
+            seed: draws the order.
+            is_fine: see `in_memory.bucket_lengths`.
+        """
         return self.rows.training(batch_size, seed, is_fine, self.num_choices)
 
     def by_question(self, values: np.ndarray) -> np.ndarray:
-        """Return what there is for every row as [questions, C]."""
+        """Return values of every row [questions * C] as [questions, C]."""
         return values.reshape(self.num_records, self.num_choices)
 
 
-class SwagRecords:
-    """The files of a directory as records.
+class SwagRecords(text_records.TextRecords):
+    """The record files of a folder of questions.
 
     Args:
-        data_dir: where the files are.
+        data_dir: the folder of train, val (or dev) and test.
         records_dir: where the records go.
         tokenizer: text to ids.
         vocab_size: of the configuration.
-        max_seq_length: longer sequences are cut.
+        max_seq_length: context and choice are cut to so many tokens.
         pad_to_max_length: pad every batch to that length.
     """
 
@@ -71,32 +75,22 @@ class SwagRecords:
         max_seq_length: int,
         pad_to_max_length: bool,
     ):
-        self.data_dir, self.tokenizer = data_dir, tokenizer
-        self.max_seq_length = max_seq_length
-        self._questions: dict[str, list[swag_data.Question]] = {}
-        self.cache = record_cache.RecordCache(
+        super().__init__(
             records_dir,
             classifier_data.schema(max_seq_length, is_regression=False),
+            tokenizer,
             vocab_size,
+            max_seq_length,
             pad_to_max_length,
         )
-
-    def fingerprint(self, part: str) -> dict[str, Any]:
-        """Return all that the records of a part depend on."""
-        return {
-            "data": file_system.sha256(
-                swag_data.find_file(self.data_dir, part)
-            ),
-            **record_cache.text_fingerprint(
-                self.tokenizer, self.max_seq_length
-            ),
-        }
+        self.data_dir = data_dir
+        self._questions: dict[str, list[swag_data.Question]] = {}
 
     def questions(self, part: str) -> list[swag_data.Question]:
-        """Return the questions of train, dev or test, read once.
+        """Return the questions of train, dev or test; a file is read once.
 
         Raises:
-            UserError: names file and line.
+            UserError: the file is missing or damaged; names file and line.
         """
         if part not in self._questions:
             self._questions[part] = swag_data.read_questions(
@@ -106,7 +100,7 @@ class SwagRecords:
         return self._questions[part]
 
     def split(self, part: str, name: str) -> Questions:
-        """Return a part's questions and records.
+        """Return the questions of a part and their records.
 
         Args:
             part: train, dev or test.
@@ -120,16 +114,23 @@ class SwagRecords:
         )
         return Questions(questions, rows)
 
+    def fingerprint(self, part: str) -> dict[str, Any]:
+        """Return everything that the records of a part depend on."""
+        return self.text_fingerprint(swag_data.find_file(self.data_dir, part))
+
     def _write(
         self, path: str, questions: Sequence[swag_data.Question]
     ) -> None:
         num_cut = 0
-        with file_system.atomic_file(path) as file:
-            with tfrecord.RecordWriter(file) as writer:
-                for at in range(0, len(questions), _CHUNK):
-                    rows = self._convert(questions[at : at + _CHUNK])
-                    num_cut += rows[1]
-                    writer.write_examples(rows[0])
+
+        def parts() -> Iterator[dict[str, np.ndarray]]:
+            nonlocal num_cut
+            for at in range(0, len(questions), _CHUNK):
+                features, cut = self._convert(questions[at : at + _CHUNK])
+                num_cut += cut
+                yield features
+
+        self.write_file(path, parts())
         self._log_questions(questions[:_SHOWN])
         logging.info(
             "Wrote %d questions of %d choices to %s, %d sequences cut to %d "
@@ -144,36 +145,34 @@ class SwagRecords:
     def _convert(
         self, questions: Sequence[swag_data.Question]
     ) -> tuple[dict[str, np.ndarray], int]:
-        """Return the features of every choice, and how many were cut."""
+        """Return the features of every choice, and how many were cut.
+
+        A choice is a pair for the classifier: context and choice, with the
+        question's label in every row.
+        """
         examples = [
-            classifier_data.Example(
-                question.guid,
-                question.context,
-                choice,
-                None if question.label is None else str(question.label),
-            )
+            classifier_data.Example(question.guid, question.context, choice)
             for question in questions
             for choice in question.choices
         ]
         features, num_cut = classifier_data.convert_examples(
-            examples, _label_id, self.max_seq_length, self.tokenizer
+            examples, lambda _: 0, self.max_seq_length, self.tokenizer
         )
-        features["label_ids"] = features["label_ids"].astype(np.int64)
+        # A test file has no labels; 0 stands for them.
+        labels = [question.label or 0 for question in questions]
+        num_choices = len(questions[0].choices)
+        features["label_ids"] = np.repeat(
+            np.array(labels, np.int64), num_choices
+        )
         return features, num_cut
 
     def _log_questions(self, questions: Sequence[swag_data.Question]) -> None:
         for question in questions:
             features, _ = self._convert([question])
-            logging.info("*** Example ***")
-            logging.info("guid: %s", question.guid)
-            for ids, mask in zip(
-                features["input_ids"], features["input_mask"], strict=True
-            ):
-                used = ids[mask > 0].tolist()
-                tokens = self.tokenizer.convert_ids_to_tokens(used)
-                logging.info("tokens: %s", " ".join(tokens))
-            logging.info("label: %s", question.label)
-
-
-def _label_id(label: str | None) -> float:
-    return 0.0 if label is None else float(label)
+            choices = [
+                ("tokens", " ".join(self.tokens(features, row)))
+                for row in range(len(question.choices))
+            ]
+            text_records.log_example(
+                ("guid", question.guid), *choices, ("label", question.label)
+            )

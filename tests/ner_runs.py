@@ -62,7 +62,7 @@ def flags_for(model_dir: Path, data_dir: Path, out: Path, **more) -> dict:
         "output_dir": str(out),
         "max_seq_length": 32,
         "train_batch_size": 8,
-        "num_train_epochs": 5,
+        "num_train_epochs": 6,
         "learning_rate": 1e-2,
         "do_train": True,
         "do_eval": True,

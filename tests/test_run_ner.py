@@ -52,10 +52,11 @@ def finished(model_dir, data_dir, tmp_path_factory) -> Path:
     return out
 
 
-# --- What comes out -------------------------------------------------------
+# --- Results -----------------------------------------------------------------
 
 
-def test_it_learns_and_says_so(finished):
+@pytest.mark.slow
+def test_a_run_learns_and_writes_its_scores(finished):
     results = tiny.results_of(finished, "eval_results.txt")
     scores = {"precision", "recall", "f1"}
     assert set(results) == {
@@ -67,10 +68,11 @@ def test_it_learns_and_says_so(finished):
     records = os.path.join(str(finished), "train.tf_record")
     count = sum(1 for _ in tf.data.TFRecordDataset(records))
     assert count > 160  # some sentences have two windows
-    assert results["global_step"] == int(count / 8 * 5)
+    assert results["global_step"] == int(count / 8 * 6)
 
 
-def test_predictions_line_for_line(finished, data_dir):
+@pytest.mark.slow
+def test_predictions_follow_the_file_line_by_line(finished, data_dir):
     given = (data_dir / "test.txt").read_text().splitlines()
     found = (finished / "predictions.txt").read_text().splitlines()
     assert len(found) == len(given)
@@ -89,7 +91,8 @@ def test_predictions_line_for_line(finished, data_dir):
     assert results["f1"] > 0.9 and "global_step" not in results
 
 
-def test_predictions_are_the_models(finished):
+@pytest.mark.slow
+def test_predictions_are_the_outputs_at_first_pieces(finished):
     """By hand: each word of one short and one long sentence, no padding."""
     model = ner_model.BertForTokenClassification(CONFIG, len(LABELS))
     weight_files.restore_weights(model.variables, str(finished), required="")
@@ -109,6 +112,7 @@ def test_predictions_are_the_models(finished):
     assert ner_data.normalized_tags(tags) == sentence.tags
 
 
+@pytest.mark.slow
 def test_exported_directory_is_complete(finished):
     config = json.loads((finished / "bert_config.json").read_text())
     assert list(config["id2label"].values()) == list(LABELS)
@@ -120,7 +124,8 @@ def test_exported_directory_is_complete(finished):
     assert not any(name.endswith("adam_m") for name in names)
 
 
-def test_other_scripts_know_what_it_is(finished, tmp_path):
+@pytest.mark.slow
+def test_other_scripts_recognize_a_tagger(finished, tmp_path):
     flags = {"output_format": "huggingface"}
     out = tmp_path / "hf"
     scripts.run(
@@ -135,7 +140,8 @@ def test_other_scripts_know_what_it_is(finished, tmp_path):
     assert "export it with run_ner.py --do_export" in line
 
 
-def test_words_without_tags(finished, data_dir, tmp_path):
+@pytest.mark.slow
+def test_words_without_tags_get_the_same_tags(finished, data_dir, tmp_path):
     """The same tags; a fitted model needs neither training nor dev file."""
     flags = flags_for(finished, data_dir, tmp_path, train_file=None)
     flags |= {"dev_file": None, "test_file": str(data_dir / "words.txt")}
@@ -148,6 +154,7 @@ def test_words_without_tags(finished, data_dir, tmp_path):
     assert not (tmp_path / "test_results.txt").exists()
 
 
+@pytest.mark.slow
 def test_predictions_do_not_depend_on_padding(finished, data_dir, tmp_path):
     found = []
     for name, more in {
@@ -162,7 +169,10 @@ def test_predictions_do_not_depend_on_padding(finished, data_dir, tmp_path):
         assert results["loss"] == pytest.approx(wanted["loss"], abs=1e-5)
 
 
-def test_unknown_tags_are_told_not_scored(finished, data_dir, tmp_path, caplog):
+@pytest.mark.slow
+def test_unknown_tags_are_reported_not_scored(
+    finished, data_dir, tmp_path, caplog
+):
     test = tmp_path / "test.txt"
     test.write_text("ann B-PER\n\nrome B-GPE\n")
     flags = flags_for(finished, data_dir, tmp_path, test_file=str(test))
@@ -177,7 +187,7 @@ def test_unknown_tags_are_told_not_scored(finished, data_dir, tmp_path, caplog):
 
 
 def fitted_with(source: Path, folder: Path, **changes) -> Path:
-    """A copy of a fitted model whose configuration says something else."""
+    """A copy of a fitted model with changes in its configuration."""
     shutil.copytree(source, folder)
     path = folder / "bert_config.json"
     config = json.loads(path.read_text()) | changes
@@ -185,17 +195,22 @@ def fitted_with(source: Path, folder: Path, **changes) -> Path:
     return folder
 
 
-def test_a_fitted_model_says_what_it_sees(finished, data_dir, tmp_path, caplog):
+@pytest.mark.slow
+def test_a_fitted_models_context_and_length_hold(
+    finished, data_dir, tmp_path, caplog
+):
     """Another context is an error, another length a warning."""
     flags = only(flags_for(finished, data_dir, tmp_path), do_predict=True)
     line = scripts.error_of(run_ner, **flags, document_context=True)
-    assert "fitted with document_context=False" in line
+    assert "--document_context=True, but the model was fitted with" in line
+    assert "document_context=False: leave the flag out" in line
     assert "max_seq_length" not in caplog.text
     flags |= {"max_seq_length": 16, "document_context": False}
     scripts.run(run_ner, **flags)
     assert "--max_seq_length=16; the model was fitted with 32" in caplog.text
 
 
+@pytest.mark.slow
 def test_json_lines_with_documents(finished, data_dir, tmp_path, caplog):
     """The neighbours are in the window; the answer is the sentence's own."""
     test = tmp_path / "test.jsonl"
@@ -227,9 +242,10 @@ def test_json_lines_with_documents(finished, data_dir, tmp_path, caplog):
     assert set(lengths[:-1]) == {32} and lengths[-1] == 3
 
 
-# --- SavedModel -------------------------------------------------------------
+# --- SavedModel --------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_saved_model_gives_the_predictions(finished, data_dir, tmp_path):
     pytest.importorskip("tensorflow_text")
     flags = flags_for(finished, data_dir, tmp_path)
@@ -251,10 +267,11 @@ def test_saved_model_gives_the_predictions(finished, data_dir, tmp_path):
     assert nothing["tags"].shape == (2, 0)
 
 
-# --- Sweeps -----------------------------------------------------------------
+# --- Sweeps ------------------------------------------------------------------
 
 
-def test_sweep(model_dir, data_dir, tmp_path):
+@pytest.mark.slow
+def test_a_sweep_keeps_the_best_f1(model_dir, data_dir, tmp_path):
     flags = flags_for(model_dir, data_dir, tmp_path, num_train_epochs=1)
     flags |= {"sweep_learning_rates": "0.01", "do_predict": True}
     assert scripts.run(run_ner, **flags) == 0
@@ -264,16 +281,14 @@ def test_sweep(model_dir, data_dir, tmp_path):
     assert (tmp_path / "predictions.txt").exists()
 
 
-# --- What goes wrong ------------------------------------------------------
+# --- Errors ------------------------------------------------------------------
 
 
 def test_data_are_read_before_training(
     model_dir, data_dir, tmp_path, monkeypatch
 ):
-    """Those of every job asked for, in a sweep too."""
-    monkeypatch.setattr(
-        runner.Trainer, "train", lambda _: pytest.fail("trained")
-    )
+    """The files of every job that is asked for, in a sweep too."""
+    monkeypatch.setattr(runner, "train", lambda *_: pytest.fail("trained"))
     monkeypatch.setattr(
         sweeps, "run_all", lambda *_: pytest.fail("began a sweep")
     )
@@ -312,7 +327,7 @@ def test_data_are_read_before_training(
         ({"label_column": 5}, "--label_column=5 is none of them"),
         ({"train_batch_size": 1000, "num_train_epochs": 0.1}, "make no step"),
         ({"early_stopping_patience": 2}, "needs --eval_steps"),
-        ({"do_train": False}, "is no fitted tagger"),
+        ({"do_train": False}, "is not a fitted tagger"),
         ({"feature_layers": "last"}, "--feature_layers is for"),
         ({"lstm_units": 3}, "--lstm_units is for --feature_based"),
         ({"feature_based": True}, "the model has 1 layers, which allow emb"),
@@ -320,13 +335,14 @@ def test_data_are_read_before_training(
             {"feature_based": True, "init_checkpoint": None},
             "--feature_based needs --init_checkpoint",
         ),
-        (
+        pytest.param(
             {
                 "feature_based": True,
                 "feature_layers": "last",
                 "records_dir": "file:///tmp/run_ner_remote",
             },
             "name a local --records_dir",
+            marks=pytest.mark.slow,
         ),
     ],
     ids=str,

@@ -12,11 +12,20 @@ import scripts
 import tensorflow as tf
 import tiny
 from paths import ROOT
+from swag_runs import (
+    CONFIG,
+    VOCAB,
+    csv_lines,
+    flags_for,
+    questions,
+    write_data,
+)
 
 import modeling
 from checkpoints import weight_files
 from finetuning import runner
 from modeling import BertConfig
+from records import tfrecord
 from serving import saved_model
 from swag import model as swag_model
 
@@ -24,10 +33,6 @@ run_swag = scripts.load("run_swag")
 convert_checkpoint = scripts.load("convert_checkpoint")
 export_saved_model = scripts.load("export_saved_model")
 
-WORDS = ["good", "bad", "film", "book", "the", "a", "was", "very", "not", "he"]
-VOCAB = [*tiny.SPECIAL, *WORDS]
-CONFIG = tiny.config_of(VOCAB)
-LABELED = ",sent1,sent2,ending0,ending1,ending2,label"
 # Runs the script on two logical devices.
 TWO_DEVICES = """
 import tensorflow as tf
@@ -41,34 +46,6 @@ errors.run(run_swag.main)
 """
 
 
-def questions(count: int, seed: int) -> list[tuple[str, list[str], int]]:
-    """A context, three endings of which one is good, and its number."""
-    rng = np.random.default_rng(seed)
-
-    def text(low: int, high: int) -> list[str]:
-        return rng.choice(WORDS[2:9], rng.integers(low, high)).tolist()
-
-    rows = []
-    for _ in range(count):
-        label = int(rng.integers(3))
-        endings = [text(1, 12) for _ in range(3)]
-        for number, ending in enumerate(endings):
-            word = "good" if number == label else "bad"
-            ending.insert(rng.integers(len(ending) + 1), word)
-        rows.append(
-            (" ".join(text(1, 10)), list(map(" ".join, endings)), label)
-        )
-    return rows
-
-
-def csv_lines(rows: list, has_labels: bool = True) -> str:
-    lines = [LABELED if has_labels else LABELED.removesuffix(",label")]
-    for number, (context, endings, label) in enumerate(rows):
-        cells = [str(number), context, "he", *endings]
-        lines.append(",".join(cells + [str(label)] * has_labels))
-    return "\n".join(lines) + "\n"
-
-
 @pytest.fixture(scope="module")
 def model_dir(tmp_path_factory) -> Path:
     """An encoder with weights, vocabulary and configuration beside them."""
@@ -79,25 +56,7 @@ def model_dir(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("data")
-    (folder / "train.csv").write_text(csv_lines(questions(120, 1)))
-    (folder / "val.csv").write_text(csv_lines(questions(40, 2)))
-    (folder / "test.csv").write_text(csv_lines(questions(21, 3), False))
-    return folder
-
-
-def flags_for(model_dir: Path, data_dir: Path, out: Path, **more) -> dict:
-    return {
-        "data_dir": str(data_dir),
-        "init_checkpoint": str(model_dir),
-        "output_dir": str(out),
-        "max_seq_length": 32,
-        "train_batch_size": 8,
-        "num_train_epochs": 6,
-        "learning_rate": 5e-3,
-        "do_train": True,
-        "do_eval": True,
-    } | more
+    return write_data(tmp_path_factory.mktemp("data"))
 
 
 def table_of(path: Path) -> np.ndarray:
@@ -142,10 +101,11 @@ def probabilities_by_hand(model, context: str, endings: list) -> np.ndarray:
     return scores / scores.sum()
 
 
-# --- What comes out -------------------------------------------------------
+# --- Results -----------------------------------------------------------------
 
 
-def test_it_learns_and_says_so(finished):
+@pytest.mark.slow
+def test_a_run_learns_and_writes_its_scores(finished):
     results = tiny.results_of(finished)
     assert set(results) == {
         *("accuracy", "eval_accuracy", "eval_loss", "loss", "global_step")
@@ -157,7 +117,8 @@ def test_it_learns_and_says_so(finished):
     assert config["task"] == "multiple_choice" and "id2label" not in config
 
 
-def test_scores_are_those_of_every_question_by_hand(finished):
+@pytest.mark.slow
+def test_scores_agree_with_every_question_by_hand(finished):
     model, rows = fitted(finished), questions(40, 2)
     probs = [probabilities_by_hand(model, c, e) for c, e, _ in rows]
     right = [p[label] for p, (_, _, label) in zip(probs, rows, strict=True)]
@@ -170,7 +131,8 @@ def test_scores_are_those_of_every_question_by_hand(finished):
     np.testing.assert_allclose(results["eval_accuracy"], accuracy)
 
 
-def test_prediction_files(finished):
+@pytest.mark.slow
+def test_predictions_agree_with_every_question_by_hand(finished):
     """Probabilities, answers and weights agree with each other."""
     probs = table_of(finished / "test_results.tsv")
     assert probs.shape == (21, 3)
@@ -184,6 +146,7 @@ def test_prediction_files(finished):
         np.testing.assert_allclose(row, wanted, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_saved_model_gives_the_predictions(finished):
     """Strings in, or ids."""
     rows = questions(21, 3)
@@ -204,8 +167,11 @@ def test_saved_model_gives_the_predictions(finished):
     np.testing.assert_allclose(found["probabilities"][0], wanted, atol=1e-5)
 
 
-def test_export_saved_model_knows_the_task(finished, tmp_path, monkeypatch):
-    """The configuration says what the one vector is for."""
+@pytest.mark.slow
+def test_export_saved_model_recognizes_the_task(
+    finished, tmp_path, monkeypatch
+):
+    """By `task` of the configuration; the shape is a regression's too."""
     exports = []
     monkeypatch.setattr(saved_model, "write", lambda e, _: exports.append(e))
     flags = {
@@ -224,6 +190,7 @@ def test_export_saved_model_knows_the_task(finished, tmp_path, monkeypatch):
     np.testing.assert_allclose(found["probabilities"][0], wanted, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_padding_and_batches_change_nothing(finished, data_dir, tmp_path):
     wanted = table_of(finished / "test_results.tsv")
     for name, more in {
@@ -236,6 +203,23 @@ def test_padding_and_batches_change_nothing(finished, data_dir, tmp_path):
         scripts.run(run_swag, **flags)
         found = table_of(out / "test_results.tsv")
         np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_fitted_models_length_holds(model_dir, data_dir, tmp_path):
+    """Without the flag, the same scores of windows as long as in training."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    flags = flags_for(model_dir, data_dir, first, max_seq_length=24)
+    scripts.run(run_swag, **flags | {"num_train_epochs": 0.2})
+    config = json.loads((first / "bert_config.json").read_text())
+    assert config["max_seq_length"] == 24
+    flags = flags_for(first, data_dir, second, do_train=False)
+    del flags["max_seq_length"]
+    assert scripts.run(run_swag, **flags) == 0
+    wanted = tiny.results_of(first)
+    assert tiny.results_of(second) == wanted | {"global_step": 0}
+    for record in tfrecord.read_records(str(second / "eval.tf_record")):
+        assert len(tfrecord.decode_example(record)["input_ids"]) == 24
 
 
 def test_two_choices_in_json_lines(finished, tmp_path):
@@ -251,7 +235,8 @@ def test_two_choices_in_json_lines(finished, tmp_path):
     assert tiny.results_of(tmp_path / "out")["eval_accuracy"] == 1.0
 
 
-def test_a_finished_run_says_so(finished, model_dir, data_dir, caplog):
+@pytest.mark.slow
+def test_a_finished_run_is_not_repeated(finished, model_dir, data_dir, caplog):
     before = values_of(finished / "bert_model.ckpt")
     with caplog.at_level("INFO", logger="absl"):
         flags = flags_for(model_dir, data_dir, finished)
@@ -262,8 +247,9 @@ def test_a_finished_run_says_so(finished, model_dir, data_dir, caplog):
         np.testing.assert_array_equal(value, before[name])
 
 
+@pytest.mark.slow
 def test_export_of_a_finished_run(finished, model_dir, data_dir, caplog):
-    """The same command again; without training it is an error as ever."""
+    """Nor is its export; without --do_train that is an error."""
     flags = flags_for(model_dir, data_dir, finished, do_eval=False)
     flags |= {"do_export": True}
     file = finished / "saved_model" / "1" / "saved_model.pb"
@@ -276,16 +262,19 @@ def test_export_of_a_finished_run(finished, model_dir, data_dir, caplog):
     assert "exists already" in scripts.error_of(run_swag, **flags)
 
 
-def test_export_that_is_another_runs(model_dir, data_dir, tmp_path):
-    """Nothing is fitted yet: what is there cannot be of this run."""
+def test_an_export_of_another_run_is_not_replaced(
+    model_dir, data_dir, tmp_path
+):
+    """Nothing is fitted yet, so the existing export is not of this run."""
     flags = flags_for(model_dir, data_dir, tmp_path / "out")
     flags |= {"do_export": True, "export_dir": str(tmp_path)}
     assert "exists already" in scripts.error_of(run_swag, **flags)
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", [None, "token_classification"])
-def test_a_head_of_another_task(finished, data_dir, tmp_path, task):
+def test_a_head_of_another_task_is_refused(finished, data_dir, tmp_path, task):
     """Of the same shape: a regression's, a tagger's of one tag."""
     other = tmp_path / "other"
     shutil.copytree(finished, other, ignore=lambda *_: ["saved_model"])
@@ -298,14 +287,18 @@ def test_a_head_of_another_task(finished, data_dir, tmp_path, task):
     assert f"is {task or 'not set'}, this runner wants multiple_ch" in line
 
 
-def test_questions_of_a_flags_configuration(finished, data_dir, tmp_path):
-    """The encoder's own file says nothing of tasks; what fitted it does."""
+@pytest.mark.slow
+def test_a_configuration_without_a_task_is_accepted_as_a_flag(
+    finished, data_dir, tmp_path
+):
+    """The file of an encoder has no `task`; the fitted model's file counts."""
     path = tmp_path / "bert_config.json"
     path.write_text(CONFIG.to_json_string())
     flags = flags_for(finished, data_dir, tmp_path / "out", do_train=False)
     assert scripts.run(run_swag, **flags, bert_config_file=str(path)) == 0
 
 
+@pytest.mark.slow
 def test_best_weights_and_early_stopping(model_dir, data_dir, tmp_path):
     flags = flags_for(model_dir, data_dir, tmp_path, learning_rate=0.0)
     flags |= {"eval_steps": 5, "early_stopping_patience": 1}
@@ -315,7 +308,8 @@ def test_best_weights_and_early_stopping(model_dir, data_dir, tmp_path):
     assert tiny.results_of(tmp_path)["global_step"] == 5
 
 
-def test_restarts(model_dir, data_dir, tmp_path):
+@pytest.mark.slow
+def test_restarts_keep_the_best_seed(model_dir, data_dir, tmp_path):
     """Two seeds, one after the other; the better one answers."""
     flags = flags_for(model_dir, data_dir, tmp_path, num_train_epochs=1)
     flags |= {"num_restarts": 2, "do_predict": True}
@@ -334,8 +328,9 @@ def test_restarts(model_dir, data_dir, tmp_path):
     assert len((tmp_path / "test.tsv").read_text().splitlines()) > 1
 
 
+@pytest.mark.slow
 def test_hugging_face_there_and_back(finished, tmp_path):
-    """As the class of theirs, `classifier.weight` being our one vector."""
+    """As BertForMultipleChoice; `classifier.weight` is output_weights."""
     import safetensors.numpy
 
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"
@@ -360,50 +355,10 @@ def test_hugging_face_there_and_back(finished, tmp_path):
         np.testing.assert_array_equal(value, before[name])
 
 
-# --- The step --------------------------------------------------------------
+# --- The step ----------------------------------------------------------------
 
 
-def test_loss_by_hand():
-    """Mean cross entropy over questions; scores do not mix choices."""
-    tf.keras.utils.set_random_seed(5)
-    model = swag_model.BertForMultipleChoice(CONFIG)
-    model.output_weights.assign(model.output_weights * 50)
-    assert [v.path for v in model.variables[-2:]] == [
-        "output_weights",
-        "output_bias",
-    ]
-    rng = np.random.default_rng(5)
-    ids = rng.integers(5, len(VOCAB), [3, 4, 7])
-    batch = {
-        "input_ids": tf.constant(ids, tf.int32),
-        "input_mask": tf.ones([3, 4, 7], tf.int32),
-        "segment_ids": tf.constant(rng.integers(0, 2, ids.shape), tf.int32),
-        "label_ids": tf.constant([[2] * 4, [0] * 4, [3] * 4]),
-    }
-    scores = np.array(
-        [
-            [
-                model({n: batch[n][q, c][None] for n in list(batch)[:3]})[0]
-                for c in range(4)
-            ]
-            for q in range(3)
-        ],
-        np.float64,
-    )
-    np.testing.assert_allclose(model(batch), scores, atol=1e-5)
-    log_probs = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
-    picked = log_probs[range(3), [2, 0, 3]]
-    sums = swag_model.MULTIPLE_CHOICE.forward(model, batch, False, None)
-    weights = swag_model.MULTIPLE_CHOICE.loss_weights(batch)
-    loss = swag_model.MULTIPLE_CHOICE.total_loss(
-        {"label_loss": sums["label_loss"][0]}, weights
-    )
-    np.testing.assert_allclose(loss, -picked.mean(), rtol=1e-5)
-    right = (scores.argmax(axis=1) == [2, 0, 3]).sum()
-    assert [float(x) for x in sums["accuracy"]] == [right, 3]
-    assert [float(x) for x in sums["tokens"]] == [84, 3]
-
-
+@pytest.mark.slow
 def test_devices_and_micro_batches_keep_questions_whole(
     data_dir, tmp_path, monkeypatch
 ):
@@ -421,7 +376,7 @@ def test_devices_and_micro_batches_keep_questions_whole(
     scripts.run(run_swag, **flags)
     flags["output_dir"] = str(tmp_path / "split")
     flags["gradient_accumulation_steps"] = 2  # on each of two devices
-    code = f"import heads; heads._CLASSIFIER_DROPOUT = 0.0\n{TWO_DEVICES}"
+    code = f"import modeling; modeling._CLASSIFIER_DROPOUT = 0.0\n{TWO_DEVICES}"
     arguments = [f"--{name}={value}" for name, value in flags.items()]
     subprocess.run(
         [sys.executable, "-c", code, *arguments],
@@ -443,7 +398,7 @@ def test_devices_and_micro_batches_keep_questions_whole(
             )
 
 
-# --- What goes wrong ------------------------------------------------------
+# --- Errors ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -451,7 +406,7 @@ def test_devices_and_micro_batches_keep_questions_whole(
     [
         ({"do_train": False, "do_eval": False}, "give --do_train"),
         ({"data_dir": None}, "--data_dir is required"),
-        ({"data_dir": "/nowhere"}, "--data_dir=/nowhere is no directory"),
+        ({"data_dir": "/nowhere"}, "--data_dir=/nowhere is not a directory"),
         ({"data_dir": "/proc/self"}, "holds no train.csv or train.jsonl"),
         ({"output_dir": None}, "--output_dir is required"),
         ({"init_checkpoint": "/nowhere"}, "no such checkpoint"),
@@ -478,7 +433,7 @@ def test_flags_that_cannot_work(model_dir, data_dir, tmp_path, changes, words):
 
 
 def test_bad_data_end_in_one_line(model_dir, tmp_path):
-    """The file and its line; nothing is left that looks like records."""
+    """With file and line; no records are left."""
     rows = questions(4, 1)
     lines = csv_lines(rows).replace(f",{rows[2][2]}\n", ",9\n")
     (tmp_path / "train.csv").write_text(lines)
@@ -495,10 +450,8 @@ def test_bad_data_end_in_one_line(model_dir, tmp_path):
 def test_data_are_read_before_training(
     model_dir, data_dir, tmp_path, monkeypatch
 ):
-    """Those of every job asked for."""
-    monkeypatch.setattr(
-        runner.Trainer, "train", lambda _: pytest.fail("trained")
-    )
+    """The files of every job that is asked for."""
+    monkeypatch.setattr(runner, "train", lambda *_: pytest.fail("trained"))
     for name, changes in {
         "val": {},
         "test": {"do_eval": False, "do_predict": True},

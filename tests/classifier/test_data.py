@@ -1,4 +1,4 @@
-"""classifier_data.py: every task's files, and the original's features."""
+"""classifier/data.py: the files of every task, and the original's features."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,6 @@ from paths import GOLDEN
 
 import tokenization
 from classifier import data as classifier_data
-from classifier import scores as classifier_scores
 from classifier import tasks as classifier_tasks
 from classifier.data import Example
 
@@ -50,30 +49,10 @@ def read(folder: Path, task: classifier_tasks.Task, split) -> list[Example]:
     )
 
 
-# --- Files ----------------------------------------------------------------
+# --- Files -------------------------------------------------------------------
 
 
-def test_table_of_tasks():
-    """Every task is complete, and its scores exist."""
-    assert set(classifier_tasks.TASK_NAMES) == {
-        *("cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli", "qnli", "rte"),
-        *("wnli", "ax", "xnli", "tsv"),
-    }
-    for name, task in classifier_tasks.TASKS.items():
-        assert (task.labels is None) == (name == "sts-b")
-        assert task.test and set(task.metrics) <= set(classifier_scores.NAMES)
-        assert (not task.train) == (name == "ax")
-        for split in task.test.values():
-            assert split.columns.label is None
-    assert list(classifier_tasks.TASKS["mnli"].dev) == [
-        "dev_matched",
-        "dev_mismatched",
-    ]
-    assert classifier_tasks.task_of("MRPC").metrics == ("accuracy", "f1")
-    assert classifier_tasks.task_of("SST2") is classifier_tasks.TASKS["sst-2"]
-
-
-def test_original_columns(tmp_path):
+def test_each_layout_of_the_original_is_read(tmp_path):
     """One line of each layout the original reads, and the newer ones."""
     task = classifier_tasks.TASKS["cola"]
     write(tmp_path, "train.tsv", tabs("gj04", "1", "", 'He said "no".'))
@@ -134,7 +113,7 @@ def test_xnli_keeps_its_language(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["tsv", "csv", "jsonl"])
-def test_own_data(tmp_path, kind):
+def test_own_files_of_each_kind_hold_the_same(tmp_path, kind):
     lines = {
         "tsv": [tabs("id", "text", "class"), tabs("1", 'a "b"', "10")]
         + [tabs("2", "c", "9")],
@@ -157,7 +136,7 @@ def test_own_data(tmp_path, kind):
 
 @pytest.mark.skipif(not GLUE.exists(), reason="GLUE_DIR names no folder")
 @pytest.mark.parametrize("name", GLUE_FOLDERS)
-def test_distributed_files(name):
+def test_distributed_files_have_the_published_sizes(name):
     """GLUE as it is distributed: every example of every file."""
     folder, counts, test_count = GLUE_FOLDERS[name]
     task = classifier_tasks.TASKS[name]
@@ -168,21 +147,31 @@ def test_distributed_files(name):
     assert len(read(GLUE / folder, task, split)) == test_count
 
 
-# --- Features -------------------------------------------------------------
+# --- Features ----------------------------------------------------------------
 
 
 def pop_from_the_longer(a: list, b: list, limit: int) -> None:
-    """What the original does, as it is described."""
+    """Cut a pair as the original does."""
     while len(a) + len(b) > limit:
         (a if len(a) > len(b) else b).pop()
 
 
-@given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40))
-def test_truncation(a, b, limit):
-    first, second = [0] * a, [0] * b
+@given(st.integers(0, 40), st.integers(1, 40), st.integers(2, 40))
+def test_a_pair_is_cut_as_in_the_original(tokenizer, a, b, limit):
+    first, second = ["the"] * a, ["cat"] * b
+    (features, num_cut) = classifier_data.convert_examples(
+        [Example("0", " ".join(first), " ".join(second))],
+        lambda label: 0.0,
+        limit + 3,
+        tokenizer,
+    )
     pop_from_the_longer(first, second, limit)
-    found = tokenization.truncated_lengths(a, b, limit)
-    assert found == (len(first), len(second))
+    wanted = ["[CLS]", *first, "[SEP]", *second, "[SEP]"]
+    ids = [tokenizer.vocab[token] for token in wanted]
+    assert features["input_ids"][0, : len(ids)].tolist() == ids
+    assert features["input_mask"][0].sum() == len(ids)
+    assert features["segment_ids"][0].sum() == len(second) + 1
+    assert num_cut == (a + b > limit)
 
 
 def test_a_second_sentence_without_tokens_is_none(tokenizer):
@@ -248,32 +237,7 @@ def test_the_originals_features(tokenizer, name, folder, length):
         np.testing.assert_array_equal(features[key], golden[key], err_msg=key)
 
 
-# --- Scores ---------------------------------------------------------------
-
-
-def test_scores_by_hand():
-    labels, predictions = [1, 1, 1, 0, 0], [1, 1, 0, 1, 0]
-    # 2 true positives, 1 false negative, 1 false positive, 1 true negative.
-    wanted = {
-        "accuracy": 3 / 5,
-        "f1": 2 * 2 / (2 * 2 + 1 + 1),
-        "macro_f1": (2 / 3 + 2 * 1 / (2 * 1 + 1 + 1)) / 2,
-        "matthews_correlation": (2 * 1 - 1 * 1) / (3 * 3 * 2 * 2) ** 0.5,
-    }
-    for name, value in wanted.items():
-        assert classifier_scores.score(
-            name, labels, predictions
-        ) == pytest.approx(value)
-    x, y = [1.0, 2.0, 3.0], [1.0, 4.0, 9.0]
-    assert classifier_scores.score("spearman", x, y) == pytest.approx(1.0)
-    assert classifier_scores.score("pearson", x, y) == pytest.approx(
-        np.corrcoef(x, y)[0, 1]
-    )
-    for name in ("pearson", "spearman", "matthews_correlation"):
-        assert classifier_scores.score(name, [1, 2, 3], [1, 1, 1]) == 0.0
-
-
-# --- What goes wrong --------------------------------------------------------
+# --- Errors ------------------------------------------------------------------
 
 
 def error(folder: Path, task, split) -> str:
@@ -309,14 +273,14 @@ def error(folder: Path, task, split) -> str:
         ),
     ],
 )
-def test_lines_that_are_wrong(tmp_path, lines, words):
+def test_damaged_lines_are_named(tmp_path, lines, words):
     task = classifier_tasks.TASKS["rte"]
     write(tmp_path, "train.tsv", *lines)
     line = error(tmp_path, task, task.train)
     assert all(word in line for word in words), line
 
 
-def test_files_that_are_wrong(tmp_path):
+def test_damaged_files_are_named(tmp_path):
     task = classifier_tasks.TASKS["sts-b"]
     assert "cannot be read" in error(tmp_path, task, task.train)
     (tmp_path / "train.tsv").write_bytes(b"a\tb\nc\t\xff\n")
@@ -328,8 +292,6 @@ def test_files_that_are_wrong(tmp_path):
     write(tmp_path, "dev.tsv", tabs("a", "b"))
     line = error(tmp_path, cola, cola.dev["dev"])
     assert "first line has 2 columns" in line and "in column 4" in line
-    with pytest.raises(UserError, match="unknown; choose from cola"):
-        classifier_tasks.task_of("snli")
 
 
 def own(folder: Path, is_regression: bool = False):
@@ -338,7 +300,7 @@ def own(folder: Path, is_regression: bool = False):
     )
 
 
-def test_own_files_that_are_wrong(tmp_path):
+def test_damaged_own_files_are_named(tmp_path):
     with pytest.raises(UserError, match="no train, dev or test file"):
         own(tmp_path)
     write(tmp_path, "train.jsonl", "{")
@@ -361,5 +323,5 @@ def test_own_files_that_are_wrong(tmp_path):
         own(tmp_path)
     rows = [f"a,{number / 7}" for number in range(1001)]
     write(tmp_path, "train.csv", "text,label", *rows)
-    with pytest.raises(UserError, match="want --regression"):
+    with pytest.raises(UserError, match="need --regression"):
         own(tmp_path)

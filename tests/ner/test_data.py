@@ -1,4 +1,4 @@
-"""ner_data.py: what the files of others hold, and what is wrong with them."""
+"""ner/data.py: column files and JSONL, IOB1 and IOB2, damaged files."""
 
 import json
 import os
@@ -39,7 +39,7 @@ def read(folder: Path, text: str, name: str = "x.txt", **columns):
 
 def test_conll_2003_as_it_is_distributed(tmp_path):
     """IOB1, four columns, documents."""
-    file = ner_data.tagged(read(tmp_path, CONLL))
+    file = ner_data.with_iob2_tags(read(tmp_path, CONLL))
     assert file.sentences == [
         Sentence(
             ["EU", "rejects", "German", "call"],
@@ -55,17 +55,17 @@ def test_conll_2003_as_it_is_distributed(tmp_path):
             2,
         ),
     ]
-    assert ner_data.types_in(file) == ["LOC", "MISC", "ORG", "PER"]
+    assert ner_data.entity_types(file) == ["LOC", "MISC", "ORG", "PER"]
     assert file.num_words == 9
 
 
-def test_other_columns(tmp_path):
+def test_columns_are_chosen_by_number(tmp_path):
     file = read(tmp_path, CONLL, token=1, label=-2)
     assert file.sentences[1].words == ["NNP", "NNP"]
     assert file.sentences[1].tags == ["I-NP", "I-NP"]
 
 
-def test_lines_of_every_kind_of_blank(tmp_path):
+def test_blank_lines_of_every_kind_end_a_sentence(tmp_path):
     r"""WNUT 2017 parts sentences by "\t", a file may end without a line end."""
     text = "\ufeffa b\tO\r\n\t\r\nc\u00a0d\u2028e\tB-x\n \n\n\nf\tO"
     file = read(tmp_path, text)
@@ -76,12 +76,12 @@ def test_lines_of_every_kind_of_blank(tmp_path):
     assert file.sentences[0].words == ["a", "b\u00a0c"]
 
 
-def test_words_alone(tmp_path):
+def test_a_file_to_tag_needs_no_tags(tmp_path):
     """A file to be tagged needs no tags; one to train on does."""
     file = read(tmp_path, "a\nb\n\nc\n")
     assert [sentence.tags for sentence in file.sentences] == [None, None]
-    with pytest.raises(UserError, match="line 1: no tags; columns need one"):
-        ner_data.tagged(file)
+    with pytest.raises(UserError, match="line 1: no tags; a column file"):
+        ner_data.with_iob2_tags(file)
     columns = Columns(0, 3)
     file = ner_data.read_file(file.path, columns, needs_tags=False)
     assert file.sentences[0].tags is None
@@ -102,10 +102,10 @@ def test_json_lines(tmp_path):
         Sentence(["\u2028"], None, [7], 1),
     ]
     with pytest.raises(UserError, match="line 7: no tags"):
-        ner_data.tagged(file)
+        ner_data.with_iob2_tags(file)
 
 
-# --- Tags -----------------------------------------------------------------
+# --- Tags --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_normalized_tags(given_tags, wanted):
 
 
 def spans(tags: list[str]) -> list[tuple[str, int, int]]:
-    """Entities of IOB2, written down once more."""
+    """Return the entities in IOB2 tags: (type, first word, end)."""
     found = []
     for at, tag in enumerate(tags):
         if tag[0] == "B":
@@ -161,14 +161,14 @@ def test_iob1_and_iob2_mean_the_same(data):
 
 
 def test_labels():
-    labels = ner_data.labels_of(["b", "a", "b"])
+    labels = ner_data.iob2_labels(["b", "a", "b"])
     assert labels == ("O", "B-a", "I-a", "B-b", "I-b")
     assert ner_data.class_ids(("O", "I-a", "B-b")) == {
         **{"O": 0, "I-a": 1, "B-a": 1, "B-b": 2, "I-b": 2}
     }
 
 
-# --- What is wrong ----------------------------------------------------------
+# --- Errors ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_labels():
         ("x.jsonl", b'{"tokens": ["a"]', "x.jsonl, line 1: not JSON"),
         ("x.jsonl", b'\n["a"]', "x.jsonl, line 2: wanted a JSON object"),
         ("x.jsonl", b'{"words": ["a"]}', "no key 'tokens'; it has 'words'"),
-        ("x.jsonl", b'{"tokens": "a b"}', "line 1: tokens is no list"),
+        ("x.jsonl", b'{"tokens": "a b"}', "line 1: tokens is not a list"),
         ("x.jsonl", b'{"tokens": [1]}', "line 1: tokens has 1; wanted"),
         ("x.jsonl", b'{"tokens": [""]}', "line 1: tokens has ''; wanted"),
         (
@@ -210,11 +210,13 @@ def test_labels():
         ("x.jsonl", b'{"tokens": ["a"], "tags": [3]}', "tags has 3; wanted"),
     ],
 )
-def test_what_cannot_be_read(tmp_path, name, data, words):
+def test_damaged_files_name_the_line(tmp_path, name, data, words):
     path = tmp_path / name
     path.write_bytes(data)
     with pytest.raises(UserError) as error:
-        ner_data.tagged(ner_data.read_file(str(path), Columns()), ["LOC"])
+        ner_data.with_iob2_tags(
+            ner_data.read_file(str(path), Columns()), ["LOC"]
+        )
     assert words in str(error.value)
     assert str(path) in str(error.value)
 
@@ -243,17 +245,17 @@ def test_a_pipe_is_refused(tmp_path):
         ({"label": -5}, "line 3: 4 columns, --label_column=-5 is none"),
     ],
 )
-def test_columns_that_are_not_there(tmp_path, columns, words):
+def test_missing_columns_name_the_flag(tmp_path, columns, words):
     with pytest.raises(UserError, match=words):
         read(tmp_path, CONLL, **columns)
 
 
-def test_a_file_without_entities(tmp_path):
-    file = ner_data.tagged(read(tmp_path, "a O\nb O\n"))
+def test_a_file_without_entities_cannot_be_learned(tmp_path):
+    file = ner_data.with_iob2_tags(read(tmp_path, "a O\nb O\n"))
     with pytest.raises(UserError, match="every tag is O"):
-        ner_data.types_in(file)
+        ner_data.entity_types(file)
 
 
-def test_no_file(tmp_path):
+def test_a_missing_file_is_one_line(tmp_path):
     with pytest.raises(UserError, match="cannot be read"):
         ner_data.read_file(str(tmp_path / "x"), Columns())

@@ -1,222 +1,22 @@
-"""run_ner.py --feature_based: a BiLSTM on layers of a frozen encoder."""
-
-import errno
-import json
-import os
-import re
-import shutil
-import signal
-from pathlib import Path
+"""ner/feature_based.py: the layers of table 7, and the BiLSTM on them."""
 
 import numpy as np
 import pytest
-import scripts
 import tensorflow as tf
-import tiny
-from ner_runs import (
-    CONFIG,
-    LABELS,
-    VOCAB,
-    check_served,
-    flags_for,
-    only,
-    values_of,
-    write_data,
-)
+from ner_runs import CONFIG
 
 import modeling
-from checkpoints import training_state, weight_files
 from features import layers as features_layers
 from modeling import BertConfig
-from ner import data as ner_data
-from ner import export as ner_export
 from ner import feature_based
-from ner import records as ner_records
-from serving import graph_tokenizer
-
-run_ner = scripts.load("run_ner")
-convert_checkpoint = scripts.load("convert_checkpoint")
 
 DEEP = BertConfig.from_dict(CONFIG.to_dict() | {"num_hidden_layers": 4})
 
 
-@pytest.fixture(scope="module")
-def deep_dir(tmp_path_factory) -> Path:
-    return tiny.write_model(tmp_path_factory.mktemp("deep"), DEEP, VOCAB)
-
-
-@pytest.fixture(scope="module")
-def data_dir(tmp_path_factory) -> Path:
-    return write_data(tmp_path_factory.mktemp("data"))
-
-
-def feature_flags(deep_dir: Path, data_dir: Path, out: Path, **more) -> dict:
-    flags = flags_for(deep_dir, data_dir, out, feature_based=True)
-    flags["learning_rate"] = 0.02
-    return flags | {"lstm_units": 8, "num_train_epochs": 12} | more
-
-
-@pytest.fixture(scope="module")
-def features(deep_dir, data_dir, tmp_path_factory) -> Path:
-    """A finished run on the weighted sum of the last four layers."""
-    out = tmp_path_factory.mktemp("features") / "out"
-    flags = feature_flags(deep_dir, data_dir, out, do_predict=True)
-    flags |= {"feature_layers": "weighted_sum_last_four"}
-    assert scripts.run(run_ner, **flags) == 0
-    return out
-
-
-def test_features_are_learned_from(features, deep_dir):
-    assert tiny.results_of(features, "eval_results.txt")["f1"] > 0.8
-    config = json.loads((features / "bert_config.json").read_text())
-    assert config["feature_layers"] == "weighted_sum_last_four"
-    assert config["lstm_units"] == 8
-    values = values_of(features / "bert_model.ckpt")
-    assert values["layer_weights"].any()
-    assert values["bilstm/layer_0/forward_lstm/lstm_cell/kernel"].any()
-    for name, value in values_of(deep_dir / "bert_model.ckpt").items():
-        np.testing.assert_array_equal(values[name], value)  # frozen
-    latest = values_of(Path(tf.train.latest_checkpoint(str(features))))
-    slots = [name for name in latest if name.endswith("/adam_m")]
-    assert len(slots) == 1 + 2 * 2 * 3 + 2
-    assert not any(name.startswith("bert/") for name in slots)
-
-
-def test_activations_are_those_of_the_first_pieces(
-    features, deep_dir, data_dir
-):
-    """By hand, one sentence, no padding: [words, layers, H]."""
-    found = np.load(features / "train_-4_-3_-2_-1.npy")
-    model = modeling.TaskModel(DEEP)
-    weight_files.restore_weights(model.variables, str(deep_dir))
-    file = ner_data.read_file(str(data_dir / "train.txt"), ner_data.Columns())
-    assert found.shape == (file.num_words, 4, 16)
-    words = file.sentences[0].words
-    ids, places = [VOCAB.index("[CLS]")], []
-    for word in words:
-        places.append(len(ids))
-        stem = word.rstrip("x")
-        ids += [VOCAB.index(stem)]
-        ids += [VOCAB.index("##x")] * (len(word) - len(stem))
-    output = model.encode(
-        {"input_ids": tf.constant([[*ids, VOCAB.index("[SEP]")]])}
-    )
-    for number, layer in enumerate(output.encoder_layers):
-        np.testing.assert_allclose(
-            found[: len(words), number],
-            layer.numpy()[0, places],
-            rtol=0,
-            atol=1e-5,
-        )
-
-
-def test_a_learning_rate_that_suits_another_model(
-    deep_dir, data_dir, tmp_path, caplog
-):
-    """A BiLSTM begins with new weights; and too few layers show at once."""
-    flags = feature_flags(deep_dir, data_dir, tmp_path / "out")
-    config = BertConfig.from_dict(DEEP.to_dict() | {"num_hidden_layers": 1})
-    flags["init_checkpoint"] = str(
-        tiny.write_model(tmp_path / "model", config, VOCAB)
-    )
-    flags["feature_layers"] = "second_to_last"
-    line = scripts.error_of(run_ner, **flags)
-    assert "the model has 1 layers" in line and not (tmp_path / "out").exists()
-    assert "learns little from it" not in caplog.text
-    del flags["learning_rate"]
-    scripts.error_of(run_ner, **flags)
-    assert "--learning_rate=5e-05 is what fine-tuning takes" in caplog.text
-
-
-def test_activations_are_computed_once(features, deep_dir, data_dir, caplog):
-    flags = feature_flags(deep_dir, data_dir, features)
-    flags |= {"feature_layers": "weighted_sum_last_four"}
-    with caplog.at_level("INFO", logger="absl"):
-        assert scripts.run(run_ner, **flags) == 0
-    assert "Computing activations" not in caplog.text
-    assert "holds a finished run" in caplog.text
-    other = {"feature_layers": "last"}
-    line = scripts.error_of(run_ner, **(flags | other))
-    assert "belongs to a run with data" in line
-
-
-def test_activations_depend_on_the_configuration(
-    features, data_dir, tmp_path, caplog
-):
-    """The same weights with another activation function give others."""
-    config = BertConfig.from_dict(DEEP.to_dict() | {"hidden_act": "relu"})
-    model = tiny.write_model(tmp_path / "model", config, VOCAB)
-    shutil.copytree(features, tmp_path / "records")
-    flags = feature_flags(model, data_dir, tmp_path / "out")
-    flags |= {"records_dir": str(tmp_path / "records"), "do_eval": False}
-    flags |= {"feature_layers": "weighted_sum_last_four"}
-    with caplog.at_level("INFO", logger="absl"):
-        scripts.run(run_ner, **flags | {"num_train_epochs": 0.1})
-    assert "train.tf_record: same data, same flags" in caplog.text
-    assert "Computing activations" in caplog.text
-
-
-def test_a_full_disk_is_one_line(deep_dir, data_dir, tmp_path, monkeypatch):
-    def no_room(*_) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "posix_fallocate", no_room)
-    flags = feature_flags(deep_dir, data_dir, tmp_path)
-    line = scripts.error_of(run_ner, **flags)
-    assert re.search(r"does not take the activations, [\d.]+ MB: No sp", line)
-    assert not list(tmp_path.glob("*.npy")) + list(tmp_path.glob(".*"))
-
-
-def test_a_fitted_model_says_what_it_reads(features, data_dir, tmp_path):
-    """Without the flags; with others it is an error."""
-    flags = flags_for(features, data_dir, tmp_path, train_file=None)
-    scripts.run(run_ner, **only(flags, do_predict=True))
-    for name in ("predictions.txt", "test_results.txt"):
-        wanted = (features / name).read_text()
-        assert (tmp_path / name).read_text() == wanted
-    flags = only(flags, do_predict=True)
-    assert scripts.run(run_ner, **flags, feature_based=True) == 0
-    for name, value in (("feature_based", False), ("feature_layers", "last")):
-        line = scripts.error_of(run_ner, **flags | {name: value})
-        assert "feature_layers are weighted_sum_last_four" in line
-        assert f"--{name}={value} asks for another" in line
-
-
-def test_transformers_has_no_class_for_a_bilstm(features, tmp_path):
-    line = scripts.error_of(
-        convert_checkpoint,
-        input=str(features),
-        output=str(tmp_path / "other"),
-        output_format="huggingface",
-    )
-    assert "has no class in transformers" in line
-
-
-def test_features_in_the_graph(features):
-    pytest.importorskip("tensorflow_text")
-    vocab_file = str(features / "vocab.txt")
-    choice = features_layers.table_7(4)["weighted_sum_last_four"]
-    model = feature_based.BertForFeatureTagging(DEEP, len(LABELS), choice, 8)
-    weight_files.restore_weights(model.variables, str(features), required="")
-    tagger = ner_export.Tagger(
-        model,
-        graph_tokenizer.Tokenizer(vocab_file),
-        vocab_file,
-        32,
-        labels=list(LABELS),
-    )
-    signatures = tagger.signatures()
-    check_served(signatures, features)
-    for texts in (["", " "], [""]):
-        found = signatures["serving_default"](text=tf.constant(texts))
-        assert found["tags"].shape == found["scores"].shape == (len(texts), 0)
-    nothing = signatures["words"](words=tf.constant([["", ""]]))
-    assert nothing["tags"].numpy().tolist() == [[b"", b""]]
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("name", features_layers.table_7(4))
-def test_every_row_of_table_7(name, deep_dir):
-    """What the BiLSTM reads, by hand."""
+def test_every_row_of_table_7(name):
+    """The input of the BiLSTM, computed by hand."""
     choice = features_layers.table_7(4)[name]
     tf.keras.utils.set_random_seed(1)
     model = feature_based.BertForFeatureTagging(DEEP, 5, choice, 3)
@@ -242,7 +42,7 @@ def test_every_row_of_table_7(name, deep_dir):
 
 
 def test_padding_does_not_reach_the_words():
-    """Neither direction of the BiLSTM sees what stands behind a sentence."""
+    """Neither direction of the BiLSTM reads the padding of a sentence."""
     tf.keras.utils.set_random_seed(1)
     lstm = feature_based.BiLstm(4, 3)
     lstm.build()
@@ -255,41 +55,3 @@ def test_padding_does_not_reach_the_words():
     seed = tf.constant(7, tf.uint32)
     np.testing.assert_array_equal(lstm(x, mask, seed), lstm(x, mask, seed))
     assert (lstm(x, mask, seed) != found).numpy().any()
-
-
-def test_a_run_in_three_parts_ends_with_the_same_bits(
-    features, deep_dir, data_dir, tmp_path
-):
-    """Ended while activations are written, by SIGTERM, and not at all."""
-    flags = feature_flags(deep_dir, data_dir, tmp_path)
-    flags |= {"feature_layers": "weighted_sum_last_four", "do_eval": False}
-    flags |= {"save_checkpoints_steps": 4, "iterations_per_loop": 1}
-    compute = ner_records.word_outputs
-
-    def compute_and_stop(*args) -> None:
-        compute(*args)
-        # Another run with this records_dir writes another file.
-        assert str(os.getpid()) in args[-1] and Path(args[-1]).exists()
-        raise KeyboardInterrupt
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ner_records, "word_outputs", compute_and_stop)
-        with pytest.raises(KeyboardInterrupt):
-            scripts.run(run_ner, **flags)
-    path = tmp_path / "train_-4_-3_-2_-1.npy"
-    assert not path.exists() and not list(tmp_path.glob(".*"))
-
-    save = training_state.TrainingState.save
-
-    def save_and_stop(state, step: int) -> str:
-        if step == 8:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return save(state, step)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training_state.TrainingState, "save", save_and_stop)
-        assert scripts.run(run_ner, **flags) == 1
-    assert scripts.run(run_ner, **flags) == 0
-    killed = values_of(tmp_path / "bert_model.ckpt")
-    for key, value in values_of(features / "bert_model.ckpt").items():
-        np.testing.assert_array_equal(killed[key], value, err_msg=key)

@@ -1,4 +1,4 @@
-"""ner_scores.py: conlleval's own numbers, and lines written back."""
+"""ner/scores.py: the numbers of conlleval itself, and lines of predictions."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from ner.data import Columns
 GOLDEN_NER = GOLDEN / "ner"
 
 
-def test_conlleval(tmp_path):
+def test_scores_are_those_of_conlleval(tmp_path):
     """golden/ner/conlleval.txt is what conlleval.pl prints of tagged.txt."""
     path = str(GOLDEN_NER / "tagged.txt")
     gold, predicted = (
@@ -36,8 +36,8 @@ def test_conlleval(tmp_path):
         assert scores[name] == pytest.approx(value / 100, abs=5e-5), name
 
 
-def test_by_hand():
-    """Half of an entity is none, and a type nobody predicts has 0."""
+def test_half_an_entity_is_none():
+    """And a type that is never predicted has scores of 0."""
     scores = ner_scores.entity_scores(
         [["B-a", "I-a", "O", "B-b"], ["B-a"]],
         [["B-a", "I-a", "O", "O"], ["B-c"]],
@@ -49,7 +49,7 @@ def test_by_hand():
     assert scores["accuracy"] == 3 / 5
 
 
-def test_nothing_predicted():
+def test_scores_without_predictions_are_0():
     scores = ner_scores.entity_scores([["B-a"]], [["O"]])
     assert scores["f1"] == scores["precision"] == scores["accuracy"] == 0
 
@@ -106,6 +106,6 @@ def test_earlier_predictions_are_replaced(tmp_path):
     ]
 
 
-def test_tags_of_sentences(tmp_path):
+def test_tags_are_split_into_sentences(tmp_path):
     file = read(tmp_path / "x", "a\nb\n\nc\n")
     assert ner_scores.by_sentence(file, "xyz") == [["x", "y"], ["z"]]

@@ -1,4 +1,4 @@
-"""swag_data.py: SWAG's files and others', and what goes into the records."""
+"""swag/data.py: the questions in SWAG's and in own files, and bad files."""
 
 import csv
 import json
@@ -6,13 +6,9 @@ from pathlib import Path
 
 from base.errors import UserError
 
-import numpy as np
 import pytest
 
-import tokenization
-from records import tfrecord
 from swag import data as swag_data
-from swag import records as swag_records
 from swag.data import Question
 
 HEADER = (
@@ -184,11 +180,15 @@ GOOD = '{"context": "c", "choices": ["a", "b"], "label": 0}'
         ),
         ("t.jsonl", [GOOD.replace("0", "true")], "of type int, found True"),
         ("t.jsonl", [GOOD.replace("0", "2")], "label 2 is none of the 2"),
-        ("t.jsonl", [GOOD.replace('"b"', "1")], "all choices have to be texts"),
+        (
+            "t.jsonl",
+            [GOOD.replace('"b"', "1")],
+            "all choices have to be strings",
+        ),
         ("t.jsonl", [GOOD.replace('"c"', '""')], "the context is empty"),
     ],
 )
-def test_bad_files(tmp_path, name, lines, words):
+def test_damaged_files_name_the_line(tmp_path, name, lines, words):
     path = write(tmp_path / name, *lines)
     with pytest.raises(UserError) as caught:
         swag_data.read_questions(path)
@@ -196,98 +196,11 @@ def test_bad_files(tmp_path, name, lines, words):
     assert str(caught.value).startswith(path)
 
 
-def test_find_file(tmp_path):
+def test_one_file_of_a_part_is_found(tmp_path):
     with pytest.raises(UserError, match="holds no val.csv or val.jsonl or dev"):
         swag_data.find_file(str(tmp_path), "dev")
     path = write(tmp_path / "val.csv")
     assert swag_data.find_file(str(tmp_path), "dev") == path
     write(tmp_path / "dev.jsonl")
-    with pytest.raises(UserError, match="holds val.csv and dev.jsonl: which"):
+    with pytest.raises(UserError, match="holds val.csv and dev.jsonl: found 2"):
         swag_data.find_file(str(tmp_path), "dev")
-
-
-# --- Records --------------------------------------------------------------
-
-VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abcdefgh"]
-
-
-def create_data(tmp_path: Path, length: int = 12) -> swag_records.SwagRecords:
-    vocab_file = write(tmp_path / "vocab.txt", *VOCAB)
-    tokenizer = tokenization.FullTokenizer(vocab_file)
-    folder = str(tmp_path)
-    return swag_records.SwagRecords(
-        folder, folder, tokenizer, len(VOCAB), length, False
-    )
-
-
-def test_a_row_for_every_choice(tmp_path, monkeypatch):
-    """Sentence A the context, B start and choice, one after the other."""
-    monkeypatch.setattr(swag_records, "_CHUNK", 2)  # several parts
-    lines = [
-        {"context": "a b", "start": "c", "choices": ["d", "e f"], "label": 1},
-        {"context": "a", "choices": ["h " * 20, "g"], "label": 0},
-        {"context": "a b c d e f g h", "choices": ["a b c d", "h"], "label": 1},
-    ]
-    write(tmp_path / "train.jsonl", *map(json.dumps, lines))
-    found = create_data(tmp_path).split("train", "train")
-    assert (found.num_records, found.num_choices) == (3, 2)
-    wanted = [
-        "[CLS] a b [SEP] c d [SEP]",
-        "[CLS] a b [SEP] c e f [SEP]",
-        "[CLS] a [SEP]" + " h" * 8 + " [SEP]",
-        "[CLS] a [SEP] g [SEP]",
-        "[CLS] a b c d e [SEP] a b c d [SEP]",
-        "[CLS] a b c d e f g h [SEP] h [SEP]",
-    ]
-    examples = [
-        tfrecord.decode_example(record)
-        for record in tfrecord.read_records(str(tmp_path / "train.tf_record"))
-    ]
-    assert [int(e["label_ids"][0]) for e in examples] == [1, 1, 0, 0, 1, 1]
-    for example, text in zip(examples, wanted, strict=True):
-        ids = [VOCAB.index(token) for token in text.split()]
-        padding = [0] * (12 - len(ids))
-        assert example["input_ids"].tolist() == ids + padding
-        mask = [1] * len(ids) + padding
-        assert example["input_mask"].tolist() == mask
-        second = ids.index(3) + 1
-        segments = [0] * second + [1] * (len(ids) - second) + padding
-        assert example["segment_ids"].tolist() == segments
-
-
-def test_batches_hold_whole_questions(tmp_path):
-    """[B, C, S]: a question's choices together, in order, with its label."""
-    rng = np.random.default_rng(0)
-    questions = []
-    for number in range(40):
-        choices = ["a " * rng.integers(1, 20) + VOCAB[4 + c] for c in range(3)]
-        label = int(rng.integers(3))
-        context = "b " * (number % 7 + 1)
-        questions.append(
-            {"context": context, "choices": choices, "label": label}
-        )
-    write(tmp_path / "train.jsonl", *map(json.dumps, questions))
-    found = create_data(tmp_path, 32).split("train", "train")
-    batches = found.training(5, seed=1, is_fine=True)
-    seen = []
-    for step in range(8):
-        batch, chosen = batches.batch(step), batches.plan.batch(step)
-        length = batches.length(step)
-        assert batch["input_ids"].shape == (5, 3, length)
-        assert batch["label_ids"].shape == (5, 3)
-        longest = 0
-        for place, number in enumerate(chosen):
-            question = questions[number]
-            assert (batch["label_ids"][place] == question["label"]).all()
-            for choice in range(3):
-                ids = batch["input_ids"][place, choice]
-                count = batch["input_mask"][place, choice].sum()
-                longest = max(longest, count)
-                assert VOCAB[ids[count - 2]] == VOCAB[4 + choice]
-                assert (ids == 5).sum() == number % 7 + 1 + (choice == 1)
-        assert length - 8 < longest <= length
-        seen += chosen.tolist()
-    assert len(seen) == 40  # within a window some come twice, see Plan
-    np.testing.assert_array_equal(
-        found.by_question(np.arange(120))[39], [117, 118, 119]
-    )

@@ -1,0 +1,153 @@
+"""Fine-tuning on multiple choice: which continuation of a context is right."""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+import modeling
+from classifier import scores as classifier_scores
+from finetuning.job import Job, LoadedModel
+from finetuning.settings import RunSettings
+from finetuning.source import ModelSource
+from serving import graph_tokenizer
+from swag import data as swag_data
+from swag import export as swag_export
+from swag import model as swag_model
+from swag import records as swag_records
+from training import reporting
+
+
+class SwagJob(Job):
+    """The right choice of each question.
+
+    Args:
+        settings: what the command asks for.
+        source: configuration and tokenizer of the model.
+        is_training: whether the model is trained first.
+        data_dir: the folder of train, val (or dev) and test.
+        eval_batch_size: choices in a batch of the development set.
+    """
+
+    head_pattern = "^output_"
+    fitted_task = "multiple_choice"  # a regression's head has the same shape
+    objective = swag_model.MULTIPLE_CHOICE
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        source: ModelSource,
+        is_training: bool,
+        data_dir: str | None,
+        eval_batch_size: int,
+    ):
+        super().__init__(settings, source)
+        self.data_dir, self.eval_batch_size = data_dir, eval_batch_size
+        self.records = swag_records.SwagRecords(
+            data_dir,
+            settings.records_dir,
+            source.tokenizer,
+            source.config.vocab_size,
+            source.max_seq_length,
+            settings.pad_to_max_length,
+        )
+        # Read the files now, so that what is wrong in them is found before
+        # hours of training rather than after them.
+        if is_training:
+            self.records.questions("train")
+        if settings.do_eval or settings.training.eval_steps:
+            self.records.questions("dev")
+        if settings.do_predict:
+            self.records.questions("test")
+        self._dev: swag_records.Questions | None = None
+
+    def deciding_metric(self) -> str:
+        """Return the key of the accuracy on the development questions."""
+        swag_data.find_file(self.data_dir, "dev")
+        return "accuracy"
+
+    def create_model(self) -> swag_model.BertForMultipleChoice:
+        """Return the encoder with one vector that scores a choice."""
+        return swag_model.BertForMultipleChoice(
+            self.config, self.settings.training.dtype
+        )
+
+    def forward(
+        self, model: modeling.TaskModel, batch: dict[str, tf.Tensor]
+    ) -> dict[str, tf.Tensor]:
+        """Return the score of each choice [B]; records are single choices."""
+        return {"scores": model(batch)}
+
+    # --- Data ----------------------------------------------------------------
+
+    def data_fingerprint(self) -> dict[str, Any]:
+        """Return everything the training records depend on."""
+        return self.records.fingerprint("train")
+
+    def train_data(self, loaded: LoadedModel) -> swag_records.Questions:
+        """Return the training questions."""
+        del loaded
+        return self.records.split("train", "train")
+
+    def flops_per_example(
+        self, model: modeling.TaskModel, length: int
+    ) -> float:
+        """Return the operations of training on all choices of a question."""
+        del model
+        num_choices = len(self.records.questions("train")[0].choices)
+        return reporting.training_flops(self.config, num_choices, length)
+
+    # --- Scores and predictions ----------------------------------------------
+
+    def evaluate(self, loaded: LoadedModel, step: int) -> dict[str, float]:
+        """Score the development questions; write eval_results.txt."""
+        self._dev = dev = self._dev or self.records.split("dev", "eval")
+        results = classifier_scores.scores(
+            self._scores(loaded, dev, self.eval_batch_size, "dev"),
+            dev.by_question(dev.rows.features["label_ids"])[:, 0],
+            ("accuracy",),
+            is_regression=False,
+        )
+        # The keys of the original's run_classifier.py.
+        results["eval_loss"] = results["loss"]
+        results["eval_accuracy"] = results["accuracy"]
+        results["global_step"] = step
+        reporting.write_results(self.settings.output_dir, results, step)
+        return results
+
+    def predict(self, loaded: LoadedModel) -> None:
+        """Write test_results.tsv and test.tsv."""
+        test = self.records.split("test", "predict")
+        rows, answers = classifier_scores.prediction_lines(
+            self._scores(
+                loaded, test, self.settings.predict_batch_size, "test"
+            ),
+            [question.guid for question in test.questions],
+            [str(number) for number in range(test.num_choices)],
+        )
+        self.write_lines("test_results.tsv", rows)
+        self.write_lines("test.tsv", answers)
+
+    @staticmethod
+    def _scores(
+        loaded: LoadedModel,
+        questions: swag_records.Questions,
+        batch_size: int,
+        title: str,
+    ) -> np.ndarray:
+        """Return the score of every choice, [questions, C]."""
+        outputs = loaded.predictor(questions.rows, batch_size, title)
+        return questions.by_question(outputs["scores"])
+
+    # --- What is left for prediction -----------------------------------------
+
+    def create_export(
+        self, loaded: LoadedModel, tokenizer: graph_tokenizer.Tokenizer
+    ) -> swag_export.MultipleChoice:
+        """Return the SavedModel: context and choices in, answer out."""
+        return swag_export.MultipleChoice(
+            loaded.model,
+            tokenizer,
+            self.source.vocab_file,
+            self.source.max_seq_length,
+        )
