@@ -40,7 +40,7 @@ from ops.elementwise import fold_seed, fused
 Seed = tf.Tensor | None  # uint32 scalar of a call's dropout; None: no dropout
 Tokens = unpadding.Tokens | None  # places of real tokens; None: x has padding
 
-# --- Configuration ----------------------------------------------------------
+# --- Configuration -----------------------------------------------------------
 
 # L and H of the named sizes; N = H / 64 and I = 4 H in all of them. Base and
 # Large are the paper's (section 3), Tiny to Medium those of Turc et al.
@@ -170,7 +170,7 @@ def get_activation(name: str | Callable | None) -> Callable | None:
     return activations[name.lower()]
 
 
-# --- Building blocks --------------------------------------------------------
+# --- Building blocks ---------------------------------------------------------
 
 
 class Layer(keras.layers.Layer):
@@ -251,7 +251,7 @@ class Dropout(Layer):
         return fold_seed(seed, zlib.crc32(self.path.encode()))
 
 
-# --- Embeddings -------------------------------------------------------------
+# --- Embeddings --------------------------------------------------------------
 
 
 class Embeddings(Layer):
@@ -321,7 +321,7 @@ class Embeddings(Layer):
         return tf.cast(x, self.output_dtype)
 
 
-# --- Transformer layers (section 3, "Model Architecture") -------------------
+# --- Transformer layers (section 3, "Model Architecture") --------------------
 
 
 class SelfAttention(Layer):
@@ -504,7 +504,7 @@ class Encoder(Layer):
         return outputs
 
 
-# --- The encoder of all tasks -----------------------------------------------
+# --- The encoder of all tasks ------------------------------------------------
 
 
 class BertOutput(NamedTuple):
@@ -659,7 +659,7 @@ def attention_bias(
     return (1.0 - visible) * -10000.0
 
 
-# --- Parts of heads ---------------------------------------------------------
+# --- Parts of heads ----------------------------------------------------------
 
 
 class TaskModel(tf.Module):

@@ -31,7 +31,7 @@ import tensorflow as tf
 # output_weights decay.
 EXCLUDE_FROM_WEIGHT_DECAY = ("LayerNorm", "layer_norm", "bias")
 
-# --- Learning rate ----------------------------------------------------------
+# --- Learning rate -----------------------------------------------------------
 
 
 def create_schedule(
@@ -81,7 +81,7 @@ def create_schedule(
     return schedule
 
 
-# --- Gradient clipping ------------------------------------------------------
+# --- Gradient clipping -------------------------------------------------------
 
 
 def global_norm(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
@@ -123,7 +123,7 @@ def _squared_sum(x: tf.Tensor) -> tf.Tensor:
     return 2.0 * tf.nn.l2_loss(tf.cast(x, tf.float32))
 
 
-# --- Optimizers -------------------------------------------------------------
+# --- Optimizers --------------------------------------------------------------
 
 
 class AdamWeightDecay:

@@ -120,7 +120,7 @@ flags.DEFINE_integer(
     lower_bound=0,
 )
 
-# --- main and its steps -------------------------------------------------------
+# --- main and its steps ------------------------------------------------------
 
 
 def main(_: list[str]) -> int:

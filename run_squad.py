@@ -229,7 +229,7 @@ def answer_together() -> None:
         reporting.write_results(FLAGS.output_dir, results, step=0)
 
 
-# --- Flags as plain values --------------------------------------------------
+# --- Flags as plain values ---------------------------------------------------
 
 
 def create_reader(model_source: ModelSource) -> QuestionReader:

@@ -61,7 +61,7 @@ _CJK_RANGES = (
     (0x2F800, 0x2FA1F),  # Compatibility Ideographs Supplement
 )
 
-# --- Vocabulary files -------------------------------------------------------
+# --- Vocabulary files --------------------------------------------------------
 
 
 def load_vocab(vocab_file: str) -> dict[str, int]:
@@ -153,7 +153,7 @@ def convert_by_vocab(vocab: Mapping[Any, Any], items: Iterable[Any]) -> list:
         ) from None
 
 
-# --- Names of released models -----------------------------------------------
+# --- Names of released models ------------------------------------------------
 
 # The 24 miniatures of 2020, BERT-Base among them, are all uncased.
 _MINIATURES = [
@@ -205,7 +205,7 @@ def casing_of_checkpoint(init_checkpoint: str | None) -> bool | None:
     return False if match.group(1) in _CASED_MODELS else None
 
 
-# --- Characters -------------------------------------------------------------
+# --- Characters --------------------------------------------------------------
 
 
 def convert_to_unicode(text: str | bytes) -> str:
@@ -285,7 +285,7 @@ _PUNCTUATION = _CharTable(_space_punctuation)
 
 _ACCENTS = _CharTable(_keep_accent)
 
-# --- Tokenizers -------------------------------------------------------------
+# --- Tokenizers --------------------------------------------------------------
 
 
 def whitespace_tokenize(text: str) -> list[str]:
@@ -464,7 +464,7 @@ class FullTokenizer:
         return convert_by_vocab(self.inv_vocab, ids)
 
 
-# --- Pairs ------------------------------------------------------------------
+# --- Pairs -------------------------------------------------------------------
 
 
 def truncated_lengths(

@@ -45,7 +45,7 @@ def file_errors() -> tuple[type[Exception], ...]:
     return (OSError, sys.modules["tensorflow"].errors.OpError)
 
 
-# --- Finding ---------------------------------------------------------------
+# --- Finding -----------------------------------------------------------------
 
 
 def files_below(path: str) -> Iterator[tuple[str, int | None]]:
@@ -115,7 +115,7 @@ def is_stream(path: str) -> bool:
     return is_there and not (os.path.isfile(path) or os.path.isdir(path))
 
 
-# --- Writing ---------------------------------------------------------------
+# --- Writing -----------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -219,7 +219,7 @@ def write_text(path: str, text: str) -> None:
         file.write(text.encode())
 
 
-# --- Reading ---------------------------------------------------------------
+# --- Reading -----------------------------------------------------------------
 
 
 def open_for_reading(path: str) -> IO[bytes]:

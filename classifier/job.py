@@ -87,7 +87,7 @@ class ClassifierJob(Job):
             self.config, labels and len(labels), self.settings.training.dtype
         )
 
-    # --- Data -----------------------------------------------------------------
+    # --- Data ----------------------------------------------------------------
 
     def data_fingerprint(self) -> dict[str, Any]:
         """Return everything the training records depend on."""
@@ -106,7 +106,7 @@ class ClassifierJob(Job):
         """Return {name of the record file: split}; the original's: predict."""
         return _record_names("predict", self.task.test)
 
-    # --- Scores and predictions -----------------------------------------------
+    # --- Scores and predictions ----------------------------------------------
 
     def evaluate(self, loaded: LoadedModel, step: int) -> dict[str, float]:
         """Score every development set; write eval_results.txt."""
@@ -152,7 +152,7 @@ class ClassifierJob(Job):
             self.write_lines(f"{results}.tsv", rows)
             self.write_lines(f"{title}.tsv", submission)
 
-    # --- What is left for prediction ------------------------------------------
+    # --- What is left for prediction -----------------------------------------
 
     def add_to_config(self, config: modeling.BertConfig) -> None:
         """Name the labels, whether texts come in pairs, and their length."""

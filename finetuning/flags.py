@@ -111,7 +111,7 @@ def _define_selection_flags(score_on: str) -> None:
     )
 
 
-# --- Flags as plain values ----------------------------------------------------
+# --- Flags as plain values ---------------------------------------------------
 
 
 def read(f: flags.FlagValues) -> RunSettings:

@@ -83,7 +83,7 @@ class Job(abc.ABC):
         self.settings, self.source = settings, source
         self.config, self.tokenizer = source.config, source.tokenizer
 
-    # --- What each task defines -----------------------------------------------
+    # --- What each task defines ----------------------------------------------
 
     @abc.abstractmethod
     def deciding_metric(self) -> str:
@@ -119,7 +119,7 @@ class Job(abc.ABC):
     ) -> saved_model.Export:
         """Return what --do_export writes."""
 
-    # --- What most tasks leave as it is ---------------------------------------
+    # --- What most tasks leave as it is --------------------------------------
 
     def forward(
         self, model: modeling.TaskModel, batch: dict[str, tf.Tensor]
@@ -142,7 +142,7 @@ class Job(abc.ABC):
         """Add to a fitted model's configuration what prediction needs."""
         config.max_seq_length = self.source.max_seq_length
 
-    # --- Files in output_dir --------------------------------------------------
+    # --- Files in output_dir -------------------------------------------------
 
     def path(self, name: str) -> str:
         """Return the path of a file in output_dir."""

@@ -113,7 +113,7 @@ def adjustable(settings: RunSettings) -> dict[str, Any]:
     }
 
 
-# --- Training -----------------------------------------------------------------
+# --- Training ----------------------------------------------------------------
 
 
 def train(
@@ -216,7 +216,7 @@ def score_and_keep(job: Job, loaded: LoadedModel, step: int) -> bool:
     return selection.stops_early(scores, job.settings.early_stopping_patience)
 
 
-# --- Export and sweeps --------------------------------------------------------
+# --- Export and sweeps -------------------------------------------------------
 
 
 def write_saved_model(job: Job, loaded: LoadedModel) -> None:

@@ -152,7 +152,7 @@ def grid(f: flags.FlagValues) -> list[SweepRun]:
     ]
 
 
-# --- Making the runs ----------------------------------------------------------
+# --- Making the runs ---------------------------------------------------------
 
 
 def run_all(sweep: Sweep, output_dir: str, metric: str, **more: Any) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 import tensorflow as tf
 
-# --- Fusing -----------------------------------------------------------------
+# --- Fusing ------------------------------------------------------------------
 
 _is_fusing = False
 
@@ -93,7 +93,7 @@ def _compile(function: Callable) -> Callable:
     return tf.function(function, jit_compile=True, autograph=False)
 
 
-# --- Random numbers and dropout ---------------------------------------------
+# --- Random numbers and dropout ----------------------------------------------
 
 # Dropout needs a random number per element. Here it is a hash of the element's
 # row and column and of a seed, a few integer operations. XLA computes it inside
@@ -174,7 +174,7 @@ def dropout(x: tf.Tensor, seed: tf.Tensor | None, rate: float) -> tf.Tensor:
     return tf.where(keep, x * (1.0 / (1.0 - rate)), tf.zeros([], x.dtype))
 
 
-# --- Activation and norm ----------------------------------------------------
+# --- Activation and norm -----------------------------------------------------
 
 
 def gelu(x: tf.Tensor) -> tf.Tensor:
@@ -250,7 +250,7 @@ def add_norm(
     return layer_norm(residual + x, gamma, beta)
 
 
-# --- Attention --------------------------------------------------------------
+# --- Attention ---------------------------------------------------------------
 
 
 def split_heads(
@@ -289,7 +289,7 @@ def attention_probs(
     return dropout(tf.cast(tf.nn.softmax(wide), scores.dtype), seed, rate)
 
 
-# --- Shapes -----------------------------------------------------------------
+# --- Shapes ------------------------------------------------------------------
 
 
 def shape_of(x: tf.Tensor) -> list[Any]:

@@ -49,7 +49,7 @@ def flatten_labels(
     return labels, tf.cast(tf.reshape(weights, [-1]), tf.float32)
 
 
-# --- Cross entropy ----------------------------------------------------------
+# --- Cross entropy -----------------------------------------------------------
 
 
 def cross_entropy(
@@ -73,7 +73,7 @@ def cross_entropy(
     )
 
 
-# --- Cross entropy of a projection ------------------------------------------
+# --- Cross entropy of a projection -------------------------------------------
 
 
 @tf.custom_gradient

@@ -37,7 +37,7 @@ _LONGEST_WORD = tokenization.MAX_CHARS_PER_WORD
 # every text, and no vocabulary may have it.
 _LONG_WORD = "\ufffd"
 
-# --- The tokenizer ----------------------------------------------------------
+# --- The tokenizer -----------------------------------------------------------
 
 
 class TokenSpans(NamedTuple):
@@ -328,7 +328,7 @@ def _is_in(values: tf.Tensor, members: np.ndarray) -> tf.Tensor:
     return tf.gather(members, at) == values
 
 
-# --- Features ---------------------------------------------------------------
+# --- Features ----------------------------------------------------------------
 
 
 def make_features(

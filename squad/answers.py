@@ -55,7 +55,7 @@ LOGITS = "logits.npz"
 FILES = (PREDICTIONS, NBEST, NULL_ODDS, THRESHOLD, LOGITS, LOGITS + ".json")
 
 
-# --- Logits -----------------------------------------------------------------
+# --- Logits ------------------------------------------------------------------
 
 
 class Logits(NamedTuple):
@@ -127,7 +127,7 @@ def read_logits(path: str) -> Logits:
         raise UserError(f"{path} is not a file of logits: {error}") from error
 
 
-# --- Answers ----------------------------------------------------------------
+# --- Answers -----------------------------------------------------------------
 
 
 class AnswerOptions(NamedTuple):
@@ -243,7 +243,7 @@ def nbest_json(nbest: Mapping[str, Sequence[Candidate]]) -> str:
     return "{\n" + ",\n".join(lists) + "\n}"
 
 
-# --- The null threshold of SQuAD 2.0 ----------------------------------------
+# --- The null threshold of SQuAD 2.0 -----------------------------------------
 
 
 def _tune(data: SquadData, decoded: Decoded, is_required: bool) -> Tuned | None:
@@ -316,7 +316,7 @@ def _is_threshold(found: Any) -> bool:
     )
 
 
-# --- Scores of a file -------------------------------------------------------
+# --- Scores of a file --------------------------------------------------------
 
 
 def score_file(

@@ -40,7 +40,7 @@ _WORD = re.compile(
 )
 
 
-# --- Paragraphs and questions -----------------------------------------------
+# --- Paragraphs and questions ------------------------------------------------
 
 
 class Paragraph(NamedTuple):
@@ -101,7 +101,7 @@ def make_paragraph(text: str) -> Paragraph:
     return Paragraph(text, places[:, 0], places[:, 1])
 
 
-# --- JSON with checked types ------------------------------------------------
+# --- JSON with checked types -------------------------------------------------
 
 
 def read_json(path: str) -> Any:
@@ -163,7 +163,7 @@ def require(
     return value
 
 
-# --- Files ------------------------------------------------------------------
+# --- Files -------------------------------------------------------------------
 
 
 def read_squad(

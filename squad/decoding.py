@@ -99,7 +99,7 @@ def best_text(candidates: Sequence[Candidate]) -> str:
     return next((c.text for c in candidates if c.text), "")
 
 
-# --- The window with the most context ---------------------------------------
+# --- The window with the most context ----------------------------------------
 
 
 def max_context(windows: Windows) -> np.ndarray:
@@ -150,7 +150,7 @@ def has_max_context(starts: list[int], lengths: list[int]) -> list[np.ndarray]:
     return [owner[span] == number for number, span in enumerate(spans)]
 
 
-# --- Spans of many windows at once ------------------------------------------
+# --- Spans of many windows at once -------------------------------------------
 
 
 class _Spans(NamedTuple):
@@ -212,7 +212,7 @@ def _find_spans(
     )
 
 
-# --- From pieces back to the text -------------------------------------------
+# --- From pieces back to the text --------------------------------------------
 
 
 def joined_pieces(tokens: Sequence[str]) -> str:
@@ -313,7 +313,7 @@ class _SpanTexts:
         )
 
 
-# --- N-best lists -----------------------------------------------------------
+# --- N-best lists ------------------------------------------------------------
 
 
 def decode(

@@ -141,7 +141,7 @@ def _logits_fingerprint(folder: str) -> dict | None:
     return found if has_keys else None
 
 
-# --- The mean of logits -----------------------------------------------------
+# --- The mean of logits ------------------------------------------------------
 
 
 def mean_logits(parts: Sequence[Logits]) -> Logits:
@@ -159,7 +159,7 @@ def mean_logits(parts: Sequence[Logits]) -> Logits:
     )
 
 
-# --- The mean of n-best lists -----------------------------------------------
+# --- The mean of n-best lists ------------------------------------------------
 
 
 def read_lists(

@@ -99,7 +99,7 @@ class SquadJob(Job):
             self.config, self.settings.training.dtype
         )
 
-    # --- Data -----------------------------------------------------------------
+    # --- Data ----------------------------------------------------------------
 
     def _read_questions(self) -> squad_records.Questions | None:
         """Return the questions of predict_file, None if none is needed.
@@ -139,7 +139,7 @@ class SquadJob(Job):
         questions = self.reader.read(self.train_file, is_training=True)
         return len(questions.examples)
 
-    # --- Scores and predictions -----------------------------------------------
+    # --- Scores and predictions ----------------------------------------------
 
     def forward(
         self, model: modeling.TaskModel, batch: dict[str, tf.Tensor]
@@ -213,7 +213,7 @@ class SquadJob(Job):
             compute,
         )
 
-    # --- What is left for prediction ------------------------------------------
+    # --- What is left for prediction -----------------------------------------
 
     def add_to_config(self, config: modeling.BertConfig) -> None:
         """Add the length of the windows and the version of SQuAD."""

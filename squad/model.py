@@ -13,7 +13,7 @@ from ops import losses
 from records.streaming import Batch
 from training.objective import Objective, Sums, example_weights
 
-# --- Model ------------------------------------------------------------------
+# --- Model -------------------------------------------------------------------
 
 
 class SquadHead(Layer):
@@ -93,7 +93,7 @@ class BertForQuestionAnswering(TaskModel):
         )
 
 
-# --- Objective --------------------------------------------------------------
+# --- Objective ---------------------------------------------------------------
 
 
 def _loss_weights(batch: Batch) -> dict[str, tf.Tensor]:

@@ -22,7 +22,7 @@ _SHOWN = 5  # windows written to the log
 _TRAINING_ONLY = ("start_positions", "end_positions", "is_impossible")
 
 
-# --- Files to windows -------------------------------------------------------
+# --- Files to windows --------------------------------------------------------
 
 
 class ReadingOptions(NamedTuple):
@@ -144,7 +144,7 @@ class QuestionReader:
         return Questions(data, self.convert(data), fingerprint)
 
 
-# --- Windows to records -----------------------------------------------------
+# --- Windows to records ------------------------------------------------------
 
 
 class SquadRecords:

@@ -24,7 +24,7 @@ from absl import logging
 
 from squad.data import SquadData
 
-# --- One prediction ---------------------------------------------------------
+# --- One prediction ----------------------------------------------------------
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b", re.UNICODE)
 
@@ -62,7 +62,7 @@ def f1(answer: str, prediction: str, is_version_2: bool) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-# --- A file of predictions --------------------------------------------------
+# --- A file of predictions ---------------------------------------------------
 
 
 def score(
@@ -218,7 +218,7 @@ def _best_threshold(
     return 100.0 * best / len(scores), threshold
 
 
-# --- The null threshold of SQuAD 2.0 ----------------------------------------
+# --- The null threshold of SQuAD 2.0 -----------------------------------------
 
 
 class Tuned(NamedTuple):

@@ -114,7 +114,7 @@ class Windows:
         return self.doc_offsets[self.paragraph[self.example]] + self.doc_start
 
 
-# --- Windows of a few paragraphs --------------------------------------------
+# --- Windows of a few paragraphs ---------------------------------------------
 
 
 def convert(
@@ -276,7 +276,7 @@ def in_window(
     return 0, 0
 
 
-# --- Windows of all paragraphs, in several processes ------------------------
+# --- Windows of all paragraphs, in several processes -------------------------
 
 
 class _WorkerArguments(NamedTuple):
@@ -402,7 +402,7 @@ def _concatenate(parts: Sequence[Windows]) -> Windows:
     )
 
 
-# --- Records ----------------------------------------------------------------
+# --- Records -----------------------------------------------------------------
 
 
 def schema(max_seq_length: int) -> dict[str, tfrecord.Feature]:

@@ -17,7 +17,7 @@ from ops import elementwise, losses
 from pretraining.model import BertForPreTraining
 from training import reporting
 
-# --- The original's numbers -------------------------------------------------
+# --- The original's numbers --------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def test_error_of_a_too_long_sequence_names_both_lengths():
     assert "\n" not in str(error.value)
 
 
-# --- Variables --------------------------------------------------------------
+# --- Variables ---------------------------------------------------------------
 
 
 def test_variables_are_float32_and_as_many_as_the_layers_need():
@@ -112,7 +112,7 @@ def test_initial_values_are_truncated_normal_zeros_and_ones():
     assert not np.array_equal(values[query], values[key])
 
 
-# --- Padding and packed rows ------------------------------------------------
+# --- Padding and packed rows -------------------------------------------------
 
 
 def test_a_row_depends_on_neither_padding_nor_neighbours():
@@ -222,7 +222,7 @@ def test_sizes_may_be_unknown_while_tracing():
         np.testing.assert_allclose(dynamic, static, atol=1e-5)
 
 
-# --- Dropout ----------------------------------------------------------------
+# --- Dropout -----------------------------------------------------------------
 
 
 def test_dropout_is_a_function_of_the_seed():
@@ -263,7 +263,7 @@ def test_each_dropout_rate_acts_on_its_own_places():
     assert np.any(trained.sequence_output != plain.sequence_output)
 
 
-# --- Losses and gradients ---------------------------------------------------
+# --- Losses and gradients ----------------------------------------------------
 
 
 def test_logits_and_losses_are_those_of_one_model():
@@ -376,7 +376,7 @@ def test_only_masked_positions_reach_the_vocabulary():
     np.testing.assert_allclose(logits, picked, atol=1e-5)
 
 
-# --- bfloat16 ---------------------------------------------------------------
+# --- bfloat16 ----------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -408,7 +408,7 @@ def test_unknown_dtype_names_the_choices():
         BertModel(tiny_config(), dtype="float16")
 
 
-# --- Other ------------------------------------------------------------------
+# --- Other -------------------------------------------------------------------
 
 
 def test_training_flops_counts_matrix_products():

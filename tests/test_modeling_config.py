@@ -100,7 +100,7 @@ def test_missing_config_file_is_named(tmp_path):
         BertConfig.from_json_file(str(tmp_path / "nothing.json"))
 
 
-# --- Sizes ------------------------------------------------------------------
+# --- Sizes -------------------------------------------------------------------
 
 
 def count_parameters(config: BertConfig) -> int:

@@ -15,7 +15,7 @@ from paths import ROOT, TESTS
 import optimization
 from optimization import create_schedule
 
-# --- The original's numbers -------------------------------------------------
+# --- The original's numbers --------------------------------------------------
 
 
 @pytest.mark.slow
@@ -84,7 +84,7 @@ def test_thirty_steps_are_the_originals(jit_compile):
     )
 
 
-# --- Schedule ---------------------------------------------------------------
+# --- Schedule ----------------------------------------------------------------
 
 
 def rates(schedule, steps):
@@ -136,7 +136,7 @@ def test_rates_are_finite_if_all_steps_are_warmup():
         assert np.isfinite(rates(schedule, range(12))).all()
 
 
-# --- Clipping ---------------------------------------------------------------
+# --- Clipping ----------------------------------------------------------------
 
 
 def test_clipping_scales_all_gradients_by_one_factor():
@@ -158,7 +158,7 @@ def test_a_norm_that_is_not_finite_spoils_every_gradient(bad):
     assert np.isnan(clipped[1]).all()
 
 
-# --- Updates ----------------------------------------------------------------
+# --- Updates -----------------------------------------------------------------
 
 KERNEL, BIAS = "bert/pooler/dense/kernel", "bert/pooler/dense/bias"
 

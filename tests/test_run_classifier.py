@@ -90,7 +90,7 @@ def finished(model_dir, data_dir, tmp_path_factory) -> Path:
     return out
 
 
-# --- What comes out -------------------------------------------------------
+# --- What comes out ----------------------------------------------------------
 
 
 def test_it_learns_and_says_so(finished):
@@ -339,7 +339,7 @@ def test_two_development_sets(model_dir, tmp_path):
     assert "dev_mismatched_loss" in results
 
 
-# --- Sweeps ---------------------------------------------------------------
+# --- Sweeps ------------------------------------------------------------------
 
 
 def sweep_flags(model_dir: Path, data_dir: Path, out: Path) -> dict:
@@ -393,7 +393,7 @@ def test_sweep_keeps_the_best_and_repeats_nothing(
     assert "--sweep_learning_rates=fast" in line
 
 
-# --- Kill and resume ------------------------------------------------------
+# --- Kill and resume ---------------------------------------------------------
 
 
 def test_kill_9_and_start_again(model_dir, data_dir, tmp_path):
@@ -473,7 +473,7 @@ def test_two_machines(model_dir, data_dir, tmp_path):
     np.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
-# --- What goes wrong ------------------------------------------------------
+# --- What goes wrong ---------------------------------------------------------
 
 
 @pytest.mark.parametrize(

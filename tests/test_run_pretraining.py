@@ -283,7 +283,7 @@ def test_summaries_hold_the_log_line(finished):
     }
 
 
-# --- What goes wrong ------------------------------------------------------
+# --- What goes wrong ---------------------------------------------------------
 
 
 def change(data: Path, tmp_path: Path, **changes) -> str:

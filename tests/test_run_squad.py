@@ -95,7 +95,7 @@ def finished_2(folder, tmp_path_factory) -> Path:
     return out
 
 
-# --- What comes out ---------------------------------------------------------
+# --- What comes out ----------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -496,7 +496,7 @@ def test_training_on_triviaqa_then_on_squad(folder, tmp_path):
     assert tiny.results_of(second)["exact_match"] > 80
 
 
-# --- What goes wrong ----------------------------------------------------------
+# --- What goes wrong ---------------------------------------------------------
 
 
 @pytest.mark.parametrize(

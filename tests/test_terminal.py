@@ -109,7 +109,7 @@ def screen_of(text: str) -> list[str]:
     return ["".join(line).rstrip() for line in lines]
 
 
-# --- A small program -------------------------------------------------------
+# --- A small program ---------------------------------------------------------
 
 PROGRAM = """
 import time
@@ -193,7 +193,7 @@ def test_worker_processes_write_log_lines_of_the_same_form():
     )
 
 
-# --- The scripts -----------------------------------------------------------
+# --- The scripts -------------------------------------------------------------
 
 
 @pytest.mark.slow

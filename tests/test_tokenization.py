@@ -49,7 +49,7 @@ def split_lines(ids: np.ndarray, offsets: np.ndarray) -> list[list[int]]:
     return [ids[start:end].tolist() for start, end in bounds]
 
 
-# --- The original's own output ----------------------------------------------
+# --- The original's own output -----------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_ids_are_those_of_the_tokens(golden, casing):
     assert split_lines(ids, offsets) == wanted
 
 
-# --- All of Unicode ---------------------------------------------------------
+# --- All of Unicode ----------------------------------------------------------
 
 BLOCK = 1 << 14
 
@@ -188,7 +188,7 @@ def test_bytes_are_decoded_leaving_errors_out(data):
     assert ids.tolist() == 2 * tokenizer.text_to_ids(text)
 
 
-# --- Special cases ----------------------------------------------------------
+# --- Special cases -----------------------------------------------------------
 
 
 def test_words_over_200_characters_are_unknown():
@@ -229,7 +229,7 @@ def test_text_is_str_or_utf8_bytes():
         TOKENIZERS["cased"].text_to_ids(None)
 
 
-# --- Cached words -----------------------------------------------------------
+# --- Cached words ------------------------------------------------------------
 
 
 def test_the_cache_is_bounded_and_emptying_it_changes_no_ids(monkeypatch):
@@ -274,7 +274,7 @@ def test_docstring_example(tmp_path, monkeypatch):
     assert result.attempted == 4 and result.failed == 0
 
 
-# --- Vocabulary files -------------------------------------------------------
+# --- Vocabulary files --------------------------------------------------------
 
 
 def write_vocab(path: Path, *tokens: str) -> str:
@@ -361,7 +361,7 @@ def test_unknown_token_or_id_names_itself():
         tokenizer.convert_ids_to_tokens(np.array([1996, 30522]))
 
 
-# --- Casing of released models ----------------------------------------------
+# --- Casing of released models -----------------------------------------------
 
 LOWER_CASED = [
     "uncased_L-12_H-768_A-12",
@@ -407,7 +407,7 @@ def test_all_24_miniatures_are_known():
     assert "uncased_L-12_H-768_A-12" in names
 
 
-# --- Pairs ------------------------------------------------------------------
+# --- Pairs -------------------------------------------------------------------
 
 
 def pop_from_the_longer(a: int, b: int, limit: int) -> tuple[int, int]:

@@ -76,7 +76,7 @@ def _reports_amx() -> bool:
         return False
 
 
-# --- Strategies ---------------------------------------------------------------
+# --- Strategies --------------------------------------------------------------
 
 
 def create_strategy(
@@ -153,7 +153,7 @@ def _tpu_strategy(choice: DeviceChoice) -> tf.distribute.Strategy:
     return strategy
 
 
-# --- How fast they are --------------------------------------------------------
+# --- How fast they are -------------------------------------------------------
 
 
 def measure_matmul_peak(

@@ -148,7 +148,7 @@ def define_model_flags() -> None:
     )
 
 
-# --- Flags as plain values ----------------------------------------------------
+# --- Flags as plain values ---------------------------------------------------
 
 
 def read_settings(

@@ -136,7 +136,7 @@ class _StopRequest:
             signal.signal(number, handler)
 
 
-# --- How many steps go into one call ------------------------------------------
+# --- How many steps go into one call -----------------------------------------
 
 
 class _Caller:

@@ -120,7 +120,7 @@ class Step:
         value = self.strategy.experimental_local_results(value)[0]
         return tf.cast(value, tf.float64)
 
-    # --- On one replica -------------------------------------------------------
+    # --- On one replica ------------------------------------------------------
 
     def _replica_step(
         self, batch: Batch, step: tf.Tensor, length: int | None = None

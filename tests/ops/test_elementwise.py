@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from ops import elementwise
 
-# --- Dropout ----------------------------------------------------------------
+# --- Dropout -----------------------------------------------------------------
 
 
 def test_dropout_example_of_the_docstring():
@@ -89,7 +89,7 @@ def test_dropout_compiled_or_not_is_the_same_mask():
         np.testing.assert_array_equal(drop(x, seed), compiled(x, seed))
 
 
-# --- Norm and activations ---------------------------------------------------
+# --- Norm and activations ----------------------------------------------------
 
 
 def test_layer_norm_of_large_numbers_keeps_the_variance():
@@ -112,7 +112,7 @@ def test_the_two_forms_of_gelu_differ_by_up_to_0_0005():
     assert 0.0004 < float(tf.reduce_max(difference)) < 0.0005
 
 
-# --- Fusing -----------------------------------------------------------------
+# --- Fusing ------------------------------------------------------------------
 
 
 def test_fused_and_plain_give_the_same_values_and_gradients():
@@ -154,7 +154,7 @@ def test_fusing_ends_with_its_block_also_after_an_error():
     assert not inside()
 
 
-# --- Shapes -----------------------------------------------------------------
+# --- Shapes ------------------------------------------------------------------
 
 
 def test_known_sizes_are_ints_and_unknown_ones_tensors():

@@ -68,7 +68,7 @@ def test_nbest_json_is_what_json_writes(version, tokenizer, tmp_path):
     assert text == json.dumps(lists, indent=4)
 
 
-# --- The null threshold -----------------------------------------------------
+# --- The null threshold ------------------------------------------------------
 
 
 def one_question(null_odds: float, *answers: str):
@@ -117,7 +117,7 @@ def test_tuning_needs_answers(tmp_path):
         squad_answers.answer(data, decoded, tuning, ["w"])
 
 
-# --- Scores of a file -------------------------------------------------------
+# --- Scores of a file --------------------------------------------------------
 
 
 def test_odds_of_other_predictions_are_an_error(tmp_path):

@@ -18,7 +18,7 @@ def reading_error(tmp_path, value, training=True, version_2=False, **more):
     return str(error.value)
 
 
-# --- Words ------------------------------------------------------------------
+# --- Words -------------------------------------------------------------------
 
 
 def test_the_example_of_the_module_docstring(tmp_path):
@@ -82,7 +82,7 @@ def test_answers_that_are_elsewhere(tmp_path, caplog):
     assert "(near): answer_start 5" in line and "--strict" in line
 
 
-# --- What is not SQuAD's format ---------------------------------------------
+# --- What is not SQuAD's format ----------------------------------------------
 
 
 def test_files_that_are_not_json(tmp_path):

@@ -113,7 +113,7 @@ def test_batch_has_to_divide_among_devices(tmp_path):
         )
 
 
-# --- TPU ------------------------------------------------------------------
+# --- TPU ---------------------------------------------------------------------
 
 
 def test_tpu_flags_reach_the_resolver(data, tmp_path, monkeypatch):
