@@ -174,7 +174,8 @@ def read_examples(
     path = f"{data_dir.rstrip('/')}/{split.file}"
     columns = split.columns
     examples = []
-    for number, row, at in _rows(path, columns):
+    text = text_files.read_text(path)
+    for number, row, at in _rows(path, text, columns):
         if language and row.get("language", language) != language:
             continue
         label = row.get("label")
@@ -219,9 +220,16 @@ def _check_label(
 _Row = tuple[int, dict[str, str], str]
 
 
-def _rows(path: str, columns: classifier_tasks.Columns) -> Iterator[_Row]:
-    """Yield the parts of each example of a file that `columns` names."""
-    text = text_files.read_text(path)
+def _rows(
+    path: str, text: str, columns: classifier_tasks.Columns
+) -> Iterator[_Row]:
+    """Yield the parts of each example that `columns` names.
+
+    Args:
+        path: its ending tells the format; for messages.
+        text: of the file.
+        columns: names or numbers.
+    """
     if path.endswith(".jsonl"):
         yield from _json_rows(path, text, columns)
     elif path.endswith(".csv"):

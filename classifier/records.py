@@ -4,6 +4,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from base import file_system
+
 import numpy as np
 from absl import logging
 
@@ -96,8 +98,10 @@ class ClassifierRecords(text_records.TextRecords):
 
     def fingerprint(self, split: classifier_tasks.Split) -> dict[str, Any]:
         """Return everything that the records of a file depend on."""
+        path = os.path.join(self.data_dir, split.file)
         return {
-            **self.text_fingerprint(os.path.join(self.data_dir, split.file)),
+            "data": file_system.sha256(path),
+            **self.text_fingerprint(),
             "columns": split.columns._asdict(),
             "labels": self.task.labels,
             "language": self.task.language,

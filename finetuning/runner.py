@@ -15,37 +15,13 @@ from checkpoints import training_state
 from finetuning import fitted, selection, sweeps
 from finetuning.job import Job, LoadedModel
 from finetuning.settings import RunSettings
-from finetuning.source import ModelSource, find_source
 from serving import graph_tokenizer, saved_model
 from training import compilation, devices, fit, loop, prediction
 from training.settings import Settings
 
-# (settings, source, is_training) -> the task a script describes by its flags.
-CreateJob = Callable[[RunSettings, ModelSource, bool], Job]
-
-
-def run(
-    settings: RunSettings,
-    create_job: CreateJob,
-    sweep: sweeps.Sweep | None = None,
-) -> int:
-    """Train, score, predict and export as asked; return the exit status.
-
-    Args:
-        settings: what to do.
-        create_job: makes the task. `is_training` tells it whether the model
-            is trained first or used as it is.
-        sweep: the runs to choose the best model of; None for one run.
-    """
-    if sweep:
-        run_sweep(settings, create_job, sweep)
-        if not settings.do_predict and not settings.do_export:
-            return 0
-        job = create_job(settings, find_source(settings, False), False)
-        return run_job(job, do_train=False, do_eval=False)
-    source = find_source(settings, settings.do_train)
-    job = create_job(settings, source, settings.do_train)
-    return run_job(job, settings.do_train, settings.do_eval)
+# (settings, is_training) -> the task that a script's flags describe. With
+# is_training the model is trained first, else it is used as it is.
+CreateJob = Callable[[RunSettings, bool], Job]
 
 
 def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
@@ -235,11 +211,15 @@ def write_saved_model(job: Job, loaded: LoadedModel) -> None:
 
 def run_sweep(
     settings: RunSettings, create_job: CreateJob, sweep: sweeps.Sweep
-) -> None:
-    """Make every run of a sweep; copy the best one's model to output_dir."""
+) -> int:
+    """Make every run of a sweep and keep the best; return the exit status.
+
+    The best run's model and results are copied to output_dir. Predictions and
+    the SavedModel are made of it alone.
+    """
     # Reads all files now: what is wrong in them is found before the first
     # run, not after the last one.
-    job = create_job(settings, find_source(settings, True), True)
+    job = create_job(settings, True)
     metric = job.deciding_metric()
     file_system.make_directory(settings.output_dir)
     best = sweeps.run_all(
@@ -250,3 +230,6 @@ def run_sweep(
         records_dir=settings.records_dir,
     )
     sweeps.copy_best(best, settings.output_dir, job.result_files)
+    if not settings.do_predict and not settings.do_export:
+        return 0
+    return run_job(create_job(settings, False), do_train=False, do_eval=False)

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from base import progress
+from base import file_system, progress
 from base.errors import UserError
 
 import numpy as np
@@ -78,7 +78,8 @@ class NerRecords(text_records.TextRecords):
     ) -> dict[str, Any]:
         """Return everything that the records of a file depend on."""
         return {
-            **self.text_fingerprint(file.path),
+            "data": file_system.sha256(file.path),
+            **self.text_fingerprint(),
             "columns": self.columns._asdict(),
             "labels": labels,
             "document_context": self.document_context,
