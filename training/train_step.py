@@ -66,7 +66,7 @@ class Step:
             self.replica_step = compiled(self._replica_step)
         elif compilation.step:  # the sum over the devices stays outside XLA
             self._gradients = compiled(self._sum_gradients)
-        elif compilation.update and one_device:
+        elif compilation.update:
             self._update = compiled(self._apply)
 
     # Autograph would double the time of tracing, and nothing here needs it.
@@ -224,8 +224,8 @@ class Step:
         """Clip the gradients, whose joint norm is `norm`, and update.
 
         Update number n (from 0) has the rate of step n + 1, as in the
-        original under TensorFlow 1's default variables. So no update has the
-        rate 0 under warm-up. With 10 warm-up steps: 1/10, 2/10, ...
+        original under TensorFlow 1's default variables. With 10 warm-up steps
+        the rates are 1/10, 2/10, ... of the peak; the last update has rate 0.
         """
         gradients, _ = optimization.clip_by_global_norm(
             gradients, self.settings.clip_norm, norm
@@ -233,8 +233,8 @@ class Step:
         self.optimizer.apply_gradients(
             self.model.trainable_variables,
             gradients,
-            self.schedule(step + 1),
-            step,
+            learning_rate=self.schedule(step + 1),
+            step=step,
         )
 
 
