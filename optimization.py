@@ -177,8 +177,8 @@ class AdamWeightDecay:
         Returns:
             `slots`: variable path -> slot name -> slot variable.
         """
-        # float32 whatever the dtype of the matrix products is: the moments
-        # change by a thousandth of a gradient per step.
+        # float32 also with --dtype=bfloat16: a moment changes by so little in
+        # a step that bfloat16 would often round the change away.
         for variable in variables:
             self.slots[variable.path] = {
                 name: tf.Variable(

@@ -185,7 +185,6 @@ def remove_leftovers(path: str) -> None:
         os.remove(leftover)
 
 
-
 def make_directory(path: str, flag: str = "output_dir") -> None:
     """Create a directory and its parents; check that files can be written.
 

@@ -60,17 +60,23 @@ def for_training(
     """
     several = not one_length
     if devices.is_tpu(strategy):
+        # strategy.run compiles with or without the flag, one program per
+        # shape, hence per_length.
         return Compilation(per_length=several)
     if not jit_compile:
         return Compilation()
     if devices.kind() != "CPU":
         return Compilation(step=True, per_length=several)
+    # On a CPU only parts are compiled: see the table above. With one length
+    # there is one program of each part, which pays in any run.
     if several and num_steps < _STEPS_THAT_PAY:
         logging.info(
             "XLA compiles the update only. Compiling every sequence length "
             "takes less time than it saves from %d steps on",
             _STEPS_THAT_PAY,
         )
+        # Not per_length: one trace of the other parts serves all lengths, so
+        # batches can be padded to any multiple of 8.
         return Compilation(update=True)
     return Compilation(elementwise=True, update=True, per_length=several)
 
@@ -107,4 +113,6 @@ def prefers_few_lengths(
 
 def compiled(function: Callable) -> Callable:
     """Return the function as one XLA program for each shape."""
+    # Autograph rewrites `if` and `for` over tensors; models here have none, and
+    # the rewriting doubles the time of tracing.
     return tf.function(function, jit_compile=True, autograph=False)
