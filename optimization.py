@@ -65,6 +65,10 @@ def create_schedule(
             rate does not drop there. The original cannot do this.
     """
     warmup = num_warmup_steps or 0
+    # The original computes both lines from step 0 and selects one by the step:
+    # at the end of the warm-up the rate drops from init_lr to
+    # init_lr * (1 - warmup / num_train_steps). With the paper's 10,000 of
+    # 1,000,000 steps that is 1%; with the 10% of fine-tuning, 10%.
     start = warmup if continuous else 0
     # At least 1, for runs that are all warm-up.
     length = max(1, num_train_steps - start)
@@ -111,7 +115,8 @@ def clip_by_global_norm(
         The scaled gradients and the norm before scaling.
     """
     norm = global_norm(gradients) if norm is None else norm
-    # 1 for norms up to clip_norm, clip_norm / norm above.
+    # 1 for norms up to clip_norm, clip_norm / norm above: with clip_norm 1,
+    # gradients (3, 4) of norm 5 become (0.6, 0.8), and (0.3, 0.4) stay.
     scale = clip_norm / tf.maximum(norm, clip_norm)
     scale = tf.where(tf.math.is_finite(norm), scale, float("nan"))
     return [g * tf.cast(scale, g.dtype) for g in gradients], norm
@@ -175,6 +180,8 @@ class AdamWeightDecay:
         Returns:
             `slots`: variable path -> slot name -> slot variable.
         """
+        # float32 also with --dtype=bfloat16: a moment changes by so little in
+        # a step that bfloat16 would often round the change away.
         for variable in variables:
             self.slots[variable.path] = {
                 name: tf.Variable(
@@ -244,13 +251,16 @@ class AdamWeightDecay:
         step: tf.Tensor,
     ) -> None:
         """Update one variable (or one device's copy of it) and its slots."""
-        # In bfloat16, of 8 bits, 0.999 v + 0.001 g^2 would often round to v.
+        # bfloat16 has 8 significant bits: there 0.999 v + 0.001 g^2 would
+        # often round to v.
         gradient = tf.cast(gradient, tf.float32)
         next_m = self.beta_1 * adam_m + (1.0 - self.beta_1) * gradient
         next_v = self.beta_2 * adam_v + (1.0 - self.beta_2) * gradient**2
         mean, square = next_m, next_v
         if self.bias_correction:
-            # m is an average with weights that sum to 1 - beta^(n + 1).
+            # m is an average with weights that sum to 1 - beta^(n + 1). At
+            # update 0 this divides m by 0.1 and v by 0.001, so that m is g and
+            # sqrt(v) is |g|.
             count = tf.cast(step, tf.float32) + 1.0
             mean = mean / (1.0 - tf.pow(self.beta_1, count))
             square = square / (1.0 - tf.pow(self.beta_2, count))
@@ -259,6 +269,7 @@ class AdamWeightDecay:
         if self.uses_weight_decay(path):
             update += self.weight_decay_rate * variable
         update *= learning_rate * self.trust_ratio(path, variable, update)
+        # Assigned last, when everything is computed from the old values.
         adam_m.assign(next_m)
         adam_v.assign(next_v)
         variable.assign(variable - update)

@@ -23,7 +23,7 @@ from checkpoints import lookup, model_files, training_state
 from modeling import BertConfig
 from pretraining import run as pretraining_run
 from pretraining.model import BertForPreTraining
-from records import streaming
+from records import bad_records, streaming
 from training import devices, train_step
 from training import flags as training_flags
 from training.settings import Settings
@@ -155,7 +155,7 @@ def main(_: list[str]) -> int:
     )
     sources = [source for source in (data, eval_data) if source]
     files = [path for source in sources for path in source.files]
-    with streaming.blaming_files(files, sources[0].bounds):
+    with bad_records.blaming_files(files, sources[0].bounds):
         step = settings.last_step
         if data and not run.train(data):
             return 1

@@ -293,6 +293,11 @@ def whitespace_tokenize(text: str) -> list[str]:
     return text.split()
 
 
+def clean(text: str | bytes) -> str:
+    """Drop control characters and put spaces around ideographs (steps 1, 2)."""
+    return convert_to_unicode(text).translate(_CLEAN)
+
+
 class BasicTokenizer:
     """Splits text into words and punctuation marks (steps 1 to 5)."""
 
@@ -317,11 +322,6 @@ class BasicTokenizer:
                 # NFD makes an accent a character of its own, which is dropped.
                 word = unicodedata.normalize("NFD", word).translate(_ACCENTS)
         return word.translate(_PUNCTUATION).split()
-
-
-def clean(text: str | bytes) -> str:
-    """Drop control characters and put spaces around ideographs (steps 1, 2)."""
-    return convert_to_unicode(text).translate(_CLEAN)
 
 
 class WordpieceTokenizer:
@@ -473,8 +473,9 @@ def truncated_lengths(
     """Return the lengths to which a pair of texts is cut to fit a limit.
 
     The original removes the last token of the longer text, of the second one
-    if both are equally long, until a + b <= limit. That ends where a text is
-    whole or has its half of the limit, the first the larger half:
+    if both are equally long, until a + b <= limit. So a text that is shorter
+    than half of the limit stays whole, and two longer ones get a half each.
+    The first text gets the larger half of an odd limit:
 
         a   b  limit
         3   9     10    ->  3 7     only b is longer than half

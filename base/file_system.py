@@ -1,7 +1,7 @@
 """Find, read and write local and remote files; a file appears only complete.
 
 Remote paths (gs://, hdfs://, ...) go through tf.io.gfile. TensorFlow is
-imported only for them: worker processes do without its 670 MB.
+imported only for them, so that worker processes do not need its 600 MB.
 """
 
 import contextlib
@@ -26,6 +26,11 @@ def is_remote(path: str) -> bool:
 def exists(path: str) -> bool:
     """Whether a local or remote file or directory exists."""
     return gfile().exists(path) if is_remote(path) else os.path.exists(path)
+
+
+def is_directory(path: str) -> bool:
+    """Whether a path is an existing local or remote directory."""
+    return gfile().isdir(path) if is_remote(path) else os.path.isdir(path)
 
 
 def gfile():
@@ -143,7 +148,8 @@ def atomic_file(path: str, sync: bool = True) -> Iterator[IO[bytes]]:
             return
         path = os.path.realpath(path)
     folder, name = os.path.split(path)
-    # Several processes may write the same file, each to a temporary of its own.
+    # Several processes may write the same file; with the process id in its
+    # name, each has a temporary file of its own.
     temporary = os.path.join(folder, f".{name}.{os.getpid()}.tmp")
     try:
         if is_remote(path):
@@ -166,7 +172,7 @@ def atomic_file(path: str, sync: bool = True) -> Iterator[IO[bytes]]:
 
 
 def remove_leftovers(path: str) -> None:
-    """Remove the temporary files that killed runs left of an `atomic_file`.
+    """Remove temporary files of `atomic_file` left behind by killed runs.
 
     Args:
         path: as given to `atomic_file`; nothing is done if it is remote.
@@ -177,11 +183,6 @@ def remove_leftovers(path: str) -> None:
     pattern = f"{glob.escape(os.path.join(folder, '.' + name))}.*.tmp"
     for leftover in glob.glob(pattern):
         os.remove(leftover)
-
-
-def is_directory(path: str) -> bool:
-    """Whether a local or remote directory is there."""
-    return gfile().isdir(path) if is_remote(path) else os.path.isdir(path)
 
 
 def make_directory(path: str, flag: str = "output_dir") -> None:

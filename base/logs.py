@@ -3,7 +3,7 @@
 A line is the time and the message; a level is named from WARNING on:
 
     12:03:44 Saved out/model.ckpt-1000
-    12:03:44 WARNING: train.txt matches twice, is read once
+    12:03:44 WARNING: train.txt matches twice; it is read once
 
 With --verbosity=1 lines have absl's long prefix instead: level, date, time
 with microseconds, thread and line of the source file.

@@ -20,7 +20,8 @@ from absl import logging
 
 SECONDS_BETWEEN_LINES = 30.0
 
-# tqdm's own shapes, but 0.25 steps/s where it writes 4.00s/ steps.
+# tqdm's default formats, except that a slow job has "0.25 steps/s" where
+# tqdm writes "4.00s/ steps".
 _BAR = (
     "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, "
     "{rate_noinv_fmt}{postfix}]"
@@ -179,7 +180,7 @@ class TerminalBar(Bar):
     def note(self, text: str) -> None:
         """Show this text behind the numbers from now on."""
         super().note(text)
-        # Drawn with the next update; an own refresh would only slow the job.
+        # Drawn with the next update: a refresh here would only slow the job.
         self._bar.set_postfix_str(text, refresh=False)
 
     def close(self, is_complete: bool = True) -> None:

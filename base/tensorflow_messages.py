@@ -79,7 +79,7 @@ def without_noise() -> Iterator[None]:
     """
     try:
         stderr = os.dup(2)
-    except OSError:  # closed: there is nothing to keep clean
+    except OSError:  # standard error is closed: nothing can be written
         yield
         return
     with tempfile.TemporaryFile() as file:

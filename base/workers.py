@@ -157,12 +157,12 @@ class WorkerPool:
 
 @contextlib.contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """Start a process with SIGINT blocked; only the parent handles Ctrl-C.
+    """Block SIGINT inside the block; processes started there inherit it.
 
-    A terminal sends SIGINT to all processes. Workers inherit that it is
+    A terminal sends SIGINT at Ctrl-C to all processes. In workers it stays
     blocked, so that it does not end them with a stack trace, not even while
-    they import modules; the parent ends them. A signal that the parent gets in
-    this block is handled when the block ends.
+    they import modules; the parent ends them. A signal that the parent gets
+    inside the block is handled when the block ends.
     """
     # Python's resource tracker would otherwise be started with the first
     # worker, and starting it unblocks the signal.
@@ -176,7 +176,7 @@ def _interrupts_blocked() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _script_hidden() -> Iterator[None]:
-    """Start a process that does not import the script that runs.
+    """Hide the running script inside the block, so that workers skip it.
 
     A spawned process imports the parent's __main__ by its path or its spec;
     without both it imports nothing.
@@ -206,7 +206,7 @@ def _serve(connection, setup, settings, work) -> None:
             )
             connection.send((Done, result))
     except (EOFError, BrokenPipeError, ConnectionResetError):
-        os._exit(1)  # The parent has ended: there is nobody to report to.
+        os._exit(1)  # The parent has ended, so nothing can be reported.
     except UserError as error:
         connection.send((UserError, str(error)))
     except OSError as error:  # A full disk, for example.

@@ -18,6 +18,8 @@ import tensorflow as tf
 
 # --- Fusing ------------------------------------------------------------------
 
+# Read while code is called or traced: a traced graph keeps the operations it
+# was traced with, whatever `fusing` is set to when it runs.
 _is_fusing = False
 
 
@@ -72,6 +74,8 @@ def _compiled(function: Callable, options: tuple) -> Callable:
             outputs = tf.nest.flatten(function(*inputs))
         return tape.gradient(outputs, inputs, list(output_gradients))
 
+    # Automatic differentiation of `forward` would keep all values in between
+    # as outputs of the compiled program: it could not fuse them away.
     @tf.custom_gradient
     def recompute(*inputs):
         def gradient(*output_gradients):
@@ -114,6 +118,7 @@ def _hash(x: tf.Tensor) -> tf.Tensor:
     # "lowbias32" of C. Wellons. A product spreads a bit to higher bits only,
     # so shifts to the right alternate with products. The constants are those
     # of an exhaustive search for the least bias.
+    # uint32 products wrap around modulo 2**32, as the hash needs it.
     x = xor_shift(x, 16) * tf.constant(0x7FEB352D, tf.uint32)
     x = xor_shift(x, 15) * tf.constant(0x846CA68B, tf.uint32)
     return xor_shift(x, 16)

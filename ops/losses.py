@@ -101,7 +101,7 @@ def projected_cross_entropy(
     This matrix is never computed. The gradients of x, table and bias are
     products with it, and a product with weight * e / s is a product with e
     whose smaller factor is multiplied by weight / s. The one-hot part of the
-    products is R rows, subtracted where the labels say.
+    products is R rows, subtracted at the rows of the labels.
 
     Args:
         x: float32 or bfloat16 [R, H].

@@ -14,7 +14,7 @@ For example, with B = 2 rows of S = 3 and R = 3 real tokens a, b, c:
 
 `places` are the positions of a, b and c among the B * S = 6. For attention the
 rectangle is filled with token numbers, padding with the number of the token
-before it: 0 1 1 / 2 2 2. What stands at padding has no effect, since keys there
+before it: 0 1 1 / 2 2 2. The values at padding have no effect, since keys there
 are masked and the results of queries there are dropped.
 
 The result at real tokens is that of the padded batch, at padding zeros. Shapes

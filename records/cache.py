@@ -33,7 +33,7 @@ _SECONDS_BETWEEN_REPORTS = 60.0
 # chief of this run has had time to start writing.
 _SECONDS_OF_DOUBT = 60.0
 
-# The key of a fingerprint file that records a failure instead.
+# The only other content of a fingerprint file: the key of a failure's text.
 _FAILED = "failed"
 
 
@@ -117,8 +117,7 @@ class RecordCache:
         elif cluster.is_chief():
             write_with_fingerprint(path, fingerprint, write)
         else:
-            wanted = json.loads(json.dumps(fingerprint))
-            _wait_for_chief(path, path + ".json", wanted)
+            _wait_for_chief(path, fingerprint)
 
     def has(self, path: str, fingerprint: Mapping[str, Any]) -> bool:
         """Return whether a file is there with this fingerprint."""
@@ -130,8 +129,12 @@ def has_fingerprint(path: str, fingerprint: Mapping[str, Any]) -> bool:
 
     The file itself may be missing or damaged.
     """
-    wanted = json.loads(json.dumps(fingerprint))  # tuples become lists
-    return text_files.read_own_json(path + ".json") == wanted
+    return text_files.read_own_json(path + ".json") == _as_read(fingerprint)
+
+
+def _as_read(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a fingerprint as JSON gives it back: tuples become lists."""
+    return json.loads(json.dumps(fingerprint))
 
 
 def write_with_fingerprint(
@@ -156,7 +159,10 @@ def write_with_fingerprint(
 
 @contextlib.contextmanager
 def _recording_failure(fingerprint_file: str) -> Iterator[None]:
-    """Write a failure of the block where the waiting machines will read it."""
+    """Write a failure of the block to the fingerprint file, then raise it.
+
+    The waiting machines read the file, and end with this failure too.
+    """
     try:
         yield
     except BaseException as error:
@@ -168,13 +174,14 @@ def _recording_failure(fingerprint_file: str) -> Iterator[None]:
         raise
 
 
-def _wait_for_chief(path: str, fingerprint_file: str, wanted: Any) -> None:
-    """Wait until a file is there and its fingerprint is the wanted one.
+def _wait_for_chief(path: str, fingerprint: Mapping[str, Any]) -> None:
+    """Wait until a file is there with this fingerprint.
 
     Raises:
         UserError: the chief recorded a failure instead.
     """
     logging.info("Waiting for the chief to write %s", path)
+    fingerprint_file, wanted = path + ".json", _as_read(fingerprint)
     began = reported = time.monotonic()
     first = found = text_files.read_own_json(fingerprint_file)
     while found != wanted or not tf.io.gfile.exists(path):

@@ -31,11 +31,14 @@ from absl import logging
 from ops import elementwise
 from records import streaming, tfrecord
 
-WINDOW = 50  # batches sorted together: more pads less, and mixes less
+# Batches sorted together. A larger window pads less and mixes less: the more
+# records are sorted, the more alike in length are those of a batch.
+WINDOW = 50
 
-# Lengths that batches are padded to, below max_seq_length.
+# Lengths that batches are padded to, below max_seq_length. Each is compiled
+# separately, so they are few. Gaps grow with the length, since what counts is
+# the share of padding in a batch.
 _LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 320, 384, 448)
-
 
 # --- Which records share a batch ---------------------------------------------
 
@@ -83,12 +86,14 @@ class Plan:
         self.seed = seed
         if len(self.lengths) == 0:
             raise UserError("there is no record to make batches of")
-        # Consecutive steps are in one window. The training loop asks for
-        # lengths ahead, hence more than one.
+        # Consecutive steps are in one window. The training loop reads lengths
+        # of later steps while the input pipeline makes the batches of others,
+        # so two windows alternate where they meet, hence more than one.
         self._window_at = functools.lru_cache(maxsize=4)(self._make_window)
 
     def batch(self, step: int) -> np.ndarray:
         """Return the numbers of the records of batch `step`, [batch_size]."""
+        # With WINDOW = 50, batch 137 is number 37 of window 2.
         window, at = divmod(step, WINDOW)
         return self._window_at(window)[at]
 
@@ -97,10 +102,15 @@ class Plan:
         return self._bucket_of(self.lengths[self.batch(step)].max())
 
     def _bucket_of(self, length: int) -> int:
+        # The first bucket that is not shorter: of (16, 32), 16 holds 16
+        # tokens, and 17 need 32.
         return int(self.buckets[np.searchsorted(self.buckets, length)])
 
     def _records(self, start: int, count: int) -> np.ndarray:
         """Return records [start, start + count) of the endless stream."""
+        # With 10 records, records [8, 23) are the last 2 of epoch 0, all of
+        # epoch 1 and the first 3 of epoch 2. So no record of an epoch is
+        # dropped where the batch size does not divide it.
         size, parts = len(self.lengths), []
         while count:
             epoch, at = divmod(start, size)
@@ -120,8 +130,11 @@ class Plan:
         count = WINDOW * self.batch_size
         rows = self._records(window * count, count)
         if len(self.buckets) > 1:
+            # A stable sort keeps the drawn order of records of one length, and
+            # gives the same result on every machine.
             rows = rows[np.argsort(self.lengths[rows], kind="stable")]
             # Else the batches of every window would come in order of length.
+            # The 1 makes the seed differ from that of epoch `window`.
             rng = np.random.default_rng([self.seed, window, 1])
             order = rng.permutation(WINDOW)
         else:
@@ -195,8 +208,11 @@ class ShortRecords:
         self.features = _load(self.files)
         mask = self.features["input_mask"] != 0
         # Counted to the last 1 of the mask, not as the sum of the mask: a
-        # zero in the middle must not cut tokens off at the end.
+        # zero in the middle must not cut tokens off at the end. For example
+        # 1 1 0 1 0 has its last 1 at place 1 from the end (argmax of the
+        # reversed mask), so the length is 5 - 1 = 4.
         self.lengths = self.full_length - np.argmax(mask[:, ::-1], axis=1)
+        # Without any 1, argmax is 0 and the length would be the full one.
         self.lengths[~mask.any(axis=1)] = 1
         self.num_records = self.files.num_records
 
@@ -218,6 +234,7 @@ class ShortRecords:
                 [B, group, ...], and an example stays whole when a batch is
                 split among devices.
         """
+        # A plan of examples, each as long as the longest of its records.
         lengths = self.lengths.reshape(-1, group).max(axis=1)
         plan = Plan(lengths, batch_size, self.buckets(is_fine), seed)
         return TrainingBatches(self, plan, group)
@@ -308,6 +325,7 @@ class TrainingBatches:
         """Return the features of a step, [B, ...] or [B, group, ...]."""
         rows = self.plan.batch(step)
         if self.group > 1:
+            # With groups of 4, example 5 has the records 20, 21, 22 and 23.
             rows = rows[:, None] * self.group + np.arange(self.group)
         return self.data.gather(rows, self.plan.length(step))
 
@@ -329,6 +347,8 @@ class TrainingBatches:
         """
         replicas, size = context.num_replicas_in_sync, self.plan.batch_size
         streaming.check_divides(size, replicas)
+        # Every worker makes the whole batch and keeps the parts of its own
+        # replicas, [first, first + local), as streaming.per_replica_batches.
         local = replicas // context.num_input_pipelines
         first = context.input_pipeline_id * local
         # With several lengths the training step sets the static shape.

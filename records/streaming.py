@@ -14,13 +14,11 @@ that resumes at step 3 skips 96 records; one that resumes at step 7 (example
 224) does not read epochs 0 and 1 at all, and skips 24 records of epoch 2.
 
 Every worker reads the same stream of undecoded records and keeps its own part
-of each global batch. This costs little (500,000 undecoded records a second),
-and one machine and many train on the same batches.
+of each global batch, so that one machine and many train on the same batches.
 """
 
-import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from base.errors import UserError
@@ -30,10 +28,13 @@ from absl import logging
 
 from records import tfrecord
 
-SHUFFLE_BUFFER = 20_000  # undecoded records
-
+# The order of the records depends on these three too: with another value, a
+# resumed run would see other batches than before. The buffer holds undecoded
+# records. Decoding comes after shuffling and splitting, since skipping and
+# shuffling undecoded records is cheap (500,000 a second), and so each worker
+# decodes only its own part.
+SHUFFLE_BUFFER = 20_000  # records
 CYCLE_LENGTH = 8  # files read at the same time
-
 BLOCK_LENGTH = 16  # consecutive records taken from one of them
 
 _READ_BUFFER = 1 << 20  # bytes
@@ -66,6 +67,9 @@ def check_schema(
         UserError: a feature is missing or has another length; names file,
             feature, the length found and the one wanted.
     """
+    # The first record alone: all records of a file come from one run of its
+    # writer. Without this check, a wrong --max_seq_length would be an error of
+    # tf.io.parse_example that names neither the file nor the flag.
     for path in files:
         found = tfrecord.describe_first_record(path)
         for name, feature in schema.items():
@@ -90,6 +94,8 @@ def count_records(files: Sequence[str]) -> dict[str, int]:
     Raises:
         UserError: a file is truncated or corrupted, or all are empty.
     """
+    # The size of an epoch has to be known: it gives the epoch of every step,
+    # and with it the place where a resumed run goes on.
     counts: dict[str, int] = {}
     reported = time.monotonic()
     for done, path in enumerate(files, 1):
@@ -129,8 +135,11 @@ def parse_batch(
         )
         for name, feature in schema.items()
     }
+    # The whole batch at once, which is many times faster than one by one.
     batch = tf.io.parse_example(serialized, spec)
     for name, value in batch.items():
+        # tf.train.Example has no 32-bit integers, but int32 holds every id
+        # with half the bytes.
         if value.dtype == tf.int64:
             value = tf.cast(value, tf.int32)
         batch[name] = (
@@ -142,15 +151,14 @@ def parse_batch(
 def check_bounds(batch: Batch, bounds: Mapping[str, Bound]) -> Batch:
     """Return the batch; fail when it is computed if an id is out of range.
 
-    The original does not check ids. A gather out of range returns zeros on a
-    GPU and, compiled by XLA, the row of the largest id: a wrong vocabulary
-    trains a wrong model silently. The check runs on the host, as part of the
-    input pipeline.
-
     Args:
         batch: feature name to values.
         bounds: feature name to the range its values must lie in.
     """
+    # The original does not check ids. A gather out of range returns zeros on a
+    # GPU and, compiled by XLA, the row of the largest id: with the vocabulary
+    # of another model it would train a wrong model silently. The check is part
+    # of the input pipeline, hence on the host: XLA drops assertions.
     checks = []
     for name, bound in bounds.items():
         largest = tf.reduce_max(batch[name])
@@ -161,6 +169,8 @@ def check_bounds(batch: Batch, bounds: Mapping[str, Bound]) -> Batch:
         )
         inside = tf.logical_and(smallest >= 0, largest < bound.limit)
         checks.append(tf.debugging.Assert(inside, [message]))
+    # The pipeline is a graph, where an operation runs only if an output
+    # depends on it: the identities depend on the checks.
     with tf.control_dependencies(checks):
         return {name: tf.identity(value) for name, value in batch.items()}
 
@@ -199,8 +209,8 @@ def _epoch(
         num_parallel_calls=2,
         deterministic=True,
     )
-    # The generator shuffles within a file; the buffer mixes records of the
-    # files that are read at the same time.
+    # create_pretraining_data.py shuffles within a file; the buffer mixes
+    # records of the files that are read at the same time.
     return dataset.shuffle(
         SHUFFLE_BUFFER, seed=epoch + seed, reshuffle_each_iteration=False
     )
@@ -219,9 +229,11 @@ def training_stream(
             skipped undecoded, earlier epochs are not read.
     """
     paths, kinds = tf.constant(list(files)), _compression(files)
+    # With 100 records, example 224 is number 24 of epoch 2.
     epoch, used = divmod(start, num_records)
     first = _epoch(tf.constant(epoch, tf.int64), paths, kinds, seed).skip(used)
-    # flat_map opens the files of an epoch when the one before is used up.
+    # flat_map opens the files of an epoch when the one before is used up. The
+    # range ends after 10**12 epochs, since it needs an end.
     later = tf.data.Dataset.range(epoch + 1, 1 << 40).flat_map(
         lambda number: _epoch(number, paths, kinds, seed)
     )
@@ -271,6 +283,8 @@ def per_replica_batches(
     size = batch_size // pieces
 
     def split(records_: tf.Tensor) -> tf.data.Dataset:
+        # Consecutive records form a part: replica r has the records from
+        # r * size on, whatever the number of workers.
         mine = tf.reshape(records_, [pieces, size])[first : first + local]
         return tf.data.Dataset.from_tensor_slices(mine)
 
@@ -294,6 +308,8 @@ def training_batches(
     decode: Callable[[tf.Tensor], Batch],
 ) -> tf.data.Dataset:
     """Return this worker's part of the global batches of a stream."""
+    # The stream is endless: drop_remainder drops nothing, it only makes the
+    # batch size known when the graph is built.
     batches = stream.batch(batch_size, drop_remainder=True)
     return per_replica_batches(batches, context, batch_size, decode)
 
@@ -321,6 +337,7 @@ def evaluation_batches(
     ).flat_map(lambda p, kind: tf.data.TFRecordDataset(p, kind, _READ_BUFFER))
 
     def fill(serialized: tf.Tensor) -> tf.Tensor:
+        # "" marks the filling: an Example with features has at least a byte.
         missing = batch_size - tf.size(serialized)
         filling = tf.fill([missing], tf.constant(""))
         return tf.ensure_shape(
@@ -425,75 +442,3 @@ class RecordFiles:
         return evaluation_batches(
             self.files, context, batch_size, max_steps, self.decode
         )
-
-
-# --- Errors ------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def blaming_files(
-    files: Sequence[str], bounds: Mapping[str, Bound]
-) -> Iterator[None]:
-    """Replace TensorFlow's error for a bad record by one that names the file.
-
-    A pipeline's errors name neither, so the files are read again, record by
-    record, until a bad one is found.
-
-    Args:
-        files: the record files that the block reads.
-        bounds: feature name to the range its values must lie in.
-
-    Raises:
-        UserError: a record is bad. Any other error passes unchanged.
-    """
-    try:
-        yield
-    except tf.errors.OpError as error:
-        if found := _explain(error, files, bounds):
-            raise found from error
-        raise
-
-
-def _explain(
-    error: tf.errors.OpError, files: Sequence[str], bounds: Mapping[str, Bound]
-) -> UserError | None:
-    """Return an error for the first bad record; None if all are good."""
-    # Errors of a truncated or corrupted file, of a missing feature or an id out
-    # of bounds, and of a file that was deleted meanwhile.
-    suspects = (
-        tf.errors.DataLossError,
-        tf.errors.InvalidArgumentError,
-        tf.errors.NotFoundError,
-        tf.errors.OutOfRangeError,
-    )
-    if not isinstance(error, suspects):
-        return None
-    logging.error("Reading failed (%s); looking for the file", error.message)
-    for path in files:
-        try:
-            for number, record in enumerate(tfrecord.read_records(path)):
-                if problem := _find_out_of_bounds(record, bounds):
-                    return UserError(f"{path}, record {number}: {problem}")
-        except (UserError, OSError) as found:
-            return UserError(str(found))
-    return None
-
-
-def _find_out_of_bounds(
-    record: bytes, bounds: Mapping[str, Bound]
-) -> str | None:
-    """Return what is wrong with a serialized record; None if nothing is."""
-    try:
-        example = tfrecord.decode_example(record)
-    except (IndexError, KeyError, ValueError) as error:
-        return f"not a tf.train.Example ({error})"
-    for name, bound in bounds.items():
-        if name not in example:
-            return f"has no feature {name!r}"
-        for value in example[name]:
-            if not 0 <= value < bound.limit:
-                return (
-                    f"{name} holds {value}, outside 0..{bound.limit - 1} "
-                    f"({bound.what})"
-                )
-    return None

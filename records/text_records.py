@@ -1,4 +1,4 @@
-"""The base of the classes that convert a task's text files to record files."""
+"""Base class for converting the text files of a task to record files."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -1,6 +1,6 @@
 """Read and write TFRecord files of tf.train.Example without TensorFlow.
 
-Importing TensorFlow costs 670 MB of memory and seconds of time, too much for
+Importing TensorFlow costs 600 MB of memory and seconds of time, too much for
 each of the worker processes that write records. So the two formats are written
 in numpy here:
 
@@ -13,6 +13,8 @@ bytes for each number. The bytes that an example does not need are marked, and
 one selection removes all of them. For example 5 and 300 in two rows:
 
     bytes [[05, --], [AC, 02]]  kept [[1, 0], [1, 1]]  ->  05 AC 02
+
+Use:
 
     with file_system.atomic_file(path) as file:
         with RecordWriter(file, "GZIP") as writer:

@@ -1,1 +1,1 @@
-"""The one training loop, and what it runs on."""
+"""The training loop of all scripts: step, devices, compilation, reports."""

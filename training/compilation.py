@@ -61,18 +61,24 @@ def for_training(
     """
     several = not one_length
     if devices.is_tpu(strategy):
+        # strategy.run compiles with or without the flag, one program per
+        # shape, hence per_length.
         return Compilation(per_length=several)
     if not jit_compile:
         return Compilation()
     if devices.kind() != "CPU":
         return Compilation(step=True, per_length=several)
     one_device = strategy.num_replicas_in_sync == 1
+    # On a CPU only parts are compiled: see the table above. With one length
+    # there is one program of each part, which pays in any run.
     if several and num_steps < _STEPS_THAT_PAY:
         logging.info(
             "XLA does not compile the forward and backward pass: compiling "
             "every sequence length pays from %d steps on",
             _STEPS_THAT_PAY,
         )
+        # Not per_length: one trace of the other parts serves all lengths, so
+        # batches can be padded to any multiple of 8.
         return Compilation(update=one_device)
     return Compilation(elementwise=True, update=one_device, per_length=several)
 
@@ -109,4 +115,6 @@ def prefers_few_lengths(
 
 def compiled(function: Callable) -> Callable:
     """Return the function as one XLA program for each shape."""
+    # Autograph rewrites `if` and `for` over tensors; models here have none, and
+    # the rewriting doubles the time of tracing.
     return tf.function(function, jit_compile=True, autograph=False)

@@ -99,7 +99,7 @@ def create_strategy(
     if cluster.has_other_workers():
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
     else:
-        # Several logical CPU devices are what tests split a CPU into.
+        # Several CPU devices are logical ones, which tests split a CPU into.
         found = tf.config.list_logical_devices(kind())
         strategy = (
             tf.distribute.MirroredStrategy([device.name for device in found])
@@ -125,7 +125,7 @@ def kind() -> str:
 
 
 def _tpu_strategy(choice: DeviceChoice) -> tf.distribute.Strategy:
-    """Connect to a TPU; every kind of failure becomes one line."""
+    """Connect to a TPU; every kind of failure is raised as a UserError."""
     name = choice.tpu_name or choice.master
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
@@ -153,7 +153,7 @@ def _tpu_strategy(choice: DeviceChoice) -> tf.distribute.Strategy:
     return strategy
 
 
-# --- How fast they are -------------------------------------------------------
+# --- Matrix-product rate -----------------------------------------------------
 
 
 def measure_matmul_peak(
@@ -180,7 +180,8 @@ def _timed_products(
     """Return a function that times square products, and their operations."""
     is_cpu = not is_tpu(strategy) and kind() == "CPU"
     size = 2048 if is_cpu else 8192
-    repeats = 1 if is_cpu else 10  # so that launching does not show
+    # Several per call, so that the time to launch them is negligible.
+    repeats = 1 if is_cpu else 10
 
     def fill() -> tf.Tensor:
         values = tf.random.stateless_uniform([size, size], [1, 2], -1, 1)

@@ -1,4 +1,4 @@
-"""Train a model from wherever its output_dir says it is."""
+"""Begin or resume a training run, and train to its end."""
 
 from collections.abc import Callable
 
@@ -29,8 +29,8 @@ def fit(
 ) -> int:
     """Train a model to the end of its run; return the number of steps done.
 
-    What output_dir holds goes on; else the run begins from `resume_from`,
-    from `init_checkpoint` or from new weights.
+    A run that output_dir holds is resumed. Otherwise a run begins from
+    `resume_from`, from `init_checkpoint` or from new weights.
 
     Args:
         strategy: the one under which the model was created.
@@ -77,7 +77,7 @@ def _create_state(
     model: modeling.TaskModel,
     settings: Settings,
 ) -> tuple[optimization.AdamWeightDecay, training_state.TrainingState]:
-    """Return the optimizer with its slots, and the state to save of a run."""
+    """Return the optimizer with its slots, and the run's checkpoints."""
     with strategy.scope():
         optimizer = optimization.create_optimizer(
             settings.optimizer,
@@ -101,18 +101,20 @@ def begin(
 ) -> int:
     """Set the weights a run begins with; return the number of steps done.
 
-    In this order: the newest checkpoint of output_dir; weights, moments and
-    step of `resume_from`; the weights of `init_checkpoint`; new weights.
+    They come from the first of these that is there: the newest checkpoint of
+    output_dir; `resume_from`, with moments and step; `init_checkpoint`. Else
+    the weights stay as they were created.
     """
     state.clean()
     latest = state.latest()
+    # output_dir comes first, so that the command that began a run resumes it.
     if latest:
         done = state.restore(latest)
         logging.info("Resuming %s: %d steps are done", latest, done)
         if settings.init_checkpoint:
-            logging.info("init_checkpoint is not read: output_dir has a run")
+            logging.info("--init_checkpoint is not read: output_dir has a run")
         if settings.resume_from:
-            logging.info("resume_from is not read: output_dir has a run")
+            logging.info("--resume_from is not read: output_dir has a run")
         return done
     if settings.resume_from:
         source = lookup.find_training_checkpoint(settings.resume_from)

@@ -207,10 +207,10 @@ def read_devices(f: flags.FlagValues) -> DeviceChoice:
 
 
 def require(f: flags.FlagValues, *names: str) -> None:
-    """Stop where one of these flags was not given.
+    """Check that each of these flags has a value.
 
-    Checked by hand rather than by absl, so that the message is one line like
-    every other.
+    absl's own check of required flags would name the module that defines the
+    flag and list its help; this message is one line like every other.
 
     Raises:
         UserError: names the first one.

@@ -18,7 +18,9 @@ from training.reporting import to_means
 from training.settings import Settings
 from training.train_step import Step
 
-# The host looks at the loop at least this often: for signals and reports.
+# Steps run in calls of many: each return to Python leaves the devices idle for
+# a moment. A call takes at most about this long, since signals are handled and
+# reports are written between calls only.
 MAX_SECONDS_PER_CALL = 5.0
 
 
@@ -68,27 +70,27 @@ def train(
         while done < settings.last_step and not stop.signal and not ends_early:
             is_first = done == first
             done, sums = caller.call(done)
+            # First of all: a checkpoint with NaN weights is never written.
             _check_finite(sums, done, state)
             is_due = _is_due(done, settings.log_steps, settings)
             if is_due or is_first or report.is_late():
+                # The last update was number done - 1, which has the rate of
+                # step (done - 1) + 1.
                 rate = float(step.schedule(tf.constant(done)))
                 report.write(done, rate)
+            # Saved before it is evaluated, so that a run that is killed while
+            # it evaluates does not lose the steps.
             is_saved = _is_due(done, settings.save_checkpoints_steps, settings)
             if is_saved or stop.signal or done == settings.last_step:
                 logging.info("Saved %s", state.save(done))
             if _is_due(done, settings.eval_steps, settings):
                 ends_early = bool(evaluate(done))
-        if stop.signal:
-            logging.warning(
-                "Stopped by %s after step %d; the same command goes on there",
-                signal.Signals(stop.signal).name,
-                done,
-            )
+        stop.log(done)
     return done
 
 
 def _is_due(done: int, every: int, settings: Settings) -> bool:
-    """Whether something that is done `every` so many steps is due now."""
+    """Whether something is due that is done every so many steps, and last."""
     return every > 0 and (done % every == 0 or done == settings.last_step)
 
 
@@ -105,18 +107,18 @@ def _check_finite(
         if not math.isfinite(means[name]):
             last = state.latest()
             raise UserError(
-                f"{name} became {means[name]} at step {done}; nothing was "
-                "saved since, the last good checkpoint is "
+                f"{name} became {means[name]} at step {done}, which is not "
+                "saved; the last good checkpoint is "
                 f"{last or 'none: the run had not saved yet'}; try a lower "
-                "learning_rate, more num_warmup_steps or --dtype=float32"
+                "--learning_rate, more warm-up or --dtype=float32"
             )
 
 
 class _StopRequest:
-    """Notes SIGTERM and Ctrl-C, so that the loop can save and end."""
+    """Records SIGTERM and Ctrl-C, so that the loop can save and end."""
 
     def __init__(self) -> None:
-        self.signal = 0
+        self.signal = 0  # the number of the first signal
 
     def __enter__(self) -> "_StopRequest":
         self._old = {
@@ -128,8 +130,18 @@ class _StopRequest:
     def _note(self, number: int, frame: Any) -> None:
         del frame
         self.signal = number
-        # A second signal of the same kind ends the process at once.
+        # A second signal of the same kind ends the process at once: saving a
+        # large model to a slow disk may take longer than the user waits.
         signal.signal(number, self._old[number])
+
+    def log(self, done: int) -> None:
+        """Log after which step the run was stopped, if it was."""
+        if self.signal:
+            logging.warning(
+                "Stopped by %s after step %d; the same command goes on there",
+                signal.Signals(self.signal).name,
+                done,
+            )
 
     def __exit__(self, *exception: Any) -> None:
         for number, handler in self._old.items():
@@ -153,6 +165,8 @@ class _Caller:
         self.step, self.batches = step, batches
         self.meter, self.report = meter, report
         self.compiled: set[int | None] = set()
+        # One iterator for the whole run. It goes on where the last call
+        # stopped, so only the first example of the run has to be given.
         start = first * step.settings.train_batch_size
         self.iterator = iter(
             step.strategy.distribute_datasets_from_function(
@@ -167,9 +181,13 @@ class _Caller:
             length = self.batches.length(done)
         is_new = length not in self.compiled
         self.compiled.add(length)
-        # A call that compiles runs one step, so that its time can be told.
+        # A call that compiles runs one step: its time is logged, and is not
+        # part of the measured speed.
         count = 1 if is_new else self._steps_in_next_call(done)
         began = time.monotonic()
+        # Start and count are tensors: Python numbers would be constants of the
+        # graph, and every call would trace and compile anew. The length is a
+        # Python number, since each length is to have a graph of its own.
         steps, sums = self.step.run(
             self.iterator,
             tf.constant(done, tf.int64),
@@ -194,8 +212,8 @@ class _Caller:
     def _steps_in_next_call(self, done: int) -> int:
         """Return the steps until a report, a checkpoint or another length.
 
-        Several machines have to make the same calls, so only a single one
-        may limit them by its clock.
+        Example: at step 130 with reports every 100 steps, checkpoints every
+        1,000 and 0.2 s per step, the next call has min(70, 870, 25) steps.
         """
         settings = self.step.settings
         stops = [settings.iterations_per_loop, settings.last_step - done]
@@ -206,10 +224,13 @@ class _Caller:
         ):
             if every > 0:
                 stops.append(every - done % every)
+        # In a cluster all machines have to make the same calls, since each
+        # step sums gradients over all of them. Their clocks differ, so the
+        # time limits calls on a single machine only.
         if not cluster.has_other_workers():
             per_step = self.meter.seconds_per_step
             if math.isnan(per_step):
-                return 1
+                return 1  # no step is measured yet
             stops.append(max(1, int(MAX_SECONDS_PER_CALL / per_step)))
         count = min(stops)
         if not self.step.compilation.per_length:

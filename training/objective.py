@@ -1,4 +1,4 @@
-"""What to minimize: the losses of a task as functions of model and batch."""
+"""The losses and metrics of a task as functions of model and batch."""
 
 from collections.abc import Callable
 from typing import NamedTuple

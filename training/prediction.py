@@ -42,7 +42,7 @@ class Predictor:
     """Runs a forward pass over records, batched by length.
 
     Args:
-        strategy: where the model's variables were made.
+        strategy: the one under which the model was created.
         forward: batch -> {name: tensor [B, ...]}.
         jit_compile: compile with XLA where that is faster: not on a CPU,
             where compiling for each length takes longer than it saves.
@@ -62,6 +62,7 @@ class Predictor:
         # Without XLA one trace serves batches of all lengths.
         @tf.function(autograph=False, reduce_retracing=not compiles)
         def step(batch):
+            # The lambda: see evaluation.Evaluator.
             return strategy.run(lambda part: compiled(part), args=(batch,))
 
         self._step = step

@@ -12,7 +12,8 @@ from absl import logging
 
 from modeling import BertConfig
 
-# The speed behind an ETA: a step counts half as much after so many others.
+# The ETA comes from a moving average of the seconds per step, in which a step
+# counts half as much after this many later ones.
 _HALF_LIFE_STEPS = 20
 
 Means = dict[str, float]
@@ -60,6 +61,8 @@ class Meter:
 
     def note(self, steps: int, seconds: float) -> None:
         """Update `seconds_per_step`, an exponential moving average."""
+        # `share` is what is left of the weight of the older steps: 0.5 after
+        # 20 steps, 0.25 after 40, in one call or in many.
         old, new = self.seconds_per_step, seconds / steps
         share = 0.5 ** (steps / _HALF_LIFE_STEPS)
         if math.isnan(old):

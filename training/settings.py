@@ -1,4 +1,4 @@
-"""How to train, as plain values: steps, batch, optimizer, checkpoints."""
+"""The settings of a training run: steps, batch, optimizer, checkpoints."""
 
 from typing import Any, NamedTuple
 
@@ -13,7 +13,8 @@ class Settings(NamedTuple):
         num_warmup_steps: steps over which the learning rate rises from 0.
         stop_after_steps: end the run here; 0: at num_train_steps.
         init_checkpoint: weights to start from, None for new ones.
-        resume_from: another run whose weights, moments and step go on.
+        resume_from: another run, whose weights, moments and step this run
+            begins with.
         jit_compile: whether XLA may compile; compilation.py decides what.
         clip_norm: the joint norm of the gradients is clipped to this.
     """
@@ -43,12 +44,12 @@ class Settings(NamedTuple):
 
     @property
     def last_step(self) -> int:
-        """The step this run ends at; the schedule may go on behind it."""
+        """The step this run ends at; the schedule may end later."""
         stop = self.stop_after_steps or self.num_train_steps
         return min(stop, self.num_train_steps)
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return the settings that a run has to keep when it goes on."""
+        """Return the settings that may not change when a run is resumed."""
         return {
             "train_batch_size": self.train_batch_size,
             "random_seed": self.random_seed,
@@ -56,7 +57,7 @@ class Settings(NamedTuple):
         }
 
     def adjustable(self) -> dict[str, Any]:
-        """Return the settings that may change when a run goes on."""
+        """Return the settings that may change when a run is resumed."""
         return {
             "learning_rate": self.learning_rate,
             "weight_decay_rate": self.weight_decay_rate,

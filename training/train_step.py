@@ -4,10 +4,11 @@ A step is a pure function of weights, optimizer slots, batch and step number.
 Every random number in it is derived from (seed, step, device), so a run that
 was killed and started again ends with the same bits.
 
-Losses travel as sums over examples, with the denominators beside them. Only
-so are the gradients of a batch the same on one device, on many, and in
-micro-batches: the mean over the whole batch is not the mean of the means of
-its parts when the parts have different numbers of masked words.
+A loss is a pair of sums over examples, numerator and denominator. So the
+gradients of a batch are the same on one device, on many, and in micro-batches.
+Means would not do: the mean over a batch is not the mean of the means of its
+parts when the parts have different numbers of masked words. For losses (1, 1)
+in one part and (4) in another it is 6 / 3 = 2, not (1 + 4) / 2 = 2.5.
 """
 
 import functools
@@ -61,10 +62,14 @@ class Step:
         self.replica_batch_size = check_batch_size(settings, self.replicas)
         self.replica_step = self._replica_step
         self._gradients, self._update = self._sum_gradients, self._apply
+        # What XLA compiles contains neither an all-reduce nor the update of a
+        # strategy's variables (see AdamWeightDecay.apply_gradients). With one
+        # device there is neither, so the whole step or the update can be one
+        # program.
         one_device = self.replicas == 1
         if compilation.step and one_device:
             self.replica_step = compiled(self._replica_step)
-        elif compilation.step:  # the sum over the devices stays outside XLA
+        elif compilation.step:
             self._gradients = compiled(self._sum_gradients)
         elif compilation.update:
             self._update = compiled(self._apply)
@@ -84,12 +89,14 @@ class Step:
             iterator: of the batches from step `start` on.
             start: int64, number of steps done before.
             count: int64.
-            length: of the sequences in these batches where they are of
-                several lengths: one trace for each.
+            length: of the sequences in these batches, where each length is
+                traced separately.
 
         Returns:
             The number of steps done, and the Sums over them in float64.
         """
+        # float64: the sum of 1,000 steps of 100,000 tokens exceeds 2**24, from
+        # where on float32 does not hold every integer.
         names = (*self.objective.names, "loss", "gradient_norm")
         zero = tf.zeros([], tf.float64)
         totals = {name: (zero, zero) for name in names}
@@ -104,6 +111,8 @@ class Step:
                 self.replica_step, args=(next(iterator), start + done, length)
             )
             sums = tf.nest.map_structure(self._on_host, sums)
+            # The sum of two numbers is finite only if both are. NaN weights
+            # never become finite again, so more steps would be of no use.
             watched = sums["loss"][0] + sums["gradient_norm"][0]
             totals = tf.nest.map_structure(tf.add, totals, sums)
             return done + 1, tf.math.is_finite(watched), totals
@@ -131,12 +140,18 @@ class Step:
             name: tf.ensure_shape(value, self._static_shape(value, length))
             for name, value in batch.items()
         }
+        # The denominators of the whole batch, before any gradient: each part's
+        # loss is divided by them, so the gradients only have to be added up.
         weights = self._all_reduce(context, self.objective.loss_weights(batch))
+        # Each device has its own dropout: with the same seed on all of them,
+        # row r of every part would drop the same elements.
         seed = elementwise.fold_seed(
             self.settings.random_seed, step, context.replica_id_in_sync_group
         )
         gradients, sums = self._gradients(batch, weights, seed)
         gradients, sums = self._all_reduce(context, (gradients, sums))
+        # Of the sum over the devices, as the original clips: clipped device by
+        # device, the result would depend on the number of devices.
         norm = optimization.global_norm(gradients)
         self._update(gradients, norm, step)
         loss = self.objective.total_loss(
@@ -166,6 +181,8 @@ class Step:
         micro_batches = self.settings.gradient_accumulation_steps
         if micro_batches == 1:
             return self._micro_gradients(batch, weights, seed)
+        # A loop and not a list of passes, so that the graph does not grow with
+        # the number of micro-batches.
         size = self.replica_batch_size // micro_batches
 
         def split(value: tf.Tensor) -> tf.Tensor:
@@ -227,6 +244,11 @@ class Step:
         original under TensorFlow 1's default variables. With 10 warm-up steps
         the rates are 1/10, 2/10, ... of the peak; the last update has rate 0.
         """
+        # Update number n has the rate of step n + 1: with 10 warm-up steps
+        # 1/10, 2/10, ..., and none has the rate 0. In the original nothing
+        # orders the reading of the step and its increment. With TensorFlow 1's
+        # default (reference) variables the increment came first, and so the
+        # published models were trained; with resource variables it is second.
         gradients, _ = optimization.clip_by_global_norm(
             gradients, self.settings.clip_norm, norm
         )

@@ -89,26 +89,6 @@ def test_evaluation_reads_once_and_fills_the_last_batch(files):
     assert len(list(few)) == 3 * 2
 
 
-def test_ids_out_of_bounds_are_blamed_on_file_and_record(files):
-    bounds = {"input_ids": streaming.Bound(50, "vocab_size")}
-    context = tf.distribute.InputContext(1, 0, 1)
-
-    def checked(serialized):
-        return streaming.check_bounds(decode(serialized), bounds)
-
-    dataset = streaming.evaluation_batches(files, context, 10, 9, checked)
-    message = f"{files[2]}, record 8: input_ids holds 50, outside 0..49"
-    with pytest.raises(UserError, match=message):
-        with streaming.blaming_files(files, bounds):
-            list(dataset)
-
-
-def test_other_errors_pass_unchanged(files):
-    with pytest.raises(tf.errors.InvalidArgumentError):
-        with streaming.blaming_files(files, {}):
-            tf.reshape(tf.range(3), [2])
-
-
 def test_schema_mismatch_names_both_values(files):
     wanted = {"input_ids": tfrecord.Feature("int64", 3)}
     with pytest.raises(UserError, match="has 2 values, --length is 3"):
