@@ -58,7 +58,7 @@ flags.DEFINE_bool(
     "regression", False, "tsv: labels are numbers to predict, not classes."
 )
 
-# Flag -> the split it needs, as in messages.
+# Flag -> the split it needs, as error messages name it.
 _NEEDED = {
     "do_train": "training",
     "do_eval": "development",
@@ -78,7 +78,7 @@ def main(_: list[str]) -> int:
 def create_job(
     settings: RunSettings, source: ModelSource, is_training: bool
 ) -> ClassifierJob:
-    """Return the task the flags describe, its files read and checked."""
+    """Return the job the flags describe, its files read and checked."""
     task = find_task(None if is_training else source.labels)
     return ClassifierJob(
         settings,
@@ -94,8 +94,8 @@ def find_task(fitted_labels: tuple[str, ...] | None) -> classifier_tasks.Task:
     """Return the task; check that it has the files that are asked for.
 
     Args:
-        fitted_labels: of a fitted model, which the labels of own files are
-            then numbered as; None: as the training file has them.
+        fitted_labels: of a fitted model, in the order of its class ids; None:
+            the labels of own files are those of the training file.
 
     Raises:
         UserError: no such task, or it has no file for a flag.

@@ -101,7 +101,7 @@ def main(_: list[str]) -> int:
 def create_job(
     settings: RunSettings, source: ModelSource, is_training: bool
 ) -> NerJob:
-    """Return the task the flags describe, its files read and checked."""
+    """Return the job the flags describe, its files read and checked."""
     if is_training:
         layers = FLAGS.feature_layers if FLAGS.feature_based else None
         options = TaggerOptions(

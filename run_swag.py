@@ -72,7 +72,7 @@ def main(_: list[str]) -> int:
 def create_job(
     settings: RunSettings, source: ModelSource, is_training: bool
 ) -> SwagJob:
-    """Return the task the flags describe, its files read and checked."""
+    """Return the job the flags describe, its files read and checked."""
     return SwagJob(
         settings, source, is_training, FLAGS.data_dir, FLAGS.eval_batch_size
     )
