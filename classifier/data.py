@@ -122,6 +122,7 @@ def _labels_in_files(
     Raises:
         UserError: there is no such file, or too few or too many labels.
     """
+    # A command that only scores may have a development file alone.
     split = splits.get("train") or splits.get("dev")
     if not split:
         raise UserError(
@@ -320,6 +321,7 @@ def _json_rows(
 ) -> Iterator[_Row]:
     """Yield the rows of JSON lines; the names in `columns` are keys."""
     objects = text_files.json_objects(path, text)
+    # Numbered by examples, not by lines: blank lines are skipped.
     for number, (line, value) in enumerate(objects):
         at, row = f"{path}, line {line}", {}
         for part in ("text_a", "text_b", "label", "guid"):
@@ -346,6 +348,7 @@ def schema(
 
     The original has no regression; labels are floats there.
     """
+    # The original writes every feature as int64, ids and masks too.
     sequence = tfrecord.Feature("int64", max_seq_length)
     label_type = "float32" if is_regression else "int64"
     return {
@@ -413,16 +416,14 @@ def _truncated_pair(
     max_seq_length: int,
     tokenizer: tokenization.FullTokenizer,
 ) -> tuple[list[int], list[int], bool]:
-    """Return the ids of both texts as far as they fit; whether one was cut.
-
-    A pair loses one piece at a time from the end of the text that is longer
-    at that moment, the second on a tie: a short text carries more meaning per
-    piece, so it is kept while the other one is longer. Where 6 pieces fit,
-    texts of 6 and 2 pieces become 4 and 2, texts of 6 and 5 become 3 and 3.
-    """
+    """Return the ids of both texts as far as they fit; whether one was cut."""
     a = tokenizer.text_to_ids(example.text_a)
     b = tokenizer.text_to_ids(example.text_b or "")
-    if b:  # 3 places are for [CLS] and two [SEP]
+    if b:
+        # A pair loses one piece at a time from the end of the text that is
+        # longer at that moment, the second on a tie: a short text has more
+        # meaning per piece. Where 6 pieces fit, beside [CLS] and two [SEP],
+        # texts of 6 and 2 pieces become 4 and 2, of 6 and 5 become 3 and 3.
         kept = tokenization.truncated_lengths(
             len(a), len(b), max_seq_length - 3
         )

@@ -242,10 +242,7 @@ def final_text(
         pieces       steve jobs        at characters 1 to 9 of the 11
         result       Steve Jobs        characters 1 to 9 of the 11
 
-    All of the words are returned if that fails: the pieces are not in the
-    normalized words ([UNK] never is), or normalization changed the number of
-    characters (it splits a Hangul syllable into two or three letters). This is
-    the original's rule.
+    As in the original, all of the words are returned if that fails.
 
     Args:
         pieces: result of `joined_pieces`.
@@ -258,9 +255,12 @@ def final_text(
     if pieces == seen:
         return text
     at = seen.find(pieces)
+    # Not found, for example, if a piece is [UNK]: no word contains that.
     if at < 0 or not pieces:
         warn(f"Unable to find {pieces!r} in {text!r}")
         return text
+    # Counting fails where normalization changes the number of characters: it
+    # splits a Hangul syllable into two or three letters.
     places = [i for i, char in enumerate(text) if char != " "]
     if len(places) != len(seen) - seen.count(" "):
         warn(f"{text!r} and {seen!r} differ in their number of characters")

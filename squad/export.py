@@ -195,7 +195,7 @@ class QuestionAnswering(saved_model.Export):
         nothing = tf.zeros([1], tf.int64)
         first = _take(pieces.starts.values, at + start, nothing)
         last = _take(pieces.ends.values, at + end, nothing)
-        # -1e9 plus a logit is -1e9 in float32: masked spans score _NEVER or less.
+        # -1e9 plus a logit is -1e9 in float32: masked spans have no more.
         is_answer = score > _NEVER
         null = tf.reduce_min(
             _by_question(
