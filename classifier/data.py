@@ -52,6 +52,7 @@ def find_one_file(data_dir: str, names: Sequence[str]) -> str | None:
         for name in names
         if file_system.exists(os.path.join(data_dir, name))
     ]
+    # Not the first of them: a forgotten train.csv would be read for train.jsonl.
     if len(found) > 1:
         raise UserError(
             f"--data_dir={data_dir} holds {' and '.join(found)}: found "
@@ -321,7 +322,8 @@ def _json_rows(
 ) -> Iterator[_Row]:
     """Yield the rows of JSON lines; the names in `columns` are keys."""
     objects = text_files.json_objects(path, text)
-    # Numbered by examples, not by lines: blank lines are skipped.
+    # The number is a guid, so it counts examples, not lines: blank lines are
+    # skipped.
     for number, (line, value) in enumerate(objects):
         at, row = f"{path}, line {line}", {}
         for part in ("text_a", "text_b", "label", "guid"):

@@ -343,8 +343,10 @@ def decode(
     may_start = max_context(windows)
     may_start_at = np.cumsum([0, *windows.doc_length])  # [W + 1]
     result = Decoded({}, {})
+    # Question q has the windows from bounds[q] to bounds[q + 1]: none if its
+    # paragraph is empty.
     questions = np.arange(len(data.examples) + 1)
-    bounds = np.searchsorted(windows.example, questions)  # first windows
+    bounds = np.searchsorted(windows.example, questions)
     # The arrays of `_find_spans` grow with n_best_size ** 2 pairs per window.
     block = max(1, _BLOCK * 400 // options.n_best_size**2)
     with progress.bar(len(data.examples), "questions", "Decoding") as bar:
