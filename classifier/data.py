@@ -52,7 +52,7 @@ def find_one_file(data_dir: str, names: Sequence[str]) -> str | None:
         for name in names
         if file_system.exists(os.path.join(data_dir, name))
     ]
-    # Not the first of them: a forgotten train.csv would be read for train.jsonl.
+    # Not simply the first: a forgotten train.csv would replace train.jsonl.
     if len(found) > 1:
         raise UserError(
             f"--data_dir={data_dir} holds {' and '.join(found)}: found "
