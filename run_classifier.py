@@ -58,7 +58,7 @@ flags.DEFINE_bool(
     "regression", False, "tsv: labels are numbers to predict, not classes."
 )
 
-# Flag -> the split it needs, as in messages.
+# Flag -> the split it needs, as error messages name it.
 _NEEDED = {
     "do_train": "training",
     "do_eval": "development",
@@ -79,7 +79,7 @@ def main(_: list[str]) -> int:
 
 
 def create_job(settings: RunSettings, is_training: bool) -> ClassifierJob:
-    """Return the task the flags describe, its files read and checked."""
+    """Return the job the flags describe, its files read and checked."""
     source = find_source(settings, is_training)
     if FLAGS.task_name.lower() == "tsv":
         task = classifier_data.own_task(

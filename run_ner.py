@@ -102,7 +102,7 @@ def main(_: list[str]) -> int:
 
 
 def create_job(settings: RunSettings, is_training: bool) -> NerJob:
-    """Return the task the flags describe, its files read and checked."""
+    """Return the job the flags describe, its files read and checked."""
     source = find_source(settings, is_training)
     if is_training:
         layers = FLAGS.feature_layers if FLAGS.feature_based else None

@@ -118,6 +118,7 @@ class ClassifierRecords(text_records.TextRecords):
     def _write(
         self, path: str, name: str, split: classifier_tasks.Split
     ) -> None:
+        """Write the record file of a split; log its first examples."""
         examples = self.read(name, split)
         features, num_cut = classifier_data.convert_examples(
             examples, self.label_id, self.max_seq_length, self.tokenizer
@@ -140,6 +141,7 @@ class ClassifierRecords(text_records.TextRecords):
         examples: Sequence[classifier_data.Example],
         features: Mapping[str, np.ndarray],
     ) -> None:
+        """Log the first examples as tokens, with their labels."""
         for row, example in enumerate(examples):
             label_id = features["label_ids"][row]
             text_records.log_example(

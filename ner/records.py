@@ -88,6 +88,7 @@ class NerRecords(text_records.TextRecords):
     def _write(
         self, path: str, file: ner_data.File, labels: Sequence[str]
     ) -> None:
+        """Write the record file of some sentences; log the first records."""
         converter = ner_windows.Converter(
             self.tokenizer, labels, self.max_seq_length, self.document_context
         )
@@ -124,6 +125,7 @@ class NerRecords(text_records.TextRecords):
     def _log_examples(
         self, features: Mapping[str, np.ndarray], labels: Sequence[str]
     ) -> None:
+        """Log the first records as tokens, with their labels."""
         for row in range(min(_SHOWN, len(features["input_ids"]))):
             used = features["input_mask"][row] > 0
             names = [

@@ -90,7 +90,7 @@ def answer(
         folders: output_dir of each run.
         questions: what to answer.
         tokens: {id: token}.
-        options: see there.
+        options: how to answer, and output_dir.
 
     Raises:
         UserError: a run has neither logits nor n-best lists for them.

@@ -124,6 +124,7 @@ class SwagRecords(text_records.TextRecords):
     def _write(
         self, path: str, questions: Sequence[swag_data.Question]
     ) -> None:
+        """Write the record file of some questions; log the first ones."""
         num_cut = 0
 
         def parts() -> Iterator[dict[str, np.ndarray]]:
@@ -170,6 +171,7 @@ class SwagRecords(text_records.TextRecords):
         return features, num_cut
 
     def _log_questions(self, questions: Sequence[swag_data.Question]) -> None:
+        """Log questions as the tokens of their choices, with the label."""
         for question in questions:
             features, _ = self._convert([question])
             choices = [
