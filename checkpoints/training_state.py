@@ -150,7 +150,7 @@ def claim_output_dir(
     adjustable: Mapping[str, object],
     is_chief: bool = True,
 ) -> None:
-    """Write a run's settings to output_dir, or compare them with its run's.
+    """Record a run's settings in output_dir; refuse another run's.
 
     They are in `training_config.json`, the fingerprint under the key "fixed".
 

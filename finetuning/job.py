@@ -32,7 +32,7 @@ from training.objective import Objective
 
 
 class LoadedModel(NamedTuple):
-    """A task's model in memory.
+    """A task's model, its predictor, and the checkpoint of its weights.
 
     Attributes:
         model: has the weights.
@@ -94,7 +94,7 @@ class Job(abc.ABC):
 
     @abc.abstractmethod
     def create_model(self) -> modeling.TaskModel:
-        """Return the model; its variables belong to the caller's scope."""
+        """Return a new model; call it inside the strategy's scope."""
 
     @abc.abstractmethod
     def data_fingerprint(self) -> dict[str, Any]:

@@ -166,7 +166,7 @@ def with_steps(settings: RunSettings, num_examples: int) -> Settings:
 def finish(
     job: Job, loaded: LoadedModel, done: int, training: Settings
 ) -> bool:
-    """Write or score the last weights; return whether training is over.
+    """Write or score the last weights; return whether training is complete.
 
     Args:
         job: the task.

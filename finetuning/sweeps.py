@@ -212,7 +212,7 @@ def table(
     results: Mapping[str, Mapping[str, float]],
     metric: str,
 ) -> list[str]:
-    """Return the lines of the table: a run each, then mean and spread.
+    """Return a sweep's results as text: runs, best first, mean and spread.
 
     Args:
         order: names of the runs, the best first.

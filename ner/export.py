@@ -29,7 +29,7 @@ def make_word_features(
     words: tf.RaggedTensor,
     max_seq_length: int,
 ) -> WordFeatures:
-    """Return the windows of ner.windows.Converter, by TensorFlow operations.
+    """Return words as windows, computed in the graph as Converter does.
 
     Args:
         tokenizer: the tokenizer in the graph.
@@ -98,7 +98,7 @@ class Tagger(saved_model.Export):
         self.is_inside = tf.constant([x[0] == "I" for x in labels])
 
     def answers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
-        """Return the likeliest class at every piece, not yet made IOB2."""
+        """Return the likeliest tag and its probability at every piece."""
         probs = tf.nn.softmax(self.model(features))  # [n, S, K]
         return {
             "tags": tf.gather(self.labels, tf.argmax(probs, -1)),

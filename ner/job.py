@@ -307,7 +307,7 @@ class NerJob(Job):
 def layer_choice(
     name: str, config: modeling.BertConfig
 ) -> features_layers.LayerChoice:
-    """Return a row of table 7.
+    """Return the layers that --feature_layers names (paper, table 7).
 
     Raises:
         UserError: the encoder has too few layers for it.

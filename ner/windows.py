@@ -79,7 +79,7 @@ def split_into_windows(num_pieces: int, limit: int) -> list[Window]:
 
 
 def widened(window: Window, num_pieces: int, limit: int) -> Window:
-    """Return a window with `limit` pieces of a document, or all it has.
+    """Return a window extended by neighboring pieces of the document.
 
     Half of the missing pieces come from before the window, half from behind
     it (one more if they are odd). Where one side has fewer, the other side

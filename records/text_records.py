@@ -14,7 +14,7 @@ from records import tfrecord
 
 
 class TextRecords:
-    """Record files of one task, kept from run to run.
+    """Base class: converts a task's text files to record files, once.
 
     A subclass reads the text files and converts them to features; this class
     holds what the features of every task depend on, writes them and logs the

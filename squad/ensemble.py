@@ -40,7 +40,7 @@ from squad.records import Questions
 
 
 def check_folders(folders: Sequence[str], output_dir: str | None) -> None:
-    """Check the directories of the runs.
+    """Check that the runs' directories exist and none is output_dir.
 
     Raises:
         UserError: one does not exist, or is output_dir.

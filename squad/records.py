@@ -35,7 +35,7 @@ class ReadingOptions(NamedTuple):
 
 
 class Questions(NamedTuple):
-    """Questions to answer."""
+    """Questions to answer, with their windows and fingerprint."""
 
     data: SquadData
     windows: Windows

@@ -304,7 +304,7 @@ def convert_all(
     lengths: Lengths,
     num_workers: int = 0,
 ) -> Windows:
-    """Return the windows of all questions.
+    """Return the windows of all questions, in processes for large data.
 
     They do not depend on the number of workers.
 

@@ -25,7 +25,7 @@ MAX_SECONDS_PER_CALL = 5.0
 
 
 class Batches(NamedTuple):
-    """The batches of a run.
+    """How to make a run's batches from any example on, and their lengths.
 
     Attributes:
         make: (number of the first example, input context) -> dataset from
