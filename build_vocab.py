@@ -273,7 +273,10 @@ def learn_pieces(
 
 
 def is_coverable(word: str, alphabet: set[str]) -> bool:
-    """Whether a word has only characters of the alphabet, and not too many."""
+    """Return whether the tokenizer can split a word into known pieces.
+
+    It has characters of the alphabet only, and not too many.
+    """
     return len(word) <= tokenization.MAX_CHARS_PER_WORD and (
         alphabet.issuperset(word)
     )
@@ -293,7 +296,11 @@ def repeat_words(
 
 
 def check_output_file(path: str, input_files: Sequence[str]) -> None:
-    """Raise a UserError if the file could not be written after all the work."""
+    """Check that the file can be written, before the work begins.
+
+    Raises:
+        UserError: it cannot, or it is one of the input files.
+    """
     if not os.path.basename(path):
         raise UserError(f"--output_file={path}: wanted the name of a file")
     if file_system.is_remote(path):

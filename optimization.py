@@ -51,8 +51,11 @@ def create_schedule(
         rate        0  0.25   0.5  0.75   0.6   0.5   0.4   0.3   0.2   0.1   0
         continuous  0  0.25   0.5  0.75     1  0.83  0.67   0.5  0.33  0.17   0
 
-    Update number n, from 0, has the rate of step n + 1, so no update has a
-    rate of 0 (see training/train_step.py).
+    Update number n, from 0, has the rate of step n + 1: the first one's rate
+    is not 0, the last one's is. In the original nothing orders the reading of
+    the step and its increment. With TensorFlow 1's default (reference)
+    variables the increment came first, and the reference trajectory in the
+    tests was made so. With resource variables it came second.
 
     Args:
         init_lr: the peak learning rate.

@@ -25,7 +25,7 @@ from classifier.job import ClassifierJob
 from finetuning import flags as finetuning_flags
 from finetuning import runner, sweeps
 from finetuning.settings import RunSettings
-from finetuning.source import ModelSource
+from finetuning.source import find_source
 from training import flags as training_flags
 
 FLAGS = flags.FLAGS
@@ -58,7 +58,7 @@ flags.DEFINE_bool(
     "regression", False, "tsv: labels are numbers to predict, not classes."
 )
 
-# Flag -> the split it needs, as in messages.
+# Flag -> the split it needs, as error messages name it.
 _NEEDED = {
     "do_train": "training",
     "do_eval": "development",
@@ -70,16 +70,29 @@ _NEEDED = {
 def main(_: list[str]) -> int:
     """Train, score, predict and export; return the exit status."""
     check_flags()
-    return runner.run(
-        finetuning_flags.read(FLAGS), create_job, sweeps.read(FLAGS, __file__)
-    )
+    settings = finetuning_flags.read(FLAGS)
+    sweep = sweeps.read(FLAGS, __file__)
+    if sweep:
+        return runner.run_sweep(settings, create_job, sweep)
+    job = create_job(settings, settings.do_train)
+    return runner.run_job(job, settings.do_train, settings.do_eval)
 
 
-def create_job(
-    settings: RunSettings, source: ModelSource, is_training: bool
-) -> ClassifierJob:
-    """Return the task the flags describe, its files read and checked."""
-    task = find_task(None if is_training else source.labels)
+def create_job(settings: RunSettings, is_training: bool) -> ClassifierJob:
+    """Return the job the flags describe, its files read and checked."""
+    source = find_source(settings, is_training)
+    if FLAGS.task_name.lower() == "tsv":
+        task = classifier_data.own_task(
+            FLAGS.data_dir,
+            FLAGS.text_a_column,
+            FLAGS.text_b_column,
+            FLAGS.label_column,
+            FLAGS.regression,
+            None if is_training else source.labels,
+        )
+    else:
+        task = classifier_tasks.task_of(FLAGS.task_name, FLAGS.xnli_language)
+    check_splits(task)
     return ClassifierJob(
         settings,
         source,
@@ -90,27 +103,12 @@ def create_job(
     )
 
 
-def find_task(fitted_labels: tuple[str, ...] | None) -> classifier_tasks.Task:
-    """Return the task; check that it has the files that are asked for.
-
-    Args:
-        fitted_labels: of a fitted model, which the labels of own files are
-            then numbered as; None: as the training file has them.
+def check_splits(task: classifier_tasks.Task) -> None:
+    """Check that the task has the files that the flags ask for.
 
     Raises:
-        UserError: no such task, or it has no file for a flag.
+        UserError: names the flag.
     """
-    if FLAGS.task_name.lower() == "tsv":
-        task = classifier_data.own_task(
-            FLAGS.data_dir,
-            FLAGS.text_a_column,
-            FLAGS.text_b_column,
-            FLAGS.label_column,
-            FLAGS.regression,
-            fitted_labels,
-        )
-    else:
-        task = classifier_tasks.task_of(FLAGS.task_name, FLAGS.xnli_language)
     splits = {
         "training": task.train,
         "development": task.dev,
@@ -121,7 +119,6 @@ def find_task(fitted_labels: tuple[str, ...] | None) -> classifier_tasks.Task:
             raise UserError(
                 f"--{name}: task {FLAGS.task_name} has no {split} file"
             )
-    return task
 
 
 def check_flags() -> None:

@@ -27,7 +27,7 @@ from features import layers as features_layers
 from finetuning import flags as finetuning_flags
 from finetuning import runner, sweeps
 from finetuning.settings import RunSettings
-from finetuning.source import ModelSource
+from finetuning.source import find_source
 from ner import data as ner_data
 from ner import job as ner_job
 from ner.job import NerJob, TaggerOptions
@@ -93,15 +93,17 @@ _NEEDED = {
 def main(_: list[str]) -> int:
     """Train, score, predict and export; return the exit status."""
     check_flags()
-    return runner.run(
-        finetuning_flags.read(FLAGS), create_job, sweeps.read(FLAGS, __file__)
-    )
+    settings = finetuning_flags.read(FLAGS)
+    sweep = sweeps.read(FLAGS, __file__)
+    if sweep:
+        return runner.run_sweep(settings, create_job, sweep)
+    job = create_job(settings, settings.do_train)
+    return runner.run_job(job, settings.do_train, settings.do_eval)
 
 
-def create_job(
-    settings: RunSettings, source: ModelSource, is_training: bool
-) -> NerJob:
-    """Return the task the flags describe, its files read and checked."""
+def create_job(settings: RunSettings, is_training: bool) -> NerJob:
+    """Return the job the flags describe, its files read and checked."""
+    source = find_source(settings, is_training)
     if is_training:
         layers = FLAGS.feature_layers if FLAGS.feature_based else None
         options = TaggerOptions(

@@ -167,7 +167,7 @@ def main(_: list[str]) -> int:
 
 
 def read_settings() -> Settings:
-    """Return how to train, as the flags say."""
+    """Return the training flags as plain values."""
     settings = training_flags.read_settings(
         FLAGS, FLAGS.num_train_steps, FLAGS.num_warmup_steps
     )
@@ -221,9 +221,8 @@ def read_evaluation_data(
         return data
     if train_data:
         logging.warning(
-            "No --eval_input_file: evaluating on the training records, "
-            "which shows how well they are remembered, not how good the "
-            "model is"
+            "No --eval_input_file: evaluating on the training records, whose "
+            "scores are better than those of other text"
         )
     return train_data or read_data(config, "input_file")
 

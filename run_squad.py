@@ -166,37 +166,35 @@ def main(_: list[str]) -> int:
     """Train, answer, score and export; return the exit status."""
     check_flags()
     if FLAGS.predictions_file:
-        score_file()
-    elif FLAGS.ensemble_dirs:
-        answer_together()
-    else:
-        finetuning_flags.check(FLAGS)
-        return runner.run(
-            finetuning_flags.read(FLAGS),
-            create_job,
-            sweeps.read(FLAGS, __file__),
-        )
-    return 0
+        return score_file()
+    if FLAGS.ensemble_dirs:
+        return answer_together()
+    finetuning_flags.check(FLAGS)
+    settings = finetuning_flags.read(FLAGS)
+    sweep = sweeps.read(FLAGS, __file__)
+    if sweep:
+        return runner.run_sweep(settings, create_job, sweep)
+    job = create_job(settings, settings.do_train)
+    return runner.run_job(job, settings.do_train, settings.do_eval)
 
 
-def create_job(
-    settings: RunSettings, source: ModelSource, is_training: bool
-) -> SquadJob:
+def create_job(settings: RunSettings, is_training: bool) -> SquadJob:
     """Return the job the flags describe, its files read and checked."""
+    model_source = source.find_source(settings, is_training)
     return SquadJob(
         settings,
-        source,
+        model_source,
         is_training,
-        create_reader(source),
+        create_reader(model_source),
         FLAGS.train_file,
         FLAGS.predict_file,
         FLAGS.count_steps_by,
-        answer_options(source.do_lower_case),
+        answer_options(model_source.do_lower_case),
     )
 
 
-def score_file() -> None:
-    """Score --predictions_file; print the scores."""
+def score_file() -> int:
+    """Score --predictions_file; print the scores; return the exit status."""
     is_version_2 = FLAGS.version_2_with_negative
     data = squad_data.read_squad(
         FLAGS.predict_file, False, is_version_2, FLAGS.strict
@@ -209,10 +207,14 @@ def score_file() -> None:
         reporting.write_results(FLAGS.output_dir, results, step=0)
     for name, value in results.items():
         print(f"{name} = {value}")
+    return 0
 
 
-def answer_together() -> None:
-    """Answer with --ensemble_dirs; score the answers with --do_eval."""
+def answer_together() -> int:
+    """Answer with --ensemble_dirs; return the exit status.
+
+    With --do_eval the answers are scored too.
+    """
     folders = FLAGS.ensemble_dirs
     squad_ensemble.check_folders(folders, FLAGS.output_dir)
     prefix = squad_ensemble.find_model(folders, FLAGS.init_checkpoint)
@@ -227,6 +229,7 @@ def answer_together() -> None:
     if FLAGS.do_eval:
         results = answered.scores(questions.data, FLAGS.version_2_with_negative)
         reporting.write_results(FLAGS.output_dir, results, step=0)
+    return 0
 
 
 # --- Flags as plain values ---------------------------------------------------

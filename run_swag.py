@@ -28,7 +28,7 @@ from absl import flags
 from finetuning import flags as finetuning_flags
 from finetuning import runner, sweeps
 from finetuning.settings import RunSettings
-from finetuning.source import ModelSource
+from finetuning.source import find_source
 from swag import data as swag_data
 from swag.job import SwagJob
 from training import flags as training_flags
@@ -64,15 +64,17 @@ _NEEDED = {
 def main(_: list[str]) -> int:
     """Train, score, predict and export; return the exit status."""
     check_flags()
-    return runner.run(
-        finetuning_flags.read(FLAGS), create_job, sweeps.read(FLAGS, __file__)
-    )
+    settings = finetuning_flags.read(FLAGS)
+    sweep = sweeps.read(FLAGS, __file__)
+    if sweep:
+        return runner.run_sweep(settings, create_job, sweep)
+    job = create_job(settings, settings.do_train)
+    return runner.run_job(job, settings.do_train, settings.do_eval)
 
 
-def create_job(
-    settings: RunSettings, source: ModelSource, is_training: bool
-) -> SwagJob:
-    """Return the task the flags describe, its files read and checked."""
+def create_job(settings: RunSettings, is_training: bool) -> SwagJob:
+    """Return the job the flags describe, its files read and checked."""
+    source = find_source(settings, is_training)
     return SwagJob(
         settings, source, is_training, FLAGS.data_dir, FLAGS.eval_batch_size
     )

@@ -2,7 +2,7 @@
 
 Both sides get the same random weights, vocabulary and inputs, and return the
 last hidden state and the pooled output as arrays. Each runs in a process of its
-own, because PyTorch and TensorFlow in one process disturb each other: ours
+own, because PyTorch and TensorFlow in one process can interfere: ours
 imports TensorFlow and tensorflow_text and no file of this project. They take
 turns call by call, so that the noise of a shared machine slows both.
 """
@@ -285,7 +285,7 @@ def write_models(
 
 
 class Side:
-    """A process that serves a model; one JSON line per question and answer.
+    """A process that serves a model; requests and answers are JSON lines.
 
     Args:
         python: its interpreter.
@@ -325,6 +325,7 @@ class Side:
         return json.loads(self._line())
 
     def _line(self) -> str:
+        """Return the next line of the process; raise a UserError without."""
         line = self.process.stdout.readline()
         if not line:
             self.process.wait()
@@ -343,7 +344,7 @@ class Side:
 
 
 def has_transformers(python: str) -> bool:
-    """Whether an interpreter can import torch and transformers.
+    """Return whether an interpreter can import torch and transformers.
 
     Raises:
         UserError: it cannot be run.
@@ -432,6 +433,7 @@ def measure(
 def _row(
     size: str, result: Result, tokenizer: graph_tokenizer.Tokenizer
 ) -> Row:
+    """Return the row of a case; texts with their share of padding."""
     note = result.note()
     if "text" in result.case.batches[0]:
         share = padding_share(tokenizer, result.case)

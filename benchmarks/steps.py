@@ -108,7 +108,7 @@ def time_steps(
     return compiling, [run(2 + number) for number in range(repeats)]
 
 
-# --- Its matrix products -----------------------------------------------------
+# --- The matrix products of the step -----------------------------------------
 
 
 class Product(NamedTuple):
@@ -228,6 +228,7 @@ def measure(
 def _products_row(
     size: str, seconds: float, operations: int, peak: float
 ) -> Row:
+    """Return the row of the products: their share of the peak."""
     share = operations / seconds / peak
     return Row(
         f"matrix products of a step alone, {size}",

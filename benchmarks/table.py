@@ -84,5 +84,5 @@ def print_rows(rows: Iterable[Row]) -> dict[str, dict[str, float]]:
 
 def print_json(**values: Any) -> None:
     """Print one JSON object on a line of its own."""
-    # float: numpy's numbers are unknown to json.
+    # json cannot write numpy's numbers; float() makes Python's of them.
     print("\n" + json.dumps(values, default=float), flush=True)

@@ -224,7 +224,7 @@ def _decoding_row(
     tokens: Mapping[int, str],
     is_version_2: bool,
 ) -> Row:
-    """Time the way from random logits to answers, n-best file and scores."""
+    """Time decoding, n-best file and scores with random logits."""
     rng = np.random.default_rng(0)
     shape = [2, len(windows), max_seq_length]
     logits = rng.normal(0, 3, shape).astype(np.float32)
@@ -250,7 +250,7 @@ def _decoding_row(
 
 
 def _is_version_2(squad_file: str) -> bool:
-    """Whether the file's questions have SQuAD 2.0's "is_impossible"."""
+    """Return whether any question has SQuAD 2.0's "is_impossible"."""
     articles = squad_data.read_json(squad_file)["data"]
     questions = (
         qa

@@ -1,4 +1,4 @@
-"""Time what handles text: tokenizers, record generator, record reader."""
+"""Time the tokenizers, the record generator and the record reader."""
 
 import contextlib
 import tempfile
@@ -30,12 +30,12 @@ _READER_BATCH, _READER_BATCHES = 32, 1000
 
 
 class Text(NamedTuple):
-    """The text that is measured on.
+    """The text that the measurements use.
 
     Attributes:
         files: text files, one sentence per line.
         vocab_file: its vocabulary.
-        folder: for files that end with the benchmark.
+        folder: for temporary files.
     """
 
     files: list[str]
@@ -80,10 +80,12 @@ def prepared_text(
 
 
 def _megabytes(lines: list[str]) -> float:
+    """Return the size of lines in UTF-8."""
     return sum(len(line.encode()) + 1 for line in lines) / 1e6
 
 
 def _tokenizer_row(what: str, size: float, seconds: float, note: str) -> Row:
+    """Return the row of a tokenizer that read `size` MB."""
     rate = size / seconds
     figures = {"megabytes_per_second": rate}
     return Row(what, f"{rate:.1f} MB/s", f"{size:.1f} MB, {note}", figures)
@@ -94,8 +96,7 @@ def measure_tokenizer(text: Text) -> Iterator[Row]:
     lines = text.lines()
     size = _megabytes(lines)
 
-    # The tokenizer remembers words it has seen, so each timed call begins
-    # with a new one.
+    # The tokenizer caches words, so each timed call begins with a new one.
     def whole() -> None:
         tokenization.FullTokenizer(text.vocab_file).lines_to_ids(lines)
 

@@ -148,7 +148,7 @@ def _path(directory: str, name: str) -> str:
 
 
 def to_key(name: str) -> str | None:
-    """Return the variable name in the original's format; None for a constant.
+    """Return the original's name of a safetensors tensor; None: a constant.
 
     `bert.encoder.layer.0.output.LayerNorm.weight` becomes
     `bert/encoder/layer_0/output/LayerNorm/gamma`. Layer norms may have the
@@ -176,7 +176,7 @@ def to_key(name: str) -> str | None:
 
 
 def from_key(key: str) -> str:
-    """Return the tensor name in their format; the inverse of `to_key`."""
+    """Return the Hugging Face name of a variable; the inverse of `to_key`."""
     if key in _HEADS_BACK:
         return _HEADS_BACK[key]
     if key.endswith("_embeddings"):

@@ -183,7 +183,7 @@ def log_report(report: LoadReport, prefix: str) -> None:
 
 
 def open_reader(prefix: str) -> Reader:
-    """Open a checkpoint.
+    """Return a reader of a checkpoint's tensors, for either format.
 
     Args:
         prefix: of `lookup.find_checkpoint`.

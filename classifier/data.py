@@ -20,13 +20,15 @@ from records import tfrecord
 # XNLI's training files have another name for this label than its other files.
 _SYNONYMS = {"contradictory": "contradiction"}
 
-_MAX_LABELS = 1000  # more different labels are numbers to predict
+# With more different labels the column most likely holds numbers to predict, or
+# the texts themselves.
+_MAX_LABELS = 1000
 
 
 class Example(NamedTuple):
     """One sentence or pair and, except in test files, its label."""
 
-    guid: str  # its name in the submission to GLUE
+    guid: str  # its id in the submission to GLUE
     text_a: str
     text_b: str | None = None
     label: str | None = None
@@ -36,11 +38,11 @@ class Example(NamedTuple):
 
 
 def find_one_file(data_dir: str, names: Sequence[str]) -> str | None:
-    """Return the name of the file that data_dir holds; None if it has none.
+    """Return the one file of some names in data_dir; None if there is none.
 
     Args:
         data_dir: the folder.
-        names: of which one may exist, such as train.tsv and train.csv.
+        names: candidates, such as train.tsv and train.csv.
 
     Raises:
         UserError: several exist.
@@ -50,6 +52,7 @@ def find_one_file(data_dir: str, names: Sequence[str]) -> str | None:
         for name in names
         if file_system.exists(os.path.join(data_dir, name))
     ]
+    # Not simply the first: a forgotten train.csv would replace train.jsonl.
     if len(found) > 1:
         raise UserError(
             f"--data_dir={data_dir} holds {' and '.join(found)}: found "
@@ -98,7 +101,7 @@ def own_task(
         labels = None
     elif labels is None:
         labels = _labels_in_files(data_dir, splits)
-    if "test" in splits:  # a label in it, if any, is not read
+    if "test" in splits:  # labels in it, if any, are not read
         unlabeled = columns._replace(label=None)
         splits["test"] = splits["test"]._replace(columns=unlabeled)
     return classifier_tasks.Task(
@@ -113,11 +116,14 @@ def own_task(
 def _labels_in_files(
     data_dir: str, splits: dict[str, classifier_tasks.Split]
 ) -> tuple[str, ...]:
-    """Return the labels of the training file, or of the development file.
+    """Return the different labels of the training or the development file.
 
-    Sorted, so that a class id does not depend on the order of the lines; by
-    value if all are numbers, since as text "10" comes before "9".
+    They are sorted, which gives each label its class id.
+
+    Raises:
+        UserError: there is no such file, or too few or too many labels.
     """
+    # A command that only scores may have a development file alone.
     split = splits.get("train") or splits.get("dev")
     if not split:
         raise UserError(
@@ -140,6 +146,8 @@ def _labels_in_files(
             f"{found}, wanted at most {_MAX_LABELS}; numbers to predict need "
             "--regression"
         )
+    # Sorted, so that a class id does not depend on the order of the lines; by
+    # value if all labels are numbers, since as text "10" comes before "9".
     try:
         return tuple(sorted(labels, key=float))
     except ValueError:
@@ -174,7 +182,9 @@ def read_examples(
     path = f"{data_dir.rstrip('/')}/{split.file}"
     columns = split.columns
     examples = []
-    for number, row, at in _rows(path, columns):
+    text = text_files.read_text(path)
+    for number, row, at in _rows(path, text, columns):
+        # XNLI's development and test files have this column, for 15 languages.
         if language and row.get("language", language) != language:
             continue
         label = row.get("label")
@@ -202,6 +212,7 @@ def read_examples(
 def _check_label(
     label: str, labels: Sequence[str] | None, is_regression: bool, at: str
 ) -> None:
+    """Raise a UserError unless a label is a number or one of the labels."""
     if is_regression:
         try:
             # float() reads "nan" and "inf", with which no loss is a number.
@@ -215,13 +226,21 @@ def _check_label(
         )
 
 
-# Number from 0, {field of Columns, or language: text}, "file, line n".
+# (number of the example from 0, {field of Columns: text}, "file, line n"). The
+# dictionary of an XNLI row also has the key "language".
 _Row = tuple[int, dict[str, str], str]
 
 
-def _rows(path: str, columns: classifier_tasks.Columns) -> Iterator[_Row]:
-    """Yield the parts of each example of a file that `columns` names."""
-    text = text_files.read_text(path)
+def _rows(
+    path: str, text: str, columns: classifier_tasks.Columns
+) -> Iterator[_Row]:
+    """Yield the parts of each example that `columns` names.
+
+    Args:
+        path: its ending tells the format; for messages.
+        text: of the file.
+        columns: names or numbers.
+    """
     if path.endswith(".jsonl"):
         yield from _json_rows(path, text, columns)
     elif path.endswith(".csv"):
@@ -231,10 +250,10 @@ def _rows(path: str, columns: classifier_tasks.Columns) -> Iterator[_Row]:
 
 
 def _tsv_table(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line number from 1, cells) of tab-separated text.
-
-    GLUE's files are not quoted: a quotation mark belongs to the text.
-    """
+    """Yield (line number from 1, cells) of tab-separated text; skip blanks."""
+    # Not the csv module: GLUE's files are not quoted, and a text may begin with
+    # a quotation mark that no other one closes. Not splitlines(): a text may
+    # hold U+2028, which would end its line.
     for number, line in enumerate(text.split("\n"), 1):
         if line:
             yield number, line.removesuffix("\r").split("\t")
@@ -245,6 +264,7 @@ def _table_rows(
     table: Iterator[tuple[int, list[str]]],
     columns: classifier_tasks.Columns,
 ) -> Iterator[_Row]:
+    """Yield the rows of a table of (line number, cells)."""
     places: dict[str, int] = {}
     width = number = 0
     for line, cells in table:
@@ -255,6 +275,8 @@ def _table_rows(
             places = _places(path, columns, header, width)
             if columns.has_header:
                 continue
+        # A tab inside a text would shift the columns after it: the label would
+        # be read from the wrong one.
         if len(cells) != width:
             raise UserError(
                 f"{at}: {len(cells)} columns, wanted {width} as in the first "
@@ -270,7 +292,9 @@ def _places(
     header: list[str] | None,
     width: int,
 ) -> dict[str, int]:
-    """Return {field of Columns: number of its column}; fields without: none.
+    """Return {field of Columns: number of its column in the file}.
+
+    A field that is None in `columns` is left out.
 
     Args:
         path: for messages.
@@ -296,7 +320,7 @@ def _places(
                 f"be in column {column + 1}"
             )
         places[part] = column
-    if header and header[0] == "language":  # XNLI
+    if header and header[0] == "language":  # XNLI, see read_examples
         places["language"] = 0
     return places
 
@@ -304,7 +328,10 @@ def _places(
 def _json_rows(
     path: str, text: str, columns: classifier_tasks.Columns
 ) -> Iterator[_Row]:
+    """Yield the rows of JSON lines; the names in `columns` are keys."""
     objects = text_files.json_objects(path, text)
+    # The number is a guid, so it counts examples, not lines: blank lines are
+    # skipped.
     for number, (line, value) in enumerate(objects):
         at, row = f"{path}, line {line}", {}
         for part in ("text_a", "text_b", "label", "guid"):
@@ -316,6 +343,7 @@ def _json_rows(
                     f"{at}: no key {key!r}; it has "
                     f"{', '.join(map(repr, value))}"
                 )
+            # A label may be a JSON number: 1 is the class "1".
             row[part] = str(value[key])
         yield number, row, at
 
@@ -330,6 +358,7 @@ def schema(
 
     The original has no regression; labels are floats there.
     """
+    # The original writes every feature as int64, ids and masks too.
     sequence = tfrecord.Feature("int64", max_seq_length)
     label_type = "float32" if is_regression else "int64"
     return {
@@ -375,7 +404,7 @@ def convert_examples(
         a, b, is_cut = _truncated_pair(example, max_seq_length, tokenizer)
         num_cut += is_cut
         pieces = [vocab["[CLS]"], *a, vocab["[SEP]"]]
-        if b:
+        if b:  # segment 1 begins after the first [SEP]
             segments[row, len(pieces) : len(pieces) + len(b) + 1] = 1
             pieces += [*b, vocab["[SEP]"]]
         ids[row, : len(pieces)] = pieces
@@ -385,6 +414,8 @@ def convert_examples(
         "input_mask": mask,
         "segment_ids": segments,
         "label_ids": np.array([label_id(x.label) for x in examples]),
+        # Always 1. In the original's records it is 0 for examples that fill up
+        # the last batch on a TPU.
         "is_real_example": np.ones([count], np.int32),
     }
     return features, num_cut
@@ -395,20 +426,18 @@ def _truncated_pair(
     max_seq_length: int,
     tokenizer: tokenization.FullTokenizer,
 ) -> tuple[list[int], list[int], bool]:
-    """Return the ids of both texts as far as they fit; whether one was cut.
-
-    A pair loses one piece at a time from the end of the text that is longer
-    at that moment, the second on a tie: a short text carries more meaning per
-    piece, so it is kept while the other one is longer. Where 6 pieces fit,
-    texts of 6 and 2 pieces become 4 and 2, texts of 6 and 5 become 3 and 3.
-    """
+    """Return the ids of both texts as far as they fit; whether one was cut."""
     a = tokenizer.text_to_ids(example.text_a)
     b = tokenizer.text_to_ids(example.text_b or "")
     if b:
+        # A pair loses one piece at a time from the end of the text that is
+        # longer at that moment, the second on a tie: a short text has more
+        # meaning per piece. Where 6 pieces fit, beside [CLS] and two [SEP],
+        # texts of 6 and 2 pieces become 4 and 2, of 6 and 5 become 3 and 3.
         kept = tokenization.truncated_lengths(
             len(a), len(b), max_seq_length - 3
         )
-    else:  # no second text, or one without a token
+    else:  # no second text, or one without a token: no second [SEP]
         kept = min(len(a), max_seq_length - 2), 0
     is_cut = kept != (len(a), len(b))
     return a[: kept[0]], b[: kept[1]], is_cut

@@ -22,7 +22,7 @@ class ClassifierJob(Job):
     """A class or a number for each sentence or pair.
 
     Args:
-        settings: what the command asks for.
+        settings: flags of the command.
         source: configuration and tokenizer of the model.
         is_training: whether the model is trained first.
         task: its files and labels.
@@ -59,8 +59,8 @@ class ClassifierJob(Job):
             source.max_seq_length,
             settings.pad_to_max_length,
         )
-        # Read the files now, so that what is wrong in them is found before
-        # hours of training rather than after them.
+        # Read the files now, so that an error in them is reported before hours
+        # of training, not after them.
         if is_training:
             self.records.check("train", task.train)
         if settings.do_eval or settings.training.eval_steps:
@@ -126,7 +126,8 @@ class ClassifierJob(Job):
                 self.is_regression,
             )
             results |= {prefix + key: value for key, value in scores.items()}
-        # The original's keys hold the scores of the first set.
+        # The original's keys, of the first set: eval_loss, loss and, for
+        # classes, eval_accuracy.
         loss = results.pop(prefixes[0] + "loss")
         results["eval_loss"] = results["loss"] = loss
         if not self.is_regression:
@@ -152,10 +153,10 @@ class ClassifierJob(Job):
             self.write_lines(f"{results}.tsv", rows)
             self.write_lines(f"{title}.tsv", submission)
 
-    # --- What is left for prediction -----------------------------------------
+    # --- The fitted model ----------------------------------------------------
 
     def add_to_config(self, config: modeling.BertConfig) -> None:
-        """Name the labels, whether texts come in pairs, and their length."""
+        """Add the labels, whether texts come in pairs, and their length."""
         super().add_to_config(config)
         if self.task.labels is not None:
             names = enumerate(self.task.labels)
@@ -163,6 +164,7 @@ class ClassifierJob(Job):
         config.sentence_pairs = self._takes_pairs()
 
     def _takes_pairs(self) -> bool:
+        """Return whether the task's texts come in pairs."""
         splits = [*self.task.dev.values(), *self.task.test.values()]
         split = self.task.train or splits[0]
         return split.columns.text_b is not None

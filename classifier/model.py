@@ -111,6 +111,7 @@ def _label_sums(
 
 
 def _mean_label_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:
+    """Return the loss to minimize."""
     return sums["label_loss"] / weights["label_loss"]
 
 

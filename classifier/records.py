@@ -4,6 +4,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from base import file_system
+
 import numpy as np
 from absl import logging
 
@@ -96,8 +98,10 @@ class ClassifierRecords(text_records.TextRecords):
 
     def fingerprint(self, split: classifier_tasks.Split) -> dict[str, Any]:
         """Return everything that the records of a file depend on."""
+        path = os.path.join(self.data_dir, split.file)
         return {
-            **self.text_fingerprint(os.path.join(self.data_dir, split.file)),
+            "data": file_system.sha256(path),
+            **self.text_fingerprint(),
             "columns": split.columns._asdict(),
             "labels": self.task.labels,
             "language": self.task.language,
@@ -114,6 +118,7 @@ class ClassifierRecords(text_records.TextRecords):
     def _write(
         self, path: str, name: str, split: classifier_tasks.Split
     ) -> None:
+        """Write the record file of a split; log its first examples."""
         examples = self.read(name, split)
         features, num_cut = classifier_data.convert_examples(
             examples, self.label_id, self.max_seq_length, self.tokenizer
@@ -136,6 +141,7 @@ class ClassifierRecords(text_records.TextRecords):
         examples: Sequence[classifier_data.Example],
         features: Mapping[str, np.ndarray],
     ) -> None:
+        """Log the first examples as tokens, with their labels."""
         for row, example in enumerate(examples):
             label_id = features["label_ids"][row]
             text_records.log_example(

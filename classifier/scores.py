@@ -57,6 +57,7 @@ def score(
 def _correlation(
     function: Callable, labels: np.ndarray, predictions: np.ndarray
 ) -> float:
+    """Return a correlation of scipy.stats; 0 where it is undefined."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a constant input gives NaN
         value = float(function(predictions, labels)[0])

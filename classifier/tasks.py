@@ -1,8 +1,7 @@
 """The files, columns, labels and scores of GLUE's tasks and of XNLI.
 
-A `Task` says where the examples are: which file holds the training examples,
-which the development and test examples, and which columns of each hold the
-texts and the label. classifier/data.py reads the files.
+A `Task` has the names of the training, development and test files, and for each
+the columns of the texts and of the label. classifier/data.py reads the files.
 """
 
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from base.errors import UserError
 
 
 class Columns(NamedTuple):
-    """Where each part of an example is: a column name, or a number from 0.
+    """The columns of the parts of an example: names, or numbers from 0.
 
     In a JSONL file the names are keys.
     """

@@ -1,1 +1,1 @@
-"""What all fine-tuning scripts share."""
+"""Flags, jobs, runs and sweeps: shared by all fine-tuning scripts."""

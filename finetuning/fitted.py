@@ -1,4 +1,4 @@
-"""Restore a fitted model, or write one."""
+"""Write a fitted model to output_dir; restore it to score or to predict."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from finetuning import selection
 from finetuning.job import Job
 from finetuning.source import nothing_fitted
 
-# Keys that a fitted model's configuration has beside its encoder's.
+# Keys of a fitted model's configuration that do not describe its encoder.
 ADDED_TO_CONFIG = (
     "id2label",
     "sentence_pairs",
@@ -37,7 +37,10 @@ def encoder_config(config: modeling.BertConfig) -> dict[str, Any]:
 
 
 def find_fitted(output_dir: str) -> str | None:
-    """Return the prefix of the weights a run left, finished ones first."""
+    """Return the prefix of the weights in output_dir; None if it has none.
+
+    The fitted weights, else the newest training checkpoint.
+    """
     weights = os.path.join(output_dir, lookup.WEIGHTS_NAME)
     if tf.io.gfile.exists(weights + ".index"):
         return weights
@@ -47,7 +50,9 @@ def find_fitted(output_dir: str) -> str | None:
 def write_fitted(job: Job, model: modeling.TaskModel) -> None:
     """Write the weights with the files that prediction needs beside them."""
     config = job.config
-    for name in ADDED_TO_CONFIG:  # those of the model training began from
+    # The configuration is that of init_checkpoint, which may be a model fitted
+    # to another task: its labels and options must not stay in this one's.
+    for name in ADDED_TO_CONFIG:
         vars(config).pop(name, None)
     if job.fitted_task:
         config.task = job.fitted_task
@@ -79,16 +84,22 @@ def restore_fitted(job: Job, model: modeling.TaskModel) -> tuple[str, int]:
     reader = weight_files.open_reader(prefix)
     paths = [variable.path for variable in model.variables]
     head = [path for path in paths if re.search(job.head_pattern, path)]
+    # A pre-trained checkpoint has no such head. restore_weights would name
+    # the missing variables; this error names the reason.
     if not any(map(reader.has_tensor, head)):
         raise UserError(
             f"{prefix} has no head for this task ({head[0]}): scores of an "
             "untrained head are noise; --do_train first, or name the "
             "output_dir of a fine-tuned model as --init_checkpoint"
         )
+    # A prefix that is a directory is a Hugging Face model, which has a
+    # configuration of its own. Without a configuration the task is unknown.
     has_config = lookup.beside(prefix, lookup.BERT_CONFIG_NAME)
     if has_config or tf.io.gfile.isdir(prefix):
         task = getattr(model_files.read_config(prefix), "task", None)
         check_fitted_task(task, job.fitted_task, prefix, "this runner")
+    # weight_files.ENCODER leaves the pooler out, which training may replace.
+    # A fitted model that uses a pooler has to bring it.
     encoder = "^bert/" if model.uses_pooler else weight_files.ENCODER
     weight_files.restore_weights(
         model.variables, prefix, required=f"{encoder}|{job.head_pattern}"
@@ -97,7 +108,7 @@ def restore_fitted(job: Job, model: modeling.TaskModel) -> tuple[str, int]:
 
 
 def _step_of(output_dir: str, prefix: str) -> int:
-    """Return the step the weights are of, 0 where no file tells it."""
+    """Return the training step of the weights; 0 if no file records it."""
     scores = selection.read_scores(output_dir)
     if scores:
         return selection.best_step(scores)
@@ -108,17 +119,17 @@ def _step_of(output_dir: str, prefix: str) -> int:
 def check_fitted_task(
     found: str | None, wanted: str | None, prefix: str, user: str
 ) -> None:
-    """Compare the task a head was fitted to with the task it is used for.
+    """Check that a head is used for the task it was fitted to.
 
-    The shapes do not tell: the heads of a regression and of multiple choice
-    are both [1, H].
+    Its shape does not show the task: the heads of a regression and of
+    multiple choice are both [1, H].
 
     Args:
         found: `task` of the configuration beside the checkpoint; None for a
             classifier, a regression or a span head.
         wanted: the same of the task it is used for.
         prefix: of the checkpoint.
-        user: the script or flag that wants it, for the message.
+        user: the script or flag that needs `wanted`, for the message.
 
     Raises:
         UserError: they differ.
@@ -126,7 +137,7 @@ def check_fitted_task(
     if found != wanted:
         raise UserError(
             f"{prefix} was fitted to another task: task in its configuration "
-            f"is {found or 'not set'}, {user} wants {wanted or 'none'}; use "
+            f"is {found or 'not set'}, {user} needs {wanted or 'none'}; use "
             "what it was fitted with, or mend `task` in the "
             "configuration if that is wrong"
         )

@@ -115,7 +115,10 @@ def _define_selection_flags(score_on: str) -> None:
 
 
 def read(f: flags.FlagValues) -> RunSettings:
-    """Return what the flags ask for; the steps are not known yet (0).
+    """Return the flags as plain values.
+
+    The numbers of steps are 0: they follow from the training data
+    (runner.with_steps).
 
     Args:
         f: FLAGS of a script that called `define_finetuning_flags`.
@@ -157,7 +160,8 @@ def check(f: flags.FlagValues) -> None:
     if not any(f[name].value for name in jobs):
         raise UserError(f"give --{', --'.join(jobs)} or several")
     training_flags.require(f, "output_dir")
-    # A finished run that is repeated was exported before.
+    # A repeated command finds the export of its first run. That is no error:
+    # runner.write_saved_model keeps it and warns.
     if f.do_export and not (f.do_train and fitted.find_fitted(f.output_dir)):
         saved_model.check_new(read(f).export_dir)
     if f.early_stopping_patience and not f.eval_steps:

@@ -9,9 +9,8 @@ methods in this order:
     train_data, evaluate             while training
     evaluate, predict, create_export with the weights to keep
 
-The constructor does without a model, so that a sweep can check its files
-before the first of many runs. The methods that need the model get it as a
-`LoadedModel`.
+The constructor needs no model, so that a sweep can check its files before the
+first of many runs. The methods that need the model get it as a `LoadedModel`.
 """
 
 import abc
@@ -33,7 +32,7 @@ from training.objective import Objective
 
 
 class LoadedModel(NamedTuple):
-    """A task's model in memory.
+    """A task's model, its predictor, and the checkpoint of its weights.
 
     Attributes:
         model: has the weights.
@@ -48,7 +47,7 @@ class LoadedModel(NamedTuple):
 
 
 class TrainingData(Protocol):
-    """What a job trains on, such as in_memory.ShortRecords."""
+    """The training examples of a job, such as in_memory.ShortRecords."""
 
     num_records: int
 
@@ -62,14 +61,14 @@ class Job(abc.ABC):
     """A fine-tuning task: its data, model, objective and scores.
 
     Args:
-        settings: what the command asks for.
+        settings: flags of the command.
         source: configuration and tokenizer of the model.
 
     Attributes:
         head_pattern: regular expression for the paths of the variables that
             only a fitted model has.
-        fitted_task: `task` of a fitted model's configuration, for heads whose
-            variables do not tell their task.
+        fitted_task: `task` of a fitted model's configuration, for heads that
+            have the variables of another task's head.
         objective: what to minimize.
         result_files: what evaluation and prediction write to output_dir.
     """
@@ -95,7 +94,7 @@ class Job(abc.ABC):
 
     @abc.abstractmethod
     def create_model(self) -> modeling.TaskModel:
-        """Return the model; its variables belong to the caller's scope."""
+        """Return a new model; call it inside the strategy's scope."""
 
     @abc.abstractmethod
     def data_fingerprint(self) -> dict[str, Any]:
@@ -103,7 +102,7 @@ class Job(abc.ABC):
 
     @abc.abstractmethod
     def train_data(self, loaded: LoadedModel) -> TrainingData:
-        """Return the training records; called when output_dir is claimed."""
+        """Return the training records; output_dir is claimed before."""
 
     @abc.abstractmethod
     def evaluate(self, loaded: LoadedModel, step: int) -> dict[str, float]:
@@ -117,14 +116,14 @@ class Job(abc.ABC):
     def create_export(
         self, loaded: LoadedModel, tokenizer: graph_tokenizer.Tokenizer
     ) -> saved_model.Export:
-        """Return what --do_export writes."""
+        """Return the SavedModel that --do_export writes."""
 
     # --- What most tasks leave as it is --------------------------------------
 
     def forward(
         self, model: modeling.TaskModel, batch: dict[str, tf.Tensor]
     ) -> dict[str, tf.Tensor]:
-        """Return the outputs to keep of a batch, {name: [B, ...]}."""
+        """Return the outputs of a batch that scores need, {name: [B, ...]}."""
         return {"logits": model(batch)}
 
     def num_examples(self, data: TrainingData) -> int:

@@ -15,37 +15,13 @@ from checkpoints import training_state
 from finetuning import fitted, selection, sweeps
 from finetuning.job import Job, LoadedModel
 from finetuning.settings import RunSettings
-from finetuning.source import ModelSource, find_source
 from serving import graph_tokenizer, saved_model
 from training import compilation, devices, fit, loop, prediction
 from training.settings import Settings
 
-# (settings, source, is_training) -> the task a script describes by its flags.
-CreateJob = Callable[[RunSettings, ModelSource, bool], Job]
-
-
-def run(
-    settings: RunSettings,
-    create_job: CreateJob,
-    sweep: sweeps.Sweep | None = None,
-) -> int:
-    """Train, score, predict and export as asked; return the exit status.
-
-    Args:
-        settings: what to do.
-        create_job: makes the task. `is_training` tells it whether the model
-            is trained first or used as it is.
-        sweep: the runs to choose the best model of; None for one run.
-    """
-    if sweep:
-        run_sweep(settings, create_job, sweep)
-        if not settings.do_predict and not settings.do_export:
-            return 0
-        job = create_job(settings, find_source(settings, False), False)
-        return run_job(job, do_train=False, do_eval=False)
-    source = find_source(settings, settings.do_train)
-    job = create_job(settings, source, settings.do_train)
-    return run_job(job, settings.do_train, settings.do_eval)
+# (settings, is_training) -> the task that a script's flags describe. With
+# is_training the model is trained first, else it is used as it is.
+CreateJob = Callable[[RunSettings, bool], Job]
 
 
 def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
@@ -59,8 +35,10 @@ def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
     settings = job.settings
     strategy = devices.create_strategy(settings.devices)
     if settings.training.eval_steps:
-        job.deciding_metric()  # without data to score it ends here
+        job.deciding_metric()  # raises an error without data to score
     if do_train:
+        # Before anything is written: an output_dir that holds another run
+        # must keep its records and scores.
         training_state.claim_output_dir(
             settings.output_dir,
             fingerprint(job),
@@ -69,6 +47,7 @@ def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
         )
     file_system.make_directory(settings.output_dir)
     file_system.make_directory(settings.records_dir, "records_dir")
+    # New variables are drawn from Keras' global seed, on every machine alike.
     tf.keras.utils.set_random_seed(settings.training.random_seed)
     with strategy.scope():
         model = job.create_model()
@@ -80,7 +59,8 @@ def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
     loaded = LoadedModel(model, predictor)
     if do_train and not train(job, loaded, strategy):
         return 1
-    # The last scores may be of weights that were not the best.
+    # With --eval_steps the scores written last are those of the last weights,
+    # which need not be the best: the best ones are scored again.
     scores_best = do_eval or (do_train and settings.training.eval_steps > 0)
     if scores_best or settings.do_predict or settings.do_export:
         prefix, step = fitted.restore_fitted(job, model)
@@ -95,8 +75,10 @@ def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
 
 
 def fingerprint(job: Job) -> dict[str, Any]:
-    """Return what a run has to keep when it goes on: model, data, batch."""
+    """Return everything that must not change when a run goes on."""
     return {
+        # Of init_checkpoint's configuration the encoder's keys alone. The
+        # others are replaced by those of this job (fitted.write_fitted).
         "model": fitted.encoder_config(job.config),
         "data": job.data_fingerprint(),
         "pad_to_max_length": job.settings.pad_to_max_length,
@@ -119,12 +101,14 @@ def adjustable(settings: RunSettings) -> dict[str, Any]:
 def train(
     job: Job, loaded: LoadedModel, strategy: tf.distribute.Strategy
 ) -> bool:
-    """Fine-tune and keep the best weights; return whether it is finished.
+    """Fine-tune, keep the best weights; return whether training is over.
 
-    Without --eval_steps the last weights are the best.
+    It is not over after SIGTERM or Ctrl-C. Without --eval_steps the last
+    weights are kept.
     """
     settings = job.settings
     scores = selection.read_scores(settings.output_dir)
+    # A run that stopped early has steps left, which `fit` would train.
     if selection.stops_early(scores, settings.early_stopping_patience):
         logging.info("%s ended early: nothing to train", settings.output_dir)
         return True
@@ -136,11 +120,13 @@ def train(
         training.last_step,
         one_length=settings.pad_to_max_length,
     )
+    # Few lengths where each is compiled, else exact ones with less padding.
+    is_fine = not compiles.per_length
     fit.log_beginning(data.num_records, training)
     batches = data.training(
         training.train_batch_size,
         training.random_seed,
-        is_fine=not compiles.per_length,
+        is_fine,
     )
     done = fit.fit(
         strategy,
@@ -162,6 +148,8 @@ def with_steps(settings: RunSettings, num_examples: int) -> Settings:
         UserError: there are too few examples for one step.
     """
     size, epochs = settings.training.train_batch_size, settings.num_train_epochs
+    # In the original's order of operations: 3 epochs of 10 examples in batches
+    # of 4 are int(7.5) = 7 steps, not 3 * int(2.5) = 6.
     steps = int(num_examples / size * epochs)
     if steps < 1:
         raise UserError(
@@ -178,22 +166,25 @@ def with_steps(settings: RunSettings, num_examples: int) -> Settings:
 def finish(
     job: Job, loaded: LoadedModel, done: int, training: Settings
 ) -> bool:
-    """Write or score the last weights; return whether training is over.
+    """Write or score the last weights; return whether training is complete.
 
     Args:
         job: the task.
         loaded: the weights after `done` steps.
-        done: number of steps done, less than all after a signal.
+        done: number of steps done; fewer than all after a signal or an early
+            stop.
         training: with the number of steps.
     """
     settings = job.settings
     scores = selection.read_scores(settings.output_dir)
     if done < training.last_step:
+        # A run that stopped early is over; one that got a signal goes on.
         return selection.stops_early(scores, settings.early_stopping_patience)
     if not training.eval_steps and not scores:
         fitted.write_fitted(job, loaded.model)
     elif training.eval_steps and done not in scores:
-        score_and_keep(job, loaded, done)  # the last step is no multiple
+        # The last step is not a multiple of eval_steps.
+        score_and_keep(job, loaded, done)
     return True
 
 
@@ -201,7 +192,8 @@ def score_and_keep(job: Job, loaded: LoadedModel, step: int) -> bool:
     """Score the weights, keep them if best; return whether training ends."""
     output_dir, metric = job.settings.output_dir, job.deciding_metric()
     results = job.evaluate(loaded, step)
-    # Later scores are of an earlier run that was killed behind this step.
+    # A run that is killed goes on from its last checkpoint, and scores some
+    # steps again. Scores of later steps are left from before it was killed.
     scores = {
         number: score
         for number, score in selection.read_scores(output_dir).items()
@@ -222,6 +214,8 @@ def score_and_keep(job: Job, loaded: LoadedModel, step: int) -> bool:
 def write_saved_model(job: Job, loaded: LoadedModel) -> None:
     """Write the SavedModel of the restored weights."""
     directory = job.settings.export_dir
+    # Without --do_train, flags.check refuses a directory that exists. With it,
+    # the command may be one that is repeated until its run is finished.
     if job.settings.do_train and tf.io.gfile.exists(directory):
         logging.warning("%s exists already: not written again", directory)
         return
@@ -235,11 +229,15 @@ def write_saved_model(job: Job, loaded: LoadedModel) -> None:
 
 def run_sweep(
     settings: RunSettings, create_job: CreateJob, sweep: sweeps.Sweep
-) -> None:
-    """Make every run of a sweep; copy the best one's model to output_dir."""
+) -> int:
+    """Make every run of a sweep and keep the best; return the exit status.
+
+    The best run's model and results are copied to output_dir. Predictions and
+    the SavedModel are made of it alone.
+    """
     # Reads all files now: what is wrong in them is found before the first
     # run, not after the last one.
-    job = create_job(settings, find_source(settings, True), True)
+    job = create_job(settings, True)
     metric = job.deciding_metric()
     file_system.make_directory(settings.output_dir)
     best = sweeps.run_all(
@@ -250,3 +248,6 @@ def run_sweep(
         records_dir=settings.records_dir,
     )
     sweeps.copy_best(best, settings.output_dir, job.result_files)
+    if not settings.do_predict and not settings.do_export:
+        return 0
+    return run_job(create_job(settings, False), do_train=False, do_eval=False)

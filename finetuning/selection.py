@@ -1,7 +1,7 @@
-"""Which weights of a run are best: the scores of its evaluations.
+"""Find the best weights of a run, by the scores of its evaluations.
 
 scores.json in output_dir maps steps to scores. The runner adds one score for
-every evaluation while training and keeps the weights of the best.
+every evaluation while training and keeps the weights with the highest.
 """
 
 import json
@@ -22,7 +22,7 @@ def read_scores(output_dir: str) -> dict[int, float]:
 
 
 def write_scores(output_dir: str, scores: Mapping[int, float]) -> None:
-    """Write scores.json; only one process of several does."""
+    """Write scores.json; of several processes only the chief writes it."""
     if cluster.is_chief():
         path = os.path.join(output_dir, _FILE)
         file_system.write_text(path, json.dumps(scores))
@@ -34,7 +34,9 @@ def best_step(scores: Mapping[int, float]) -> int:
 
 
 def stops_early(scores: Mapping[int, float], patience: int) -> bool:
-    """Whether the best score is `patience` evaluations ago.
+    """Return whether the best score is `patience` evaluations ago or more.
+
+    If so, it is logged.
 
     Args:
         scores: of all evaluations.

@@ -1,4 +1,4 @@
-"""What a fine-tuning command asks for, as plain values."""
+"""The flags of a fine-tuning command as plain values."""
 
 from typing import NamedTuple
 
@@ -7,15 +7,16 @@ from training.settings import Settings
 
 
 class RunSettings(NamedTuple):
-    """What all fine-tuning scripts are asked for; fields are named as flags.
+    """The flags that all fine-tuning scripts share, and values made of them.
 
     Attributes:
-        records_dir: where record files go.
-        export_dir: where the SavedModel goes, without a slash at the end.
+        records_dir: directory of the record files.
+        export_dir: directory of the SavedModel, without a slash at the end.
         max_seq_length: the flag's value.
-        is_length_given: whether the flag was given; a fitted model's own
-            length holds where it was not.
-        training: how to train; its steps are not known before the data.
+        is_length_given: whether the flag was given; if not, a fitted model
+            keeps the length it was fitted with.
+        training: how to train; its numbers of steps are 0 until the training
+            data have been read.
         devices: what to run on.
     """
 

@@ -47,7 +47,7 @@ class ModelSource(NamedTuple):
 
 
 def find_source(settings: RunSettings, do_train: bool) -> ModelSource:
-    """Return the checkpoint to train from or to use, and what lies beside it.
+    """Return the checkpoint to train from or to use, and the files beside it.
 
     Training starts from init_checkpoint, also where output_dir holds a run:
     that run began from it. Without training a fitted model in output_dir
@@ -70,13 +70,15 @@ def find_source(settings: RunSettings, do_train: bool) -> ModelSource:
 def read_source(
     settings: RunSettings, prefix: str, is_fitted: bool = True
 ) -> ModelSource:
-    """Return a checkpoint with what lies beside it or what flags name.
+    """Return a checkpoint with its configuration, vocabulary and length.
+
+    They are in the files beside the checkpoint, or in those that flags name.
 
     Args:
-        settings: flags come before the files beside the checkpoint.
+        settings: the files of its flags take precedence.
         prefix: of the checkpoint; empty without one.
-        is_fitted: whether the model is used as it is. The length it was
-            fitted with then holds where the flag was not given.
+        is_fitted: whether the model is used as it is. Without the flag
+            --max_seq_length its length is then the one it was fitted with.
     """
     config = model_files.read_config(prefix, settings.bert_config_file)
     length = settings.max_seq_length

@@ -156,7 +156,7 @@ def grid(f: flags.FlagValues) -> list[SweepRun]:
 
 
 def run_all(sweep: Sweep, output_dir: str, metric: str, **more: Any) -> str:
-    """Make all runs, write the sorted table; return the best run's folder.
+    """Train all runs, write the sorted table; return the best run's folder.
 
     Args:
         sweep: the runs.
@@ -170,6 +170,8 @@ def run_all(sweep: Sweep, output_dir: str, metric: str, **more: Any) -> str:
     results: dict[str, dict[str, float]] = {}
     for number, run in enumerate(sweep.runs, 1):
         folder = os.path.join(output_dir, f"runs/{run.name}")
+        # Holds the flags of the finished run: with other flags the command is
+        # given again, and output_dir decides whether its run may go on.
         marker = os.path.join(folder, "finished.json")
         line = sweep.command(run, folder, **more)
         place = f"Run {number} of {len(sweep.runs)}, {run.name}"
@@ -198,6 +200,7 @@ def run_all(sweep: Sweep, output_dir: str, metric: str, **more: Any) -> str:
 
 
 def _read_results(folder: str) -> dict[str, float]:
+    """Return the scores in a run's eval_results.txt."""
     path = os.path.join(folder, "eval_results.txt")
     with tf.io.gfile.GFile(path) as file:
         pairs = [line.split(" = ") for line in file.read().splitlines()]
@@ -209,7 +212,7 @@ def table(
     results: Mapping[str, Mapping[str, float]],
     metric: str,
 ) -> list[str]:
-    """Return the lines of the table: a run each, then mean and spread.
+    """Return a sweep's results as text: runs, best first, mean and spread.
 
     Args:
         order: names of the runs, the best first.
@@ -227,6 +230,7 @@ def table(
         cells = [f"{results[run][name]:.4f}".rjust(len(name)) for name in names]
         lines.append(" ".join([run.ljust(width), *cells]))
     scores = [results[run][metric] for run in order]
+    # Of the runs themselves, not an estimate for others: divided by n.
     mean = sum(scores) / len(scores)
     spread = (sum((s - mean) ** 2 for s in scores) / len(scores)) ** 0.5
     lines.append(
@@ -238,6 +242,7 @@ def table(
 
 def copy_best(folder: str, output_dir: str, results: Sequence[str]) -> None:
     """Copy the best run's model and results to the sweep's output_dir."""
+    # The index comes last: readers take a checkpoint without one for missing.
     names = [
         lookup.BERT_CONFIG_NAME,
         "vocab.txt",

@@ -108,12 +108,14 @@ def read_file(path: str, columns: Columns, needs_tags: bool = True) -> File:
 
 
 def _lines_of(text: str) -> list[str]:
+    """Return the lines of a text, without their ends."""
     # Words may hold U+2028 and the like, at which splitlines() would break.
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     return lines if lines[-1] else lines[:-1]
 
 
 def _check_line_ends(path: str, lines: Sequence[str]) -> None:
+    """Raise a UserError for a carriage return inside a line."""
     for number, line in enumerate(lines, 1):
         if "\r" in line:
             raise UserError(
@@ -123,10 +125,12 @@ def _check_line_ends(path: str, lines: Sequence[str]) -> None:
 
 
 def _is_blank(line: str) -> bool:
+    """Return whether a line separates sentences."""
     return not line.strip(" \t")
 
 
 def _separator(lines: Iterable[str]) -> str:
+    """Return tab or space, as the first row of words has it."""
     for line in lines:
         if not _is_blank(line) and line.split()[0] != DOCUMENT_START:
             return "\t" if "\t" in line else " "
@@ -173,6 +177,7 @@ def _column_sentences(
     columns: Columns,
     needs_tags: bool,
 ) -> Iterator[Sentence]:
+    """Yield the sentences of a column file."""
     document, sentence = 0, Sentence([], [], [], 0)
     rows = _rows(path, lines, separator, columns.token)
     blank = (len(lines) + 1, [])  # ends the last sentence
@@ -194,7 +199,9 @@ def _column_sentences(
             )
         sentence.words.append(row[token])
         sentence.lines.append(number)
-        if label == token:  # a file of words without tags
+        # The column of tags is missing, or is the column of words: -1 is, in a
+        # file with one column.
+        if label == token:
             sentence = sentence._replace(tags=None)
         else:
             sentence.tags.append(row[label])
@@ -211,6 +218,7 @@ def _place(at: str, width: int, flag: str, place: int) -> int:
 
 
 def _json_sentences(path: str, text: str) -> Iterator[Sentence]:
+    """Yield the sentences of JSON lines."""
     documents: dict[str, int] = {}
     for number, value in text_files.json_objects(path, text):
         at = f"{path}, line {number}"
@@ -224,6 +232,7 @@ def _json_sentences(path: str, text: str) -> Iterator[Sentence]:
                     "one tag for each token"
                 )
         if words:
+            # As text: a JSON list or object cannot be the key of a dictionary.
             name = json.dumps(value.get("document"))
             document = documents.setdefault(name, len(documents))
             yield Sentence(words, tags, [number] * len(words), document)
@@ -311,6 +320,7 @@ def is_iob_tag(tag: str) -> bool:
 
 
 def _check_tag(at: str, tag: str, types: Sequence[str] | None) -> None:
+    """Raise a UserError for a malformed tag or an unknown type."""
     if not is_iob_tag(tag):
         how = "--label_column chooses the column"
         if re.fullmatch(r"[EL]-\S+", tag):  # BIOES, BILOU

@@ -1,8 +1,8 @@
 """The SavedModel of a tagger: words or texts in, a tag per word out.
 
 The graph splits sentences into the windows of ner/windows.py, so that a
-sentence may have any length. Document context is not part of a request: a
-served model sees one sentence at a time.
+sentence may have any length. There is no document context: a request holds
+single sentences.
 """
 
 import re
@@ -29,7 +29,7 @@ def make_word_features(
     words: tf.RaggedTensor,
     max_seq_length: int,
 ) -> WordFeatures:
-    """Return the windows of ner.windows.Converter, by TensorFlow operations.
+    """Return words as windows, computed in the graph as Converter does.
 
     Args:
         tokenizer: the tokenizer in the graph.
@@ -64,6 +64,8 @@ def make_word_features(
     # piece cut(w) = w * stride + (limit + stride + 1) // 2, see
     # split_into_windows; this is the number of cuts at or before the piece.
     place = starts - tf.gather(begins, row)  # [words], among its row's pieces
+    # With limit 4 and stride 2 the cuts are at 3, 5, 7, ...: piece 4 is in
+    # window (8 - 4 + 2) // 4 = 1, piece 5 in window (10 - 4 + 2) // 4 = 2.
     best = (2 * place - limit + stride) // (2 * stride)
     best = tf.clip_by_value(best, 0, tf.gather(counts, row) - 1)
     first = tf.gather(tf.cumsum(counts, exclusive=True), row)
@@ -96,7 +98,7 @@ class Tagger(saved_model.Export):
         self.is_inside = tf.constant([x[0] == "I" for x in labels])
 
     def answers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
-        """Return the likeliest class at every piece, not yet made IOB2."""
+        """Return the likeliest tag and its probability at every piece."""
         probs = tf.nn.softmax(self.model(features))  # [n, S, K]
         return {
             "tags": tf.gather(self.labels, tf.argmax(probs, -1)),

@@ -1,10 +1,10 @@
 """Tag words by a BiLSTM on frozen layers of BERT (section 5.3, table 7).
 
-The feature-based approach: the encoder is not fine-tuned. Its activations at
-the first piece of each word are computed once and kept on disk; a BiLSTM of
-two layers reads them and a linear layer classifies its output. "Layers" of the
-encoder are the embeddings or some of the last transformer layers, either
-concatenated or summed with learned weights:
+The encoder is not fine-tuned. Its activations at the first piece of each word
+are computed once and kept on disk. They are the input of a BiLSTM of two
+layers, whose output a linear layer classifies. The activations are those of
+the embeddings or of some of the last transformer layers, concatenated or
+summed with learned weights:
 
     word pieces --frozen BERT--> [words, C, H] --.npy file--> concat or sum
     --> BiLSTM, two layers --> [words, 2 * units] --> logits [words, K]

@@ -39,7 +39,7 @@ class DataFiles(NamedTuple):
 
 
 class TaggerOptions(NamedTuple):
-    """How a tagger is made; a fitted model's configuration holds it.
+    """The options of a tagger; a fitted model's configuration holds them.
 
     Attributes:
         document_context: whether windows are filled with the sentences around.
@@ -74,11 +74,11 @@ class NerJob(Job):
     """A tag for each word.
 
     Args:
-        settings: what the command asks for.
+        settings: flags of the command.
         source: configuration and tokenizer of the model.
         is_training: whether the model is trained first.
         files: the data.
-        options: how the tagger is made.
+        options: of the tagger.
         eval_batch_size: windows in a batch of the development file.
     """
 
@@ -102,8 +102,8 @@ class NerJob(Job):
         if options.feature_layers:
             self.fitted_task = "feature_tagging"
             self._layers = layer_choice(options.feature_layers, self.config)
-        # Read the files now, so that what is wrong in them is found before
-        # hours of training rather than after them.
+        # Read the files now, so that an error in them is reported before hours
+        # of training, not after them.
         if is_training:
             file = ner_data.read_file(files.train_file, files.columns)
             self.train_file = ner_data.with_iob2_tags(file)
@@ -167,8 +167,8 @@ class NerJob(Job):
     def train_data(self, loaded: LoadedModel) -> in_memory.ShortRecords:
         """Return the training records, or the activations of their words."""
         if self._layers:
-            # Activations are computed before the training loop restores
-            # anything.
+            # The training loop restores the encoder, but the activations are
+            # computed before it begins.
             weight_files.restore_weights(
                 loaded.model.bert.variables, self.source.prefix
             )
@@ -185,7 +185,7 @@ class NerJob(Job):
     def _split(
         self, loaded: LoadedModel, name: str, file: ner_data.File
     ) -> in_memory.ShortRecords:
-        """Return what the model reads of a file: pieces or activations.
+        """Return the input of the model for a file: pieces or activations.
 
         Args:
             loaded: its encoder computes the activations.
@@ -270,15 +270,16 @@ class NerJob(Job):
     def _scores(
         self, file: ner_data.File, logits: np.ndarray
     ) -> dict[str, float]:
+        """Return the scores of a file's tags, and the mean loss."""
         gold = [sentence.tags for sentence in file.sentences]
         scores = ner_scores.entity_scores(gold, self._tags(file, logits))
         loss = ner_scores.mean_loss(logits, file, self.labels)
         return scores | {"loss": loss}
 
-    # --- What is left for prediction -----------------------------------------
+    # --- The fitted model ----------------------------------------------------
 
     def add_to_config(self, config: modeling.BertConfig) -> None:
-        """Name the labels, the length, and how the tagger is made."""
+        """Add the labels, the length, and the options of the tagger."""
         super().add_to_config(config)
         names = enumerate(self.labels)
         config.id2label = {str(number): name for number, name in names}
@@ -300,13 +301,13 @@ class NerJob(Job):
         )
 
 
-# --- What a job is made from -------------------------------------------------
+# --- Layers, labels and files of a job ---------------------------------------
 
 
 def layer_choice(
     name: str, config: modeling.BertConfig
 ) -> features_layers.LayerChoice:
-    """Return a row of table 7.
+    """Return the layers that --feature_layers names (paper, table 7).
 
     Raises:
         UserError: the encoder has too few layers for it.
@@ -368,6 +369,7 @@ def _encoder_hash(model: modeling.TaskModel) -> str:
     """Return a hash of the weights that activations depend on."""
     total = hashlib.sha256()
     for variable in model.bert.variables:
+        # They are those of single pieces: the pooler has no part in them.
         if not variable.path.startswith("bert/pooler/"):
             total.update(np.ascontiguousarray(variable))
     return total.hexdigest()

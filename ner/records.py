@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from base import progress
+from base import file_system, progress
 from base.errors import UserError
 
 import numpy as np
@@ -78,7 +78,8 @@ class NerRecords(text_records.TextRecords):
     ) -> dict[str, Any]:
         """Return everything that the records of a file depend on."""
         return {
-            **self.text_fingerprint(file.path),
+            "data": file_system.sha256(file.path),
+            **self.text_fingerprint(),
             "columns": self.columns._asdict(),
             "labels": labels,
             "document_context": self.document_context,
@@ -87,6 +88,7 @@ class NerRecords(text_records.TextRecords):
     def _write(
         self, path: str, file: ner_data.File, labels: Sequence[str]
     ) -> None:
+        """Write the record file of some sentences; log the first records."""
         converter = ner_windows.Converter(
             self.tokenizer, labels, self.max_seq_length, self.document_context
         )
@@ -123,6 +125,7 @@ class NerRecords(text_records.TextRecords):
     def _log_examples(
         self, features: Mapping[str, np.ndarray], labels: Sequence[str]
     ) -> None:
+        """Log the first records as tokens, with their labels."""
         for row in range(min(_SHOWN, len(features["input_ids"]))):
             used = features["input_mask"][row] > 0
             names = [

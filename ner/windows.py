@@ -15,7 +15,8 @@ and the labels of all windows in their order are those of the words in theirs.
 
 With document context, every window is filled up with the neighboring pieces
 of the document, "the maximal document context provided by the data" of the
-paper. Neighbors are seen, not classified: each sentence has a window.
+paper. Neighbors are context alone: each sentence is classified in windows of
+its own.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,19 +35,19 @@ IGNORED = -1  # the label of positions that are not classified
 
 
 class Window(NamedTuple):
-    """The pieces the model sees together, and those it classifies."""
+    """Pieces [start, end) of a row, of which [first, last) are classified."""
 
     start: int
-    end: int  # it sees [start, end)
+    end: int
     first: int
-    last: int  # it classifies [first, last)
+    last: int
 
 
 def split_into_windows(num_pieces: int, limit: int) -> list[Window]:
-    """Return the windows over a row of pieces; each is classified in one.
+    """Return the windows over the pieces of a sentence.
 
-    More than `limit` pieces are seen in windows that overlap by half. In the
-    overlap a piece is classified in the window where it has more context,
+    More than `limit` pieces are read through windows that overlap by half. In
+    the overlap a piece is classified in the window where it has more context,
     counted as pieces up to the nearer end; in the earlier one on a tie. Here
     are the windows of 7 pieces with a limit of 4. Brackets enclose the pieces
     that a window classifies; piece 2 has one piece behind it in window 1, but
@@ -61,6 +62,8 @@ def split_into_windows(num_pieces: int, limit: int) -> list[Window]:
         limit: pieces of a window, at least 2.
     """
     stride = limit // 2
+    # Beyond the first window every stride, or part of one, needs another. The
+    # two minus signs round up.
     count = 1 + max(0, -(-(num_pieces - limit) // stride))
     starts = [number * stride for number in range(count)]
     # Piece p has limit - 1 - (p - start) pieces behind it in one window and
@@ -76,7 +79,7 @@ def split_into_windows(num_pieces: int, limit: int) -> list[Window]:
 
 
 def widened(window: Window, num_pieces: int, limit: int) -> Window:
-    """Return a window with `limit` pieces of a document, or all it has.
+    """Return a window extended by neighboring pieces of the document.
 
     Half of the missing pieces come from before the window, half from behind
     it (one more if they are odd). Where one side has fewer, the other side
@@ -123,6 +126,7 @@ def to_word_pieces(
     ids, offsets = tokenizer.lines_to_ids(words)
     sizes = np.diff(offsets)
     is_empty = sizes == 0
+    # np.insert takes places in the array before any insertion.
     ids = np.insert(ids, offsets[:-1][is_empty], tokenizer.vocab["[UNK]"])
     sizes = np.maximum(sizes, 1)
     return WordPieces(ids, np.cumsum(sizes) - sizes, int(is_empty.sum()))
@@ -186,6 +190,7 @@ class Converter:
         """Yield sentences that may be in one window: one, or a document's."""
         scope: list[Sentence] = []
         for sentence in sentences:
+            # Without document context every sentence is a scope.
             is_same = scope and scope[-1].document == sentence.document
             if scope and not (self.document_context and is_same):
                 yield scope
@@ -205,6 +210,7 @@ class Converter:
         labels[pieces.starts] = [
             self.label_ids[tag]
             for sentence in scope
+            # Without tags any label will do: it marks the piece to classify.
             for tag in sentence.tags or ["O"] * len(sentence.words)
         ]
         # Sentence s has the pieces from bounds[s] to bounds[s + 1].
@@ -214,10 +220,12 @@ class Converter:
             windows = split_into_windows(end - begin, limit)
             self.num_split += len(windows) > 1
             for window in windows:
+                # From places in the sentence to places in the scope.
                 window = Window(*(begin + place for place in window))
                 if self.document_context:
                     window = widened(window, len(labels), limit)
                 seen = slice(window.start, window.end)
+                # A copy: other windows classify the words ignored here.
                 targets = labels[seen].copy()
                 targets[: window.first - window.start] = IGNORED
                 targets[window.last - window.start :] = IGNORED

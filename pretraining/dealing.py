@@ -274,6 +274,7 @@ def count_bytes(scratch_dir: str, buckets: Sequence[int]) -> int:
 
 
 def _load_extents(scratch_dir: str) -> np.ndarray:
+    """Return extents.npy, mapped from the file."""
     return np.load(os.path.join(scratch_dir, _EXTENTS), mmap_mode="r")
 
 

@@ -115,7 +115,7 @@ def _strip_markup(lines: list[str]) -> str:
 
 
 def _is_prose(paragraph: str) -> bool:
-    """Whether a paragraph is mostly words and ends like a sentence."""
+    """Return whether a paragraph is mostly words and ends like a sentence."""
     words = _WORD.findall(paragraph)
     share = sum(map(len, words)) / max(1, len(paragraph.replace(" ", "")))
     if len(words) < MIN_WORDS or share < 0.6:
@@ -142,7 +142,7 @@ def docstrings(source: str) -> Iterator[str]:
         source: Python code.
 
     Raises:
-        SyntaxError: it is not.
+        SyntaxError: the source is not Python code.
     """
     nodes: list[ast.AST] = [ast.parse(source)]
     while nodes:
@@ -214,7 +214,7 @@ def documents() -> dict[str, list[str]]:
 
 
 def is_held_out(name: str) -> bool:
-    """Whether a document is for evaluation: about one in HELD_OUT_SHARE.
+    """Return whether a document is for evaluation: one in HELD_OUT_SHARE.
 
     The choice depends on the name alone, so that a document stays on its side
     when others are added.

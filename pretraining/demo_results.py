@@ -69,7 +69,7 @@ def majority_share(labels: np.ndarray) -> float:
     return float(max(labels.mean(), 1 - labels.mean()))
 
 
-# --- What the run left on disk -----------------------------------------------
+# --- Files of the run --------------------------------------------------------
 
 
 def read_labels(
@@ -121,7 +121,7 @@ def read_scores(path: str) -> dict[str, float]:
 def is_better(
     scores: Mapping[str, float], baseline: Baseline, labels: np.ndarray
 ) -> bool:
-    """Whether the model's scores are all better than the baselines."""
+    """Return whether the model's scores are all better than the baselines."""
     return (
         scores["masked_lm_loss"] < baseline.loss
         and scores["masked_lm_accuracy"] > baseline.accuracy

@@ -4,7 +4,7 @@ An instance is a pair of segments (paper sections 3.1 and A.2): A is a run of
 sentences; B is the run after it or, half of the time, comes from another
 document. Each document is cut into chunks of whole sentences, as long as a
 sequence, and each chunk into A and B at a random sentence. For example, with
-max_seq_length 19, so room for 16 tokens besides [CLS] and twice [SEP], and a
+max_seq_length 19, so space for 16 tokens besides [CLS] and twice [SEP], and a
 document with these sentences and numbers of tokens:
 
     s0 5   s1 7   s2 4   s3 9   s4 6
@@ -45,7 +45,7 @@ import tokenization
 
 @dataclasses.dataclass(frozen=True)
 class InstanceConfig:
-    """The flags that decide what instances are made of the documents."""
+    """The flags that determine the instances; fields have their names."""
 
     max_seq_length: int = 128
     max_predictions_per_seq: int = 20
@@ -173,12 +173,10 @@ def draw_instances(
 def _draw_chunks(
     documents: Documents, config: InstanceConfig, rng: np.random.Generator
 ) -> _Chunks:
-    """Cut every document into chunks, and every chunk into A and B.
-
-    Where a chunk starts depends on the chunk before. Different documents and
-    different passes are independent, though. So each document of each pass is
-    a lane, and one step of the loop draws the next chunk of all lanes.
-    """
+    """Cut every document into chunks, and every chunk into A and B."""
+    # Where a chunk starts depends on the chunk before. Different documents and
+    # different passes are independent, though. So each document of each pass is
+    # a lane, and one step of the loop draws the next chunk of all lanes.
     offsets, max_tokens = documents.sentences, config.max_tokens
     # Columns of the lanes that are not at the end of their document, [L].
     lane_document = np.tile(np.arange(documents.num_own), config.dupe_factor)
@@ -211,7 +209,8 @@ def _draw_chunks(
                 is_random_next,
             )
         )
-        # A random B gives the sentences of the true one back.
+        # The sentences of the true B are unused if B is random: the next chunk
+        # starts with them.
         begin = np.where(is_random_next, middle, end)
         # Drop the lanes that have come to the end of their document.
         more = begin < stop
@@ -230,9 +229,7 @@ def _draw_random_next(
     """Draw the sentences that replace the true B.
 
     They start at a random sentence of a random other document and go on until
-    they have `missing` tokens or the document ends. (The original tries ten
-    times to draw another document and else takes the same one, with a label
-    that then is wrong.)
+    they have `missing` tokens or the document ends.
 
     Args:
         documents: at least two different ones.
@@ -244,11 +241,13 @@ def _draw_random_next(
         The first sentence of each B and its end, both [M].
     """
     numbers, bounds = documents.numbers, documents.bounds
-    # The parts of a long document are neighbours and count as the same
-    # document. So a part of another document is drawn by numbering all parts
-    # without those. For example, numbers [0, 0, 5, 7] and a part of document
-    # 0: there are 4 - 2 others; draw 0 or 1 and add 2, since the parts left
-    # out start before.
+    # The original draws from all documents and tries ten times to get another
+    # one than A's. Else it takes the same, with a label that then is wrong.
+    # Here it is always another one. The parts of a long document are neighbors
+    # and count as the same document. So a part of another document is drawn by
+    # numbering all parts without those. For example, numbers [0, 0, 5, 7] and a
+    # part of document 0: there are 4 - 2 others; draw 0 or 1 and add 2, since
+    # the parts left out start before.
     changes = np.flatnonzero(np.diff(numbers)) + 1
     starts = np.concatenate([[0], changes])
     sizes = np.diff(starts, append=len(numbers))
@@ -260,6 +259,7 @@ def _draw_random_next(
     # A random sentence of it, and the sentences up to the missing length.
     size = bounds[other + 1] - bounds[other]
     begin = bounds[other] + (draws[1] * size).astype(np.int64)
+    # If A alone has as many tokens as wanted, B is one sentence, not none.
     wanted = documents.sentences[begin] + np.maximum(missing, 1)
     end = np.searchsorted(documents.sentences, wanted)
     return begin, np.minimum(end, bounds[other + 1])
@@ -279,8 +279,7 @@ def _truncate(
         A 20, B 6   ->  10 and 6
 
     Each token comes off the front or the back with equal probability, so that
-    segments do not always begin with a sentence. So the number cut off the
-    front has a binomial distribution.
+    segments do not always begin with a sentence.
     """
     a_length, b_length = tokenization.truncated_lengths(
         instances.a_length,
@@ -291,6 +290,8 @@ def _truncate(
     )
     a_cut = instances.a_length - a_length
     b_cut = instances.b_length - b_length
+    # The number of tokens cut off the front is the number of heads in as many
+    # tosses of a coin as tokens are cut off: a binomial distribution.
     return instances._replace(
         a_start=instances.a_start + rng.binomial(a_cut, 0.5),
         a_length=a_length,

@@ -32,7 +32,7 @@ _BRACKETED = re.compile(r"\[.+\]")
 
 
 class MaskingVocabulary(NamedTuple):
-    """The facts of a vocabulary that masking depends on.
+    """The facts about a vocabulary that masking depends on.
 
     Attributes:
         cls_id: id of [CLS].
@@ -53,7 +53,7 @@ class MaskingVocabulary(NamedTuple):
 
     @classmethod
     def from_vocab(cls, vocab: Mapping[str, int]) -> "MaskingVocabulary":
-        """Return the facts of token -> id."""
+        """Return the facts about a vocabulary, {token: id}."""
         inner = [i for token, i in vocab.items() if token.startswith("##")]
         continues = np.zeros(max(vocab.values()) + 1, bool)
         continues[inner] = True
@@ -117,7 +117,8 @@ def assemble(
     input_ids[:, 0] = vocabulary.cls_id
     input_ids[rows, a_length + 1] = vocabulary.sep_id
     input_ids[rows, length - 1] = vocabulary.sep_id
-    # The original pads with 0, whatever the id of [PAD].
+    # The original pads with 0, whatever the id of [PAD]. This also removes what
+    # "clip" has read for the padding.
     input_ids *= place < length[:, None]
     return Sequences(input_ids, a_length, length)
 
@@ -251,6 +252,7 @@ def _choose_words(
     order = np.argsort(keys, axis=1)
     size = np.take_along_axis(size, order, axis=1)
     taken = _fill_budgets(size, budget)  # [N, W], in random order
+    # In rows where no word fits into the budget, take the shortest one.
     empty = np.flatnonzero(~taken.any(axis=1))
     shortest = np.where(size[empty] > 0, size[empty], max_seq_length)
     taken[empty, shortest.argmin(axis=1)] = True
@@ -295,6 +297,8 @@ def _fill_budgets(size: np.ndarray, budget: np.ndarray) -> np.ndarray:
     taken = np.zeros(size.shape, bool)
     left = budget.copy()
     rows = np.arange(len(left))
+    # Whether a word fits depends on the words taken before it. So columns come
+    # one after the other, each for all rows at once.
     for column in range(size.shape[1]):
         column_size = size[rows, column]
         fits = (column_size <= left) & (column_size > 0)

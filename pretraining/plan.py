@@ -25,7 +25,7 @@ from pretraining.instances import InstanceConfig
 from pretraining.masking import MaskingVocabulary
 from records import tfrecord
 
-# To be raised when the same flags no longer give the same bytes. It is part of
+# Raise it when the same flags no longer give the same bytes. It is part of
 # the fingerprint, so that no run continues with records of another version.
 _GENERATOR_VERSION = 1
 

@@ -67,10 +67,11 @@ def warn_of_shared_files(
 def fingerprint(
     settings: Settings, config: modeling.BertConfig, data: streaming.RecordFiles
 ) -> dict[str, Any]:
-    """Return what a run has to keep when it goes on: model, data, batch."""
+    """Return everything that must not change when a run goes on."""
     lengths = {name: f.length for name, f in data.schema.items()}
     return {
         "model": config.to_dict(),
+        # Names without folders: the records may be moved between two runs.
         "data": {os.path.basename(path): n for path, n in data.counts.items()},
         "max_seq_length": lengths["input_ids"],
         "max_predictions_per_seq": lengths["masked_lm_ids"],
@@ -124,15 +125,14 @@ class PretrainingRun:
         )
 
     def train(self, data: streaming.RecordFiles) -> bool:
-        """Train to the end and write the weights; return whether it is reached.
+        """Train and write the weights; return whether training is over.
 
-        It is not after SIGTERM or Ctrl-C; the same command then goes on.
+        It is not over after SIGTERM or Ctrl-C; the same command then goes on.
         """
         settings, config = self.settings, self.model.config
         lengths = {name: f.length for name, f in data.schema.items()}
         predictions = lengths["masked_lm_ids"]
         fit.log_beginning(data.num_records, settings)
-
         done = fit.fit(
             self.strategy,
             self.model,
@@ -163,7 +163,7 @@ class PretrainingRun:
         """Evaluate; write the scores to log, summaries, eval_results.txt."""
         means = self.evaluator()
         means.pop("tokens")
-        # exp overflows at 710; such a perplexity means the same as this one.
+        # exp overflows at 710. A perplexity of exp(700) is as useless.
         means["masked_lm_perplexity"] = math.exp(
             min(means["masked_lm_loss"], 700.0)
         )

@@ -1,4 +1,4 @@
-"""Summarize a generator run in lines of text, and find what looks wrong.
+"""Summarize a generator run in lines of text; warn of likely mistakes.
 
 The counts are those of `generation.generate`.
 """

@@ -206,7 +206,7 @@ def _wait_for_chief(path: str, fingerprint: Mapping[str, Any]) -> None:
 def text_fingerprint(
     tokenizer: tokenization.FullTokenizer, max_seq_length: int
 ) -> dict[str, Any]:
-    """Return the part of a fingerprint that the ids of any text depend on."""
+    """Return the fingerprint of tokenization: vocabulary, casing, length."""
     return {
         "vocabulary": file_system.sha256(tokenizer.vocab_file),
         "do_lower_case": tokenizer.basic_tokenizer.do_lower_case,

@@ -240,7 +240,7 @@ class ShortRecords:
         return TrainingBatches(self, plan, group)
 
     def gather(self, rows: np.ndarray, length: int) -> dict[str, np.ndarray]:
-        """Return the features of some records.
+        """Return the features of some records, sequences cut to a length.
 
         Args:
             rows: numbers of records, of any shape [...].
@@ -336,7 +336,7 @@ class TrainingBatches:
     def make(
         self, start: int, context: tf.distribute.InputContext
     ) -> tf.data.Dataset:
-        """Return this worker's part of the batches, one per replica.
+        """Return a dataset of this worker's batches from an example on.
 
         Args:
             start: number of the first example.

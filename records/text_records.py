@@ -14,7 +14,7 @@ from records import tfrecord
 
 
 class TextRecords:
-    """Record files of one task, kept from run to run.
+    """Base class: converts a task's text files to record files, once.
 
     A subclass reads the text files and converts them to features; this class
     holds what the features of every task depend on, writes them and logs the
@@ -46,17 +46,15 @@ class TextRecords:
             records_dir, schema, vocab_size, pad_to_max_length
         )
 
-    def text_fingerprint(self, path: str) -> dict[str, Any]:
-        """Return what the ids of a text file depend on.
+    def text_fingerprint(self) -> dict[str, Any]:
+        """Return the fingerprint of tokenization: vocabulary, casing, length.
 
-        A task adds what its features depend on besides.
+        A task adds the checksum of its file and all else its features depend
+        on.
         """
-        return {
-            "data": file_system.sha256(path),
-            **record_cache.text_fingerprint(
-                self.tokenizer, self.max_seq_length
-            ),
-        }
+        return record_cache.text_fingerprint(
+            self.tokenizer, self.max_seq_length
+        )
 
     def write_file(
         self, path: str, parts: Iterable[Mapping[str, np.ndarray]]

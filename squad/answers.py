@@ -51,7 +51,8 @@ THRESHOLD = "null_threshold.json"
 
 LOGITS = "logits.npz"
 
-# All files of this module, which belong to the weights that wrote them.
+# All files of this module. They belong to the weights that answered: a sweep
+# copies them with the weights of the best run.
 FILES = (PREDICTIONS, NBEST, NULL_ODDS, THRESHOLD, LOGITS, LOGITS + ".json")
 
 
@@ -87,8 +88,8 @@ def cached_logits(
         try:
             logits = read_logits(path)
             if len(logits.start_logits) == num_windows:
-                # Nothing but the number of windows is checked: the
-                # fingerprint covers data, weights, length and dtype.
+                # Only the number of windows is checked: the fingerprint
+                # covers data, weights, length and dtype.
                 logging.info(
                     "Reusing %s: same weights, same data, no pass of the model",
                     path,
@@ -131,7 +132,7 @@ def read_logits(path: str) -> Logits:
 
 
 class AnswerOptions(NamedTuple):
-    """Options of `answer`; fields have the names of flags, but `decoding`."""
+    """Options of `answer`; all fields but `decoding` have names of flags."""
 
     output_dir: str
     decoding: DecodingOptions
@@ -170,7 +171,7 @@ def answer(
     Args:
         data: the questions.
         decoded: their n-best lists and null odds.
-        options: see there.
+        options: how to answer, and output_dir.
         weights: fingerprint of the weights that answered, None if unknown.
         trained_in: output_dir of the run that trained the weights.
 

@@ -53,7 +53,7 @@ _FAR_BELOW = -1e9  # less than every logit
 
 
 class DecodingOptions(NamedTuple):
-    """Options of decoding; the first four are flags."""
+    """Options of decoding; the first four have the names of flags."""
 
     n_best_size: int = 20
     max_answer_length: int = 30  # in word pieces
@@ -103,7 +103,7 @@ def best_text(candidates: Sequence[Candidate]) -> str:
 
 
 def max_context(windows: Windows) -> np.ndarray:
-    """Return for each piece of each window if it has the most context there.
+    """Return whether each piece of each window has most context in that one.
 
     A piece in several windows of a question is a possible start in one of
     them only: where the smaller of its left and right contexts is largest.
@@ -144,7 +144,7 @@ def has_max_context(starts: list[int], lengths: list[int]) -> list[np.ndarray]:
     for number, (span, length) in enumerate(zip(spans, lengths, strict=True)):
         left = np.arange(length)
         score = np.minimum(left, length - 1 - left) + 0.01 * length
-        is_better = score > best[span]
+        is_better = score > best[span]  # ">": the first of equals wins
         best[span] = np.where(is_better, score, best[span])
         owner[span] = np.where(is_better, number, owner[span])
     return [owner[span] == number for number, span in enumerate(spans)]
@@ -183,6 +183,7 @@ def _find_spans(
     """
     size, width = start_logits.shape
     count = min(options.n_best_size, width)  # k
+    # Stable: of equal logits the first comes first, as in the original.
     starts = np.argsort(-start_logits, axis=1, kind="stable")[:, :count]
     ends = np.argsort(-end_logits, axis=1, kind="stable")[:, :count]  # [n, k]
     lengths = windows.doc_length[part]
@@ -201,6 +202,8 @@ def _find_spans(
     fits = (end >= start) & (end - start < options.max_answer_length)
     fits &= start_allowed[each, starts][:, :, None]
     fits &= in_doc[each, ends][:, None]  # [n, k, k]
+    # In the order in which the original collects spans, by the ranks i and j.
+    # It decides which of several spans with the same score comes first.
     window, i, j = np.nonzero(fits)
     start, end = starts[window, i], ends[window, j]
     return _Spans(
@@ -239,10 +242,7 @@ def final_text(
         pieces       steve jobs        at characters 1 to 9 of the 11
         result       Steve Jobs        characters 1 to 9 of the 11
 
-    All of the words are returned if that fails: the pieces are not in the
-    normalized words ([UNK] never is), or normalization changed the number of
-    characters (it splits a Hangul syllable into two or three letters). This is
-    the original's rule.
+    As in the original, all of the words are returned if that fails.
 
     Args:
         pieces: result of `joined_pieces`.
@@ -255,13 +255,17 @@ def final_text(
     if pieces == seen:
         return text
     at = seen.find(pieces)
+    # Not found, for example, if a piece is [UNK]: no word contains that.
     if at < 0 or not pieces:
         warn(f"Unable to find {pieces!r} in {text!r}")
         return text
+    # Counting fails where normalization changes the number of characters: it
+    # splits a Hangul syllable into two or three letters.
     places = [i for i, char in enumerate(text) if char != " "]
     if len(places) != len(seen) - seen.count(" "):
         warn(f"{text!r} and {seen!r} differ in their number of characters")
         return text
+    # Of the characters without blanks, the first and the last of the pieces.
     first = at - seen.count(" ", 0, at)
     last = first + len(pieces) - pieces.count(" ") - 1
     return text[places[first] : places[last] + 1]
@@ -294,6 +298,7 @@ class _SpanTexts:
         self.normalize = functools.lru_cache(maxsize=2**16)(
             lambda word: " ".join(basic.tokenize(word))
         )
+        # Questions on the same paragraph follow one another.
         self.words = functools.lru_cache(maxsize=16)(
             lambda number: data.paragraphs[number].words()
         )
@@ -332,14 +337,17 @@ def decode(
         start_logits: [W, S].
         end_logits: [W, S].
         tokens: {id: token}.
-        options: see there.
+        options: lengths of lists and answers, version of SQuAD.
     """
     texts = _SpanTexts(data, windows, tokens, options)
     may_start = max_context(windows)
     may_start_at = np.cumsum([0, *windows.doc_length])  # [W + 1]
     result = Decoded({}, {})
+    # Question q has the windows from bounds[q] to bounds[q + 1]: none if its
+    # paragraph is empty.
     questions = np.arange(len(data.examples) + 1)
-    bounds = np.searchsorted(windows.example, questions)  # first windows
+    bounds = np.searchsorted(windows.example, questions)
+    # The arrays of `_find_spans` grow with n_best_size ** 2 pairs per window.
     block = max(1, _BLOCK * 400 // options.n_best_size**2)
     with progress.bar(len(data.examples), "questions", "Decoding") as bar:
         for low, high in _blocks(bounds, block):  # questions
@@ -376,13 +384,14 @@ def _spans_by_question(
         windows: all windows.
         bounds: first window of each question; last, the end of the block.
         may_start: flat, `max_context` of the block.
-        options: see there.
+        options: as for `decode`.
     """
     part = slice(bounds[0], bounds[-1])
     if options.ignore_padding:
         lengths = windows.length()[part]
         starts, ends = (_mask_padding(x, lengths) for x in (starts, ends))
     spans = _find_spans(starts, ends, windows, part, may_start, options)
+    # Spans are sorted by window, so those of a question are neighbors.
     cuts = np.searchsorted(spans.window, bounds)
     for (low, high), (first, last) in zip(
         itertools.pairwise(cuts),
@@ -406,19 +415,18 @@ def _blocks(bounds: np.ndarray, block: int) -> Iterator[tuple[int, int]]:
     low, last = 0, len(bounds) - 1
     while low < last:
         high = int(np.searchsorted(bounds, bounds[low] + block, "right")) - 1
+        # At least one question, however many windows it has.
         high = min(max(high, low + 1), last)
         yield low, high
         low = high
 
 
 def _null_logits(starts: np.ndarray, ends: np.ndarray) -> tuple[float, float]:
-    """Return the [CLS] logits of a question, from those of its windows.
-
-    They are those with the lowest sum: a question has no answer only if no
-    window has one, and [CLS] scores high in every window without the answer.
-    """
+    """Return the [CLS] logits of a question, from those of its windows."""
     if not len(starts):
         return 0.0, 0.0
+    # Those with the lowest sum: [CLS] scores high in every window without the
+    # answer, so the window where it scores least decides.
     starts, ends = starts.astype(np.float64), ends.astype(np.float64)
     least = int(np.argmin(starts + ends))
     return float(starts[least]), float(ends[least])
@@ -432,12 +440,7 @@ def _add_question(
     texts: _SpanTexts,
     options: DecodingOptions,
 ) -> None:
-    """Add the n-best list and the null odds of a question to `result`.
-
-    As in the original: spans of the same text count once, with the best
-    score; "" is appended where it is not among the n_best_size best, so that
-    a list of SQuAD 2.0 may have one more entry.
-    """
+    """Add the n-best list and the null odds of a question to `result`."""
     scores = spans.start_logit + spans.end_logit
     if options.version_2_with_negative:
         scores = np.append(scores, sum(null))  # last, so last of equals
@@ -452,11 +455,15 @@ def _add_question(
             text = texts.text(
                 int(spans.window[at]), int(spans.start[at]), int(spans.end[at])
             )
+            # As in the original, spans of the same text count once. Scores
+            # fall, so the first one has the best.
             if text in seen:
                 continue
             pair = float(spans.start_logit[at]), float(spans.end_logit[at])
         seen.add(text)
         best.append((text, *pair))
+    # As in the original, a list of SQuAD 2.0 always has "". It may thereby
+    # have one entry more than n_best_size.
     if options.version_2_with_negative and "" not in seen:
         best.append(("", *null))
     if not best:  # the original answers with the word "empty"
@@ -471,6 +478,7 @@ def _with_probabilities(
 ) -> list[Candidate]:
     """Return (text, start logit, end logit) as candidates of one list."""
     scores = np.array([start + end for _, start, end in best])
+    # Without the largest score exp() could overflow; the shares are the same.
     shares = np.exp(scores - scores.max())
     shares = (shares / shares.sum()).tolist()
     return [

@@ -40,7 +40,7 @@ from squad.records import Questions
 
 
 def check_folders(folders: Sequence[str], output_dir: str | None) -> None:
-    """Check the directories of the runs.
+    """Check that the runs' directories exist and none is output_dir.
 
     Raises:
         UserError: one does not exist, or is output_dir.
@@ -90,7 +90,7 @@ def answer(
         folders: output_dir of each run.
         questions: what to answer.
         tokens: {id: token}.
-        options: see there.
+        options: how to answer, and output_dir.
 
     Raises:
         UserError: a run has neither logits nor n-best lists for them.

@@ -181,9 +181,9 @@ class QuestionAnswering(saved_model.Export):
     ) -> saved_model.Outputs:
         """Return the outputs: those of each question's best window."""
         count = tf.size(context)
-
         by_question = _by_question(score, windows, count)
         most = tf.reduce_max(by_question.row_lengths())
+        # Padding must be less than every score, at least 2 * _NEVER.
         padded = by_question.to_tensor(
             4 * _NEVER, shape=tf.stack([-1, tf.maximum(most, 1)])
         )  # [n, windows]; at least one column, as argmax needs
@@ -195,6 +195,7 @@ class QuestionAnswering(saved_model.Export):
         nothing = tf.zeros([1], tf.int64)
         first = _take(pieces.starts.values, at + start, nothing)
         last = _take(pieces.ends.values, at + end, nothing)
+        # -1e9 plus a logit is -1e9 in float32: masked spans have no more.
         is_answer = score > _NEVER
         null = tf.reduce_min(
             _by_question(

@@ -1,4 +1,4 @@
-"""Fine-tune on SQuAD: answer questions with spans of a paragraph."""
+"""Fine-tuning on SQuAD: answer questions with spans of a paragraph."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,13 +28,13 @@ from training import reporting
 
 
 class SquadJob(Job):
-    """Fine-tunes a model to answer questions with spans of a paragraph.
+    """A span of the paragraph for each question.
 
     Args:
-        settings: what the command asks for.
+        settings: flags of the command.
         source: configuration and tokenizer of the model.
         is_training: whether the model is trained first.
-        reader: of the files.
+        reader: reads the files and cuts windows.
         train_file: paths of the training files.
         predict_file: paths of the files to answer and to score.
         count_steps_by: what an epoch counts, "windows" or "questions".
@@ -213,7 +213,7 @@ class SquadJob(Job):
             compute,
         )
 
-    # --- What is left for prediction -----------------------------------------
+    # --- The fitted model ----------------------------------------------------
 
     def add_to_config(self, config: modeling.BertConfig) -> None:
         """Add the length of the windows and the version of SQuAD."""

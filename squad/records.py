@@ -1,4 +1,4 @@
-"""Make record files of SQuAD's files, and keep them between runs."""
+"""Convert SQuAD's files to record files, which are kept between runs."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from absl import logging
 
 import tokenization
 from records import cache as record_cache
-from records import in_memory
+from records import in_memory, text_records
 from squad import data as squad_data
 from squad import triviaqa
 from squad import windows as squad_windows
@@ -26,7 +26,7 @@ _TRAINING_ONLY = ("start_positions", "end_positions", "is_impossible")
 
 
 class ReadingOptions(NamedTuple):
-    """Options of reading files; fields are flags."""
+    """Options of reading files; fields have the names of flags."""
 
     version_2_with_negative: bool = False
     strict: bool = False  # an answer not at answer_start is an error
@@ -35,7 +35,7 @@ class ReadingOptions(NamedTuple):
 
 
 class Questions(NamedTuple):
-    """Questions to answer."""
+    """Questions to answer, with their windows and fingerprint."""
 
     data: SquadData
     windows: Windows
@@ -43,7 +43,7 @@ class Questions(NamedTuple):
 
 
 class QuestionReader:
-    """Reads files and cuts their windows.
+    """Reads files and cuts their paragraphs into windows.
 
     Args:
         options: of reading.
@@ -65,7 +65,7 @@ class QuestionReader:
         self._fingerprints: dict[tuple, dict[str, Any]] = {}
 
     def fingerprint(self, files: Sequence[str], is_training: bool) -> dict:
-        """Return all that the windows of some files depend on."""
+        """Return everything that the windows of some files depend on."""
         key = (*files, is_training)
         if key not in self._fingerprints:  # reads the files, lists evidence
             self._fingerprints[key] = self._compute_fingerprint(
@@ -222,14 +222,16 @@ class SquadRecords:
             ids = part["input_ids"][row][part["input_mask"][row] > 0].tolist()
             tokens = tokenizer.convert_ids_to_tokens(ids)
             example = data.examples[windows.example[row]]
-            logging.info("*** Example ***")
-            logging.info("unique_id: %d", part["unique_ids"][row])
-            logging.info("qas_id: %s", example.qas_id)
-            logging.info("tokens: %s", " ".join(tokens))
+            lines = [
+                ("unique_id", part["unique_ids"][row]),
+                ("qas_id", example.qas_id),
+                ("tokens", " ".join(tokens)),
+            ]
             first = int(windows.start_positions[row])
             if is_training and first:
                 last = int(windows.end_positions[row])
                 answer = " ".join(tokens[first : last + 1])
-                logging.info("answer: %s (%d to %d)", answer, first, last)
+                lines.append(("answer", f"{answer} ({first} to {last})"))
             elif is_training:
-                logging.info("answer: not in this window")
+                lines.append(("answer", "not in this window"))
+            text_records.log_example(*lines)

@@ -66,10 +66,28 @@ def read_triviaqa(
                     max_tokens,
                 )
                 bar.update(1)
+    _log_counts(len(data.examples), counts, evidence_dir, max_tokens)
+    if not data.examples:
+        raise UserError(
+            f"{', '.join(files)}: no document with an answer in its first "
+            f"{max_tokens} words ({counts['missing']} of "
+            f"{counts['documents']} documents are not in "
+            f"--triviaqa_evidence_dir={evidence_dir})"
+        )
+    return data
+
+
+def _log_counts(
+    num_examples: int,
+    counts: dict[str, int],
+    evidence_dir: str,
+    max_tokens: int,
+) -> None:
+    """Log how many documents became examples; warn of missing ones."""
     logging.info(
         "TriviaQA: %d examples of %d documents; %d have no answer in their "
         "first %d words",
-        len(data.examples),
+        num_examples,
         counts["documents"],
         counts["without"],
         max_tokens,
@@ -80,14 +98,6 @@ def read_triviaqa(
             counts["missing"],
             evidence_dir,
         )
-    if not data.examples:
-        raise UserError(
-            f"{', '.join(files)}: no document with an answer in its first "
-            f"{max_tokens} words ({counts['missing']} of "
-            f"{counts['documents']} documents are not in "
-            f"--triviaqa_evidence_dir={evidence_dir})"
-        )
-    return data
 
 
 def _add_question(
@@ -143,6 +153,7 @@ def _alias_pattern(answer: dict, where: str) -> re.Pattern:
     for alias in found:
         if not isinstance(alias, str):
             raise UserError(f"{where}.Aliases holds {alias!r}, wanted strings")
+    # A pattern takes the first alternative that matches, hence the order.
     forms = sorted({f.strip() for f in found if f.strip()}, key=len)[::-1]
     if not forms:
         raise UserError(f"{where}: Value and Aliases are empty")
@@ -165,6 +176,7 @@ def _documents(question: dict, where: str) -> Iterator[str | None]:
             name = None
             if not isinstance(document, dict) or document.get("Filename"):
                 name = _require(document, "Filename", str, place)
+            # open() raises a ValueError for a path with a zero byte.
             yield f"{folder}/{name}" if name and "\0" not in name else None
 
 

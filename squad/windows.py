@@ -47,9 +47,11 @@ _CHUNK = 256
 # conversion does. SQuAD's training set has 19,000.
 _WORTH_WORKERS = 10_000
 
+_ROWS = 2048  # windows written at once; each feature takes a few MB
+
 
 class Lengths(NamedTuple):
-    """Lengths in tokens that determine the windows; fields are flags."""
+    """Lengths of windows in tokens; fields have the names of flags."""
 
     max_seq_length: int = 384
     doc_stride: int = 128  # from the start of a window to that of the next
@@ -134,9 +136,11 @@ def convert(
     queries, query_offsets, num_cut = _query_ids(examples, tokenizer, lengths)
     doc_ids, doc_words, doc_offsets = _paragraph_ids(paragraphs, tokenizer)
     doc_lengths = np.diff(doc_offsets)
+    # A tuple per window: the first five arrays of Windows.
     cells: list[tuple[int, int, int, int, int]] = []
     for number, example in enumerate(examples):
         query_length = int(query_offsets[number + 1] - query_offsets[number])
+        # 3 places are for [CLS] and two [SEP].
         max_doc_pieces = lengths.max_seq_length - query_length - 3
         place = doc_offsets[example.paragraph]
         ids = doc_ids[place : doc_offsets[example.paragraph + 1]]
@@ -184,11 +188,10 @@ def _query_ids(
 def _paragraph_ids(
     paragraphs: Sequence[Paragraph], tokenizer: tokenization.FullTokenizer
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the ids of the paragraphs, the word of each id, and offsets.
-
-    Words are tokenized one by one, which gives the ids of the whole text:
-    the tokenizer splits at white space first.
-    """
+    """Return the ids of the paragraphs, the word of each id, and offsets."""
+    # Words are tokenized one by one, so that the word of each piece is known.
+    # The ids are those of the whole text: the tokenizer too splits at white
+    # space first.
     words = [paragraph.words() for paragraph in paragraphs]
     ids, offsets = tokenizer.lines_to_ids(itertools.chain(*words))
     counts = [len(part) for part in words]
@@ -217,7 +220,8 @@ def spans(
         yield start, seen
         if start + seen == num_pieces:
             break
-        # With a stride longer than a window no piece is skipped.
+        # As in the original, no piece is skipped if doc_stride is longer than
+        # a window.
         start += min(seen, stride)
 
 
@@ -229,15 +233,6 @@ def answer_pieces(
 ) -> tuple[int, int] | None:
     """Return the first and the last piece of an answer, None without one.
 
-    The words of an answer may hold more than the answer. Of the words
-
-        (Steve   Jobs)       with the pieces   ( steve jobs )
-
-    only "steve jobs" is to be predicted if the answer is "Steve Jobs". So the
-    pieces of the words are searched for those of the answer. They are not
-    found if the answer ends inside a piece: the answer "Japan" in the word
-    "Japanese", which is one piece. Then the answer is all pieces of the words.
-
     Args:
         example: has the words of the answer.
         ids: [pieces] of the paragraph.
@@ -248,11 +243,19 @@ def answer_pieces(
         return None
     first = int(np.searchsorted(of_word, example.start_position))
     last = int(np.searchsorted(of_word, example.end_position, "right")) - 1
+    # The words of an answer may hold more than the answer. Of the words
+    #
+    #     (Steve   Jobs)       with the pieces   ( steve jobs )
+    #
+    # only "steve jobs" is to be predicted if the answer is "Steve Jobs". So the
+    # pieces of the words are searched for those of the answer.
     wanted = tokenizer.text_to_ids(example.orig_answer_text)
     found, size = ids[first : last + 1].tolist(), len(wanted)
     for at in range(len(found) - size + 1 if size else 0):
         if found[at : at + size] == wanted:
             return first + at, first + at + size - 1
+    # They are not found if the answer ends inside a piece: "Japan" in the word
+    # "Japanese", which is one piece. All pieces of the words are returned then.
     return first, last
 
 
@@ -261,9 +264,7 @@ def in_window(
 ) -> tuple[int, int]:
     """Return where an answer begins and ends in the row of a window.
 
-    (0, 0), the position of [CLS], if the window does not hold all of the
-    answer. The model learns to point at [CLS] there, and at questions without
-    an answer, in SQuAD 1.1 and 2.0 (as in the original).
+    (0, 0), the position of [CLS], if the window does not hold all of it.
 
     Args:
         answer: first and last piece in the paragraph.
@@ -273,6 +274,8 @@ def in_window(
     """
     if answer and answer[0] >= start and answer[1] < start + length:
         return answer[0] - start + offset, answer[1] - start + offset
+    # As in the original, a window without the answer is trained on with [CLS]
+    # for an answer, in SQuAD 1.1 too.
     return 0, 0
 
 
@@ -301,7 +304,7 @@ def convert_all(
     lengths: Lengths,
     num_workers: int = 0,
 ) -> Windows:
-    """Return the windows of all questions.
+    """Return the windows of all questions, in processes for large data.
 
     They do not depend on the number of workers.
 
@@ -335,6 +338,7 @@ def convert_all(
 
 def _jobs(data: SquadData) -> Iterator[_Job]:
     """Yield the data in chunks of paragraphs."""
+    # Questions are in the order of their paragraphs: a chunk's are neighbors.
     numbers = np.array([example.paragraph for example in data.examples])
     for number, first in enumerate(range(0, len(data.paragraphs), _CHUNK)):
         low, high = np.searchsorted(numbers, [first, first + _CHUNK])
@@ -364,11 +368,10 @@ def _work(state, job: _Job, report) -> Windows:
 
 
 def _concatenate(parts: Sequence[Windows]) -> Windows:
-    """Return the windows of consecutive chunks as one Windows.
-
-    Indices and offsets count from 0 in every chunk: those of a chunk grow by
-    the number of rows in the chunks before it.
-    """
+    """Return the windows of consecutive chunks as one Windows."""
+    # Indices and offsets count from 0 in every chunk. Those of a chunk grow by
+    # the number of rows in the chunks before it: if the first chunk has 2
+    # questions, question 0 of the second one becomes question 2.
 
     def renumber(name: str, counted: str) -> np.ndarray:
         """Return the indices `name` into the rows of the field `counted`."""
@@ -432,9 +435,6 @@ def rows(
 ) -> dict[str, np.ndarray]:
     """Return the features of windows first to last - 1, n of them.
 
-    A row is [CLS] question [SEP] part of the paragraph [SEP] and zeros.
-    segment_ids are 1 for the part and its [SEP].
-
     Returns:
         unique_ids [n]; input_ids, input_mask and segment_ids [n, S].
     """
@@ -443,9 +443,16 @@ def rows(
     query_place = windows.query_offsets[windows.example[part]][:, None]
     doc = windows.doc_length[part][:, None]  # [n, 1]
     doc_place = windows.doc_place()[part][:, None]
+    # A row is [CLS] question [SEP] part of the paragraph [SEP] and zeros. With
+    # a question of 2 tokens and 3 pieces:
+    #
+    #     at           0      1  2  3      4   5   6   7      8
+    #     token        [CLS]  q  q  [SEP]  p   p   p   [SEP]  0
+    #     segment_ids  0      0  0  0      1   1   1   1      0
     at = np.arange(max_seq_length)[None]  # [1, S]
     in_query = (at > 0) & (at <= query)  # [n, S]
     in_doc = (at >= query + 2) & (at < query + 2 + doc)  # [n, S]
+    is_token = at < query + doc + 3  # [n, S]
     ids = np.zeros([len(query), max_seq_length], np.int32)
     ids[:, 0] = vocab["[CLS]"]
     ids[(at == query + 1) | (at == query + 2 + doc)] = vocab["[SEP]"]
@@ -454,10 +461,8 @@ def rows(
     return {
         "unique_ids": FIRST_UNIQUE_ID + np.arange(first, first + len(query)),
         "input_ids": ids,
-        "input_mask": (at < query + doc + 3).astype(np.int32),
-        "segment_ids": ((at >= query + 2) & (at < query + doc + 3)).astype(
-            np.int32
-        ),
+        "input_mask": is_token.astype(np.int32),
+        "segment_ids": (is_token & (at >= query + 2)).astype(np.int32),
     }
 
 
@@ -482,8 +487,8 @@ def write_records(
     impossible = np.array([example.is_impossible for example in examples])
     with file_system.atomic_file(path) as file:
         with tfrecord.RecordWriter(file) as writer:
-            for first in range(0, len(windows), 2048):
-                last = min(first + 2048, len(windows))
+            for first in range(0, len(windows), _ROWS):
+                last = min(first + _ROWS, len(windows))
                 part = rows(windows, first, last, vocab, max_seq_length)
                 if is_training:
                     of = windows.example[first:last]

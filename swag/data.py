@@ -107,10 +107,8 @@ def _check(question: Question, at: str, first: Question) -> None:
 
 
 def _joined(start: str, choice: str) -> str:
-    """Return a choice with its beginning; an empty choice stays empty.
-
-    So `_check` finds it.
-    """
+    """Return a choice with its beginning; an empty choice stays empty."""
+    # Else it would become the beginning alone, which `_check` accepts.
     return f"{start} {choice}" if start.strip() and choice.strip() else choice
 
 
@@ -155,6 +153,7 @@ def _csv_questions(
 
 
 def _number(label: str, at: str) -> int:
+    """Return the number in a CSV label."""
     try:
         return int(label)
     except ValueError:

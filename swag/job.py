@@ -22,7 +22,7 @@ class SwagJob(Job):
     """The right choice of each question.
 
     Args:
-        settings: what the command asks for.
+        settings: flags of the command.
         source: configuration and tokenizer of the model.
         is_training: whether the model is trained first.
         data_dir: the folder of train, val (or dev) and test.
@@ -51,8 +51,8 @@ class SwagJob(Job):
             source.max_seq_length,
             settings.pad_to_max_length,
         )
-        # Read the files now, so that what is wrong in them is found before
-        # hours of training rather than after them.
+        # Read the files now, so that an error in them is reported before hours
+        # of training, not after them.
         if is_training:
             self.records.questions("train")
         if settings.do_eval or settings.training.eval_steps:
@@ -139,7 +139,7 @@ class SwagJob(Job):
         outputs = loaded.predictor(questions.rows, batch_size, title)
         return questions.by_question(outputs["scores"])
 
-    # --- What is left for prediction -----------------------------------------
+    # --- The fitted model ----------------------------------------------------
 
     def create_export(
         self, loaded: LoadedModel, tokenizer: graph_tokenizer.Tokenizer

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from base import file_system
+
 import numpy as np
 from absl import logging
 
@@ -116,11 +118,13 @@ class SwagRecords(text_records.TextRecords):
 
     def fingerprint(self, part: str) -> dict[str, Any]:
         """Return everything that the records of a part depend on."""
-        return self.text_fingerprint(swag_data.find_file(self.data_dir, part))
+        path = swag_data.find_file(self.data_dir, part)
+        return {"data": file_system.sha256(path), **self.text_fingerprint()}
 
     def _write(
         self, path: str, questions: Sequence[swag_data.Question]
     ) -> None:
+        """Write the record file of some questions; log the first ones."""
         num_cut = 0
 
         def parts() -> Iterator[dict[str, np.ndarray]]:
@@ -167,6 +171,7 @@ class SwagRecords(text_records.TextRecords):
         return features, num_cut
 
     def _log_questions(self, questions: Sequence[swag_data.Question]) -> None:
+        """Log questions as the tokens of their choices, with the label."""
         for question in questions:
             features, _ = self._convert([question])
             choices = [

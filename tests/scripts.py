@@ -14,7 +14,7 @@ from types import ModuleType
 
 from base import errors
 
-from absl import flags
+from absl import flags, logging
 from paths import ROOT
 
 # (script, flag) -> the file that defines the flag, relative to the checkout.
@@ -90,6 +90,7 @@ def run(module: ModuleType, **values) -> int | None:
         if value is not None
     ]
     module.FLAGS([module.__name__, *arguments])
+    logging.set_verbosity(logging.INFO)  # as base/logs.py does for a process
     return module.main([module.__name__])
 
 

@@ -279,7 +279,7 @@ def test_a_multiple_choice_head_is_no_regression(model_dir, data_dir, tmp_path):
     # The labels of the dev file are classes, so it is not read here.
     flags |= {"do_train": False, "do_eval": False, "do_predict": True}
     line = scripts.error_of(run_classifier, **flags)
-    assert "is multiple_choice, this runner wants none" in line
+    assert "is multiple_choice, this runner needs none" in line
 
 
 def test_regression(model_dir, tmp_path):

@@ -258,6 +258,7 @@ def test_init_checkpoint_starts_from_weights(data, finished, tmp_path, caplog):
     )
     with caplog.at_level("INFO"):
         scripts.run(run_pretraining, **values)
+    assert "The only step has learning rate 0" in caplog.text
     # The only update has the rate of step 1, the end: 0. Weights stay.
     assert_same(
         weights_of(finished / "bert_model.ckpt"),

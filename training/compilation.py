@@ -4,9 +4,10 @@ Every such decision of the project is made here. What is best differs:
 
     GPU  the whole step. With several GPUs the forward and backward pass; the
          sum over the devices stays outside.
-    CPU  the elementwise operations alone (ops/elementwise.py) and the
-         optimizer's update. XLA's own matrix products are slower on a CPU
-         than TensorFlow's, which use oneDNN.
+    CPU  the elementwise operations alone (ops/elementwise.py) and, on one
+         device, the optimizer's update. XLA's own matrix products are slower
+         on a CPU than TensorFlow's, which use oneDNN. A run of many lengths
+         and fewer than 2,000 steps compiles the update only.
     TPU  nothing here: strategy.run compiles everything it is given.
 
 XLA compiles every shape separately, so batches of many lengths are many
@@ -50,7 +51,7 @@ def for_training(
     num_steps: int = _STEPS_THAT_PAY,
     one_length: bool = True,
 ) -> Compilation:
-    """Return what to compile of a training run.
+    """Return which parts of a training step XLA compiles.
 
     Args:
         strategy: where the model's variables are.
@@ -67,18 +68,19 @@ def for_training(
         return Compilation()
     if devices.kind() != "CPU":
         return Compilation(step=True, per_length=several)
+    one_device = strategy.num_replicas_in_sync == 1
     # On a CPU only parts are compiled: see the table above. With one length
     # there is one program of each part, which pays in any run.
     if several and num_steps < _STEPS_THAT_PAY:
         logging.info(
-            "XLA compiles the update only. Compiling every sequence length "
-            "takes less time than it saves from %d steps on",
+            "XLA does not compile the forward and backward pass: compiling "
+            "every sequence length pays from %d steps on",
             _STEPS_THAT_PAY,
         )
         # Not per_length: one trace of the other parts serves all lengths, so
         # batches can be padded to any multiple of 8.
-        return Compilation(update=True)
-    return Compilation(elementwise=True, update=True, per_length=several)
+        return Compilation(update=one_device)
+    return Compilation(elementwise=True, update=one_device, per_length=several)
 
 
 def compiles_evaluation(
@@ -107,7 +109,7 @@ def compiles_prediction(
 def prefers_few_lengths(
     strategy: tf.distribute.Strategy, is_compiled: bool
 ) -> bool:
-    """Whether prediction compiles a program for each length."""
+    """Whether prediction should pad to few lengths: each is compiled."""
     return is_compiled or devices.is_tpu(strategy)
 
 

@@ -62,6 +62,11 @@ def fit(
     step = Step(
         strategy, model, objective, optimizer, schedule, settings, compilation
     )
+    if settings.num_train_steps == 1:
+        logging.warning(
+            "The only step has learning rate 0, as the last step of every "
+            "run, and changes nothing: train for more steps"
+        )
     size = settings.train_batch_size
     meter = reporting.Meter(size, flops_per_example, peak)
     return loop.train(step, state, batches, meter, evaluate, first)

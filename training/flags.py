@@ -97,7 +97,12 @@ def define_loop_flags() -> None:
         "capability 8 and more, and on CPUs with avx512_bf16 or AMX (see "
         "/proc/cpuinfo); on other CPUs it is slower.",
     )
-    flags.DEFINE_bool("jit_compile", True, "Compile the step with XLA.")
+    flags.DEFINE_bool(
+        "jit_compile",
+        True,
+        "Compile with XLA: the whole step on GPUs, its elementwise operations "
+        "and the update on CPUs.",
+    )
 
 
 def define_tpu_flags() -> None:

@@ -25,7 +25,7 @@ MAX_SECONDS_PER_CALL = 5.0
 
 
 class Batches(NamedTuple):
-    """The batches of a run.
+    """How to make a run's batches from any example on, and their lengths.
 
     Attributes:
         make: (number of the first example, input context) -> dataset from
@@ -199,7 +199,11 @@ class _Caller:
         if is_new:
             self.report.add(sums, int(steps), [], seconds)
             what = f" of length {length}" if length else ""
-            logging.info("Compiled and ran a step%s in %.1f s", what, seconds)
+            logging.info(
+                "The first step%s took %.1f s, with tracing and compiling",
+                what,
+                seconds,
+            )
         else:
             lengths = [self.batches.length(n) for n in range(done, after)]
             self.report.add(sums, int(steps), lengths, seconds)

@@ -144,7 +144,7 @@ class Report:
         lengths: Sequence[int],
         seconds: float,
     ) -> None:
-        """Add some finished steps.
+        """Add sums and time of finished steps to the next report line.
 
         Args:
             sums: {name: (sum, count)} over the steps.

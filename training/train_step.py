@@ -71,7 +71,7 @@ class Step:
             self.replica_step = compiled(self._replica_step)
         elif compilation.step:
             self._gradients = compiled(self._sum_gradients)
-        elif compilation.update and one_device:
+        elif compilation.update:
             self._update = compiled(self._apply)
 
     # Autograph would double the time of tracing, and nothing here needs it.
@@ -240,21 +240,19 @@ class Step:
     ) -> None:
         """Clip the gradients, whose joint norm is `norm`, and update.
 
-        `step` is the number of the update, from 0.
+        Update number n (from 0) has the rate of step n + 1, as in the
+        original under TensorFlow 1's default variables. With 10 warm-up steps
+        the rates are 1/10, 2/10, ... of the peak; the last update has rate 0.
+        optimization.create_schedule tells more.
         """
-        # Update number n has the rate of step n + 1: with 10 warm-up steps
-        # 1/10, 2/10, ..., and none has the rate 0. In the original nothing
-        # orders the reading of the step and its increment. With TensorFlow 1's
-        # default (reference) variables the increment came first, and so the
-        # published models were trained; with resource variables it is second.
         gradients, _ = optimization.clip_by_global_norm(
             gradients, self.settings.clip_norm, norm
         )
         self.optimizer.apply_gradients(
             self.model.trainable_variables,
             gradients,
-            self.schedule(step + 1),
-            step,
+            learning_rate=self.schedule(step + 1),
+            step=step,
         )
 
 

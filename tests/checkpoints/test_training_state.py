@@ -87,7 +87,7 @@ def test_a_damaged_training_config_is_an_error_with_one_line(model, tmp_path):
     training_state.claim_output_dir(folder, {}, {})
     training_state.TrainingState(folder, model.variables, {}).save(1)
     (tmp_path / training_state.CONFIG_NAME).write_text("{")
-    with pytest.raises(UserError, match="training_config.json is not valid"):
+    with pytest.raises(UserError, match="training_config.json: not valid JSON"):
         training_state.claim_output_dir(folder, {}, {})
 
 

@@ -1,0 +1,99 @@
+"""What XLA compiles on each kind of device, by length and number of steps."""
+
+import pytest
+import tensorflow as tf
+
+from training import compilation, devices
+from training.compilation import Compilation
+
+
+class FakeStrategy:
+    """A strategy as far as the decision looks at it."""
+
+    def __init__(self, replicas: int = 1):
+        self.num_replicas_in_sync = replicas
+
+
+@pytest.fixture(params=["CPU", "GPU", "TPU"])
+def kind(request, monkeypatch) -> str:
+    monkeypatch.setattr(devices, "kind", lambda: request.param)
+    monkeypatch.setattr(devices, "is_tpu", lambda _: request.param == "TPU")
+    return request.param
+
+
+def decide(jit=True, steps=10_000, one_length=True, replicas=1):
+    return compilation.for_training(
+        FakeStrategy(replicas), jit, steps, one_length
+    )
+
+
+def test_one_length(kind):
+    """As in pre-training, or with --pad_to_max_length."""
+    assert (
+        decide(steps=1)
+        == {
+            "CPU": Compilation(elementwise=True, update=True),
+            "GPU": Compilation(step=True),
+            "TPU": Compilation(),
+        }[kind]
+    )
+
+
+def test_many_lengths_in_a_long_run(kind):
+    assert (
+        decide(one_length=False, steps=2000)
+        == {
+            "CPU": Compilation(elementwise=True, update=True, per_length=True),
+            "GPU": Compilation(step=True, per_length=True),
+            "TPU": Compilation(per_length=True),
+        }[kind]
+    )
+
+
+def test_many_lengths_in_a_short_run(kind):
+    """A CPU would take longer to compile each length than that saves."""
+    assert (
+        decide(one_length=False, steps=1999)
+        == {
+            "CPU": Compilation(update=True),
+            "GPU": Compilation(step=True, per_length=True),
+            "TPU": Compilation(per_length=True),
+        }[kind]
+    )
+
+
+def test_nothing_without_the_flag(kind):
+    """But a TPU compiles all it runs."""
+    wanted = Compilation(per_length=kind == "TPU")
+    assert decide(jit=False, one_length=False) == wanted
+    assert decide(jit=False) == Compilation()
+
+
+def test_the_update_of_several_devices_is_not_a_program(kind):
+    assert not decide(replicas=2).update
+    assert not decide(replicas=2, one_length=False, steps=10).update
+
+
+def test_evaluation_is_compiled_except_on_a_tpu(kind):
+    found = compilation.compiles_evaluation(FakeStrategy(), True)
+    assert found == (kind != "TPU")
+    assert not compilation.compiles_evaluation(FakeStrategy(), False)
+
+
+def test_prediction_is_compiled_on_a_gpu_alone(kind):
+    found = compilation.compiles_prediction(FakeStrategy(), True)
+    assert found == (kind == "GPU")
+    assert not compilation.compiles_prediction(FakeStrategy(), False)
+    few = compilation.prefers_few_lengths(FakeStrategy(), found)
+    assert few == (kind != "CPU")
+
+
+def test_compiled_is_one_program():
+    """XLA refuses what it cannot compile; TensorFlow alone runs it."""
+
+    def length_of_words(text: tf.Tensor) -> tf.Tensor:
+        return tf.strings.length(text)
+
+    assert int(length_of_words(tf.constant("word"))) == 4
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        compilation.compiled(length_of_words)(tf.constant("word"))
