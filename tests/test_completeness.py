@@ -1,8 +1,15 @@
 """Every task has all of its parts: modules, script, tests, page, table row."""
 
+import ast
+import importlib
+import inspect
 from pathlib import Path
 
+import pytest
 from paths import ROOT
+
+from finetuning import fitted
+from finetuning.job import Job
 
 TASKS = ("classifier", "squad", "ner", "swag")
 MODULES = ("data", "records", "model", "job", "export")
@@ -43,6 +50,47 @@ def test_every_package_with_a_script_is_a_task():
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
     scripts = {path.stem[4:] for path in ROOT.glob("run_*.py")}
     assert packages & scripts == {*TASKS, "pretraining"}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_job_is_whole(task):
+    """It defines every abstract method, its head and its objective."""
+    module = importlib.import_module(f"{task}.job")
+    jobs = [
+        value
+        for value in vars(module).values()
+        if inspect.isclass(value) and issubclass(value, Job) and value != Job
+    ]
+    assert len(jobs) == 1, jobs
+    assert not jobs[0].__abstractmethods__
+    assert jobs[0].head_pattern
+    source = (ROOT / task / "job.py").read_text("utf-8")
+    assert "objective" in vars(jobs[0]) or "self.objective =" in source
+
+
+def config_keys(source: str) -> set[str]:
+    """Return the attributes of `config` that a job's source assigns."""
+    return {
+        target.attr
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Attribute)
+        and isinstance(target.value, ast.Name)
+        and target.value.id == "config"
+    }
+
+
+@pytest.mark.parametrize("path", ["finetuning", *TASKS])
+def test_keys_of_a_fitted_configuration_are_known(path):
+    """A key that is not listed would count as the encoder's."""
+    keys = config_keys((ROOT / path / "job.py").read_text("utf-8"))
+    assert keys <= {*fitted.ADDED_TO_CONFIG}
+    assert keys or path == "swag"  # it adds what every job adds
+
+
+def test_keys_are_found_in_a_source():
+    assert config_keys("config.a = b.config.c = 1\nd.e = config.f") == {"a"}
 
 
 def test_what_a_new_task_lacks_is_named(tmp_path):
