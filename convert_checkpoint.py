@@ -25,6 +25,7 @@ from absl import flags, logging
 
 import modeling
 from checkpoints import huggingface, lookup, model_files, weight_files
+from training import flags as training_flags
 
 FLAGS = flags.FLAGS
 
@@ -72,9 +73,7 @@ _OUTPUT_HEADS = {task: name for name, task in huggingface.TASKS.items()}
 
 def check_flags() -> None:
     """Raise an error for flags that cannot work, before anything is read."""
-    for name in ("input", "output", "output_format"):
-        if not FLAGS[name].value:
-            raise UserError(f"--{name} is required")
+    training_flags.require(FLAGS, "input", "output", "output_format")
     if FLAGS.vocab_file and not tf.io.gfile.exists(FLAGS.vocab_file):
         raise UserError(f"--vocab_file={FLAGS.vocab_file} does not exist")
     for name in (
@@ -125,9 +124,9 @@ def check_weights(
     extra = sum(bool(re.search(r"^bert/", name)) for name in report.unused)
     if extra:
         raise UserError(
-            f"{prefix} holds {extra} variables the configuration has no place "
-            f"for, the first: {report.unused[0]}; use the configuration that "
-            "belongs to the checkpoint"
+            f"{prefix} holds {extra} variables of the encoder that the "
+            f"configuration does not have, the first: {report.unused[0]}; use "
+            "the configuration that belongs to the checkpoint"
         )
 
 

@@ -40,7 +40,7 @@ training_flags.define_model_flags()
 flags.DEFINE_string(
     "export_dir",
     None,
-    "Directory to write, not existing yet. TF Serving needs a number as name.",
+    "Directory to write; must not exist. TF Serving needs a number as name.",
 )
 flags.DEFINE_enum(
     "task",
@@ -75,9 +75,7 @@ _OUTPUT_TASKS = {"classifier": None, "multiple_choice": "multiple_choice"}
 
 def check_flags() -> None:
     """Raise an error for flags that cannot work, before anything is read."""
-    for name in ("init_checkpoint", "export_dir"):
-        if not FLAGS[name].value:
-            raise UserError(f"--{name} is required")
+    training_flags.require(FLAGS, "init_checkpoint", "export_dir")
     saved_model.check_new(FLAGS.export_dir.rstrip("/"))
 
 

@@ -107,9 +107,9 @@ _SHOWN = 5  # examples in the log
 
 def check_flags() -> None:
     """Raise an error for flags that cannot work, before anything is read."""
-    for name in ("input_file", "output_file", "init_checkpoint"):
-        if not FLAGS[name].value:
-            raise UserError(f"--{name} is required")
+    training_flags.require(
+        FLAGS, "input_file", "output_file", "init_checkpoint"
+    )
     path = FLAGS.output_file
     if tf.io.gfile.isdir(path):
         raise UserError(f"--output_file={path} is a directory: name a file")

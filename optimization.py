@@ -266,6 +266,7 @@ class AdamWeightDecay:
             square = square / (1.0 - tf.pow(self.beta_2, count))
         update = mean / (tf.sqrt(square) + self.epsilon)
         # Added before the learning rate: the decay follows the schedule too.
+        # At rate 1e-4, a weight of gradient 0 shrinks by 1e-6 of itself.
         if self.uses_weight_decay(path):
             update += self.weight_decay_rate * variable
         update *= learning_rate * self.trust_ratio(path, variable, update)

@@ -10,6 +10,9 @@ under other names, for example
 and the kernels are transposed: PyTorch's layers compute x W^T, TensorFlow's
 x W. Pickles (`pytorch_model.bin`) are refused, since unpickling a file runs
 the code in it.
+
+In names and comments, "theirs" is the format of transformers, and "ours" is
+that of the original and of this project.
 """
 
 import json
@@ -38,8 +41,9 @@ TOKENIZER_CONFIG_NAME = "tokenizer_config.json"
 
 VOCAB_NAME = "vocab.txt"
 
-# Their name of an activation to ours. "gelu" is x * Phi(x), computed with erf,
-# in transformers, and the original BERT's tanh approximation here.
+# Their name of an activation to ours. One name has two meanings: "gelu" is
+# x * Phi(x), computed with erf, in transformers, and its tanh approximation in
+# the original and here.
 _ACTIVATIONS = {
     "gelu": "gelu_erf",
     "gelu_python": "gelu_erf",
@@ -290,9 +294,9 @@ class Reader:
 
     def __init__(self, directory: str):
         self.directory = directory.rstrip("/")
-        self._names: dict[str, tuple[Any, str]] = {}  # key: (file, name)
+        self._names: dict[str, tuple[Any, str]] = {}  # key -> (file, name)
         self._shapes: dict[str, list[int]] = {}
-        tied = {}  # name in _TIED: file
+        tied = {}  # name in _TIED -> file
         for file, name in self._entries():
             if name in _TIED:
                 tied[name] = file
@@ -323,7 +327,7 @@ class Reader:
     def _files(self) -> dict[str, list[str] | None]:
         """Return {file name: names of its tensors by the index}.
 
-        Without an index, which a single file has not, the names are None.
+        A single file has no index; its names are None.
         """
         if _exists(self.directory, WEIGHTS_NAME):
             return {WEIGHTS_NAME: None}

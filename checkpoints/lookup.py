@@ -68,6 +68,8 @@ def _find_in_directory(directory: str, flag: str) -> str:
     weights are the ones to use. They may be older than the last training
     checkpoint: fine-tuning with --eval_steps keeps the best weights.
     """
+    # The index stands for the whole checkpoint: it is written last and removed
+    # first (see weight_files.write).
     weights = os.path.join(directory, WEIGHTS_NAME)
     if tf.io.gfile.exists(weights + ".index"):
         return weights
@@ -106,7 +108,7 @@ def find_training_checkpoint(path: str) -> str:
         if latest:
             return latest
         raise UserError(f"--resume_from={path}: no `checkpoint` file in it")
-    return find_checkpoint(path)
+    return find_checkpoint(path, flag="resume_from")
 
 
 def beside(prefix: str, name: str) -> str | None:

@@ -115,9 +115,9 @@ def resolve_lower_case(do_lower_case: bool | None, prefix: str) -> bool:
     """Return whether to lower-case text, by a flag or by the checkpoint.
 
     The checkpoint's casing is the setting in the tokenizer_config.json beside
-    it. The released checkpoints have no such file; their directory's name
-    tells (uncased_L-12_H-768_A-12). Without either, text is lower-cased, as
-    by the original.
+    it. The released checkpoints have no such file; their casing follows from
+    the name of their directory (uncased_L-12_H-768_A-12). Without either, text
+    is lower-cased, as by the original.
 
     Args:
         do_lower_case: value of the flag; None: as the checkpoint.

@@ -141,7 +141,7 @@ class TrainingState:
                 tf.io.gfile.remove(path)
 
 
-# --- The run an output_dir belongs to ----------------------------------------
+# --- Settings of a run -------------------------------------------------------
 
 
 def claim_output_dir(
@@ -150,7 +150,7 @@ def claim_output_dir(
     adjustable: Mapping[str, object],
     is_chief: bool = True,
 ) -> None:
-    """Record a run's settings in output_dir; refuse another run's.
+    """Check that output_dir has no other run; write this run's settings to it.
 
     They are in `training_config.json`, the fingerprint under the key "fixed".
 

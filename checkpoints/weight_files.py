@@ -19,7 +19,8 @@ from absl import logging
 
 from checkpoints import huggingface, lookup
 
-# Returned by tf.train.load_checkpoint; the class is not part of the public API.
+# What tf.train.load_checkpoint returns, whose class is not public, or a
+# huggingface.Reader.
 Reader = Any
 
 # Names of the optimizer's slots and the step, in a training checkpoint.
@@ -72,6 +73,7 @@ def restore_weights(
     report = compare(
         {variable.path: list(variable.shape) for variable in variables}, shapes
     )
+    # Logged before it is checked: the list shows why a checkpoint is refused.
     log_report(report, prefix)
     check_required(report, prefix, required)
     restored = set(report.restored)
@@ -90,6 +92,8 @@ def compare(
         wanted: path to shape, of the model's variables; [] for a scalar.
         found: the same of the checkpoint.
     """
+    # Lists on both sides: a tuple (2, 3) and a list [2, 3] are not equal. A
+    # scalar has the shape [], which is no reason to call it missing.
     shapes = {
         path: (list(wanted[path]), list(found[path]))
         for path in wanted
@@ -143,16 +147,17 @@ def check_required(
         logging.warning("%s: starts from new weights: %s", prefix, line)
     pooler = [path for path in report.new if path.startswith("bert/pooler/")]
     missing = [path for path in report.new if re.search(required, path)]
-    # Kernel and bias: with one of the two the checkpoint is damaged.
+    # The pooler is a kernel and a bias. Both may be missing (see ENCODER); a
+    # checkpoint with one of them is damaged.
     if len(pooler) == 1:
         missing = missing or pooler
     if missing:
         raise UserError(
-            f"{prefix} lacks {len(missing)} variables the encoder needs, the "
-            f"first: {missing[0]} (it holds {len(report.unused)} unknown ones"
-            + (f", the first: {report.unused[0]}" if report.unused else "")
-            + "): it is not a BERT checkpoint with the original's names, or "
-            "it has fewer layers than the configuration"
+            f"{prefix} lacks {len(missing)} variables that the model needs, "
+            f"first {missing[0]} (it holds {len(report.unused)} unknown ones"
+            + (f", first {report.unused[0]}" if report.unused else "")
+            + "): it is not a BERT checkpoint with the original's names, has "
+            "fewer layers than the configuration, or no head for this task"
         )
     if pooler:
         logging.warning(
@@ -241,13 +246,10 @@ def is_training_only(name: str) -> bool:
 
 
 def files_of(prefix: str) -> list[str]:
-    """Return the files to hash to identify a checkpoint.
-
-    The index of the original's format is enough: it holds a checksum of every
-    tensor.
-    """
+    """Return the files to hash to identify a checkpoint."""
     if tf.io.gfile.isdir(prefix):
         return sorted(tf.io.gfile.glob(os.path.join(prefix, "*.safetensors")))
+    # The index is enough, and small: it holds a checksum of every tensor.
     return [prefix + ".index"]
 
 
@@ -273,21 +275,23 @@ def write(prefix: str, tensors: Mapping[str, np.ndarray]) -> None:
     """
     names = sorted(tensors)
     temporary = prefix + ".tmp"
+    # The operation of TensorFlow 1's Saver. tf.train.Checkpoint would write an
+    # object graph, whose names the original cannot read.
     tf.raw_ops.SaveV2(
         prefix=tf.constant(temporary),
         tensor_names=tf.constant(names),
         shape_and_slices=tf.constant([""] * len(names)),
         tensors=[tf.convert_to_tensor(tensors[name]) for name in names],
     )
+    # The index appears last, when its data are complete.
     for suffix in SUFFIXES:
         tf.io.gfile.rename(temporary + suffix, prefix + suffix, overwrite=True)
 
 
 def remove(prefix: str) -> None:
-    """Delete a checkpoint's files.
-
-    The index goes first: without it no reader finds a half-deleted checkpoint.
-    """
+    """Delete a checkpoint's files."""
+    # The index goes first: without it no reader finds a checkpoint of which
+    # only a part is deleted.
     for suffix in reversed(SUFFIXES):
         if tf.io.gfile.exists(prefix + suffix):
             tf.io.gfile.remove(prefix + suffix)

@@ -159,7 +159,8 @@ def sorted_batches(
     lengths, buckets = np.asarray(lengths), np.asarray(buckets)
     places = np.searchsorted(buckets, lengths)
     batches = []
-    # The longest first: if memory is too small, the first batch shows it.
+    # The longest first: if memory is too small, the first batch fails, and not
+    # one after an hour.
     for place in range(len(buckets))[::-1]:
         rows = np.flatnonzero(places == place)
         batches += [

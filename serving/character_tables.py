@@ -1,8 +1,8 @@
-"""Tables of what the tokenizer does to each character of Unicode.
+"""Tables of the tokenizer's replacement for each code point of Unicode.
 
-Computed by experiments with tokenization.py and Python's `str.lower`, for every
-code point, so that they are those of this interpreter's Unicode version. They
-take a few seconds and are cached.
+They are computed by running tokenization.py and Python's `str.lower` on every
+code point, so they have this interpreter's Unicode version. This takes a few
+seconds; the tables are cached.
 """
 
 import functools

@@ -225,7 +225,7 @@ class Tokenizer(tf.Module):
     def _replace(
         self, codes: tf.RaggedTensor, table: Table
     ) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        """Replace every character as the table has it.
+        """Replace every character by its entry of the table.
 
         Returns:
             Code points, ragged [n, new characters]; and the index in `codes`

@@ -45,7 +45,7 @@ def test_errors_name_the_flag_or_the_file(tmp_path, flags, words):
         ("token_classification", "classifier", "tags words"),
         ("token_classification", "multiple_choice", "tags words"),
         ("multiple_choice", "classifier", "is multiple_choice, --task=class"),
-        (None, "multiple_choice", "is not set, --task=multiple_choice wants"),
+        (None, "multiple_choice", "is not set, --task=multiple_choice needs"),
     ],
 )
 def test_the_task_of_the_configuration_decides_between_heads_of_one_shape(

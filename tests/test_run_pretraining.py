@@ -379,7 +379,7 @@ def test_checkpoint_that_contradicts_the_model(data, finished, tmp_path):
         bert_config_file=deeper,
         init_checkpoint=finished / "bert_model.ckpt",
     )
-    assert "lacks 16 variables the encoder needs" in line
+    assert "lacks 16 variables that the model needs" in line
 
 
 def test_init_checkpoint_hints(data, finished, tmp_path):

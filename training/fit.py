@@ -62,14 +62,19 @@ def fit(
     step = Step(
         strategy, model, objective, optimizer, schedule, settings, compilation
     )
+    _warn_of_a_single_step(settings)
+    size = settings.train_batch_size
+    meter = reporting.Meter(size, flops_per_example, peak)
+    return loop.train(step, state, batches, meter, evaluate, first)
+
+
+def _warn_of_a_single_step(settings: Settings) -> None:
+    """Log a warning if the only step of the run changes no weight."""
     if settings.num_train_steps == 1:
         logging.warning(
             "The only step has learning rate 0, as the last step of every "
             "run, and changes nothing: train for more steps"
         )
-    size = settings.train_batch_size
-    meter = reporting.Meter(size, flops_per_example, peak)
-    return loop.train(step, state, batches, meter, evaluate, first)
 
 
 def _create_state(

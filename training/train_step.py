@@ -95,8 +95,8 @@ class Step:
         Returns:
             The number of steps done, and the Sums over them in float64.
         """
-        # float64: the sum of 1,000 steps of 100,000 tokens exceeds 2**24, from
-        # where on float32 does not hold every integer.
+        # float64: the tokens of 1,000 steps of 100,000 exceed 2**24, from where
+        # on float32 does not hold every integer.
         names = (*self.objective.names, "loss", "gradient_norm")
         zero = tf.zeros([], tf.float64)
         totals = {name: (zero, zero) for name in names}
@@ -150,13 +150,15 @@ class Step:
         )
         gradients, sums = self._gradients(batch, weights, seed)
         gradients, sums = self._all_reduce(context, (gradients, sums))
-        # Of the sum over the devices, as the original clips: clipped device by
-        # device, the result would depend on the number of devices.
+        # The norm of the sum over the devices: clipped device by device, as by
+        # the original on TPUs, the result depends on the number of devices.
         norm = optimization.global_norm(gradients)
         self._update(gradients, norm, step)
         loss = self.objective.total_loss(
             {name: sums[name][0] for name in weights}, weights
         )
+        # A pair with the count 1, so that the mean over steps is formed as for
+        # the other Sums.
         one = tf.ones([])
         return {**sums, "loss": (loss, one), "gradient_norm": (norm, one)}
 
@@ -200,6 +202,8 @@ class Step:
 
         def add_one(index, gradients, sums):
             part = {name: value[index] for name, value in parts.items()}
+            # Folded in, as the device is: each micro-batch has a dropout of
+            # its own.
             more = self._micro_gradients(
                 part, weights, elementwise.fold_seed(seed, index)
             )

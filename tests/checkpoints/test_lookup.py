@@ -56,6 +56,8 @@ def test_other_paths_are_refused(tmp_path):
             lookup.find_checkpoint(str(tmp_path / name))
     with pytest.raises(UserError, match="--resume_from=.*no `checkpoint` file"):
         lookup.find_training_checkpoint(str(tmp_path))
+    with pytest.raises(UserError, match="--resume_from=.*no such checkpoint"):
+        lookup.find_training_checkpoint(str(tmp_path / "nothing"))
 
 
 def test_files_beside_a_prefix_and_in_a_directory(tmp_path, monkeypatch):
