@@ -30,6 +30,7 @@ def corpus(tmp_path_factory) -> str:
 # --- What is written ---------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_records_have_the_schema_and_the_originals_ids(corpus, tmp_path):
     generator_runs.run(corpus, tmp_path / "x")
     assert sorted(os.listdir(tmp_path)) == [".x.manifest.json", "x"]
@@ -75,6 +76,7 @@ def test_bytes_depend_on_the_seed(corpus, tmp_path):
     assert len({data["a"], data["c"], data["d"]}) == 3
 
 
+@pytest.mark.slow
 def test_gzip_holds_the_same_records(corpus, tmp_path):
     import tensorflow as tf
 
@@ -183,6 +185,7 @@ def _limit_file_size() -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
 
+@pytest.mark.slow
 def test_a_disk_that_takes_no_more(corpus, tmp_path):
     """Files may not exceed 256 KB, which fails as a full disk does."""
     flags = generator_runs.flags_for(corpus, tmp_path / "x", dupe_factor=1)
@@ -234,6 +237,7 @@ def test_bad_flags(corpus, tmp_path, monkeypatch, flags, text):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "data, text",
     [

@@ -110,6 +110,7 @@ def by_hand(model_dir) -> list[np.ndarray]:
 # --- Numbers -----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_line_is_a_forward_pass_of_its_own(extracted, by_hand):
     lines = read_jsonl(extracted)
     assert [line["linex_index"] for line in lines] == [*range(len(LINES))]
@@ -157,6 +158,7 @@ def test_padding_and_batches_change_nothing(
             )
 
 
+@pytest.mark.slow
 def test_windows_are_written_in_order(
     model_dir, input_file, extracted, tmp_path, monkeypatch
 ):
@@ -182,6 +184,7 @@ def test_windows_are_written_in_order(
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 def test_pooling(model_dir, input_file, by_hand, tmp_path, pooling):
     out = tmp_path / "out.jsonl"
@@ -233,6 +236,7 @@ def test_pooled_npz(model_dir, input_file, by_hand, tmp_path):
         np.testing.assert_allclose(found["features"], wanted, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_tfrecord(model_dir, input_file, by_hand, tmp_path):
     out = tmp_path / "out.tfrecord"
     flags = flags_for(model_dir, input_file, out, output_format="tfrecord")
@@ -290,6 +294,7 @@ def test_standard_input(
     assert out.read_bytes() == extracted.read_bytes()
 
 
+@pytest.mark.slow
 def test_remote_paths(model_dir, input_file, extracted, tmp_path):
     """Through TensorFlow's file system, npz too, which cannot seek there."""
     out = tmp_path / "new" / "out.npz"
@@ -302,6 +307,7 @@ def test_remote_paths(model_dir, input_file, extracted, tmp_path):
         np.testing.assert_allclose(found["features"], wanted, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_log_tells_what_was_cut(model_dir, input_file, tmp_path, caplog):
     flags = flags_for(model_dir, input_file, tmp_path / "out.jsonl")
     with caplog.at_level("INFO", logger="absl"):

@@ -93,6 +93,7 @@ def finished(model_dir, data_dir, tmp_path_factory) -> Path:
 # --- What comes out ----------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_it_learns_and_says_so(finished):
     results = tiny.results_of(finished)
     assert set(results) == {
@@ -104,6 +105,7 @@ def test_it_learns_and_says_so(finished):
     assert results["global_step"] == int(200 / 8 * 6)
 
 
+@pytest.mark.slow
 def test_prediction_files(finished, data_dir):
     """Probabilities, answers and weights agree with each other."""
     rows = (finished / "test_results.tsv").read_text().splitlines()
@@ -129,6 +131,7 @@ def test_prediction_files(finished, data_dir):
     )
 
 
+@pytest.mark.slow
 def test_saved_model_gives_the_predictions(finished, data_dir, tmp_path):
     flags = flags_for(finished, data_dir, tmp_path, do_train=False)
     flags |= {"do_eval": False, "do_export": True}
@@ -143,6 +146,7 @@ def test_saved_model_gives_the_predictions(finished, data_dir, tmp_path):
     assert "exists already" in line
 
 
+@pytest.mark.slow
 def test_exported_directory_is_complete(finished):
     config = json.loads((finished / "bert_config.json").read_text())
     assert config["id2label"] == {"0": "bad", "1": "good"}
@@ -152,6 +156,7 @@ def test_exported_directory_is_complete(finished):
     assert not any(name.endswith("adam_m") for name in names)
 
 
+@pytest.mark.slow
 def test_predictions_do_not_depend_on_padding(finished, data_dir, tmp_path):
     """Buckets and full padding, any batch size: 1e-5."""
     found = []
@@ -170,6 +175,7 @@ def test_predictions_do_not_depend_on_padding(finished, data_dir, tmp_path):
         np.testing.assert_allclose(values, np.array(wanted, float), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_finished_run_says_so_and_records_are_reused(
     finished, model_dir, data_dir, caplog
 ):
@@ -185,6 +191,7 @@ def test_a_finished_run_says_so_and_records_are_reused(
         np.testing.assert_array_equal(value, before[name])
 
 
+@pytest.mark.slow
 def test_records_are_rebuilt_when_the_data_changed(model_dir, tmp_path):
     data = tmp_path / "data"
     data.mkdir()
@@ -208,6 +215,7 @@ def test_records_are_rebuilt_when_the_data_changed(model_dir, tmp_path):
     assert fingerprint["max_seq_length"] == 40
 
 
+@pytest.mark.slow
 def test_a_test_file_alone_is_predicted(finished, data_dir, tmp_path):
     """Labels are the fitted model's, where no training file tells them."""
     (tmp_path / "test.tsv").write_bytes((data_dir / "test.tsv").read_bytes())
@@ -219,6 +227,7 @@ def test_a_test_file_alone_is_predicted(finished, data_dir, tmp_path):
         assert (tmp_path / "out" / name).read_text() == wanted
 
 
+@pytest.mark.slow
 def test_a_head_for_other_labels_starts_anew(
     finished, model_dir, tmp_path, caplog
 ):
@@ -238,6 +247,7 @@ def test_a_head_for_other_labels_starts_anew(
     assert "unknown label 'a'; known are bad, good" in line
 
 
+@pytest.mark.slow
 def test_the_fitted_length_holds(model_dir, data_dir, tmp_path, caplog):
     """Without --max_seq_length a model is used at the length it was fitted.
 
@@ -282,6 +292,7 @@ def test_a_multiple_choice_head_is_no_regression(model_dir, data_dir, tmp_path):
     assert "is multiple_choice, this runner needs none" in line
 
 
+@pytest.mark.slow
 def test_regression(model_dir, tmp_path):
     """A number instead of a class."""
     for name, count, seed in (("train", 240, 1), ("dev", 40, 2)):
@@ -296,6 +307,7 @@ def test_regression(model_dir, tmp_path):
     assert "accuracy" not in results and results["eval_loss"] < 0.4
 
 
+@pytest.mark.slow
 def test_best_weights_and_early_stopping(model_dir, data_dir, tmp_path, caplog):
     """With a rate of 0 nothing gets better: the first evaluation is best."""
     flags = flags_for(
@@ -321,6 +333,7 @@ def test_best_weights_and_early_stopping(model_dir, data_dir, tmp_path, caplog):
     assert json.loads((tmp_path / "scores.json").read_text()) == scores
 
 
+@pytest.mark.slow
 def test_two_development_sets(model_dir, tmp_path):
     names = ["index", "a", "b", "c", "d", "e", "f", "g", "sentence1"]
     header = "\t".join([*names, "sentence2", "gold_label"])
@@ -368,6 +381,7 @@ def test_grid(model_dir, data_dir, tmp_path):
     assert "predict" not in text and "sweep" not in text
 
 
+@pytest.mark.slow
 def test_sweep_keeps_the_best_and_repeats_nothing(
     model_dir, data_dir, tmp_path
 ):
@@ -396,6 +410,7 @@ def test_sweep_keeps_the_best_and_repeats_nothing(
 # --- Kill and resume ---------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_kill_9_and_start_again(model_dir, data_dir, tmp_path):
     """Killed between two checkpoints, finished: the same bits."""
     flags = flags_for(
@@ -434,6 +449,7 @@ def test_kill_9_and_start_again(model_dir, data_dir, tmp_path):
     assert scores[0] == scores[1]
 
 
+@pytest.mark.slow
 def test_two_machines(model_dir, data_dir, tmp_path):
     """One writes; both score and keep the best, as one machine would."""
     flags = flags_for(

@@ -54,6 +54,7 @@ def finished(data, tmp_path_factory) -> Path:
     return output_dir
 
 
+@pytest.mark.slow
 def test_output_files_and_names(finished):
     weights = weights_of(finished / "bert_model.ckpt")
     model = pretraining_model.BertForPreTraining(
@@ -73,6 +74,7 @@ def test_output_files_and_names(finished):
     assert kept == [f"model.ckpt-{step}.index" for step in (10, 12, 5)]
 
 
+@pytest.mark.slow
 def test_evaluation_reads_each_record_once(finished, data):
     """21 records in batches of 4: the last holds one and three fillings."""
     model = pretraining_model.BertForPreTraining(
@@ -111,6 +113,7 @@ def test_evaluation_reads_each_record_once(finished, data):
     assert results["global_step"] == 12
 
 
+@pytest.mark.slow
 def test_training_learns(data, tmp_path):
     values = flags_for(data, tmp_path, num_train_steps=150, log_steps=150)
     scripts.run(
@@ -123,6 +126,7 @@ def test_training_learns(data, tmp_path):
     assert results_of(tmp_path)["masked_lm_loss"] < 0.7
 
 
+@pytest.mark.slow
 def test_resumed_run_ends_with_the_same_bits(data, finished, tmp_path):
     """Stopped after the checkpoint at 5, with a half-written one beside."""
     values = flags_for(data, tmp_path)
@@ -142,6 +146,7 @@ def test_resumed_run_ends_with_the_same_bits(data, finished, tmp_path):
         assert_same(weights_of(finished / name), weights_of(tmp_path / name))
 
 
+@pytest.mark.slow
 def test_kill_9_and_start_again(data, tmp_path):
     """Killed at several moments, the run ends with the same bits."""
     values = flags_for(
@@ -174,6 +179,7 @@ def test_kill_9_and_start_again(data, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_finished_run_says_so(data, finished, caplog):
     values = flags_for(data, finished)
     with caplog.at_level("INFO"):
@@ -181,6 +187,7 @@ def test_finished_run_says_so(data, finished, caplog):
     assert "holds a finished run of 12 steps" in caplog.text
 
 
+@pytest.mark.slow
 def test_accumulation_gives_the_same_weights(data, tmp_path):
     for parts in (1, 4):
         values = flags_for(
@@ -197,6 +204,7 @@ def test_accumulation_gives_the_same_weights(data, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_compiled_pieces_agree(data, finished, tmp_path):
     """What --jit_compile does on a CPU; dropout included."""
     values = flags_for(data, tmp_path, jit_compile=True)
@@ -208,6 +216,7 @@ def test_compiled_pieces_agree(data, finished, tmp_path):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", [1, 2])
 def test_whole_step_is_one_program(parts):
     """As a GPU or TPU runs it: static shapes, dropout, update and all."""
@@ -248,6 +257,7 @@ def test_whole_step_is_one_program(parts):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=2e-6)
 
 
+@pytest.mark.slow
 def test_init_checkpoint_starts_from_weights(data, finished, tmp_path, caplog):
     values = flags_for(
         data,
@@ -268,6 +278,7 @@ def test_init_checkpoint_starts_from_weights(data, finished, tmp_path, caplog):
     assert f"{count} variables restored, 0 new, 0 unused" in caplog.text
 
 
+@pytest.mark.slow
 def test_summaries_hold_the_log_line(finished):
     names = set()
     for path in finished.glob("events.out.tfevents*"):
@@ -320,6 +331,7 @@ def test_records_of_another_length(data, tmp_path):
     assert "has 3 values, --max_predictions_per_seq is 4" in line
 
 
+@pytest.mark.slow
 def test_records_with_ids_beyond_the_vocabulary(data, tmp_path):
     config = tmp_path / "small.json"
     config.write_text(json.dumps(CONFIG | {"vocab_size": 40}))
@@ -337,6 +349,7 @@ def test_truncated_records(data, tmp_path, size):
     assert "39" in line or "no record" in line
 
 
+@pytest.mark.slow
 def test_corrupted_record(data, tmp_path):
     path = tmp_path / "corrupt"
     content = bytearray((data / "train-0").read_bytes())
@@ -346,6 +359,7 @@ def test_corrupted_record(data, tmp_path):
     assert str(path) in line and "39" in line
 
 
+@pytest.mark.slow
 def test_output_dir_of_another_model_or_data(data, finished, tmp_path):
     config = tmp_path / "other.json"
     config.write_text(json.dumps(CONFIG | {"num_hidden_layers": 1}))
@@ -364,6 +378,7 @@ def test_output_dir_of_another_model_or_data(data, finished, tmp_path):
     assert "random_seed = 12345, not 1" in line
 
 
+@pytest.mark.slow
 def test_checkpoint_that_contradicts_the_model(data, finished, tmp_path):
     config = tmp_path / "wide.json"
     config.write_text(json.dumps(CONFIG | {"intermediate_size": 64}))
@@ -382,6 +397,7 @@ def test_checkpoint_that_contradicts_the_model(data, finished, tmp_path):
     assert "lacks 16 variables that the model needs" in line
 
 
+@pytest.mark.slow
 def test_init_checkpoint_hints(data, finished, tmp_path):
     line = change(
         data, tmp_path, init_checkpoint=finished / "bert_model.ckpt.index"
@@ -402,6 +418,7 @@ def test_evaluation_needs_trained_weights(data, tmp_path):
     assert "untrained weights would score noise" in line
 
 
+@pytest.mark.slow
 def test_non_finite_loss_names_step_and_checkpoint(data, tmp_path):
     """A rate beyond reason: the weights overflow after a good checkpoint."""
     line = change(
@@ -421,6 +438,7 @@ def test_unwritable_output_dir(data, tmp_path):
     assert "cannot be written" in line
 
 
+@pytest.mark.slow
 def test_unknown_flag_is_an_error():
     process = subprocess.run(
         [sys.executable, str(ROOT / "run_pretraining.py"), "--do_trian"],
@@ -432,6 +450,7 @@ def test_unknown_flag_is_an_error():
     assert "Traceback" not in process.stderr
 
 
+@pytest.mark.slow
 def test_two_phases_continue_weights_moments_and_step(data, finished, tmp_path):
     """6 steps here, 6 there: the same as 12 in one go, on the same data."""
     first = flags_for(data, tmp_path / "1", stop_after_steps=6)
@@ -449,6 +468,7 @@ def test_two_phases_continue_weights_moments_and_step(data, finished, tmp_path):
     assert "not both" in line
 
 
+@pytest.mark.slow
 def test_sigterm_saves_and_the_same_command_goes_on(data, tmp_path):
     values = flags_for(data, tmp_path / "out", num_train_steps=100000)
     process = subprocess.Popen(
@@ -469,6 +489,7 @@ def test_sigterm_saves_and_the_same_command_goes_on(data, tmp_path):
     assert (tmp_path / "out" / f"model.ckpt-{step}.index").exists()
 
 
+@pytest.mark.slow
 def test_options_of_the_optimizer_reach_it(data, finished, tmp_path):
     """Runs that differ in one flag end with different weights."""
     options = [

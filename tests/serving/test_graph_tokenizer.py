@@ -111,6 +111,7 @@ def test_marks_belong_to_the_piece_before_them():
         assert starts[1:] >= ends[:-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("casing", CASINGS)
 def test_ids_of_the_golden_strings(tokenizers, casing):
     text = (GOLDEN / "tokenization.jsonl").read_text(encoding="utf-8")

@@ -1,6 +1,7 @@
 """swag/model.py: scores and loss of whole questions against single choices."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 import tiny
 
@@ -10,6 +11,7 @@ VOCAB = [*tiny.SPECIAL, *"abcdefghij"]
 CONFIG = tiny.config_of(VOCAB)
 
 
+@pytest.mark.slow
 def test_the_loss_is_the_mean_over_questions_by_hand():
     """And the score of a choice does not depend on the others."""
     tf.keras.utils.set_random_seed(5)

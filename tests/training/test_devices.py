@@ -75,6 +75,7 @@ def assert_like_one_device(one_device: Path, output_dir: Path) -> None:
     assert found == pytest.approx(expected, abs=1e-5, rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_two_logical_devices(data, one_device, tmp_path, jit_compile):
     values = several_devices_flags(data, tmp_path)
@@ -83,6 +84,7 @@ def test_two_logical_devices(data, one_device, tmp_path, jit_compile):
     assert_like_one_device(one_device, tmp_path)
 
 
+@pytest.mark.slow
 def test_two_processes(data, one_device, tmp_path):
     ports = [free_port(), free_port()]
     cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
