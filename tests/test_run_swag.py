@@ -222,6 +222,7 @@ def test_a_fitted_models_length_holds(model_dir, data_dir, tmp_path):
         assert len(tfrecord.decode_example(record)["input_ids"]) == 24
 
 
+@pytest.mark.slow
 def test_two_choices_in_json_lines(finished, tmp_path):
     """A fitted model answers questions with another number of choices."""
     lines = [
