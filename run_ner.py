@@ -129,9 +129,11 @@ def find_fitted_options(config: modeling.BertConfig) -> TaggerOptions:
         UserError: a flag was given that contradicts them.
     """
     fitted = ner_job.fitted_options(config, FLAGS.document_context)
+    is_feature_based = fitted.feature_layers is not None
     for name, value in (
-        ("feature_based", fitted.feature_layers is not None),
+        ("feature_based", is_feature_based),
         ("feature_layers", fitted.feature_layers),
+        ("lstm_units", fitted.lstm_units if is_feature_based else None),
         ("document_context", fitted.document_context),
     ):
         if FLAGS[name].present and FLAGS[name].value != value:

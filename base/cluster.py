@@ -96,4 +96,5 @@ def _is_task(task: dict[str, Any], cluster: dict[str, list[str]]) -> bool:
         index = int(index)
     if type(index) is not int:
         return False
-    return 0 <= index < len(cluster.get(task.get("type"), ()))
+    kind = task.get("type")
+    return isinstance(kind, str) and 0 <= index < len(cluster.get(kind, ()))

@@ -174,6 +174,11 @@ def claim_output_dir(
     is_begun = tf.train.latest_checkpoint(output_dir) is not None
     if is_begun and tf.io.gfile.exists(path):
         before = text_files.read_json_object(path)
+        if not all(isinstance(before.get(k), dict) for k in now):
+            raise UserError(
+                f"{path} does not describe a run: wanted objects "
+                f"{' and '.join(now)}; restore it, or use another --output_dir"
+            )
         for name, value in now["fixed"].items():
             old = before["fixed"].get(name)
             if old != value:

@@ -283,7 +283,11 @@ def write(prefix: str, tensors: Mapping[str, np.ndarray]) -> None:
         shape_and_slices=tf.constant([""] * len(names)),
         tensors=[tf.convert_to_tensor(tensors[name]) for name in names],
     )
-    # The index appears last, when its data are complete.
+    # The index appears last, when its data are complete. An old one goes
+    # first: killed in between, there is no checkpoint rather than one whose
+    # index contradicts its data.
+    if tf.io.gfile.exists(prefix + SUFFIXES[-1]):
+        tf.io.gfile.remove(prefix + SUFFIXES[-1])
     for suffix in SUFFIXES:
         tf.io.gfile.rename(temporary + suffix, prefix + suffix, overwrite=True)
 

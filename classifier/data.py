@@ -148,10 +148,17 @@ def _labels_in_files(
         )
     # Sorted, so that a class id does not depend on the order of the lines; by
     # value if all labels are numbers, since as text "10" comes before "9".
+    if all(map(_is_finite, labels)):
+        return tuple(sorted(labels, key=lambda label: (float(label), label)))
+    return tuple(sorted(labels))
+
+
+def _is_finite(text: str) -> bool:
+    """Whether a text is a number; "nan" and "inf" are not."""
     try:
-        return tuple(sorted(labels, key=float))
+        return bool(np.isfinite(float(text)))
     except ValueError:
-        return tuple(sorted(labels))
+        return False
 
 
 # --- Files to examples -------------------------------------------------------
@@ -213,13 +220,11 @@ def _check_label(
     label: str, labels: Sequence[str] | None, is_regression: bool, at: str
 ) -> None:
     """Raise a UserError unless a label is a number or one of the labels."""
+    if not label.strip():
+        raise UserError(f"{at}: the label is empty")
     if is_regression:
-        try:
-            # float() reads "nan" and "inf", with which no loss is a number.
-            if not np.isfinite(float(label)):
-                raise ValueError
-        except ValueError:
-            raise UserError(f"{at}: {label!r} is not a number") from None
+        if not _is_finite(label):
+            raise UserError(f"{at}: {label!r} is not a number")
     elif labels is not None and label not in labels:
         raise UserError(
             f"{at}: unknown label {label!r}; known are {', '.join(labels)}"
@@ -255,8 +260,8 @@ def _tsv_table(text: str) -> Iterator[tuple[int, list[str]]]:
     # a quotation mark that no other one closes. Not splitlines(): a text may
     # hold U+2028, which would end its line.
     for number, line in enumerate(text.split("\n"), 1):
-        if line:
-            yield number, line.removesuffix("\r").split("\t")
+        if line := line.removesuffix("\r"):
+            yield number, line.split("\t")
 
 
 def _table_rows(

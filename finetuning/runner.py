@@ -180,8 +180,12 @@ def finish(
     if done < training.last_step:
         # A run that stopped early is over; one that got a signal goes on.
         return selection.stops_early(scores, settings.early_stopping_patience)
-    if not training.eval_steps and not scores:
+    # Scores of an earlier command: its best weights stay unless this one,
+    # without --eval_steps, trained on. Then the last weights are wanted.
+    if not training.eval_steps and (not scores or done > max(scores)):
         fitted.write_fitted(job, loaded.model)
+        if scores:
+            selection.write_scores(settings.output_dir, {})
     elif training.eval_steps and done not in scores:
         # The last step is not a multiple of eval_steps.
         score_and_keep(job, loaded, done)

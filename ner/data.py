@@ -132,7 +132,8 @@ def _is_blank(line: str) -> bool:
 def _separator(lines: Iterable[str]) -> str:
     """Return tab or space, as the first row of words has it."""
     for line in lines:
-        if not _is_blank(line) and line.split()[0] != DOCUMENT_START:
+        # A line of U+00A0 alone is not blank, but split() finds no word in it.
+        if not _is_blank(line) and line.split()[:1] != [DOCUMENT_START]:
             return "\t" if "\t" in line else " "
     return " "
 

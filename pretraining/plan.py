@@ -202,7 +202,7 @@ def expand_output_files(names: str) -> list[str]:
         UserError: not a file name, or one path twice.
     """
     paths = []
-    for name in names.split(","):
+    for name in map(os.path.expanduser, names.split(",")):
         base, at, number = name.rpartition("@")
         if at and re.fullmatch(r"\d+", number):
             if not 1 <= int(number) <= 99999 or not os.path.basename(base):
@@ -219,7 +219,7 @@ def expand_output_files(names: str) -> list[str]:
                 f"--output_file={names}: {name!r} is not a file name"
             )
         else:
-            paths.append(os.path.expanduser(name))
+            paths.append(name)
     paths = list(map(_absolute, paths))
     for path, times in collections.Counter(paths).items():
         if times > 1:

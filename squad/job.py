@@ -91,6 +91,10 @@ class SquadJob(Job):
 
     def deciding_metric(self) -> str:
         """Return the key of F1, for SQuAD 2.0 F1 at the best threshold."""
+        if not self.predict_file:
+            raise UserError(
+                "--predict_file is required to find the best weights with"
+            )
         return "tuned_f1" if self.is_version_2 else "f1"
 
     def create_model(self) -> squad_model.BertForQuestionAnswering:

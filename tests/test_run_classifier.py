@@ -334,6 +334,24 @@ def test_best_weights_and_early_stopping(model_dir, data_dir, tmp_path, caplog):
 
 
 @pytest.mark.slow
+def test_training_on_without_scores_keeps_the_last_weights(
+    model_dir, data_dir, tmp_path
+):
+    """An earlier command's best weights stay where nothing is trained."""
+    flags = flags_for(model_dir, data_dir, tmp_path, num_train_epochs=2)
+    scripts.run(run_classifier, **flags | {"eval_steps": 25})
+    best = values_of(tmp_path / "bert_model.ckpt")
+    scripts.run(run_classifier, **flags)
+    again = values_of(tmp_path / "bert_model.ckpt")
+    assert all((best[name] == again[name]).all() for name in best)
+    scripts.run(run_classifier, **flags | {"num_train_epochs": 3})
+    last = values_of(tmp_path / "model.ckpt-75")
+    kept = values_of(tmp_path / "bert_model.ckpt")
+    assert all((kept[name] == last[name]).all() for name in kept)
+    assert results_of(tmp_path)["global_step"] == 75
+
+
+@pytest.mark.slow
 def test_two_development_sets(model_dir, tmp_path):
     names = ["index", "a", "b", "c", "d", "e", "f", "g", "sentence1"]
     header = "\t".join([*names, "sentence2", "gold_label"])

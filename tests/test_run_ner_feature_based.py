@@ -185,6 +185,7 @@ def test_a_fitted_models_layers_hold(features, data_dir, tmp_path):
     for name, value, wanted in (
         ("feature_based", False, True),
         ("feature_layers", "last", fitted),
+        ("lstm_units", 9, 8),
     ):
         line = scripts.error_of(run_ner, **flags | {name: value})
         assert f"--{name}={value}, but the model was fitted with" in line

@@ -210,8 +210,13 @@ class Step:
             total = tf.nest.map_structure(tf.add, (gradients, sums), more)
             return index + 1, *total
 
+        # One after the other: in parallel they would need the memory of the
+        # whole batch.
         _, gradients, sums = tf.while_loop(
-            lambda index, *_: index < micro_batches, add_one, start
+            lambda index, *_: index < micro_batches,
+            add_one,
+            start,
+            parallel_iterations=1,
         )
         return gradients, sums
 

@@ -75,6 +75,10 @@ def test_one_address_is_one_process(monkeypatch):
             '{"cluster": {"worker": ["a", "b"]}, "task": {"type": "ps"}}',
             "which is not one of cluster",
         ),
+        (
+            '{"cluster": {"worker": ["a", "b"]}, "task": {"type": ["worker"]}}',
+            "which is not one of cluster",
+        ),
     ],
 )
 def test_a_damaged_one_is_one_line(monkeypatch, text, words):

@@ -115,3 +115,12 @@ def test_unfinished_files_are_removed(model, tmp_path):
     (tmp_path / "model.ckpt-2.tmp.data-00000-of-00001").write_text("half")
     state.clean()
     assert set(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("text", ["{}", '{"fixed": 3, "adjustable": {}}'])
+def test_a_training_config_of_something_else_is_one_line(model, tmp_path, text):
+    folder = str(tmp_path)
+    training_state.TrainingState(folder, model.variables, {}).save(1)
+    (tmp_path / training_state.CONFIG_NAME).write_text(text)
+    with pytest.raises(UserError, match="does not describe a run"):
+        training_state.claim_output_dir(folder, {}, {})

@@ -120,3 +120,25 @@ def test_files_of_name_the_index_or_the_safetensors(tmp_path):
         str(tmp_path / "model-1.safetensors"),
         str(tmp_path / "model-2.safetensors"),
     ]
+
+
+def test_killed_between_two_files_no_checkpoint_is_left(
+    model, tmp_path, monkeypatch
+):
+    """Rather than new data under an old index, which no reader accepts."""
+    prefix = str(tmp_path / "c")
+    weight_files.write(prefix, weight_files.as_tensors(model.variables))
+    rename = tf.io.gfile.rename
+
+    def killed_at_the_index(source, target, overwrite):
+        if source.endswith(".index"):
+            raise KeyboardInterrupt
+        rename(source, target, overwrite)
+
+    monkeypatch.setattr(tf.io.gfile, "rename", killed_at_the_index)
+    with pytest.raises(KeyboardInterrupt):
+        weight_files.write(prefix, weight_files.as_tensors(model.variables))
+    assert not (tmp_path / "c.index").exists()
+    monkeypatch.setattr(tf.io.gfile, "rename", rename)
+    weight_files.write(prefix, weight_files.as_tensors(model.variables))
+    weight_files.restore_weights(model.variables, prefix)

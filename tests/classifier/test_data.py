@@ -325,3 +325,33 @@ def test_damaged_own_files_are_named(tmp_path):
     write(tmp_path, "train.csv", "text,label", *rows)
     with pytest.raises(UserError, match="need --regression"):
         own(tmp_path)
+
+
+def test_a_blank_last_line_with_a_carriage_return_is_none(tmp_path):
+    (tmp_path / "train.tsv").write_bytes(
+        b"sentence\tlabel\r\na\tx\r\nb\ty\r\n\r\n"
+    )
+    task = classifier_data.own_task(
+        str(tmp_path), "sentence", None, "label", is_regression=False
+    )
+    assert task.labels == ("x", "y")
+
+
+def own_labels(folder: Path, *labels: str) -> tuple[str, ...]:
+    """Return the labels of a training file with these, in their order."""
+    lines = ["sentence\tlabel", *(f"words\t{label}" for label in labels)]
+    (folder / "train.tsv").write_text("\n".join(lines) + "\n")
+    return classifier_data.own_task(
+        str(folder), "sentence", None, "label", is_regression=False
+    ).labels
+
+
+def test_labels_have_one_order(tmp_path):
+    """Numbers by value, equal ones and all else as text."""
+    assert own_labels(tmp_path, "10", "9", "9.0") == ("9", "9.0", "10")
+    assert own_labels(tmp_path, "10", "9", "nan") == ("10", "9", "nan")
+
+
+def test_an_empty_label_is_named(tmp_path):
+    with pytest.raises(UserError, match="line 3: the label is empty"):
+        own_labels(tmp_path, "x", "", "y")

@@ -259,3 +259,9 @@ def test_a_file_without_entities_cannot_be_learned(tmp_path):
 def test_a_missing_file_is_one_line(tmp_path):
     with pytest.raises(UserError, match="cannot be read"):
         ner_data.read_file(str(tmp_path / "x"), Columns())
+
+
+def test_a_line_of_a_no_break_space_alone_is_named(tmp_path):
+    (tmp_path / "x.txt").write_text("\u00a0\nword O\n")
+    with pytest.raises(UserError, match="x.txt, line "):
+        ner_data.read_file(str(tmp_path / "x.txt"), Columns(0, -1))
