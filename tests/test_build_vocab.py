@@ -14,6 +14,7 @@ import scripts
 from paths import ROOT
 
 import tokenization
+from pretraining import vocabulary
 
 build_vocab = scripts.load("build_vocab")
 
@@ -118,7 +119,7 @@ def test_pieces_are_those_of_the_plain_algorithm(folder):
     basic = tokenization.BasicTokenizer(do_lower_case=True)
     words = collections.Counter(basic.tokenize(text))
     alphabet = set("".join(words))
-    single = build_vocab.single_pieces(sorted(words), alphabet)
+    single = vocabulary.single_pieces(sorted(words), alphabet)
     ordered = collections.Counter({word: words[word] for word in sorted(words)})
     assert tokens[5:] == learn_slowly(ordered, single, 495)
 
@@ -176,21 +177,21 @@ def test_words_are_counted_across_blocks(folder, monkeypatch, block_bytes):
     text = "one twö 中文\r\nthree\u2028four\u3000fi\x0bve, \ufeffÉtude ΑΣ\n" * 3
     (folder / "a.txt").write_text(text, "utf-8", newline="")
     basic = tokenization.BasicTokenizer()
-    monkeypatch.setattr(build_vocab, "_BLOCK_BYTES", block_bytes)
-    monkeypatch.setattr(build_vocab, "_MAX_RAW_WORDS", 3)
+    monkeypatch.setattr(vocabulary, "_BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(vocabulary, "_MAX_RAW_WORDS", 3)
     sizes = []
-    blocks = build_vocab.read_blocks("a.txt", sizes.append)
+    blocks = vocabulary.read_blocks("a.txt", sizes.append)
     assert "".join(blocks) == text
     assert sum(sizes) == os.path.getsize("a.txt")
     if block_bytes >= 64:
-        words = build_vocab.count_words(["a.txt"], do_lower_case=True)
+        words = vocabulary.count_words(["a.txt"], do_lower_case=True)
         assert words == collections.Counter(basic.tokenize(text))
 
 
 def test_repeated_words_are_all_there(monkeypatch):
-    monkeypatch.setattr(build_vocab, "_TRAINER_CHARS", 10)
+    monkeypatch.setattr(vocabulary, "_TRAINER_CHARS", 10)
     counts = collections.Counter({"the": 11, "a": 1, "extraordinary": 2})
-    text = list(build_vocab.repeat_words(sorted(counts), counts))
+    text = list(vocabulary.repeat_words(sorted(counts), counts))
     assert collections.Counter("".join(text).split()) == counts
     assert max(map(len, text)) <= 14
 
@@ -220,7 +221,7 @@ def test_not_utf8_names_the_line(folder, data, line):
 
 @pytest.mark.parametrize("block_bytes", [1, 3, 5])
 def test_the_line_is_right_across_blocks(folder, monkeypatch, block_bytes):
-    monkeypatch.setattr(build_vocab, "_BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(vocabulary, "_BLOCK_BYTES", block_bytes)
     (folder / "b.txt").write_bytes("é\né x\nab".encode() + b"\xff\n")
     error = error_of(input_file="b.txt")
     assert "b.txt: line 3 is not UTF-8 text (byte 0xff)" in error

@@ -1,0 +1,277 @@
+"""Learn a WordPiece vocabulary: count words, choose characters, join pieces.
+
+build_vocab.py describes the layout of a vocabulary and how pieces are learned.
+"""
+
+import codecs
+import collections
+import os
+from collections.abc import Callable, Iterator, Sequence
+
+from base import file_system, progress
+from base.errors import UserError
+
+import tokenizers
+from absl import logging
+from tokenizers import models, pre_tokenizers, trainers
+
+import tokenization
+
+_BLOCK_BYTES = 1 << 22
+
+# Different words of raw text kept at once (about 200 MB), so that the memory
+# does not grow with the corpus.
+_MAX_RAW_WORDS = 1 << 21
+
+# The trainer gets each word as often as it occurs, in texts of this length.
+_TRAINER_CHARS = 1 << 20
+
+# --- Reading -----------------------------------------------------------------
+
+
+def read_blocks(path: str, report: Callable[[int], None]) -> Iterator[str]:
+    """Yield the text of a file in blocks that end between two words.
+
+    Args:
+        path: UTF-8 text.
+        report: called with the number of bytes of every block read.
+
+    Raises:
+        UserError: the file cannot be read or is not UTF-8; names the line.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    num_lines, rest = 0, ""
+    with file_system.open_for_reading(path) as file:
+        while True:
+            data = file.read(_BLOCK_BYTES)
+            try:
+                text = rest + decoder.decode(data, final=not data)
+            except UnicodeDecodeError as error:
+                before = error.object[: error.start]
+                line = num_lines + before.count(b"\n") + 1
+                raise UserError(
+                    f"{path}: line {line} is not UTF-8 text (byte "
+                    f"0x{error.object[error.start]:02x}); convert the file, "
+                    "for example with iconv -t UTF-8"
+                ) from None
+            if not data:
+                yield text
+                return
+            num_lines += data.count(b"\n")
+            report(len(data))
+            # Text without any space or line end is cut at the end of the block.
+            end = max(text.rfind("\n"), text.rfind(" ")) + 1 or len(text)
+            rest = text[end:]
+            yield text[:end]
+
+
+def count_words(
+    paths: Sequence[str], do_lower_case: bool
+) -> collections.Counter[str]:
+    """Return word -> number of occurrences in text files.
+
+    Words are as BasicTokenizer splits them. Splitting is slow, so the text is
+    first split at spaces only, and each different result is split once.
+
+    Raises:
+        UserError: the files have no text.
+    """
+    basic = tokenization.BasicTokenizer(do_lower_case)
+    words, raw_words = collections.Counter(), collections.Counter()
+
+    def split_raw_words() -> None:
+        for raw_word, count in raw_words.items():
+            for word in basic.split_word(raw_word):
+                words[word] += count
+        raw_words.clear()
+
+    total = total_bytes(paths)
+    with progress.bar(total, "B", "Reading", unit_scale=True) as bar:
+        for path in paths:
+            for block in read_blocks(path, bar.update):
+                raw_words.update(tokenization.clean(block).split())
+                if len(raw_words) > _MAX_RAW_WORDS:
+                    split_raw_words()
+    split_raw_words()
+    if not words:
+        raise UserError(
+            f"--input_file: no text in {len(paths)} file(s), the first of them "
+            f"{paths[0]}"
+        )
+    return words
+
+
+def total_bytes(paths: Sequence[str]) -> int | None:
+    """Return the size of local files in bytes; None if any is remote."""
+    if any(map(file_system.is_remote, paths)):
+        return None
+    return sum(map(os.path.getsize, paths))
+
+
+# --- Learning ----------------------------------------------------------------
+
+
+def special_tokens(num_unused: int) -> list[str]:
+    """Return the first tokens of a vocabulary, in the published order."""
+    pad, *others = tokenization.SPECIAL_TOKENS
+    unused = [f"[unused{number}]" for number in range(1, num_unused + 1)]
+    return [pad, *unused, *others]
+
+
+def choose_alphabet(
+    words: collections.Counter[str], limit: int
+) -> tuple[set[str], int]:
+    """Return the `limit` most frequent characters and the number of all."""
+    counts = collections.Counter()
+    for word, count in words.items():
+        for char in word:
+            counts[char] += count
+    ranked = sorted(counts, key=lambda char: (-counts[char], char))
+    return set(ranked[:limit]), len(ranked)
+
+
+def single_pieces(words: Sequence[str], alphabet: set[str]) -> list[str]:
+    """Return the pieces of one character that any word can be built from.
+
+    Every character gets a piece that begins a word, "a". Those of words of
+    two characters or more also get one that continues a word, "##a".
+    Punctuation marks and ideographs do not: the tokenizer makes each of them
+    a word of its own.
+    """
+    inner = set()
+    for word in words:
+        if len(word) > 1:
+            inner.update(word)
+    return sorted(alphabet) + sorted("##" + char for char in inner)
+
+
+def check_vocab_size(
+    vocab_size: int, num_reserved: int, num_single: int
+) -> None:
+    """Raise a UserError if even the single characters are too many."""
+    wanted = num_reserved + num_single
+    if vocab_size < wanted:
+        raise UserError(
+            f"--vocab_size={vocab_size} is too small: wanted at least "
+            f"{wanted}, {num_reserved} for special and unused tokens and "
+            f"{num_single} for single characters; raise it, or lower "
+            "--limit_alphabet or --num_unused_tokens"
+        )
+
+
+def learn_pieces(
+    words: Sequence[str],
+    counts: collections.Counter[str],
+    single: Sequence[str],
+    num_pieces: int,
+    min_frequency: int,
+) -> list[str]:
+    """Return WordPiece pieces learned from words and their frequencies.
+
+    Args:
+        words: sorted, so that ties are broken the same way every time.
+        counts: number of occurrences of each word.
+        single: the pieces of one character to begin with.
+        num_pieces: number of pieces to return; fewer if the words have no
+            more.
+        min_frequency: two pieces that occur together less often are not
+            joined.
+
+    Returns:
+        `single`, then the longer pieces as they were learned.
+    """
+    # The trainer numbers characters in the order of a hash table with a random
+    # seed, and breaks ties by these numbers. As special tokens, the characters
+    # are numbered first and in our order, so the result is always the same.
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=num_pieces,
+        min_frequency=min_frequency,
+        special_tokens=list(single),
+        show_progress=progress.is_terminal(),
+    )
+    model = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    # The words are split already (tokenization.py); only spaces part them.
+    model.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    model.train_from_iterator(repeat_words(words, counts), trainer)
+    ids = model.get_vocab()
+    return sorted(ids, key=ids.__getitem__)
+
+
+def is_coverable(word: str, alphabet: set[str]) -> bool:
+    """Return whether the tokenizer can split a word into known pieces.
+
+    It has characters of the alphabet only, and not too many.
+    """
+    return len(word) <= tokenization.MAX_CHARS_PER_WORD and (
+        alphabet.issuperset(word)
+    )
+
+
+def repeat_words(
+    words: Sequence[str], counts: collections.Counter[str]
+) -> Iterator[str]:
+    """Yield texts that hold each word as often as it was counted."""
+    for word in words:
+        at_once = max(1, _TRAINER_CHARS // len(word))
+        for start in range(0, counts[word], at_once):
+            yield f"{word} " * min(at_once, counts[word] - start)
+
+
+# --- Writing -----------------------------------------------------------------
+
+
+def check_output_file(path: str, input_files: Sequence[str]) -> None:
+    """Check that the file can be written, before the work begins.
+
+    Raises:
+        UserError: it cannot, or it is one of the input files.
+    """
+    if not os.path.basename(path):
+        raise UserError(f"--output_file={path}: wanted the name of a file")
+    if file_system.is_remote(path):
+        return
+    folder = os.path.dirname(path) or "."
+    if os.path.isdir(path):
+        raise UserError(f"--output_file={path} is a directory; add a file name")
+    if not os.path.isdir(folder):
+        raise UserError(f"--output_file={path}: there is no directory {folder}")
+    if not os.access(folder, os.W_OK):
+        raise UserError(f"--output_file={path}: cannot write in {folder}")
+    if not os.path.exists(path):
+        return
+    if any(
+        not file_system.is_remote(name) and os.path.samefile(path, name)
+        for name in input_files
+    ):
+        raise UserError(
+            f"--output_file={path} is also one of --input_file: it would be "
+            "read as text, then replaced; name another file"
+        )
+    logging.info("%s exists and will be replaced", path)
+
+
+def write_vocab(path: str, tokens: Sequence[str]) -> None:
+    """Write one token per line; the file appears when it is complete."""
+    try:
+        with file_system.atomic_file(path) as file:
+            file.write("".join(f"{token}\n" for token in tokens).encode())
+    except OSError as error:
+        raise UserError(
+            f"--output_file={path}: cannot be written: "
+            f"{error.strerror or error}"
+        ) from error
+
+
+def measure(
+    words: collections.Counter[str], tokens: Sequence[str]
+) -> tuple[float, float]:
+    """Return the mean pieces per word and the share of words that are [UNK]."""
+    vocab = {token: index for index, token in enumerate(tokens)}
+    wordpiece = tokenization.WordpieceTokenizer(vocab)
+    num_pieces = num_unknown = 0
+    for word, count in words.items():
+        pieces = wordpiece.split_word(word)
+        num_pieces += count * len(pieces)
+        num_unknown += count * (pieces == ["[UNK]"])
+    total = sum(words.values())
+    return num_pieces / total, num_unknown / total
