@@ -109,19 +109,26 @@ flags.DEFINE_string(
 )
 
 
-def check_flags() -> None:
-    """Check that parts and sizes exist and that parts have their data."""
-    parts = (*PARTS, *DATA_PARTS)
-    for name, known in (("parts", parts), ("sizes", modeling.NAMED_SIZES)):
-        for value in FLAGS[name].value:
-            if value not in known:
-                raise UserError(
-                    f"--{name}={value}: unknown; choose from {', '.join(known)}"
-                )
-    for part, names in DATA_PARTS.items():
-        for name in names:
-            if part in FLAGS.parts and not FLAGS[name].value:
-                raise UserError(f"--parts={part} needs --{name}")
+def main(_: list[str]) -> int:
+    """Measure; print the table and the JSON object."""
+    logs.set_level(logging.WARNING)
+    check_flags()
+    devices.avoid_broken_amx(FLAGS.dtype)
+    machine = table.machine()
+    print(table.describe(machine))
+    print(
+        f"length {steps.MAX_SEQ_LENGTH}, {steps.MAX_PREDICTIONS} predictions, "
+        f"vocabulary {steps.VOCAB_SIZE}, dropout 0.1, {FLAGS.dtype}, "
+        f"{'XLA' if FLAGS.jit_compile else 'no XLA'}\n"
+    )
+    figures = table.print_rows(rows())
+    table.print_json(
+        machine=machine,
+        dtype=FLAGS.dtype,
+        jit_compile=FLAGS.jit_compile,
+        figures=figures,
+    )
+    return 0
 
 
 def text_rows() -> Iterator[Row]:
@@ -190,25 +197,19 @@ def rows() -> Iterator[Row]:
         )
 
 
-def main(_: list[str]) -> None:
-    """Measure; print the table and the JSON object."""
-    logs.set_level(logging.WARNING)
-    check_flags()
-    devices.avoid_broken_amx(FLAGS.dtype)
-    machine = table.machine()
-    print(table.describe(machine))
-    print(
-        f"length {steps.MAX_SEQ_LENGTH}, {steps.MAX_PREDICTIONS} predictions, "
-        f"vocabulary {steps.VOCAB_SIZE}, dropout 0.1, {FLAGS.dtype}, "
-        f"{'XLA' if FLAGS.jit_compile else 'no XLA'}\n"
-    )
-    figures = table.print_rows(rows())
-    table.print_json(
-        machine=machine,
-        dtype=FLAGS.dtype,
-        jit_compile=FLAGS.jit_compile,
-        figures=figures,
-    )
+def check_flags() -> None:
+    """Check that parts and sizes exist and that parts have their data."""
+    parts = (*PARTS, *DATA_PARTS)
+    for name, known in (("parts", parts), ("sizes", modeling.NAMED_SIZES)):
+        for value in FLAGS[name].value:
+            if value not in known:
+                raise UserError(
+                    f"--{name}={value}: unknown; choose from {', '.join(known)}"
+                )
+    for part, names in DATA_PARTS.items():
+        for name in names:
+            if part in FLAGS.parts and not FLAGS[name].value:
+                raise UserError(f"--parts={part} needs --{name}")
 
 
 if __name__ == "__main__":

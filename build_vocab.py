@@ -90,7 +90,7 @@ flags.DEFINE_integer(
 _MUCH_UNKNOWN = 0.01
 
 
-def main(_: list[str]) -> None:
+def main(_: list[str]) -> int:
     """Count the words of the input, learn pieces and write the vocabulary."""
     check_flags()
     input_files = sorted(file_system.find_files(FLAGS.input_file))
@@ -122,13 +122,7 @@ def main(_: list[str]) -> None:
     tokens = reserved + pieces
     vocabulary.write_vocab(FLAGS.output_file, tokens)
     report(words, tokens, len(single))
-
-
-def check_flags() -> None:
-    """Raise a UserError if a required flag is missing."""
-    for name in ("input_file", "output_file"):
-        if not FLAGS[name].value:
-            raise UserError(f"--{name} is required")
+    return 0
 
 
 def report(
@@ -169,6 +163,13 @@ def report(
             100 * unknown,
             FLAGS.limit_alphabet,
         )
+
+
+def check_flags() -> None:
+    """Raise a UserError if a required flag is missing."""
+    for name in ("input_file", "output_file"):
+        if not FLAGS[name].value:
+            raise UserError(f"--{name} is required")
 
 
 if __name__ == "__main__":

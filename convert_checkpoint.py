@@ -68,25 +68,34 @@ _ARCHITECTURES = (
 # variables.
 _OUTPUT_HEADS = {task: name for name, task in huggingface.TASKS.items()}
 
+
+def main(_: list[str]) -> int:
+    """Read the checkpoint, check it and write it in the other format."""
+    check_flags()
+    prefix = lookup.find_checkpoint(FLAGS.input, flag="input")
+    config = model_files.read_config(prefix, FLAGS.bert_config_file)
+    if FLAGS.output_format == "huggingface":
+        refuse_bilstm(prefix, config)
+    weights = read_weights(prefix)
+    check_weights(weights, config, prefix)
+    file_system.make_directory(FLAGS.output, flag="output")
+    copy_vocabulary(prefix, FLAGS.output, config)
+    if FLAGS.output_format == "original":
+        write_original(FLAGS.output, weights, config)
+    else:
+        write_huggingface(FLAGS.output, weights, config)
+    size = sum(value.nbytes for value in weights.values()) / 1e6
+    logging.info(
+        "Wrote %d variables (%.1f MB) of %s to %s",
+        len(weights),
+        size,
+        prefix,
+        FLAGS.output,
+    )
+    return 0
+
+
 # --- Steps -------------------------------------------------------------------
-
-
-def check_flags() -> None:
-    """Raise an error for flags that cannot work, before anything is read."""
-    training_flags.require(FLAGS, "input", "output", "output_format")
-    if FLAGS.vocab_file and not tf.io.gfile.exists(FLAGS.vocab_file):
-        raise UserError(f"--vocab_file={FLAGS.vocab_file} does not exist")
-    for name in (
-        lookup.WEIGHTS_NAME + ".index",
-        huggingface.WEIGHTS_NAME,
-        huggingface.INDEX_NAME,
-        "checkpoint",
-    ):
-        if tf.io.gfile.exists(os.path.join(FLAGS.output, name)):
-            raise UserError(
-                f"--output={FLAGS.output} holds a checkpoint already ({name}); "
-                "name a new directory"
-            )
 
 
 def read_weights(prefix: str) -> dict[str, np.ndarray]:
@@ -219,29 +228,22 @@ def copy_vocabulary(
     )
 
 
-def main(_: list[str]) -> int | None:
-    """Read the checkpoint, check it and write it in the other format."""
-    check_flags()
-    prefix = lookup.find_checkpoint(FLAGS.input, flag="input")
-    config = model_files.read_config(prefix, FLAGS.bert_config_file)
-    if FLAGS.output_format == "huggingface":
-        refuse_bilstm(prefix, config)
-    weights = read_weights(prefix)
-    check_weights(weights, config, prefix)
-    file_system.make_directory(FLAGS.output, flag="output")
-    copy_vocabulary(prefix, FLAGS.output, config)
-    if FLAGS.output_format == "original":
-        write_original(FLAGS.output, weights, config)
-    else:
-        write_huggingface(FLAGS.output, weights, config)
-    size = sum(value.nbytes for value in weights.values()) / 1e6
-    logging.info(
-        "Wrote %d variables (%.1f MB) of %s to %s",
-        len(weights),
-        size,
-        prefix,
-        FLAGS.output,
-    )
+def check_flags() -> None:
+    """Raise an error for flags that cannot work, before anything is read."""
+    training_flags.require(FLAGS, "input", "output", "output_format")
+    if FLAGS.vocab_file and not tf.io.gfile.exists(FLAGS.vocab_file):
+        raise UserError(f"--vocab_file={FLAGS.vocab_file} does not exist")
+    for name in (
+        lookup.WEIGHTS_NAME + ".index",
+        huggingface.WEIGHTS_NAME,
+        huggingface.INDEX_NAME,
+        "checkpoint",
+    ):
+        if tf.io.gfile.exists(os.path.join(FLAGS.output, name)):
+            raise UserError(
+                f"--output={FLAGS.output} holds a checkpoint already ({name}); "
+                "name a new directory"
+            )
 
 
 if __name__ == "__main__":

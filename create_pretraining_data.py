@@ -92,14 +92,7 @@ flags.DEFINE_string(
 )
 
 
-def check_flags() -> None:
-    """Raise a UserError if a required flag is missing."""
-    for name in ("input_file", "output_file", "vocab_file"):
-        if not FLAGS[name].value:
-            raise UserError(f"--{name} is required")
-
-
-def main(_: list[str]) -> None:
+def main(_: list[str]) -> int:
     """Write the record files; summarize them and warn of likely mistakes."""
     check_flags()
     config = InstanceConfig(
@@ -131,6 +124,7 @@ def main(_: list[str]) -> None:
     for line in summary.find_warnings(counts, config):
         logging.warning(line)
     logging.info("Wrote %d total instances", counts["instances"])
+    return 0
 
 
 def generate(plan: pretraining_plan.Plan, num_workers: int) -> dict[str, int]:
@@ -146,6 +140,13 @@ def generate(plan: pretraining_plan.Plan, num_workers: int) -> dict[str, int]:
             f"{path}: {error.strerror or error}; mend that and give the same "
             "command again"
         ) from error
+
+
+def check_flags() -> None:
+    """Raise a UserError if a required flag is missing."""
+    for name in ("input_file", "output_file", "vocab_file"):
+        if not FLAGS[name].value:
+            raise UserError(f"--{name} is required")
 
 
 if __name__ == "__main__":

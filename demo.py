@@ -99,6 +99,31 @@ MODEL = {
     "type_vocab_size": 2,
 }
 
+
+def main(_: list[str]) -> int:
+    """Run the steps one after the other."""
+    scale = QUICK if FLAGS.quick else Scale()
+    steps = Steps(FLAGS.work_dir)
+    steps.begin("Writing the corpus")
+    write_corpus(steps, scale)
+    steps.begin("Learning a vocabulary")
+    build_vocab(steps, scale)
+    steps.begin("Making masked records")
+    make_records(steps, scale)
+    steps.begin("Pre-training and evaluating")
+    pretrain(steps, scale)
+    steps.begin("Filling masks", ": likeliest tokens and probabilities")
+    fill_masks(steps)
+    steps.begin("Results")
+    is_better = summarize(steps, scale)
+    if not is_better and not FLAGS.quick:
+        raise UserError(
+            "the model is not better than counting tokens on every score; "
+            "found the table above, wanted one like that in README.md"
+        )
+    return 0
+
+
 # --- Running scripts ---------------------------------------------------------
 
 
@@ -382,29 +407,6 @@ def format_durations(durations: Sequence[tuple[str, float]]) -> str:
     minutes, seconds = divmod(round(sum(s for _, s in durations)), 60)
     text = f"Took {minutes} min {seconds} s: {parts}"
     return textwrap.fill(text, MAX_WIDTH, subsequent_indent="    ")
-
-
-def main(_: list[str]) -> None:
-    """Run the steps one after the other."""
-    scale = QUICK if FLAGS.quick else Scale()
-    steps = Steps(FLAGS.work_dir)
-    steps.begin("Writing the corpus")
-    write_corpus(steps, scale)
-    steps.begin("Learning a vocabulary")
-    build_vocab(steps, scale)
-    steps.begin("Making masked records")
-    make_records(steps, scale)
-    steps.begin("Pre-training and evaluating")
-    pretrain(steps, scale)
-    steps.begin("Filling masks", ": likeliest tokens and probabilities")
-    fill_masks(steps)
-    steps.begin("Results")
-    is_better = summarize(steps, scale)
-    if not is_better and not FLAGS.quick:
-        raise UserError(
-            "the model is not better than counting tokens on every score; "
-            "found the table above, wanted one like that in README.md"
-        )
 
 
 if __name__ == "__main__":

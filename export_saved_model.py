@@ -70,13 +70,21 @@ flags.DEFINE_integer(
 # fitted to them.
 _OUTPUT_TASKS = {"classifier": None, "multiple_choice": "multiple_choice"}
 
+
+def main(_: list[str]) -> int:
+    """Find the model, choose its task, write the SavedModel."""
+    check_flags()
+    prefix = lookup.find_checkpoint(FLAGS.init_checkpoint)
+    config = model_files.read_config(prefix, FLAGS.bert_config_file)
+    length = FLAGS.max_seq_length or config.max_position_embeddings
+    model_files.check_length(length, config)
+    task = choose_task(FLAGS.task, prefix, config)
+    export = create_export(prefix, task, config, length)
+    saved_model.write(export, FLAGS.export_dir)
+    return 0
+
+
 # --- Steps -------------------------------------------------------------------
-
-
-def check_flags() -> None:
-    """Raise an error for flags that cannot work, before anything is read."""
-    training_flags.require(FLAGS, "init_checkpoint", "export_dir")
-    saved_model.check_new(FLAGS.export_dir.rstrip("/"))
 
 
 def choose_task(
@@ -187,16 +195,10 @@ def create_export(
     return features_export.Encoder(*restored(model, weight_files.ENCODER))
 
 
-def main(_: list[str]) -> int | None:
-    """Find the model, choose its task, write the SavedModel."""
-    check_flags()
-    prefix = lookup.find_checkpoint(FLAGS.init_checkpoint)
-    config = model_files.read_config(prefix, FLAGS.bert_config_file)
-    length = FLAGS.max_seq_length or config.max_position_embeddings
-    model_files.check_length(length, config)
-    task = choose_task(FLAGS.task, prefix, config)
-    export = create_export(prefix, task, config, length)
-    saved_model.write(export, FLAGS.export_dir)
+def check_flags() -> None:
+    """Raise an error for flags that cannot work, before anything is read."""
+    training_flags.require(FLAGS, "init_checkpoint", "export_dir")
+    saved_model.check_new(FLAGS.export_dir.rstrip("/"))
 
 
 if __name__ == "__main__":

@@ -102,27 +102,41 @@ flags.DEFINE_bool(
 
 _SHOWN = 5  # examples in the log
 
-# --- Steps -------------------------------------------------------------------
 
-
-def check_flags() -> None:
-    """Raise an error for flags that cannot work, before anything is read."""
-    training_flags.require(
-        FLAGS, "input_file", "output_file", "init_checkpoint"
+def main(_: list[str]) -> int:
+    """Read the model, then write the features."""
+    check_flags()
+    strategy = devices.create_strategy(training_flags.read_devices(FLAGS))
+    prefix = lookup.find_checkpoint(FLAGS.init_checkpoint)
+    config = model_files.read_config(prefix, FLAGS.bert_config_file)
+    model_files.check_length(FLAGS.max_seq_length, config)
+    layers = features_layers.parse_layers(
+        FLAGS.layers, config.num_hidden_layers
     )
-    path = FLAGS.output_file
-    if tf.io.gfile.isdir(path):
-        raise UserError(f"--output_file={path} is a directory: name a file")
-    if FLAGS.input_file != "-":
-        file_system.open_for_reading(FLAGS.input_file).close()
-    if is_same_file(path, FLAGS.input_file):
-        raise UserError(
-            f"--output_file={path} is the input file too: name another"
-        )
-    if FLAGS.use_one_hot_embeddings:
-        logging.warning(
-            "--use_one_hot_embeddings is ignored: lookups give the same numbers"
-        )
+    tokenizer = model_files.load_tokenizer(
+        prefix, config, FLAGS.vocab_file, FLAGS.do_lower_case
+    )
+    with strategy.scope():
+        model = modeling.TaskModel(config, FLAGS.dtype)
+    weight_files.restore_weights(model.variables, prefix)
+    predictor = Predictor(
+        strategy,
+        lambda batch: features_layers.encode_layers(
+            model, batch, layers, FLAGS.pooling
+        ),
+    )
+    reader = features_lines.Reader(
+        FLAGS.input_file, tokenizer, FLAGS.max_seq_length
+    )
+    if "/" in FLAGS.output_file:
+        folder = FLAGS.output_file.rpartition("/")[0]
+        file_system.make_directory(folder, "output_file")
+    with ending_on_sigterm():
+        extract(predictor, reader, layers, config.hidden_size)
+    return 0
+
+
+# --- Steps -------------------------------------------------------------------
 
 
 def is_same_file(path: str, other: str) -> bool:
@@ -195,36 +209,24 @@ def log_example(
     logging.info("tokens: %s", " ".join(tokens))
 
 
-def main(_: list[str]) -> int | None:
-    """Read the model, then write the features."""
-    check_flags()
-    strategy = devices.create_strategy(training_flags.read_devices(FLAGS))
-    prefix = lookup.find_checkpoint(FLAGS.init_checkpoint)
-    config = model_files.read_config(prefix, FLAGS.bert_config_file)
-    model_files.check_length(FLAGS.max_seq_length, config)
-    layers = features_layers.parse_layers(
-        FLAGS.layers, config.num_hidden_layers
+def check_flags() -> None:
+    """Raise an error for flags that cannot work, before anything is read."""
+    training_flags.require(
+        FLAGS, "input_file", "output_file", "init_checkpoint"
     )
-    tokenizer = model_files.load_tokenizer(
-        prefix, config, FLAGS.vocab_file, FLAGS.do_lower_case
-    )
-    with strategy.scope():
-        model = modeling.TaskModel(config, FLAGS.dtype)
-    weight_files.restore_weights(model.variables, prefix)
-    predictor = Predictor(
-        strategy,
-        lambda batch: features_layers.encode_layers(
-            model, batch, layers, FLAGS.pooling
-        ),
-    )
-    reader = features_lines.Reader(
-        FLAGS.input_file, tokenizer, FLAGS.max_seq_length
-    )
-    if "/" in FLAGS.output_file:
-        folder = FLAGS.output_file.rpartition("/")[0]
-        file_system.make_directory(folder, "output_file")
-    with ending_on_sigterm():
-        extract(predictor, reader, layers, config.hidden_size)
+    path = FLAGS.output_file
+    if tf.io.gfile.isdir(path):
+        raise UserError(f"--output_file={path} is a directory: name a file")
+    if FLAGS.input_file != "-":
+        file_system.open_for_reading(FLAGS.input_file).close()
+    if is_same_file(path, FLAGS.input_file):
+        raise UserError(
+            f"--output_file={path} is the input file too: name another"
+        )
+    if FLAGS.use_one_hot_embeddings:
+        logging.warning(
+            "--use_one_hot_embeddings is ignored: lookups give the same numbers"
+        )
 
 
 if __name__ == "__main__":

@@ -47,28 +47,7 @@ flags.DEFINE_integer(
 )
 
 
-def check_flags() -> None:
-    """Raise a UserError if a required flag is missing."""
-    if not FLAGS.init_checkpoint:
-        raise UserError("--init_checkpoint is required")
-    if not FLAGS.text and not FLAGS.input_file:
-        raise UserError("give --text or --input_file")
-
-
-def read_sentences(path: str) -> list[str]:
-    """Return the lines of a text file that are not blank.
-
-    Raises:
-        UserError: the file cannot be read, is not UTF-8 or has no text.
-    """
-    lines = map(str.strip, text_files.read_text(path).splitlines())
-    sentences = list(filter(None, lines))
-    if not sentences:
-        raise UserError(f"--input_file={path} has no text")
-    return sentences
-
-
-def main(_: list[str]) -> None:
+def main(_: list[str]) -> int:
     """Print the fillings of all sentences that the flags give."""
     # Loading reports the weights restored; only problems matter here.
     logs.set_level(logging.WARNING)
@@ -88,6 +67,28 @@ def main(_: list[str]) -> None:
     results = filling.fill_masks(model, tokenizer, encoded, FLAGS.top_k)
     for text, masks in zip(texts, results, strict=True):
         print(filling.format_fillings(text, masks))
+    return 0
+
+
+def read_sentences(path: str) -> list[str]:
+    """Return the lines of a text file that are not blank.
+
+    Raises:
+        UserError: the file cannot be read, is not UTF-8 or has no text.
+    """
+    lines = map(str.strip, text_files.read_text(path).splitlines())
+    sentences = list(filter(None, lines))
+    if not sentences:
+        raise UserError(f"--input_file={path} has no text")
+    return sentences
+
+
+def check_flags() -> None:
+    """Raise a UserError if a required flag is missing."""
+    if not FLAGS.init_checkpoint:
+        raise UserError("--init_checkpoint is required")
+    if not FLAGS.text and not FLAGS.input_file:
+        raise UserError("give --text or --input_file")
 
 
 if __name__ == "__main__":
