@@ -18,6 +18,23 @@ from optimization import create_schedule
 # --- The original's numbers --------------------------------------------------
 
 
+def assert_weights_and_moments(variables, slots, trained):
+    """Every variable and its two moments are near those of a checkpoint."""
+    for variable in variables:
+        path = variable.path
+        values = {
+            path: variable,
+            **{f"{path}/{name}": slot for name, slot in slots[path].items()},
+        }
+        for name, value in values.items():
+            np.testing.assert_allclose(
+                value.numpy(),
+                trained.get_tensor(name),
+                atol=1e-4,
+                err_msg=name,
+            )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_thirty_steps_are_the_originals(jit_compile):
@@ -57,22 +74,7 @@ def test_thirty_steps_are_the_originals(jit_compile):
     trained = tf.train.load_checkpoint(
         str(small_models.GOLDEN_MODEL / "trained/model.ckpt-30")
     )
-    for variable in variables:
-        path = variable.path
-        values = {
-            path: variable,
-            **{
-                f"{path}/{name}": slot
-                for name, slot in optimizer.slots[path].items()
-            },
-        }
-        for name, value in values.items():
-            np.testing.assert_allclose(
-                value.numpy(),
-                trained.get_tensor(name),
-                atol=1e-4,
-                err_msg=name,
-            )
+    assert_weights_and_moments(variables, optimizer.slots, trained)
     output = golden_model.encode(features)
     np.testing.assert_allclose(
         tf.stack(output.encoder_layers),

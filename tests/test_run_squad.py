@@ -1,6 +1,5 @@
 """run_squad.py as a user runs it, on paragraphs a tiny model can learn."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -8,74 +7,15 @@ import pytest
 import scripts
 import tensorflow as tf
 import tiny
+from squad_runs import flags_for, read, squad, write, write_data
 
 run_squad = scripts.load("run_squad")
-
-WORDS = ["good", "bad", "film", "book", "the", "a", "was", "very", "not", "."]
-VOCAB = [*tiny.SPECIAL, "how", "?", *WORDS]
-CONFIG = tiny.config_of(VOCAB)
-
-
-def squad(count: int, seed: int, impossible: float = 0.0) -> dict:
-    """Paragraphs in which one word is Good or Bad, the answer, or none is."""
-    rng = np.random.default_rng(seed)
-    paragraphs = []
-    for number in range(count):
-        words = rng.choice(WORDS[2:], rng.integers(3, 60)).tolist()
-        answer = ("Good", "Bad")[rng.integers(2)]
-        is_impossible = bool(rng.random() < impossible)
-        at = rng.integers(len(words))
-        if not is_impossible:
-            words.insert(at, answer)
-        context = "  ".join(words)
-        start = len("  ".join([*words[:at], ""]))
-        found = (
-            [] if is_impossible else [{"text": answer, "answer_start": start}]
-        )
-        qa = {"id": f"q{seed}-{number}", "question": "How?", "answers": found}
-        if impossible:
-            qa["is_impossible"] = is_impossible
-        paragraphs.append({"context": context, "qas": [qa]})
-    return {"data": [{"title": "t", "paragraphs": paragraphs}]}
-
-
-def write(path: Path, value) -> str:
-    path.write_text(value if isinstance(value, str) else json.dumps(value))
-    return str(path)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     """A model, and data of both versions."""
-    folder = tmp_path_factory.mktemp("squad")
-    tiny.write_model(folder / "model", CONFIG, VOCAB)
-    for version, impossible in (("1", 0.0), ("2", 0.4)):
-        write(folder / f"train{version}.json", squad(150, 1, impossible))
-        write(folder / f"dev{version}.json", squad(40, 2, impossible))
-    return folder
-
-
-def flags_for(folder: Path, out: Path, version: str = "1", **more) -> dict:
-    return {
-        "train_file": str(folder / f"train{version}.json"),
-        "predict_file": str(folder / f"dev{version}.json"),
-        "version_2_with_negative": version == "2",
-        "init_checkpoint": str(folder / "model"),
-        "output_dir": str(out),
-        "max_seq_length": 32,
-        "doc_stride": 12,
-        "max_query_length": 8,
-        "max_answer_length": 4,
-        "train_batch_size": 8,
-        "num_train_epochs": 6,
-        "learning_rate": 1e-2,
-        "do_train": True,
-        "do_eval": True,
-    } | more
-
-
-def read(path: Path):
-    return json.loads(path.read_text())
+    return write_data(tmp_path_factory.mktemp("squad"))
 
 
 @pytest.fixture(scope="module")
@@ -494,86 +434,3 @@ def test_training_on_triviaqa_then_on_squad(folder, tmp_path):
     flags |= {"num_train_epochs": 1, "learning_rate": 1e-5}
     assert scripts.run(run_squad, **flags) == 0
     assert tiny.results_of(second)["exact_match"] > 80
-
-
-# --- What goes wrong ---------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "changes, words",
-    [
-        ({"do_train": False, "do_eval": False}, "give --do_train"),
-        ({"train_file": None}, "--do_train needs --train_file"),
-        ({"predict_file": None}, "--do_eval needs --predict_file"),
-        ({"train_file": "/no.json"}, "--train_file: no file '/no.json'"),
-        ({"predict_file": "/no.json"}, "--predict_file: no file '/no.json'"),
-        ({"output_dir": None}, "--output_dir is required"),
-        ({"max_seq_length": 11}, "cannot hold a question"),
-        ({"max_seq_length": 65}, "max_position_embeddings=64"),
-        ({"tune_null_threshold": True}, "is for --version_2_with_negative"),
-        ({"version_2_with_negative": True}, "leave --version_2_with_negative"),
-        ({"do_train": False}, "has no head for this task (cls/squad/output"),
-        ({"init_checkpoint": "/nowhere"}, "no such checkpoint"),
-        ({"train_batch_size": 10000}, "make no step"),
-        (
-            {"ensemble_dirs": "/nowhere", "do_train": False},
-            "--ensemble_dirs: '/nowhere' is not a directory",
-        ),
-        ({"ensemble_dirs": "/nowhere"}, "leave --do_train out"),
-        (
-            {"predictions_file": "/x", "do_train": False, "do_predict": True},
-            "--predictions_file runs no model: leave --do_predict out",
-        ),
-        (
-            {
-                "predictions_file": "/x",
-                "do_train": False,
-                "null_score_diff_threshold": 1.0,
-            },
-            "is scored as it is",
-        ),
-        ({"null_score_diff_threshold": "nan"}, "is not a number"),
-        ({"predict_file": "/dev/null,"}, "--predict_file: no file ''"),
-        (
-            {"predictions_file": "/no.json", "do_train": False},
-            "/no.json: cannot be read",
-        ),
-        (
-            {
-                "tune_null_threshold": True,
-                "null_score_diff_threshold": 1.0,
-                "version_2_with_negative": True,
-            },
-            "give one of them",
-        ),
-        ({"triviaqa_evidence_dir": "/no"}, "has no key 'Data'"),
-    ],
-    ids=str,
-)
-def test_flags_that_cannot_work(folder, tmp_path, changes, words):
-    flags = flags_for(folder, tmp_path / "out") | changes
-    line = scripts.error_of(run_squad, **flags)
-    assert words in line, line
-
-
-def test_files_that_do_not_fit(folder, tmp_path):
-    flags = flags_for(folder, tmp_path / "out")
-    train = str(folder / "train2.json")
-    line = scripts.error_of(run_squad, **flags | {"train_file": train})
-    assert "give --version_2_with_negative" in line
-    unanswered = squad(3, 1)
-    unanswered["data"][0]["paragraphs"][1]["qas"][0]["answers"] = []
-    path = write(tmp_path / "train.json", unanswered)
-    line = scripts.error_of(run_squad, **flags | {"train_file": path})
-    assert "paragraphs[1].qas[0] (q1-1) has no answer to train on" in line
-    path = write(tmp_path / "p.json", squad(3, 1))
-    hidden = read(tmp_path / "p.json")
-    for part in hidden["data"][0]["paragraphs"]:
-        del part["qas"][0]["answers"]
-    path = write(tmp_path / "p.json", hidden)
-    line = scripts.error_of(run_squad, **flags | {"predict_file": path})
-    assert "has no answers" in line
-    path = write(tmp_path / "p.json", "{")
-    line = scripts.error_of(run_squad, **flags | {"predict_file": path})
-    assert "not JSON" in line
-    assert not (tmp_path / "out").exists()  # all that before training

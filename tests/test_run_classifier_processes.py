@@ -1,0 +1,170 @@
+"""run_classifier.py in several processes: sweeps, kill -9, two machines."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scripts
+import tiny
+from classifier_runs import CONFIG, VOCAB, flags_for, values_of, write_data
+from paths import ROOT
+
+from finetuning import sweeps
+
+run_classifier = scripts.load("run_classifier")
+
+
+@pytest.fixture(scope="module")
+def model_dir(tmp_path_factory) -> Path:
+    """An encoder with weights, vocabulary and configuration beside them."""
+    return tiny.write_model(tmp_path_factory.mktemp("model"), CONFIG, VOCAB)
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory) -> Path:
+    return write_data(tmp_path_factory.mktemp("data"))
+
+
+# --- Sweeps ------------------------------------------------------------------
+
+
+def sweep_flags(model_dir: Path, data_dir: Path, out: Path) -> dict:
+    flags = flags_for(model_dir, data_dir, out, do_predict=True)
+    flags["num_train_epochs"] = 2
+    return flags | {"num_restarts": 2, "sweep_learning_rates": "0.0,0.01"}
+
+
+def test_grid(model_dir, data_dir, tmp_path):
+    flags = sweep_flags(model_dir, data_dir, tmp_path)
+    run_classifier.FLAGS.unparse_flags()
+    run_classifier.FLAGS(["x", *(f"--{k}={v}" for k, v in flags.items())])
+    sweep = sweeps.read(run_classifier.FLAGS, "s.py")
+    found = sweep.runs
+    assert [run.name for run in found] == [
+        "lr0.0_seed12345",
+        "lr0.0_seed12346",
+        "lr0.01_seed12345",
+        "lr0.01_seed12346",
+    ]
+    line = sweep.command(found[3], "o", a=1)
+    assert line[1] == "s.py"
+    assert {"--learning_rate=0.01", "--random_seed=12346", "--a=1"} < set(line)
+    assert {"--output_dir=o", "--max_seq_length=40", "--do_train"} < set(line)
+    text = " ".join(line)
+    assert "predict" not in text and "sweep" not in text
+
+
+@pytest.mark.slow
+def test_sweep_keeps_the_best_and_repeats_nothing(
+    model_dir, data_dir, tmp_path
+):
+    flags = sweep_flags(model_dir, data_dir, tmp_path) | {"num_restarts": 1}
+    assert scripts.run(run_classifier, **flags) == 0
+    lines = (tmp_path / "sweep_results.txt").read_text().splitlines()
+    assert lines[1].startswith("lr0.01_seed12345 ")
+    assert lines[2].startswith("lr0.0_seed12345 ")
+    assert "over 2 runs" in lines[3]
+    best = tmp_path / "runs" / "lr0.01_seed12345"
+    assert tiny.results_of(tmp_path) == tiny.results_of(best)
+    for name, value in values_of(best / "bert_model.ckpt").items():
+        copied = values_of(tmp_path / "bert_model.ckpt")[name]
+        np.testing.assert_array_equal(copied, value)
+    assert len((tmp_path / "test.tsv").read_text().splitlines()) == 22
+    assert (tmp_path / "train.tf_record").exists()
+    assert not (best / "train.tf_record").exists()
+    written = (best / "eval_results.txt").stat().st_mtime_ns
+    assert scripts.run(run_classifier, **flags) == 0
+    assert (best / "eval_results.txt").stat().st_mtime_ns == written
+    flags["sweep_learning_rates"] = "1e-4,fast"
+    line = scripts.error_of(run_classifier, **flags)
+    assert "--sweep_learning_rates=fast" in line
+
+
+# --- Kill and resume ---------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_kill_9_and_start_again(model_dir, data_dir, tmp_path):
+    """Killed between two checkpoints, finished: the same bits."""
+    flags = flags_for(
+        model_dir,
+        data_dir,
+        tmp_path / "killed",
+        save_checkpoints_steps=10,
+        eval_steps=25,
+        do_eval=False,
+        iterations_per_loop=1,
+    )
+    arguments = [f"--{name}={value}" for name, value in flags.items()]
+    command = [sys.executable, str(ROOT / "run_classifier.py"), *arguments]
+    process = subprocess.Popen(
+        command, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    saved = tmp_path / "killed" / "model.ckpt-30.index"
+    end = time.monotonic() + 300
+    while not saved.exists() and process.poll() is None:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "killed" / "model.ckpt-150.index").exists()
+    scripts.run(run_classifier, **flags)
+    flags["output_dir"] = str(tmp_path / "whole")
+    scripts.run(run_classifier, **flags)
+    for name in ("model.ckpt-150", "bert_model.ckpt"):
+        killed = values_of(tmp_path / "killed" / name)
+        for key, value in values_of(tmp_path / "whole" / name).items():
+            np.testing.assert_array_equal(killed[key], value, err_msg=key)
+    scores = [
+        json.loads((tmp_path / run / "scores.json").read_text())
+        for run in ("killed", "whole")
+    ]
+    assert scores[0] == scores[1]
+
+
+@pytest.mark.slow
+def test_two_machines(model_dir, data_dir, tmp_path):
+    """One writes; both score and keep the best, as one machine would."""
+    flags = flags_for(
+        model_dir, data_dir, tmp_path, eval_steps=50, do_predict=True
+    )
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(2)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        ports = [probe.getsockname()[1] for probe in probes]
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
+    arguments = [f"--{name}={value}" for name, value in flags.items()]
+    processes = []
+    for index in range(2):
+        task = {"type": "worker", "index": index}
+        config = json.dumps({"cluster": cluster, "task": task})
+        with (tmp_path / f"log{index}").open("w") as log:
+            processes.append(
+                subprocess.Popen(
+                    [sys.executable, ROOT / "run_classifier.py", *arguments],
+                    env=os.environ | {"TF_CONFIG": config},
+                    stderr=log,
+                )
+            )
+    for index, process in enumerate(processes):
+        status = process.wait(timeout=300)
+        assert status == 0, (tmp_path / f"log{index}").read_text()[-2000:]
+    assert tiny.results_of(tmp_path)["accuracy"] > 0.9
+    scores = json.loads((tmp_path / "scores.json").read_text())
+    assert list(scores) == ["50", "100", "150"]
+    alone = tmp_path / "alone"
+    flags = flags_for(tmp_path, data_dir, alone, do_train=False)
+    scripts.run(run_classifier, **flags | {"do_predict": True})
+    found, wanted = (
+        np.loadtxt(folder / "test_results.tsv") for folder in (tmp_path, alone)
+    )
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
