@@ -55,6 +55,23 @@ def _guarded(
         sys.exit(_line(str(error)))
     except KeyboardInterrupt:
         sys.exit(_line("interrupted"))
+    except Exception as error:
+        if _is_file_error(error):
+            sys.exit(_line(f"a file operation failed: {reason(error)}"))
+        raise
+
+
+def _is_file_error(error: Exception) -> bool:
+    """Whether tf.io.gfile raised the error, as for gs:// without network.
+
+    Such operations are in many places, and each may fail for reasons the user
+    can mend: no network, no credentials, no such bucket.
+    """
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    path = trace.tb_frame.f_code.co_filename if trace else ""
+    return path.endswith("tensorflow/python/lib/io/file_io.py")
 
 
 def reason(error: Exception) -> str:

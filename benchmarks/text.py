@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from base import file_system
+from base import file_system, text_files
 from base.errors import UserError
 
 import tensorflow as tf
@@ -47,7 +47,7 @@ class Text(NamedTuple):
         return [
             line
             for path in self.files
-            for line in Path(path).read_text(encoding="utf-8").splitlines()
+            for line in text_files.read_text(path).splitlines()
         ]
 
 

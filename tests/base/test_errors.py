@@ -96,3 +96,20 @@ def test_reason_is_the_text_of_an_error_without_code_and_path():
     error = FileNotFoundError(2, "No such file or directory", "/x")
     assert errors.reason(error) == "No such file or directory"
     assert errors.reason(ValueError("bad")) == "bad"
+
+
+@pytest.mark.slow
+def test_a_failed_operation_of_tensorflows_file_system_is_one_line():
+    """As every operation on gs:// without network or credentials."""
+    found = end_of(
+        "import tensorflow; tensorflow.io.gfile.GFile('/nowhere/x').read()"
+    )
+    assert found.returncode == 1
+    assert "ERROR: a file operation failed: /nowhere/x; No such" in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+@pytest.mark.slow
+def test_other_errors_of_tensorflow_keep_their_stack_trace():
+    found = end_of("import tensorflow; tensorflow.ones([2]) + [1.0, 2.0, 3.0]")
+    assert found.returncode == 1 and "Traceback" in found.stderr
