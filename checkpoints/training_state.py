@@ -168,17 +168,14 @@ def claim_output_dir(
     """
     file_system.make_directory(output_dir)
     path = os.path.join(output_dir, CONFIG_NAME)
-    now = {"fixed": fingerprint, "adjustable": adjustable}
-    now = json.loads(json.dumps(now))  # tuples become lists, as in the file
+    # Through JSON tuples become lists, as in the file.
+    now = json.loads(
+        json.dumps({"fixed": fingerprint, "adjustable": adjustable})
+    )
     # Without a checkpoint there is nothing to protect: an earlier start failed.
     is_begun = tf.train.latest_checkpoint(output_dir) is not None
     if is_begun and tf.io.gfile.exists(path):
-        before = text_files.read_json_object(path)
-        if not all(isinstance(before.get(k), dict) for k in now):
-            raise UserError(
-                f"{path} does not describe a run: wanted objects "
-                f"{' and '.join(now)}; restore it, or use another --output_dir"
-            )
+        before = _read_run(path)
         for name, value in now["fixed"].items():
             old = before["fixed"].get(name)
             if old != value:
@@ -195,6 +192,23 @@ def claim_output_dir(
         file_system.write_text(
             path, json.dumps(now, indent=2, sort_keys=True) + "\n"
         )
+
+
+def _read_run(path: str) -> dict[str, dict[str, object]]:
+    """Return the content of a training_config.json.
+
+    Raises:
+        UserError: it is damaged.
+    """
+    run = text_files.read_json_object(path)
+    if not all(
+        isinstance(run.get(key), dict) for key in ("fixed", "adjustable")
+    ):
+        raise UserError(
+            f"{path} does not describe a run: wanted objects fixed and "
+            "adjustable; restore it, or use another --output_dir"
+        )
+    return run
 
 
 def _differing(old: object, new: object) -> str:
