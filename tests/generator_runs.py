@@ -36,7 +36,7 @@ def flags_for(corpus: str, output: pathlib.Path | str, **more) -> dict:
     }
 
 
-def run(corpus: str, output: pathlib.Path | str, **more) -> None:
+def run(corpus: str, output: pathlib.Path | str, **more) -> int:
     """Run the script in this process."""
     return scripts.run(generator, **flags_for(corpus, output, **more))
 
