@@ -2,8 +2,9 @@
 
 import hashlib
 
-import pytest
 from base.hashing import hash64
+
+import pytest
 
 
 @pytest.mark.parametrize(
