@@ -250,7 +250,10 @@ def _sentences_of_page(item: Item) -> tuple[list[str] | None, dict[str, int]]:
     except Exception as error:
         # A page that no one has tried may raise anything; it must not end a
         # run of days. It is counted and named, and --strict ends the run.
-        detail = f"cannot be parsed: {type(error).__name__}: {error}"
+        kind = f"{type(error).__name__}: "
+        if isinstance(error, wikitext.PageError):
+            kind = ""
+        detail = f"cannot be parsed: {kind}{error}"
         raise _Unusable("refused_page", detail, counts) from error
     for name, number in more.items():
         counts[f"wikitext_{name}"] = number

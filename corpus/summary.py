@@ -205,10 +205,11 @@ def no_document_error(
         files: paths of the input.
         corpus: see `units.sum_results`.
     """
-    counts, why = collections.Counter(corpus["counts"]), ""
-    names = {**DROPPED, **REASONS}
+    counts, why = corpus["counts"], ""
     parts = [
-        f"{counts[name]:,} {names[name]}" for name in names if counts[name]
+        f"{counts[name]:,} {words}"
+        for name, words in {**DROPPED, **REASONS}.items()
+        if counts.get(name)
     ]
     if parts:
         why = f" ({'; '.join(parts)})"

@@ -267,6 +267,6 @@ def read_texts(
         ends = index[first:last, 1].tolist()
         begin = int(index[first - 1, 1]) if first else 0
         file.seek(begin)
-        for key, end in zip(keys[first:last].tolist(), ends):
+        for key, end in zip(keys[first:last].tolist(), ends, strict=True):
             yield key, file.read(end - begin)
             begin = end
