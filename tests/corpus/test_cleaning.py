@@ -34,7 +34,7 @@ def test_line_breaks_of_a_text_stay():
     assert cleaning.clean_text("a\r\nb\n\n\tc\x00") == "a\r\nb\n\n\tc"
 
 
-@hypothesis.given(strategies.text())
+@hypothesis.given(strategies.text(max_size=30))
 def test_clean_lines_are_nfc_without_control_characters(text):
     line = cleaning.clean_line(text)
     assert unicodedata.is_normalized("NFC", line)

@@ -32,7 +32,7 @@ And summer's lease hath all too short a date:
 
 def test_lines_of_a_wrapped_novel_are_joined():
     found = split_paragraphs(NOVEL)
-    assert [len(paragraph) for paragraph in found] == [13, 227, 180]
+    assert [len(paragraph) for paragraph in found] == [13, 229, 181]
     assert found[0] == "I. The Period"
     assert "it was the age of wisdom, it" in found[1]
     assert found[1].endswith("season of Darkness.")
