@@ -21,7 +21,7 @@ from absl import logging
 
 import tokenization
 from pretraining import buckets as pretraining_buckets
-from pretraining import dealing, outputs
+from pretraining import dealing, documents, outputs
 from pretraining import schema as pretraining_schema
 from pretraining.plan import Plan
 from records import tfrecord
@@ -72,14 +72,14 @@ def _make_files(
     """Make the output files with the indices `to_do`."""
     scratch_dir = plan.buckets.scratch_dir
     # Buckets that an earlier run has not finished, and how many each file has.
-    missing, num_missing = [], {}
+    missing, num_missing, waiting = [], {}, set(to_do)
     for index in to_do:
         some = [
             bucket
             for bucket in plan.buckets_of(index)
             if not pretraining_buckets.bucket_result(scratch_dir, bucket)
         ]
-        missing += some
+        missing += [bucket for bucket in some if bucket not in missing[-1:]]
         num_missing[index] = len(some)
     num_workers = min(num_workers, len(missing))
     logging.info(
@@ -99,7 +99,7 @@ def _make_files(
         # Files whose buckets an earlier run has finished.
         for index in to_do:
             if not num_missing[index]:
-                outputs.publish(plan, manifest, index)
+                outputs.publish(plan, manifest, index, waiting)
         total = dealing.count_bytes(scratch_dir, missing)
         with progress.bar(total, "B", "Masking", unit_scale=True) as bar:
             for event in pool.run(missing):
@@ -109,10 +109,11 @@ def _make_files(
                 # An event of a finished bucket.
                 if event.job == 0:
                     _log_examples(plan)
-                index = event.job // plan.buckets_per_file
-                num_missing[index] -= 1
-                if not num_missing[index]:
-                    outputs.publish(plan, manifest, index)
+                for index in plan.files_of(event.job):
+                    if index in num_missing:
+                        num_missing[index] -= 1
+                        if not num_missing[index]:
+                            outputs.publish(plan, manifest, index, waiting)
 
 
 def _deal(plan: Plan) -> dict[str, int]:
@@ -128,30 +129,40 @@ def _deal(plan: Plan) -> dict[str, int]:
     counts = dealing.dealt_counts(scratch_dir)
     if counts is None:
         logging.info("*** Reading from input files ***")
-        for path in plan.input_files:
+        for path, _ in plan.input_files:
             logging.info("  %s", path)
         with progress.bar(
             plan.input_bytes, "B", "Reading", unit_scale=True
         ) as bar:
             counts = dealing.deal_documents(
-                plan.input_files,
+                [path for path, _ in plan.input_files],
                 plan.num_buckets,
                 plan.bucket_bytes,
                 plan.buckets.random_seed,
                 scratch_dir,
                 bar.update,
             )
+    check_counts(plan, counts)
+    return counts
+
+
+def check_counts(plan: Plan, counts: dict[str, int]) -> None:
+    """Raise a UserError if there are too few documents.
+
+    Args:
+        plan: the run.
+        counts: documents and parts of the corpus.
+    """
     if not counts["documents"]:
-        raise dealing.no_text_error(plan.input_files)
+        raise documents.no_text_error([path for path, _ in plan.input_files])
     if counts["documents"] == 1:
-        raise dealing.one_document_error()
+        raise documents.one_document_error()
     if counts["parts"] < len(plan.output_files):
         raise UserError(
             f"--output_file names {len(plan.output_files)} files, but there "
             f"are only {counts['documents']} documents to share among them; "
             "name fewer"
         )
-    return counts
 
 
 def _log_examples(plan: Plan) -> None:
