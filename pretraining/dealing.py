@@ -95,6 +95,18 @@ def bucket_of(key: int, num_buckets: int) -> int:
     return (key * num_buckets) >> 64
 
 
+def to_bytes(part: DealtPart) -> bytes:
+    """Return the bytes of a part in a file."""
+    document, index, key, text = part
+    return _PART_HEADER.pack(document, index, key, len(text)) + text
+
+
+def from_bytes(data: bytes) -> DealtPart:
+    """Return the part that `to_bytes` gave these bytes."""
+    document, index, key, _ = _PART_HEADER.unpack_from(data)
+    return DealtPart(document, index, key, data[_PART_HEADER.size :])
+
+
 class Lenders:
     """The beginnings of a few documents of the corpus, the same in any order.
 
@@ -174,7 +186,7 @@ def deal_documents(
                 lenders.add(dealt)
             counts["files_without_text"] += counts["documents"] == before
     with _scratch_file(scratch_dir, _LENDERS) as file:
-        file.writelines(map(_to_bytes, lenders.parts))
+        file.writelines(map(to_bytes, lenders.parts))
     with _scratch_file(scratch_dir, _CORPUS) as file:
         file.write(json.dumps(counts).encode())
     return dict(counts)
@@ -182,12 +194,6 @@ def deal_documents(
 
 def _scratch_file(scratch_dir: str, name: str):
     return file_system.atomic_file(os.path.join(scratch_dir, name), sync=False)
-
-
-def _to_bytes(part: DealtPart) -> bytes:
-    """Return the bytes of a part in a file."""
-    document, index, key, text = part
-    return _PART_HEADER.pack(document, index, key, len(text)) + text
 
 
 def dealt_counts(scratch_dir: str) -> dict[str, int] | None:
@@ -228,7 +234,7 @@ class _Dealer:
     def deal(self, part: DealtPart) -> None:
         """Give a part to its bucket."""
         bucket = bucket_of(part.key, self._num_buckets)
-        self._buckets[bucket].append(_to_bytes(part))
+        self._buckets[bucket].append(to_bytes(part))
         self._num_bytes += len(part.text)
         if self._num_bytes >= _DEALT_BYTES:
             self._write()

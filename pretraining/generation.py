@@ -9,9 +9,10 @@ complete.
 
 import collections
 import contextlib
+import functools
 import itertools
-import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 from base import progress, workers
@@ -23,7 +24,7 @@ import tokenization
 from pretraining import buckets as pretraining_buckets
 from pretraining import dealing, documents, outputs
 from pretraining import schema as pretraining_schema
-from pretraining.plan import Plan
+from pretraining.plan import Plan, file_state
 from records import tfrecord
 
 _NUM_EXAMPLES_LOGGED = 20
@@ -31,6 +32,50 @@ _NUM_EXAMPLES_LOGGED = 20
 
 def generate(plan: Plan, num_workers: int) -> dict[str, int]:
     """Write all output files that are not complete yet.
+
+    Args:
+        plan: the run.
+        num_workers: number of processes on this machine.
+
+    Returns:
+        Counts over all output files, by name; see `summary.summarize`.
+
+    Raises:
+        UserError: bad input, or output files of a different command.
+    """
+    return run(plan, functools.partial(_make_files, num_workers=num_workers))
+
+
+def generate_on_beam(plan: Plan, beam_options: str) -> dict[str, int]:
+    """Do the same with Apache Beam, which is imported here.
+
+    Args:
+        plan: the run.
+        beam_options: see base/beam.py.
+
+    Returns:
+        As `generate`.
+    """
+    from pretraining import on_beam
+
+    def make_files(
+        plan: Plan, manifest: dict[str, Any], to_do: list[int]
+    ) -> None:
+        on_beam.make_files(plan, manifest, to_do, beam_options)
+        _log_examples(plan, plan.output_files[0])
+
+    return run(plan, make_files)
+
+
+def run(
+    plan: Plan, make_files: Callable[[Plan, dict[str, Any], list[int]], None]
+) -> dict[str, int]:
+    """Write the output files of a plan that are not complete yet.
+
+    Args:
+        plan: the run.
+        make_files: called with the plan, the manifest, which it keeps up to
+            date, and the indices of the files to make.
 
     Returns:
         Counts over all output files, by name; see `summary.summarize`.
@@ -52,7 +97,7 @@ def generate(plan: Plan, num_workers: int) -> dict[str, int]:
             start = time.monotonic()
             try:
                 outputs.write_manifest(plan, manifest)
-                _make_files(plan, manifest, to_do, num_workers)
+                make_files(plan, manifest, to_do)
             except UserError:
                 outputs.discard_if_empty(plan, manifest)
                 raise
@@ -108,7 +153,8 @@ def _make_files(
                     continue
                 # An event of a finished bucket.
                 if event.job == 0:
-                    _log_examples(plan)
+                    path = pretraining_buckets.bucket_path(scratch_dir, 0)
+                    _log_examples(plan, path)
                 for index in plan.files_of(event.job):
                     if index in num_missing:
                         num_missing[index] -= 1
@@ -165,13 +211,12 @@ def check_counts(plan: Plan, counts: dict[str, int]) -> None:
         )
 
 
-def _log_examples(plan: Plan) -> None:
-    """Log the first instances of bucket 0, as the original does."""
+def _log_examples(plan: Plan, path: str) -> None:
+    """Log the first instances of a file of records, as the original does."""
+    if not file_state(path)[0]:
+        return  # a bucket without text
     vocab = tokenization.load_vocab(plan.buckets.vocab_file)
     tokens = {index: token for token, index in vocab.items()}
-    path = pretraining_buckets.bucket_path(plan.buckets.scratch_dir, 0)
-    if not os.path.getsize(path):
-        return
     with contextlib.closing(tfrecord.read_records(path)) as file:
         for record in itertools.islice(file, _NUM_EXAMPLES_LOGGED):
             features = tfrecord.decode_example(record)

@@ -188,7 +188,7 @@ def discard_if_empty(plan: Plan, manifest: dict[str, Any]) -> None:
     made = any(r and r["counts"].get("instances") for r in results)
     if not manifest["files"] and not made:
         empty_folder(scratch_dir)
-        os.remove(plan.manifest)
+        file_system.remove(plan.manifest)
 
 
 # --- Output files ------------------------------------------------------------

@@ -289,12 +289,23 @@ def hidden_paths(output_files: Sequence[str]) -> tuple[str, str]:
     the record files do not match them. The scratch folder of remote files is a
     local one, since worker processes read and write it in small pieces.
     """
-    folder, name = os.path.split(output_files[0])
-    name = re.sub(r"-00000-of-\d{5}$", "", name)
+    folder, name = _folder_and_name(output_files)
     manifest = os.path.join(folder, f".{name}.manifest.json")
-    scratch_dir = os.path.join(folder, f".{name}.scratch")
+    scratch_dir = shared_scratch_dir(output_files)
     if file_system.is_remote(folder):
         digest = hashlib.sha256("\n".join(output_files).encode()).hexdigest()
         name = f"pretraining_data_{digest[:16]}"
         scratch_dir = os.path.join(tempfile.gettempdir(), name)
     return manifest, scratch_dir
+
+
+def shared_scratch_dir(output_files: Sequence[str]) -> str:
+    """Return a scratch folder beside the output, which all machines reach."""
+    folder, name = _folder_and_name(output_files)
+    return os.path.join(folder, f".{name}.scratch")
+
+
+def _folder_and_name(output_files: Sequence[str]) -> tuple[str, str]:
+    """Return the folder and the name of the output, without its number."""
+    folder, name = os.path.split(output_files[0])
+    return folder, re.sub(r"-00000-of-\d{5}$", "", name)
