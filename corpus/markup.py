@@ -26,7 +26,11 @@ LOST = "\ue000"  # words: a template whose text is not known
 FORMULA = "\ue001"  # mathematics or code
 BROKEN = "\ue002"  # markup without its other half
 GAP = "\ue003"  # nothing that a reader misses, such as a reference
-_UNMARK = dict.fromkeys(map(ord, LOST + FORMULA + BROKEN + GAP))
+SOUND = "\ue004"  # a pronunciation
+_CUT = "\ue005"  # a table or list, on a line of its own
+_UNMARK = dict.fromkeys(
+    map(ord, LOST + FORMULA + BROKEN + GAP + SOUND + _CUT)
+)
 
 # --- Patterns ---------------------------------------------------------------
 # Tags whose content is no wikitext, or no text of the article. MediaWiki too
@@ -86,7 +90,8 @@ class Block(NamedTuple):
     Attributes:
         text: its lines, joined; may hold links, entities and those templates
             that are rendered.
-        introduces: whether a list, table or formula follows, which is removed.
+        introduces: whether no other paragraph follows, but a list, a table, a
+            heading or the end of the page.
     """
 
     text: str
@@ -247,7 +252,8 @@ def _cut_brackets(
             pieces.append(_template(text, span, counts))
         else:
             counts[span.kind] += 1
-            pieces.append("\n" if span.kind in ("tables", "lists") else GAP)
+            is_block = span.kind in ("tables", "lists")
+            pieces.append(f"\n{_CUT}\n" if is_block else GAP)
     pieces.append(text[position:])
     return "".join(pieces)
 
@@ -322,10 +328,14 @@ def _template(
     name = templates.name_of(source)
     if templates.is_rendered(name):
         counts["templates_rendered"] += 1
-        return source.replace("\n", " ")
+        # Lines decide what is a paragraph: a template is on one line.
+        source = source.replace("\n", " ")
+        return f"\n\n{source}\n\n" if templates.is_quote(name) else source
     counts["templates"] += 1
     if templates.is_silent(name):
         return GAP
+    if templates.is_pronunciation(name):
+        return SOUND
     before = text[max(0, span.start - 1) : span.start]
     after = text[span.end : span.end + 2]
     if _stands_alone(text, span) or (before in "\n" and "\n" in source):
@@ -347,23 +357,56 @@ def _stands_alone(text: str, span: _Span) -> bool:
 
 
 # --- Lines ------------------------------------------------------------------
+_LINE_KINDS = {
+    **dict.fromkeys("*#:;", "lists"),
+    "=": "headings",
+    **dict.fromkeys("|!", "table_lines"),
+    " ": "preformatted",
+    "\t": "preformatted",
+    _CUT: "cut",
+}
+
+
+def _kind_of_line(line: str) -> str:
+    """Return "text", "blank" or the kind of line that holds no text."""
+    kind = _LINE_KINDS.get(line[:1], "text")
+    if kind in ("text", "preformatted"):
+        rest = line.strip(" \t" + GAP)
+        if not rest:
+            return "blank"
+        if FORMULA in rest and not rest.strip(FORMULA + " .,;:"):
+            return "cut"
+    return kind
+
+
 def _paragraphs(
     text: str, site: Site, counts: collections.Counter[str]
 ) -> Iterator[Block]:
     """Yield the runs of lines that are neither list, heading nor table."""
     lines: list[str] = []
+    waiting = ""  # a paragraph of which it is open what follows it
     reference_level = 0
-    for line in [*text.split("\n"), ""]:
-        first = line[:1]
-        kind = _LINE_KINDS.get(first, "")
-        if kind == "preformatted" and not line.strip(" \t" + GAP):
-            kind, line = "", ""
-        if not kind and line.strip(GAP + " \t"):
+    for line in text.split("\n"):
+        kind = _kind_of_line(line)
+        if kind == "text":
             if reference_level:
                 counts["lines_of_reference_sections"] += 1
-            else:
-                lines.append(line)
+                continue
+            if waiting:
+                yield Block(waiting, introduces=False)
+                waiting = ""
+            lines.append(line)
             continue
+        if lines:
+            waiting = _join(lines, site.language)
+            lines = []
+        if kind == "blank":
+            continue
+        if waiting:
+            yield Block(waiting, introduces=True)
+            waiting = ""
+        if kind != "cut":
+            counts[kind] += 1
         if kind == "headings":
             heading = line.strip("= \t" + GAP).lower()
             level = len(line) - len(line.lstrip("="))
@@ -372,21 +415,9 @@ def _paragraphs(
                 reference_level = level
             elif level <= reference_level:
                 reference_level = 0
-        if kind:
-            counts[kind] += 1
-        if lines:
-            introduces = kind in ("lists", "preformatted", "table_lines")
-            yield Block(_join(lines, site.language), introduces)
-            lines = []
-
-
-_LINE_KINDS = {
-    **dict.fromkeys("*#:;", "lists"),
-    "=": "headings",
-    **dict.fromkeys("|!", "table_lines"),
-    " ": "preformatted",
-    "\t": "preformatted",
-}
+    if lines or waiting:
+        waiting = waiting or _join(lines, site.language)
+        yield Block(waiting, introduces=True)
 
 
 def _join(lines: list[str], language: str) -> str:

@@ -30,10 +30,13 @@ def split(paragraph: str, language: str) -> list[str]:
             sentence = sentence.strip()
             if not sentence:
                 continue
+            sentence, rest = _after_parenthesis(sentence)
             if found and (between := _joint(found[-1], sentence, language)):
                 found[-1] += between.strip("+") + sentence
             else:
                 found.append(sentence)
+            if rest:
+                found.append(rest)
     return found
 
 
@@ -53,6 +56,21 @@ def _pieces(paragraph: str) -> list[str]:
 
 
 # --- Repairs ----------------------------------------------------------------
+_PARENTHESIS_END = re.compile(r"[.!?]\) (?=[A-ZА-ЯÀ-Þ])")
+
+
+def _after_parenthesis(sentence: str) -> tuple[str, str]:
+    """Return (a sentence in parentheses, what follows it), else (it, "").
+
+    sentencex goes on behind "(So it was.)".
+    """
+    if sentence[0] == "(" and (match := _PARENTHESIS_END.search(sentence)):
+        inside = sentence[: match.end() - 1]
+        if inside.count("(") == inside.count(")"):
+            return inside, sentence[match.end() :]
+    return sentence, ""
+
+
 # Languages in which a number with a full stop is an ordinal number.
 _ORDINALS = frozenset(
     """de nds bar gsw als lb da no nb nn fi et hu cs sk sl hr bs sr sh lv tr
@@ -64,7 +82,7 @@ _ORDINAL = re.compile(r"(?:^|[\s(–-])(?:\d{1,2}|[IVXLC]{1,5})\.$")
 _BEFORE_NAMES = {
     "en": """approx ca cf c e.g i.e viz esp fl lit Nos vol vols pp op Mt St Ft
         Lt Col Gen Sgt Capt Cpl Maj Adm Cmdr Rev Hon Sen Rep Gov Pres Prof Dr
-        Mr Mrs Ms Messrs vs Pvt Fr Sr. Msgr Brig Supt Insp Ven Rt""",
+        Mr Mrs Ms Messrs vs Pvt Fr Sr. Msgr Brig Bvt Supt Insp Ven Rt""",
     "de": """z.B z. d. u. u.a v.a bzw ca vgl sog geb gest Nr Bd Hrsg Dr Prof
         St Mio Mrd inkl evtl ggf i.d.R d.h S Abs Art Aufl Kap Abb lat griech
         engl franz usw.""",

@@ -10,8 +10,7 @@ remark, such as {{citation needed}}.
 import re
 from collections.abc import Callable
 
-# Positional arguments and named arguments, as text.
-Arguments = tuple[list[str], dict[str, str]]
+# From positional and named arguments, as text, to the text of a template.
 Renderer = Callable[[list[str], dict[str, str]], str | None]
 
 
@@ -22,7 +21,7 @@ _NAME = re.compile(r"\{\{\s*(?:subst:|safesubst:)?\s*([^|{}<>\[\]\n]*)")
 # layout. Matched from the start of the name.
 _SILENT = re.compile(
     r"""(?:cit(?:e|ation|ar|at|áció)\b|sfn|harv|ref(?!erence\ desk)|efn|note?\b
-    |rp$|r$|fact$|cn$|fn|#tag:ref|dubious|disput|clarif|who\??$|when\??$
+    |rp$|r$|fact$|cn$|fn|\#tag:ref|dubious|disput|clarif|who\??$|when\??$
     |which\??$|where\??$|why\??$|how\??$|by\ whom|whom|says\ who|according\ to
     |attribut|failed|verif|vague|weasel|peacock|unreliable|better|update
     |page[s]?\b|full\b|dead\ |bare\ |improper|inconsist|contradict|original
@@ -31,7 +30,7 @@ _SILENT = re.compile(
     |missing|require|time\ fact|year\ needed|definition|example|elucidate
     |inflation-?fn|wayback|webarchive|doi|isbn|issn|oclc|bibcode|arxiv|pmid
     |jstor|open\ access|closed\ access|registration|subscription|anchor
-    |infobox|taxobox|automatic\ taxobox|speciesbox|navbox|sidebar|chembox
+    |infobox|taxobox|div\ col|quote\ box|automatic\ taxobox|speciesbox|navbox|sidebar|chembox
     |drugbox|geobox|main$|see\ also|further|details|about|for$|other\ uses
     |redirect|distinguish|hatnote|use\ |pp|short\ desc|multiple\ image|image
     |gallery|quote\ box|flagicon|flag\ icon|shy|zwsp|zwj|wbr|clear|-$|col-
@@ -45,7 +44,7 @@ _SILENT = re.compile(
     |прояснить|нп$|цитат|факт|основна|виж|якорь|основная|помолчи|достоверност
     |джерело|фактічна|требуемый
     |要|要出典|出典|脚注|refnest|refn|anchors|独自研究|疑問点|いつ|誰|どこ|r\b|main2
-    |seealso|節|参照方法|正確性|誰2|信頼性|来源|來源|notetag|notefoot|fact|谁|誰|何时
+    |seealso|節|参照方法|正確性|誰2|信頼性|enlink|来源|來源|notetag|notefoot|fact|谁|誰|何时
     |何時|哪里|查证|查證|rp|noteta|cref|main\ article
     |بحاجة|مصدر|مفصلة|توضيح|هامش|استشهاد|مراجع|وصلة|متى|من\ |تحقق|رئيسي
     |référence\ (?:nécessaire|souhaitée|incomplète|à\ confirmer)$|refnec$
@@ -56,6 +55,7 @@ _SILENT = re.compile(
     |.*(?:needed|\binline|\?)$""",
     re.VERBOSE,
 )
+_PRONUNCIATION = re.compile(r"ipa-|ipac-|respell|pron\b|pronunciation|audio-ipa")
 
 
 def name_of(source: str) -> str:
@@ -69,9 +69,19 @@ def is_rendered(name: str) -> bool:
     return _renderer(name) is not None
 
 
+def is_quote(name: str) -> bool:
+    """Return whether templates of this name hold a paragraph of quoted text."""
+    return _RENDERERS.get(name) is _quotation
+
+
 def is_silent(name: str) -> bool:
     """Return whether a template of this name shows no word of a sentence."""
     return _SILENT.match(name) is not None
+
+
+def is_pronunciation(name: str) -> bool:
+    """Return whether templates of this name tell how a word is pronounced."""
+    return _PRONUNCIATION.match(name) is not None
 
 
 def is_remark(before: str, after: str) -> bool:
@@ -288,9 +298,23 @@ def _century(values: list[str], named: dict[str, str]) -> str | None:
     return f"{parts[0]}e siècle" if parts and parts[0] else None
 
 
-def _nothing(values: list[str], named: dict[str, str]) -> str | None:
-    """Return None: the text is not known."""
-    return None
+def _first_two(values: list[str], named: dict[str, str]) -> str | None:
+    """Return "USS Hornet" for {{ship|USS|Hornet|CV-12}}."""
+    return " ".join(value.strip() for value in values[:2]).strip() or None
+
+
+def _height(values: list[str], named: dict[str, str]) -> str | None:
+    """Return "115 m" for {{Höhe|115|DE-NHN}}."""
+    value = _value(1)(values, named)
+    return f"{value.replace('.', ',')} m" if value else None
+
+
+def _quotation(values: list[str], named: dict[str, str]) -> str | None:
+    """Return the quoted text, without its source."""
+    for key in ("text", "quote", "Text", "1"):
+        if named.get(key, "").strip():
+            return named[key].strip()
+    return _value(1)(values, named)
 
 
 # --- Measures ---------------------------------------------------------------
@@ -409,29 +433,26 @@ def _table() -> dict[str, Renderer]:
     add(
         """nowrap nobr nobreak j small smaller big large larger sc smallcaps
         small_caps abbr abbrlink tooltip visible_anchor vanchor nobold sub mono
-        var mvar math strong em bold ital italic_correction noitalic center
-        citation_needed_span cn-span flag flagcountry flagu fontcolor_ underline
-        u angbr_ angle_bracket keypress kbd key samp tt resize_ s crossreference
-        nobelprize comment abréviation nobelpreis refnec référence_nécessaire
-        cp932フォント 補助漢字フォント 要出典範囲 jis2004フォント link-en le
-        internal_link_helper ルビ ruby ak hs nts unbulleted_ strikethrough
-        citation_ text typo not_a_typo as_written bdi rtl-lang2 hlist_ dfn term
-        إنج فرن ألم روس لات يون إيط إسب فار تر عبر ترك nastaliq script_ unicode
-        linktext_ wikt-lang_ lw iw cslist_ short_ ipa_link_ tlit
-        page_ lien_ пнл нобр unité_ noitalics pre2 script vr uni hebrew he lang1
-        polytonic grc_ currency_ nowraplinks anchor_ color_ enclose""",
+        var mvar math strong em bold ital noitalic noitalics center underline u
+        citation_needed_span cn-span flag flagcountry flagu keypress kbd key
+        samp tt crossreference comment abréviation refnec référence_nécessaire
+        référence_souhaitée cp932フォント jis2004フォント 補助漢字フォント 要出典範囲 ルビ
+        ruby le internal_link_helper nts text typo not_a_typo as_written bdi
+        dfn term إنج فرن ألم روس لات يون إيط إسب فار تر عبر nastaliq unicode
+        tlit script vr uni hebrew polytonic pre2 пнл""",
         _value(1),
     )
     add(
         """lang langue lang2 rtl-lang langx script/arabic wikt-lang langwithname
-        lang-short color colour font_color fontcolor resize fontsize langi
-        لغ lingua lang-x2 font bg""",
+        lang-short color colour font_color fontcolor resize fontsize langi font
+        لغ lingua""",
         _language,
     )
+    add("quote quotation bquote blockquote cquote zitat cytat cita", _quotation)
     add("transl transliteration translit xlit", _last)
     add("linktext chem chem2", _joined(""))
     add("date jour nombre unité nb heure", _joined(" "))
-    add("convert cvt convertir conv unit_convert", _convert)
+    add("convert cvt", _convert)
     add("frac sfrac fraction", _fraction)
     add("val", _scientific)
     add("e", _power)
@@ -439,56 +460,54 @@ def _table() -> dict[str, Renderer]:
     add("circa c. ca. ca", _year("c."))
     add("floruit fl. fl", _year("fl."))
     add("reign r.", _year("r."))
-    add("nihongo nihongo3_ nihongo_core", _nihongo)
-    add("ill interlanguage_link interlanguage_link_multi illm red", _link)
-    add("仮リンク wd_ وإو lien link-interwiki ill2 liên_kết_ngôn_ngữ", _link)
+    add("nihongo nihongo_core", _nihongo)
+    add("ill interlanguage_link interlanguage_link_multi illm", _link)
+    add("仮リンク وإو lien ill2 liên_kết_ngôn_ngữ", _link)
     add(
         """tsl translink нп5 нп3 нп нп2 нп4 не_переведено не_переведено_2 нп1
         не_переведено_3 не_переведено_5 ll 內部連結""",
         _translated_link,
     )
     add("読み仮名 読み仮名_ruby不使用 読み", _reading)
-    add("s siècle_", _century)
-    add("siècle sp-", _century)
+    add("siècle", _century)
     add("sup", lambda v, n: (_value(1)(v, n) or "").translate(_RAISED) or None)
     add('"', _around("„", "“"))
-    add("citation_fr", _around("« ", " »"))
     add("angbr angle", _around("⟨", "⟩"))
-    add("' 's_ '- apostrophe", _text("'"))
+    add("' '- apostrophe", _text("'"))
     add("'s", _text("'s"))
     add("'_\" -'_\"", _text("'\""))
     add("\"_' -\"_'", _text("\"'"))
-    add("-\" \"-", _text('"'))
+    add('-" "-', _text('"'))
     add("-' '-", _text("'"))
-    add("nbsp space spaces thinsp thin_space hair_space hairsp nnbsp nnbsp 0 sp", _text(" "))
+    add("nbsp space spaces thinsp thin_space hair_space hairsp nnbsp 0 sp pipe !",
+        _text(" "))  # fmt: skip
     add("snd snds spnd sndash spaced_ndash spaced_en_dash dash", _text(" – "))
     add("– ndash en_dash", _text("–"))
     add("mdash mdashb em_dash —- ---", _text("—"))
-    add("тире — spaced_mdash spaced_em_dash snds2", _text(" — "))
+    add("тире — spaced_mdash spaced_em_dash", _text(" — "))
     add("· dot middot • bull bullet", _text(" · "))
     add("=", _text("="))
-    add("pipe !", _text(" "))
     add("ellipsis ...", _text("…"))
     add("minus", _text("−"))
-    add("times x_", _text("×"))
+    add("times", _text("×"))
     add("eqm", _text("⇌"))
     add("us$ usd", _before("US$"))
     add("a$ aud", _before("A$"))
     add("gbp £ pound", _before("£"))
     add("euro €", _before("€"))
-    add("inr ₹ indian_rupee rs", _before("₹"))
+    add("inr ₹ indian_rupee", _before("₹"))
     add("n° numéro", _before("n° "))
+    add("ship bibleref bibleverse oldstyledate", _first_two)
+    add("us_patent", _before("U.S. Patent "))
+    add("höhe", _height)
+    add("1er", _text("1er"))
+    add("av_jc av_j.-c.", _text("av. J.-C."))
     for ship in """uss hms ss mv rms sms hmas hmcs hmnzs usns usat gts ms mts
             ins uscgc ijn hmt rrs rfa ov""".split():
         table[ship] = _ship(ship)
-    table["ship"] = _joined(" ")
-    table["ship"] = lambda v, n: _joined(" ")(v[:2], n)
     table["music"] = lambda v, n: _MUSIC.get((v or [""])[0].strip().lower())
-    table["1er"] = _text("1er")
-    table["av jc"] = table["av j.-c."] = _text("av. J.-C.")
-    table["xixe siècle"] = _text("XIXe siècle")
-    table["xxe siècle"] = _text("XXe siècle")
-    table["xviiie siècle"] = _text("XVIIIe siècle")
+    for century in "XV XVI XVII XVIII XIX XX XXI".split():
+        table[f"{century.lower()}e siècle"] = _text(f"{century}e siècle")
     return table
 
 
@@ -511,6 +530,10 @@ _GERMAN_LANGUAGES = {
     "bg": "bulgarisch", "ko": "koreanisch", "hi": "hindi",
 }  # fmt: skip
 _LANGUAGE_TEMPLATE = re.compile(r"lang-[a-z-]+$")
+_ARABIC_LANGUAGE = re.compile(
+    "(ألمانية|إنجليزية|إنكليزية|فرنسية|إيطالية|إسبانية|روسية|لاتينية|يونانية"
+    "|فارسية|تركية|عبرية|برتغالية|هولندية|بولندية)$"
+)
 _LINK_TEMPLATE = re.compile(r"link-[a-z-]+$|internal link helper")
 _GERMAN_LANGUAGE = re.compile(r"([a-z]{2,3})s$")
 
@@ -523,6 +546,8 @@ def _renderer(name: str) -> Renderer | None:
     if name.startswith("formatnum:"):
         number = name.partition(":")[2]
         return _text(_grouped(number.replace(",", "")))
+    if match := _ARABIC_LANGUAGE.match(name):
+        return _around(f"(بال{match[1]}: ", ")")
     if _LANGUAGE_TEMPLATE.match(name) or _LINK_TEMPLATE.match(name):
         return _value(1)
     if match := _GERMAN_LANGUAGE.fullmatch(name):

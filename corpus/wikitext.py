@@ -19,6 +19,7 @@ from corpus.markup import BROKEN, GAP, LOST
 from corpus.site import Site
 
 # Paragraphs without these characters hold no markup.
+DROPPED = None
 _MARKUP = frozenset("[{<&")
 
 
@@ -91,6 +92,7 @@ def _sentences(
             last = index + 1 == len(found)
             reason = repairs.judge(sentence, language, block.introduces, last)
             if reason:
+                if DROPPED is not None: DROPPED.append((reason, sentence))
                 counts[f"sentences_{reason}"] += 1
             else:
                 kept.append(sentence)
