@@ -26,17 +26,13 @@ def split(paragraph: str, language: str) -> list[str]:
     """Return the sentences of a paragraph, stripped, without empty ones."""
     found: list[str] = []
     for piece in _pieces(paragraph):
-        for sentence in sentencex.segment(language, piece):
-            sentence = sentence.strip()
-            if not sentence:
-                continue
-            sentence, rest = _after_parenthesis(sentence)
-            if found and (between := _joint(found[-1], sentence, language)):
-                found[-1] += between.strip("+") + sentence
-            else:
-                found.append(sentence)
-            if rest:
-                found.append(rest)
+        for long_one in sentencex.segment(language, piece):
+            for sentence in _split_again(long_one.strip()):
+                between = found and _joint(found[-1], sentence, language)
+                if between:
+                    found[-1] += between.strip("+") + sentence
+                else:
+                    found.append(sentence)
     return found
 
 
@@ -56,19 +52,45 @@ def _pieces(paragraph: str) -> list[str]:
 
 
 # --- Repairs ----------------------------------------------------------------
-_PARENTHESIS_END = re.compile(r"[.!?]\) (?=[A-ZА-ЯÀ-Þ])")
+# What sentencex takes for one sentence: "(So it was.) Then", "It was. 1990 was
+# not", and the same without spaces: 「年。1990年」.
+_MISSED_END = re.compile(
+    r"[.!?]\) (?=[^\W\d_a-zа-я])|(?<=[^\W\d_]{3}[.!?]) (?=\d{4}\b)"
+    r"|[。！？](?=[^。！？」』）”’》〉】)])"
+    # Between two apostrophes sentencex expects a quotation: "the cows' milk
+    # was sold. Then the farmers' ...".
+    r"|(?<= )([a-zß-ÿа-я]{3,20})[.!?] (?=[A-ZÀ-ÞА-Я])"
+)
+# Words that end with a full stop in the middle of a sentence.
+_INNER = frozenset(
+    """approx vol vols fig figs cap caps esp dept est min max lit ext ssp subsp
+    var spp nom gen sect pref viz incl excl resp orig trans repr bzw evtl inkl
+    ggf vgl sog geb gest abs zzgl проф акад инж напр обл вид тыс млн млрд чел
+    бул гор соч изд éd apr env ред стр кор див пор нар нас пос дер кит лат
+    англ нем фр греч итал исп устар букв им ул ст род ум вел кв куб""".split()
+)
+_BRACKETS = re.compile(r"[(（「『“〈《【\[]|[)）」』”〉》】\]]")
+_OPENING = frozenset("(（「『“〈《【[")
 
 
-def _after_parenthesis(sentence: str) -> tuple[str, str]:
-    """Return (a sentence in parentheses, what follows it), else (it, "").
-
-    sentencex goes on behind "(So it was.)".
-    """
-    if sentence[0] == "(" and (match := _PARENTHESIS_END.search(sentence)):
-        inside = sentence[: match.end() - 1]
-        if inside.count("(") == inside.count(")"):
-            return inside, sentence[match.end() :]
-    return sentence, ""
+def _split_again(sentence: str) -> list[str]:
+    """Return a sentence, divided where sentencex misses an end."""
+    if not sentence:
+        return []
+    parts = []
+    start = depth = position = 0
+    for match in _MISSED_END.finditer(sentence):
+        for bracket in _BRACKETS.findall(sentence, position, match.end()):
+            depth += 1 if bracket in _OPENING else -1
+        position = match.end()
+        if match[1] in _INNER or sentence.count('"', start, position) % 2:
+            continue
+        if depth <= 0 and match.end() < len(sentence):
+            parts.append(sentence[start : match.end()].strip())
+            start = match.end()
+            depth = 0
+    parts.append(sentence[start:].strip())
+    return [part for part in parts if part]
 
 
 # Languages in which a number with a full stop is an ordinal number.
@@ -76,7 +98,7 @@ _ORDINALS = frozenset(
     """de nds bar gsw als lb da no nb nn fi et hu cs sk sl hr bs sr sh lv tr
     hsb dsb fo is""".split()
 )
-_ORDINAL = re.compile(r"(?:^|[\s(–-])(?:\d{1,2}|[IVXLC]{1,5})\.$")
+_ORDINAL = re.compile(r"(?:^|[\s(–-])(?:\d{1,3}|[IVXLC]{1,5})\.$")
 # Abbreviations that stand before what they belong to, so that no sentence
 # ends with them.
 _BEFORE_NAMES = {
@@ -95,6 +117,9 @@ _ABBREVIATIONS = {
     language: frozenset(words.split())
     for language, words in _BEFORE_NAMES.items()
 }
+_CLOSES = re.compile(r"[^()]*\)")
+# No sentence is longer: joining ever longer ones would take quadratic time.
+_LONGEST = 3000
 # After a closing quotation mark, a Japanese sentence goes on with these.
 _JAPANESE_PARTICLES = (
     "と って など は が を に の も で や へ から まで より という として、 ） 」 』 "
@@ -107,10 +132,18 @@ def _joint(before: str, after: str, language: str) -> str:
 
     " " joins with a space, "+" without.
     """
+    if len(before) > _LONGEST:
+        return ""
     base = language.split("-")[0]
     if base in ("ja", "zh"):
         return "+" if _continues_cjk(before, after, base) else ""
-    if before[-1] not in ".!?…\"'”’»)":
+    if before.count("(") > before.count(")") and _CLOSES.match(after):
+        return " "
+    if after[0] == ")":
+        return "+"
+    if before[-1] in ",;":
+        return " "
+    if before[-1] not in ".!?…\"'”’“‘»)":
         return ""
     if _continues_in_lower_case(after):
         return " "
@@ -123,11 +156,11 @@ def _joint(before: str, after: str, language: str) -> str:
 
 def _continues_in_lower_case(after: str) -> bool:
     """Return whether a part starts in lower case, as no sentence does."""
-    first = after[0]
-    if not first.islower() or "ა" <= first <= "ჿ":
+    word = after.lstrip("(\"“„«‘' ")
+    if not word[:1].islower() or "ა" <= word[0] <= "ჿ":
         return False
     # iPhone and eBay start sentences.
-    return not (len(after) > 1 and after[1].isupper())
+    return not word[1:2].isupper()
 
 
 def _continues_cjk(before: str, after: str, language: str) -> bool:

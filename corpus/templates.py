@@ -109,7 +109,7 @@ def is_remark(before: str, after: str) -> bool:
 
 # --- Renderers --------------------------------------------------------------
 def render(
-    name: str, values: list[str], named: dict[str, str]
+    name: str, values: list[str], named: dict[str, str], language: str
 ) -> str | None:
     """Return the text of a template, None if its arguments do not tell it.
 
@@ -117,8 +117,11 @@ def render(
         name: as name_of gives it.
         values: the positional arguments as text.
         named: the named ones.
+        language: code of the wiki's language.
     """
     renderer = _renderer(name)
+    if renderer is _convert and language not in ("en", "simple"):
+        named = {**named, "abbr": "on"}
     return renderer(values, named) if renderer else None
 
 
@@ -353,6 +356,14 @@ _UNITS = {
     ).split()
 }
 _UNITS["km/h"] = _UNITS.pop("km∕h", ("", ""))
+_SYMBOLS = {
+    "sqmi": "sq mi", "mi2": "sq mi", "sqft": "sq ft", "ft2": "sq ft",
+    "km2": "km²", "sqkm": "km²", "m2": "m²", "sqm": "m²", "m3": "m³",
+    "km3": "km³", "cuft": "cu ft", "USgal": "US gal", "kph": "km/h",
+    "cumi": "cu mi", "tonne": "t", "acres": "acre", "miles": "mi",
+    "feet": "ft", "meters": "m", "metres": "m", "kilometres": "km",
+    "inch": "in", "m3/s": "m³/s", "°C": "°C", "°F": "°F",
+}  # fmt: skip
 _RANGES = {
     "to": " to ",
     "and": " and ",
@@ -415,7 +426,8 @@ def _unit(code: str, number: str, text: str, named: dict[str, str]) -> str:
     if named.get("adj", "").startswith(("on", "mid")):
         return "-" + singular.replace(" ", "-")
     if named.get("abbr", "") in ("on", "in") or code in ("C", "F"):
-        return " " + (singular if code in ("C", "F") else code)
+        symbol = singular if code in ("C", "F") else _SYMBOLS.get(code, code)
+        return " " + symbol
     one = number in ("1", "−1") and text == number
     return " " + (singular if one else plural)
 
