@@ -10,6 +10,8 @@ remark, such as {{citation needed}}.
 import re
 from collections.abc import Callable
 
+from corpus import measures
+
 # From positional and named arguments, as text, to the text of a template.
 Renderer = Callable[[list[str], dict[str, str]], str | None]
 
@@ -120,7 +122,7 @@ def render(
         language: code of the wiki's language.
     """
     renderer = _renderer(name)
-    if renderer is _convert and language not in ("en", "simple"):
+    if renderer is measures.convert and language not in ("en", "simple"):
         named = {**named, "abbr": "on"}
     return renderer(values, named) if renderer else None
 
@@ -213,14 +215,6 @@ def _as_of(values: list[str], named: dict[str, str]) -> str | None:
     return start + " ".join(parts[2::-1])
 
 
-def _grouped(number: str) -> str:
-    """Return "12,500" for "12500"; what is no plain number stays."""
-    match = re.fullmatch(r"([-−]?)(\d{4,})(\.\d+)?", number.strip())
-    if not match:
-        return number.strip()
-    return f"{match[1].replace('-', '−')}{int(match[2]):,}{match[3] or ''}"
-
-
 def _fraction(values: list[str], named: dict[str, str]) -> str | None:
     """Return "2 1/4" for {{frac|2|1|4}}, "1/4" for {{frac|4}}."""
     parts = [value.strip() for value in values if value.strip()]
@@ -239,7 +233,7 @@ def _scientific(values: list[str], named: dict[str, str]) -> str | None:
     """Return "6.24×10¹⁸ kg" for {{val|6.24|e=18|u=kg}}."""
     if len(values) > 2 or not values or "ul" in named or "up" in named:
         return None
-    text = _grouped(values[0])
+    text = measures.grouped(values[0])
     if len(values) == 2:
         text += "±" + values[1].strip()
     if power := named.get("e", "").strip():
@@ -320,118 +314,6 @@ def _quotation(values: list[str], named: dict[str, str]) -> str | None:
     return _value(1)(values, named)
 
 
-# --- Measures ---------------------------------------------------------------
-# Unit codes of {{convert}}: singular, plural. Others are shown as they stand.
-_UNITS = {
-    unit.split(":")[0]: tuple(unit.split(":")[1].replace("_", " ").split("/"))
-    for unit in """mi:mile/miles km:kilometre/kilometres m:metre/metres
-    ft:foot/feet in:inch/inches yd:yard/yards cm:centimetre/centimetres
-    mm:millimetre/millimetres nmi:nautical_mile/nautical_miles
-    kg:kilogram/kilograms g:gram/grams lb:pound/pounds oz:ounce/ounces
-    t:tonne/tonnes tonne:tonne/tonnes ST:short_ton/short_tons
-    LT:long_ton/long_tons st:stone/stone ha:hectare/hectares acre:acre/acres
-    acres:acre/acres sqmi:square_mile/square_miles sqft:square_foot/square_feet
-    mi2:square_mile/square_miles ft2:square_foot/square_feet
-    km2:square_kilometre/square_kilometres sqkm:square_kilometre/square_kilometres
-    m2:square_metre/square_metres sqm:square_metre/square_metres
-    m3:cubic_metre/cubic_metres km3:cubic_kilometre/cubic_kilometres
-    cuft:cubic_foot/cubic_feet cuyd:cubic_yard/cubic_yards
-    cumi:cubic_mile/cubic_miles cc:cubic_centimetre/cubic_centimetres
-    l:litre/litres L:litre/litres USgal:US_gallon/US_gallons
-    impgal:imperial_gallon/imperial_gallons usgal:US_gallon/US_gallons
-    mph:mile_per_hour/miles_per_hour km/h:kilometre_per_hour/kilometres_per_hour
-    kph:kilometre_per_hour/kilometres_per_hour m/s:metre_per_second/metres_per_second
-    kn:knot/knots C:°C/°C F:°F/°F K:K/K °C:°C/°C °F:°F/°F hp:horsepower/horsepower
-    kW:kilowatt/kilowatts MW:megawatt/megawatts W:watt/watts
-    bhp:brake_horsepower/brake_horsepower psi:pound_per_square_inch/pounds_per_square_inch
-    ly:light-year/light-years AU:astronomical_unit/astronomical_units
-    pc:parsec/parsecs miles:mile/miles feet:foot/feet meters:meter/meters
-    metres:metre/metres kilometres:kilometre/kilometres inch:inch/inches
-    /sqmi:per_square_mile/per_square_mile /km2:per_square_kilometre/per_square_kilometre
-    PD/sqmi:inhabitants_per_square_mile/inhabitants_per_square_mile
-    PD/km2:inhabitants_per_square_kilometre/inhabitants_per_square_kilometre
-    oilbbl:barrel/barrels cuft/s:cubic_foot_per_second/cubic_feet_per_second
-    m3/s:cubic_metre_per_second/cubic_metres_per_second""".replace(
-        "km/h:", "km∕h:"
-    ).split()
-}
-_UNITS["km/h"] = _UNITS.pop("km∕h", ("", ""))
-_SYMBOLS = {
-    "sqmi": "sq mi", "mi2": "sq mi", "sqft": "sq ft", "ft2": "sq ft",
-    "km2": "km²", "sqkm": "km²", "m2": "m²", "sqm": "m²", "m3": "m³",
-    "km3": "km³", "cuft": "cu ft", "USgal": "US gal", "kph": "km/h",
-    "cumi": "cu mi", "tonne": "t", "acres": "acre", "miles": "mi",
-    "feet": "ft", "meters": "m", "metres": "m", "kilometres": "km",
-    "inch": "in", "m3/s": "m³/s", "°C": "°C", "°F": "°F",
-}  # fmt: skip
-_RANGES = {
-    "to": " to ",
-    "and": " and ",
-    "or": " or ",
-    "-": "–",
-    "–": "–",
-    "to(-)": " to ",
-    "x": " by ",
-    "by": " by ",
-    "×": " by ",
-    "xx": " by ",
-    "+/-": " ± ",
-    "±": " ± ",
-    "and(-)": " and ",
-}
-_NUMBER = re.compile(r"[-−–+]?[\d.,/ ]*\d[\d.,/]*(?:e\d+)?$")
-
-
-def _convert(values: list[str], named: dict[str, str]) -> str | None:
-    """Return the measure as given, "5 to 10 miles" for {{convert|5|to|10|mi}}.
-
-    What the template adds, the measure in other units, is left out.
-    """
-    parts = [value.strip() for value in values]
-    text, position = "", 0
-    while position + 1 < len(parts) and _NUMBER.match(parts[position]):
-        number = _grouped(parts[position].lstrip("+"))
-        link = _RANGES.get(parts[position + 1])
-        text += number
-        position += 1
-        if link:
-            text += link
-            position += 1
-            continue
-        code = parts[position]
-        following = parts[position + 1 : position + 3]
-        text += _unit(code, number, text, named)
-        # {{convert|5|ft|10|in|cm}} is 5 feet 10 inches.
-        if (
-            code in ("ft", "lb", "st", "mi", "yd", "LT", "t")
-            and len(following) == 2
-            and _NUMBER.match(following[0])
-            and following[1] in ("in", "oz", "lb", "ft", "yd", "LT", "cwt")
-        ):
-            text += " "
-            position += 1
-            continue
-        return text
-    return None
-
-
-def _unit(code: str, number: str, text: str, named: dict[str, str]) -> str:
-    """Return the unit behind a number, with the space or hyphen before it."""
-    singular, plural = _UNITS.get(code, (code, code))
-    if named.get("sp") == "us":
-        singular, plural = (
-            unit.replace("metre", "meter").replace("litre", "liter")
-            for unit in (singular, plural)
-        )
-    if named.get("adj", "").startswith(("on", "mid")):
-        return "-" + singular.replace(" ", "-")
-    if named.get("abbr", "") in ("on", "in") or code in ("C", "F"):
-        symbol = singular if code in ("C", "F") else _SYMBOLS.get(code, code)
-        return " " + symbol
-    one = number in ("1", "−1") and text == number
-    return " " + (singular if one else plural)
-
-
 # --- Table ------------------------------------------------------------------
 def _table() -> dict[str, Renderer]:
     """Return the renderer of each name."""
@@ -464,7 +346,7 @@ def _table() -> dict[str, Renderer]:
     add("transl transliteration translit xlit", _last)
     add("linktext chem chem2", _joined(""))
     add("date jour nombre unité nb heure", _joined(" "))
-    add("convert cvt", _convert)
+    add("convert cvt", measures.convert)
     add("frac sfrac fraction", _fraction)
     add("val", _scientific)
     add("e", _power)
@@ -557,7 +439,7 @@ def _renderer(name: str) -> Renderer | None:
         return found
     if name.startswith("formatnum:"):
         number = name.partition(":")[2]
-        return _text(_grouped(number.replace(",", "")))
+        return _text(measures.grouped(number.replace(",", "")))
     if match := _ARABIC_LANGUAGE.match(name):
         return _around(f"(بال{match[1]}: ", ")")
     if _LANGUAGE_TEMPLATE.match(name) or _LINK_TEMPLATE.match(name):
