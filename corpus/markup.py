@@ -27,9 +27,10 @@ FORMULA = "\ue001"  # mathematics or code
 BROKEN = "\ue002"  # markup without its other half
 GAP = "\ue003"  # nothing that a reader misses, such as a reference
 SOUND = "\ue004"  # a pronunciation
-_CUT = "\ue005"  # a table or list, on a line of its own
+LESS = "\ue005"  # "<", which starts no tag any more
+_CUT = "\ue006"  # a table or list, on a line of its own
 _UNMARK = dict.fromkeys(
-    map(ord, LOST + FORMULA + BROKEN + GAP + SOUND + _CUT)
+    map(ord, LOST + FORMULA + BROKEN + GAP + SOUND + LESS + _CUT)
 )
 
 # --- Patterns ---------------------------------------------------------------
@@ -44,7 +45,7 @@ _RAW_TAGS = _FORMULA_TAGS | frozenset(
     includeonly style script noinclude""".split()
 )
 _RAW = re.compile(
-    r"<!--|<(%s)\b([^<>]*)>" % "|".join(sorted(_RAW_TAGS)), re.IGNORECASE
+    rf"<!--|<({'|'.join(sorted(_RAW_TAGS))})\b([^<>]*)>", re.IGNORECASE
 )
 # [^<>] ends at the next tag at the latest: no position is read twice.
 _TAG = re.compile(r"</?([a-z][a-z0-9]*)\b[^<>]*>", re.IGNORECASE)
@@ -109,9 +110,11 @@ def blocks(
         site: names of the wiki's namespaces.
         counts: the number of removed parts of each kind is added here.
     """
-    text = wikitext.translate(_UNMARK) if "\ue000" <= max(
-        wikitext, default=""
-    ) else wikitext
+    text = (
+        wikitext.translate(_UNMARK)
+        if "\ue000" <= max(wikitext, default="")
+        else wikitext
+    )
     text = _cut_raw_tags(text.replace("\r\n", "\n"), counts)
     if "-{" in text and site.language in _LANGUAGES_WITH_VARIANTS:
         text = _choose_variants(text)
@@ -320,9 +323,7 @@ def _kind(text: str, opener: str, start: int, end: int, site: Site) -> str:
     return "files_and_categories"
 
 
-def _template(
-    text: str, span: _Span, counts: collections.Counter[str]
-) -> str:
+def _template(text: str, span: _Span, counts: collections.Counter[str]) -> str:
     """Return what stands in place of a template: itself, or a mark."""
     source = text[span.start : span.end]
     name = templates.name_of(source)

@@ -121,10 +121,10 @@ _CLOSES = re.compile(r"[^()]*\)")
 # No sentence is longer: joining ever longer ones would take quadratic time.
 _LONGEST = 3000
 # After a closing quotation mark, a Japanese sentence goes on with these.
-_JAPANESE_PARTICLES = (
-    "と って など は が を に の も で や へ から まで より という として、 ） 」 』 "
-    "だ である です との とは とか ・"
-).split() + ["、"]
+_JAPANESE_PARTICLES = tuple(
+    """と って など は が を に の も で や へ から まで より という として
+    だ である です との とは とか ・ 、 ） 」 』""".split()
+)
 
 
 def _joint(before: str, after: str, language: str) -> str:
@@ -168,5 +168,5 @@ def _continues_cjk(before: str, after: str, language: str) -> bool:
     if after[0] in "」』）”’》〉】，、；：,":
         return True
     if language == "ja" and before[-1] in "」』）":
-        return after.startswith(tuple(_JAPANESE_PARTICLES))
+        return after.startswith(_JAPANESE_PARTICLES)
     return language == "zh" and before[-1] in "”』」）" and after[0] in "的等之"

@@ -32,7 +32,8 @@ _SILENT = re.compile(
     |missing|require|time\ fact|year\ needed|definition|example|elucidate
     |inflation-?fn|wayback|webarchive|doi|isbn|issn|oclc|bibcode|arxiv|pmid
     |jstor|open\ access|closed\ access|registration|subscription|anchor
-    |infobox|taxobox|div\ col|quote\ box|automatic\ taxobox|speciesbox|navbox|sidebar|chembox
+    |infobox|taxobox|automatic\ taxobox|speciesbox|navbox|sidebar|chembox
+    |div\ col
     |drugbox|geobox|main$|see\ also|further|details|about|for$|other\ uses
     |redirect|distinguish|hatnote|use\ |pp|short\ desc|multiple\ image|image
     |gallery|quote\ box|flagicon|flag\ icon|shy|zwsp|zwj|wbr|clear|-$|col-
@@ -57,7 +58,9 @@ _SILENT = re.compile(
     |.*(?:needed|\binline|\?)$""",
     re.VERBOSE,
 )
-_PRONUNCIATION = re.compile(r"ipa-|ipac-|respell|pron\b|pronunciation|audio-ipa")
+_PRONUNCIATION = re.compile(
+    r"ipa-|ipac-|respell|pron\b|pronunciation|audio-ipa"
+)
 
 
 def name_of(source: str) -> str:
@@ -97,7 +100,9 @@ def is_remark(before: str, after: str) -> bool:
         before: the character before the template.
         after: the two characters after it.
     """
-    ends = not after or after[0] in " \n\t,.;:)]<\ue003{" or after[0] in "，。、"
+    ends = (
+        not after or after[0] in " \n\t,.;:)]<\ue003{" or after[0] in "，。、"
+    )
     if before in ("", "\n"):
         # At the start of a line: what follows starts a sentence.
         return after.strip()[:1].isupper()
@@ -105,7 +110,9 @@ def is_remark(before: str, after: str) -> bool:
         return before in ".!?。！？" and after[0].isupper()
     # In scripts without spaces every template touches a word.
     if before in ".,;:!?\"'”’»)]。、，！？」』\ue003":
-        return not (after[:1] == " " and after[1:].islower() and before in ".!?")
+        return not (
+            after[:1] == " " and after[1:].islower() and before in ".!?"
+        )
     return before.isalpha() and before < "\u0e00"
 
 
@@ -248,11 +255,6 @@ def _power(values: list[str], named: dict[str, str]) -> str | None:
     return "×10" + value.translate(_RAISED) if value else None
 
 
-def _ship(name: str) -> Renderer:
-    """Return a renderer for {{USS|Hornet|CV-12|6}}: the ship's name."""
-    return _before(name.upper() + " ")
-
-
 def _nihongo(values: list[str], named: dict[str, str]) -> str | None:
     """Return "Tokyo (東京, Tōkyō)" for {{nihongo|Tokyo|東京|Tōkyō}}."""
     parts = [value.strip() for value in values[:3]] + ["", "", ""]
@@ -315,100 +317,107 @@ def _quotation(values: list[str], named: dict[str, str]) -> str | None:
 
 
 # --- Table ------------------------------------------------------------------
-def _table() -> dict[str, Renderer]:
-    """Return the renderer of each name."""
-    table: dict[str, Renderer] = {}
+_MUSIC = {
+    "flat": "♭",
+    "sharp": "♯",
+    "natural": "♮",
+    "b": "♭",
+    "#": "♯",
+}
 
-    def add(names: str, renderer: Renderer) -> None:
-        table.update(
-            dict.fromkeys((n.replace("_", " ") for n in names.split()), renderer)
-        )
+_SHIPS = """uss hms ss mv rms sms hmas hmcs hmnzs usns usat gts ms mts ins uscgc
+    ijn hmt rrs rfa ov"""
 
-    add(
+# Names, with underscores for spaces, and what renders them.
+_RENDERED: list[tuple[str, Renderer]] = [
+    (
         """nowrap nobr nobreak j small smaller big large larger sc smallcaps
         small_caps abbr abbrlink tooltip visible_anchor vanchor nobold sub mono
         var mvar math strong em bold ital noitalic noitalics center underline u
         citation_needed_span cn-span flag flagcountry flagu keypress kbd key
         samp tt crossreference comment abréviation refnec référence_nécessaire
-        référence_souhaitée cp932フォント jis2004フォント 補助漢字フォント 要出典範囲 ルビ
-        ruby le internal_link_helper nts text typo not_a_typo as_written bdi
+        référence_souhaitée cp932フォント jis2004フォント
+        補助漢字フォント
+        要出典範囲 ルビ ruby le internal_link_helper nts text typo not_a_typo as_written bdi
         dfn term إنج فرن ألم روس لات يون إيط إسب فار تر عبر nastaliq unicode
         tlit script vr uni hebrew polytonic pre2 пнл""",
         _value(1),
-    )
-    add(
+    ),
+    (
         """lang langue lang2 rtl-lang langx script/arabic wikt-lang langwithname
         lang-short color colour font_color fontcolor resize fontsize langi font
         لغ lingua""",
         _language,
-    )
-    add("quote quotation bquote blockquote cquote zitat cytat cita", _quotation)
-    add("transl transliteration translit xlit", _last)
-    add("linktext chem chem2", _joined(""))
-    add("date jour nombre unité nb heure", _joined(" "))
-    add("convert cvt", measures.convert)
-    add("frac sfrac fraction", _fraction)
-    add("val", _scientific)
-    add("e", _power)
-    add("as_of asof", _as_of)
-    add("circa c. ca. ca", _year("c."))
-    add("floruit fl. fl", _year("fl."))
-    add("reign r.", _year("r."))
-    add("nihongo nihongo_core", _nihongo)
-    add("ill interlanguage_link interlanguage_link_multi illm", _link)
-    add("仮リンク وإو lien ill2 liên_kết_ngôn_ngữ", _link)
-    add(
+    ),
+    ("quote quotation bquote blockquote cquote zitat cytat cita", _quotation),
+    ("transl transliteration translit xlit", _last),
+    ("linktext chem chem2", _joined("")),
+    ("date jour nombre unité nb heure", _joined(" ")),
+    ("convert cvt", measures.convert),
+    ("frac sfrac fraction", _fraction),
+    ("val", _scientific),
+    ("e", _power),
+    ("as_of asof", _as_of),
+    ("circa c. ca. ca", _year("c.")),
+    ("floruit fl. fl", _year("fl.")),
+    ("reign r.", _year("r.")),
+    ("nihongo nihongo_core", _nihongo),
+    ("ill interlanguage_link interlanguage_link_multi illm", _link),
+    ("仮リンク وإو lien ill2 liên_kết_ngôn_ngữ", _link),
+    (
         """tsl translink нп5 нп3 нп нп2 нп4 не_переведено не_переведено_2 нп1
         не_переведено_3 не_переведено_5 ll 內部連結""",
         _translated_link,
-    )
-    add("読み仮名 読み仮名_ruby不使用 読み", _reading)
-    add("siècle", _century)
-    add("sup", lambda v, n: (_value(1)(v, n) or "").translate(_RAISED) or None)
-    add('"', _around("„", "“"))
-    add("angbr angle", _around("⟨", "⟩"))
-    add("' '- apostrophe", _text("'"))
-    add("'s", _text("'s"))
-    add("'_\" -'_\"", _text("'\""))
-    add("\"_' -\"_'", _text("\"'"))
-    add('-" "-', _text('"'))
-    add("-' '-", _text("'"))
-    add("nbsp space spaces thinsp thin_space hair_space hairsp nnbsp 0 sp pipe !",
-        _text(" "))  # fmt: skip
-    add("snd snds spnd sndash spaced_ndash spaced_en_dash dash", _text(" – "))
-    add("– ndash en_dash", _text("–"))
-    add("mdash mdashb em_dash —- ---", _text("—"))
-    add("тире — spaced_mdash spaced_em_dash", _text(" — "))
-    add("· dot middot • bull bullet", _text(" · "))
-    add("=", _text("="))
-    add("ellipsis ...", _text("…"))
-    add("minus", _text("−"))
-    add("times", _text("×"))
-    add("eqm", _text("⇌"))
-    add("us$ usd", _before("US$"))
-    add("a$ aud", _before("A$"))
-    add("gbp £ pound", _before("£"))
-    add("euro €", _before("€"))
-    add("inr ₹ indian_rupee", _before("₹"))
-    add("n° numéro", _before("n° "))
-    add("ship bibleref bibleverse oldstyledate", _first_two)
-    add("us_patent", _before("U.S. Patent "))
-    add("höhe", _height)
-    add("1er", _text("1er"))
-    add("av_jc av_j.-c.", _text("av. J.-C."))
-    for ship in """uss hms ss mv rms sms hmas hmcs hmnzs usns usat gts ms mts
-            ins uscgc ijn hmt rrs rfa ov""".split():
-        table[ship] = _ship(ship)
-    table["music"] = lambda v, n: _MUSIC.get((v or [""])[0].strip().lower())
-    for century in "XV XVI XVII XVIII XIX XX XXI".split():
-        table[f"{century.lower()}e siècle"] = _text(f"{century}e siècle")
-    return table
-
-
-_MUSIC = {
-    "flat": "♭", "sharp": "♯", "natural": "♮", "b": "♭", "#": "♯",
+    ),
+    ("読み仮名 読み仮名_ruby不使用 読み", _reading),
+    ("siècle", _century),
+    ("sup", lambda v, n: (_value(1)(v, n) or "").translate(_RAISED) or None),
+    ('"', _around("„", "“")),
+    ("angbr angle", _around("⟨", "⟩")),
+    ("' '- apostrophe", _text("'")),
+    ("'s", _text("'s")),
+    ("'_\" -'_\"", _text("'\"")),
+    ("\"_' -\"_'", _text("\"'")),
+    ('-" "-', _text('"')),
+    ("-' '-", _text("'")),
+    (
+        """nbsp space spaces thinsp thin_space hair_space hairsp nnbsp 0 sp
+        pipe !""",
+        _text(" "),
+    ),
+    ("snd snds spnd sndash spaced_ndash spaced_en_dash dash", _text(" – ")),
+    ("– ndash en_dash", _text("–")),
+    ("mdash mdashb em_dash —- ---", _text("—")),
+    ("тире — spaced_mdash spaced_em_dash", _text(" — ")),
+    ("· dot middot • bull bullet", _text(" · ")),
+    ("=", _text("=")),
+    ("ellipsis ...", _text("…")),
+    ("minus", _text("−")),
+    ("times", _text("×")),
+    ("eqm", _text("⇌")),
+    ("us$ usd", _before("US$")),
+    ("a$ aud", _before("A$")),
+    ("gbp £ pound", _before("£")),
+    ("euro €", _before("€")),
+    ("inr ₹ indian_rupee", _before("₹")),
+    ("n° numéro", _before("n° ")),
+    ("ship bibleref bibleverse oldstyledate", _first_two),
+    ("us_patent", _before("U.S. Patent ")),
+    ("höhe", _height),
+    ("1er", _text("1er")),
+    ("av_jc av_j.-c.", _text("av. J.-C.")),
+    ("music", lambda v, n: _MUSIC.get((v or [""])[0].strip().lower())),
+    *((name, _before(name.upper() + " ")) for name in _SHIPS.split()),
+    *(
+        (f"{century.lower()}e_siècle", _text(f"{century}e siècle"))
+        for century in "XV XVI XVII XVIII XIX XX XXI".split()
+    ),
+]
+_RENDERERS = {
+    name.replace("_", " "): renderer
+    for names, renderer in _RENDERED
+    for name in names.split()
 }
-_RENDERERS = _table()
 
 # {{enS|Text}} of the German wiki names the language.
 _GERMAN_LANGUAGES = {

@@ -16,15 +16,16 @@ import mwparserfromhell
 from mwparserfromhell import nodes
 
 from corpus import markup, repairs, sentences, templates
-from corpus.markup import BROKEN, GAP, LOST
+from corpus.markup import BROKEN, GAP, LESS, LOST
 from corpus.site import Site
 
 # Paragraphs without these characters hold no markup.
-DROPPED = None
 _MARKUP = frozenset("[{<&")
 
 
-_EXTERNAL_LINK = re.compile(r"\[(?:[a-z]+:)?//|\[mailto:|\[[a-z]+:", re.IGNORECASE)
+_EXTERNAL_LINK = re.compile(
+    r"\[(?:[a-z]+:)?//|\[mailto:|\[[a-z]+:", re.IGNORECASE
+)
 _BRACKET = re.compile(r"[\[\]]")
 
 
@@ -97,7 +98,6 @@ def _sentences(
             last = index + 1 == len(found)
             reason = repairs.judge(sentence, language, block.introduces, last)
             if reason:
-                if DROPPED is not None: DROPPED.append((reason, sentence))
                 counts[f"sentences_{reason}"] += 1
             else:
                 kept.append(sentence)
@@ -113,7 +113,7 @@ def _plain(text: str, site: Site) -> str:
     The parser's time grows with the square of the number of tags and external
     links that have no end. markup.py has dealt with tags: "<" is text here.
     """
-    text = text.replace("<", "&lt;")
+    text = text.replace("<", LESS)
     if "[" in text and _EXTERNAL_LINK.search(text):
         text = _escape_open_brackets(text)
     try:
@@ -121,7 +121,7 @@ def _plain(text: str, site: Site) -> str:
     except mwparserfromhell.parser.ParserError as error:
         reason = " ".join(str(error).split())
         raise PageError(reason) from error
-    return _render(code, site)
+    return _render(code, site).replace(LESS, "<")
 
 
 def _escape_open_brackets(text: str) -> str:
