@@ -23,6 +23,7 @@ _MARKED_GAPS = re.compile(rf"([.!?]['\"”’»)]?){GAP}+(?=[^\W\d_a-z])")
 _PARENTHESES = re.compile(r"([(（\[])([^()（）\[\]]*)([)）\]])")
 _SEPARATORS = re.compile(r"([;,:،؛；，、])")
 _EMPTY = re.compile(r" ?[(（]\s*[-–—/:;,.،؛；，、\s\"'“”„]*[)）]")
+_NESTED = re.compile(r"\(\(([^()]*)\)\)")
 _AFTER_OPEN = re.compile(r"([(（])[\s;,:،؛；，、]+")
 _BEFORE_CLOSE = re.compile(r"[\s;,،؛；，、]+([)）])")
 _DOUBLED = re.compile(r"([,;،؛；，、])(?:\s*[,;،؛；，、])+")
@@ -62,6 +63,8 @@ def repair(text: str, language: str) -> str:
     if "(" in text or "（" in text:
         text = _AFTER_OPEN.sub(r"\1", _EMPTY.sub("", text))
         text = _BEFORE_CLOSE.sub(r"\1", text)
+        if "((" in text:
+            text = _NESTED.sub(r"(\1)", text)
     text = _DOUBLED.sub(_one_separator, text)
     text = _COMMA_STOP.sub(r"\1", text)
     text = _SPACE_BEFORE.sub(r"\1", text)

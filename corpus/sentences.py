@@ -56,7 +56,7 @@ def _pieces(paragraph: str) -> list[str]:
 # not", and the same without spaces: 「年。1990年」.
 _MISSED_END = re.compile(
     r"[.!?]\) (?=[^\W\d_a-zа-я])|(?<=[^\W\d_]{3}[.!?]) (?=\d{4}\b)"
-    r"|[。！？](?=[^。！？」』）”’》〉】)])"
+    r"|[。！？][」』”]?(?=[^。！？」』）”’》〉】)])"
     # Between two apostrophes sentencex expects a quotation: "the cows' milk
     # was sold. Then the farmers' ...".
     r"|(?<= )([a-zß-ÿа-я]{3,20})[.!?] (?=[A-ZÀ-ÞА-Я])"
