@@ -28,7 +28,7 @@ from paths import GOLDEN, ROOT
 
 from corpus import generation
 from corpus import plan as corpus_plan
-from pretraining import dealing
+from pretraining import documents as pretraining_documents
 
 BLANK = {"document_separator": "blank_line", "language": "en"}
 
@@ -99,11 +99,9 @@ def test_the_next_script_finds_the_documents(whole):
     files = file_system.find_files(f"{whole}/train-*")
     found = []
     for path in files:
-        for is_first, text in dealing.read_parts(
-            path, 10**6, 10**6, lambda _: None
-        ):
-            assert is_first
-            found.append(text.decode())
+        whole_file = pretraining_documents.Range(path)
+        parts = pretraining_documents.read_parts(whole_file, 10**6, 10**6)
+        found += [part.text.decode() for part in parts]
     assert sorted(found) == documents_in(whole)
 
 
