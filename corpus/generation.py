@@ -316,7 +316,10 @@ def _make_shards(
         )
         for split, index in to_do
     ]
-    total = sum(sum(unit.num_bytes.values()) for unit in made)
+    sizes = {
+        split: sum(unit.num_bytes[split] for unit in made) for split in buckets
+    }
+    total = sum(sizes[job.split] // job.num_shards for job in jobs)
     with progress.bar(total, "B", "Writing", unit_scale=True) as bar:
         for event in pool.run(jobs):
             if isinstance(event, workers.Progress):

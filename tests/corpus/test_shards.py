@@ -103,7 +103,8 @@ def test_a_file_does_not_depend_on_units_and_buckets(
         for index in range(3):
             path = str(tmp_path / "out")
             job = ShardJob(path, split, index, 3, buckets, "", 0, parts)
-            result = shards.make_shard(str(tmp_path), job, lambda _: None)
+            reports = []
+            result = shards.make_shard(str(tmp_path), job, reports.append)
             expected, counts = shards.format_documents(
                 (document.key, document.text)
                 for document in made
@@ -112,4 +113,13 @@ def test_a_file_does_not_depend_on_units_and_buckets(
             )
             assert (tmp_path / "out").read_bytes() == expected != b""
             assert result["bytes"] == len(expected)
+            assert sum(reports) == sum(
+                len(document.text)
+                for part in range(num_units)
+                for document in {
+                    d.key: d for d in made[part::num_units]
+                }.values()
+                if document.split == split
+                and shards.shard_of(document.key, 3) == index
+            )
             assert result["counts"]["documents"] == counts["documents"]
