@@ -57,6 +57,8 @@ def _pieces(paragraph: str) -> list[str]:
 _MISSED_END = re.compile(
     r"[.!?]\) (?=[^\W\d_a-zа-я])|(?<=[^\W\d_]{3}[.!?]) (?=\d{4}\b)"
     r"|[。！？][」』”]?(?=[^。！？」』）”’》〉】)])"
+    # It misplaces ends behind Latin letters in Arabic text.
+    r"|(?<=[\u0621-\u064a]{3}[.!؟]) (?=[\u0621-\u064a])"
     # Between two apostrophes sentencex expects a quotation: "the cows' milk
     # was sold. Then the farmers' ...".
     r"|(?<= )([a-zß-ÿа-я]{3,20})[.!?] (?=[A-ZÀ-ÞА-Я])"
