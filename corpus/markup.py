@@ -271,25 +271,13 @@ def _spans(text: str, site: Site) -> list[_Span]:
     stack: list[tuple[str, int, int]] = []
     depth: collections.Counter[str] = collections.Counter()
     for match in _BRACKETS.finditer(text):
-        token = match[0]
-        opener = _CLOSERS.get(token)
-        if opener is None:
-            if token[0] == "<":
-                name = token[1:4].strip("/ >").lower()
-                closes = token[1] == "/"
-                name = token.lower().strip("</> ").split()[0]
-                opener = f"<{name}" if closes else None
-                token = token if closes else f"<{name}"
-            elif token.endswith("|}"):
-                opener = "{|"
-            elif token.endswith("{|"):
-                token = "{|"
-        if opener is None:
-            stack.append((token, match.start(), match.end()))
-            depth[token] += 1
+        opener, closes = _bracket(match[0])
+        if not closes:
+            stack.append((opener, match.start(), match.end()))
+            depth[opener] += 1
             continue
         if not depth[opener]:
-            if token in _CLOSERS:
+            if match[0] in _CLOSERS:
                 spans.append(_Span(match.start(), match.end(), "broken"))
             continue
         while True:
@@ -307,6 +295,19 @@ def _spans(text: str, site: Site) -> list[_Span]:
         if token in ("{{", "[[")
     ]
     return sorted(spans + broken) if broken else spans
+
+
+def _bracket(token: str) -> tuple[str, bool]:
+    """Return (the opening bracket of a pair, whether the token closes it)."""
+    if token in _CLOSERS:
+        return _CLOSERS[token], True
+    if token[0] == "<":
+        name = token.lower().strip("</> ").split()[0]
+        return f"<{name}", token[1] == "/"
+    if token.endswith("|}"):
+        return "{|", True
+    # "{|" may stand behind ":" or "*".
+    return ("{|", False) if token.endswith("{|") else (token, False)
 
 
 def _kind(text: str, opener: str, start: int, end: int, site: Site) -> str:
@@ -346,10 +347,12 @@ def _template(text: str, span: _Span, counts: collections.Counter[str]) -> str:
 
 def _stands_alone(text: str, span: _Span) -> bool:
     """Return whether a line holds nothing else than templates."""
-    start = text.rfind("\n", max(0, span.start - 200), span.start) + 1
+    # Not more of the line than this is read: lines may be very long.
+    first = max(0, span.start - 200)
+    start = max(first, text.rfind("\n", first, span.start) + 1)
     end = text.find("\n", span.end, span.end + 200)
     if end < 0:
-        end = min(len(text), span.end + 200)
+        end = span.end + 200
     left = text[start : span.start].replace(GAP, "").strip(" \t")
     right = text[span.end : end].replace(GAP, "").strip(" \t")
     left_is_free = not left or left.endswith("}}")

@@ -112,7 +112,7 @@ _BEFORE_NAMES = {
         engl franz usw.""",
     "fr": "M MM Mme Mlle Dr Pr St Ste av apr env cf p.ex ex c.-à-d éd vol",
     "es": "Sr Sra Srta Dr Dra D Dña Ud Uds Prof Gral Cía núm pág aprox cf",
-    "bg": "проф доц акад инж арх ген полк т.нар напр ок св д-р гр бул ул вж",
+    "bg": "т.е проф доц акад инж арх ген полк т.нар напр ок св д-р гр бул вж",
     "ru": "т.н т.е им проф акад ген св напр ок ул см пр гр д-р ср им. р",
 }
 _ABBREVIATIONS = {
