@@ -48,7 +48,7 @@ _RAW = re.compile(
     rf"<!--|<({'|'.join(sorted(_RAW_TAGS))})\b([^<>]*)>", re.IGNORECASE
 )
 # [^<>] ends at the next tag at the latest: no position is read twice.
-_TAG = re.compile(r"</?([a-z][a-z0-9]*)\b[^<>]*>", re.IGNORECASE)
+_TAG = re.compile(r"</?([a-z][a-z0-9]*)\b[^<>]*>([ \t]*)", re.IGNORECASE)
 _SUPERSCRIPT = re.compile(r"<sup\b[^<>]*>([^<>]*)</sup\s*>", re.IGNORECASE)
 _SUPERSCRIPTS = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
 _PARAGRAPH_TAGS = frozenset(
@@ -200,7 +200,7 @@ def _tag(match: re.Match[str]) -> str:
         return "\n*" if match[0][1] != "/" else "\n"
     if name in _HEADING_TAGS:
         return "\n=" if match[0][1] != "/" else "\n"
-    return "" if name in _INLINE_TAGS else match[0]
+    return match[2] if name in _INLINE_TAGS else match[0]
 
 
 def _switch(match: re.Match[str]) -> str:
@@ -257,6 +257,11 @@ def _cut_brackets(
             counts[span.kind] += 1
             is_block = span.kind in ("tables", "lists")
             pieces.append(f"\n{_CUT}\n" if is_block else GAP)
+        # A space that now starts a line would make it preformatted.
+        while (
+            pieces[-1].endswith("\n") and text[position : position + 1] == " "
+        ):
+            position += 1
     pieces.append(text[position:])
     return "".join(pieces)
 
