@@ -28,6 +28,9 @@ from corpus.plan import Plan
 from corpus.shards import ShardJob
 from corpus.units import Unit, UnitSettings
 
+# Input files are listed up to this number.
+_MAX_FILES_LOGGED = 100
+
 # Warnings of problems in the input; the others are counted only.
 _MAX_WARNINGS = 20
 
@@ -153,8 +156,10 @@ def _make_units(
     if index:
         logging.info("%d units are complete already", index)
     logging.info("*** Reading from input files ***")
-    for path in plan.input_files:
+    for path in plan.input_files[:_MAX_FILES_LOGGED]:
         logging.info("  %s", path)
+    if len(plan.input_files) > _MAX_FILES_LOGGED:
+        logging.info("  and %d more", len(plan.input_files) - _MAX_FILES_LOGGED)
     warnings, indices, num_bytes = _Warnings(), set(range(index)), 0
     jobs = read_ahead.read_ahead(_chunks_to_do(plan, index, end, indices))
     with (

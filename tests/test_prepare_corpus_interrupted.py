@@ -174,7 +174,8 @@ def test_two_runs_at_once(tmp_path):
 def test_remote_paths(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    source = "file://" + write(tmp_path / "x", [[article(n)] for n in range(9)])
+    text = write(tmp_path / "x", [[article(n)] for n in range(9)])
+    source = f"file://{text},file://{ENGLISH}"
     flags = {**BLANK, "heldout_fraction": 0.5}
     for output in (f"file://{tmp_path}/far", tmp_path / "near"):
         run(source, output, **flags)
