@@ -50,6 +50,7 @@ _UTF16_MARKS = {
 }
 
 _XML = re.compile(rb"\s*<(\?xml|mediawiki|page\b|!--)")
+_HTML = re.compile(rb"\s*(<!doctype html|<html[\s>])", re.IGNORECASE)
 _DUMP = re.compile(rb"<(mediawiki|page)[\s>]")
 _JSON_LINES = re.compile(rb'\s*\{\s*("|\})')
 _JSON_ARRAY = re.compile(rb'\s*\[\s*\{\s*"')
@@ -232,6 +233,8 @@ def find_kind(blocks: Blocks) -> Kind:
         if _DUMP.search(text):
             return Kind(items.DUMP)
         return Kind("", "is XML, but no MediaWiki dump: no <mediawiki> tag")
+    if _HTML.match(text):
+        return Kind("", "is HTML; extract its text first")
     if _JSON_ARRAY.match(text):
         return Kind(
             "", "is a JSON array; wanted one JSON object per line (jq -c '.[]')"

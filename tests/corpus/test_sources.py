@@ -104,6 +104,7 @@ def test_kinds_are_told_by_content(tmp_path, data, expected):
         (gzip.compress(bz2.compress(b"a")), "compressed twice, inside by bz"),
         (b"<?xml version='1.0'?><rss></rss>", "no MediaWiki dump"),
         (json.dumps([{"text": "a"}]).encode(), "is a JSON array"),
+        (b"\n<!DOCTYPE html>\n<html>", "is HTML; extract its text first"),
         (b"\xff\xfe<\x00\x00\xdc\x00\xdc", "is not UTF-16: illegal encoding"),
         ("Пример для".encode("cp1251") * 9, "is neither UTF-8 nor UTF-16"),
         (b"BZh9123456", "has damaged bzip2 data (Invalid data stream)"),
