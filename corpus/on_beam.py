@@ -108,9 +108,13 @@ def _build(
     scratch_dir: str,
 ) -> None:
     """Add all steps to the pipeline."""
+    input_files = plan.input_files
+    # The steps are sent to all workers, and runners limit their size. So most
+    # of them do without the list of input files.
+    plan = plan._replace(input_files=[], fingerprint={})
     made = (
         pipeline
-        | "Files" >> beam.Create(list(enumerate(plan.input_files)))
+        | "Files" >> beam.Create(list(enumerate(input_files)))
         | "SpreadFiles" >> beam.Reshuffle()
         | "Read" >> beam.ParDo(_Read(plan.reading))
         | "SpreadChunks" >> beam.Reshuffle()
@@ -123,7 +127,7 @@ def _build(
         _MakeDocuments.RESULTS
     ] | "AddResults" >> beam.CombineGlobally(_AddResults())
     _ = results | "WriteResults" >> beam.ParDo(
-        _WriteResults(plan, f"{scratch_dir}/results.json")
+        _WriteResults(input_files, f"{scratch_dir}/results.json")
     )
     distinct = (
         made.documents
@@ -254,8 +258,8 @@ class _WriteResults(beam.DoFn):
         UserError: there is no document.
     """
 
-    def __init__(self, plan: Plan, path: str):
-        self._plan, self._path = plan, path
+    def __init__(self, input_files: list[str], path: str):
+        self._input_files, self._path = input_files, path
 
     def process(self, total: dict[str, Any]) -> None:
         inputs = total["inputs"]
@@ -266,12 +270,12 @@ class _WriteResults(beam.DoFn):
             "problems": [problem for _, problem in total["problems"]],
             "inputs": {
                 path: inputs[path]
-                for path in self._plan.input_files
+                for path in self._input_files
                 if path in inputs
             },
         }
         if not corpus["documents"]:
-            raise summary.no_document_error(self._plan.input_files, corpus)
+            raise summary.no_document_error(self._input_files, corpus)
         base_beam.write_json(self._path, corpus)
 
 

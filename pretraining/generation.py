@@ -200,7 +200,7 @@ def check_counts(plan: Plan, counts: dict[str, int]) -> None:
         counts: documents and parts of the corpus.
     """
     if not counts["documents"]:
-        raise documents.no_text_error([path for path, _ in plan.input_files])
+        raise documents.no_text_error(plan.input_files[0][0])
     if counts["documents"] == 1:
         raise documents.one_document_error()
     if counts["parts"] < len(plan.output_files):

@@ -110,6 +110,9 @@ def _build(
     """Add all steps to the pipeline."""
     settings = plan.buckets._replace(scratch_dir=scratch_dir)
     ranges = documents.split_files(plan.input_files, _RANGE_BYTES)
+    # The steps are sent to all workers, and runners limit their size. So they
+    # do without the list of input files.
+    plan = plan._replace(input_files=plan.input_files[:1], fingerprint={})
     read = (
         pipeline
         | "Ranges" >> beam.Create(list(map(tuple, ranges)))
@@ -126,10 +129,9 @@ def _build(
         | "NumberCopies" >> beam.ParDo(_NumberCopies(settings.random_seed))
     )
     lenders = dealt | "Lenders" >> beam.CombineGlobally(_LendersFn())
-    needed = {bucket for index in to_do for bucket in plan.buckets_of(index)}
     made = (
         dealt
-        | "Deal" >> beam.ParDo(_Deal(plan.num_buckets, needed))
+        | "Deal" >> beam.ParDo(_Deal(plan, to_do))
         | "GroupByBucket" >> beam.GroupByKey()
         | "MakeBucket"
         >> beam.ParDo(
@@ -264,15 +266,15 @@ class _LendersFn(beam.CombineFn):
 
 
 class _Deal(beam.DoFn):
-    """Yields (bucket, bytes of a part) for the buckets that are needed."""
+    """Yields (bucket, bytes of a part) for the buckets of the files to make."""
 
-    def __init__(self, num_buckets: int, needed: set[int]):
-        self._num_buckets, self._needed = num_buckets, needed
+    def __init__(self, plan: Plan, to_do: Sequence[int]):
+        self._plan, self._to_do = plan, frozenset(to_do)
 
     def process(self, element: bytes) -> Iterator[tuple[int, bytes]]:
         key = dealing.from_bytes(element).key
-        bucket = dealing.bucket_of(key, self._num_buckets)
-        if bucket in self._needed:
+        bucket = dealing.bucket_of(key, self._plan.num_buckets)
+        if not self._to_do.isdisjoint(self._plan.files_of(bucket)):
             yield bucket, element
 
 

@@ -192,7 +192,7 @@ def count_file(
         end > start for _, start, end in slices_of(plan, index, results)
     ):
         if not any(r["counts"].get("instances") for r in results.values()):
-            raise documents.no_text_error([p for p, _ in plan.input_files])
+            raise documents.no_text_error(plan.input_files[0][0])
         raise too_many_files_error(plan)
     counts = collections.Counter()
     for bucket, result in results.items():
