@@ -13,6 +13,7 @@ import contextlib
 import functools
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -345,7 +346,7 @@ def _make_shards(
             buckets[split] = _num_buckets(made, split, len(paths))
     jobs = [
         ShardJob(
-            plan.output_files[split][index],
+            _local_path(plan, split, index),
             split,
             index,
             len(plan.output_files[split]),
@@ -362,6 +363,26 @@ def _make_shards(
             if isinstance(event, workers.Progress):
                 bar.update(event.value)
                 continue
-            logging.info("  %s", event.job.path)
-            manifest["files"][event.job.path] = event.result
+            path = plan.output_files[event.job.split][event.job.index]
+            if file_system.is_remote(path):
+                with (
+                    open(event.job.path, "rb") as source,
+                    file_system.atomic_file(path) as target,
+                ):
+                    shutil.copyfileobj(source, target)
+                os.remove(event.job.path)
+            logging.info("  %s", path)
+            manifest["files"][path] = event.result
             outputs.write_manifest(plan, manifest)
+
+
+def _local_path(plan: Plan, split: str, index: int) -> str:
+    """Return where a worker writes an output file.
+
+    Of a remote file that is the scratch folder, as workers would have to
+    import TensorFlow to write it.
+    """
+    path = plan.output_files[split][index]
+    if file_system.is_remote(path):
+        return os.path.join(plan.scratch_dir, os.path.basename(path))
+    return path

@@ -26,7 +26,12 @@ LOST = "\ue000"  # words: a template whose text is not known
 FORMULA = "\ue001"  # mathematics or code
 BROKEN = "\ue002"  # markup without its other half
 GAP = "\ue003"  # nothing that a reader misses, such as a reference
-_UNMARK = dict.fromkeys(map(ord, LOST + FORMULA + BROKEN + GAP))
+SOUND = "\ue004"  # a pronunciation
+LESS = "\ue005"  # "<", which starts no tag any more
+_CUT = "\ue006"  # a table or list, on a line of its own
+_UNMARK = dict.fromkeys(
+    map(ord, LOST + FORMULA + BROKEN + GAP + SOUND + LESS + _CUT)
+)
 
 # --- Patterns ---------------------------------------------------------------
 # Tags whose content is no wikitext, or no text of the article. MediaWiki too
@@ -40,7 +45,7 @@ _RAW_TAGS = _FORMULA_TAGS | frozenset(
     includeonly style script noinclude""".split()
 )
 _RAW = re.compile(
-    r"<!--|<(%s)\b([^<>]*)>" % "|".join(sorted(_RAW_TAGS)), re.IGNORECASE
+    rf"<!--|<({'|'.join(sorted(_RAW_TAGS))})\b([^<>]*)>", re.IGNORECASE
 )
 # [^<>] ends at the next tag at the latest: no position is read twice.
 _TAG = re.compile(r"</?([a-z][a-z0-9]*)\b[^<>]*>", re.IGNORECASE)
@@ -86,7 +91,8 @@ class Block(NamedTuple):
     Attributes:
         text: its lines, joined; may hold links, entities and those templates
             that are rendered.
-        introduces: whether a list, table or formula follows, which is removed.
+        introduces: whether no other paragraph follows, but a list, a table, a
+            heading or the end of the page.
     """
 
     text: str
@@ -104,9 +110,11 @@ def blocks(
         site: names of the wiki's namespaces.
         counts: the number of removed parts of each kind is added here.
     """
-    text = wikitext.translate(_UNMARK) if "\ue000" <= max(
-        wikitext, default=""
-    ) else wikitext
+    text = (
+        wikitext.translate(_UNMARK)
+        if "\ue000" <= max(wikitext, default="")
+        else wikitext
+    )
     text = _cut_raw_tags(text.replace("\r\n", "\n"), counts)
     if "-{" in text and site.language in _LANGUAGES_WITH_VARIANTS:
         text = _choose_variants(text)
@@ -247,7 +255,8 @@ def _cut_brackets(
             pieces.append(_template(text, span, counts))
         else:
             counts[span.kind] += 1
-            pieces.append("\n" if span.kind in ("tables", "lists") else GAP)
+            is_block = span.kind in ("tables", "lists")
+            pieces.append(f"\n{_CUT}\n" if is_block else GAP)
     pieces.append(text[position:])
     return "".join(pieces)
 
@@ -314,18 +323,20 @@ def _kind(text: str, opener: str, start: int, end: int, site: Site) -> str:
     return "files_and_categories"
 
 
-def _template(
-    text: str, span: _Span, counts: collections.Counter[str]
-) -> str:
+def _template(text: str, span: _Span, counts: collections.Counter[str]) -> str:
     """Return what stands in place of a template: itself, or a mark."""
     source = text[span.start : span.end]
     name = templates.name_of(source)
     if templates.is_rendered(name):
         counts["templates_rendered"] += 1
-        return source.replace("\n", " ")
+        # Lines decide what is a paragraph: a template is on one line.
+        source = source.replace("\n", " ")
+        return f"\n\n{source}\n\n" if templates.is_quote(name) else source
     counts["templates"] += 1
     if templates.is_silent(name):
         return GAP
+    if templates.is_pronunciation(name):
+        return SOUND
     before = text[max(0, span.start - 1) : span.start]
     after = text[span.end : span.end + 2]
     if _stands_alone(text, span) or (before in "\n" and "\n" in source):
@@ -347,23 +358,56 @@ def _stands_alone(text: str, span: _Span) -> bool:
 
 
 # --- Lines ------------------------------------------------------------------
+_LINE_KINDS = {
+    **dict.fromkeys("*#:;", "lists"),
+    "=": "headings",
+    **dict.fromkeys("|!", "table_lines"),
+    " ": "preformatted",
+    "\t": "preformatted",
+    _CUT: "cut",
+}
+
+
+def _kind_of_line(line: str) -> str:
+    """Return "text", "blank" or the kind of line that holds no text."""
+    kind = _LINE_KINDS.get(line[:1], "text")
+    if kind in ("text", "preformatted"):
+        rest = line.strip(" \t" + GAP)
+        if not rest:
+            return "blank"
+        if FORMULA in rest and not rest.strip(FORMULA + " .,;:"):
+            return "cut"
+    return kind
+
+
 def _paragraphs(
     text: str, site: Site, counts: collections.Counter[str]
 ) -> Iterator[Block]:
     """Yield the runs of lines that are neither list, heading nor table."""
     lines: list[str] = []
+    waiting = ""  # a paragraph of which it is open what follows it
     reference_level = 0
-    for line in [*text.split("\n"), ""]:
-        first = line[:1]
-        kind = _LINE_KINDS.get(first, "")
-        if kind == "preformatted" and not line.strip(" \t" + GAP):
-            kind, line = "", ""
-        if not kind and line.strip(GAP + " \t"):
+    for line in text.split("\n"):
+        kind = _kind_of_line(line)
+        if kind == "text":
             if reference_level:
                 counts["lines_of_reference_sections"] += 1
-            else:
-                lines.append(line)
+                continue
+            if waiting:
+                yield Block(waiting, introduces=False)
+                waiting = ""
+            lines.append(line)
             continue
+        if lines:
+            waiting = _join(lines, site.language)
+            lines = []
+        if kind == "blank":
+            continue
+        if waiting:
+            yield Block(waiting, introduces=True)
+            waiting = ""
+        if kind != "cut":
+            counts[kind] += 1
         if kind == "headings":
             heading = line.strip("= \t" + GAP).lower()
             level = len(line) - len(line.lstrip("="))
@@ -372,21 +416,9 @@ def _paragraphs(
                 reference_level = level
             elif level <= reference_level:
                 reference_level = 0
-        if kind:
-            counts[kind] += 1
-        if lines:
-            introduces = kind in ("lists", "preformatted", "table_lines")
-            yield Block(_join(lines, site.language), introduces)
-            lines = []
-
-
-_LINE_KINDS = {
-    **dict.fromkeys("*#:;", "lists"),
-    "=": "headings",
-    **dict.fromkeys("|!", "table_lines"),
-    " ": "preformatted",
-    "\t": "preformatted",
-}
+    if lines or waiting:
+        waiting = waiting or _join(lines, site.language)
+        yield Block(waiting, introduces=True)
 
 
 def _join(lines: list[str], language: str) -> str:

@@ -21,6 +21,10 @@ _FULL_LINES = 0.6
 # Shorter "full" lines are verse, lists or a table.
 _SHORTEST_WRAPPED = 40
 
+# Lines of a sentence each nearly all end like one; wrapped lines by chance.
+_SENTENCE_ENDS = 0.5
+_SENTENCE_END = re.compile("[.!?…。！？।؟][\"'”’»)\\]」』]*$")
+
 _LINE_BREAK = re.compile("\r\n|\r|\n")
 
 LINE_BREAKS = ("auto", "join", "keep")
@@ -57,17 +61,18 @@ def is_wrapped(blocks: list[list[str]]) -> bool:
 
     That is so if hardly any line has more than 100 characters, and most lines
     that do not end their paragraph are full: at least 0.7 times as long as the
-    90th percentile, which has at least 40 characters. Lines of sentences or
-    verse vary more in length.
+    90th percentile, which has at least 40 characters. Lines of verse vary more
+    in length. And at most half of these lines end like a sentence.
 
     Args:
         blocks: lines between blank lines, stripped.
     """
-    # A line of Chinese holds half as many characters in the same width.
-    followed = [_width(line) for block in blocks for line in block[:-1]]
+    followed = [line for block in blocks for line in block[:-1]]
     if not followed:
         return False
-    widths = sorted(followed)
+    ends = sum(bool(_SENTENCE_END.search(line)) for line in followed)
+    # A line of Chinese holds half as many characters in the same width.
+    widths = sorted(map(_width, followed))
     long = sum(width > _LONGEST_WRAPPED for width in widths)
     typical = widths[int(0.9 * (len(widths) - 1))]
     full = sum(width >= _FULL_LINE * typical for width in widths)
@@ -75,6 +80,7 @@ def is_wrapped(blocks: list[list[str]]) -> bool:
         long <= _LONG_LINES * len(widths)
         and typical >= _SHORTEST_WRAPPED
         and full >= _FULL_LINES * len(widths)
+        and ends <= _SENTENCE_ENDS * len(widths)
     )
 
 

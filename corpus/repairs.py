@@ -11,7 +11,7 @@ drop it.
 
 import re
 
-from corpus.markup import BROKEN, FORMULA, GAP, LOST, UNSPACED
+from corpus.markup import BROKEN, FORMULA, GAP, LOST, SOUND
 
 # --- Repairs ----------------------------------------------------------------
 _SPACES = re.compile(r"[^\S\n]{2,}|[\t\xa0\u2000-\u200a\u202f\u205f\u3000\n]")
@@ -29,7 +29,16 @@ _DOUBLED = re.compile(r"([,;،؛；，、])(?:\s*[,;،؛；，、])+")
 _COMMA_STOP = re.compile(r"\s*[,;،؛；，、]+\s*([.。])(?!\.)")
 _SPACE_BEFORE = re.compile(r"(?<=\S) +([,.،۔。，、])(?=[\s\"'”’»)]|$)")
 _SPACE_BEFORE_TALL = re.compile(r"(?<=\S) +([;:!?؛؟])(?=[\s\"'”’»)]|$)")
+# [[Martin Luther King Jr.]]. has two full stops.
+_TWO_STOPS = re.compile(r"(?<![.\s])\.\.(?!\.)")
 _URL_ONLY = re.compile(r"\S*https?://\S*$")
+
+# A pronunciation that is more than a remark behind a word.
+_PRONOUNCED = re.compile(
+    r"(?<=pronounced)[ ,]*S|(?<=pronunciation)[ ,]*S"
+    r"|(?<=\b(?:as|is|of|or|to|by))\s*S|(?<=\b(?:and|for|are|the|was))\s*S"
+    r"|(?<=sound)\s*S|(?<=vowel)\s*S|(?<=like)\s*S".replace("S", SOUND)
+)
 
 # French sets a space before these marks.
 _SPACED_LANGUAGES = frozenset(("fr", "br", "oc", "wa", "pcd", "nrm"))
@@ -43,8 +52,12 @@ def repair(text: str, language: str) -> str:
     if GAP in text:
         text = _MARKED_GAPS.sub(r"\1 ", text).replace(GAP, "")
     text = _INVISIBLE.sub("", text)
+    if SOUND in text:
+        text = text.replace(SOUND, SOUND + LOST)
     if LOST in text or FORMULA in text:
         text = _PARENTHESES.sub(_lost_in_parentheses, text)
+    if SOUND in text:
+        text = _PRONOUNCED.sub(LOST, text).replace(SOUND + LOST, "")
     text = _SPACES.sub(" ", text)
     if "(" in text or "（" in text:
         text = _AFTER_OPEN.sub(r"\1", _EMPTY.sub("", text))
@@ -54,6 +67,8 @@ def repair(text: str, language: str) -> str:
     text = _SPACE_BEFORE.sub(r"\1", text)
     if language not in _SPACED_LANGUAGES:
         text = _SPACE_BEFORE_TALL.sub(r"\1", text)
+    if ".." in text:
+        text = _TWO_STOPS.sub(".", text)
     return _SPACES.sub(" ", text).strip()
 
 
@@ -69,7 +84,7 @@ def _lost_in_parentheses(match: re.Match[str]) -> str:
     parts = _SEPARATORS.split(content)
     kept = []
     for index in range(0, len(parts), 2):
-        part = parts[index]
+        part = parts[index].replace(SOUND, "")
         if LOST in part or FORMULA in part:
             rest = part.replace(LOST, " ").replace(FORMULA, " ")
             if len(rest.split()) > 2:
@@ -102,7 +117,6 @@ _END = re.compile(
 _FIRST_WORD = re.compile(r"[\W\d_]*([^\W\d_]+)")
 # Scripts that end sentences by spaces, or not at all.
 _WITHOUT_STOPS = frozenset("th lo km my bo dz shn mnw".split())
-_MIN_WORDS = 8
 
 
 def judge(sentence: str, language: str, introduces: bool, last: bool) -> str:
@@ -111,12 +125,13 @@ def judge(sentence: str, language: str, introduces: bool, last: bool) -> str:
     Args:
         sentence: a sentence of a repaired paragraph.
         language: code of its language.
-        introduces: whether a removed list or table follows its paragraph.
+        introduces: whether no paragraph follows that of the sentence, but a
+            removed list or table.
         last: whether it is the last one of its paragraph.
 
     Returns:
         "lost_words", "formula", "leftover_markup", "no_words",
-        "lower_case_start", "introduces_removed", "fragment", "unbalanced" or
+        "lower_case_start", "introduces_removed", "unfinished", "unbalanced" or
         "".
     """
     if LOST in sentence:
@@ -131,10 +146,11 @@ def judge(sentence: str, language: str, introduces: bool, last: bool) -> str:
     if _starts_inside(sentence, first):
         return "lower_case_start"
     if last and language not in _WITHOUT_STOPS and not _END.search(sentence):
-        if introduces or sentence[-1] in ":：":
+        # "He wrote:" may introduce a quotation, which is a paragraph.
+        if sentence[-1] not in ":：":
+            return "unfinished"
+        if introduces:
             return "introduces_removed"
-        if _is_short(sentence, language):
-            return "fragment"
     if sentence.count("(") != sentence.count(")"):
         return "unbalanced"
     return ""
@@ -146,16 +162,11 @@ def _starts_inside(sentence: str, first: re.Match[str]) -> bool:
     Names such as iPhone, eBay and d'Alembert start a sentence in lower case.
     """
     word = first[1]
+    if sentence[0] == "⟨":
+        return False
     if not word[0].islower() or "ა" <= word[0] <= "ჿ":
         return False
     if word.lower() != word or first.start(1) > 0 and sentence[0].isdigit():
         return False
     following = sentence[first.end() : first.end() + 2]
     return not (following[:1] in "'’-" and following[1:].isupper())
-
-
-def _is_short(sentence: str, language: str) -> bool:
-    """Return whether a text is too short for a sentence without full stop."""
-    if language in UNSPACED:
-        return len(sentence) < 3 * _MIN_WORDS
-    return len(sentence.split()) < _MIN_WORDS

@@ -8,7 +8,7 @@ as a prefix of something else.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 MEDIA, FILE, TEMPLATE, CATEGORY = -2, 6, 10, 14
@@ -30,10 +30,7 @@ _NAMES = {
         চিত্র படிமம் దస్త్రం ചിത്രം પિલા ਤਸਵੀਰ चित्रम् fájl lêer wikifile
         restr skrá tasvir файли сурот sary imazh skeda figura
         larawan talaksan picha faili imaxe ficheru imáxen imachen""",
-    TEMPLATE: """template vorlage modèle plantilla predefinição sjabloon
-        szablon шаблон قالب الگو テンプレート 模板 樣板 틀 mall mal skabelon malline
-        šablona sablon şablon תבנית साँचा plantilla format šablóna predložak
-        predloga шаблон bản_mẫu templat แม่แบบ πρότυπο txantiloi ŝablono""",
+    TEMPLATE: "template",
     CATEGORY: """category kategorie catégorie categoría categoria categorie
         kategoria категория категорія категорија تصنيف رده カテゴリ 分类 分類
         분류 kategori luokka kategória kategori קטגוריה श्रेणी kategória
@@ -84,9 +81,9 @@ _REDIRECTS = """redirect redirection redirección redireccion redirecionamento
 _DISAMBIGUATIONS = """dab disamb disambig disambiguation hndis geodis mathdab
     mathdis numberdis schooldis roaddis hospitaldis callsigndis begriffsklärung
     homonymie homonymes desambiguación desambiguacion desambiguação desambig
-    disambigua dp doorverwijspagina ujednoznacznienie disambigR неоднозначность
+    disambigua doorverwijspagina ujednoznacznienie disambigr неоднозначность
     многозначность список_однофамильцев неоднозначність багатозначність
-    förgrening förgreningssida gren grensida betydelselista peker pekerside
+    förgrening förgreningssida grensida betydelselista peker pekerside
     fleirtyding flertydig täsmennyssivu täsmennys rozcestník egyért
     egyértelműsítő_lap egyért-redir anlam_ayrımı anlam_ayrım פירושונים
     ابهام‌زدایی ابهام_زدایی توضيح صفحة_توضيح 동음이의 동명이인 disambiguasi
@@ -94,9 +91,13 @@ _DISAMBIGUATIONS = """dab disamb disambig disambiguation hndis geodis mathdab
     пояснителна_страница αποσαφήνιση dezambiguizare desambiguació argipen
     apartigilo вишезначна_одредница razdvojba višeznačna_odrednica
     rozlišovacia_stránka nuorodinis_straipsnis nozīmju_atdalīšana
-    täpsustuslehekülg razločitev aimai 曖昧さ回避 人名の曖昧さ回避 地名の曖昧さ回避
+    täpsustuslehekülg razločitev aimai 曖昧さ回避 人名の曖昧さ回避
+    地名の曖昧さ回避
     消歧义 消歧義 消歧義頁 消歧义页 人名消歧义 人名消歧義 地名消歧义 地名消歧義
     мъгляво күп_мәгънәләр неадназначнасць айрық""".split()
+
+# Names that mean something else in other wikis.
+_DISAMBIGUATIONS_OF = {"nl": "dp", "sv": "gren", "pl": "ujed", "de": "bkl"}
 
 # What a title ends with, in parentheses, in wikis with a fixed word for it.
 _TITLE_WORDS = """disambiguation|begriffsklärung|homonymie|desambiguación|
@@ -108,43 +109,52 @@ _TITLE_WORDS = """disambiguation|begriffsklärung|homonymie|desambiguación|
 
 # Headings of sections that hold citations and links, no text.
 REFERENCE_SECTIONS = frozenset(
-    heading.strip()
-    for heading in """references|notes|footnotes|citations|bibliography|sources
-    |further reading|external links|see also|notes and references|references
-    and notes|works cited|cited sources|general references|literature cited
-    |primary sources|secondary sources|explanatory notes|external link
-    |einzelnachweise|weblinks|literatur|siehe auch
-    |quellen|anmerkungen|fußnoten|belege|références|notes et références|liens
-    externes|bibliographie|voir aussi|annexes|referencias|enlaces externos
-    |bibliografía|véase también|notas|referências|ligações externas
-    |bibliografia|ver também|note|collegamenti esterni|voci correlate|przypisy
-    |linki zewnętrzne|zobacz też|примечания|ссылки|литература|см. также
-    |източници|външни препратки|вижте също|бележки|литература и източници
-    |примітки|посилання|джерела|література|див. також|脚注|注釈|出典|参考文献|外部リンク
-    |関連項目|注|註|参考资料|參考資料|参考來源|參考文獻|外部链接|外部連結|外部鏈接|参见
-    |參見|注释|註釋|延伸阅读|延伸閱讀|相关条目|相關條目|مراجع|المراجع|مصادر|المصادر
-    |وصلات خارجية|انظر أيضا|انظر أيضًا|اقرأ أيضا|هوامش|ملاحظات|روابط خارجية|각주|외부 링크
-    |같이 보기|참고 문헌|सन्दर्भ|संदर्भ|बाहरी कड़ियाँ|इन्हें भी देखें""".replace(
-        "\n    ", " "
-    ).split("|")
+    heading.strip().replace("_", " ")
+    for heading in """references notes footnotes citations bibliography sources
+    further_reading external_links external_link see_also notes_and_references
+    references_and_notes works_cited cited_sources general_references
+    literature_cited primary_sources secondary_sources explanatory_notes
+
+    einzelnachweise weblinks literatur siehe_auch quellen anmerkungen fußnoten
+    belege
+
+    références notes_et_références liens_externes bibliographie voir_aussi
+    annexes referencias enlaces_externos bibliografía véase_también notas
+    referências ligações_externas bibliografia ver_também note voci_correlate
+    collegamenti_esterni przypisy linki_zewnętrzne zobacz_też
+
+    примечания ссылки литература см._также източници външни_препратки
+    вижте_също бележки литература_и_източници примітки посилання джерела
+    література див._також
+
+    脚注 注釈 出典 参考文献 外部リンク 関連項目 注 註 参考资料 參考資料 参考來源
+    參考文獻 外部链接 外部連結 外部鏈接 参见 參見 注释 註釋 延伸阅读 延伸閱讀
+    相关条目 相關條目 각주 외부_링크 같이_보기 참고_문헌
+
+    مراجع المراجع مصادر المصادر وصلات_خارجية انظر_أيضا انظر_أيضًا اقرأ_أيضا
+    هوامش ملاحظات روابط_خارجية सन्दर्भ संदर्भ बाहरी_कड़ियाँ इन्हें_भी_देखें""".split()
 )
 
+
+def _alternatives(words: Iterable[str], space: str) -> str:
+    """Return a pattern for any of some words, with "_" for a space."""
+    return "|".join(re.escape(word).replace("_", space) for word in words)
+
+
 _REDIRECT = re.compile(
-    r"\s*#\s*(?:%s)\s*:?\s*\[\["
-    % "|".join(re.escape(word).replace("_", "[ _]?") for word in _REDIRECTS),
+    rf"\s*#\s*(?:{_alternatives(_REDIRECTS, '[ _]?')})\s*:?\s*\[\[",
     re.IGNORECASE,
 )
+# {{Human name disambiguation}}, but not {{disambiguation needed}}.
 _DISAMBIGUATION = re.compile(
-    r"\{\{\s*(?:%s"
+    rf"\{{\{{\s*(?:{_alternatives(_DISAMBIGUATIONS, '[ _]')}"
     r"|(?![^|{}\n]{0,40}(?:need|link|inline|fix))[^|{}\n]{0,40}disambig"
-    r"[^|{}\n]{0,40})\s*[|}\n]|__DISAMBIG__"
-    % "|".join(
-        re.escape(word).replace("_", "[ _]") for word in _DISAMBIGUATIONS
-    ),
+    r"[^|{}\n]{0,40})\s*[|}\n]|__DISAMBIG__",
     re.IGNORECASE,
 )
 _TITLE = re.compile(
-    r"[(（](?:%s)[)）]$" % re.sub(r"\n\s*", "", _TITLE_WORDS), re.IGNORECASE
+    r"[(（](?:{})[)）]$".format(re.sub(r"\n\s*", "", _TITLE_WORDS)),
+    re.IGNORECASE,
 )
 
 
@@ -172,7 +182,8 @@ class Site(NamedTuple):
     def is_hidden(self, target: str) -> bool:
         """Return whether a link to this target shows no text of the article.
 
-        True for files, categories and the same article in other languages;
+        True for files, categories, sounds and the same article in other
+        languages;
         with a leading colon, as in [[:de:Berlin]], all of them are plain
         links.
         """
@@ -182,7 +193,7 @@ class Site(NamedTuple):
         prefix = prefix.replace("_", " ").strip().lower()
         if prefix in LANGUAGE_CODES:
             return True
-        return self.namespaces.get(prefix) in (FILE, CATEGORY)
+        return self.namespaces.get(prefix) in (MEDIA, FILE, CATEGORY)
 
 
 def from_namespaces(language: str, names: Mapping[int, str]) -> Site:
@@ -218,8 +229,12 @@ def is_redirect(wikitext: str) -> bool:
 def is_disambiguation(wikitext: str, title: str, site: Site) -> bool:
     """Return whether a page lists the meanings of a title, by its templates.
 
-    A title that ends in "(disambiguation)", in the words of the larger wikis,
-    is enough.
+    The templates of all larger wikis are known, whatever the wiki. A title that
+    ends in "(disambiguation)", in the words of those wikis, is enough.
     """
-    del site  # The templates of all languages are recognised everywhere.
-    return bool(_TITLE.search(title) or _DISAMBIGUATION.search(wikitext))
+    if _TITLE.search(title) or _DISAMBIGUATION.search(wikitext):
+        return True
+    own = _DISAMBIGUATIONS_OF.get(site.language)
+    return bool(
+        own and re.search(rf"\{{\{{{own}\s*[|}}]", wikitext, re.IGNORECASE)
+    )

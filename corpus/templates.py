@@ -10,8 +10,9 @@ remark, such as {{citation needed}}.
 import re
 from collections.abc import Callable
 
-# Positional arguments and named arguments, as text.
-Arguments = tuple[list[str], dict[str, str]]
+from corpus import measures
+
+# From positional and named arguments, as text, to the text of a template.
 Renderer = Callable[[list[str], dict[str, str]], str | None]
 
 
@@ -22,7 +23,7 @@ _NAME = re.compile(r"\{\{\s*(?:subst:|safesubst:)?\s*([^|{}<>\[\]\n]*)")
 # layout. Matched from the start of the name.
 _SILENT = re.compile(
     r"""(?:cit(?:e|ation|ar|at|áció)\b|sfn|harv|ref(?!erence\ desk)|efn|note?\b
-    |rp$|r$|fact$|cn$|fn|#tag:ref|dubious|disput|clarif|who\??$|when\??$
+    |rp$|r$|fact$|cn$|fn|\#tag:ref|dubious|disput|clarif|who\??$|when\??$
     |which\??$|where\??$|why\??$|how\??$|by\ whom|whom|says\ who|according\ to
     |attribut|failed|verif|vague|weasel|peacock|unreliable|better|update
     |page[s]?\b|full\b|dead\ |bare\ |improper|inconsist|contradict|original
@@ -32,6 +33,7 @@ _SILENT = re.compile(
     |inflation-?fn|wayback|webarchive|doi|isbn|issn|oclc|bibcode|arxiv|pmid
     |jstor|open\ access|closed\ access|registration|subscription|anchor
     |infobox|taxobox|automatic\ taxobox|speciesbox|navbox|sidebar|chembox
+    |div\ col
     |drugbox|geobox|main$|see\ also|further|details|about|for$|other\ uses
     |redirect|distinguish|hatnote|use\ |pp|short\ desc|multiple\ image|image
     |gallery|quote\ box|flagicon|flag\ icon|shy|zwsp|zwj|wbr|clear|-$|col-
@@ -45,7 +47,7 @@ _SILENT = re.compile(
     |прояснить|нп$|цитат|факт|основна|виж|якорь|основная|помолчи|достоверност
     |джерело|фактічна|требуемый
     |要|要出典|出典|脚注|refnest|refn|anchors|独自研究|疑問点|いつ|誰|どこ|r\b|main2
-    |seealso|節|参照方法|正確性|誰2|信頼性|来源|來源|notetag|notefoot|fact|谁|誰|何时
+    |seealso|節|参照方法|正確性|誰2|信頼性|enlink|来源|來源|notetag|notefoot|fact|谁|誰|何时
     |何時|哪里|查证|查證|rp|noteta|cref|main\ article
     |بحاجة|مصدر|مفصلة|توضيح|هامش|استشهاد|مراجع|وصلة|متى|من\ |تحقق|رئيسي
     |référence\ (?:nécessaire|souhaitée|incomplète|à\ confirmer)$|refnec$
@@ -55,6 +57,9 @@ _SILENT = re.compile(
     |bron\?|źródł|przypis|niet\ ref|utöver|källa|når|hvem|kilde)
     |.*(?:needed|\binline|\?)$""",
     re.VERBOSE,
+)
+_PRONUNCIATION = re.compile(
+    r"ipa-|ipac-|respell|pron\b|pronunciation|audio-ipa"
 )
 
 
@@ -69,9 +74,19 @@ def is_rendered(name: str) -> bool:
     return _renderer(name) is not None
 
 
+def is_quote(name: str) -> bool:
+    """Return whether templates of this name hold a paragraph of quoted text."""
+    return _RENDERERS.get(name) is _quotation
+
+
 def is_silent(name: str) -> bool:
     """Return whether a template of this name shows no word of a sentence."""
     return _SILENT.match(name) is not None
+
+
+def is_pronunciation(name: str) -> bool:
+    """Return whether templates of this name tell how a word is pronounced."""
+    return _PRONUNCIATION.match(name) is not None
 
 
 def is_remark(before: str, after: str) -> bool:
@@ -85,7 +100,9 @@ def is_remark(before: str, after: str) -> bool:
         before: the character before the template.
         after: the two characters after it.
     """
-    ends = not after or after[0] in " \n\t,.;:)]<\ue003{" or after[0] in "，。、"
+    ends = (
+        not after or after[0] in " \n\t,.;:)]<\ue003{" or after[0] in "，。、"
+    )
     if before in ("", "\n"):
         # At the start of a line: what follows starts a sentence.
         return after.strip()[:1].isupper()
@@ -93,13 +110,15 @@ def is_remark(before: str, after: str) -> bool:
         return before in ".!?。！？" and after[0].isupper()
     # In scripts without spaces every template touches a word.
     if before in ".,;:!?\"'”’»)]。、，！？」』\ue003":
-        return not (after[:1] == " " and after[1:].islower() and before in ".!?")
+        return not (
+            after[:1] == " " and after[1:].islower() and before in ".!?"
+        )
     return before.isalpha() and before < "\u0e00"
 
 
 # --- Renderers --------------------------------------------------------------
 def render(
-    name: str, values: list[str], named: dict[str, str]
+    name: str, values: list[str], named: dict[str, str], language: str
 ) -> str | None:
     """Return the text of a template, None if its arguments do not tell it.
 
@@ -107,8 +126,11 @@ def render(
         name: as name_of gives it.
         values: the positional arguments as text.
         named: the named ones.
+        language: code of the wiki's language.
     """
     renderer = _renderer(name)
+    if renderer is measures.convert and language not in ("en", "simple"):
+        named = {**named, "abbr": "on"}
     return renderer(values, named) if renderer else None
 
 
@@ -200,14 +222,6 @@ def _as_of(values: list[str], named: dict[str, str]) -> str | None:
     return start + " ".join(parts[2::-1])
 
 
-def _grouped(number: str) -> str:
-    """Return "12,500" for "12500"; what is no plain number stays."""
-    match = re.fullmatch(r"([-−]?)(\d{4,})(\.\d+)?", number.strip())
-    if not match:
-        return number.strip()
-    return f"{match[1].replace('-', '−')}{int(match[2]):,}{match[3] or ''}"
-
-
 def _fraction(values: list[str], named: dict[str, str]) -> str | None:
     """Return "2 1/4" for {{frac|2|1|4}}, "1/4" for {{frac|4}}."""
     parts = [value.strip() for value in values if value.strip()]
@@ -226,7 +240,7 @@ def _scientific(values: list[str], named: dict[str, str]) -> str | None:
     """Return "6.24×10¹⁸ kg" for {{val|6.24|e=18|u=kg}}."""
     if len(values) > 2 or not values or "ul" in named or "up" in named:
         return None
-    text = _grouped(values[0])
+    text = measures.grouped(values[0])
     if len(values) == 2:
         text += "±" + values[1].strip()
     if power := named.get("e", "").strip():
@@ -239,11 +253,6 @@ def _power(values: list[str], named: dict[str, str]) -> str | None:
     """Return "×10²⁴" for {{e|24}}."""
     value = _value(1)(values, named)
     return "×10" + value.translate(_RAISED) if value else None
-
-
-def _ship(name: str) -> Renderer:
-    """Return a renderer for {{USS|Hornet|CV-12|6}}: the ship's name."""
-    return _before(name.upper() + " ")
 
 
 def _nihongo(values: list[str], named: dict[str, str]) -> str | None:
@@ -288,214 +297,127 @@ def _century(values: list[str], named: dict[str, str]) -> str | None:
     return f"{parts[0]}e siècle" if parts and parts[0] else None
 
 
-def _nothing(values: list[str], named: dict[str, str]) -> str | None:
-    """Return None: the text is not known."""
-    return None
+def _first_two(values: list[str], named: dict[str, str]) -> str | None:
+    """Return "USS Hornet" for {{ship|USS|Hornet|CV-12}}."""
+    return " ".join(value.strip() for value in values[:2]).strip() or None
 
 
-# --- Measures ---------------------------------------------------------------
-# Unit codes of {{convert}}: singular, plural. Others are shown as they stand.
-_UNITS = {
-    unit.split(":")[0]: tuple(unit.split(":")[1].replace("_", " ").split("/"))
-    for unit in """mi:mile/miles km:kilometre/kilometres m:metre/metres
-    ft:foot/feet in:inch/inches yd:yard/yards cm:centimetre/centimetres
-    mm:millimetre/millimetres nmi:nautical_mile/nautical_miles
-    kg:kilogram/kilograms g:gram/grams lb:pound/pounds oz:ounce/ounces
-    t:tonne/tonnes tonne:tonne/tonnes ST:short_ton/short_tons
-    LT:long_ton/long_tons st:stone/stone ha:hectare/hectares acre:acre/acres
-    acres:acre/acres sqmi:square_mile/square_miles sqft:square_foot/square_feet
-    mi2:square_mile/square_miles ft2:square_foot/square_feet
-    km2:square_kilometre/square_kilometres sqkm:square_kilometre/square_kilometres
-    m2:square_metre/square_metres sqm:square_metre/square_metres
-    m3:cubic_metre/cubic_metres km3:cubic_kilometre/cubic_kilometres
-    cuft:cubic_foot/cubic_feet cuyd:cubic_yard/cubic_yards
-    cumi:cubic_mile/cubic_miles cc:cubic_centimetre/cubic_centimetres
-    l:litre/litres L:litre/litres USgal:US_gallon/US_gallons
-    impgal:imperial_gallon/imperial_gallons usgal:US_gallon/US_gallons
-    mph:mile_per_hour/miles_per_hour km/h:kilometre_per_hour/kilometres_per_hour
-    kph:kilometre_per_hour/kilometres_per_hour m/s:metre_per_second/metres_per_second
-    kn:knot/knots C:°C/°C F:°F/°F K:K/K °C:°C/°C °F:°F/°F hp:horsepower/horsepower
-    kW:kilowatt/kilowatts MW:megawatt/megawatts W:watt/watts
-    bhp:brake_horsepower/brake_horsepower psi:pound_per_square_inch/pounds_per_square_inch
-    ly:light-year/light-years AU:astronomical_unit/astronomical_units
-    pc:parsec/parsecs miles:mile/miles feet:foot/feet meters:meter/meters
-    metres:metre/metres kilometres:kilometre/kilometres inch:inch/inches
-    /sqmi:per_square_mile/per_square_mile /km2:per_square_kilometre/per_square_kilometre
-    PD/sqmi:inhabitants_per_square_mile/inhabitants_per_square_mile
-    PD/km2:inhabitants_per_square_kilometre/inhabitants_per_square_kilometre
-    oilbbl:barrel/barrels cuft/s:cubic_foot_per_second/cubic_feet_per_second
-    m3/s:cubic_metre_per_second/cubic_metres_per_second""".replace(
-        "km/h:", "km∕h:"
-    ).split()
-}
-_UNITS["km/h"] = _UNITS.pop("km∕h", ("", ""))
-_RANGES = {
-    "to": " to ",
-    "and": " and ",
-    "or": " or ",
-    "-": "–",
-    "–": "–",
-    "to(-)": " to ",
-    "x": " by ",
-    "by": " by ",
-    "×": " by ",
-    "xx": " by ",
-    "+/-": " ± ",
-    "±": " ± ",
-    "and(-)": " and ",
-}
-_NUMBER = re.compile(r"[-−–+]?[\d.,/ ]*\d[\d.,/]*(?:e\d+)?$")
+def _height(values: list[str], named: dict[str, str]) -> str | None:
+    """Return "115 m" for {{Höhe|115|DE-NHN}}."""
+    value = _value(1)(values, named)
+    return f"{value.replace('.', ',')} m" if value else None
 
 
-def _convert(values: list[str], named: dict[str, str]) -> str | None:
-    """Return the measure as given, "5 to 10 miles" for {{convert|5|to|10|mi}}.
-
-    What the template adds, the measure in other units, is left out.
-    """
-    parts = [value.strip() for value in values]
-    text, position = "", 0
-    while position + 1 < len(parts) and _NUMBER.match(parts[position]):
-        number = _grouped(parts[position].lstrip("+"))
-        link = _RANGES.get(parts[position + 1])
-        text += number
-        position += 1
-        if link:
-            text += link
-            position += 1
-            continue
-        code = parts[position]
-        following = parts[position + 1 : position + 3]
-        text += _unit(code, number, text, named)
-        # {{convert|5|ft|10|in|cm}} is 5 feet 10 inches.
-        if (
-            code in ("ft", "lb", "st", "mi", "yd", "LT", "t")
-            and len(following) == 2
-            and _NUMBER.match(following[0])
-            and following[1] in ("in", "oz", "lb", "ft", "yd", "LT", "cwt")
-        ):
-            text += " "
-            position += 1
-            continue
-        return text
-    return None
-
-
-def _unit(code: str, number: str, text: str, named: dict[str, str]) -> str:
-    """Return the unit behind a number, with the space or hyphen before it."""
-    singular, plural = _UNITS.get(code, (code, code))
-    if named.get("sp") == "us":
-        singular, plural = (
-            unit.replace("metre", "meter").replace("litre", "liter")
-            for unit in (singular, plural)
-        )
-    if named.get("adj", "").startswith(("on", "mid")):
-        return "-" + singular.replace(" ", "-")
-    if named.get("abbr", "") in ("on", "in") or code in ("C", "F"):
-        return " " + (singular if code in ("C", "F") else code)
-    one = number in ("1", "−1") and text == number
-    return " " + (singular if one else plural)
+def _quotation(values: list[str], named: dict[str, str]) -> str | None:
+    """Return the quoted text, without its source."""
+    for key in ("text", "quote", "Text", "1"):
+        if named.get(key, "").strip():
+            return named[key].strip()
+    return _value(1)(values, named)
 
 
 # --- Table ------------------------------------------------------------------
-def _table() -> dict[str, Renderer]:
-    """Return the renderer of each name."""
-    table: dict[str, Renderer] = {}
+_MUSIC = {
+    "flat": "♭",
+    "sharp": "♯",
+    "natural": "♮",
+    "b": "♭",
+    "#": "♯",
+}
 
-    def add(names: str, renderer: Renderer) -> None:
-        table.update(
-            dict.fromkeys((n.replace("_", " ") for n in names.split()), renderer)
-        )
+_SHIPS = """uss hms ss mv rms sms hmas hmcs hmnzs usns usat gts ms mts ins uscgc
+    ijn hmt rrs rfa ov"""
 
-    add(
+# Names, with underscores for spaces, and what renders them.
+_RENDERED: list[tuple[str, Renderer]] = [
+    (
         """nowrap nobr nobreak j small smaller big large larger sc smallcaps
         small_caps abbr abbrlink tooltip visible_anchor vanchor nobold sub mono
-        var mvar math strong em bold ital italic_correction noitalic center
-        citation_needed_span cn-span flag flagcountry flagu fontcolor_ underline
-        u angbr_ angle_bracket keypress kbd key samp tt resize_ s crossreference
-        nobelprize comment abréviation nobelpreis refnec référence_nécessaire
-        cp932フォント 補助漢字フォント 要出典範囲 jis2004フォント link-en le
-        internal_link_helper ルビ ruby ak hs nts unbulleted_ strikethrough
-        citation_ text typo not_a_typo as_written bdi rtl-lang2 hlist_ dfn term
-        إنج فرن ألم روس لات يون إيط إسب فار تر عبر ترك nastaliq script_ unicode
-        linktext_ wikt-lang_ lw iw cslist_ short_ ipa_link_ tlit
-        page_ lien_ пнл нобр unité_ noitalics pre2 script vr uni hebrew he lang1
-        polytonic grc_ currency_ nowraplinks anchor_ color_ enclose""",
+        var mvar math strong em bold ital noitalic noitalics center underline u
+        citation_needed_span cn-span flag flagcountry flagu keypress kbd key
+        samp tt crossreference comment abréviation refnec référence_nécessaire
+        référence_souhaitée cp932フォント jis2004フォント
+        補助漢字フォント
+        要出典範囲 ルビ ruby le internal_link_helper nts text typo not_a_typo as_written bdi
+        dfn term إنج فرن ألم روس لات يون إيط إسب فار تر عبر nastaliq unicode
+        tlit script vr uni hebrew polytonic pre2 пнл""",
         _value(1),
-    )
-    add(
+    ),
+    (
         """lang langue lang2 rtl-lang langx script/arabic wikt-lang langwithname
-        lang-short color colour font_color fontcolor resize fontsize langi
-        لغ lingua lang-x2 font bg""",
+        lang-short color colour font_color fontcolor resize fontsize langi font
+        لغ lingua""",
         _language,
-    )
-    add("transl transliteration translit xlit", _last)
-    add("linktext chem chem2", _joined(""))
-    add("date jour nombre unité nb heure", _joined(" "))
-    add("convert cvt convertir conv unit_convert", _convert)
-    add("frac sfrac fraction", _fraction)
-    add("val", _scientific)
-    add("e", _power)
-    add("as_of asof", _as_of)
-    add("circa c. ca. ca", _year("c."))
-    add("floruit fl. fl", _year("fl."))
-    add("reign r.", _year("r."))
-    add("nihongo nihongo3_ nihongo_core", _nihongo)
-    add("ill interlanguage_link interlanguage_link_multi illm red", _link)
-    add("仮リンク wd_ وإو lien link-interwiki ill2 liên_kết_ngôn_ngữ", _link)
-    add(
+    ),
+    ("quote quotation bquote blockquote cquote zitat cytat cita", _quotation),
+    ("transl transliteration translit xlit", _last),
+    ("linktext chem chem2", _joined("")),
+    ("date jour nombre unité nb heure", _joined(" ")),
+    ("convert cvt", measures.convert),
+    ("frac sfrac fraction", _fraction),
+    ("val", _scientific),
+    ("e", _power),
+    ("as_of asof", _as_of),
+    ("circa c. ca. ca", _year("c.")),
+    ("floruit fl. fl", _year("fl.")),
+    ("reign r.", _year("r.")),
+    ("nihongo nihongo_core", _nihongo),
+    ("ill interlanguage_link interlanguage_link_multi illm", _link),
+    ("仮リンク وإو lien ill2 liên_kết_ngôn_ngữ", _link),
+    (
         """tsl translink нп5 нп3 нп нп2 нп4 не_переведено не_переведено_2 нп1
         не_переведено_3 не_переведено_5 ll 內部連結""",
         _translated_link,
-    )
-    add("読み仮名 読み仮名_ruby不使用 読み", _reading)
-    add("s siècle_", _century)
-    add("siècle sp-", _century)
-    add("sup", lambda v, n: (_value(1)(v, n) or "").translate(_RAISED) or None)
-    add('"', _around("„", "“"))
-    add("citation_fr", _around("« ", " »"))
-    add("angbr angle", _around("⟨", "⟩"))
-    add("' 's_ '- apostrophe", _text("'"))
-    add("'s", _text("'s"))
-    add("'_\" -'_\"", _text("'\""))
-    add("\"_' -\"_'", _text("\"'"))
-    add("-\" \"-", _text('"'))
-    add("-' '-", _text("'"))
-    add("nbsp space spaces thinsp thin_space hair_space hairsp nnbsp nnbsp 0 sp", _text(" "))
-    add("snd snds spnd sndash spaced_ndash spaced_en_dash dash", _text(" – "))
-    add("– ndash en_dash", _text("–"))
-    add("mdash mdashb em_dash —- ---", _text("—"))
-    add("тире — spaced_mdash spaced_em_dash snds2", _text(" — "))
-    add("· dot middot • bull bullet", _text(" · "))
-    add("=", _text("="))
-    add("pipe !", _text(" "))
-    add("ellipsis ...", _text("…"))
-    add("minus", _text("−"))
-    add("times x_", _text("×"))
-    add("eqm", _text("⇌"))
-    add("us$ usd", _before("US$"))
-    add("a$ aud", _before("A$"))
-    add("gbp £ pound", _before("£"))
-    add("euro €", _before("€"))
-    add("inr ₹ indian_rupee rs", _before("₹"))
-    add("n° numéro", _before("n° "))
-    for ship in """uss hms ss mv rms sms hmas hmcs hmnzs usns usat gts ms mts
-            ins uscgc ijn hmt rrs rfa ov""".split():
-        table[ship] = _ship(ship)
-    table["ship"] = _joined(" ")
-    table["ship"] = lambda v, n: _joined(" ")(v[:2], n)
-    table["music"] = lambda v, n: _MUSIC.get((v or [""])[0].strip().lower())
-    table["1er"] = _text("1er")
-    table["av jc"] = table["av j.-c."] = _text("av. J.-C.")
-    table["xixe siècle"] = _text("XIXe siècle")
-    table["xxe siècle"] = _text("XXe siècle")
-    table["xviiie siècle"] = _text("XVIIIe siècle")
-    return table
-
-
-_MUSIC = {
-    "flat": "♭", "sharp": "♯", "natural": "♮", "b": "♭", "#": "♯",
+    ),
+    ("読み仮名 読み仮名_ruby不使用 読み", _reading),
+    ("siècle", _century),
+    ("sup", lambda v, n: (_value(1)(v, n) or "").translate(_RAISED) or None),
+    ('"', _around("„", "“")),
+    ("angbr angle", _around("⟨", "⟩")),
+    ("' '- apostrophe", _text("'")),
+    ("'s", _text("'s")),
+    ("'_\" -'_\"", _text("'\"")),
+    ("\"_' -\"_'", _text("\"'")),
+    ('-" "-', _text('"')),
+    ("-' '-", _text("'")),
+    (
+        """nbsp space spaces thinsp thin_space hair_space hairsp nnbsp 0 sp
+        pipe !""",
+        _text(" "),
+    ),
+    ("snd snds spnd sndash spaced_ndash spaced_en_dash dash", _text(" – ")),
+    ("– ndash en_dash", _text("–")),
+    ("mdash mdashb em_dash —- ---", _text("—")),
+    ("тире — spaced_mdash spaced_em_dash", _text(" — ")),
+    ("· dot middot • bull bullet", _text(" · ")),
+    ("=", _text("=")),
+    ("ellipsis ...", _text("…")),
+    ("minus", _text("−")),
+    ("times", _text("×")),
+    ("eqm", _text("⇌")),
+    ("us$ usd", _before("US$")),
+    ("a$ aud", _before("A$")),
+    ("gbp £ pound", _before("£")),
+    ("euro €", _before("€")),
+    ("inr ₹ indian_rupee", _before("₹")),
+    ("n° numéro", _before("n° ")),
+    ("ship bibleref bibleverse oldstyledate", _first_two),
+    ("us_patent", _before("U.S. Patent ")),
+    ("höhe", _height),
+    ("1er", _text("1er")),
+    ("av_jc av_j.-c.", _text("av. J.-C.")),
+    ("music", lambda v, n: _MUSIC.get((v or [""])[0].strip().lower())),
+    *((name, _before(name.upper() + " ")) for name in _SHIPS.split()),
+    *(
+        (f"{century.lower()}e_siècle", _text(f"{century}e siècle"))
+        for century in "XV XVI XVII XVIII XIX XX XXI".split()
+    ),
+]
+_RENDERERS = {
+    name.replace("_", " "): renderer
+    for names, renderer in _RENDERED
+    for name in names.split()
 }
-_RENDERERS = _table()
 
 # {{enS|Text}} of the German wiki names the language.
 _GERMAN_LANGUAGES = {
@@ -511,6 +433,10 @@ _GERMAN_LANGUAGES = {
     "bg": "bulgarisch", "ko": "koreanisch", "hi": "hindi",
 }  # fmt: skip
 _LANGUAGE_TEMPLATE = re.compile(r"lang-[a-z-]+$")
+_ARABIC_LANGUAGE = re.compile(
+    "(ألمانية|إنجليزية|إنكليزية|فرنسية|إيطالية|إسبانية|روسية|لاتينية|يونانية"
+    "|فارسية|تركية|عبرية|برتغالية|هولندية|بولندية)$"
+)
 _LINK_TEMPLATE = re.compile(r"link-[a-z-]+$|internal link helper")
 _GERMAN_LANGUAGE = re.compile(r"([a-z]{2,3})s$")
 
@@ -522,7 +448,9 @@ def _renderer(name: str) -> Renderer | None:
         return found
     if name.startswith("formatnum:"):
         number = name.partition(":")[2]
-        return _text(_grouped(number.replace(",", "")))
+        return _text(measures.grouped(number.replace(",", "")))
+    if match := _ARABIC_LANGUAGE.match(name):
+        return _around(f"(بال{match[1]}: ", ")")
     if _LANGUAGE_TEMPLATE.match(name) or _LINK_TEMPLATE.match(name):
         return _value(1)
     if match := _GERMAN_LANGUAGE.fullmatch(name):

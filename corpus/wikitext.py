@@ -9,17 +9,24 @@ counted.
 """
 
 import collections
+import re
 from typing import NamedTuple
 
 import mwparserfromhell
 from mwparserfromhell import nodes
 
 from corpus import markup, repairs, sentences, templates
-from corpus.markup import BROKEN, GAP, LOST
+from corpus.markup import BROKEN, GAP, LESS, LOST
 from corpus.site import Site
 
 # Paragraphs without these characters hold no markup.
 _MARKUP = frozenset("[{<&")
+
+
+_EXTERNAL_LINK = re.compile(
+    r"\[(?:[a-z]+:)?//|\[mailto:|\[[a-z]+:", re.IGNORECASE
+)
+_BRACKET = re.compile(r"[\[\]]")
 
 
 class PageError(ValueError):
@@ -101,13 +108,42 @@ def _sentences(
 
 # --- Rendering --------------------------------------------------------------
 def _plain(text: str, site: Site) -> str:
-    """Return the text that a paragraph of wikitext shows."""
+    """Return the text that a paragraph of wikitext shows.
+
+    The parser's time grows with the square of the number of tags and external
+    links that have no end. markup.py has dealt with tags: "<" is text here.
+    """
+    text = text.replace("<", LESS)
+    if "[" in text and _EXTERNAL_LINK.search(text):
+        text = _escape_open_brackets(text)
     try:
         code = mwparserfromhell.parse(text, skip_style_tags=True)
     except mwparserfromhell.parser.ParserError as error:
         reason = " ".join(str(error).split())
         raise PageError(reason) from error
-    return _render(code, site)
+    return _render(code, site).replace(LESS, "<")
+
+
+def _escape_open_brackets(text: str) -> str:
+    """Return wikitext whose brackets without other half are entities."""
+    unmatched = []
+    stack: list[int] = []
+    for match in _BRACKET.finditer(text):
+        if match[0] == "[":
+            stack.append(match.start())
+        elif stack:
+            # Deeper ones than any article has are no links either.
+            start = stack.pop()
+            if len(stack) > 8:
+                unmatched += [start, match.start()]
+        else:
+            unmatched.append(match.start())
+    pieces = []
+    position = 0
+    for place in sorted(unmatched + stack):
+        pieces += [text[position:place], f"&#{ord(text[place])};"]
+        position = place + 1
+    return "".join([*pieces, text[position:]])
 
 
 def _render(code: mwparserfromhell.wikicode.Wikicode | None, site: Site) -> str:
@@ -178,4 +214,4 @@ def _render_template(node: nodes.Template, site: Site) -> str:
         if str(number) not in named:
             break
         values.append(named[str(number)])
-    return templates.render(name, values, named) or LOST
+    return templates.render(name, values, named, site.language) or LOST
