@@ -1,12 +1,12 @@
 r"""Turn dumps and raw text into sentences for create_pretraining_data.py.
 
     python prepare_corpus.py --input_file='enwiki-*-pages-articles*.xml.bz2' \
-        --output_dir=corpus --heldout_fraction=0.01
+        --output_dir=wiki --heldout_fraction=0.01
 
 Input: Wikipedia dumps, JSON lines, parquet or plain text, also compressed, each
-recognised by its content. Output: files `corpus/train-00000-of-00064.txt`, ...
+recognised by its content. Output: files `wiki/train-00000-of-00064.txt`, ...
 with one sentence per line and a blank line behind each document,
-`corpus/heldout/heldout-00000-of-00001.txt`, and `corpus/corpus.json` with
+`wiki/heldout/heldout-00000-of-00001.txt`, and `wiki/corpus.json` with
 counts of all that was read, kept and dropped.
 
 Equal documents are kept once. The hash of its text decides whether a document

@@ -197,7 +197,7 @@ def _text_of_json(line: bytes, column: str) -> str:
         detail = f"is not JSON: {getattr(error, 'msg', error)}"
         raise _Unusable("broken_item", detail, counts) from None
     if not isinstance(value, dict):
-        detail = f"is a {type(value).__name__}; wanted a JSON object"
+        detail = f"is {_json_type(value)}; wanted a JSON object"
         raise _Unusable("broken_item", detail, counts)
     if column not in value:
         names = ", ".join(map(str, list(value)[:10]))
@@ -205,9 +205,17 @@ def _text_of_json(line: bytes, column: str) -> str:
         raise _Unusable("broken_item", detail, counts)
     text = value[column]
     if text is not None and not isinstance(text, str):
-        detail = f"has a {type(text).__name__} as {column!r}; wanted text"
+        detail = f"has {_json_type(text)} as {column!r}; wanted text"
         raise _Unusable("broken_item", detail, counts)
     return text or ""
+
+
+def _json_type(value: object) -> str:
+    """Return what JSON calls a value, with its article."""
+    names = {bool: "a boolean", str: "a string", list: "an array"}
+    if isinstance(value, dict):
+        return "an object"
+    return names.get(type(value), "null" if value is None else "a number")
 
 
 # --- Pages -------------------------------------------------------------------

@@ -29,6 +29,9 @@ from corpus.plan import Plan
 from corpus.shards import ShardJob
 from corpus.units import Unit, UnitSettings
 
+# Input files are listed up to this number.
+_MAX_FILES_LOGGED = 100
+
 # Warnings of problems in the input; the others are counted only.
 _MAX_WARNINGS = 20
 
@@ -194,8 +197,10 @@ def _make_units(
     if index:
         logging.info("%d units are complete already", index)
     logging.info("*** Reading from input files ***")
-    for path in plan.input_files:
+    for path in plan.input_files[:_MAX_FILES_LOGGED]:
         logging.info("  %s", path)
+    if len(plan.input_files) > _MAX_FILES_LOGGED:
+        logging.info("  and %d more", len(plan.input_files) - _MAX_FILES_LOGGED)
     warnings, indices, num_bytes = _Warnings(), set(range(index)), 0
     jobs = read_ahead.read_ahead(_chunks_to_do(plan, index, end, indices))
     with (
@@ -357,7 +362,10 @@ def _make_shards(
         )
         for split, index in to_do
     ]
-    total = sum(sum(unit.num_bytes.values()) for unit in made)
+    sizes = {
+        split: sum(unit.num_bytes[split] for unit in made) for split in buckets
+    }
+    total = sum(sizes[job.split] // job.num_shards for job in jobs)
     with progress.bar(total, "B", "Writing", unit_scale=True) as bar:
         for event in pool.run(jobs):
             if isinstance(event, workers.Progress):

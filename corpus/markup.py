@@ -48,7 +48,7 @@ _RAW = re.compile(
     rf"<!--|<({'|'.join(sorted(_RAW_TAGS))})\b([^<>]*)>", re.IGNORECASE
 )
 # [^<>] ends at the next tag at the latest: no position is read twice.
-_TAG = re.compile(r"</?([a-z][a-z0-9]*)\b[^<>]*>", re.IGNORECASE)
+_TAG = re.compile(r"</?([a-z][a-z0-9]*)\b[^<>]*>([ \t]*)", re.IGNORECASE)
 _SUPERSCRIPT = re.compile(r"<sup\b[^<>]*>([^<>]*)</sup\s*>", re.IGNORECASE)
 _SUPERSCRIPTS = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
 _PARAGRAPH_TAGS = frozenset(
@@ -200,7 +200,7 @@ def _tag(match: re.Match[str]) -> str:
         return "\n*" if match[0][1] != "/" else "\n"
     if name in _HEADING_TAGS:
         return "\n=" if match[0][1] != "/" else "\n"
-    return "" if name in _INLINE_TAGS else match[0]
+    return match[2] if name in _INLINE_TAGS else match[0]
 
 
 def _switch(match: re.Match[str]) -> str:
@@ -257,6 +257,11 @@ def _cut_brackets(
             counts[span.kind] += 1
             is_block = span.kind in ("tables", "lists")
             pieces.append(f"\n{_CUT}\n" if is_block else GAP)
+        # A space that now starts a line would make it preformatted.
+        while (
+            pieces[-1].endswith("\n") and text[position : position + 1] == " "
+        ):
+            position += 1
     pieces.append(text[position:])
     return "".join(pieces)
 
@@ -271,25 +276,13 @@ def _spans(text: str, site: Site) -> list[_Span]:
     stack: list[tuple[str, int, int]] = []
     depth: collections.Counter[str] = collections.Counter()
     for match in _BRACKETS.finditer(text):
-        token = match[0]
-        opener = _CLOSERS.get(token)
-        if opener is None:
-            if token[0] == "<":
-                name = token[1:4].strip("/ >").lower()
-                closes = token[1] == "/"
-                name = token.lower().strip("</> ").split()[0]
-                opener = f"<{name}" if closes else None
-                token = token if closes else f"<{name}"
-            elif token.endswith("|}"):
-                opener = "{|"
-            elif token.endswith("{|"):
-                token = "{|"
-        if opener is None:
-            stack.append((token, match.start(), match.end()))
-            depth[token] += 1
+        opener, closes = _bracket(match[0])
+        if not closes:
+            stack.append((opener, match.start(), match.end()))
+            depth[opener] += 1
             continue
         if not depth[opener]:
-            if token in _CLOSERS:
+            if match[0] in _CLOSERS:
                 spans.append(_Span(match.start(), match.end(), "broken"))
             continue
         while True:
@@ -307,6 +300,19 @@ def _spans(text: str, site: Site) -> list[_Span]:
         if token in ("{{", "[[")
     ]
     return sorted(spans + broken) if broken else spans
+
+
+def _bracket(token: str) -> tuple[str, bool]:
+    """Return (the opening bracket of a pair, whether the token closes it)."""
+    if token in _CLOSERS:
+        return _CLOSERS[token], True
+    if token[0] == "<":
+        name = token.lower().strip("</> ").split()[0]
+        return f"<{name}", token[1] == "/"
+    if token.endswith("|}"):
+        return "{|", True
+    # "{|" may stand behind ":" or "*".
+    return ("{|", False) if token.endswith("{|") else (token, False)
 
 
 def _kind(text: str, opener: str, start: int, end: int, site: Site) -> str:
@@ -346,10 +352,12 @@ def _template(text: str, span: _Span, counts: collections.Counter[str]) -> str:
 
 def _stands_alone(text: str, span: _Span) -> bool:
     """Return whether a line holds nothing else than templates."""
-    start = text.rfind("\n", max(0, span.start - 200), span.start) + 1
+    # Not more of the line than this is read: lines may be very long.
+    first = max(0, span.start - 200)
+    start = max(first, text.rfind("\n", first, span.start) + 1)
     end = text.find("\n", span.end, span.end + 200)
     if end < 0:
-        end = min(len(text), span.end + 200)
+        end = span.end + 200
     left = text[start : span.start].replace(GAP, "").strip(" \t")
     right = text[span.end : end].replace(GAP, "").strip(" \t")
     left_is_free = not left or left.endswith("}}")

@@ -62,8 +62,10 @@ def read_manifest(plan: Plan) -> dict[str, Any]:
 
 def write_manifest(plan: Plan, manifest: dict[str, Any]) -> None:
     """Replace the manifest of a run."""
+    # Without indent, which would take a slow encoder: there may be a hundred
+    # thousand input files in it, and it is written for every output file.
     with file_system.atomic_file(plan.manifest) as file:
-        file.write(json.dumps(manifest, indent=1).encode())
+        file.write(json.dumps(manifest).encode())
 
 
 def files_to_do(plan: Plan, manifest: dict[str, Any]) -> list[tuple[str, int]]:

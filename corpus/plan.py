@@ -212,7 +212,7 @@ def _output_files(
     """Return the paths of the output files by split.
 
     Held-out files are in a folder of their own, so that a pattern such as
-    corpus/*.txt does not match them. They are about as large as the others.
+    wiki/*.txt does not match them. They are about as large as the others.
     """
     heldout = 0
     if heldout_fraction:

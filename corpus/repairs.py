@@ -11,7 +11,7 @@ drop it.
 
 import re
 
-from corpus.markup import BROKEN, FORMULA, GAP, LOST, SOUND
+from corpus.markup import BROKEN, FORMULA, GAP, LOST, SOUND, UNSPACED
 
 # --- Repairs ----------------------------------------------------------------
 _SPACES = re.compile(r"[^\S\n]{2,}|[\t\xa0\u2000-\u200a\u202f\u205f\u3000\n]")
@@ -22,7 +22,11 @@ _INVISIBLE = re.compile(
 _MARKED_GAPS = re.compile(rf"([.!?]['\"”’»)]?){GAP}+(?=[^\W\d_a-z])")
 _PARENTHESES = re.compile(r"([(（\[])([^()（）\[\]]*)([)）\]])")
 _SEPARATORS = re.compile(r"([;,:،؛；，、])")
-_EMPTY = re.compile(r" ?[(（]\s*[-–—/:;,.،؛；，、\s\"'“”„]*[)）]")
+_EMPTY = re.compile(
+    r" ?[(（]\s*(?:(?:e\.g|i\.e|cf|see|vgl|z\. ?B|siehe)\b)?"
+    r"[-–—/:;,.،؛；，、\s\"'“”„]*[)）]"
+)
+_NESTED = re.compile(r"\(\(([^()]*)\)\)")
 _AFTER_OPEN = re.compile(r"([(（])[\s;,:،؛；，、]+")
 _BEFORE_CLOSE = re.compile(r"[\s;,،؛；，、]+([)）])")
 _DOUBLED = re.compile(r"([,;،؛；，、])(?:\s*[,;،؛；，、])+")
@@ -32,6 +36,9 @@ _SPACE_BEFORE_TALL = re.compile(r"(?<=\S) +([;:!?؛؟])(?=[\s\"'”’»)]|$)")
 # [[Martin Luther King Jr.]]. has two full stops.
 _TWO_STOPS = re.compile(r"(?<![.\s])\.\.(?!\.)")
 _URL_ONLY = re.compile(r"\S*https?://\S*$")
+
+# A space that a template left behind, in scripts without spaces.
+_CJK_SPACE = re.compile(r"(?<=[」』）。、，]) | (?=[「『（。、，])")
 
 # A pronunciation that is more than a remark behind a word.
 _PRONOUNCED = re.compile(
@@ -62,11 +69,15 @@ def repair(text: str, language: str) -> str:
     if "(" in text or "（" in text:
         text = _AFTER_OPEN.sub(r"\1", _EMPTY.sub("", text))
         text = _BEFORE_CLOSE.sub(r"\1", text)
+        if "((" in text:
+            text = _NESTED.sub(r"(\1)", text)
     text = _DOUBLED.sub(_one_separator, text)
     text = _COMMA_STOP.sub(r"\1", text)
     text = _SPACE_BEFORE.sub(r"\1", text)
     if language not in _SPACED_LANGUAGES:
         text = _SPACE_BEFORE_TALL.sub(r"\1", text)
+    if language in UNSPACED:
+        text = _CJK_SPACE.sub("", text)
     if ".." in text:
         text = _TWO_STOPS.sub(".", text)
     return _SPACES.sub(" ", text).strip()
@@ -107,7 +118,7 @@ def _one_separator(match: re.Match[str]) -> str:
 # --- Judgement --------------------------------------------------------------
 _LEFTOVER = re.compile(
     r"\[\[|\]\]|\{\{|\}\}|\{\||\|\}|\||==|</?[a-z]+\b[^<>]*>|<ref|-\{|\}-"
-    r"|\bthumb\b\s*[|,]|\b\d+px\b|^\s*[*#:;=!]|&[a-z]+;|__[A-Z]{3,}__",
+    r"|\d+px|^\s*[*#:;=!]|&[a-z]+;|__[A-Z]{3,}__",
     re.IGNORECASE,
 )
 _END = re.compile(

@@ -69,7 +69,7 @@ def write_counts(path: str, texts: Iterable[bytes]) -> None:
     hashes = [np.array(line_hashes(text), np.uint64) for text in texts]
     together = np.concatenate([np.empty(0, np.uint64), *hashes])
     found, counts = np.unique(together, return_counts=True)
-    with file_system.atomic_file(path, sync=False) as file:
+    with file_system.atomic_file(path) as file:
         np.save(file, np.stack([found, counts.astype(np.uint64)]))
 
 
@@ -98,7 +98,7 @@ def write_repeated(path: str, files: Sequence[str], most: int) -> int:
         values = np.memmap(plain, np.uint64, "r", shape=(size,))
     else:
         values = np.empty(0, np.uint64)
-    with file_system.atomic_file(path, sync=False) as file:
+    with file_system.atomic_file(path) as file:
         np.save(file, values)
     os.remove(plain)
     return size

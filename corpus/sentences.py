@@ -56,7 +56,9 @@ def _pieces(paragraph: str) -> list[str]:
 # not", and the same without spaces: 「年。1990年」.
 _MISSED_END = re.compile(
     r"[.!?]\) (?=[^\W\d_a-zа-я])|(?<=[^\W\d_]{3}[.!?]) (?=\d{4}\b)"
-    r"|[。！？](?=[^。！？」』）”’》〉】)])"
+    r"|[。！？][」』”]?(?=[^。！？」』）”’》〉】)])"
+    # It misplaces ends behind Latin letters in Arabic text.
+    r"|(?<=[\u0621-\u064a]{3}[.!؟]) (?=[\u0621-\u064a])"
     # Between two apostrophes sentencex expects a quotation: "the cows' milk
     # was sold. Then the farmers' ...".
     r"|(?<= )([a-zß-ÿа-я]{3,20})[.!?] (?=[A-ZÀ-ÞА-Я])"
@@ -110,7 +112,7 @@ _BEFORE_NAMES = {
         engl franz usw.""",
     "fr": "M MM Mme Mlle Dr Pr St Ste av apr env cf p.ex ex c.-à-d éd vol",
     "es": "Sr Sra Srta Dr Dra D Dña Ud Uds Prof Gral Cía núm pág aprox cf",
-    "bg": "проф доц акад инж арх ген полк т.нар напр ок св д-р гр бул ул вж",
+    "bg": "т.е проф доц акад инж арх ген полк т.нар напр ок св д-р гр бул вж",
     "ru": "т.н т.е им проф акад ген св напр ок ул см пр гр д-р ср им. р",
 }
 _ABBREVIATIONS = {

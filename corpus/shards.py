@@ -133,6 +133,19 @@ def read_bucket(
         yield from units.read_texts(scratch_dir, unit, split, low, high)
 
 
+class _Counted:
+    """Documents, and the bytes of those that have been iterated over."""
+
+    def __init__(self, texts: Iterable[tuple[int, bytes]]):
+        self._texts = texts
+        self.num_bytes = 0
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        for key, text in self._texts:
+            self.num_bytes += len(text)
+            yield key, text
+
+
 def make_shard(
     scratch_dir: str, job: ShardJob, report: Callable[[int], None]
 ) -> dict[str, Any]:
@@ -141,7 +154,8 @@ def make_shard(
     Args:
         scratch_dir: folder of the units.
         job: the file.
-        report: called with the bytes of every bucket written.
+        report: called with the bytes of the documents read for each bucket,
+            duplicates and lines to drop among them.
 
     Returns:
         bytes: size of the file.
@@ -154,13 +168,14 @@ def make_shard(
             low, high = key_range(
                 job.index * job.buckets + bucket, job.num_shards * job.buckets
             )
+            read = _Counted(
+                read_bucket(scratch_dir, job.units, job.split, low, high)
+            )
             text, more = format_documents(
-                read_bucket(scratch_dir, job.units, job.split, low, high),
-                repeated,
-                job.min_document_chars,
+                read, repeated, job.min_document_chars
             )
             file.write(text)
             counts.update(more)
             size += len(text)
-            report(len(text))
+            report(read.num_bytes)
     return {"bytes": size, "counts": dict(counts)}

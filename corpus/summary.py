@@ -32,6 +32,9 @@ DROPPED = {
     "too_short_without_repeated_lines": "too short without repeated lines",
 }
 
+# What wikitext.to_sentences counts: sentences that lost words, by reason.
+_DROPPED_SENTENCES = "wikitext_sentences_"
+
 _READ = {
     "pages": "pages",
     "json_lines": "JSON lines",
@@ -76,10 +79,11 @@ def make_report(plan: Plan, manifest: dict[str, Any]) -> dict[str, Any]:
         "dropped": _some(counts, DROPPED),
         "problems": _some(counts, REASONS),
         "first_problems": [Problem(*p).line() for p in corpus["problems"]],
-        "wikitext": {
-            name.removeprefix("wikitext_"): value
-            for name, value in sorted(counts.items())
-            if name.startswith("wikitext_")
+        "sentences_dropped": _named(counts, _DROPPED_SENTENCES),
+        "removed_from_pages": {
+            name: number
+            for name, number in _named(counts, "wikitext_").items()
+            if not f"wikitext_{name}".startswith(_DROPPED_SENTENCES)
         },
         "repeated_lines": counts["repeated_lines"],
         **splits,
@@ -95,6 +99,15 @@ _SIZES = ("documents", "sentences", "words", "characters", "bytes")
 def _some(counts: collections.Counter, names: Sequence[str]) -> dict[str, int]:
     """Return the counts of these names that are not 0."""
     return {name: counts[name] for name in names if counts[name]}
+
+
+def _named(counts: collections.Counter, prefix: str) -> dict[str, int]:
+    """Return the counts whose names have a prefix, without it, sorted."""
+    return {
+        name.removeprefix(prefix): number
+        for name, number in sorted(counts.items())
+        if name.startswith(prefix)
+    }
 
 
 # --- The closing summary -----------------------------------------------------
@@ -123,12 +136,9 @@ def summarize(
     ]
     lines += _list("dropped", report["dropped"], DROPPED)
     lines += _list("problems", report["problems"], REASONS)
-    if report["wikitext"]:
-        parts = ", ".join(
-            f"{name.replace('_', ' ')} {number:,}"
-            for name, number in report["wikitext"].items()
-        )
-        lines.append(f"wikitext: {parts}")
+    for title in ("removed_from_pages", "sentences_dropped"):
+        names = {name: name.replace("_", " ") for name in report[title]}
+        lines += _list(title.replace("_", " "), report[title], names)
     if report["flags"]["drop_repeated_lines"]:
         lines.append(f"repeated lines dropped: {report['repeated_lines']:,}")
     for split in (TRAIN, HELDOUT):

@@ -4,6 +4,7 @@ pyarrow is optional, as most corpora are dumps or text, and it is imported only
 when there is a parquet file.
 """
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -47,7 +48,8 @@ def read_column(
     Args:
         path: of the file.
         column: its name; of type string.
-        blocks: the file, opened; read only where it is compressed as a whole.
+        blocks: the file, opened; read only where it is compressed as a whole or
+            remote.
 
     Yields:
         (text or None for a null, bytes of the file that this row stands for)
@@ -61,8 +63,9 @@ def read_column(
     import pyarrow
 
     with tempfile.TemporaryFile() as plain:
-        if blocks.compression:
-            # Parquet is read from its end, which a compressed file cannot.
+        if blocks.compression or file_system.is_remote(path):
+            # Parquet is read from its end, which a compressed file cannot,
+            # and by a kind of file object that remote files are not.
             shutil.copyfileobj(_Readable(blocks), plain)
             if blocks.damage:
                 raise TableError(blocks.damage)
@@ -73,7 +76,7 @@ def read_column(
             with parquet.ParquetFile(source) as file:
                 _check_column(file.schema_arrow, column)
                 num_rows = max(1, file.metadata.num_rows)
-                per_row = plain_size(source) / num_rows
+                per_row = os.fstat(source.fileno()).st_size / num_rows
                 done = 0.0
                 for batch in file.iter_batches(_ROWS, columns=[column]):
                     for text in batch.column(0).to_pylist():
@@ -85,15 +88,6 @@ def read_column(
             raise TableError(f"is a damaged parquet file ({words})") from error
         finally:
             source.close()
-
-
-def plain_size(file) -> int:
-    """Return the size of an open file; its position stays."""
-    before = file.tell()
-    size = file.seek(0, 2)
-    size = file.tell() if size is None else size
-    file.seek(before)
-    return size
 
 
 class _Readable:

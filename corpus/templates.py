@@ -45,7 +45,7 @@ _SILENT = re.compile(
     |lückenhaft|veraltet|zukunft|dead|toter|anker|weiterleitung
     |нет\ аи|источник|уточн|когда|кто|где|какой|чей|значимость|не\ аи|переход
     |прояснить|нп$|цитат|факт|основна|виж|якорь|основная|помолчи|достоверност
-    |джерело|фактічна|требуемый
+    |джерело|фактічна|требуемый|източник|нуждае
     |要|要出典|出典|脚注|refnest|refn|anchors|独自研究|疑問点|いつ|誰|どこ|r\b|main2
     |seealso|節|参照方法|正確性|誰2|信頼性|enlink|来源|來源|notetag|notefoot|fact|谁|誰|何时
     |何時|哪里|查证|查證|rp|noteta|cref|main\ article
@@ -337,9 +337,9 @@ _RENDERED: list[tuple[str, Renderer]] = [
         citation_needed_span cn-span flag flagcountry flagu keypress kbd key
         samp tt crossreference comment abréviation refnec référence_nécessaire
         référence_souhaitée cp932フォント jis2004フォント
-        補助漢字フォント
-        要出典範囲 ルビ ruby le internal_link_helper nts text typo not_a_typo as_written bdi
-        dfn term إنج فرن ألم روس لات يون إيط إسب فار تر عبر nastaliq unicode
+        補助漢字フォント 要出典範囲 ルビ ruby le internal_link_helper nts
+        text typo not_a_typo as_written bdi dfn term
+        إنج فرن ألم روس لات يون إيط إسب فار تر عبر nastaliq unicode
         tlit script vr uni hebrew polytonic pre2 пнл""",
         _value(1),
     ),

@@ -5,6 +5,8 @@ import pathlib
 import sys
 from collections.abc import Iterable
 
+from base import workers
+
 import scripts
 from paths import GOLDEN, ROOT
 
@@ -147,3 +149,37 @@ def documents_in(folder: pathlib.Path, pattern: str = "train-*") -> list[str]:
     for path in folder.glob(pattern):
         found += path.read_text("utf-8").split("\n\n")[:-1]
     return sorted(found)
+
+
+class Stop(Exception):
+    """Ends a run where kill -9 would."""
+
+
+def stopped_run(flags: dict, monkeypatch, number: int) -> list[int]:
+    """Run until so many jobs are done; return the jobs handed out.
+
+    These are numbers of chunks, then of output files.
+    """
+    begun, done = [], []
+    original = workers.WorkerPool.run
+
+    def run_some(self, jobs):
+        def noted():
+            for job in jobs:
+                begun.append(getattr(job, "index", None))
+                yield job
+
+        for event in original(self, noted()):
+            yield event
+            done.append(isinstance(event, workers.Done))
+            if sum(done) == number:
+                raise Stop
+
+    monkeypatch.setattr(workers.WorkerPool, "run", run_some)
+    try:
+        scripts.run(script, **flags)
+    except Stop:
+        pass
+    finally:
+        monkeypatch.setattr(workers.WorkerPool, "run", original)
+    return begun

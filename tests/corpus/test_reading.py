@@ -153,9 +153,9 @@ def test_bad_json_lines_are_named_and_the_others_are_used(tmp_path):
         "F, line 2: is not JSON: Invalid control character at"
         if "control" in found[0]
         else "F, line 2: is not JSON: Unterminated string starting at",
-        "F, line 3: is a list; wanted a JSON object",
+        "F, line 3: is an array; wanted a JSON object",
         "F, line 4: has no 'body', but text, id; name one by --text_column",
-        "F, line 5: has a int as 'body'; wanted text",
+        "F, line 5: has a number as 'body'; wanted text",
         "F, line 6: is not UTF-8: byte 0xff in its line 1",
     ]
     assert found[5].startswith("F, line 7: is not JSON: ")

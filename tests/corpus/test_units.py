@@ -73,7 +73,9 @@ def test_strict_ends_with_the_first_problem(tmp_path):
     (chunk,) = reading.read_chunks(
         [str(tmp_path / "x")], corpus_runs.settings()
     )
-    with pytest.raises(UserError, match=r"x, line 2: has a int.*\(--strict\)"):
+    with pytest.raises(
+        UserError, match=r"x, line 2: has a number.*\(--strict\)"
+    ):
         units.make_unit(
             settings(tmp_path, is_strict=True), chunk, lambda _: None
         )
