@@ -158,6 +158,7 @@ def judge(sentence: str, language: str, introduces: bool, last: bool) -> str:
         return "lower_case_start"
     if last and language not in _WITHOUT_STOPS and not _END.search(sentence):
         # "He wrote:" may introduce a quotation, which is a paragraph.
+        # Without a full stop it is mostly a title, or a formula follows.
         if sentence[-1] not in ":：":
             return "unfinished"
         if introduces:
