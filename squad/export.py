@@ -4,7 +4,7 @@ Windows, max-context and the search for the best span follow windows.py and
 decoding.py, in TensorFlow operations, with two differences. Every span of the
 paragraph up to max_answer_length is a candidate, not those of the n_best_size
 best starts and ends only. And the answer is cut out of the paragraph at word
-pieces, while decoding.final_text returns whole words where it cannot locate
+pieces, while texts.final_text returns whole words where it cannot locate
 the pieces.
 
 Dimensions: n questions, W windows of all of them, S tokens of the longest one.
