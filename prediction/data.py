@@ -409,7 +409,9 @@ def _split(
         file.seek(start - 1)
         is_rest = file.read(1) != b"\n"
     line, used, at = b"", 0, start  # `at` is where `line` begins
-    for block in iter(lambda: file.read(_BLOCK), b""):
+    # read1 returns what is before damage in gzip, where read only fails.
+    read = file.read1 if isinstance(file, gzip.GzipFile) else file.read
+    for block in iter(lambda: read(_BLOCK), b""):
         *whole, rest = block.split(b"\n")
         for part in whole:
             line = line if len(line) > LONGEST_LINE else line + part

@@ -349,13 +349,13 @@ def count_repeated_ids(plan: Plan) -> int:
     memory does not grow with the number of inputs.
     """
     repeated = 0
-    bounds = [number << 58 for number in range(_RANGES)] + [2**64 - 1]
+    bounds = [number << 58 for number in range(_RANGES + 1)]
     for low, high in itertools.pairwise(bounds):
         parts = []
         for index in range(len(plan.shards)):
             hashes = _load_hashes(plan.hidden(index, "ids.npy"))
             first = np.searchsorted(hashes, np.uint64(low))
-            last = np.searchsorted(hashes, np.uint64(high))
+            last = np.searchsorted(hashes, np.uint64(high - 1), "right")
             parts.append(np.array(hashes[first:last]))
         found = np.sort(np.concatenate(parts))
         repeated += int((found[1:] == found[:-1]).sum())

@@ -352,7 +352,8 @@ class RowTask(Task):
     ) -> Iterator[dict[str, Any] | str]:
         """Yield the prediction of each input."""
         for unit, found in zip(encoded.units, outputs, strict=True):
-            numbers = [v for v in found.values() if v.dtype.kind == "f"]
+            arrays = map(np.asarray, found.values())
+            numbers = [values for values in arrays if values.dtype.kind == "f"]
             if all(np.isfinite(values).all() for values in numbers):
                 yield self.result(unit, found)
             else:
