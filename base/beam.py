@@ -13,9 +13,10 @@ import logging as standard_logging
 import os
 import re
 import shlex
+import shutil
 from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Any
+from typing import IO, Any
 
 from base.errors import UserError
 
@@ -128,6 +129,7 @@ def run(
             "is meant for trials (--beam_options=--runner=... names another)",
             runner,
         )
+        _hide_stack_traces(options)
     cloud = options.view_as(beam.options.pipeline_options.GoogleCloudOptions)
     cloud.job_name = cloud.job_name or job_name.replace("_", "-")
     logging.info("Running the pipeline %s on Beam's %s", job_name, runner)
@@ -144,7 +146,10 @@ def run(
             f"Beam's {runner} ended with state {state}; see its logs, and "
             "give the same command again"
         )
-    return _read_counters(result, job_name)
+    counters = _read_counters(result, job_name)
+    for name, value in sorted(counters.items()):
+        logging.info("  Beam counter %s: %s", name, f"{value:,}")
+    return counters
 
 
 def count(job_name: str, counts: Mapping[str, int]) -> None:
@@ -171,6 +176,49 @@ def _read_counters(result: Any, job_name: str) -> dict[str, int]:
             name = found.key.metric.name
             counters[name] = counters.get(name, 0) + value
     return counters
+
+
+# --- Files -------------------------------------------------------------------
+
+
+def open_file(path: str) -> IO[bytes]:
+    """Open a file of any file system that Beam reaches, to read bytes.
+
+    It does without TensorFlow, which workers need not have.
+    """
+    from apache_beam.io.filesystem import CompressionTypes
+    from apache_beam.io.filesystems import FileSystems
+
+    return FileSystems.open(
+        path, compression_type=CompressionTypes.UNCOMPRESSED
+    )
+
+
+def create_file(path: str) -> IO[bytes]:
+    """Open a file of any file system that Beam reaches, to write bytes."""
+    from apache_beam.io.filesystem import CompressionTypes
+    from apache_beam.io.filesystems import FileSystems
+
+    return FileSystems.create(
+        path, compression_type=CompressionTypes.UNCOMPRESSED
+    )
+
+
+def remove_files(pattern: str) -> None:
+    """Remove the files that a pattern matches, on any file system."""
+    from apache_beam.io.filesystems import FileSystems
+
+    (found,) = FileSystems.match([pattern])
+    if found.metadata_list:
+        FileSystems.delete([file.path for file in found.metadata_list])
+
+
+def remove_folder(path: str) -> None:
+    """Remove a folder with all that is in it, on any file system."""
+    if os.path.isdir(path):
+        shutil.rmtree(path)
+    else:
+        remove_files(f"{path}/**")
 
 
 # --- Options -----------------------------------------------------------------
@@ -208,12 +256,32 @@ def _parse_options(text: str) -> Any:
             raise UserError(
                 f"--beam_options: found {word!r}, wanted --name=value pairs"
             )
-        logging.warning("--beam_options: Beam may not know %s", word)
+        logging.warning(
+            "--beam_options: this Beam has no option %s; it is ignored unless "
+            "the runner has it",
+            word,
+        )
     standard = options.view_as(beam.options.pipeline_options.WorkerOptions)
     if not any(word.startswith("--default_sdk_harness_log_") for word in words):
         # Beam's workers log every start and stop at level INFO.
         standard.default_sdk_harness_log_level = "WARNING"
     return options
+
+
+def _hide_stack_traces(options: Any) -> None:
+    """Let the runners of this machine not log the exceptions of steps.
+
+    They are raised here as well, and `run` shows them as one line. On a
+    cluster they belong into its logs.
+    """
+    worker = options.view_as(
+        import_beam().options.pipeline_options.WorkerOptions
+    )
+    if not worker.sdk_harness_log_level_overrides:
+        worker.sdk_harness_log_level_overrides = {
+            "apache_beam": "CRITICAL",
+            "__main__": "ERROR",
+        }
 
 
 @contextlib.contextmanager
@@ -222,12 +290,13 @@ def _importable():
     before = os.environ.get("PYTHONPATH")
     paths = [_ROOT] + ([before] if before else [])
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
-    level = standard_logging.getLogger("apache_beam").level
-    standard_logging.getLogger("apache_beam").setLevel(standard_logging.ERROR)
+    logger = standard_logging.getLogger("apache_beam")
+    level = logger.level
+    logger.setLevel(standard_logging.CRITICAL)  # errors are raised as well
     try:
         yield
     finally:
-        standard_logging.getLogger("apache_beam").setLevel(level)
+        logger.setLevel(level)
         if before is None:
             del os.environ["PYTHONPATH"]
         else:
