@@ -296,6 +296,9 @@ def log_plan(job: Plan, settings: Settings, to_do: list[int]) -> None:
         sum(file.size for file in job.files) / 1e6,
     )
     logging.info("  Shards to do = %d of %d", len(to_do), len(job.shards))
+    for name in ("text_columns", "id_column"):
+        if FLAGS[name].value and job.files[0].kind == "text":
+            logging.warning("--%s is ignored: the inputs are text", name)
 
 
 def check_text_columns(task: Task) -> None:

@@ -22,6 +22,8 @@ from base.errors import UserError
 
 from absl import flags, logging
 
+flags.disclaim_key_flags()  # --help of a script shows what is defined here
+
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 # How Beam reports an exception of a worker: in the same process it appends

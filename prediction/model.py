@@ -17,7 +17,7 @@ from absl import logging
 
 import modeling
 import tokenization
-from checkpoints import lookup, model_files, weight_files
+from checkpoints import huggingface, lookup, model_files, weight_files
 from classifier import export as classifier_export
 from classifier import model as classifier_model
 from features import export as features_export
@@ -307,7 +307,10 @@ def model_fingerprint(settings: Settings) -> dict[str, str]:
         files = [os.path.join(settings.path, name) for name in sorted(names)]
     else:
         config = settings.bert_config_file or lookup.beside(
-            settings.path, lookup.BERT_CONFIG_NAME
+            settings.path,
+            huggingface.CONFIG_NAME
+            if file_system.is_directory(settings.path)
+            else lookup.BERT_CONFIG_NAME,
         )
         files = [*weight_files.files_of(settings.path), settings.vocab_file]
         files += [config] if config else []

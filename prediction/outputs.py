@@ -299,7 +299,7 @@ def _remove_leftovers(plan: Plan) -> None:
 # --- The end -----------------------------------------------------------------
 
 
-def finish(plan: Plan) -> dict[str, int]:
+def finish(plan: Plan) -> collections.Counter[str]:
     """End a run whose shards are complete; return its counts.
 
     Writes errors.jsonl and the final manifest and removes the hidden files.
@@ -326,7 +326,7 @@ def finish(plan: Plan) -> dict[str, int]:
     for index in range(len(plan.shards)):
         for kind in _HIDDEN:
             _remove(plan.hidden(index, kind))
-    return found["counts"]
+    return collections.Counter(found["counts"])
 
 
 def _join_errors(plan: Plan) -> int:

@@ -175,8 +175,9 @@ def check_first_inputs(
     Raises:
         UserError: names the first problem.
     """
-    window = next(data.read_windows(plan.shards[0], 0, parse, _FIRST_INPUTS))
-    if window.inputs or not window.problems:
+    windows = data.read_windows(plan.shards[0], 0, parse, _FIRST_INPUTS)
+    window = next(windows, None)
+    if not window or window.inputs or not window.problems:
         return
     first = window.problems[0]
     many = ""

@@ -168,6 +168,8 @@ def log_summary(counts: dict[str, int], plan: Plan) -> None:
             counts["inputs"],
             plan.errors,
         )
+    if not counts["inputs"]:
+        raise UserError("the inputs hold no text and no record")
     if not counts["predicted"]:
         raise UserError(
             f"none of {counts['inputs']} inputs could be predicted; see "

@@ -554,6 +554,7 @@ def test_files_of_two_kinds_and_empty_ones_are_refused(classifier, tmp_path):
     write_lines(tmp_path / "a.jsonl", [{"text": "good"}])
     (tmp_path / "b.txt").write_text("good\n")
     (tmp_path / "c.txt").write_text("")
+    (tmp_path / "d.txt.gz").write_bytes(gzip.compress(b"\n"))
     given = {
         "model": str(classifier / "model"),
         "output_dir": str(tmp_path / "out"),
@@ -561,6 +562,7 @@ def test_files_of_two_kinds_and_empty_ones_are_refused(classifier, tmp_path):
     for names, words in (
         ("a.jsonl,b.txt", "a.jsonl looks like jsonl"),
         ("c.txt", "all 1 files are empty"),
+        ("d.txt.gz", "the inputs hold no text and no record"),
     ):
         files = ",".join(f"{tmp_path}/{name}" for name in names.split(","))
         line = scripts.error_of(batch_predict, input_file=files, **given)
