@@ -92,7 +92,7 @@ def make_unit(
     texts, result = gather(settings, chunk, report)
     for split in SPLITS:
         path = unit_path(settings.scratch_dir, chunk.index, split)
-        _write_texts(path, texts[split])
+        result["num_bytes"][split] = _write_texts(path, texts[split])
     path = unit_path(settings.scratch_dir, chunk.index, "json")
     with file_system.atomic_file(path, sync=False) as file:
         file.write(json.dumps(result).encode())
@@ -177,8 +177,8 @@ def _count_input(
     entry["problems"] += problem is not None
 
 
-def _write_texts(path: str, texts: Mapping[int, bytes]) -> None:
-    """Write documents in the order of their keys."""
+def _write_texts(path: str, texts: Mapping[int, bytes]) -> int:
+    """Write documents in the order of their keys; return the texts' bytes."""
     keys = sorted(texts)
     index = np.empty([len(keys), 2], np.uint64)
     index[:, 0] = keys
@@ -186,7 +186,9 @@ def _write_texts(path: str, texts: Mapping[int, bytes]) -> None:
         for number, key in enumerate(keys):
             file.write(texts[key])
             index[number, 1] = file.tell()
+        size = file.tell()
         file.write(index.tobytes())
+    return size
 
 
 # --- Reading -----------------------------------------------------------------
