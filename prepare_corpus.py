@@ -22,7 +22,7 @@ counted, and the rest is used. The exit status is 0 if there is at least one
 document; with --strict the first such problem ends the run with status 1.
 """
 
-from base import errors, workers
+from base import beam, errors, workers
 from base.errors import UserError
 
 from absl import flags, logging
@@ -111,6 +111,7 @@ flags.DEFINE_bool(
     "End with an error at the first file, page, line or row that cannot be "
     "read, instead of a warning.",
 )
+beam.define_flags()
 
 
 def main(_: list[str]) -> int:
@@ -130,7 +131,7 @@ def main(_: list[str]) -> int:
         FLAGS.num_shards,
         FLAGS.strict,
     )
-    result = generate(plan, FLAGS.num_workers or workers.num_cores())
+    result = generate(plan)
     logging.info("***** Corpus *****")
     for line in summary.summarize(*result):
         logging.info("  %s", line)
@@ -144,10 +145,14 @@ def main(_: list[str]) -> int:
     return 0
 
 
-def generate(plan: corpus_plan.Plan, num_workers: int) -> generation.Result:
+def generate(plan: corpus_plan.Plan) -> generation.Result:
     """Write the files of the plan; if that fails, log how to go on."""
     try:
-        return generation.generate(plan, num_workers)
+        if FLAGS.runner == "beam":
+            return generation.generate_on_beam(plan, FLAGS.beam_options)
+        return generation.generate(
+            plan, FLAGS.num_workers or workers.num_cores()
+        )
     except KeyboardInterrupt:
         logging.info("Give the same command again to continue this run.")
         raise
@@ -160,10 +165,15 @@ def generate(plan: corpus_plan.Plan, num_workers: int) -> generation.Result:
 
 
 def check_flags() -> None:
-    """Raise a UserError if a required flag is missing."""
+    """Check what can be checked before any file is read.
+
+    Raises:
+        UserError: names the flag.
+    """
     for name in ("input_file", "output_dir"):
         if not FLAGS[name].value:
             raise UserError(f"--{name} is required")
+    beam.check_flags(FLAGS.runner, FLAGS.beam_options, FLAGS.num_workers)
 
 
 if __name__ == "__main__":

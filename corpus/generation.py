@@ -10,6 +10,7 @@ it is complete.
 """
 
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -54,9 +55,49 @@ class Result(NamedTuple):
 def generate(plan: Plan, num_workers: int) -> Result:
     """Write all output files that are not complete yet.
 
+    Args:
+        plan: the run.
+        num_workers: number of processes on this machine.
+
     Raises:
         UserError: no document in the input, a problem in the input and
             --strict, or output files of a different command.
+    """
+    return run(plan, functools.partial(_make_files, num_workers=num_workers))
+
+
+def generate_on_beam(plan: Plan, beam_options: str) -> Result:
+    """Do the same with Apache Beam, which is imported here.
+
+    Args:
+        plan: the run.
+        beam_options: see base/beam.py.
+    """
+    from corpus import on_beam
+
+    def make_files(
+        plan: Plan, manifest: dict[str, Any], to_do: list[tuple[str, int]]
+    ) -> Result:
+        on_beam.make_files(plan, manifest, to_do, beam_options)
+        problems = manifest["corpus"]["problems"]
+        _Warnings().add([Problem(*problem).line() for problem in problems])
+        return Result({}, 0, 0.0, 1)
+
+    return run(plan, make_files)
+
+
+def run(
+    plan: Plan,
+    make_files: Callable[
+        [Plan, dict[str, Any], list[tuple[str, int]]], "Result"
+    ],
+) -> Result:
+    """Write the output files of a plan that are not complete yet.
+
+    Args:
+        plan: the run.
+        make_files: called with the plan, the manifest, which it keeps up to
+            date, and the files to make.
     """
     file_system.make_directory(plan.output_dir)
     with resuming.locked_folder(plan.scratch_dir, plan.output_dir):
@@ -66,11 +107,11 @@ def generate(plan: Plan, num_workers: int) -> Result:
             manifest = {"fingerprint": plan.fingerprint, "files": {}}
         outputs.remove_leftovers(plan)
         to_do = outputs.files_to_do(plan, manifest)
-        result = Result({}, 0, 0.0, num_workers)
+        result = Result({}, 0, 0.0, 1)
         is_complete = not to_do and resuming.file_state(plan.report_file)
         if to_do:
             outputs.write_manifest(plan, manifest)
-            result = _make_files(plan, manifest, to_do, num_workers)
+            result = make_files(plan, manifest, to_do)
         report = summary.make_report(plan, manifest)
         if is_complete:
             logging.info("All output files are complete; nothing to do.")
@@ -287,7 +328,7 @@ def _find_repeated_lines(
 def _num_buckets(made: list[Unit], split: str, num_shards: int) -> int:
     """Return how many buckets a shard is made in."""
     num_bytes = sum(unit.num_bytes[split] for unit in made)
-    return max(1, -(-num_bytes // (num_shards * shards.BUCKET_BYTES)))
+    return shards.num_buckets(num_bytes, num_shards)
 
 
 # --- Output files ------------------------------------------------------------

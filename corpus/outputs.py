@@ -92,6 +92,11 @@ def files_to_do(plan: Plan, manifest: dict[str, Any]) -> list[tuple[str, int]]:
     return to_do
 
 
+def folders(plan: Plan) -> set[str]:
+    """Return the folders of the output files."""
+    return {os.path.dirname(path) for path in plan.all_files()}
+
+
 def remove_leftovers(plan: Plan) -> None:
     """Remove the temporary files of runs that were killed."""
     for path in (*plan.all_files(), plan.report_file, plan.manifest):

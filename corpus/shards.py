@@ -57,6 +57,16 @@ def shard_of(key: int, num_shards: int) -> int:
     return key * num_shards >> 64
 
 
+def num_buckets(num_bytes: int, num_shards: int) -> int:
+    """Return how many buckets a shard is made in.
+
+    Args:
+        num_bytes: of all documents of the split.
+        num_shards: of the split.
+    """
+    return max(1, -(-num_bytes // (num_shards * BUCKET_BYTES)))
+
+
 def key_range(index: int, number: int) -> tuple[int, int]:
     """Return (first key, end) of a range: those with `shard_of` = `index`."""
     return -(-(index << 64) // number), -(-((index + 1) << 64) // number)

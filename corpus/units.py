@@ -89,6 +89,26 @@ def make_unit(
     Raises:
         UserError: there is a problem and the run is strict.
     """
+    texts, result = gather(settings, chunk, report)
+    for split in SPLITS:
+        path = unit_path(settings.scratch_dir, chunk.index, split)
+        result["num_bytes"][split] = _write_texts(path, texts[split])
+    path = unit_path(settings.scratch_dir, chunk.index, "json")
+    with file_system.atomic_file(path, sync=False) as file:
+        file.write(json.dumps(result).encode())
+    lines = [problem.line() for problem in result["problems"]]
+    return lines, result["counts"]["input_bytes"]
+
+
+def gather(
+    settings: UnitSettings, chunk: Chunk, report: Callable[[int], None]
+) -> tuple[dict[str, dict[int, bytes]], dict[str, Any]]:
+    """Return the documents of a chunk, and its result; see `make_unit`.
+
+    Returns:
+        Key -> text of the distinct documents, by split; and what
+        `unit_result` returns.
+    """
     texts = {split: {} for split in SPLITS}
     counts, problems, inputs = collections.Counter(), [], {}
     for item in _reporting(chunk, report):
@@ -103,23 +123,16 @@ def make_unit(
         if outcome.document:
             key, split, text = outcome.document
             counts["duplicates"] += add_text(texts[split], key, text)
-    sizes = {}
-    for split in SPLITS:
-        path = unit_path(settings.scratch_dir, chunk.index, split)
-        sizes[split] = _write_texts(path, texts[split])
-    result = {
+    return texts, {
         "end": chunk.end,
         "num_documents": {split: len(texts[split]) for split in SPLITS},
-        "num_bytes": sizes,
+        "num_bytes": {
+            split: sum(map(len, texts[split].values())) for split in SPLITS
+        },
         "counts": counts,
         "problems": problems[:MAX_PROBLEMS],
         "inputs": inputs,
     }
-    path = unit_path(settings.scratch_dir, chunk.index, "json")
-    with file_system.atomic_file(path, sync=False) as file:
-        file.write(json.dumps(result).encode())
-    lines = [problem.line() for problem in problems[:MAX_PROBLEMS]]
-    return lines, counts["input_bytes"]
 
 
 def add_text(texts: dict[int, bytes], key: int, text: bytes) -> bool:
@@ -228,11 +241,7 @@ def sum_results(results: Iterable[dict[str, Any]]) -> dict[str, Any]:
         counts.update(result["counts"])
         problems += result["problems"][: MAX_PROBLEMS - len(problems)]
         for path, entry in result["inputs"].items():
-            known = inputs.setdefault(
-                path, {**entry, **dict.fromkeys(_SUMS, 0)}
-            )
-            for name in _SUMS:
-                known[name] += entry[name]
+            add_input_entry(inputs, path, entry)
     return {
         "units": number,
         "documents": num_documents,
@@ -240,6 +249,15 @@ def sum_results(results: Iterable[dict[str, Any]]) -> dict[str, Any]:
         "problems": problems,
         "inputs": inputs,
     }
+
+
+def add_input_entry(
+    inputs: dict[str, Any], path: str, entry: dict[str, Any]
+) -> None:
+    """Add the numbers of an input file to those of the same file."""
+    known = inputs.setdefault(path, {**entry, **dict.fromkeys(_SUMS, 0)})
+    for name in _SUMS:
+        known[name] += entry[name]
 
 
 def as_unit(index: int, result: dict[str, Any]) -> Unit:

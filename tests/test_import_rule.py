@@ -22,6 +22,7 @@ LEVELS = {
     5: ("finetuning",),
     6: ("pretraining", "classifier", "squad", "features"),
     7: ("ner", "swag", "benchmarks"),
+    8: ("prediction",),
 }
 SCRIPT = max(LEVELS) + 1
 MAX_ROOT_FILES = 20
