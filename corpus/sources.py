@@ -112,23 +112,34 @@ class Blocks:
         self._raw.close()
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield the blocks, once."""
-        decode = _decoder(self.head)
+        """Yield the blocks, once.
+
+        UTF-8 is not checked here: a wrong byte concerns one page or one line,
+        which the worker finds.
+        """
+        encoding = _utf16_of(self.head)
+        decoder = encoding and codecs.getincrementaldecoder(encoding)()
         block = self.head + self._gather(_BLOCK_BYTES)
+        block = block.removeprefix(codecs.BOM_UTF8)
         while block:
-            try:
-                block = decode(block, False)
-            except UnicodeDecodeError as error:
-                self._end(f"is not UTF-16: {error.reason}")
-                return
+            if decoder:
+                block = self._as_utf8(decoder, block)
             if block:
                 yield block
             block = self._gather(_BLOCK_BYTES)
+        if decoder and decoder.getstate()[0]:
+            self._end("ends in the middle of a character")
+
+    def _as_utf8(
+        self, decoder: codecs.IncrementalDecoder, block: bytes
+    ) -> bytes:
+        """Return a block of UTF-16 as UTF-8, up to its first error."""
         try:
-            if rest := decode(b"", True):
-                yield rest
-        except UnicodeDecodeError:
-            self.damage = self.damage or "ends in the middle of a character"
+            text = decoder.decode(block)
+        except UnicodeDecodeError as error:
+            self._end(f"is not UTF-16 any more: {error.reason}")
+            text = error.object[: error.start].decode(error.encoding)
+        return text.removeprefix("\ufeff").encode()
 
     def position(self) -> int:
         """Return how many bytes of the file, compressed, have been read."""
@@ -173,36 +184,23 @@ def _read_piece(file: IO[bytes]) -> bytes:
     return read(2**17)
 
 
-def _decoder(head: bytes) -> Callable[[bytes, bool], bytes]:
-    """Return a function that converts blocks to UTF-8 without a mark.
-
-    UTF-8 passes unchanged and unchecked: a wrong byte concerns one page or one
-    line, which the worker finds.
-    """
-    if head.startswith(codecs.BOM_UTF8):
-        waiting = [len(codecs.BOM_UTF8)]
-
-        def without_mark(block: bytes, final: bool) -> bytes:
-            skipped = waiting.pop() if waiting else 0
-            return block[skipped:]
-
-        return without_mark
+def _utf16_of(head: bytes) -> str:
+    """Return the UTF-16 encoding of a file that begins so, "" for others."""
     for mark, encoding in _UTF16_MARKS.items():
         if head.startswith(mark):
-            decoder = codecs.getincrementaldecoder(encoding)()
-            return lambda block, final: (
-                decoder.decode(block, final).removeprefix("\ufeff").encode()
-            )
-    return lambda block, final: block
+            return encoding
+    return ""
 
 
 def head_as_utf8(blocks: Blocks) -> bytes:
     """Return the beginning of a file, converted to UTF-8.
 
-    A character or a pair of surrogates at the end may be missing.
+    A character at its end may be cut.
     """
-    head = blocks.head
-    return _decoder(head)(head[: len(head) // 2 * 2], False)
+    if encoding := _utf16_of(blocks.head):
+        text = blocks.head.decode(encoding, "replace")
+        return text.removeprefix("\ufeff").encode()
+    return blocks.head.removeprefix(codecs.BOM_UTF8)
 
 
 # --- The kind of a file ------------------------------------------------------
@@ -221,10 +219,7 @@ def find_kind(blocks: Blocks) -> Kind:
             return Kind("", f"is compressed twice, inside by {name}")
     if head.startswith(b"PAR1"):
         return Kind(items.PARQUET)
-    try:
-        text = head_as_utf8(blocks)
-    except UnicodeDecodeError as error:
-        return Kind("", f"is not UTF-16: {error.reason}")
+    text = head_as_utf8(blocks)
     if b"\0" in text:
         return Kind("", "is a binary file")
     if not text.strip():

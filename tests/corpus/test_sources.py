@@ -105,7 +105,6 @@ def test_kinds_are_told_by_content(tmp_path, data, expected):
         (b"<?xml version='1.0'?><rss></rss>", "no MediaWiki dump"),
         (json.dumps([{"text": "a"}]).encode(), "is a JSON array"),
         (b"\n<!DOCTYPE html>\n<html>", "is HTML; extract its text first"),
-        (b"\xff\xfe<\x00\x00\xdc\x00\xdc", "is not UTF-16: illegal encoding"),
         ("Пример для".encode("cp1251") * 9, "is neither UTF-8 nor UTF-16"),
         (b"BZh9123456", "has damaged bzip2 data (Invalid data stream)"),
         (gzip.compress(TEXT.encode())[:12], "ends in the middle of its gzip"),
@@ -158,6 +157,18 @@ def test_utf16_that_ends_within_a_character(tmp_path):
     found, damage = content(tmp_path / "x")
     assert found == TEXT[:-1].encode()
     assert damage == "ends in the middle of a character"
+
+
+@pytest.mark.parametrize("length", [10, 900_000])
+def test_content_before_bad_utf16_is_kept(tmp_path, length):
+    """Also if the error is in the part that tells the kind."""
+    text = "<mediawiki>" + "ж" * length
+    data = text.encode("utf-16") + b"\x00\xdc\x00\xdc" + b"a\0" * 10**6
+    (tmp_path / "x").write_bytes(data)
+    assert kind(tmp_path / "x") == (items.DUMP, "")
+    found, damage = content(tmp_path / "x")
+    assert found == text.encode()
+    assert damage == "is not UTF-16 any more: illegal encoding"
 
 
 def test_missing_files_are_errors(tmp_path):
