@@ -219,10 +219,8 @@ def _read_texts(
     source: Source, blocks: Blocks, settings: ReadSettings
 ) -> Iterator[Item]:
     """Yield the documents of a text file."""
-    if settings.document_separator == "blank_line":
-        separator = _BLANK_LINES
-    else:
-        separator = re.compile(rb"(?!)")  # matches nowhere
+    is_split = settings.document_separator == "blank_line"
+    separator = _BLANK_LINES if is_split else None
     number = 0
     for text, is_whole in _split(blocks, separator, settings.max_item_bytes):
         if not is_whole:
@@ -239,7 +237,7 @@ def _read_texts(
 
 
 def _split(
-    blocks: Blocks, separator: re.Pattern[bytes], max_bytes: int
+    blocks: Blocks, separator: re.Pattern[bytes] | None, max_bytes: int
 ) -> Iterator[tuple[bytes, bool]]:
     """Yield (piece between separators, whether it is whole).
 
@@ -248,7 +246,10 @@ def _split(
     """
     rest, is_too_long = b"", False
     for block in blocks:
-        *pieces, rest = separator.split(rest + block)
+        rest += block
+        pieces = []
+        if separator:
+            *pieces, rest = separator.split(rest)
         for piece in pieces:
             if is_too_long or len(piece) > max_bytes:
                 yield piece[:_HEAD_BYTES], False

@@ -26,7 +26,7 @@ def counted(folder, texts: list[list[bytes]], most: int) -> np.ndarray:
 
 @hypothesis.settings(
     suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
-    max_examples=50,
+    max_examples=25,
 )
 @hypothesis.given(
     numbers=strategies.lists(
