@@ -331,6 +331,7 @@ def load(settings: Settings) -> Model:
         function = _load_saved_model(settings)
     else:
         export = _create_export(settings)
+        # As in exported models: a sixth faster in batches by length too.
         with unpadding.skipping():
             function = export.ids_signature()
 
