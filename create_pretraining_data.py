@@ -156,12 +156,7 @@ def check_flags() -> None:
     for name in ("input_file", "output_file", "vocab_file"):
         if not FLAGS[name].value:
             raise UserError(f"--{name} is required")
-    beam.check_flags(FLAGS.runner, FLAGS.beam_options)
-    if FLAGS.runner == "beam" and FLAGS.num_workers:
-        logging.warning(
-            "--num_workers is ignored with --runner=beam: --beam_options has "
-            "the number of workers"
-        )
+    beam.check_flags(FLAGS.runner, FLAGS.beam_options, FLAGS.num_workers)
 
 
 if __name__ == "__main__":
