@@ -251,10 +251,7 @@ def decode(
     bounds = np.searchsorted(windows.example, questions)
     # The arrays of `_find_spans` grow with n_best_size ** 2 pairs per window.
     block = max(1, _BLOCK * 400 // options.n_best_size**2)
-    bar = contextlib.nullcontext()
-    if has_bar:
-        bar = progress.bar(len(data.examples), "questions", "Decoding")
-    with bar as shown:
+    with _bar(len(data.examples) if has_bar else 0) as shown:
         for low, high in _blocks(bounds, block):  # questions
             part = slice(bounds[low], bounds[high])  # windows
             allowed = slice(may_start_at[part.start], may_start_at[part.stop])
@@ -272,6 +269,13 @@ def decode(
             if shown:
                 shown.update(high - low)
     return result
+
+
+def _bar(total: int) -> contextlib.AbstractContextManager:
+    """Return the progress bar of so many questions; none for 0."""
+    if not total:
+        return contextlib.nullcontext()
+    return progress.bar(total, "questions", "Decoding")
 
 
 def _spans_by_question(

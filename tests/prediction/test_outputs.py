@@ -90,6 +90,7 @@ def test_shards_errors_and_counts(tmp_path):
     }
 
 
+@pytest.mark.slow
 def test_a_run_killed_at_any_replaced_file_ends_with_the_same_bytes(
     tmp_path, monkeypatch
 ):
