@@ -247,7 +247,15 @@ def run_sweep(
 
     The best run's model and results are copied to output_dir. Predictions and
     the SavedModel are made of it alone.
+
+    Raises:
+        UserError: this is one of several machines.
     """
+    if cluster.has_other_workers():
+        raise UserError(
+            "a sweep runs on one machine: unset TF_CONFIG, or give the "
+            "commands of its runs one by one"
+        )
     # Reads all files now: what is wrong in them is found before the first
     # run, not after the last one.
     job = create_job(settings, True)

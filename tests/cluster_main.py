@@ -13,7 +13,6 @@ hit:
 
 import os
 import signal
-import sys
 import time
 
 from base import errors

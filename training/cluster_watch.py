@@ -170,9 +170,7 @@ class Watch:
                 )
             if now - reported >= _SECONDS_BETWEEN_REPORTS:
                 reported = now
-                logging.info(
-                    "Waiting for %s, for %.0f s", names, now - began
-                )
+                logging.info("Waiting for %s, for %.0f s", names, now - began)
             time.sleep(0.1)
         self._has_met = True
 
@@ -283,34 +281,35 @@ def create_strategy() -> tf.distribute.Strategy:
     errors.ending = _watch
     _watch.start()
     _watch.wait_for_all()
-    _check_same_cluster(_watch.machines)
+    _check_same_cluster(_watch)
     return strategy
 
 
-def _check_same_cluster(machines: agreement.Machines) -> None:
-    """Check that all machines have the same cluster, and the same command.
+def _check_same_cluster(watch: Watch) -> None:
+    """Check that all machines have the same cluster; warn of other flags.
 
     Raises:
         UserError: they have different clusters.
     """
-    mine = [str(machine) for machine in cluster.machines()]
-    differs = "; TF_CONFIG needs the same cluster on all machines, in one order"
+    names = [str(machine) for machine in cluster.machines()]
+    mend = "; TF_CONFIG needs the same cluster, in one order, on all machines"
+    row = [agreement.checksum(names), agreement.checksum(sorted(sys.argv[1:]))]
     try:
-        rows = machines.gather(
-            [agreement.checksum(mine), agreement.checksum(sorted(sys.argv[1:]))]
-        )
+        rows = watch.machines.gather(row)
     except tf.errors.OpError as error:
-        if _watch.failure():
+        if watch.explain(error):
             raise  # a machine is gone
-        # Of another size: the sum over the machines is refused.
+        # Clusters of different sizes, or two machines with one number.
         reason = error.message.splitlines()[0]
-        raise UserError(f"the machines do not fit{differs}: {reason}") from error
-    for name, row in zip(mine, rows, strict=True):
-        if row[0] != rows[0][0]:
-            raise UserError(f"{name} has another cluster than {mine[0]}{differs}")
-        if row[1] != rows[0][1]:
+        raise UserError(
+            f"the machines do not fit together{mend}: {reason}"
+        ) from error
+    for name, found in zip(names, rows, strict=True):
+        if found[0] != rows[0][0]:
+            raise UserError(f"{name} has another cluster than {names[0]}{mend}")
+        if found[1] != rows[0][1]:
             logging.warning(
-                "%s was started with other flags than %s", name, mine[0]
+                "%s was started with other flags than %s", name, names[0]
             )
 
 

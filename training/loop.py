@@ -76,24 +76,27 @@ def train(
             done, sums = caller.call(done)
             # First of all: a checkpoint with NaN weights is never written.
             _check_finite(sums, done, state)
-            cluster_watch.note_done(done)
-            caller.seconds_per_step = stop.agree(meter.seconds_per_step)
+            caller.seconds_per_step = stop.agree(done, meter.seconds_per_step)
             is_due = _is_due(done, settings.log_steps, settings)
             if is_due or is_first or report.is_late():
                 # The last update was number done - 1, which has the rate of
                 # step (done - 1) + 1.
-                rate = float(step.schedule(tf.constant(done)))
-                report.write(done, rate)
+                report.write(done, float(step.schedule(tf.constant(done))))
             # Saved before it is evaluated, so that a run that is killed while
             # it evaluates does not lose the steps.
             is_saved = _is_due(done, settings.save_checkpoints_steps, settings)
             if is_saved or stop.is_due or done == settings.last_step:
-                with cluster_watch.saving():
-                    logging.info("Saved %s", state.save(done))
+                _save(state, done)
             if _is_due(done, settings.eval_steps, settings):
                 ends_early = bool(evaluate(done))
         stop.log(done)
     return done
+
+
+def _save(state: training_state.TrainingState, done: int) -> None:
+    """Save a checkpoint, also where another machine fails meanwhile."""
+    with cluster_watch.saving():
+        logging.info("Saved %s", state.save(done))
 
 
 def _is_due(done: int, every: int, settings: Settings) -> bool:
@@ -158,10 +161,11 @@ class _StopRequest:
             return bool(self._signal)
         return self._agreed is not None
 
-    def agree(self, seconds_per_step: float) -> float:
+    def agree(self, done: int, seconds_per_step: float) -> float:
         """Ask all machines for signals; return the slowest one's speed.
 
         Args:
+            done: number of steps done.
             seconds_per_step: as this machine measured it, NaN without a
                 measurement.
 
@@ -172,6 +176,7 @@ class _StopRequest:
         """
         if self._machines.count == 1:
             return seconds_per_step
+        cluster_watch.note_done(done)
         seconds = 0.0 if math.isnan(seconds_per_step) else seconds_per_step
         rows = self._machines.gather([self._signal, round(seconds * 1e6)])
         for machine, number in enumerate(rows[:, 0]):

@@ -52,9 +52,7 @@ def test_one_address_is_one_process(monkeypatch):
 
 def test_machines_are_numbered_from_the_chief(monkeypatch):
     config = {"worker": ["a:1", "b:1"], "chief": ["[::1]:2"]}
-    set_config(
-        monkeypatch, cluster=config, task={"type": "worker", "index": 1}
-    )
+    set_config(monkeypatch, cluster=config, task={"type": "worker", "index": 1})
     assert list(map(str, cluster.machines())) == [
         "chief 0 ([::1]:2)",
         "worker 0 (a:1)",

@@ -82,6 +82,4 @@ def test_checksums_do_not_depend_on_the_process():
     assert agreement.checksum({"b": 1, "a": [2, "x"]}) == agreement.checksum(
         {"a": (2, "x"), "b": 1}
     )
-    assert agreement.checksum({"a": 1e-3}) == zlib.crc32(
-        b'{"a": 0.001}'
-    )
+    assert agreement.checksum({"a": 1e-3}) == zlib.crc32(b'{"a": 0.001}')

@@ -2,8 +2,6 @@
 
 import json
 
-from base import cluster
-
 import pytest
 import tensorflow as tf
 
@@ -67,7 +65,9 @@ def watch(monkeypatch, clock, answers) -> cluster_watch.Watch:
     monkeypatch.setenv(
         "TF_CONFIG", json.dumps({"cluster": config, "task": task})
     )
-    watch = cluster_watch.Watch(agreement.Machines(tf.distribute.get_strategy()))
+    watch = cluster_watch.Watch(
+        agreement.Machines(tf.distribute.get_strategy())
+    )
     check(watch)
     watch.wait_for_all()
     return watch
