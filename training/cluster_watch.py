@@ -39,6 +39,9 @@ from training import agreement
 # How long machines may take to come up, from the start of this one.
 START_SECONDS = 600.0
 
+# How long machines that have all come up may take to agree on the cluster.
+MEETING_SECONDS = 60.0
+
 # A machine counts as ended when nobody listens for so long, and as silent
 # when no answer came for so long. A loaded machine answers late: TensorFlow's
 # threads answer, also while Python compiles or saves.
@@ -240,14 +243,17 @@ class Watch:
         if self._has_left:
             return
         line = self.failure()
-        context.context().abort_collective_ops(
-            tf.errors.UNAVAILABLE, "another machine has failed"
-        )
+        abort_sums("another machine has failed")
         time.sleep(GRACE_SECONDS)
         while self.is_saving:
             time.sleep(0.1)
         if line and not self._has_left:
             self.end_process(line)
+
+
+def abort_sums(reason: str) -> None:
+    """Raise an error in all sums over machines, now and from now on."""
+    context.context().abort_collective_ops(tf.errors.UNAVAILABLE, reason)
 
 
 # --- The watch of this process -----------------------------------------------
@@ -294,8 +300,13 @@ def _check_same_cluster(watch: Watch) -> None:
     names = [str(machine) for machine in cluster.machines()]
     mend = "; TF_CONFIG needs the same cluster, in one order, on all machines"
     row = [agreement.checksum(names), agreement.checksum(sorted(sys.argv[1:]))]
+    # Machines with different lists may wait for each other for ever.
+    timer = threading.Timer(MEETING_SECONDS, abort_sums, ["no agreement"])
+    timer.daemon = True
+    timer.start()
     try:
         rows = watch.machines.gather(row)
+        timer.cancel()
     except tf.errors.OpError as error:
         if watch.explain(error):
             raise  # a machine is gone

@@ -64,23 +64,19 @@ def train(
     report = reporting.Report(
         settings.output_dir, meter, state.is_chief, first, settings.last_step
     )
-    machines = agreement.machines_of(step.strategy)
     caller = _Caller(step, batches, meter, report, first)
-    done, ends_early = first, False
-    with report, _StopRequest(machines) as stop:
+    with report, _StopRequest(agreement.machines_of(step.strategy)) as stop:
         # The run may have been killed while it evaluated what it had saved.
-        if first and _is_due(first, settings.eval_steps, settings):
-            ends_early = bool(evaluate(first))
+        is_due = first > 0 and _is_due(first, settings.eval_steps, settings)
+        done, ends_early = first, is_due and bool(evaluate(first))
         while done < settings.last_step and not stop.is_due and not ends_early:
-            is_first = done == first
-            done, sums = caller.call(done)
+            is_first, (done, sums) = done == first, caller.call(done)
             # First of all: a checkpoint with NaN weights is never written.
             _check_finite(sums, done, state)
             caller.seconds_per_step = stop.agree(done, meter.seconds_per_step)
             is_due = _is_due(done, settings.log_steps, settings)
             if is_due or is_first or report.is_late():
-                # The last update was number done - 1, which has the rate of
-                # step (done - 1) + 1.
+                # The last update, number done - 1, has the rate of step done.
                 report.write(done, float(step.schedule(tf.constant(done))))
             # Saved before it is evaluated, so that a run that is killed while
             # it evaluates does not lose the steps.

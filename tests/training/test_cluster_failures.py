@@ -27,7 +27,7 @@ def assert_named(cluster: Cluster, survivors: list[int], words: str) -> None:
         assert "Traceback" not in log
         assert cluster.last_line(number).startswith(f"ERROR: {words}"), log
         assert "with the same command" in cluster.last_line(number)
-        assert log.count("ERROR") == 1
+        assert log.count("ERROR: ") == 1
 
 
 @pytest.mark.slow
