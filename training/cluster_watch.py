@@ -311,10 +311,7 @@ def _check_same_cluster(watch: Watch) -> None:
         if watch.explain(error):
             raise  # a machine is gone
         # Clusters of different sizes, or two machines with one number.
-        reason = error.message.splitlines()[0]
-        raise UserError(
-            f"the machines do not fit together{mend}: {reason}"
-        ) from error
+        raise UserError(f"the machines do not fit together{mend}") from error
     for name, found in zip(names, rows, strict=True):
         if found[0] != rows[0][0]:
             raise UserError(f"{name} has another cluster than {names[0]}{mend}")

@@ -52,13 +52,13 @@ def train(
         state: saves the run.
         batches: of the whole run.
         meter: turns steps and seconds into speed.
-        evaluate: called with the number of steps done every `eval_steps`;
-            returns whether training should end early.
+        evaluate: called with the steps done every `eval_steps`; returns
+            whether training should end early.
         first: number of steps done before.
 
     Returns:
-        The number of steps done. It is less than `last_step` after SIGTERM,
-        Ctrl-C, or where `evaluate` ended the training.
+        The number of steps done, fewer than `last_step` after a signal, or
+        where `evaluate` ended the training.
     """
     settings = step.settings
     report = reporting.Report(
@@ -71,19 +71,19 @@ def train(
         done, ends_early = first, is_due and bool(evaluate(first))
         while done < settings.last_step and not stop.is_due and not ends_early:
             is_first, (done, sums) = done == first, caller.call(done)
-            # First of all: a checkpoint with NaN weights is never written.
             _check_finite(sums, done, state)
             caller.seconds_per_step = stop.agree(done, meter.seconds_per_step)
             is_due = _is_due(done, settings.log_steps, settings)
             if is_due or is_first or report.is_late():
-                # The last update, number done - 1, has the rate of step done.
+                # The last update was number done - 1, with this rate.
                 report.write(done, float(step.schedule(tf.constant(done))))
-            # Saved before it is evaluated, so that a run that is killed while
-            # it evaluates does not lose the steps.
             is_saved = _is_due(done, settings.save_checkpoints_steps, settings)
-            if is_saved or stop.is_due or done == settings.last_step:
+            is_last = done == settings.last_step
+            if is_saved or stop.is_due or is_last:
                 _save(state, done)
-            if _is_due(done, settings.eval_steps, settings):
+            # What is saved can be evaluated when the run goes on.
+            is_due = _is_due(done, settings.eval_steps, settings)
+            if is_due and (is_last or not stop.is_due):
                 ends_early = bool(evaluate(done))
         stop.log(done)
     return done
@@ -104,6 +104,8 @@ def _check_finite(
     sums: Mapping, done: int, state: training_state.TrainingState
 ) -> None:
     """Stop a run whose loss or gradient is infinite or not a number.
+
+    Called before all else, so that NaN weights are never saved.
 
     Raises:
         UserError: names the step and the last good checkpoint.
