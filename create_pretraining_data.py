@@ -14,7 +14,7 @@ input alone, not on --num_workers. A file appears when it is complete. If a run
 is killed, the same command continues it and ends with the same bytes.
 """
 
-from base import errors, workers
+from base import beam, errors, workers
 from base.errors import UserError
 
 from absl import flags, logging
@@ -90,6 +90,7 @@ flags.DEFINE_integer(
 flags.DEFINE_string(
     "compression", "", "GZIP, or empty for plain TFRecord files."
 )
+beam.define_flags()
 
 
 def main(_: list[str]) -> int:
@@ -117,7 +118,7 @@ def main(_: list[str]) -> int:
     )
     for line in summary.flag_warnings(config):
         logging.warning(line)
-    counts = generate(plan, FLAGS.num_workers or workers.num_cores())
+    counts = generate(plan)
     logging.info("***** Pre-training data *****")
     for line in summary.summarize(counts, config):
         logging.info("  %s", line)
@@ -127,10 +128,14 @@ def main(_: list[str]) -> int:
     return 0
 
 
-def generate(plan: pretraining_plan.Plan, num_workers: int) -> dict[str, int]:
+def generate(plan: pretraining_plan.Plan) -> dict[str, int]:
     """Write the files of the plan; if that fails, log how to go on."""
     try:
-        return generation.generate(plan, num_workers)
+        if FLAGS.runner == "beam":
+            return generation.generate_on_beam(plan, FLAGS.beam_options)
+        return generation.generate(
+            plan, FLAGS.num_workers or workers.num_cores()
+        )
     except KeyboardInterrupt:
         logging.info("Give the same command again to continue this run.")
         raise
@@ -143,10 +148,15 @@ def generate(plan: pretraining_plan.Plan, num_workers: int) -> dict[str, int]:
 
 
 def check_flags() -> None:
-    """Raise a UserError if a required flag is missing."""
+    """Check what can be checked before any file is read.
+
+    Raises:
+        UserError: names the flag.
+    """
     for name in ("input_file", "output_file", "vocab_file"):
         if not FLAGS[name].value:
             raise UserError(f"--{name} is required")
+    beam.check_flags(FLAGS.runner, FLAGS.beam_options, FLAGS.num_workers)
 
 
 if __name__ == "__main__":
