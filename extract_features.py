@@ -19,7 +19,7 @@ import os
 import signal
 from collections.abc import Iterator
 
-from base import errors, file_system
+from base import cluster, errors, file_system
 from base.errors import UserError
 
 import tensorflow as tf
@@ -222,6 +222,11 @@ def check_flags() -> None:
     if is_same_file(path, FLAGS.input_file):
         raise UserError(
             f"--output_file={path} is the input file too: name another"
+        )
+    if cluster.has_other_workers():
+        raise UserError(
+            "features are extracted by one machine: unset TF_CONFIG, and give "
+            "each machine a part of the lines"
         )
     if FLAGS.use_one_hot_embeddings:
         logging.warning(

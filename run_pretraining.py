@@ -24,7 +24,7 @@ from modeling import BertConfig
 from pretraining import run as pretraining_run
 from pretraining.model import BertForPreTraining
 from records import bad_records, streaming
-from training import devices, train_step
+from training import agreement, devices, train_step
 from training import flags as training_flags
 from training.settings import Settings
 
@@ -133,9 +133,11 @@ def main(_: list[str]) -> int:
     data = read_data(config, "input_file") if FLAGS.do_train else None
     eval_data = read_evaluation_data(config, data)
     if data:
+        fingerprint = pretraining_run.fingerprint(settings, config, data)
+        agreement.check_same_run(strategy, fingerprint)
         training_state.claim_output_dir(
             settings.output_dir,
-            pretraining_run.fingerprint(settings, config, data),
+            fingerprint,
             pretraining_run.adjustable(settings),
             cluster.is_chief(),
         )

@@ -14,6 +14,7 @@ Exit status of every script:
 
 import sys
 from collections.abc import Callable
+from typing import Protocol
 
 from base import logs
 
@@ -22,6 +23,23 @@ from absl import app, flags
 
 class UserError(ValueError):
     """A mistake in flags, files or data, described in one line."""
+
+
+class Ending(Protocol):
+    """What a process has to do at its end, as one that trains with others."""
+
+    def leave(self) -> None:
+        """Called when `main` has returned."""
+
+    def explain(self, error: Exception) -> str | None:
+        """Return a line for an error of `main`; None: it is shown as it is."""
+
+    def end_process(self, line: str) -> None:
+        """Write the line of `explain` and end the process."""
+
+
+# Set by training/cluster_watch.py in a process of a cluster.
+ending: Ending | None = None
 
 
 def run(main: Callable[[list[str]], int | None]) -> None:
@@ -38,7 +56,7 @@ def _parse_flags(argv: list[str]) -> list[str]:
     try:
         return flags.FLAGS(argv)
     except flags.Error as error:
-        sys.exit(_line(f"{error} (--help lists the flags)"))
+        sys.exit(as_line(f"{error} (--help lists the flags)"))
 
 
 def _guarded(
@@ -47,17 +65,22 @@ def _guarded(
     logs.set_up()
     if len(argv) > 1:
         sys.exit(
-            _line(f"unexpected argument {argv[1]!r}: flags are --name=value")
+            as_line(f"unexpected argument {argv[1]!r}: flags are --name=value")
         )
     try:
-        return main(argv)
+        status = main(argv)
+        if ending:
+            ending.leave()
+        return status
     except UserError as error:
-        sys.exit(_line(str(error)))
+        sys.exit(as_line(str(error)))
     except KeyboardInterrupt:
-        sys.exit(_line("interrupted"))
+        sys.exit(as_line("interrupted"))
     except Exception as error:
         if _is_file_error(error):
-            sys.exit(_line(f"a file operation failed: {reason(error)}"))
+            sys.exit(as_line(f"a file operation failed: {reason(error)}"))
+        if ending and (line := ending.explain(error)):
+            ending.end_process(line)
         raise
 
 
@@ -84,6 +107,6 @@ def reason(error: Exception) -> str:
     return words or str(error)
 
 
-def _line(message: str) -> str:
-    """Return the message as one line that stands out among log lines."""
+def as_line(message: str) -> str:
+    """Return a message as one line that stands out among log lines."""
     return f"ERROR: {' '.join(message.split())}"

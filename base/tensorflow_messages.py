@@ -42,9 +42,8 @@ def hide() -> None:
     called before TensorFlow is imported; does not import it.
     """
     # Without an NVIDIA driver TensorFlow reports an error where there is none
-    # ("failed call to cuInit"). With one, or in a cluster, where a machine may
-    # not answer, errors are worth reading.
-    can_fail = os.path.exists(_DRIVER) or "TF_CONFIG" in os.environ
+    # ("failed call to cuInit"). With one, errors are worth reading.
+    can_fail = os.path.exists(_DRIVER)
     os.environ.setdefault(LEVEL, "2" if can_fail else "3")
     if os.environ[LEVEL] != "0" and "tensorflow" not in sys.modules:
         sys.meta_path.insert(0, _Finder())

@@ -7,6 +7,7 @@ run, so that a command with another model or other data cannot continue it.
 
 import json
 import os
+import zlib
 from collections.abc import Mapping, Sequence
 
 from base import file_system, text_files
@@ -111,6 +112,14 @@ class TrainingState:
         for name, variable in targets.items():
             variable.assign(weight_files.read_tensor(reader, prefix, name))
         return int(weight_files.read_tensor(reader, prefix, "global_step"))
+
+    def checksum(self) -> int:
+        """Return a checksum of all weights and slots, to compare machines."""
+        total = 0
+        for name, variable in {**self._weights, **self._slots}.items():
+            total = zlib.crc32(name.encode(), total)
+            total = zlib.crc32(variable.numpy().tobytes(), total)
+        return total
 
     def _write_list(self, prefixes: Sequence[str]) -> None:
         """Write the `checkpoint` file, which tf.train.latest_checkpoint reads.

@@ -16,7 +16,14 @@ from finetuning import fitted, selection, sweeps
 from finetuning.job import Job, LoadedModel
 from finetuning.settings import RunSettings
 from serving import graph_tokenizer, saved_model
-from training import compilation, devices, fit, loop, prediction
+from training import (
+    agreement,
+    compilation,
+    devices,
+    fit,
+    loop,
+    prediction,
+)
 from training.settings import Settings
 
 # (settings, is_training) -> the task that a script's flags describe. With
@@ -39,9 +46,11 @@ def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
     if do_train:
         # Before anything is written: an output_dir that holds another run
         # must keep its records and scores.
+        fixed = fingerprint(job)
+        agreement.check_same_run(strategy, fixed)
         training_state.claim_output_dir(
             settings.output_dir,
-            fingerprint(job),
+            fixed,
             adjustable(settings),
             cluster.is_chief(),
         )
@@ -238,7 +247,15 @@ def run_sweep(
 
     The best run's model and results are copied to output_dir. Predictions and
     the SavedModel are made of it alone.
+
+    Raises:
+        UserError: this is one of several machines.
     """
+    if cluster.has_other_workers():
+        raise UserError(
+            "a sweep runs on one machine: unset TF_CONFIG, or give the "
+            "commands of its runs one by one"
+        )
     # Reads all files now: what is wrong in them is found before the first
     # run, not after the last one.
     job = create_job(settings, True)

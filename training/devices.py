@@ -16,6 +16,8 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import logging
 
+from training import cluster_watch
+
 _PEAK_SECONDS = 0.5  # how long the matrix-product rate is measured
 
 
@@ -88,7 +90,8 @@ def create_strategy(
     names them. Else all GPUs of this machine. Else its CPU.
 
     Raises:
-        UserError: no TPU answers, or TF_CONFIG is damaged.
+        UserError: no TPU answers, TF_CONFIG is damaged, or not all machines
+            of its cluster come up.
     """
     avoid_broken_amx(choice.dtype)
     if choice.use_tpu:
@@ -97,7 +100,7 @@ def create_strategy(
         if getattr(choice, name):
             logging.warning("--%s is ignored without --use_tpu", name)
     if cluster.has_other_workers():
-        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        strategy = cluster_watch.create_strategy()
     else:
         # Several CPU devices are logical ones, which tests split a CPU into.
         found = tf.config.list_logical_devices(kind())

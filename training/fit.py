@@ -10,7 +10,7 @@ from absl import logging
 import modeling
 import optimization
 from checkpoints import lookup, training_state, weight_files
-from training import devices, loop, reporting
+from training import agreement, cluster_watch, devices, loop, reporting
 from training.compilation import Compilation
 from training.objective import Objective
 from training.settings import Settings
@@ -44,6 +44,7 @@ def fit(
     """
     optimizer, state = _create_state(strategy, model, settings)
     first = begin(state, model, settings)
+    check_same_start(strategy, state, settings, first)
     if first >= settings.last_step:
         logging.info(
             "%s holds a finished run of %d steps: nothing to train",
@@ -134,6 +135,30 @@ def begin(
     else:
         logging.info("Starting from new weights, seed %d", settings.random_seed)
     return 0
+
+
+def check_same_start(
+    strategy: tf.distribute.Strategy,
+    state: training_state.TrainingState,
+    settings: Settings,
+    first: int,
+) -> None:
+    """Check that all machines of a cluster begin with the same run.
+
+    Raises:
+        UserError: a machine has other settings, or other checkpoints.
+    """
+    if not cluster.has_other_workers():
+        return
+    values = settings._asdict()
+    # The same files may have other paths on another machine.
+    for name in ("output_dir", "init_checkpoint", "resume_from"):
+        del values[name]
+    agreement.check_same_run(strategy, values)
+    agreement.check_same_start(
+        strategy, settings.output_dir, first, state.checksum()
+    )
+    cluster_watch.note_start(first, settings.output_dir)
 
 
 def log_beginning(num_records: int, settings: Settings) -> None:

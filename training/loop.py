@@ -13,7 +13,7 @@ import tensorflow as tf
 from absl import logging
 
 from checkpoints import training_state
-from training import reporting
+from training import agreement, cluster_watch, reporting
 from training.reporting import to_means
 from training.settings import Settings
 from training.train_step import Step
@@ -52,41 +52,47 @@ def train(
         state: saves the run.
         batches: of the whole run.
         meter: turns steps and seconds into speed.
-        evaluate: called with the number of steps done every `eval_steps`;
-            returns whether training should end early.
+        evaluate: called with the steps done every `eval_steps`; returns
+            whether training should end early.
         first: number of steps done before.
 
     Returns:
-        The number of steps done. It is less than `last_step` after SIGTERM,
-        Ctrl-C, or where `evaluate` ended the training.
+        The number of steps done, fewer than `last_step` after a signal, or
+        where `evaluate` ended the training.
     """
     settings = step.settings
     report = reporting.Report(
         settings.output_dir, meter, state.is_chief, first, settings.last_step
     )
     caller = _Caller(step, batches, meter, report, first)
-    done, ends_early = first, False
-    with report, _StopRequest() as stop:
-        while done < settings.last_step and not stop.signal and not ends_early:
-            is_first = done == first
-            done, sums = caller.call(done)
-            # First of all: a checkpoint with NaN weights is never written.
+    with report, _StopRequest(agreement.machines_of(step.strategy)) as stop:
+        # The run may have been killed while it evaluated what it had saved.
+        is_due = first > 0 and _is_due(first, settings.eval_steps, settings)
+        done, ends_early = first, is_due and bool(evaluate(first))
+        while done < settings.last_step and not stop.is_due and not ends_early:
+            is_first, (done, sums) = done == first, caller.call(done)
             _check_finite(sums, done, state)
+            caller.seconds_per_step = stop.agree(done, meter.seconds_per_step)
             is_due = _is_due(done, settings.log_steps, settings)
             if is_due or is_first or report.is_late():
-                # The last update was number done - 1, which has the rate of
-                # step (done - 1) + 1.
-                rate = float(step.schedule(tf.constant(done)))
-                report.write(done, rate)
-            # Saved before it is evaluated, so that a run that is killed while
-            # it evaluates does not lose the steps.
+                # The last update was number done - 1, with this rate.
+                report.write(done, float(step.schedule(tf.constant(done))))
             is_saved = _is_due(done, settings.save_checkpoints_steps, settings)
-            if is_saved or stop.signal or done == settings.last_step:
-                logging.info("Saved %s", state.save(done))
-            if _is_due(done, settings.eval_steps, settings):
+            is_last = done == settings.last_step
+            if is_saved or stop.is_due or is_last:
+                _save(state, done)
+            # What is saved can be evaluated when the run goes on.
+            is_due = _is_due(done, settings.eval_steps, settings)
+            if is_due and (is_last or not stop.is_due):
                 ends_early = bool(evaluate(done))
         stop.log(done)
     return done
+
+
+def _save(state: training_state.TrainingState, done: int) -> None:
+    """Save a checkpoint, also where another machine fails meanwhile."""
+    with cluster_watch.saving():
+        logging.info("Saved %s", state.save(done))
 
 
 def _is_due(done: int, every: int, settings: Settings) -> bool:
@@ -98,6 +104,8 @@ def _check_finite(
     sums: Mapping, done: int, state: training_state.TrainingState
 ) -> None:
     """Stop a run whose loss or gradient is infinite or not a number.
+
+    Called before all else, so that NaN weights are never saved.
 
     Raises:
         UserError: names the step and the last good checkpoint.
@@ -115,10 +123,21 @@ def _check_finite(
 
 
 class _StopRequest:
-    """Records SIGTERM and Ctrl-C, so that the loop can save and end."""
+    """Records SIGTERM and Ctrl-C, so that the loop can save and end.
 
-    def __init__(self) -> None:
-        self.signal = 0  # the number of the first signal
+    Args:
+        machines: a signal to any of them is a request to all. A machine that
+            is about to be switched off is told by a signal, and the others
+            cannot go on without it.
+
+    Attributes:
+        is_due: whether to save and end now, the same on all machines.
+    """
+
+    def __init__(self, machines: agreement.Machines) -> None:
+        self._machines = machines
+        self._signal = 0  # the number of this process' first signal
+        self._agreed: tuple[int, int] | None = None  # machine, signal
 
     def __enter__(self) -> "_StopRequest":
         self._old = {
@@ -129,19 +148,55 @@ class _StopRequest:
 
     def _note(self, number: int, frame: Any) -> None:
         del frame
-        self.signal = number
+        self._signal = number
         # A second signal of the same kind ends the process at once: saving a
         # large model to a slow disk may take longer than the user waits.
         signal.signal(number, self._old[number])
 
+    @property
+    def is_due(self) -> bool:
+        if self._machines.count == 1:
+            return bool(self._signal)
+        return self._agreed is not None
+
+    def agree(self, done: int, seconds_per_step: float) -> float:
+        """Ask all machines for signals; return the slowest one's speed.
+
+        Args:
+            done: number of steps done.
+            seconds_per_step: as this machine measured it, NaN without a
+                measurement.
+
+        Returns:
+            The most seconds per step that a machine measured. All machines
+            get the same number, so that they put the same number of steps
+            into a call.
+        """
+        if self._machines.count == 1:
+            return seconds_per_step
+        cluster_watch.note_done(done)
+        seconds = 0.0 if math.isnan(seconds_per_step) else seconds_per_step
+        rows = self._machines.gather([self._signal, round(seconds * 1e6)])
+        for machine, number in enumerate(rows[:, 0]):
+            if number and not self._agreed:
+                self._agreed = machine, int(number)
+        slowest = int(rows[:, 1].max())
+        return slowest / 1e6 if slowest else math.nan
+
     def log(self, done: int) -> None:
         """Log after which step the run was stopped, if it was."""
-        if self.signal:
-            logging.warning(
-                "Stopped by %s after step %d; the same command goes on there",
-                signal.Signals(self.signal).name,
-                done,
-            )
+        if not self.is_due:
+            return
+        number, where = self._signal, ""
+        if self._agreed:
+            machine, number = self._agreed
+            where = f" to {cluster.machines()[machine]}"
+        logging.warning(
+            "Stopped by %s%s after step %d; the same command goes on there",
+            signal.Signals(number).name,
+            where,
+            done,
+        )
 
     def __exit__(self, *exception: Any) -> None:
         for number, handler in self._old.items():
@@ -165,6 +220,9 @@ class _Caller:
         self.step, self.batches = step, batches
         self.meter, self.report = meter, report
         self.compiled: set[int | None] = set()
+        # The loop sets it after each call. In a cluster all machines have to
+        # make the same calls, so it is the same on all of them.
+        self.seconds_per_step = math.nan
         # One iterator for the whole run. It goes on where the last call
         # stopped, so only the first example of the run has to be given.
         start = first * step.settings.train_batch_size
@@ -224,14 +282,9 @@ class _Caller:
         ):
             if every > 0:
                 stops.append(every - done % every)
-        # In a cluster all machines have to make the same calls, since each
-        # step sums gradients over all of them. Their clocks differ, so the
-        # time limits calls on a single machine only.
-        if not cluster.has_other_workers():
-            per_step = self.meter.seconds_per_step
-            if math.isnan(per_step):
-                return 1  # no step is measured yet
-            stops.append(max(1, int(MAX_SECONDS_PER_CALL / per_step)))
+        if math.isnan(self.seconds_per_step):
+            return 1  # no step is measured yet
+        stops.append(max(1, int(MAX_SECONDS_PER_CALL / self.seconds_per_step)))
         count = min(stops)
         if not self.step.compilation.per_length:
             return count

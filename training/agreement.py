@@ -1,0 +1,166 @@
+"""Compare what the machines of a cluster hold, and let them decide alike.
+
+All machines make the same calls, since each sum over machines waits for all
+of them. So whatever decides on the next call has to be the same everywhere:
+the flags, the step a run goes on from, how many steps go into a call, whether
+to stop. Clocks and signals differ between machines; `Machines.gather` gives
+each of them the numbers of all.
+"""
+
+import functools
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from base import cluster
+from base.errors import UserError
+
+import numpy as np
+import tensorflow as tf
+
+# Numbers sent for each machine. One width, so that one graph is traced.
+_WIDTH = 64
+
+
+@functools.cache
+def machines_of(strategy: tf.distribute.Strategy) -> "Machines":
+    """Return the machines of a strategy, one without TF_CONFIG."""
+    return Machines(strategy)
+
+
+class Machines:
+    """Sends numbers between the machines of a strategy; see `machines_of`.
+
+    Args:
+        strategy: of all machines.
+    """
+
+    def __init__(self, strategy: tf.distribute.Strategy):
+        self.strategy = strategy
+        self.count = cluster.num_workers()
+        self.number = cluster.number()
+
+    @functools.partial(tf.function, autograph=False)
+    def _total(self, values: tf.Tensor) -> Any:
+        return self.strategy.run(self._sum_on_replica, (values,))
+
+    def gather(self, row: Sequence[int]) -> np.ndarray:
+        """Return the rows of all machines, the chief's first: [count, n].
+
+        Every machine has to call this, with a row of the same length.
+
+        Args:
+            row: [n] integers of this machine, below 2**63; n is at most 64.
+        """
+        if self.count == 1:
+            return np.array([row], np.int64)
+        # A sum, as that is what strategies have: the rows of the other
+        # machines are 0 here, and this machine's is 0 there.
+        values = np.zeros([self.count, _WIDTH], np.int64)
+        values[self.number, : len(row)] = row
+        sums = self._total(tf.constant(values))
+        found = self.strategy.experimental_local_results(sums)[0].numpy()
+        return found[:, : len(row)]
+
+    def _sum_on_replica(self, values: tf.Tensor) -> tf.Tensor:
+        replicas = tf.distribute.get_replica_context()
+        # The devices of a machine have the same rows; one of them counts.
+        local = self.strategy.num_replicas_in_sync // self.count
+        is_first = replicas.replica_id_in_sync_group % local == 0
+        values = tf.where(is_first, values, tf.zeros_like(values))
+        return replicas.all_reduce(tf.distribute.ReduceOp.SUM, values)
+
+    def first_to_differ(self, row: Sequence[int]) -> tuple[int, int] | None:
+        """Return (machine, position) of a number that is not the chief's.
+
+        None where all rows are the same. Every machine gets the same answer.
+        """
+        rows = self.gather(row)
+        places = np.argwhere(rows != rows[0])
+        return tuple(map(int, places[0])) if len(places) else None
+
+
+def checksum(value: object) -> int:
+    """Return a checksum of a JSON value, the same on all machines."""
+    return zlib.crc32(json.dumps(value, sort_keys=True, default=str).encode())
+
+
+def check_same_run(
+    strategy: tf.distribute.Strategy, values: Mapping[str, object]
+) -> None:
+    """Check that all machines train the same run in the same way.
+
+    With another learning rate on one of them, for example, weights would
+    drift apart silently.
+
+    Args:
+        strategy: of all machines.
+        values: name to value, as JSON.
+
+    Raises:
+        UserError: names the machine and the value.
+    """
+    machines = machines_of(strategy)
+    if machines.count == 1:
+        return
+    names = sorted(values)
+    found = machines.first_to_differ([checksum(names)])
+    if found:
+        raise UserError(
+            f"{_name(found[0])} trains another kind of run than "
+            f"{_name(0)}: start the same command on all machines, with the "
+            "same version of the program"
+        )
+    found = machines.first_to_differ([checksum(values[n]) for n in names])
+    if found:
+        number, position = found
+        raise UserError(
+            f"{_name(number)} has another {names[position]} than {_name(0)} "
+            f"(here: {_short(values[names[position]])}): start the same "
+            "command on all machines"
+        )
+
+
+def check_same_start(
+    strategy: tf.distribute.Strategy,
+    output_dir: str,
+    first: int,
+    weights: int,
+) -> None:
+    """Check that all machines go on from the same step with the same weights.
+
+    Args:
+        strategy: of all machines.
+        output_dir: where this machine looked for checkpoints.
+        first: the number of steps done.
+        weights: checksum of all weights and slots.
+
+    Raises:
+        UserError: names the machine and its step.
+    """
+    rows = machines_of(strategy).gather([first, weights])
+    for number, (steps, found) in enumerate(rows):
+        if steps != rows[0][0]:
+            raise UserError(
+                f"{_name(number)} would go on after step {steps:,}, "
+                f"{_name(0)} after step {rows[0][0]:,}: --output_dir (here: "
+                f"{output_dir}) has to be a directory that all machines "
+                "share; if it is, start all machines again"
+            )
+        if found != rows[0][1]:
+            raise UserError(
+                f"{_name(number)} and {_name(0)} have different weights at "
+                f"step {steps:,}: they read different files; --output_dir, "
+                "--init_checkpoint and --resume_from have to name the same "
+                "files on all machines"
+            )
+
+
+def _name(number: int) -> str:
+    return str(cluster.machines()[number])
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,356 @@
+"""Watch the other machines of a cluster; end in one line when one fails.
+
+A machine that trains with others waits for them in every step, for ever if
+one is gone. So each machine asks all others once a second whether they are
+there, from threads of its own. Two kinds of failure are told apart:
+
+    ended   nobody listens at the address: the process was killed or ended, or
+            it was started again and has forgotten this run
+    silent  the machine was switched off, cut off or stopped: no answer comes
+
+The sums over machines that are under way are aborted then, which raises an
+error where this process waits. `explain` replaces the error by one line that
+names the machine. A process that is still there GRACE_SECONDS later, since it
+waits for something else, is ended with the same line.
+
+TensorFlow's coordination service, which would do the watching, is turned off:
+it waits without a word for a machine that does not come up, names a machine
+that is gone by its number alone, and treats a machine that ends first as
+failed.
+"""
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+from base import cluster, errors
+from base.errors import UserError
+
+import tensorflow as tf
+from absl import logging
+from tensorflow.python.distribute import collective_all_reduce_strategy
+from tensorflow.python.eager import context
+
+from training import agreement
+
+# How long machines may take to come up, from the start of this one.
+START_SECONDS = 600.0
+
+# How long machines that have all come up may take to agree on the cluster.
+MEETING_SECONDS = 60.0
+
+# A machine counts as ended when nobody listens for so long, and as silent
+# when no answer came for so long. A loaded machine answers late: TensorFlow's
+# threads answer, also while Python compiles or saves.
+ENDED_SECONDS = 3.0
+SILENT_SECONDS = 30.0
+
+# How long this process may take to end itself after a failure. A checkpoint
+# that is being written is always finished.
+GRACE_SECONDS = 15.0
+
+# How long a process that ends because of another one stays, so that the others
+# find out about the first failure before they see this one end.
+LINGER_SECONDS = 5.0
+
+_SECONDS_BETWEEN_CHECKS = 1.0
+_ANSWER_SECONDS = 10.0  # one question waits so long
+_SECONDS_BETWEEN_REPORTS = 10.0
+_SECONDS_TO_LEAVE = 0.5
+
+
+class Peer:
+    """Another machine of the cluster, as its last checks found it.
+
+    Args:
+        machine: its place in the cluster.
+    """
+
+    def __init__(self, machine: cluster.Machine):
+        self.machine = machine
+        self.has_answered = False
+        self._problem = "has not been asked yet"
+        self._since = time.monotonic()  # of the first failed check in a row
+        self._allowed = SILENT_SECONDS
+
+    def check(self) -> None:
+        """Ask the machine once whether it is there."""
+        task = f"/job:{self.machine.type}/replica:0/task:{self.machine.index}"
+        asked = time.monotonic()
+        try:
+            context.context().check_collective_ops_peer_health(
+                task, timeout_in_ms=int(_ANSWER_SECONDS * 1000)
+            )
+        except tf.errors.OpError as error:
+            self._note_failure(error, asked)
+        else:
+            self._problem, self.has_answered = "", True
+
+    def _note_failure(self, error: tf.errors.OpError, asked: float) -> None:
+        if not self._problem:
+            self._since = asked
+        if isinstance(error, tf.errors.FailedPreconditionError):
+            self._problem = "was started again while this process was running"
+            self._allowed = ENDED_SECONDS
+        elif isinstance(error, tf.errors.UnavailableError):
+            self._problem = f"has ended ({_reason(error)})"
+            self._allowed = ENDED_SECONDS
+        else:
+            self._problem = "has stopped answering"
+            self._allowed = SILENT_SECONDS
+
+    def problem(self) -> str | None:
+        """Return what is wrong with the machine; None if it answers.
+
+        After its first answer, failed checks count only when they go on for
+        ENDED_SECONDS or SILENT_SECONDS.
+        """
+        is_over = time.monotonic() - self._since >= self._allowed
+        if not self._problem or (self.has_answered and not is_over):
+            return None
+        return f"{self.machine} {self._problem}"
+
+
+def _reason(error: tf.errors.OpError) -> str:
+    """Return why a connection failed, as far as gRPC tells."""
+    first = error.message.splitlines()[0]
+    return first.rsplit(": ", 1)[-1].rsplit(":", 1)[-1].strip() or "no reason"
+
+
+class Watch:
+    """Watches all other machines of the cluster until `leave`.
+
+    Args:
+        machines: of the strategy.
+
+    Attributes:
+        done: the number of steps that are done, None before training.
+        output_dir: of the checkpoints, None before training.
+        is_saving: whether a checkpoint is being written.
+    """
+
+    def __init__(self, machines: agreement.Machines) -> None:
+        self.machines = machines
+        self.done: int | None = None
+        self.output_dir: str | None = None
+        self.is_saving = False
+        number = cluster.number()
+        self.peers = [
+            Peer(machine)
+            for other, machine in enumerate(cluster.machines())
+            if other != number
+        ]
+        self._has_met = False
+        self._has_left = False
+        self._lock = threading.Lock()  # held by who writes the last line
+
+    def start(self) -> None:
+        """Begin to ask the other machines, a thread for each."""
+        for peer in self.peers:
+            threading.Thread(
+                target=self._watch, args=(peer,), daemon=True
+            ).start()
+
+    def wait_for_all(self) -> None:
+        """Wait until every machine has answered; log which are missing.
+
+        Raises:
+            UserError: some did not come up within START_SECONDS.
+        """
+        began = reported = time.monotonic()
+        while missing := [p for p in self.peers if not p.has_answered]:
+            now = time.monotonic()
+            names = ", ".join(str(peer.machine) for peer in missing)
+            if now - began > START_SECONDS:
+                raise UserError(
+                    f"{names} did not come up within "
+                    f"{START_SECONDS / 60:.0f} minutes; start the same "
+                    "command on all machines of TF_CONFIG, and check that "
+                    "this one reaches the addresses"
+                )
+            if now - reported >= _SECONDS_BETWEEN_REPORTS:
+                reported = now
+                logging.info("Waiting for %s, for %.0f s", names, now - began)
+            time.sleep(0.1)
+        self._has_met = True
+
+    def failure(self) -> str | None:
+        """Return a line that names the failed machines; None without one."""
+        problems = [problem for p in self.peers if (problem := p.problem())]
+        if not problems or not self._has_met:
+            return None
+        return (
+            f"{', '.join(problems)}{self._progress()}; its own log may tell "
+            "why. Start all machines again with the same command"
+        )
+
+    def _progress(self) -> str:
+        """Return " after step 37; step 30 is saved", "" before training."""
+        if self.done is None or self.output_dir is None:
+            return ""
+        # From the directory: only the chief has written it.
+        latest = tf.train.latest_checkpoint(self.output_dir)
+        saved = f"step {latest.rsplit('-', 1)[-1]}" if latest else "no step"
+        return f" after step {self.done}; {saved} is saved"
+
+    def explain(self, error: Exception) -> str | None:
+        """Return a line for an error that another machine's failure caused.
+
+        None for any other error.
+        """
+        if not isinstance(error, tf.errors.OpError) or not any(
+            words in str(error)
+            for words in ("Collective ops is aborted", "remote target")
+        ):
+            return None
+        end = time.monotonic() + ENDED_SECONDS + SILENT_SECONDS
+        # The error comes within milliseconds, before a check has failed.
+        while not (line := self.failure()) and time.monotonic() < end:
+            time.sleep(0.1)
+        return line
+
+    def end_process(self, line: str) -> None:
+        """Write the last line and end this process with status 1."""
+        if not self._lock.acquire(blocking=False):
+            threading.Event().wait()  # another thread ends the process
+        sys.stderr.write(errors.as_line(line) + "\n")
+        sys.stderr.flush()
+        time.sleep(LINGER_SECONDS)
+        # Not sys.exit: TensorFlow would wait for operations that never end.
+        os._exit(1)
+
+    def leave(self) -> None:
+        """Wait until all machines are done; then stop watching them."""
+        self.machines.gather([0])
+        self._has_left = True
+        # The answer that another machine waits for may still be on its way.
+        time.sleep(_SECONDS_TO_LEAVE)
+
+    def _watch(self, peer: Peer) -> None:
+        """Ask one machine again and again, until it fails."""
+        while not self._has_left:
+            peer.check()
+            if self._has_met and peer.problem():
+                self._abort()
+                return
+            time.sleep(_SECONDS_BETWEEN_CHECKS)
+
+    def _abort(self) -> None:
+        """Wake this process where it waits for the others; end it later."""
+        if self._has_left:
+            return
+        line = self.failure()
+        abort_sums("another machine has failed")
+        time.sleep(GRACE_SECONDS)
+        while self.is_saving:
+            time.sleep(0.1)
+        if line and not self._has_left:
+            self.end_process(line)
+
+
+def abort_sums(reason: str) -> None:
+    """Raise an error in all sums over machines, now and from now on."""
+    context.context().abort_collective_ops(tf.errors.UNAVAILABLE, reason)
+
+
+# --- The watch of this process -----------------------------------------------
+
+_watch: Watch | None = None
+
+
+def create_strategy() -> tf.distribute.Strategy:
+    """Connect to all machines of TF_CONFIG; return their strategy.
+
+    From here on the other machines are watched.
+
+    Raises:
+        UserError: an address cannot be used, a machine did not come up, or
+            the machines have different clusters.
+    """
+    global _watch
+    if warning := cluster.check_own_address():
+        logging.warning("%s", warning)
+    # Its information lines describe each sum over the machines, twice.
+    tf.get_logger().setLevel("WARNING")
+    _turn_off_tensorflows_watching()
+    try:
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    except tf.errors.OpError as error:
+        reason = error.message.splitlines()[0]
+        raise UserError(
+            f"TF_CONFIG: no server could be started: {reason}"
+        ) from error
+    _watch = Watch(agreement.machines_of(strategy))
+    errors.ending = _watch
+    _watch.start()
+    _watch.wait_for_all()
+    _check_same_cluster(_watch)
+    return strategy
+
+
+def _check_same_cluster(watch: Watch) -> None:
+    """Check that all machines have the same cluster; warn of other flags.
+
+    Raises:
+        UserError: they have different clusters.
+    """
+    names = [str(machine) for machine in cluster.machines()]
+    mend = "; TF_CONFIG needs the same cluster, in one order, on all machines"
+    row = [agreement.checksum(names), agreement.checksum(sorted(sys.argv[1:]))]
+    # Machines with different lists may wait for each other for ever.
+    timer = threading.Timer(MEETING_SECONDS, abort_sums, ["no agreement"])
+    timer.daemon = True
+    timer.start()
+    try:
+        rows = watch.machines.gather(row)
+        timer.cancel()
+    except tf.errors.OpError as error:
+        if watch.explain(error):
+            raise  # a machine is gone
+        # Clusters of different sizes, or two machines with one number.
+        raise UserError(f"the machines do not fit together{mend}") from error
+    for name, found in zip(names, rows, strict=True):
+        if found[0] != rows[0][0]:
+            raise UserError(f"{name} has another cluster than {names[0]}{mend}")
+        if found[1] != rows[0][1]:
+            logging.warning(
+                "%s was started with other flags than %s", name, names[0]
+            )
+
+
+def _turn_off_tensorflows_watching() -> None:
+    """Keep TensorFlow's two ways to watch machines from being started."""
+    # Neither has a public switch. A configuration without a type of service
+    # is taken as a decision of the user, and starts none.
+    context.context().configure_coordination_service(service_type="")
+    # Its health check waits for all machines without a word, and looks every
+    # 30 s.
+    extended = collective_all_reduce_strategy.CollectiveAllReduceExtended
+    extended._enable_check_health = False
+
+
+def note_start(steps: int, output_dir: str) -> None:
+    """Note how many steps are done at the start of training, and where."""
+    if _watch:
+        _watch.done, _watch.output_dir = steps, output_dir
+
+
+def note_done(steps: int) -> None:
+    """Note how many steps are done, for the line about a failure."""
+    if _watch:
+        _watch.done = steps
+
+
+@contextlib.contextmanager
+def saving() -> Iterator[None]:
+    """Let the block, which saves a checkpoint, end before the process does."""
+    if _watch:
+        _watch.is_saving = True
+    try:
+        yield
+    finally:
+        if _watch:
+            _watch.is_saving = False
