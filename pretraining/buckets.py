@@ -21,7 +21,7 @@ from base import file_system
 import numpy as np
 
 import tokenization
-from pretraining import dealing, masking
+from pretraining import dealing, masking, packing
 from pretraining import instances as pretraining_instances
 from pretraining.instances import Documents, InstanceConfig, Instances
 from records import tfrecord
@@ -193,16 +193,18 @@ def make_bucket(
     bounds = [0]
     path = bucket_path(settings.scratch_dir, bucket)
     with file_system.atomic_file(path, sync=False) as file:
-        for rows in _shuffled_passes(documents, settings.instances, rng):
+        for drawn in _shuffled_passes(documents, settings.instances, rng):
             # A writer for each pass: where compressed, each is a gzip member
             # of its own, which can be copied into an output file.
             with tfrecord.RecordWriter(file, settings.compression) as writer:
-                for features in _make_features(documents, rows, maker, rng):
+                for features, more in _make_features(
+                    documents, drawn, maker, rng
+                ):
                     writer.write_examples(features)
-                    counts.update(_count_features(features, maker))
-                    done = len(features["input_ids"]) / len(rows.a_start)
+                    counts.update(more)
+                    done = more["instances"] / len(drawn.a_start)
                     report(num_bytes * done / settings.instances.dupe_factor)
-            counts["truncated_tokens"] += int(rows.num_truncated.sum())
+            counts["truncated_tokens"] += int(drawn.num_truncated.sum())
             bounds.append(file.tell())
     result = {"bounds": bounds, "counts": counts}
     with file_system.atomic_file(f"{path}.json", sync=False) as file:
@@ -230,20 +232,31 @@ def _shuffled_passes(
 
 def _make_features(
     documents: Documents,
-    rows: Instances,
+    drawn: Instances,
     maker: BucketMaker,
     rng: np.random.Generator,
-) -> Iterator[dict[str, np.ndarray]]:
-    """Yield the masked features of some instances, `_ROWS` at a time."""
+) -> Iterator[tuple[dict[str, np.ndarray], dict[str, int]]]:
+    """Yield masked features of a pass and their counts, `_ROWS` at a time."""
     config, vocabulary = maker.settings.instances, maker.vocabulary
-    for start in range(0, len(rows.a_start), _ROWS):
-        some = rows.take(slice(start, start + _ROWS))
-        sequences = masking.assemble(
-            documents.ids, some, config.max_seq_length, vocabulary
+    sizes = np.ones(len(drawn.a_start), np.int64)  # sequences in each row
+    if config.pack_sequences:
+        drawn, sizes = packing.pack(drawn, config, rng)
+    for rows, sequences in packing.parts(sizes, _ROWS):
+        some = drawn.take(sequences)
+        features = masking.mask_sequences(
+            masking.assemble(
+                documents.ids, some, config.max_seq_length, vocabulary
+            ),
+            some.is_random_next,
+            config,
+            vocabulary,
+            rng,
         )
-        yield masking.mask_sequences(
-            sequences, some.is_random_next, config, vocabulary, rng
-        )
+        counts = _count_features(features, maker)
+        if config.pack_sequences:
+            features = packing.pack_features(features, sizes[rows], config)
+            counts |= packing.count_rows(features)
+        yield features, counts
 
 
 def _count_text(

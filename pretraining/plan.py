@@ -134,6 +134,8 @@ def check_values(
         ("max_seq_length", 8),
         ("max_predictions_per_seq", 1),
         ("dupe_factor", 1),
+        # A row of one sequence is an unpacked record.
+        ("max_sequences_per_pack", 2),
     ):
         value = getattr(config, name)
         if value < least:
