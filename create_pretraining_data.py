@@ -14,7 +14,7 @@ input alone, not on --num_workers. A file appears when it is complete. If a run
 is killed, the same command continues it and ends with the same bytes.
 """
 
-from base import errors, workers
+from base import beam, errors, workers
 from base.errors import UserError
 
 from absl import flags, logging
@@ -101,6 +101,7 @@ flags.DEFINE_integer(
 flags.DEFINE_string(
     "compression", "", "GZIP, or empty for plain TFRecord files."
 )
+beam.define_flags()
 
 
 def main(_: list[str]) -> int:
@@ -130,7 +131,7 @@ def main(_: list[str]) -> int:
     )
     for line in summary.flag_warnings(config):
         logging.warning(line)
-    counts = generate(plan, FLAGS.num_workers or workers.num_cores())
+    counts = generate(plan)
     logging.info("***** Pre-training data *****")
     for line in summary.summarize(counts, config):
         logging.info("  %s", line)
@@ -140,10 +141,14 @@ def main(_: list[str]) -> int:
     return 0
 
 
-def generate(plan: pretraining_plan.Plan, num_workers: int) -> dict[str, int]:
+def generate(plan: pretraining_plan.Plan) -> dict[str, int]:
     """Write the files of the plan; if that fails, log how to go on."""
     try:
-        return generation.generate(plan, num_workers)
+        if FLAGS.runner == "beam":
+            return generation.generate_on_beam(plan, FLAGS.beam_options)
+        return generation.generate(
+            plan, FLAGS.num_workers or workers.num_cores()
+        )
     except KeyboardInterrupt:
         logging.info("Give the same command again to continue this run.")
         raise
@@ -156,7 +161,11 @@ def generate(plan: pretraining_plan.Plan, num_workers: int) -> dict[str, int]:
 
 
 def check_flags() -> None:
-    """Raise a UserError if a required flag is missing."""
+    """Check what can be checked before any file is read.
+
+    Raises:
+        UserError: names the flag.
+    """
     for name in ("input_file", "output_file", "vocab_file"):
         if not FLAGS[name].value:
             raise UserError(f"--{name} is required")
@@ -164,6 +173,12 @@ def check_flags() -> None:
         raise UserError(
             "--max_sequences_per_pack does nothing without --pack_sequences; "
             "add that or leave this out"
+        )
+    beam.check_flags(FLAGS.runner, FLAGS.beam_options)
+    if FLAGS.runner == "beam" and FLAGS.num_workers:
+        logging.warning(
+            "--num_workers is ignored with --runner=beam: --beam_options has "
+            "the number of workers"
         )
 
 

@@ -165,10 +165,13 @@ def atomic_file(path: str, sync: bool = True) -> Iterator[IO[bytes]]:
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(Exception):
-            gfile().remove(temporary) if is_remote(path) else os.remove(
-                temporary
-            )
+            remove(temporary)
         raise
+
+
+def remove(path: str) -> None:
+    """Remove a local or remote file."""
+    gfile().remove(path) if is_remote(path) else os.remove(path)
 
 
 def remove_leftovers(path: str) -> None:

@@ -4,9 +4,10 @@ A bucket (see dealing.py) is the unit of work of a worker process: its documents
 are tokenized once, made into instances `dupe_factor` times, masked, shuffled
 and written. Random next sentences come from other documents of the bucket.
 
-The records of a bucket depend on the settings and the number of the bucket
-alone, so the output does not depend on the number of workers. Worker processes
-import this file: no flags here, and no TensorFlow.
+The records of a bucket depend on the settings, the number of the bucket and
+the set of its documents alone. So the output does not depend on the number of
+workers, on the order of the input, or on the runner (see on_beam.py). Worker
+processes import this file: no flags here, and no TensorFlow.
 """
 
 import collections
@@ -14,7 +15,7 @@ import itertools
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from base import file_system
 
@@ -22,7 +23,9 @@ import numpy as np
 
 import tokenization
 from pretraining import dealing, masking, packing
+from pretraining import documents as pretraining_documents
 from pretraining import instances as pretraining_instances
+from pretraining.dealing import DealtPart
 from pretraining.instances import Documents, InstanceConfig, Instances
 from records import tfrecord
 
@@ -41,6 +44,8 @@ class BucketSettings(NamedTuple):
         instances: lengths and probabilities.
         random_seed: seed of all buckets.
         compression: "GZIP", or "" for plain TFRecord files.
+        files_per_bucket: number of output files that share the records of a
+            bucket; above 1 only where the corpus is small.
     """
 
     scratch_dir: str
@@ -49,24 +54,21 @@ class BucketSettings(NamedTuple):
     instances: InstanceConfig
     random_seed: int
     compression: str
+    files_per_bucket: int = 1
 
 
 # --- Tokenizing --------------------------------------------------------------
 
 
 def tokenize_documents(
-    parts: Sequence[tuple[int, str]], tokenizer: tokenization.FullTokenizer
+    parts: Sequence[DealtPart], tokenizer: tokenization.FullTokenizer
 ) -> tuple[Documents, int]:
     """Tokenize parts of documents; drop lines and parts without tokens.
-
-    Args:
-        parts: (document number, lines of text).
-        tokenizer: of the vocabulary.
 
     Returns:
         The documents, and the number of lines dropped.
     """
-    lines = [text.split("\n") for _, text in parts]
+    lines = [part.text.decode().split("\n") for part in parts]
     ids, offsets = tokenizer.lines_to_ids(itertools.chain.from_iterable(lines))
     has_tokens = np.diff(offsets) > 0  # one for each line
     # kept[i] of the first i lines have tokens; ends are the parts' offsets in
@@ -74,7 +76,7 @@ def tokenize_documents(
     ends = np.cumsum([0, *map(len, lines)])
     kept = np.concatenate([[0], np.cumsum(has_tokens)])
     bounds = kept[ends]
-    numbers = np.array([number for number, _ in parts], np.int64)
+    numbers = np.array([part.document for part in parts], np.uint64)
     with_text = np.diff(bounds) > 0  # one for each part
     documents = Documents(
         ids,
@@ -88,39 +90,28 @@ def tokenize_documents(
 
 def _borrow(
     own: Documents,
-    scratch_dir: str,
-    bucket: int,
+    lenders: Sequence[DealtPart],
     tokenizer: tokenization.FullTokenizer,
 ) -> Documents:
-    """Add documents of another bucket, for random next sentences only.
+    """Add documents of other buckets, for random next sentences only.
 
     Needed where all parts of a bucket are of one document: a random next
     sentence has to come from another, or its label would be wrong.
 
     Raises:
-        UserError: no bucket has another document.
+        UserError: there is no other document.
     """
-    num_buckets = dealing.count_buckets(scratch_dir)
-    for step in range(1, num_buckets):
-        parts = [
-            (number, text)
-            for number, text in dealing.read_bucket(
-                scratch_dir, (bucket + step) % num_buckets
-            )
-            if number != own.numbers[0]
-        ]
-        lent, _ = tokenize_documents(parts, tokenizer)
-        if len(lent.numbers):
-            return Documents(
-                np.concatenate([own.ids, lent.ids]),
-                np.concatenate(
-                    [own.sentences, own.sentences[-1] + lent.sentences[1:]]
-                ),
-                np.concatenate([own.bounds, own.bounds[-1] + lent.bounds[1:]]),
-                np.concatenate([own.numbers, lent.numbers]),
-                own.num_own,
-            )
-    raise dealing.one_document_error()
+    others = [part for part in lenders if part.document != own.numbers[0]]
+    lent, _ = tokenize_documents(others, tokenizer)
+    if not len(lent.numbers):
+        raise pretraining_documents.one_document_error()
+    return Documents(
+        np.concatenate([own.ids, lent.ids]),
+        np.concatenate([own.sentences, own.sentences[-1] + lent.sentences[1:]]),
+        np.concatenate([own.bounds, own.bounds[-1] + lent.bounds[1:]]),
+        np.concatenate([own.numbers, lent.numbers]),
+        own.num_own,
+    )
 
 
 # --- Writing a bucket: the work of a worker process --------------------------
@@ -147,9 +138,7 @@ def bucket_path(scratch_dir: str, bucket: int) -> str:
 def bucket_result(scratch_dir: str, bucket: int) -> dict[str, Any] | None:
     """Return the result of a finished `make_bucket`, None without one.
 
-    Returns:
-        bounds: offsets in the file at which the passes begin, and the end.
-        counts: numbers of sentences, tokens, instances, ...
+    It is what `write_bucket` returns.
     """
     path = bucket_path(scratch_dir, bucket)
     try:
@@ -165,7 +154,7 @@ def bucket_result(scratch_dir: str, bucket: int) -> dict[str, Any] | None:
 def make_bucket(
     maker: BucketMaker, bucket: int, report: Callable[[float], None]
 ) -> None:
-    """Write all records of a bucket, one pass over its documents by another.
+    """Write all records of a dealt bucket.
 
     Writes the file `bucket_path` and, last, the JSON file beside it that
     `bucket_result` reads.
@@ -176,48 +165,86 @@ def make_bucket(
         report: called as the work goes on, with numbers that add up to the
             bytes of the bucket's text.
     """
-    settings = maker.settings
-    # A stream of random numbers for each bucket: its records do not depend on
-    # the worker or on the buckets made before.
-    rng = np.random.default_rng([settings.random_seed, 1, bucket])
-    parts = list(dealing.read_bucket(settings.scratch_dir, bucket))
-    num_bytes = dealing.count_bytes(settings.scratch_dir, [bucket])
-    documents, num_empty = tokenize_documents(parts, maker.tokenizer)
-    del parts  # as large as the documents
-    counts = _count_text(documents, num_empty, maker)
-    # A random next sentence has to come from another document.
-    if documents.num_own and len(set(documents.numbers.tolist())) == 1:
-        documents = _borrow(
-            documents, settings.scratch_dir, bucket, maker.tokenizer
-        )
-    bounds = [0]
-    path = bucket_path(settings.scratch_dir, bucket)
+    scratch_dir = maker.settings.scratch_dir
+    num_bytes = dealing.count_bytes(scratch_dir, [bucket])
+    path = bucket_path(scratch_dir, bucket)
     with file_system.atomic_file(path, sync=False) as file:
-        for drawn in _shuffled_passes(documents, settings.instances, rng):
-            # A writer for each pass: where compressed, each is a gzip member
-            # of its own, which can be copied into an output file.
-            with tfrecord.RecordWriter(file, settings.compression) as writer:
-                for features, more in _make_features(
-                    documents, drawn, maker, rng
-                ):
-                    writer.write_examples(features)
-                    counts.update(more)
-                    done = more["instances"] / len(drawn.a_start)
-                    report(num_bytes * done / settings.instances.dupe_factor)
-            counts["truncated_tokens"] += int(drawn.num_truncated.sum())
-            bounds.append(file.tell())
-    result = {"bounds": bounds, "counts": counts}
+        result = write_bucket(
+            maker,
+            bucket,
+            dealing.read_bucket(scratch_dir, bucket),
+            lambda: dealing.read_lenders(scratch_dir),
+            file,
+            lambda share: report(num_bytes * share),
+        )
     with file_system.atomic_file(f"{path}.json", sync=False) as file:
         file.write(json.dumps(result).encode())
 
 
+def write_bucket(
+    maker: BucketMaker,
+    bucket: int,
+    parts: Sequence[DealtPart],
+    lenders: Callable[[], Sequence[DealtPart]],
+    file: IO[bytes],
+    report: Callable[[float], None],
+) -> dict[str, Any]:
+    """Write all records of a bucket, one pass over its documents by another.
+
+    Args:
+        maker: tokenizer, vocabulary and settings.
+        bucket: its number.
+        parts: its documents, sorted.
+        lenders: returns `dealing.Lenders.parts`; called only if needed.
+        file: open for writing.
+        report: called as the work goes on, with shares that add up to 1.
+
+    Returns:
+        bounds: offsets in the file at which the slices of the passes begin,
+            and the end: each pass is `files_per_bucket` slices, one for each
+            output file.
+        counts: numbers of sentences, tokens, instances, ...
+    """
+    settings = maker.settings
+    # A stream of random numbers for each bucket: its records do not depend on
+    # the worker or on the buckets made before.
+    rng = np.random.default_rng([settings.random_seed, 1, bucket])
+    documents, num_empty = tokenize_documents(parts, maker.tokenizer)
+    counts = _count_text(documents, num_empty, maker)
+    # A random next sentence has to come from another document.
+    if documents.num_own and (documents.numbers == documents.numbers[0]).all():
+        documents = _borrow(documents, lenders(), maker.tokenizer)
+    bounds, position = [0], file.tell()
+    for drawn, sizes in _shuffled_passes(documents, settings.instances, rng):
+        for some, some_sizes in packing.split(
+            drawn, sizes, settings.files_per_bucket
+        ):
+            # A writer for each slice: where compressed, each is a gzip member
+            # of its own, which can be copied into an output file.
+            with tfrecord.RecordWriter(file, settings.compression) as writer:
+                for features, more in _make_features(
+                    documents, some, some_sizes, maker, rng
+                ):
+                    writer.write_examples(features)
+                    counts.update(more)
+                    done = more["instances"] / len(drawn.a_start)
+                    report(done / settings.instances.dupe_factor)
+            bounds.append(file.tell() - position)
+        counts["truncated_tokens"] += int(drawn.num_truncated.sum())
+    return {"bounds": bounds, "counts": dict(counts)}
+
+
 def _shuffled_passes(
     documents: Documents, config: InstanceConfig, rng: np.random.Generator
-) -> Iterator[Instances]:
+) -> Iterator[tuple[Instances, np.ndarray]]:
     """Yield the instances of each pass over the documents, shuffled.
 
     The passes stay apart, so that all of the text is seen once before any of
     it is seen again.
+
+    Yields:
+        The instances, those of a row next to each other, and the number of
+        instances of each row: 1 unless sequences are packed.
     """
     if not documents.num_own:
         return
@@ -227,20 +254,24 @@ def _shuffled_passes(
     order = np.lexsort((keys, drawn.duplicate))
     sizes = np.bincount(drawn.duplicate, minlength=config.dupe_factor)
     for rows in np.split(order, np.cumsum(sizes)[:-1]):
-        yield drawn.take(rows)
+        if config.pack_sequences:
+            yield packing.pack(drawn.take(rows), config, rng)
+        else:
+            yield drawn.take(rows), np.ones(len(rows), np.int64)
 
 
 def _make_features(
     documents: Documents,
     drawn: Instances,
+    sizes: np.ndarray,
     maker: BucketMaker,
     rng: np.random.Generator,
 ) -> Iterator[tuple[dict[str, np.ndarray], dict[str, int]]]:
-    """Yield masked features of a pass and their counts, `_ROWS` at a time."""
+    """Yield features and counts of rows, about `_ROWS` sequences at a time.
+
+    The arguments `drawn` and `sizes` are what `_shuffled_passes` yields.
+    """
     config, vocabulary = maker.settings.instances, maker.vocabulary
-    sizes = np.ones(len(drawn.a_start), np.int64)  # sequences in each row
-    if config.pack_sequences:
-        drawn, sizes = packing.pack(drawn, config, rng)
     for rows, sequences in packing.parts(sizes, _ROWS):
         some = drawn.take(sequences)
         features = masking.mask_sequences(

@@ -9,9 +9,10 @@ complete.
 
 import collections
 import contextlib
+import functools
 import itertools
-import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 from base import progress, workers
@@ -21,9 +22,9 @@ from absl import logging
 
 import tokenization
 from pretraining import buckets as pretraining_buckets
-from pretraining import dealing, outputs
+from pretraining import dealing, documents, outputs
 from pretraining import schema as pretraining_schema
-from pretraining.plan import Plan
+from pretraining.plan import Plan, file_state
 from records import tfrecord
 
 _NUM_EXAMPLES_LOGGED = 20
@@ -32,6 +33,50 @@ _FEATURES_LOGGED = tuple(pretraining_schema.packed_schema(1, 1, 1))
 
 def generate(plan: Plan, num_workers: int) -> dict[str, int]:
     """Write all output files that are not complete yet.
+
+    Args:
+        plan: the run.
+        num_workers: number of processes on this machine.
+
+    Returns:
+        Counts over all output files, by name; see `summary.summarize`.
+
+    Raises:
+        UserError: bad input, or output files of a different command.
+    """
+    return run(plan, functools.partial(_make_files, num_workers=num_workers))
+
+
+def generate_on_beam(plan: Plan, beam_options: str) -> dict[str, int]:
+    """Do the same with Apache Beam, which is imported here.
+
+    Args:
+        plan: the run.
+        beam_options: see base/beam.py.
+
+    Returns:
+        As `generate`.
+    """
+    from pretraining import on_beam
+
+    def make_files(
+        plan: Plan, manifest: dict[str, Any], to_do: list[int]
+    ) -> None:
+        on_beam.make_files(plan, manifest, to_do, beam_options)
+        _log_examples(plan, plan.output_files[0])
+
+    return run(plan, make_files)
+
+
+def run(
+    plan: Plan, make_files: Callable[[Plan, dict[str, Any], list[int]], None]
+) -> dict[str, int]:
+    """Write the output files of a plan that are not complete yet.
+
+    Args:
+        plan: the run.
+        make_files: called with the plan, the manifest, which it keeps up to
+            date, and the indices of the files to make.
 
     Returns:
         Counts over all output files, by name; see `summary.summarize`.
@@ -53,7 +98,7 @@ def generate(plan: Plan, num_workers: int) -> dict[str, int]:
             start = time.monotonic()
             try:
                 outputs.write_manifest(plan, manifest)
-                _make_files(plan, manifest, to_do, num_workers)
+                make_files(plan, manifest, to_do)
             except UserError:
                 outputs.discard_if_empty(plan, manifest)
                 raise
@@ -73,14 +118,14 @@ def _make_files(
     """Make the output files with the indices `to_do`."""
     scratch_dir = plan.buckets.scratch_dir
     # Buckets that an earlier run has not finished, and how many each file has.
-    missing, num_missing = [], {}
+    missing, num_missing, waiting = [], {}, set(to_do)
     for index in to_do:
         some = [
             bucket
             for bucket in plan.buckets_of(index)
             if not pretraining_buckets.bucket_result(scratch_dir, bucket)
         ]
-        missing += some
+        missing += [bucket for bucket in some if bucket not in missing[-1:]]
         num_missing[index] = len(some)
     num_workers = min(num_workers, len(missing))
     logging.info(
@@ -100,7 +145,7 @@ def _make_files(
         # Files whose buckets an earlier run has finished.
         for index in to_do:
             if not num_missing[index]:
-                outputs.publish(plan, manifest, index)
+                outputs.publish(plan, manifest, index, waiting)
         total = dealing.count_bytes(scratch_dir, missing)
         with progress.bar(total, "B", "Masking", unit_scale=True) as bar:
             for event in pool.run(missing):
@@ -109,11 +154,13 @@ def _make_files(
                     continue
                 # An event of a finished bucket.
                 if event.job == 0:
-                    _log_examples(plan)
-                index = event.job // plan.buckets_per_file
-                num_missing[index] -= 1
-                if not num_missing[index]:
-                    outputs.publish(plan, manifest, index)
+                    path = pretraining_buckets.bucket_path(scratch_dir, 0)
+                    _log_examples(plan, path)
+                for index in plan.files_of(event.job):
+                    if index in num_missing:
+                        num_missing[index] -= 1
+                        if not num_missing[index]:
+                            outputs.publish(plan, manifest, index, waiting)
 
 
 def _deal(plan: Plan) -> dict[str, int]:
@@ -129,39 +176,48 @@ def _deal(plan: Plan) -> dict[str, int]:
     counts = dealing.dealt_counts(scratch_dir)
     if counts is None:
         logging.info("*** Reading from input files ***")
-        for path in plan.input_files:
+        for path, _ in plan.input_files:
             logging.info("  %s", path)
         with progress.bar(
             plan.input_bytes, "B", "Reading", unit_scale=True
         ) as bar:
             counts = dealing.deal_documents(
-                plan.input_files,
+                [path for path, _ in plan.input_files],
                 plan.num_buckets,
                 plan.bucket_bytes,
                 plan.buckets.random_seed,
                 scratch_dir,
                 bar.update,
             )
+    check_counts(plan, counts)
+    return counts
+
+
+def check_counts(plan: Plan, counts: dict[str, int]) -> None:
+    """Raise a UserError if there are too few documents.
+
+    Args:
+        plan: the run.
+        counts: documents and parts of the corpus.
+    """
     if not counts["documents"]:
-        raise dealing.no_text_error(plan.input_files)
+        raise documents.no_text_error([path for path, _ in plan.input_files])
     if counts["documents"] == 1:
-        raise dealing.one_document_error()
+        raise documents.one_document_error()
     if counts["parts"] < len(plan.output_files):
         raise UserError(
             f"--output_file names {len(plan.output_files)} files, but there "
             f"are only {counts['documents']} documents to share among them; "
             "name fewer"
         )
-    return counts
 
 
-def _log_examples(plan: Plan) -> None:
-    """Log the first instances of bucket 0, as the original does."""
+def _log_examples(plan: Plan, path: str) -> None:
+    """Log the first instances of a file of records, as the original does."""
+    if not file_state(path)[0]:
+        return  # a bucket without text
     vocab = tokenization.load_vocab(plan.buckets.vocab_file)
     tokens = {index: token for token, index in vocab.items()}
-    path = pretraining_buckets.bucket_path(plan.buckets.scratch_dir, 0)
-    if not os.path.getsize(path):
-        return
     with contextlib.closing(tfrecord.read_records(path)) as file:
         for record in itertools.islice(file, _NUM_EXAMPLES_LOGGED):
             features = tfrecord.decode_example(record)

@@ -23,7 +23,7 @@ from base.errors import UserError
 from absl import logging
 
 from pretraining import buckets as pretraining_buckets
-from pretraining import dealing
+from pretraining import documents
 from pretraining import plan as pretraining_plan
 from pretraining.plan import Plan
 
@@ -188,13 +188,15 @@ def discard_if_empty(plan: Plan, manifest: dict[str, Any]) -> None:
     made = any(r and r["counts"].get("instances") for r in results)
     if not manifest["files"] and not made:
         empty_folder(scratch_dir)
-        os.remove(plan.manifest)
+        file_system.remove(plan.manifest)
 
 
 # --- Output files ------------------------------------------------------------
 
 
-def publish(plan: Plan, manifest: dict[str, Any], index: int) -> None:
+def publish(
+    plan: Plan, manifest: dict[str, Any], index: int, waiting: set[int]
+) -> None:
     """Write an output file from its buckets, and enter it in the manifest.
 
     The first pass over the documents of all its buckets comes first, then the
@@ -205,39 +207,83 @@ def publish(plan: Plan, manifest: dict[str, Any], index: int) -> None:
         plan: the run.
         manifest: changed in place.
         index: of the file in `plan.output_files`; its buckets are finished.
+        waiting: files still to be written, from which this one is removed.
     """
     scratch_dir, path = plan.buckets.scratch_dir, plan.output_files[index]
     results = {
         bucket: pretraining_buckets.bucket_result(scratch_dir, bucket)
         for bucket in plan.buckets_of(index)
     }
-    counts = collections.Counter()
-    for result in results.values():
-        counts.update(result["counts"])
-    if not counts["instances"]:
-        raise dealing.no_text_error(plan.input_files)
+    entry = {"counts": count_file(plan, index, results)}
     with file_system.atomic_file(path) as target:
-        for duplicate in range(plan.buckets.instances.dupe_factor):
-            for bucket, result in results.items():
-                bounds = result["bounds"][duplicate : duplicate + 2]
-                if len(bounds) == 2:  # not of a bucket without text
-                    _copy(
-                        pretraining_buckets.bucket_path(scratch_dir, bucket),
-                        *bounds,
-                        target,
-                    )
-        size = target.tell()
-    manifest["files"][path] = {"bytes": size, "counts": dict(counts)}
+        for bucket, start, end in slices_of(plan, index, results):
+            source = pretraining_buckets.bucket_path(scratch_dir, bucket)
+            with open(source, "rb") as file:
+                copy_bytes(file, start, end, target)
+        entry["bytes"] = target.tell()
+    manifest["files"][path] = entry
     write_manifest(plan, manifest)
+    waiting.discard(index)
     for bucket in results:
-        os.remove(pretraining_buckets.bucket_path(scratch_dir, bucket))
+        if waiting.isdisjoint(plan.files_of(bucket)):
+            os.remove(pretraining_buckets.bucket_path(scratch_dir, bucket))
 
 
-def _copy(path: str, start: int, end: int, target: IO[bytes]) -> None:
+def count_file(
+    plan: Plan, index: int, results: dict[int, dict]
+) -> dict[str, int]:
+    """Return the counts of an output file.
+
+    Those of a bucket that several files share are counted in the first.
+
+    Args:
+        plan: the run.
+        index: of the file in `plan.output_files`.
+        results: bucket -> what `write_bucket` returned.
+
+    Raises:
+        UserError: the file would be empty.
+    """
+    if not any(
+        end > start for _, start, end in slices_of(plan, index, results)
+    ):
+        if not any(r["counts"].get("instances") for r in results.values()):
+            raise documents.no_text_error([p for p, _ in plan.input_files])
+        raise too_many_files_error(plan)
+    counts = collections.Counter()
+    for bucket, result in results.items():
+        if plan.files_of(bucket)[0] == index:
+            counts.update(result["counts"])
+    return dict(counts)
+
+
+def too_many_files_error(plan: Plan) -> UserError:
+    """Return the error for more output files than the corpus can fill."""
+    return UserError(
+        f"--output_file names {len(plan.output_files)} files, which are more "
+        "than the documents and instances of the corpus can fill; name fewer"
+    )
+
+
+def slices_of(
+    plan: Plan, index: int, results: dict[int, dict]
+) -> Iterator[tuple[int, int, int]]:
+    """Yield (bucket, start, end) of the bytes of an output file, in order."""
+    for duplicate in range(plan.buckets.instances.dupe_factor):
+        for bucket, result in results.items():
+            sharing = plan.files_of(bucket)
+            place = duplicate * len(sharing) + sharing.index(index)
+            bounds = result["bounds"][place : place + 2]
+            if len(bounds) == 2:  # not of a bucket without text
+                yield bucket, *bounds
+
+
+def copy_bytes(
+    source: IO[bytes], start: int, end: int, target: IO[bytes]
+) -> None:
     """Append the bytes from `start` to `end` of a file to another."""
-    with open(path, "rb") as source:
-        source.seek(start)
-        while start < end:
-            block = source.read(min(end - start, 2**20))
-            target.write(block)
-            start += len(block)
+    source.seek(start)
+    while start < end:
+        block = source.read(min(end - start, 2**20))
+        target.write(block)
+        start += len(block)

@@ -152,6 +152,26 @@ def pack(
     return instances.take(order), np.bincount(rows, minlength=num_rows)
 
 
+def split(
+    instances: Instances, sizes: np.ndarray, count: int
+) -> Iterator[tuple[Instances, np.ndarray]]:
+    """Yield `count` slices of about the same number of rows.
+
+    Args:
+        instances: those of a row next to each other.
+        sizes: instances of each row [R].
+        count: number of slices; some are empty if it is larger than R.
+
+    Yields:
+        The instances of a slice, and the number of each of its rows.
+    """
+    start = 0
+    for some in np.array_split(sizes, count):
+        stop = start + int(some.sum())
+        yield instances.take(slice(start, stop)), some
+        start = stop
+
+
 def parts(sizes: np.ndarray, most: int) -> Iterator[tuple[slice, slice]]:
     """Split rows into parts of at most about `most` sequences.
 

@@ -27,7 +27,7 @@ from records import tfrecord
 
 # Raise it when the same flags no longer give the same bytes. It is part of
 # the fingerprint, so that no run continues with records of another version.
-_GENERATOR_VERSION = 1
+_GENERATOR_VERSION = 2
 
 # A vocabulary in which more than this share of the tokens has capitals is
 # taken for a cased one.
@@ -38,35 +38,41 @@ class Plan(NamedTuple):
     """The files of a run: which to read, which to write, and how.
 
     Attributes:
-        input_files: absolute paths of the text files.
+        input_files: absolute paths of the text files, and their bytes.
         output_files: absolute paths of the record files.
-        buckets_per_file: number of buckets that make one output file.
+        num_buckets: number of buckets of all output files.
         bucket_bytes: size of a bucket's text.
-        input_bytes: size of all input files.
         manifest: path of the file that lists what is complete.
         buckets: settings of the worker processes.
         fingerprint: everything the output depends on; the keys are names of
             flags, since messages show them.
     """
 
-    input_files: list[str]
+    input_files: list[tuple[str, int]]
     output_files: list[str]
-    buckets_per_file: int
+    num_buckets: int
     bucket_bytes: int
-    input_bytes: int
     manifest: str
     buckets: BucketSettings
     fingerprint: dict[str, Any]
 
     @property
-    def num_buckets(self) -> int:
-        """The number of buckets of all output files."""
-        return self.buckets_per_file * len(self.output_files)
+    def input_bytes(self) -> int:
+        """The size of all input files."""
+        return sum(size for _, size in self.input_files)
 
     def buckets_of(self, file_index: int) -> range:
         """Return the numbers of the buckets that make an output file."""
-        start = file_index * self.buckets_per_file
-        return range(start, start + self.buckets_per_file)
+        num_files = len(self.output_files)
+        start = file_index * self.num_buckets // num_files
+        # At least one, which it then shares with its neighbors.
+        return range(start, start + max(1, self.num_buckets // num_files))
+
+    def files_of(self, bucket: int) -> range:
+        """Return the indices of the output files made from a bucket."""
+        num_files = len(self.output_files)
+        start = bucket * num_files // self.num_buckets
+        return range(start, start + max(1, num_files // self.num_buckets))
 
 
 def make_plan(
@@ -92,8 +98,16 @@ def make_plan(
     check_vocabulary(vocab_file, do_lower_case, config)
     manifest, scratch_dir = hidden_paths(outputs)
     seed = random_seed % 2**64  # numpy's seeds are not negative
+    bucket_bytes = bucket_mb << 20
+    num_buckets = count_buckets(input_bytes, bucket_bytes, len(outputs))
     settings = BucketSettings(
-        scratch_dir, vocab_file, do_lower_case, config, seed, compression
+        scratch_dir,
+        vocab_file,
+        do_lower_case,
+        config,
+        seed,
+        compression,
+        max(1, len(outputs) // num_buckets),
     )
     fingerprint = {
         "generator_version": _GENERATOR_VERSION,
@@ -106,18 +120,30 @@ def make_plan(
         "bucket_mb": bucket_mb,
         "compression": compression,
     }
-    bucket_bytes = bucket_mb << 20
-    buckets_per_file = math.ceil(input_bytes / (len(outputs) * bucket_bytes))
     return Plan(
-        [path for path, _, _ in inputs],
+        [(path, size) for path, size, _ in inputs],
         outputs,
-        max(1, buckets_per_file),
+        num_buckets,
         bucket_bytes,
-        input_bytes,
         manifest,
         settings,
         fingerprint,
     )
+
+
+def count_buckets(input_bytes: int, bucket_bytes: int, num_files: int) -> int:
+    """Return the number of buckets: a multiple or a divisor of the files.
+
+    A file is made from one bucket or more. Where the corpus is too small for
+    that, several files share a bucket. For example, 8 files of 30 MB in
+    buckets of 4 MB have 8 buckets, of 100 MB 32, and of 9 MB 4.
+    """
+    needed = max(1, math.ceil(input_bytes / bucket_bytes))
+    if needed > num_files:
+        return num_files * math.ceil(needed / num_files)
+    while num_files % needed:
+        needed += 1
+    return needed
 
 
 # --- Flags -------------------------------------------------------------------
@@ -265,12 +291,23 @@ def hidden_paths(output_files: Sequence[str]) -> tuple[str, str]:
     the record files do not match them. The scratch folder of remote files is a
     local one, since worker processes read and write it in small pieces.
     """
-    folder, name = os.path.split(output_files[0])
-    name = re.sub(r"-00000-of-\d{5}$", "", name)
+    folder, name = _folder_and_name(output_files)
     manifest = os.path.join(folder, f".{name}.manifest.json")
-    scratch_dir = os.path.join(folder, f".{name}.scratch")
+    scratch_dir = shared_scratch_dir(output_files)
     if file_system.is_remote(folder):
         digest = hashlib.sha256("\n".join(output_files).encode()).hexdigest()
         name = f"pretraining_data_{digest[:16]}"
         scratch_dir = os.path.join(tempfile.gettempdir(), name)
     return manifest, scratch_dir
+
+
+def shared_scratch_dir(output_files: Sequence[str]) -> str:
+    """Return a scratch folder beside the output, which all machines reach."""
+    folder, name = _folder_and_name(output_files)
+    return os.path.join(folder, f".{name}.scratch")
+
+
+def _folder_and_name(output_files: Sequence[str]) -> tuple[str, str]:
+    """Return the folder and the name of the output, without its number."""
+    folder, name = os.path.split(output_files[0])
+    return folder, re.sub(r"-00000-of-\d{5}$", "", name)

@@ -68,5 +68,12 @@ def small_buckets(flags: dict, bucket_bytes: int) -> pretraining_plan.Plan:
     names = ("input_file", "output_file", "vocab_file")
     config = InstanceConfig(dupe_factor=flags["dupe_factor"])
     plan = pretraining_plan.make_plan(*(flags[name] for name in names), config)
-    per_file = -(-plan.input_bytes // (len(plan.output_files) * bucket_bytes))
-    return plan._replace(bucket_bytes=bucket_bytes, buckets_per_file=per_file)
+    num_buckets = pretraining_plan.count_buckets(
+        plan.input_bytes, bucket_bytes, len(plan.output_files)
+    )
+    sharing = max(1, len(plan.output_files) // num_buckets)
+    return plan._replace(
+        bucket_bytes=bucket_bytes,
+        num_buckets=num_buckets,
+        buckets=plan.buckets._replace(files_per_bucket=sharing),
+    )

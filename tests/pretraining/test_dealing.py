@@ -1,70 +1,72 @@
-"""Documents of text files, dealt out to buckets of equal size."""
+"""Parts of documents, dealt out to buckets by hash."""
 
-from base.errors import UserError
+import random
 
 import numpy as np
-import pytest
 from corpora import write
 
 from pretraining import dealing
+from pretraining.dealing import DealtPart, Lenders
 
 
-def test_documents_end_with_their_file(tmp_path):
-    """Two files without a blank line at the end are two documents."""
-    (tmp_path / "a.txt").write_text("one\ntwo\nthree")
-    (tmp_path / "b.txt").write_text("four\nfive\n \t\n\x85\nsix\n\n\n")
-    seen = [
-        part
-        for name in "ab"
-        for part in dealing.read_parts(
-            str(tmp_path / f"{name}.txt"), 100, 1000, lambda n: None
-        )
-    ]
-    expected = [b"one\ntwo\nthree", b"four\nfive", b"six"]
-    assert seen == [(True, text) for text in expected]
-
-
-@pytest.mark.parametrize("block", [1, 2, 3, 7, 50])
-def test_blocks_do_not_show(tmp_path, monkeypatch, block):
-    monkeypatch.setattr(dealing, "_BLOCK_BYTES", block)
-    text = "\n\nerste Zeile\r\n\u2028zwei\u00e4\n\n\n \n\u4e2d\n" * 3 + "Ende"
-    (tmp_path / "x").write_bytes(text.encode())
-    parts = list(
-        dealing.read_parts(str(tmp_path / "x"), 999, 999, lambda n: None)
+def deal(folder, texts, num_buckets, seed=7):
+    """Deal one file of documents; return the parts of each bucket."""
+    folder.mkdir()
+    source = write(folder / "in.txt", texts)
+    dealing.deal_documents(
+        [source], num_buckets, 2**20, seed, str(folder), lambda n: None
     )
-    lines = text.split("\n")
-    documents = [[]]
-    for line in lines:
-        if line.strip():
-            documents[-1].append(line)
-        elif documents[-1]:
-            documents.append([])
-    assert [text.decode().split("\n") for _, text in parts] == documents
+    return [
+        dealing.read_bucket(str(folder), bucket)
+        for bucket in range(num_buckets)
+    ]
 
 
-def test_line_numbers_count_over_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr(dealing, "_BLOCK_BYTES", 64)
-    source = tmp_path / "in.txt"
-    for number in (1, 2, 17, 100):
-        lines = [b"just a line" for _ in range(100)]
-        lines[number - 1] = b"just \xc3( a line"
-        source.write_bytes(b"\n".join(lines))
-        with pytest.raises(UserError, match=rf"line {number} is .* column 6;"):
-            list(dealing.read_blocks(str(source), 10**6, lambda n: None))
-
-
-def test_every_bucket_is_a_random_sample_of_equal_size(tmp_path):
-    documents = [[f"document {i} end"] for i in range(1000)]
-    source = write(tmp_path / "in.txt", documents)
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    dealing.deal_documents([source], 10, 2**20, 7, str(scratch), lambda n: None)
+def test_every_bucket_is_a_random_sample(tmp_path):
+    texts = [[f"document {i} end"] for i in range(10_000)]
     seen = []
-    for bucket in range(10):
-        parts = list(dealing.read_bucket(str(scratch), bucket))
-        numbers = [number for number, _ in parts]
-        assert len(numbers) == 100 and numbers == sorted(numbers)
-        assert 400 < np.mean(numbers) < 600
-        assert all(text == f"document {n} end" for n, text in parts)
+    for parts in deal(tmp_path / "a", texts, 10):
+        numbers = [int(part.text.split()[1]) for part in parts]
+        assert len(numbers) == len(set(numbers))
+        # 1,000 expected; a standard deviation is 30.
+        assert 850 < len(numbers) < 1150
+        assert 4600 < np.mean(numbers) < 5400
         seen += numbers
-    assert sorted(seen) == list(range(1000))
+    assert sorted(seen) == list(range(10_000))
+
+
+def test_buckets_do_not_depend_on_the_order(tmp_path, monkeypatch):
+    texts = [[f"{i % 70} a", "b"] for i in range(100)]  # with copies
+    first = deal(tmp_path / "a", texts, 5)
+    random.Random(1).shuffle(texts)
+    monkeypatch.setattr(dealing, "_DEALT_BYTES", 50)  # many stretches
+    assert deal(tmp_path / "b", texts, 5) == first
+    assert dealing.read_lenders(str(tmp_path / "a")) == dealing.read_lenders(
+        str(tmp_path / "b")
+    )
+    assert deal(tmp_path / "c", texts, 5, seed=8) != first
+
+
+def test_copies_go_to_different_buckets(tmp_path):
+    """No bucket grows with the copies of one document."""
+    buckets = deal(tmp_path / "a", [["the same text"]] * 1000, 10)
+    assert all(60 < len(parts) < 140 for parts in buckets)
+    assert len({part.document for parts in buckets for part in parts}) == 1
+    assert len({part.key for parts in buckets for part in parts}) == 1000
+
+
+def test_lenders_are_first_parts_of_different_documents():
+    rng = random.Random(2)
+    parts = [
+        DealtPart(
+            rng.randrange(40), rng.randrange(2), rng.randrange(2**64), b""
+        )
+        for _ in range(300)
+    ]
+    smallest = {}
+    for part in sorted(parts, key=lambda part: part.key):
+        if part.index == 0:
+            smallest.setdefault(part.document, part)
+    expected = list(smallest.values())[: Lenders.MOST]
+    assert Lenders(parts).parts == expected
+    assert Lenders(parts[::-1]).parts == expected

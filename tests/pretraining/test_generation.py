@@ -59,7 +59,9 @@ def test_passes_follow_one_another(tmp_path):
     for start in range(0, 6 * size, size):
         assert len(set(firsts[start : start + size])) >= 18
     # Shuffled within a pass, and differently in each.
-    assert len({tuple(firsts[i : i + 10]) for i in range(0, 60, size)}) > 1
+    assert (
+        len({tuple(firsts[i : i + 10]) for i in range(0, 6 * size, size)}) > 1
+    )
 
 
 def test_there_may_be_as_many_files_as_documents(tmp_path):
