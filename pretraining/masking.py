@@ -172,9 +172,7 @@ def mask_sequences(
     return features
 
 
-def prediction_budget(
-    length: np.ndarray, config: InstanceConfig
-) -> np.ndarray:
+def prediction_budget(length: np.ndarray, config: InstanceConfig) -> np.ndarray:
     """Return how many tokens of each sequence to predict at most, [N].
 
     `masked_lm_prob` of the length, [CLS] and [SEP] counted, but at least 1

@@ -26,7 +26,6 @@ _LENGTH_FLAGS = {
 }
 
 
-
 # Packed rows have lengths that no flag of a training run sets.
 _ROW_LENGTHS = {
     "masked_lm_positions": "predictions",
@@ -102,8 +101,7 @@ class PretrainingFiles(streaming.RecordFiles):
         lengths = {name: f.length for name, f in self.schema.items()}
         facts = {
             "data": {
-                os.path.basename(path): n
-                for path, n in self.sequences.items()
+                os.path.basename(path): n for path, n in self.sequences.items()
             },
             "max_seq_length": lengths["input_ids"],
         }

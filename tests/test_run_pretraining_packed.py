@@ -34,11 +34,12 @@ def data(tmp_path_factory) -> Path:
         packed_batches.write(folder / f"{name}-single", single)
         packed_batches.write(folder / f"{name}-packed", packed, "GZIP")
     assert len(packed_batches.both(SEQUENCES, SEED)[1]["input_ids"]) == ROWS
-    config = CONFIG | {
+    with_dropout = CONFIG | {"num_hidden_layers": 1}
+    (folder / "config.json").write_text(json.dumps(with_dropout))
+    config = with_dropout | {
         "hidden_dropout_prob": 0.0,
         "attention_probs_dropout_prob": 0.0,
     }
-    (folder / "config.json").write_text(json.dumps(CONFIG))
     (folder / "no_dropout.json").write_text(json.dumps(config))
     return folder
 
@@ -60,14 +61,14 @@ def flags_of(data: Path, kind: str, output_dir: Path, **changes) -> dict:
 
 @pytest.fixture(scope="module")
 def single_run(data, tmp_path_factory) -> Path:
-    """A run on unpacked records, evaluated on unpacked records."""
+    """A run on unpacked records, evaluated on packed ones."""
     output_dir = tmp_path_factory.mktemp("single")
     values = flags_of(data, "single", output_dir)
     scripts.run(
         run_pretraining,
         **values,
         do_eval=True,
-        eval_input_file=data / "dev-single",
+        eval_input_file=data / "dev-packed",
     )
     return output_dir
 
@@ -85,96 +86,27 @@ def assert_like(single_run: Path, output_dir: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "more",
-    [{}, {"gradient_accumulation_steps": 4}, {"jit_compile": True}],
-    ids=lambda more: "".join(more) or "plain",
-)
 def test_packed_records_train_as_unpacked_ones(
-    data, single_run, tmp_path, more
+    data, single_run, tmp_path, caplog
 ):
-    scripts.run(run_pretraining, **flags_of(data, "packed", tmp_path, **more))
-    assert_like(single_run, tmp_path)
+    """In micro-batches; and evaluated on records of the other kind.
 
-
-@pytest.mark.slow
-def test_packed_records_on_two_devices(data, single_run, tmp_path):
-    values = flags_of(data, "packed", tmp_path, jit_compile=True)
-    program = "import sys; sys.path[:0] = sys.argv[1:3]; import devices_main"
-    run = subprocess.run(
-        [sys.executable, "-c", program, str(ROOT), str(ROOT / "tests")]
-        + [f"--{name}={value}" for name, value in values.items()],
-        env=os.environ | {"LOGICAL_CPUS": "2"},
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stderr[-3000:]
-    assert "2 CPU" in run.stderr
-    assert_like(single_run, tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("batch", [4, 64])
-def test_either_kind_evaluates_a_model_to_the_same_scores(
-    data, single_run, tmp_path, batch
-):
-    """The last batch is filled up; 64 are more than all records."""
-    for kind in ("single", "packed"):
-        values = flags_of(
-            data,
-            kind,
-            tmp_path / kind,
-            do_train=False,
-            do_eval=True,
-            init_checkpoint=single_run / "bert_model.ckpt",
-            eval_input_file=data / f"dev-{kind}",
-            eval_batch_size=batch,
-        )
-        scripts.run(run_pretraining, **values)
-    single, packed = (results_of(tmp_path / k) for k in ("single", "packed"))
-    assert packed == pytest.approx(single, rel=1e-5)
-    assert single["masked_lm_loss"] > 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["single", "packed"])
-def test_training_and_evaluation_may_be_of_different_kinds(
-    data, single_run, tmp_path, kind
-):
-    other = {"single": "packed", "packed": "single"}[kind]
+    Sequences and real tokens are counted, not rows.
+    """
     values = flags_of(
-        data,
-        kind,
-        tmp_path,
-        do_eval=True,
-        eval_input_file=data / f"dev-{other}",
-        eval_steps=2,
+        data, "packed", tmp_path, gradient_accumulation_steps=4, log_steps=2
     )
-    scripts.run(run_pretraining, **values)
+    with caplog.at_level("INFO"):
+        scripts.run(
+            run_pretraining,
+            **values,
+            do_eval=True,
+            eval_input_file=data / "dev-single",
+        )
+    assert_like(single_run, tmp_path)
     assert results_of(tmp_path) == pytest.approx(
         results_of(single_run), rel=1e-5
     )
-
-
-# --- What is counted ---------------------------------------------------------
-
-
-def summaries_of(folder: Path) -> dict[str, list[float]]:
-    """Return {tag: values} of the training summaries."""
-    found: dict[str, list[float]] = {}
-    for path in sorted(folder.glob("events.out.tfevents*")):
-        for event in tf.compat.v1.train.summary_iterator(str(path)):
-            for value in event.summary.value:
-                number = float(tf.make_ndarray(value.tensor))
-                found.setdefault(value.tag, []).append(number)
-    return found
-
-
-@pytest.mark.slow
-def test_sequences_and_tokens_are_counted_not_rows(data, tmp_path, caplog):
-    values = flags_of(data, "packed", tmp_path, log_steps=2)
-    with caplog.at_level("INFO"):
-        scripts.run(run_pretraining, **values)
     _, packed = packed_batches.both(SEQUENCES, SEED)
     tokens = int(packed["input_mask"].sum())
     fixed = json.loads((tmp_path / "training_config.json").read_text())["fixed"]
@@ -193,11 +125,69 @@ def test_sequences_and_tokens_are_counted_not_rows(data, tmp_path, caplog):
         f"about {SEQUENCES} sequences, 4 steps, 4.0 epochs" in caplog.text
     )
     found = summaries_of(tmp_path)
-    for sequences, real in zip(
-        found["sequences_per_second"], found["tokens_per_second"], strict=True
-    ):
+    rates = found["tokens_per_second"], found["sequences_per_second"]
+    for real, sequences in zip(*rates, strict=True):
         assert real / sequences == pytest.approx(tokens / SEQUENCES, rel=1e-5)
-    assert found["sequences_per_second"]
+
+
+def summaries_of(folder: Path) -> dict[str, list[float]]:
+    """Return {tag: values} of the training summaries."""
+    found: dict[str, list[float]] = {}
+    for path in sorted(folder.glob("events.out.tfevents*")):
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            for value in event.summary.value:
+                number = float(tf.make_ndarray(value.tensor))
+                found.setdefault(value.tag, []).append(number)
+    return found
+
+
+@pytest.mark.slow
+def test_packed_records_train_as_unpacked_ones_with_xla(
+    data, single_run, tmp_path
+):
+    values = flags_of(data, "packed", tmp_path, jit_compile=True)
+    scripts.run(run_pretraining, **values)
+    assert_like(single_run, tmp_path)
+
+
+@pytest.mark.slow
+def test_packed_records_train_as_unpacked_ones_on_two_devices(
+    data, single_run, tmp_path
+):
+    values = flags_of(data, "packed", tmp_path)
+    program = "import sys; sys.path[:0] = sys.argv[1:3]; import devices_main"
+    run = subprocess.run(
+        [sys.executable, "-c", program, str(ROOT), str(ROOT / "tests")]
+        + [f"--{name}={value}" for name, value in values.items()],
+        env=os.environ | {"LOGICAL_CPUS": "2"},
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    assert "2 CPU" in run.stderr
+    assert_like(single_run, tmp_path)
+
+
+@pytest.mark.slow
+def test_either_kind_evaluates_a_model_to_the_same_scores(
+    data, single_run, tmp_path
+):
+    """The last batch is filled up, to 40 and 28 records."""
+    for kind in ("single", "packed"):
+        values = flags_of(
+            data,
+            kind,
+            tmp_path / kind,
+            do_train=False,
+            do_eval=True,
+            init_checkpoint=single_run / "bert_model.ckpt",
+            eval_input_file=data / f"dev-{kind}",
+            eval_batch_size=4,
+        )
+        scripts.run(run_pretraining, **values)
+    single, packed = (results_of(tmp_path / k) for k in ("single", "packed"))
+    assert packed == pytest.approx(single, rel=1e-5)
+    assert single["masked_lm_loss"] > 1
 
 
 # --- Killed and started again ------------------------------------------------
@@ -211,13 +201,11 @@ def test_kill_9_and_start_again_on_packed_records(data, tmp_path):
         tmp_path / "killed",
         bert_config_file=data / "config.json",
         train_batch_size=8,
-        num_train_steps=400,
+        num_train_steps=90,
         save_checkpoints_steps=7,
         log_steps=10,
     )
-    scripts.run(
-        run_pretraining, **values | {"output_dir": tmp_path / "whole"}
-    )
+    scripts.run(run_pretraining, **values | {"output_dir": tmp_path / "whole"})
     process = subprocess.Popen(
         [sys.executable, str(ROOT / "run_pretraining.py")]
         + [f"--{k}={v}" for k, v in values.items()],
@@ -225,15 +213,15 @@ def test_kill_9_and_start_again_on_packed_records(data, tmp_path):
         text=True,
     )
     for line in process.stderr:
-        if " step 30/400" in line:
+        if " step 30/90" in line:
             process.send_signal(signal.SIGKILL)
             break
     process.communicate()
     assert process.returncode == -signal.SIGKILL
     scripts.run(run_pretraining, **values)
     assert_same(
-        weights_of(tmp_path / "whole" / "model.ckpt-400"),
-        weights_of(tmp_path / "killed" / "model.ckpt-400"),
+        weights_of(tmp_path / "whole" / "model.ckpt-90"),
+        weights_of(tmp_path / "killed" / "model.ckpt-90"),
     )
 
 
@@ -285,7 +273,8 @@ def test_a_row_of_other_features_is_named(data, tmp_path):
             writer.write_examples(packed)
             writer.write_examples(single)
     line = error_of(data, tmp_path, input_file=tmp_path / "both")
-    assert "both, record 12: has no feature 'sequence_ids'" in line
+    rows = len(packed["input_ids"])
+    assert f"both, record {rows}: has no feature 'sequence_ids'" in line
 
 
 @pytest.mark.slow

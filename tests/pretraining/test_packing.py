@@ -78,7 +78,9 @@ def test_every_row_keeps_its_limits(lengths, most, seed):
     assert sizes.sum() == len(lengths) and sizes.min(initial=1) > 0
     assert sorted(zip(*packed, strict=True)) == sorted(zip(*drawn, strict=True))
     np.testing.assert_array_equal(
-        np.sort(np.add.reduceat(masking.sequence_lengths(packed), _first(sizes)))
+        np.sort(
+            np.add.reduceat(masking.sequence_lengths(packed), _first(sizes))
+        )
         if len(sizes)
         else [],
         np.sort(np.bincount(rows, lengths)),
@@ -211,8 +213,9 @@ def test_rows_hold_what_their_sequences_hold(seed):
             )
             start = values["next_sentence_positions"][index]
             assert start == np.flatnonzero(at)[0]
-            assert values["next_sentence_labels"][index] == (
-                single["next_sentence_labels"][number]
+            assert (
+                values["next_sentence_labels"][index]
+                == (single["next_sentence_labels"][number])
             )
             here = at[values["masked_lm_positions"]]
             here &= values["masked_lm_weights"] > 0
@@ -227,7 +230,9 @@ def test_rows_hold_what_their_sequences_hold(seed):
             number += 1
         assert (values["next_sentence_weights"][count:] == 0).all()
     assert number == 60
-    assert packed["masked_lm_weights"].sum() == single["masked_lm_weights"].sum()
+    assert (
+        packed["masked_lm_weights"].sum() == single["masked_lm_weights"].sum()
+    )
 
 
 def test_no_prediction_of_long_words_is_lost():
@@ -242,16 +247,16 @@ def test_no_prediction_of_long_words_is_lost():
         packed_batches.instances_of(lengths, rng), config, rng
     )
     single = masking.mask_sequences(
-        masking.assemble(
-            packed_batches.ids_of(rng), drawn, LENGTH, vocabulary
-        ),
+        masking.assemble(packed_batches.ids_of(rng), drawn, LENGTH, vocabulary),
         drawn.is_random_next,
         config,
         vocabulary,
         rng,
     )
     packed = packing.pack_features(single, sizes, config)
-    assert packed["masked_lm_weights"].sum() == single["masked_lm_weights"].sum()
+    assert (
+        packed["masked_lm_weights"].sum() == single["masked_lm_weights"].sum()
+    )
     budget = masking.prediction_budget(masking.sequence_lengths(drawn), config)
     counts = single["masked_lm_weights"].sum(axis=1)
     assert (counts <= budget).all() and (counts >= 1).all()
