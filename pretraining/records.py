@@ -1,4 +1,4 @@
-"""Open the record files of a pre-training run, packed or not, and check them."""
+"""Open and check the record files of a pre-training run, packed or not."""
 
 import os
 from collections.abc import Mapping, Sequence

@@ -1,14 +1,20 @@
 """Packing: every sequence once, rows within their limits, features in place."""
 
+import json
+
 import numpy as np
 import packed_batches
 import pytest
+import reference_packing
+from corpora import VOCAB_FILE
 from hypothesis import given
 from hypothesis import strategies as st
 from packed_batches import LENGTH, PACKS, PREDICTIONS
+from paths import GOLDEN
 
-from pretraining import masking, packing
+from pretraining import buckets, dealing, masking, packing
 from pretraining import schema as pretraining_schema
+from records import tfrecord
 
 # --- Which sequences share a row ---------------------------------------------
 
@@ -71,6 +77,9 @@ def test_every_row_keeps_its_limits(lengths, most, seed):
     ):
         assert np.bincount(rows, amounts).max(initial=0) <= limit
     np.testing.assert_array_equal(rows, packing.assign_rows(*arguments))
+    assert rows.tolist() == reference_packing.assign_rows(
+        *map(np.ndarray.tolist, arguments[:2]), *arguments[2:]
+    )
     # Packing reorders the instances and loses none.
     rng = np.random.default_rng(seed)
     drawn = packed_batches.instances_of(lengths, rng)
@@ -260,3 +269,39 @@ def test_no_prediction_of_long_words_is_lost():
     budget = masking.prediction_budget(masking.sequence_lengths(drawn), config)
     counts = single["masked_lm_weights"].sum(axis=1)
     assert (counts <= budget).all() and (counts >= 1).all()
+
+
+# --- A bucket ----------------------------------------------------------------
+
+
+def packed_bucket(path) -> list[dict]:
+    """Write the golden bucket; return its records as name -> values."""
+    text = (GOLDEN / "packed_bucket.txt").read_bytes()
+    parts = [
+        dealing.DealtPart(number, 0, number, document.strip())
+        for number, document in enumerate(text.split(b"\n\n"))
+    ]
+    config = packed_batches.config_of(
+        max_seq_length=64, dupe_factor=1, short_seq_prob=0.8
+    )
+    maker = buckets.BucketMaker(
+        buckets.BucketSettings("", VOCAB_FILE, True, config, 1, "")
+    )
+    with open(path, "wb") as file:
+        result = buckets.write_bucket(
+            maker, 0, parts, list, file, lambda share: None
+        )
+    assert result["bounds"][-1] == path.stat().st_size
+    return [
+        {name: value.tolist() for name, value in features.items()}
+        for features in map(
+            tfrecord.decode_example, tfrecord.read_records(str(path))
+        )
+    ]
+
+
+def test_a_bucket_is_the_golden_one(tmp_path):
+    """Another packing, order or masking of packed files is noticed."""
+    found = packed_bucket(tmp_path / "bucket")
+    lines = (GOLDEN / "packed_bucket.jsonl").read_text().splitlines()
+    assert found == [json.loads(line) for line in lines]
