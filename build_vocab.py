@@ -27,13 +27,14 @@ new piece ##ug in all words, and so on until the vocabulary is full.
 import collections
 from collections.abc import Sequence
 
-from base import errors, file_system
+from base import beam, errors, file_system
 from base.errors import UserError
 
 from absl import flags, logging
 
 import tokenization
 from pretraining import vocabulary
+from pretraining import words as pretraining_words
 
 FLAGS = flags.FLAGS
 
@@ -86,6 +87,9 @@ flags.DEFINE_integer(
     lower_bound=0,
 )
 
+# How the words are counted
+beam.define_flags()
+
 # Warn if a larger share of the words is [UNK].
 _MUCH_UNKNOWN = 0.01
 
@@ -95,7 +99,7 @@ def main(_: list[str]) -> int:
     check_flags()
     input_files = sorted(file_system.find_files(FLAGS.input_file))
     vocabulary.check_output_file(FLAGS.output_file, input_files)
-    words = vocabulary.count_words(input_files, FLAGS.do_lower_case)
+    words = count_words(input_files)
     alphabet, num_chars = vocabulary.choose_alphabet(
         words, FLAGS.limit_alphabet
     )
@@ -123,6 +127,18 @@ def main(_: list[str]) -> int:
     vocabulary.write_vocab(FLAGS.output_file, tokens)
     report(words, tokens, len(single))
     return 0
+
+
+def count_words(input_files: Sequence[str]) -> collections.Counter[str]:
+    """Return word -> number of occurrences, by the runner of the flags."""
+    if FLAGS.runner == "beam":
+        return pretraining_words.count_words_on_beam(
+            input_files,
+            FLAGS.do_lower_case,
+            FLAGS.output_file,
+            FLAGS.beam_options,
+        )
+    return pretraining_words.count_words(input_files, FLAGS.do_lower_case)
 
 
 def report(
@@ -166,10 +182,15 @@ def report(
 
 
 def check_flags() -> None:
-    """Raise a UserError if a required flag is missing."""
+    """Check what can be checked before any file is read.
+
+    Raises:
+        UserError: names the flag.
+    """
     for name in ("input_file", "output_file"):
         if not FLAGS[name].value:
             raise UserError(f"--{name} is required")
+    beam.check_flags(FLAGS.runner, FLAGS.beam_options)
 
 
 if __name__ == "__main__":

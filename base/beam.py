@@ -13,9 +13,10 @@ import logging as standard_logging
 import os
 import re
 import shlex
+import shutil
 from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Any
+from typing import IO, Any
 
 from base.errors import UserError
 
@@ -175,6 +176,49 @@ def _read_counters(result: Any, job_name: str) -> dict[str, int]:
             name = found.key.metric.name
             counters[name] = counters.get(name, 0) + value
     return counters
+
+
+# --- Files -------------------------------------------------------------------
+
+
+def open_file(path: str) -> IO[bytes]:
+    """Open a file of any file system that Beam reaches, to read bytes.
+
+    It does without TensorFlow, which workers need not have.
+    """
+    from apache_beam.io.filesystem import CompressionTypes
+    from apache_beam.io.filesystems import FileSystems
+
+    return FileSystems.open(
+        path, compression_type=CompressionTypes.UNCOMPRESSED
+    )
+
+
+def create_file(path: str) -> IO[bytes]:
+    """Open a file of any file system that Beam reaches, to write bytes."""
+    from apache_beam.io.filesystem import CompressionTypes
+    from apache_beam.io.filesystems import FileSystems
+
+    return FileSystems.create(
+        path, compression_type=CompressionTypes.UNCOMPRESSED
+    )
+
+
+def remove_files(pattern: str) -> None:
+    """Remove the files that a pattern matches, on any file system."""
+    from apache_beam.io.filesystems import FileSystems
+
+    (found,) = FileSystems.match([pattern])
+    if found.metadata_list:
+        FileSystems.delete([file.path for file in found.metadata_list])
+
+
+def remove_folder(path: str) -> None:
+    """Remove a folder with all that is in it, on any file system."""
+    if os.path.isdir(path):
+        shutil.rmtree(path)
+    else:
+        remove_files(f"{path}/**")
 
 
 # --- Options -----------------------------------------------------------------

@@ -28,7 +28,6 @@ from base import beam as base_beam
 from base import file_system
 
 import apache_beam as beam
-from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.transforms.window import GlobalWindows
 
@@ -64,7 +63,9 @@ def make_files(
     scratch_dir = pretraining_plan.shared_scratch_dir(plan.output_files)
     if not FileSystems.exists(scratch_dir):
         FileSystems.mkdirs(scratch_dir)
-    _remove_files(scratch_dir, "bucket-*")  # of a run that was killed
+    base_beam.remove_files(
+        f"{scratch_dir}/bucket-*"
+    )  # of a run that was killed
     corpus_path = _corpus_path(scratch_dir)
     to_do = _without_finished(plan, manifest, to_do, scratch_dir)
     if to_do or not FileSystems.exists(corpus_path):
@@ -78,7 +79,7 @@ def make_files(
         _without_finished(plan, manifest, to_do, scratch_dir)
     manifest["corpus"] = _read_json(corpus_path)
     outputs.write_manifest(plan, manifest)
-    _remove_files(scratch_dir, "*")
+    base_beam.remove_files(f"{scratch_dir}/*")
 
 
 def _without_finished(
@@ -179,7 +180,7 @@ class _Read(beam.DoFn):
             file_range,
             dealing.part_size(self._bucket_bytes),
             self._bucket_bytes,
-            open_file=_open,
+            open_file=base_beam.open_file,
         ):
             num_documents += part.index == 0
             num_parts += 1
@@ -311,7 +312,7 @@ class _MakeBucket(beam.DoFn):
         path = FileSystems.join(
             self._settings.scratch_dir, f"bucket-{bucket:05}.{uuid.uuid4().hex}"
         )
-        with _create(path) as file:
+        with base_beam.create_file(path) as file:
             result = pretraining_buckets.write_bucket(
                 self._maker,
                 bucket,
@@ -357,11 +358,11 @@ class _Publish(beam.DoFn):
         entry = {"counts": outputs.count_file(self._plan, index, results)}
         folder, name = os.path.split(self._plan.output_files[index])
         temporary = FileSystems.join(folder, f".{name}.{uuid.uuid4().hex}.tmp")
-        with _create(temporary) as target:
+        with base_beam.create_file(temporary) as target:
             for bucket, start, end in outputs.slices_of(
                 self._plan, index, results
             ):
-                with _open(paths[bucket]) as source:
+                with base_beam.open_file(paths[bucket]) as source:
                     outputs.copy_bytes(source, start, end, target)
             entry["bytes"] = target.tell()
         FileSystems.rename([temporary], [self._plan.output_files[index]])
@@ -396,28 +397,14 @@ def _add_pairs(pairs: Iterable[tuple[int, int]]) -> tuple[int, int]:
 # --- Files -------------------------------------------------------------------
 
 
-def _open(path: str):
-    """Open a file of any file system that Beam reaches, to read bytes."""
-    return FileSystems.open(
-        path, compression_type=CompressionTypes.UNCOMPRESSED
-    )
-
-
-def _create(path: str):
-    """Open a file of any file system that Beam reaches, to write bytes."""
-    return FileSystems.create(
-        path, compression_type=CompressionTypes.UNCOMPRESSED
-    )
-
-
 def _write_json(path: str, content: dict[str, Any]) -> None:
     """Write a small JSON file; a second attempt writes the same bytes."""
-    with _create(path) as file:
+    with base_beam.create_file(path) as file:
         file.write(json.dumps(content).encode())
 
 
 def _read_json(path: str) -> dict[str, Any]:
-    with _open(path) as file:
+    with base_beam.open_file(path) as file:
         return json.loads(file.read())
 
 
@@ -427,10 +414,3 @@ def _entry_path(scratch_dir: str, index: int) -> str:
 
 def _corpus_path(scratch_dir: str) -> str:
     return FileSystems.join(scratch_dir, "counts.json")
-
-
-def _remove_files(scratch_dir: str, pattern: str) -> None:
-    """Remove files of the scratch folder."""
-    (found,) = FileSystems.match([FileSystems.join(scratch_dir, pattern)])
-    if found.metadata_list:
-        FileSystems.delete([file.path for file in found.metadata_list])

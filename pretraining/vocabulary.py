@@ -1,12 +1,11 @@
-"""Learn a WordPiece vocabulary: count words, choose characters, join pieces.
+"""Learn a WordPiece vocabulary: choose characters, join pieces.
 
 build_vocab.py describes the layout of a vocabulary and how pieces are learned.
 """
 
-import codecs
 import collections
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from base import file_system, progress
 from base.errors import UserError
@@ -17,96 +16,8 @@ from tokenizers import models, pre_tokenizers, trainers
 
 import tokenization
 
-_BLOCK_BYTES = 1 << 22
-
-# Different words of raw text kept at once (about 200 MB), so that the memory
-# does not grow with the corpus.
-_MAX_RAW_WORDS = 1 << 21
-
 # The trainer gets each word as often as it occurs, in texts of this length.
 _TRAINER_CHARS = 1 << 20
-
-# --- Reading -----------------------------------------------------------------
-
-
-def read_blocks(path: str, report: Callable[[int], None]) -> Iterator[str]:
-    """Yield the text of a file in blocks that end between two words.
-
-    Args:
-        path: UTF-8 text.
-        report: called with the number of bytes of every block read.
-
-    Raises:
-        UserError: the file cannot be read or is not UTF-8; names the line.
-    """
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    num_lines, rest = 0, ""
-    with file_system.open_for_reading(path) as file:
-        while True:
-            data = file.read(_BLOCK_BYTES)
-            try:
-                text = rest + decoder.decode(data, final=not data)
-            except UnicodeDecodeError as error:
-                before = error.object[: error.start]
-                line = num_lines + before.count(b"\n") + 1
-                raise UserError(
-                    f"{path}: line {line} is not UTF-8 text (byte "
-                    f"0x{error.object[error.start]:02x}); convert the file, "
-                    "for example with iconv -t UTF-8"
-                ) from None
-            if not data:
-                yield text
-                return
-            num_lines += data.count(b"\n")
-            report(len(data))
-            # Text without any space or line end is cut at the end of the block.
-            end = max(text.rfind("\n"), text.rfind(" ")) + 1 or len(text)
-            rest = text[end:]
-            yield text[:end]
-
-
-def count_words(
-    paths: Sequence[str], do_lower_case: bool
-) -> collections.Counter[str]:
-    """Return word -> number of occurrences in text files.
-
-    Words are as BasicTokenizer splits them. Splitting is slow, so the text is
-    first split at spaces only, and each different result is split once.
-
-    Raises:
-        UserError: the files have no text.
-    """
-    basic = tokenization.BasicTokenizer(do_lower_case)
-    words, raw_words = collections.Counter(), collections.Counter()
-
-    def split_raw_words() -> None:
-        for raw_word, count in raw_words.items():
-            for word in basic.split_word(raw_word):
-                words[word] += count
-        raw_words.clear()
-
-    total = total_bytes(paths)
-    with progress.bar(total, "B", "Reading", unit_scale=True) as bar:
-        for path in paths:
-            for block in read_blocks(path, bar.update):
-                raw_words.update(tokenization.clean(block).split())
-                if len(raw_words) > _MAX_RAW_WORDS:
-                    split_raw_words()
-    split_raw_words()
-    if not words:
-        raise UserError(
-            f"--input_file: no text in {len(paths)} file(s), the first of them "
-            f"{paths[0]}"
-        )
-    return words
-
-
-def total_bytes(paths: Sequence[str]) -> int | None:
-    """Return the size of local files in bytes; None if any is remote."""
-    if any(map(file_system.is_remote, paths)):
-        return None
-    return sum(map(os.path.getsize, paths))
-
 
 # --- Learning ----------------------------------------------------------------
 

@@ -11,10 +11,12 @@ from base.errors import UserError
 
 import pytest
 import scripts
+from corpora import manual
 from paths import ROOT
 
 import tokenization
-from pretraining import vocabulary
+from pretraining import vocabulary, words, words_on_beam
+from pretraining.documents import Range
 
 build_vocab = scripts.load("build_vocab")
 
@@ -177,15 +179,56 @@ def test_words_are_counted_across_blocks(folder, monkeypatch, block_bytes):
     text = "one twö 中文\r\nthree\u2028four\u3000fi\x0bve, \ufeffÉtude ΑΣ\n" * 3
     (folder / "a.txt").write_text(text, "utf-8", newline="")
     basic = tokenization.BasicTokenizer()
-    monkeypatch.setattr(vocabulary, "_BLOCK_BYTES", block_bytes)
-    monkeypatch.setattr(vocabulary, "_MAX_RAW_WORDS", 3)
+    monkeypatch.setattr(words, "_BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(words, "_MAX_RAW_WORDS", 3)
     sizes = []
-    blocks = vocabulary.read_blocks("a.txt", sizes.append)
+    blocks = words.read_blocks(Range("a.txt"), sizes.append)
     assert "".join(blocks) == text
     assert sum(sizes) == os.path.getsize("a.txt")
     if block_bytes >= 64:
-        words = vocabulary.count_words(["a.txt"], do_lower_case=True)
-        assert words == collections.Counter(basic.tokenize(text))
+        counts = words.count_words(["a.txt"], do_lower_case=True)
+        assert counts == collections.Counter(basic.tokenize(text))
+
+
+def test_ranges_share_the_words(folder):
+    text = "one tw\u00f6 \u4e2d\u6587\r\n\nthree\u2028four   fi\u3000ve six\n"
+    (folder / "a.txt").write_text(text, "utf-8", newline="")
+    size = os.path.getsize("a.txt")
+    for step in range(1, size + 2):
+        ranges = [
+            Range("a.txt", start, min(start + step, size))
+            for start in range(0, size, step)
+        ]
+        found = ["".join(words.read_blocks(some)) for some in ranges]
+        assert "".join(found) == text
+
+
+@pytest.mark.slow
+def test_beam_writes_the_same_bytes(folder, monkeypatch):
+    for number, page in enumerate(manual(8)):
+        (folder / f"{number}.txt").write_text("\n".join(page))
+    build(input_file="?.txt", output_file="local.txt", vocab_size=2000)
+    monkeypatch.setattr(words_on_beam, "_RANGE_BYTES", 3000)
+    build(
+        input_file="?.txt",
+        output_file="beam.txt",
+        vocab_size=2000,
+        runner="beam",
+        beam_options="--runner=FnApiRunner",
+    )
+    assert (folder / "beam.txt").read_bytes() == (
+        folder / "local.txt"
+    ).read_bytes()
+    assert not list(folder.glob(".*"))
+    (folder / "9.txt").write_bytes(b"so \xe9 so")
+    assert "9.txt: line 1 is not UTF-8 text (byte 0xe9)" in scripts.error_of(
+        build_vocab,
+        input_file="?.txt",
+        output_file="bad.txt",
+        runner="beam",
+        beam_options="--runner=FnApiRunner",
+    )
+    assert not list(folder.glob(".*")) and not (folder / "bad.txt").exists()
 
 
 def test_repeated_words_are_all_there(monkeypatch):
@@ -221,7 +264,7 @@ def test_not_utf8_names_the_line(folder, data, line):
 
 @pytest.mark.parametrize("block_bytes", [1, 3, 5])
 def test_the_line_is_right_across_blocks(folder, monkeypatch, block_bytes):
-    monkeypatch.setattr(vocabulary, "_BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(words, "_BLOCK_BYTES", block_bytes)
     (folder / "b.txt").write_bytes("é\né x\nab".encode() + b"\xff\n")
     error = error_of(input_file="b.txt")
     assert "b.txt: line 3 is not UTF-8 text (byte 0xff)" in error
