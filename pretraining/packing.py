@@ -30,6 +30,7 @@ have, M places of predictions in a row, K max_sequences_per_pack.
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -58,6 +59,47 @@ def predictions_per_row(config: InstanceConfig) -> int:
 # --- Which sequences share a row ---------------------------------------------
 
 
+class _OpenRows:
+    """Rows that take more sequences, by the number of tokens of their room.
+
+    The bit of a number is set in `rooms` if any row has this much room. So the
+    least room of at least `length` is the lowest bit of rooms >> length, and
+    the time to find it does not depend on the number of rows.
+    """
+
+    def __init__(self, max_seq_length: int):
+        self.rows: list[list[int]] = [[] for _ in range(max_seq_length + 1)]
+        self.rooms = 0
+
+    def add(self, row: int, room: int) -> None:
+        """Add a row."""
+        self.rows[room].append(row)
+        self.rooms |= 1 << room
+
+    def take(
+        self, length: int, needed: int, places_left: list[int]
+    ) -> tuple[int, int] | None:
+        """Remove the row of least room for a sequence; None if none fits.
+
+        Of rows of the same room the last added is looked at; if it has too few
+        places left, rows of more room follow.
+
+        Returns:
+            The row and its room.
+        """
+        rooms = self.rooms >> length
+        while rooms:
+            lowest = rooms & -rooms
+            room = length + lowest.bit_length() - 1
+            if places_left[self.rows[room][-1]] >= needed:
+                row = self.rows[room].pop()
+                if not self.rows[room]:
+                    self.rooms ^= 1 << room
+                return row, room
+            rooms ^= lowest
+        return None
+
+
 def assign_rows(
     lengths: np.ndarray,
     predictions: np.ndarray,
@@ -83,41 +125,24 @@ def assign_rows(
         in which they were begun.
     """
     order = np.argsort(-lengths, kind="stable")
-    # Open rows by the number of tokens they have room for, and that number's
-    # bit in `open_rooms` if there are any: the least room of at least `length`
-    # is the lowest bit of open_rooms >> length. So the time does not depend on
-    # the number of open rows.
-    rows_of_room: list[list[int]] = [[] for _ in range(max_seq_length + 1)]
-    open_rooms = 0
-    places_left: list[int] = []
-    sizes: list[int] = []
+    open_rows = _OpenRows(max_seq_length)
+    sizes: list[int] = []  # of all rows
+    places_left: list[int] = []  # of all rows
     assigned = []
-    shortest = int(lengths.min(initial=max_seq_length))
     for length, needed in zip(
         lengths[order].tolist(), predictions[order].tolist(), strict=True
     ):
-        rooms = open_rooms >> length
-        while rooms:
-            lowest = rooms & -rooms
-            room = length + lowest.bit_length() - 1
-            row = rows_of_room[room][-1]
-            if places_left[row] >= needed:
-                rows_of_room[room].pop()
-                if not rows_of_room[room]:
-                    open_rooms ^= 1 << room
-                break
-            rooms ^= lowest
-        else:
-            row, room = len(sizes), max_seq_length
+        found = open_rows.take(length, needed, places_left)
+        if found is None:
+            found = len(sizes), max_seq_length
             sizes.append(0)
             places_left.append(predictions_per_row)
+        row, room = found
         assigned.append(row)
         sizes[row] += 1
         places_left[row] -= needed
-        room -= length
-        if room >= shortest and sizes[row] < max_sequences:
-            rows_of_room[room].append(row)
-            open_rooms |= 1 << room
+        if sizes[row] < max_sequences:
+            open_rows.add(row, room - length)
     rows = np.empty(len(order), np.int64)
     rows[order] = assigned
     return rows
@@ -210,50 +235,54 @@ def pack_features(
         Name -> array of each feature of `schema.packed_schema`.
     """
     real = features["input_mask"] > 0  # [N, S]
-    lengths = np.count_nonzero(real, axis=1)  # [N]
+    predicted = features["masked_lm_weights"] > 0  # [N, P]
+    lengths, counts = real.sum(axis=1), predicted.sum(axis=1)  # [N] both
     row = np.repeat(np.arange(len(sizes)), sizes)  # [N]
     number = _count_within(sizes, np.ones_like(row))  # [N]: 0, 1, ... in a row
     start = _count_within(sizes, lengths)  # [N], place of [CLS] in the row
 
-    def rows_of(places: int, dtype: type) -> np.ndarray:
-        return np.zeros((len(sizes), places), dtype)
-
-    # The T tokens of all sequences: their sequence, place in it, place in the
-    # row.
+    # The T tokens of all sequences: which sequence, and which place in it.
     sequence, place = np.nonzero(real)  # [T] both
-    at = row[sequence], start[sequence] + place
-    packed = {}
-    for name, values in (
-        ("input_ids", features["input_ids"][real]),
-        ("input_mask", np.uint8(1)),
-        ("segment_ids", features["segment_ids"][real]),
-        ("sequence_ids", (number + 1)[sequence]),
-        ("position_ids", place),
-    ):
-        packed[name] = rows_of(config.max_seq_length, np.int32)
-        packed[name][at] = values
+    packed = _place(
+        [len(sizes), config.max_seq_length],
+        (row[sequence], start[sequence] + place),
+        input_ids=features["input_ids"][real],
+        input_mask=1,
+        segment_ids=features["segment_ids"][real],
+        sequence_ids=(number + 1)[sequence],
+        position_ids=place,
+    )
     # The predictions of all sequences: likewise.
-    predicted = features["masked_lm_weights"] > 0  # [N, P]
-    count = np.count_nonzero(predicted, axis=1)  # [N]
     sequence, place = np.nonzero(predicted)
-    at = row[sequence], _count_within(sizes, count)[sequence] + place
-    positions = features["masked_lm_positions"][predicted] + start[sequence]
-    for name, values, dtype in (
-        ("masked_lm_positions", positions, np.int32),
-        ("masked_lm_ids", features["masked_lm_ids"][predicted], np.int32),
-        ("masked_lm_weights", 1, np.float32),
-    ):
-        packed[name] = rows_of(predictions_per_row(config), dtype)
-        packed[name][at] = values
-    at = row, number
-    for name, values, dtype in (
-        ("next_sentence_positions", start, np.int32),
-        ("next_sentence_labels", features["next_sentence_labels"], np.int32),
-        ("next_sentence_weights", 1, np.float32),
-    ):
-        packed[name] = rows_of(config.max_sequences_per_pack, dtype)
-        packed[name][at] = values
-    return packed
+    first = _count_within(sizes, counts)  # [N], place in the row's predictions
+    packed |= _place(
+        [len(sizes), predictions_per_row(config)],
+        (row[sequence], first[sequence] + place),
+        masked_lm_positions=(
+            features["masked_lm_positions"][predicted] + start[sequence]
+        ),
+        masked_lm_ids=features["masked_lm_ids"][predicted],
+        masked_lm_weights=1,
+    )
+    return packed | _place(
+        [len(sizes), config.max_sequences_per_pack],
+        (row, number),
+        next_sentence_positions=start,
+        next_sentence_labels=features["next_sentence_labels"],
+        next_sentence_weights=1,
+    )
+
+
+def _place(
+    shape: list[int], at: tuple[np.ndarray, np.ndarray], **values: Any
+) -> dict[str, np.ndarray]:
+    """Return arrays of a shape: values at rows and places, 0 elsewhere."""
+    found = {}
+    for name, value in values.items():
+        dtype = np.float32 if name.endswith("weights") else np.int32
+        found[name] = np.zeros(shape, dtype)
+        found[name][at] = value
+    return found
 
 
 def _count_within(sizes: np.ndarray, amounts: np.ndarray) -> np.ndarray:

@@ -168,34 +168,45 @@ def find_data(
     """
     first = tfrecord.describe_first_record(files[0])
     schema = pretraining_schema.schema(max_seq_length, max_predictions_per_seq)
+    if PACKED_FEATURE in first:
+        schema = pretraining_schema.packed_schema(
+            max_seq_length,
+            first.get("masked_lm_positions", 0),
+            first[PACKED_FEATURE],
+        )
+    bounds = _bounds(config, max_seq_length, first.get(PACKED_FEATURE, 0))
+    try:
+        return PretrainingFiles(files, schema, bounds, _LENGTH_FLAGS)
+    except UserError:
+        _check_same_kind(files, first)
+        raise
+
+
+def _bounds(
+    config: modeling.BertConfig, max_seq_length: int, max_sequences: int
+) -> dict[str, streaming.Bound]:
+    """Return the range of each feature; `max_sequences` is 0 if not packed."""
     vocabulary = streaming.Bound(
         config.vocab_size, "vocab_size of the configuration"
-    )
-    segments = streaming.Bound(
-        config.type_vocab_size, "type_vocab_size of the configuration"
     )
     places = streaming.Bound(max_seq_length, "max_seq_length")
     bounds = {
         "input_ids": vocabulary,
         "masked_lm_ids": vocabulary,
         "masked_lm_positions": places,
-        "segment_ids": segments,
+        "segment_ids": streaming.Bound(
+            config.type_vocab_size, "type_vocab_size of the configuration"
+        ),
     }
-    if PACKED_FEATURE in first:
-        packs = first[PACKED_FEATURE]
-        schema = pretraining_schema.packed_schema(
-            max_seq_length, first.get("masked_lm_positions", 0), packs
-        )
+    if max_sequences:
         bounds |= {
-            "sequence_ids": streaming.Bound(packs + 1, "sequences in a row"),
+            "sequence_ids": streaming.Bound(
+                max_sequences + 1, "sequences of a row"
+            ),
             "position_ids": places,
             PACKED_FEATURE: places,
         }
-    try:
-        return PretrainingFiles(files, schema, bounds, _LENGTH_FLAGS)
-    except UserError:
-        _check_same_kind(files, first)
-        raise
+    return bounds
 
 
 def _check_same_kind(files: Sequence[str], first: Mapping[str, int]) -> None:
