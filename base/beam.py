@@ -9,18 +9,22 @@ are other machines, this repository has to be on their PYTHONPATH
 
 import contextlib
 import io
+import json
 import logging as standard_logging
 import os
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import IO, Any
 
 from base.errors import UserError
 
 from absl import flags, logging
+
+flags.disclaim_key_flags()  # --help of a script shows what is defined here
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -64,8 +68,15 @@ def define_flags() -> None:
     )
 
 
-def check_flags(runner: str, beam_options: str) -> None:
-    """Check the values of the two flags before any work.
+def check_flags(
+    runner: str, beam_options: str, num_workers: int | None = None
+) -> None:
+    """Check the values of the flags before any work.
+
+    Args:
+        runner: the flag.
+        beam_options: the flag.
+        num_workers: of the local runner.
 
     Raises:
         UserError: options without --runner=beam, or Beam is not installed.
@@ -75,6 +86,11 @@ def check_flags(runner: str, beam_options: str) -> None:
             raise UserError("--beam_options needs --runner=beam")
         return
     _parse_options(beam_options)
+    if num_workers:
+        logging.warning(
+            "--num_workers is ignored with --runner=beam: --beam_options has "
+            "the number of workers"
+        )
 
 
 # --- Running -----------------------------------------------------------------
@@ -202,6 +218,58 @@ def create_file(path: str) -> IO[bytes]:
     return FileSystems.create(
         path, compression_type=CompressionTypes.UNCOMPRESSED
     )
+
+
+def read_json(path: str) -> Any:
+    """Return the content of a JSON file."""
+    with open_file(path) as file:
+        return json.loads(file.read())
+
+
+def write_json(path: str, content: Any) -> None:
+    """Write a small JSON file; a second attempt writes the same bytes."""
+    with create_file(path) as file:
+        file.write(json.dumps(content).encode())
+
+
+@contextlib.contextmanager
+def published_file(path: str) -> Iterator[IO[bytes]]:
+    """Open a file for writing; it appears under its name when it is complete.
+
+    A runner may write the same file twice at once, so each attempt has a
+    temporary file of its own.
+    """
+    from apache_beam.io.filesystems import FileSystems
+
+    folder, name = os.path.split(path)
+    temporary = f"{folder}/.{name}.{uuid.uuid4().hex}.tmp"
+    try:
+        with create_file(temporary) as file:
+            yield file
+    except BaseException:
+        with contextlib.suppress(Exception):
+            FileSystems.delete([temporary])
+        raise
+    FileSystems.rename([temporary], [path])
+
+
+def finished_file(path: str, entry_path: str) -> dict[str, Any] | None:
+    """Return the entry of an output file that a run has completed, or None.
+
+    Args:
+        path: of the output file.
+        entry_path: a JSON file that was written after it and has its size as
+            "bytes".
+    """
+    from apache_beam.io.filesystems import FileSystems
+
+    if not FileSystems.exists(path) or not FileSystems.exists(entry_path):
+        return None
+    (found,) = FileSystems.match([path])
+    entry = read_json(entry_path)
+    if found.metadata_list[0].size_in_bytes != entry["bytes"]:
+        return None
+    return entry
 
 
 def remove_files(pattern: str) -> None:

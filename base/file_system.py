@@ -1,7 +1,8 @@
 """Find, read and write local and remote files; a file appears only complete.
 
-Remote paths (gs://, hdfs://, ...) go through tf.io.gfile. TensorFlow is
-imported only for them, so that worker processes do not need its 600 MB.
+Remote paths (gs://, hdfs://, ...) go through tf.io.gfile, or with --runner=beam
+through Apache Beam. TensorFlow is imported only for them, so that worker
+processes do not need its 600 MB.
 """
 
 import contextlib
@@ -34,7 +35,16 @@ def is_directory(path: str) -> bool:
 
 
 def gfile():
-    """Return tf.io.gfile; imports TensorFlow, so call it for remote paths."""
+    """Return the functions of tf.io.gfile, to be used for remote paths.
+
+    In a process that has imported Apache Beam (the driver or a worker of a
+    pipeline) they are those of base/beam_files.py, so that all paths of a run
+    go through the same file systems. Else TensorFlow is imported.
+    """
+    if "apache_beam" in sys.modules:
+        from base import beam_files
+
+        return beam_files
     import tensorflow as tf
 
     return tf.io.gfile

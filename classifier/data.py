@@ -406,7 +406,7 @@ def convert_examples(
     mask, segments = np.zeros_like(ids), np.zeros_like(ids)
     num_cut = 0
     for row, example in enumerate(examples):
-        a, b, is_cut = _truncated_pair(example, max_seq_length, tokenizer)
+        a, b, is_cut = truncated_pair(example, max_seq_length, tokenizer)
         num_cut += is_cut
         pieces = [vocab["[CLS]"], *a, vocab["[SEP]"]]
         if b:  # segment 1 begins after the first [SEP]
@@ -426,7 +426,7 @@ def convert_examples(
     return features, num_cut
 
 
-def _truncated_pair(
+def truncated_pair(
     example: Example,
     max_seq_length: int,
     tokenizer: tokenization.FullTokenizer,

@@ -17,10 +17,20 @@ class Classifier(saved_model.Export):
         is_pair: whether the input is two texts.
     """
 
+    task = "classifier"
+
     def __init__(self, *args: Any, labels: list[str] | None, is_pair: bool):
         super().__init__(*args)
+        self.label_names = labels and tuple(labels)
         self.labels = None if labels is None else tf.constant(labels)
         self.is_pair = is_pair
+
+    def description(self) -> dict[str, Any]:
+        """Return also the labels, and whether texts come in pairs."""
+        return super().description() | {
+            "labels": self.label_names,
+            "sentence_pairs": self.is_pair,
+        }
 
     def text_names(self) -> list[str]:
         """Return the names of the inputs: text, or text_a and text_b."""

@@ -12,6 +12,8 @@ class Encoder(saved_model.Export):
     sequence_output [n, S, H], all float32.
     """
 
+    task = "encoder"
+
     def answers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
         """Return the three outputs of a batch.
 

@@ -87,6 +87,8 @@ class Tagger(saved_model.Export):
         labels: names of the K classes.
     """
 
+    task = "token_classification"
+
     def __init__(self, *args: Any, labels: list[str]):
         super().__init__(*args)
         self.labels = tf.constant(labels)

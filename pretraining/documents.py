@@ -288,11 +288,14 @@ def _not_utf8(
 # --- Errors ------------------------------------------------------------------
 
 
-def no_text_error(files: Sequence[str]) -> UserError:
-    """Return the error for a corpus without a single token."""
+def no_text_error(path: str) -> UserError:
+    """Return the error for a corpus without a single token.
+
+    Args:
+        path: the first input file.
+    """
     return UserError(
-        f"no document with text in the {len(files)} input files, the first: "
-        f"{files[0]}"
+        f"no document with text in --input_file, whose first file is {path}"
     )
 
 

@@ -20,10 +20,16 @@ class MaskedLm(saved_model.Export):
         top_k: number of tokens for each [MASK].
     """
 
+    task = "masked_lm"
+
     def __init__(self, *args: Any, tokens: list[str], top_k: int):
         super().__init__(*args)
         self.tokens, self.top_k = tf.constant(tokens), top_k
         self.mask_id = tokens.index("[MASK]")
+
+    def description(self) -> dict[str, Any]:
+        """Return also the number of tokens for each [MASK]."""
+        return super().description() | {"top_k": self.top_k}
 
     def features(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         """Return the features of texts [n], with [MASK] as one token.

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from base import progress, workers
+from base import progress, resuming, workers
 from base.errors import UserError
 
 from absl import logging
@@ -24,7 +24,7 @@ import tokenization
 from pretraining import buckets as pretraining_buckets
 from pretraining import dealing, documents, outputs
 from pretraining import schema as pretraining_schema
-from pretraining.plan import Plan, file_state
+from pretraining.plan import Plan
 from records import tfrecord
 
 _NUM_EXAMPLES_LOGGED = 20
@@ -87,7 +87,7 @@ def run(
     with outputs.locked_scratch(plan):
         manifest = outputs.read_manifest(plan)
         if not manifest:
-            outputs.empty_folder(plan.buckets.scratch_dir)
+            resuming.empty_folder(plan.buckets.scratch_dir)
             manifest = {"fingerprint": plan.fingerprint, "files": {}}
         to_do = outputs.files_to_do(plan, manifest)
         outputs.remove_leftovers(plan)
@@ -105,7 +105,7 @@ def run(
             logging.info("Took %.1f s", time.monotonic() - start)
         else:
             logging.info("All output files are complete; nothing to do.")
-        outputs.empty_folder(plan.buckets.scratch_dir)
+        resuming.empty_folder(plan.buckets.scratch_dir)
     totals = collections.Counter(manifest["corpus"])
     for path in plan.output_files:
         totals.update(manifest["files"][path]["counts"])
@@ -201,7 +201,7 @@ def check_counts(plan: Plan, counts: dict[str, int]) -> None:
         counts: documents and parts of the corpus.
     """
     if not counts["documents"]:
-        raise documents.no_text_error([path for path, _ in plan.input_files])
+        raise documents.no_text_error(plan.input_files[0][0])
     if counts["documents"] == 1:
         raise documents.one_document_error()
     if counts["parts"] < len(plan.output_files):
@@ -214,7 +214,7 @@ def check_counts(plan: Plan, counts: dict[str, int]) -> None:
 
 def _log_examples(plan: Plan, path: str) -> None:
     """Log the first instances of a file of records, as the original does."""
-    if not file_state(path)[0]:
+    if not resuming.file_state(path)[0]:
         return  # a bucket without text
     vocab = tokenization.load_vocab(plan.buckets.vocab_file)
     tokens = {index: token for token, index in vocab.items()}

@@ -17,7 +17,6 @@ hash, and a part is at most a 32nd of a bucket. What is grouped by output file
 are paths, not records.
 """
 
-import json
 import os
 import tempfile
 import uuid
@@ -77,7 +76,7 @@ def make_files(
             JOB_NAME,
         )
         _without_finished(plan, manifest, to_do, scratch_dir)
-    manifest["corpus"] = _read_json(corpus_path)
+    manifest["corpus"] = base_beam.read_json(corpus_path)
     outputs.write_manifest(plan, manifest)
     base_beam.remove_files(f"{scratch_dir}/*")
 
@@ -92,13 +91,9 @@ def _without_finished(
     """
     left = []
     for index in to_do:
-        path, entry_path = (
-            plan.output_files[index],
-            _entry_path(scratch_dir, index),
-        )
-        state = pretraining_plan.file_state(path)
-        entry = _read_json(entry_path) if FileSystems.exists(entry_path) else {}
-        if state and state[0] == entry.get("bytes"):
+        path = plan.output_files[index]
+        entry = base_beam.finished_file(path, _entry_path(scratch_dir, index))
+        if entry:
             manifest["files"][path] = entry
         else:
             left.append(index)
@@ -115,6 +110,9 @@ def _build(
     """Add all steps to the pipeline."""
     settings = plan.buckets._replace(scratch_dir=scratch_dir)
     ranges = documents.split_files(plan.input_files, _RANGE_BYTES)
+    # The steps are sent to all workers, and runners limit their size. So they
+    # do without the list of input files.
+    plan = plan._replace(input_files=plan.input_files[:1], fingerprint={})
     read = (
         pipeline
         | "Ranges" >> beam.Create(list(map(tuple, ranges)))
@@ -131,10 +129,9 @@ def _build(
         | "NumberCopies" >> beam.ParDo(_NumberCopies(settings.random_seed))
     )
     lenders = dealt | "Lenders" >> beam.CombineGlobally(_LendersFn())
-    needed = {bucket for index in to_do for bucket in plan.buckets_of(index)}
     made = (
         dealt
-        | "Deal" >> beam.ParDo(_Deal(plan.num_buckets, needed))
+        | "Deal" >> beam.ParDo(_Deal(plan, to_do))
         | "GroupByBucket" >> beam.GroupByKey()
         | "MakeBucket"
         >> beam.ParDo(
@@ -269,15 +266,15 @@ class _LendersFn(beam.CombineFn):
 
 
 class _Deal(beam.DoFn):
-    """Yields (bucket, bytes of a part) for the buckets that are needed."""
+    """Yields (bucket, bytes of a part) for the buckets of the files to make."""
 
-    def __init__(self, num_buckets: int, needed: set[int]):
-        self._num_buckets, self._needed = num_buckets, needed
+    def __init__(self, plan: Plan, to_do: Sequence[int]):
+        self._plan, self._to_do = plan, frozenset(to_do)
 
     def process(self, element: bytes) -> Iterator[tuple[int, bytes]]:
         key = dealing.from_bytes(element).key
-        bucket = dealing.bucket_of(key, self._num_buckets)
-        if bucket in self._needed:
+        bucket = dealing.bucket_of(key, self._plan.num_buckets)
+        if not self._to_do.isdisjoint(self._plan.files_of(bucket)):
             yield bucket, element
 
 
@@ -356,18 +353,16 @@ class _Publish(beam.DoFn):
         paths = {bucket: path for bucket, path, _ in made}
         results = {bucket: result for bucket, _, result in made}
         entry = {"counts": outputs.count_file(self._plan, index, results)}
-        folder, name = os.path.split(self._plan.output_files[index])
-        temporary = FileSystems.join(folder, f".{name}.{uuid.uuid4().hex}.tmp")
-        with base_beam.create_file(temporary) as target:
+        path = self._plan.output_files[index]
+        with base_beam.published_file(path) as target:
             for bucket, start, end in outputs.slices_of(
                 self._plan, index, results
             ):
                 with base_beam.open_file(paths[bucket]) as source:
                     outputs.copy_bytes(source, start, end, target)
             entry["bytes"] = target.tell()
-        FileSystems.rename([temporary], [self._plan.output_files[index]])
-        _write_json(_entry_path(self._scratch_dir, index), entry)
-        yield self._plan.output_files[index]
+        base_beam.write_json(_entry_path(self._scratch_dir, index), entry)
+        yield path
 
 
 class _WriteCounts(beam.DoFn):
@@ -383,7 +378,7 @@ class _WriteCounts(beam.DoFn):
             "parts": sum(num_parts for _, num_parts in numbers),
             "files_without_text": sum(not found[0] for found in numbers),
         }
-        _write_json(self._path, counts)
+        base_beam.write_json(self._path, counts)
 
 
 def _add_pairs(pairs: Iterable[tuple[int, int]]) -> tuple[int, int]:
@@ -394,18 +389,7 @@ def _add_pairs(pairs: Iterable[tuple[int, int]]) -> tuple[int, int]:
     return first, second
 
 
-# --- Files -------------------------------------------------------------------
-
-
-def _write_json(path: str, content: dict[str, Any]) -> None:
-    """Write a small JSON file; a second attempt writes the same bytes."""
-    with base_beam.create_file(path) as file:
-        file.write(json.dumps(content).encode())
-
-
-def _read_json(path: str) -> dict[str, Any]:
-    with base_beam.open_file(path) as file:
-        return json.loads(file.read())
+# --- Paths -------------------------------------------------------------------
 
 
 def _entry_path(scratch_dir: str, index: int) -> str:

@@ -17,14 +17,13 @@ import os
 from collections.abc import Iterator
 from typing import IO, Any
 
-from base import file_system
+from base import file_system, resuming
 from base.errors import UserError
 
 from absl import logging
 
 from pretraining import buckets as pretraining_buckets
 from pretraining import documents
-from pretraining import plan as pretraining_plan
 from pretraining.plan import Plan
 
 # --- The scratch folder ------------------------------------------------------
@@ -37,51 +36,13 @@ def locked_scratch(plan: Plan) -> Iterator[None]:
     Raises:
         UserError: another run has it.
     """
-    scratch_dir = plan.buckets.scratch_dir
     for path in plan.output_files:
         if file_system.is_remote(path):
             file_system.gfile().makedirs(os.path.dirname(path))
         else:
             os.makedirs(os.path.dirname(path), exist_ok=True)
-    os.makedirs(scratch_dir, exist_ok=True)
-    lock = _lock(scratch_dir, plan)
-    try:
+    with resuming.locked_folder(plan.buckets.scratch_dir, plan.output_files[0]):
         yield
-    finally:
-        if lock is not None:
-            os.close(lock)
-        with contextlib.suppress(OSError):
-            os.rmdir(scratch_dir)  # fails unless it is empty
-
-
-def _lock(folder: str, plan: Plan) -> int | None:
-    """Lock a folder until the descriptor is closed or this process ends.
-
-    Returns:
-        The descriptor, or None where there are no locks (Windows).
-    """
-    try:
-        import fcntl
-    except ImportError:
-        return None
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise UserError(
-            f"another run is writing {plan.output_files[0]}; wait until it ends"
-        ) from None
-    except OSError:  # Some network file systems have no locks.
-        pass
-    return descriptor
-
-
-def empty_folder(folder: str) -> None:
-    """Remove all files of a folder."""
-    for name in os.listdir(folder):
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(os.path.join(folder, name))
 
 
 # --- The manifest ------------------------------------------------------------
@@ -93,9 +54,9 @@ def read_manifest(plan: Plan) -> dict[str, Any]:
     Raises:
         UserError: the output files belong to a different command.
     """
-    if pretraining_plan.file_state(plan.manifest) is None:
+    if resuming.file_state(plan.manifest) is None:
         for path in plan.output_files:
-            if pretraining_plan.file_state(path) is not None:
+            if resuming.file_state(path) is not None:
                 raise UserError(
                     f"{path} exists, but was not written by this command "
                     f"(there is no {plan.manifest}); delete it or name "
@@ -105,11 +66,13 @@ def read_manifest(plan: Plan) -> dict[str, Any]:
     with file_system.open_for_reading(plan.manifest) as file:
         manifest = json.loads(file.read())
     if manifest["files"] and not (
-        any(map(pretraining_plan.file_state, manifest["files"]))
+        any(map(resuming.file_state, manifest["files"]))
         or os.listdir(plan.buckets.scratch_dir)
     ):
         return {}  # Every file that it lists has been deleted.
-    differences = _differences(manifest["fingerprint"], plan.fingerprint)
+    differences = resuming.differences(
+        manifest["fingerprint"], plan.fingerprint
+    )
     if differences:
         raise UserError(
             f"{plan.output_files[0]} was begun by a different command: "
@@ -117,25 +80,6 @@ def read_manifest(plan: Plan) -> dict[str, Any]:
             f"the files and {plan.manifest}"
         )
     return manifest
-
-
-def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """Return a phrase for each difference between two fingerprints."""
-    new = json.loads(json.dumps(new))  # The old one has been through JSON.
-    found = []
-    for name in [*new, *(name for name in old if name not in new)]:
-        before, now = old.get(name), new.get(name)
-        if before == now:
-            continue
-        if name in ("input_file", "output_file"):
-            changed = [item for item in before if item not in now]
-            changed += [item for item in now if item not in before]
-            item = (changed or now)[0]
-            path = item[0] if isinstance(item, list) else item
-            found.append(f"--{name}, first difference at {path}")
-        else:
-            found.append(f"--{name} was {before}, is {now}")
-    return found
 
 
 def write_manifest(plan: Plan, manifest: dict[str, Any]) -> None:
@@ -154,7 +98,7 @@ def files_to_do(plan: Plan, manifest: dict[str, Any]) -> list[int]:
     for index, path in enumerate(plan.output_files):
         entry, state = (
             manifest["files"].get(path),
-            pretraining_plan.file_state(path),
+            resuming.file_state(path),
         )
         if not entry or not state or entry["bytes"] != state[0]:
             if entry and state:
@@ -187,7 +131,7 @@ def discard_if_empty(plan: Plan, manifest: dict[str, Any]) -> None:
     )
     made = any(r and r["counts"].get("instances") for r in results)
     if not manifest["files"] and not made:
-        empty_folder(scratch_dir)
+        resuming.empty_folder(scratch_dir)
         file_system.remove(plan.manifest)
 
 
@@ -248,7 +192,7 @@ def count_file(
         end > start for _, start, end in slices_of(plan, index, results)
     ):
         if not any(r["counts"].get("instances") for r in results.values()):
-            raise documents.no_text_error([p for p, _ in plan.input_files])
+            raise documents.no_text_error(plan.input_files[0][0])
         raise too_many_files_error(plan)
     counts = collections.Counter()
     for bucket, result in results.items():

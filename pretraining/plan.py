@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from base import file_system
+from base import file_system, resuming
 from base.errors import UserError
 
 from absl import logging
@@ -255,7 +255,7 @@ def expand_output_files(names: str) -> list[str]:
             )
         else:
             paths.append(name)
-    paths = list(map(_absolute, paths))
+    paths = list(map(resuming.absolute_path, paths))
     for path, times in collections.Counter(paths).items():
         if times > 1:
             raise UserError(f"--output_file={names}: {path} is named twice")
@@ -268,27 +268,8 @@ def _input_states(patterns: str) -> list[list]:
     In the fingerprint they stand for the text, which may be too large to be
     read twice.
     """
-    paths = map(_absolute, file_system.find_files(patterns))
-    return [[path, *file_state(path)] for path in paths]
-
-
-def _absolute(path: str) -> str:
-    """Return an absolute path; remote ones are absolute already."""
-    return path if file_system.is_remote(path) else os.path.abspath(path)
-
-
-def file_state(path: str) -> list[int] | None:
-    """Return a file's size in bytes and time of change, None without one."""
-    if file_system.is_remote(path):
-        if not file_system.gfile().exists(path):
-            return None
-        state = file_system.gfile().stat(path)
-        return [state.length, state.mtime_nsec]
-    try:
-        state = os.stat(path)
-    except FileNotFoundError:
-        return None
-    return [state.st_size, state.st_mtime_ns]
+    paths = map(resuming.absolute_path, file_system.find_files(patterns))
+    return [[path, *resuming.file_state(path)] for path in paths]
 
 
 def hidden_paths(output_files: Sequence[str]) -> tuple[str, str]:

@@ -14,11 +14,12 @@ import uuid
 from collections.abc import Iterator, Sequence
 
 from base import beam as base_beam
+from base import resuming
 
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
-from pretraining import documents, plan, words
+from pretraining import documents, words
 from pretraining.documents import Range
 
 JOB_NAME = "build_vocab"
@@ -34,7 +35,7 @@ def count_words(
     beam_options: str,
 ) -> collections.Counter[str]:
     """Return word -> number of occurrences; see words.count_words_on_beam."""
-    sizes = [(path, plan.file_state(path)[0]) for path in paths]
+    sizes = [(path, resuming.file_state(path)[0]) for path in paths]
     ranges = documents.split_files(sizes, _RANGE_BYTES)
     folder, name = os.path.split(output_file)
     # A folder of its own: a run that was killed may have left another.

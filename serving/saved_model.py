@@ -5,10 +5,15 @@ graph_tokenizer.py turns into ids inside the graph. `ids` takes the inputs of
 the model and has no text operation, for servers without TensorFlow Text. Batch
 size and length are free. A batch of strings is padded to its longest text, and
 the padding is skipped (ops/unpadding.py): an encoder's output at padding is 0.
+
+assets.extra/export.json says what the model was exported for, so that
+batch_predict.py can make the ids of texts itself.
 """
 
+import json
 import os
 from collections.abc import Callable
+from typing import Any
 
 from base import file_system
 from base.errors import UserError
@@ -26,6 +31,9 @@ TEXTS = tf.TensorSpec([None], tf.string)
 
 Outputs = dict[str, tf.Tensor]
 
+# Below a SavedModel's directory; TensorFlow leaves this folder to others.
+DESCRIPTION = "assets.extra/export.json"
+
 
 class Export(tf.Module):
     """The model, tokenizer and signatures of a SavedModel.
@@ -35,20 +43,22 @@ class Export(tf.Module):
 
     Args:
         model: with trained variables.
-        tokenizer: turns strings into ids.
+        tokenizer: turns strings into ids; None for the signature `ids` alone.
         vocab_file: copied into the SavedModel as an asset.
         max_seq_length: longer texts are truncated.
 
     Attributes:
         ids: shape and dtype of each input of the signature `ids`.
+        task: a name for the inputs and outputs.
     """
 
     ids = IDS
+    task: str
 
     def __init__(
         self,
         model: modeling.TaskModel,
-        tokenizer: graph_tokenizer.Tokenizer,
+        tokenizer: graph_tokenizer.Tokenizer | None,
         vocab_file: str,
         max_seq_length: int,
     ):
@@ -82,6 +92,14 @@ class Export(tf.Module):
     def text_specs(self) -> list[tf.TensorSpec]:
         """Return shape and dtype of the inputs of `serving_default`."""
         return [TEXTS for _ in self.text_names()]
+
+    def description(self) -> dict[str, Any]:
+        """Return what one needs to know to make the ids of texts, as JSON."""
+        return {
+            "task": self.task,
+            "max_seq_length": self.max_seq_length,
+            "do_lower_case": self.tokenizer.do_lower_case,
+        }
 
     def signatures(self) -> dict[str, Callable]:
         """Return the two signatures, name -> concrete function."""
@@ -146,6 +164,10 @@ def write(export: Export, directory: str) -> None:
     with unpadding.skipping():
         signatures = export.signatures()
     tf.saved_model.save(export, temporary, signatures)
+    path = os.path.join(temporary, DESCRIPTION)
+    tf.io.gfile.makedirs(os.path.dirname(path))
+    text = json.dumps(export.description(), indent=2, ensure_ascii=False)
+    file_system.write_text(path, text + "\n")
     tf.io.gfile.rename(temporary, directory)
     for name, function in signatures.items():
         # Inputs of `ids` are positional: their names are not in [1].

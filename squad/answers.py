@@ -237,7 +237,9 @@ def nbest_json(nbest: Mapping[str, Sequence[Candidate]]) -> str:
     )
     lists = [
         f"    {json.dumps(key)}: [\n"
-        + ",\n".join(entry.format(json.dumps(c[0]), *c[1:]) for c in candidates)
+        + ",\n".join(
+            entry.format(json.dumps(c[0]), *c[1:4]) for c in candidates
+        )
         + "\n    ]"
         for key, candidates in nbest.items()
     ]

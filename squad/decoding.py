@@ -15,7 +15,7 @@ tau is that threshold with the other sign. The steps, for each question:
 2. Drop pairs that are no answer: outside of the paragraph, end before start,
    longer than max_answer_length, start in a window that has less context for
    it than another one (`max_context`).
-3. Sort the pairs of all windows by score, find their text (`final_text`),
+3. Sort the pairs of all windows by score, find their text (texts.py),
    keep the first n_best_size different texts.
 4. Softmax over the scores of these, which gives their probabilities.
 
@@ -27,9 +27,9 @@ Dimensions: W windows, S tokens of a row, n windows of a block, k best starts
 and ends of a window.
 """
 
-import functools
+import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from base import progress
@@ -37,8 +37,8 @@ from base import progress
 import numpy as np
 from absl import logging
 
-import tokenization
 from squad.data import SquadData
+from squad.texts import SpanTexts
 from squad.windows import Windows
 
 # Windows decoded at once if n_best_size is 20, so 400 pairs each; fewer for a
@@ -72,6 +72,8 @@ class Candidate(NamedTuple):
     probability: float  # over the list
     start_logit: float
     end_logit: float
+    # Window, first and last position in its row; None: no answer.
+    span: tuple[int, int, int] | None = None
 
 
 class Decoded(NamedTuple):
@@ -215,109 +217,6 @@ def _find_spans(
     )
 
 
-# --- From pieces back to the text --------------------------------------------
-
-
-def joined_pieces(tokens: Sequence[str]) -> str:
-    """Return the text of word pieces, "unable" for "un", "##able"."""
-    return " ".join(
-        " ".join(tokens).replace(" ##", "").replace("##", "").split()
-    )
-
-
-def final_text(
-    pieces: str,
-    words: Sequence[str],
-    normalize: Callable[[str], str],
-    warn: Callable[[str], None] = lambda message: None,
-) -> str:
-    """Return the text of a span in the spelling of the paragraph.
-
-    Pieces are lower-cased, and a span may begin or end inside a word. Its
-    place in the words is found by counting characters other than blanks,
-    whose number is the same before and after normalization:
-
-        words        (Steve Jobs)      12 characters, 11 without the blank
-        normalized   ( steve jobs )    14 characters, 11 without blanks
-        pieces       steve jobs        at characters 1 to 9 of the 11
-        result       Steve Jobs        characters 1 to 9 of the 11
-
-    As in the original, all of the words are returned if that fails.
-
-    Args:
-        pieces: result of `joined_pieces`.
-        words: words of the paragraph that the span touches.
-        normalize: returns a word lower-cased and split at punctuation.
-        warn: called with a message if all words are returned for failure.
-    """
-    text = " ".join(words)
-    seen = " ".join(filter(None, map(normalize, words)))
-    if pieces == seen:
-        return text
-    at = seen.find(pieces)
-    # Not found, for example, if a piece is [UNK]: no word contains that.
-    if at < 0 or not pieces:
-        warn(f"Unable to find {pieces!r} in {text!r}")
-        return text
-    # Counting fails where normalization changes the number of characters: it
-    # splits a Hangul syllable into two or three letters.
-    places = [i for i, char in enumerate(text) if char != " "]
-    if len(places) != len(seen) - seen.count(" "):
-        warn(f"{text!r} and {seen!r} differ in their number of characters")
-        return text
-    # Of the characters without blanks, the first and the last of the pieces.
-    first = at - seen.count(" ", 0, at)
-    last = first + len(pieces) - pieces.count(" ") - 1
-    return text[places[first] : places[last] + 1]
-
-
-class _SpanTexts:
-    """Looks up the text of spans.
-
-    Args:
-        data: the paragraphs.
-        windows: on them.
-        tokens: {id: token}.
-        options: do_lower_case and verbose_logging.
-    """
-
-    def __init__(
-        self,
-        data: SquadData,
-        windows: Windows,
-        tokens: Mapping[int, str],
-        options: DecodingOptions,
-    ):
-        self.windows, self.tokens = windows, tokens
-        # [W] add it to a position in the row: the position in doc_ids.
-        self.shift = windows.doc_place() - windows.query_length() - 2
-        self.of_window = windows.paragraph[windows.example]
-        basic = tokenization.BasicTokenizer(options.do_lower_case)
-        self.warn = logging.info if options.verbose_logging else logging.debug
-        # The 20 best spans of a question consist of few different words.
-        self.normalize = functools.lru_cache(maxsize=2**16)(
-            lambda word: " ".join(basic.tokenize(word))
-        )
-        # Questions on the same paragraph follow one another.
-        self.words = functools.lru_cache(maxsize=16)(
-            lambda number: data.paragraphs[number].words()
-        )
-
-    def text(self, window: int, start: int, end: int) -> str:
-        """Return the text from start to end, inclusive, of a window's row."""
-        shift = int(self.shift[window])
-        span = slice(start + shift, end + shift + 1)
-        pieces = map(self.tokens.__getitem__, self.windows.doc_ids[span])
-        of_words = self.windows.doc_words[span]
-        words = self.words(int(self.of_window[window]))
-        return final_text(
-            joined_pieces(list(pieces)),
-            words[of_words[0] : of_words[-1] + 1],
-            self.normalize,
-            self.warn,
-        )
-
-
 # --- N-best lists ------------------------------------------------------------
 
 
@@ -328,6 +227,7 @@ def decode(
     end_logits: np.ndarray,
     tokens: Mapping[int, str],
     options: DecodingOptions,
+    has_bar: bool = True,
 ) -> Decoded:
     """Return the n-best lists and, for SQuAD 2.0, the null odds.
 
@@ -338,8 +238,10 @@ def decode(
         end_logits: [W, S].
         tokens: {id: token}.
         options: lengths of lists and answers, version of SQuAD.
+        has_bar: show the progress.
     """
-    texts = _SpanTexts(data, windows, tokens, options)
+    warn = logging.info if options.verbose_logging else logging.debug
+    texts = SpanTexts(data, windows, tokens, options.do_lower_case, warn)
     may_start = max_context(windows)
     may_start_at = np.cumsum([0, *windows.doc_length])  # [W + 1]
     result = Decoded({}, {})
@@ -349,7 +251,10 @@ def decode(
     bounds = np.searchsorted(windows.example, questions)
     # The arrays of `_find_spans` grow with n_best_size ** 2 pairs per window.
     block = max(1, _BLOCK * 400 // options.n_best_size**2)
-    with progress.bar(len(data.examples), "questions", "Decoding") as bar:
+    bar = contextlib.nullcontext()
+    if has_bar:
+        bar = progress.bar(len(data.examples), "questions", "Decoding")
+    with bar as shown:
         for low, high in _blocks(bounds, block):  # questions
             part = slice(bounds[low], bounds[high])  # windows
             allowed = slice(may_start_at[part.start], may_start_at[part.stop])
@@ -364,7 +269,8 @@ def decode(
             examples = data.examples[low:high]
             for example, own in zip(examples, found, strict=True):
                 _add_question(result, example.qas_id, *own, texts, options)
-            bar.update(high - low)
+            if shown:
+                shown.update(high - low)
     return result
 
 
@@ -437,61 +343,56 @@ def _add_question(
     qas_id: str,
     spans: _Spans,
     null: tuple[float, float],
-    texts: _SpanTexts,
+    texts: SpanTexts,
     options: DecodingOptions,
 ) -> None:
     """Add the n-best list and the null odds of a question to `result`."""
     scores = spans.start_logit + spans.end_logit
     if options.version_2_with_negative:
         scores = np.append(scores, sum(null))  # last, so last of equals
-    best: list[tuple[str, float, float]] = []
+    best: list[Candidate] = []
     seen: set[str] = set()
     for at in np.argsort(-scores, kind="stable").tolist():
         if len(best) >= options.n_best_size:
             break
         if at == len(spans.window):
-            text, pair = "", null
+            text, pair, span = "", null, None
         else:
-            text = texts.text(
-                int(spans.window[at]), int(spans.start[at]), int(spans.end[at])
-            )
+            span = tuple(int(field[at]) for field in spans[:3])
+            text = texts.text(*span)
             # As in the original, spans of the same text count once. Scores
             # fall, so the first one has the best.
             if text in seen:
                 continue
             pair = float(spans.start_logit[at]), float(spans.end_logit[at])
         seen.add(text)
-        best.append((text, *pair))
+        best.append(Candidate(text, 0.0, *pair, span))
     # As in the original, a list of SQuAD 2.0 always has "". It may thereby
     # have one entry more than n_best_size.
     if options.version_2_with_negative and "" not in seen:
-        best.append(("", *null))
+        best.append(Candidate("", 0.0, *null))
     if not best:  # the original answers with the word "empty"
-        best.append(("", 0.0, 0.0))
+        best.append(Candidate("", 0.0, 0.0, 0.0))
     result.nbest[qas_id] = _with_probabilities(best)
     if options.version_2_with_negative:
         result.null_odds[qas_id] = _null_odds(best, null)
 
 
-def _with_probabilities(
-    best: Sequence[tuple[str, float, float]],
-) -> list[Candidate]:
-    """Return (text, start logit, end logit) as candidates of one list."""
-    scores = np.array([start + end for _, start, end in best])
+def _with_probabilities(best: Sequence[Candidate]) -> list[Candidate]:
+    """Return the candidates of one list with their probabilities."""
+    scores = np.array([c.start_logit + c.end_logit for c in best])
     # Without the largest score exp() could overflow; the shares are the same.
     shares = np.exp(scores - scores.max())
     shares = (shares / shares.sum()).tolist()
     return [
-        Candidate(text, share, start, end)
-        for (text, start, end), share in zip(best, shares, strict=True)
+        candidate._replace(probability=share)
+        for candidate, share in zip(best, shares, strict=True)
     ]
 
 
-def _null_odds(
-    best: Sequence[tuple[str, float, float]], null: tuple[float, float]
-) -> float:
+def _null_odds(best: Sequence[Candidate], null: tuple[float, float]) -> float:
     """Return the null score minus the score of the best text."""
-    found = next((entry for entry in best if entry[0]), None)
+    found = next((candidate for candidate in best if candidate.text), None)
     if found is None:
         return NOTHING_BUT_NULL
-    return null[0] + null[1] - found[1] - found[2]
+    return null[0] + null[1] - found.start_logit - found.end_logit

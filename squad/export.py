@@ -4,7 +4,7 @@ Windows, max-context and the search for the best span follow windows.py and
 decoding.py, in TensorFlow operations, with two differences. Every span of the
 paragraph up to max_answer_length is a candidate, not those of the n_best_size
 best starts and ends only. And the answer is cut out of the paragraph at word
-pieces, while decoding.final_text returns whole words where it cannot locate
+pieces, while texts.final_text returns whole words where it cannot locate
 the pieces.
 
 Dimensions: n questions, W windows of all of them, S tokens of the longest one.
@@ -52,6 +52,8 @@ class QuestionAnswering(saved_model.Export):
         null_threshold: for null_odds; None if every question has an answer.
     """
 
+    task = "question_answering"
+
     def __init__(
         self,
         model: Any,
@@ -64,6 +66,15 @@ class QuestionAnswering(saved_model.Export):
         super().__init__(model, tokenizer, vocab_file, lengths.max_seq_length)
         self.lengths, self.max_answer_length = lengths, max_answer_length
         self.null_threshold = null_threshold
+
+    def description(self) -> dict[str, Any]:
+        """Return also the windows, and how answers are found."""
+        return super().description() | {
+            "doc_stride": self.lengths.doc_stride,
+            "max_query_length": self.lengths.max_query_length,
+            "max_answer_length": self.max_answer_length,
+            "null_threshold": self.null_threshold,
+        }
 
     def text_names(self) -> list[str]:
         """Return the names of the string inputs."""

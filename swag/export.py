@@ -12,6 +12,8 @@ class MultipleChoice(saved_model.Export):
     takes input_ids, input_mask and segment_ids [n, C, S].
     """
 
+    task = "multiple_choice"
+
     ids = tf.TensorSpec([None, None, None], tf.int32)
 
     def text_names(self) -> list[str]:

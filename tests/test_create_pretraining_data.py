@@ -297,7 +297,7 @@ def test_bad_flags(corpus, tmp_path, monkeypatch, flags, text):
 @pytest.mark.parametrize(
     "data, text",
     [
-        (b"", "no document with text in the 1 input files, the first: /"),
+        (b"", "no document with text in --input_file, whose first file is /"),
         (b"\n \n\t\n\n", "no document with text"),
         (b"\x01\n\n\x02\n", "no document with text"),
         (b"One.\nTwo.\n", "only one document in all input files"),

@@ -103,8 +103,8 @@ def test_the_pretraining_page_runs(tmp_path):
     link_scripts(tmp_path)
     documents = corpora.manual(60)
     for name, part in (("train", documents[16:]), ("dev", documents[:16])):
-        (tmp_path / "corpus" / name).mkdir(parents=True)
-        corpora.write(tmp_path / "corpus" / name / "a.txt", part)
+        (tmp_path / "text" / name).mkdir(parents=True)
+        corpora.write(tmp_path / "text" / name / "a.txt", part)
     (block,) = section(page, "What you need")
     config = json.loads("\n".join(block.lines)) | {
         "vocab_size": 400,

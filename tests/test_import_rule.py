@@ -17,11 +17,12 @@ ROOT = Path(__file__).resolve().parent.parent
 LEVELS = {
     1: ("base", "ops"),
     2: ("modeling", "optimization", "tokenization"),
-    3: ("records", "checkpoints", "serving"),
+    3: ("records", "checkpoints", "serving", "corpus"),
     4: ("training",),
     5: ("finetuning",),
     6: ("pretraining", "classifier", "squad", "features"),
     7: ("ner", "swag", "benchmarks"),
+    8: ("prediction",),
 }
 SCRIPT = max(LEVELS) + 1
 MAX_ROOT_FILES = 20

@@ -151,7 +151,7 @@ def test_a_killed_driver_goes_on_with_the_files_that_are_missing(
     [
         (b"One.\nTwo.\n", "only one document in all input files"),
         (b"a\n\nb\nabc\xe9 f\n", "in.txt: line 4 is not UTF-8: byte 0xe9"),
-        (b"\n \n", "no document with text in the 1 input files"),
+        (b"\n \n", "no document with text in --input_file, whose first"),
     ],
 )
 def test_bad_text_ends_in_one_line(tmp_path, text, message):

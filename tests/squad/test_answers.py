@@ -65,6 +65,8 @@ def test_nbest_json_is_what_json_writes(version, tokenizer, tmp_path):
     decoded = squad_files.golden_decoded(version, tokenizer, tmp_path)
     text = squad_answers.nbest_json(decoded.nbest)
     lists = {k: [c._asdict() for c in v] for k, v in decoded.nbest.items()}
+    for entry in (entry for entries in lists.values() for entry in entries):
+        del entry["span"]
     assert text == json.dumps(lists, indent=4)
 
 

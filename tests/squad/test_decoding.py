@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paths import GOLDEN
 
-import tokenization
 from squad import data as squad_data
 from squad import decoding as squad_decoding
 from squad import windows as squad_windows
@@ -92,30 +91,3 @@ def test_padding_takes_no_place_among_the_best(tokenizer):
     length = int(windows.length()[0])
     assert texts(64, True) == texts(length, True)
     assert texts(64, False) == [""]  # as the original, which says "empty"
-
-
-@pytest.mark.parametrize(
-    "pieces, text, wanted",
-    [
-        ("steve jobs", "(Steve Jobs)", "Steve Jobs"),
-        ("steve smith", "Steve Smith's", "Steve Smith"),
-        ("1895", "(1895-1943).", "1895"),
-        ("beyonce", "Beyoncé's", "Beyoncé"),
-        ("[UNK]", "some ☃☃", "some ☃☃"),  # not found
-        ("x", "x한", "x한"),  # 2 characters, then 4
-        ("i", "İstanbul", "İ"),
-        ("a b", "x(a b)y", "a b"),
-    ],
-)
-def test_final_text(pieces, text, wanted):
-    """A part of the words; all of them, with a warning, where that fails."""
-    basic = tokenization.BasicTokenizer()
-
-    def normal(word: str) -> str:
-        return " ".join(basic.tokenize(word))
-
-    warnings: list[str] = []
-    words = text.split()
-    found = squad_decoding.final_text(pieces, words, normal, warnings.append)
-    assert found == wanted
-    assert bool(warnings) == (pieces in ("[UNK]", "x"))

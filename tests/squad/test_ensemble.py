@@ -38,6 +38,11 @@ def test_nbest_lists_of_several_runs():
 @pytest.mark.parametrize("version", ["v1", "v2"])
 def test_lists_are_read_as_they_were_written(version, tokenizer, tmp_path):
     decoded = squad_files.golden_decoded(version, tokenizer, tmp_path)
+    without = {  # the file has no spans
+        key: [candidate._replace(span=None) for candidate in candidates]
+        for key, candidates in decoded.nbest.items()
+    }
+    decoded = decoded._replace(nbest=without)
     text = squad_answers.nbest_json(decoded.nbest)
     odds = json.loads(json.dumps(decoded.null_odds))
     found = squad_ensemble.decoded_from_json(json.loads(text), odds)

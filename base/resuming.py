@@ -1,0 +1,108 @@
+"""Continue a run that was killed: states of files, locks, changed commands."""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from base import file_system
+from base.errors import UserError
+
+
+def absolute_path(path: str) -> str:
+    """Return an absolute path; remote ones are absolute already."""
+    if file_system.is_remote(path):
+        return path
+    return os.path.abspath(os.path.expanduser(path))
+
+
+def file_state(path: str) -> list[int] | None:
+    """Return a file's size in bytes and time of change, None without one."""
+    if file_system.is_remote(path):
+        if not file_system.gfile().exists(path):
+            return None
+        state = file_system.gfile().stat(path)
+        return [state.length, state.mtime_nsec]
+    try:
+        state = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return [state.st_size, state.st_mtime_ns]
+
+
+@contextlib.contextmanager
+def locked_folder(folder: str, what: str) -> Iterator[None]:
+    """Make a local folder, and lock it against other runs inside the block.
+
+    The lock ends with the process, however that ends. The folder is removed at
+    the end of the block if it is empty.
+
+    Args:
+        folder: local path.
+        what: what the run writes, for the message.
+
+    Raises:
+        UserError: another run has it.
+    """
+    os.makedirs(folder, exist_ok=True)
+    lock = _lock(folder, what)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            os.close(lock)
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)  # fails unless it is empty
+
+
+def _lock(folder: str, what: str) -> int | None:
+    """Return the descriptor of a locked folder, None without locks."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return None
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise UserError(
+            f"another run is writing {what}; wait until it ends"
+        ) from None
+    except OSError:  # Some network file systems have no locks.
+        pass
+    return descriptor
+
+
+def empty_folder(folder: str) -> None:
+    """Remove all files of a local folder."""
+    for entry in os.scandir(folder):
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(entry.path)
+
+
+def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """Return a phrase for each difference between two commands.
+
+    Args:
+        old: name of a flag (or words) to value, as read from JSON.
+        new: the same of the present command. A list of files names them by
+            path or by [path, ...].
+    """
+    new = json.loads(json.dumps(new))  # The old one has been through JSON.
+    found = []
+    for name in [*new, *(name for name in old if name not in new)]:
+        before, now = old.get(name), new.get(name)
+        if before == now:
+            continue
+        shown = name if " " in name else f"--{name}"
+        if isinstance(before, list) and isinstance(now, list):
+            changed = [item for item in before if item not in now]
+            changed += [item for item in now if item not in before]
+            item = (changed or now)[0]
+            path = item[0] if isinstance(item, list) else item
+            found.append(f"{shown}, first difference at {path}")
+        else:
+            found.append(f"{shown} was {before}, is {now}")
+    return found

@@ -1,0 +1,89 @@
+"""What is read from input files: pages, lines, rows and texts, in chunks.
+
+A chunk is the unit of work of a worker process. All types here are plain
+values that can be pickled.
+"""
+
+from typing import NamedTuple
+
+# The kinds of input files, as corpus/sources.py finds them by content.
+DUMP, JSON_LINES, PARQUET, TEXT = "dump", "json_lines", "parquet", "text"
+
+# What an item of each kind is called in messages, with its number.
+ITEM_NAMES = {
+    DUMP: "page",
+    JSON_LINES: "line",
+    PARQUET: "row",
+    TEXT: "document",
+}
+
+
+class Source(NamedTuple):
+    """An input file and what it says about all of its items.
+
+    Attributes:
+        path: of the file.
+        kind: DUMP, JSON_LINES, PARQUET or TEXT; "" if it is none of them.
+        language: code of the language of its text, such as "en".
+        namespaces: (number, name) of the wiki's namespaces, from the dump.
+    """
+
+    path: str
+    kind: str
+    language: str
+    namespaces: tuple[tuple[int, str], ...] = ()
+
+
+class Problem(NamedTuple):
+    """A part of the input that cannot be used.
+
+    Attributes:
+        reason: a name to count it by; a key of `summary.REASONS`.
+        path: of the input file.
+        place: "page 12 'Title'", "line 3"; "" for the whole file.
+        detail: what was found there, for a message.
+    """
+
+    reason: str
+    path: str
+    place: str
+    detail: str
+
+    def line(self) -> str:
+        """Return the message of a warning or an error."""
+        place = f", {self.place}" if self.place else ""
+        return f"{self.path}{place}: {self.detail}"
+
+
+class Item(NamedTuple):
+    """A page, a line of JSON, a row or a text, as it stands in the file.
+
+    Attributes:
+        source: the file it comes from.
+        number: from 1 within the file; line numbers count blank lines.
+        data: UTF-8 bytes: the XML from <page> to </page>, the line, the text.
+        problem: what the reader could not read here; `data` is empty then.
+    """
+
+    source: Source
+    number: int
+    data: bytes
+    problem: Problem | None = None
+
+
+class Chunk(NamedTuple):
+    """Consecutive items of the input.
+
+    Attributes:
+        index: its number from 0, over all input files.
+        items: in the order of the files.
+        end: (index of a file, number of items of this file that are read)
+            where the next chunk begins.
+        num_bytes: bytes of the input files that were read for it; these are
+            compressed bytes where the files are compressed.
+    """
+
+    index: int
+    items: list[Item]
+    end: tuple[int, int]
+    num_bytes: int

@@ -1,0 +1,462 @@
+"""Cut out of a page what is certainly no text, before the parser sees it.
+
+The parser reads 1.2 MB of wikitext per second and keeps table cells and the
+parameters of images. So most of a page goes first: comments, references and
+other tags whose content is no text; templates, tables, files; then whole lines
+(headings, items of lists, rows). Every step reads the page once: the time
+grows linearly with its length, whatever it contains.
+
+Marks stand where something was removed, so that repairs.py can tell a sentence
+that lost words from a whole one:
+
+    "It is <math>x</math> high.<ref>A</ref> {{Foo|5}} km is more." ->
+    "It is \\ue001 high.\\ue003 \\ue000 km is more."
+"""
+
+import collections
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from corpus import templates
+from corpus.site import REFERENCE_SECTIONS, Site
+
+# Marks, of Unicode's private use area. What they replace:
+LOST = "\ue000"  # words: a template whose text is not known
+FORMULA = "\ue001"  # mathematics or code
+BROKEN = "\ue002"  # markup without its other half
+GAP = "\ue003"  # nothing that a reader misses, such as a reference
+SOUND = "\ue004"  # a pronunciation
+LESS = "\ue005"  # "<", which starts no tag any more
+_CUT = "\ue006"  # a table or list, on a line of its own
+_UNMARK = dict.fromkeys(
+    map(ord, LOST + FORMULA + BROKEN + GAP + SOUND + LESS + _CUT)
+)
+
+# --- Patterns ---------------------------------------------------------------
+# Tags whose content is no wikitext, or no text of the article. MediaWiki too
+# looks for the end tag only, whatever stands between.
+_FORMULA_TAGS = frozenset(
+    "math chem ce code source syntaxhighlight hiero score".split()
+)
+_RAW_TAGS = _FORMULA_TAGS | frozenset(
+    """nowiki ref references pre gallery timeline imagemap graph mapframe
+    maplink templatedata inputbox categorytree indicator templatestyles poem
+    includeonly style script noinclude""".split()
+)
+_RAW = re.compile(
+    rf"<!--|<({'|'.join(sorted(_RAW_TAGS))})\b([^<>]*)>", re.IGNORECASE
+)
+# [^<>] ends at the next tag at the latest: no position is read twice.
+_TAG = re.compile(r"</?([a-z][a-z0-9]*)\b[^<>]*>([ \t]*)", re.IGNORECASE)
+_SUPERSCRIPT = re.compile(r"<sup\b[^<>]*>([^<>]*)</sup\s*>", re.IGNORECASE)
+_SUPERSCRIPTS = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
+_PARAGRAPH_TAGS = frozenset(
+    """p div blockquote center section article header footer hr caption
+    noinclude onlyinclude""".split()
+)
+_ITEM_TAGS = frozenset("li dd dt tr td th table tbody thead".split())
+_HEADING_TAGS = frozenset("h1 h2 h3 h4 h5 h6".split())
+_INLINE_TAGS = frozenset(
+    """a abbr b bdi bdo big cite data del dfn em font i ins kbd mark q rb rp rt
+    rtc ruby s samp small span strike strong sub sup time tt u var wbr nobr
+    blink section ref references ul ol dl nowiki math code pre gallery source
+    syntaxhighlight chem ce includeonly poem timeline ruby""".split()
+)
+_BRACKETS = re.compile(
+    r"\{\{|\}\}|\[\[|\]\]"
+    r"|^[ \t:*#]*\{\||^[ \t]*\|\}(?!\}(?!\}))"
+    r"|</?(?:table|ul|ol|dl)\b[^<>]*>",
+    re.IGNORECASE | re.MULTILINE,
+)
+_CLOSERS = {"}}": "{{", "]]": "[["}
+_SWITCH = re.compile(r"(?<!_)__[^\W_]+(?:_[^\W_]+)*__(?!_)")
+_VARIANTS = re.compile(r"-\{([^{}]*)\}-")
+_QUOTES = re.compile(r"'{2,}")
+_NOWIKI = re.compile(r"[\[\]{}<>|=*#:;'&~_\-]")
+_LANGUAGES_WITH_VARIANTS = frozenset(
+    "zh gan wuu zh-yue yue sr sh kk ku uz iu tg crh shi ban tly".split()
+)
+# Languages whose lines are joined without a space.
+UNSPACED = frozenset("zh ja zh-yue yue wuu gan lzh zh-classical".split())
+_VARIANT = re.compile(
+    r"^\s*(?:zh-hans|zh-cn|zh|sr-ec|kk-cyrl|[a-z]{2,3}-[a-z]+)\s*:(.*)$",
+    re.DOTALL,
+)
+
+
+class Block(NamedTuple):
+    """A paragraph of wikitext.
+
+    Attributes:
+        text: its lines, joined; may hold links, entities and those templates
+            that are rendered.
+        introduces: whether no other paragraph follows, but a list, a table, a
+            heading or the end of the page.
+    """
+
+    text: str
+    introduces: bool
+
+
+# --- The whole page ---------------------------------------------------------
+def blocks(
+    wikitext: str, site: Site, counts: collections.Counter[str]
+) -> list[Block]:
+    """Return the paragraphs of a page that hold text.
+
+    Args:
+        wikitext: source of the page.
+        site: names of the wiki's namespaces.
+        counts: the number of removed parts of each kind is added here.
+    """
+    text = (
+        wikitext.translate(_UNMARK)
+        if "\ue000" <= max(wikitext, default="")
+        else wikitext
+    )
+    text = _cut_raw_tags(text.replace("\r\n", "\n"), counts)
+    if "-{" in text and site.language in _LANGUAGES_WITH_VARIANTS:
+        text = _choose_variants(text)
+    text = _cut_brackets(text, site, counts)
+    if "<" in text:
+        text = _SUPERSCRIPT.sub(_superscript, text)
+        text = _TAG.sub(_tag, text)
+    if "__" in text:
+        text = _SWITCH.sub(_switch, text)
+    return list(_paragraphs(text, site, counts))
+
+
+# --- Tags -------------------------------------------------------------------
+def _cut_raw_tags(text: str, counts: collections.Counter[str]) -> str:
+    """Return a page without comments, references, formulas and so on."""
+    pieces = []
+    position = 0
+    lower = ""
+    unclosed = set()
+    while match := _RAW.search(text, position):
+        pieces.append(text[position : match.start()])
+        position = match.end()
+        tag = (match[1] or "").lower()
+        if not tag:
+            end = text.find("-->", position)
+            # Without an end, a comment reaches to the end of the page.
+            position = len(text) if end < 0 else end + 3
+            # MediaWiki removes the line of a comment that stands alone.
+            if pieces[-1].endswith("\n") and text.startswith("\n", position):
+                position += 1
+            counts["comments"] += 1
+            continue
+        if not match[2].endswith("/"):
+            lower = lower or text.lower()
+            if len(lower) != len(text):  # "İ" is longer in lower case.
+                lower = text
+            start = position
+            end = -1 if tag in unclosed else lower.find(f"</{tag}", position)
+            if end < 0:
+                unclosed.add(tag)
+                end = text.find("\n", position)
+                position = len(text) if end < 0 else end
+            else:
+                close = text.find(">", end)
+                position = len(text) if close < 0 else close + 1
+            content = text[start:end] if end >= 0 else ""
+            if tag == "nowiki":
+                pieces.append(_NOWIKI.sub(_entity, content))
+                continue
+        if tag != "nowiki":
+            kind, mark = (
+                ("formulas", FORMULA)
+                if tag in _FORMULA_TAGS
+                else ("references", GAP)
+                if tag in ("ref", "references")
+                else ("other_tags", GAP)
+            )
+            counts[kind] += 1
+            pieces.append(mark)
+    pieces.append(text[position:])
+    return "".join(pieces)
+
+
+def _entity(match: re.Match[str]) -> str:
+    """Return a character as an entity, which the parser takes for text."""
+    return f"&#{ord(match[0])};"
+
+
+def _superscript(match: re.Match[str]) -> str:
+    """Return raised text: "10<sup>6</sup>" is 10⁶, not 106."""
+    raised = match[1].translate(_SUPERSCRIPTS)
+    return match[1] if any(c.isalpha() for c in raised) else raised
+
+
+def _tag(match: re.Match[str]) -> str:
+    """Return what stands in place of a tag of HTML; its content is kept."""
+    name = match[1].lower()
+    if name == "br":
+        return " "
+    if name in _PARAGRAPH_TAGS:
+        return "\n\n"
+    if name in _ITEM_TAGS:
+        return "\n*" if match[0][1] != "/" else "\n"
+    if name in _HEADING_TAGS:
+        return "\n=" if match[0][1] != "/" else "\n"
+    return match[2] if name in _INLINE_TAGS else match[0]
+
+
+def _switch(match: re.Match[str]) -> str:
+    """Return nothing for a switch such as __NOTOC__, else the text itself."""
+    return match[0] if match[0].upper() != match[0] else ""
+
+
+def _choose_variants(text: str) -> str:
+    """Return text with one spelling of -{zh-hans:计算机;zh-hant:電腦}-."""
+
+    def choose(match: re.Match[str]) -> str:
+        content = match[1]
+        flags, bar, rest = content.rpartition("|")
+        # Rules of conversion (H, T, -) show nothing.
+        if bar and set(flags.strip().upper()) & set("HT-"):
+            return ""
+        parts = (rest if bar and len(flags) < 12 else content).split(";")
+        chosen = [m[1] for part in parts if (m := _VARIANT.match(part))]
+        return chosen[0].strip() if chosen else parts[0]
+
+    for _ in range(3):
+        text, replaced = _VARIANTS.subn(choose, text)
+        if not replaced:
+            break
+    return text
+
+
+# --- Templates, tables, files -----------------------------------------------
+class _Span(NamedTuple):
+    """A part of a page to be replaced."""
+
+    start: int
+    end: int
+    kind: str
+
+
+def _cut_brackets(
+    text: str, site: Site, counts: collections.Counter[str]
+) -> str:
+    """Return a page without templates, tables, files and categories.
+
+    Templates that can be rendered stay, on one line.
+    """
+    pieces = []
+    position = 0
+    for span in _spans(text, site):
+        pieces.append(text[position : span.start])
+        position = span.end
+        if span.kind == "broken":
+            pieces.append(BROKEN)
+        elif span.kind == "templates":
+            pieces.append(_template(text, span, counts))
+        else:
+            counts[span.kind] += 1
+            is_block = span.kind in ("tables", "lists")
+            pieces.append(f"\n{_CUT}\n" if is_block else GAP)
+        # A space that now starts a line would make it preformatted.
+        while (
+            pieces[-1].endswith("\n") and text[position : position + 1] == " "
+        ):
+            position += 1
+    pieces.append(text[position:])
+    return "".join(pieces)
+
+
+def _spans(text: str, site: Site) -> list[_Span]:
+    """Return what to replace, in order, without overlaps.
+
+    A closing bracket ends the nearest open one of its kind; what was opened
+    after that has no end. Each bracket enters and leaves the stack once.
+    """
+    spans: list[_Span] = []
+    stack: list[tuple[str, int, int]] = []
+    depth: collections.Counter[str] = collections.Counter()
+    for match in _BRACKETS.finditer(text):
+        opener, closes = _bracket(match[0])
+        if not closes:
+            stack.append((opener, match.start(), match.end()))
+            depth[opener] += 1
+            continue
+        if not depth[opener]:
+            if match[0] in _CLOSERS:
+                spans.append(_Span(match.start(), match.end(), "broken"))
+            continue
+        while True:
+            found, start, end = stack.pop()
+            depth[found] -= 1
+            if found == opener:
+                break
+        if kind := _kind(text, opener, end, match.start(), site):
+            while spans and spans[-1].start >= start:
+                spans.pop()
+            spans.append(_Span(start, match.end(), kind))
+    broken = [
+        _Span(start, end, "broken")
+        for token, start, end in stack
+        if token in ("{{", "[[")
+    ]
+    return sorted(spans + broken) if broken else spans
+
+
+def _bracket(token: str) -> tuple[str, bool]:
+    """Return (the opening bracket of a pair, whether the token closes it)."""
+    if token in _CLOSERS:
+        return _CLOSERS[token], True
+    if token[0] == "<":
+        name = token.lower().strip("</> ").split()[0]
+        return f"<{name}", token[1] == "/"
+    if token.endswith("|}"):
+        return "{|", True
+    # "{|" may stand behind ":" or "*".
+    return ("{|", False) if token.endswith("{|") else (token, False)
+
+
+def _kind(text: str, opener: str, start: int, end: int, site: Site) -> str:
+    """Return the kind of a bracket's content; "" for a link, which stays."""
+    if opener == "{{":
+        return "templates"
+    if opener in ("{|", "<table"):
+        return "tables"
+    if opener != "[[":
+        return "lists"
+    colon = text.find(":", start, min(end, start + 40))
+    if colon <= start or not site.is_hidden(text[start : colon + 1]):
+        return ""
+    return "files_and_categories"
+
+
+def _template(text: str, span: _Span, counts: collections.Counter[str]) -> str:
+    """Return what stands in place of a template: itself, or a mark."""
+    source = text[span.start : span.end]
+    name = templates.name_of(source)
+    if templates.is_rendered(name):
+        counts["templates_rendered"] += 1
+        # Lines decide what is a paragraph: a template is on one line.
+        source = source.replace("\n", " ")
+        return f"\n\n{source}\n\n" if templates.is_quote(name) else source
+    counts["templates"] += 1
+    if templates.is_silent(name):
+        return GAP
+    if templates.is_pronunciation(name):
+        return SOUND
+    before = text[max(0, span.start - 1) : span.start]
+    after = text[span.end : span.end + 2]
+    if _stands_alone(text, span) or (before in "\n" and "\n" in source):
+        return GAP
+    return GAP if templates.is_remark(before, after) else LOST
+
+
+def _stands_alone(text: str, span: _Span) -> bool:
+    """Return whether a line holds nothing else than templates."""
+    # Not more of the line than this is read: lines may be very long.
+    first = max(0, span.start - 200)
+    start = max(first, text.rfind("\n", first, span.start) + 1)
+    end = text.find("\n", span.end, span.end + 200)
+    if end < 0:
+        end = span.end + 200
+    left = text[start : span.start].replace(GAP, "").strip(" \t")
+    right = text[span.end : end].replace(GAP, "").strip(" \t")
+    left_is_free = not left or left.endswith("}}")
+    right_is_free = not right or right.startswith(("{{", "[[", "<"))
+    return left_is_free and right_is_free
+
+
+# --- Lines ------------------------------------------------------------------
+_LINE_KINDS = {
+    **dict.fromkeys("*#:;", "lists"),
+    "=": "headings",
+    **dict.fromkeys("|!", "table_lines"),
+    " ": "preformatted",
+    "\t": "preformatted",
+    _CUT: "cut",
+}
+
+
+def _kind_of_line(line: str) -> str:
+    """Return "text", "blank" or the kind of line that holds no text."""
+    kind = _LINE_KINDS.get(line[:1], "text")
+    if kind in ("text", "preformatted"):
+        rest = line.strip(" \t" + GAP)
+        if not rest:
+            return "blank"
+        if FORMULA in rest and not rest.strip(FORMULA + " .,;:"):
+            return "cut"
+    return kind
+
+
+def _paragraphs(
+    text: str, site: Site, counts: collections.Counter[str]
+) -> Iterator[Block]:
+    """Yield the runs of lines that are neither list, heading nor table."""
+    lines: list[str] = []
+    waiting = ""  # a paragraph of which it is open what follows it
+    reference_level = 0
+    for line in text.split("\n"):
+        kind = _kind_of_line(line)
+        if kind == "text":
+            if reference_level:
+                counts["lines_of_reference_sections"] += 1
+                continue
+            if waiting:
+                yield Block(waiting, introduces=False)
+                waiting = ""
+            lines.append(line)
+            continue
+        if lines:
+            waiting = _join(lines, site.language)
+            lines = []
+        if kind == "blank":
+            continue
+        if waiting:
+            yield Block(waiting, introduces=True)
+            waiting = ""
+        if kind != "cut":
+            counts[kind] += 1
+        if kind == "headings":
+            heading = line.strip("= \t" + GAP).lower()
+            level = len(line) - len(line.lstrip("="))
+            # Sections below "== References ==" belong to it.
+            if heading in REFERENCE_SECTIONS:
+                reference_level = level
+            elif level <= reference_level:
+                reference_level = 0
+    if lines or waiting:
+        waiting = waiting or _join(lines, site.language)
+        yield Block(waiting, introduces=True)
+
+
+def _join(lines: list[str], language: str) -> str:
+    """Return the lines of a paragraph as one, without marks of emphasis."""
+    between = "" if language in UNSPACED else " "
+    return between.join(
+        _without_quotes(line) if "''" in line else line for line in lines
+    )
+
+
+def _without_quotes(line: str) -> str:
+    """Return a line without marks of bold and italic type.
+
+    Four apostrophes are one and bold type, more than five are some and both.
+    Where neither bold nor italic type ends, as in L'''amour'', three are one
+    apostrophe and italic type.
+    """
+    runs = [min(len(run), 5) for run in _QUOTES.findall(line)]
+    bold = sum(run in (3, 4, 5) for run in runs)
+    italic = sum(run in (2, 5) for run in runs)
+    mixed = bold % 2 == 1 and italic % 2 == 1
+
+    def replace(match: re.Match[str]) -> str:
+        nonlocal mixed
+        length = len(match[0])
+        if length == 3 and mixed:
+            before = line[max(0, match.start() - 2) : match.start()]
+            if before[-1:].strip():
+                mixed = False
+                return "'"
+        return "'" * (1 if length == 4 else max(0, length - 5))
+
+    return _QUOTES.sub(replace, line)

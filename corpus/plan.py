@@ -1,0 +1,283 @@
+"""Check flags and input, and decide the files of a run.
+
+prepare_corpus.py does this before any work: a mistake should end the run in
+its first second.
+"""
+
+import hashlib
+import importlib.metadata
+import os
+import tempfile
+from typing import Any, NamedTuple
+
+from base import file_system, resuming
+from base.errors import UserError
+
+from corpus import documents, paragraphs, reading, sentences, tables
+from corpus.documents import DocumentSettings
+from corpus.items import PARQUET
+from corpus.reading import ReadSettings
+from corpus.sources import Blocks
+from corpus.units import UnitSettings
+
+# Raise it when the same flags no longer give the same bytes. It is part of
+# the fingerprint, so that no run continues with documents of another version.
+_CORPUS_VERSION = 1
+
+# Libraries that the output depends on.
+_LIBRARIES = ("mwparserfromhell", "mwxml", "sentencex")
+
+# Chunks are such a part of the input, within these bounds: small enough that a
+# killed run loses little and that all workers end at about the same time.
+_CHUNKS = 256
+_LEAST_CHUNK_BYTES, _MOST_CHUNK_BYTES = 2**19, 2**24
+
+
+class Plan(NamedTuple):
+    """The files of a run: which to read, which to write, and how.
+
+    Attributes:
+        input_files: absolute paths.
+        input_bytes: size of all input files.
+        output_dir: absolute path.
+        output_files: absolute paths by split.
+        report_file: path of corpus.json.
+        manifest: path of the file that lists what is complete.
+        reading: how the input is read.
+        units: settings of the worker processes.
+        drop_repeated_lines: most occurrences of a line; 0 keeps all lines.
+        flags: values of the flags that the output depends on, but for files.
+        versions: of the libraries that the output depends on.
+        fingerprint: everything the output depends on.
+    """
+
+    input_files: list[str]
+    input_bytes: int
+    output_dir: str
+    output_files: dict[str, list[str]]
+    report_file: str
+    manifest: str
+    reading: ReadSettings
+    units: UnitSettings
+    drop_repeated_lines: int
+    flags: dict[str, Any]
+    versions: dict[str, str]
+    fingerprint: dict[str, Any]
+
+    @property
+    def scratch_dir(self) -> str:
+        """The folder of unfinished work."""
+        return self.units.scratch_dir
+
+    def all_files(self) -> list[str]:
+        """Return the paths of all output files of text."""
+        return [path for paths in self.output_files.values() for path in paths]
+
+
+def make_plan(
+    input_file: str,
+    output_dir: str,
+    language: str = "",
+    text_column: str = "text",
+    document_separator: str = "file",
+    line_breaks: str = "auto",
+    min_document_chars: int = 0,
+    max_document_mb: int = 8,
+    drop_repeated_lines: int = 0,
+    heldout_fraction: float = 0.0,
+    num_shards: int = 64,
+    strict: bool = False,
+) -> Plan:
+    """Check the flags of prepare_corpus.py and return the plan.
+
+    Raises:
+        UserError: a value out of its range, a file that is missing, or input
+            whose language is not known.
+    """
+    flags = {
+        "language": language,
+        "text_column": text_column,
+        "document_separator": document_separator,
+        "line_breaks": line_breaks,
+        "min_document_chars": min_document_chars,
+        "max_document_mb": max_document_mb,
+        "drop_repeated_lines": drop_repeated_lines,
+        "heldout_fraction": heldout_fraction,
+        "num_shards": num_shards,
+    }
+    _check_values(flags)
+    output_dir = resuming.absolute_path(output_dir)
+    input_states = _input_states(input_file)
+    inputs = [path for path, _, _ in input_states]
+    input_bytes = sum(size for _, size, _ in input_states)
+    outputs = _output_files(output_dir, num_shards, heldout_fraction)
+    _check_files(inputs, output_dir, outputs)
+    max_item_bytes = max_document_mb * 10**6
+    chunk_bytes = max(input_bytes // _CHUNKS, _LEAST_CHUNK_BYTES)
+    read_settings = ReadSettings(
+        language,
+        text_column,
+        document_separator,
+        max_item_bytes,
+        min(chunk_bytes, _MOST_CHUNK_BYTES),
+    )
+    _check_inputs(inputs, read_settings)
+    document_settings = DocumentSettings(
+        text_column, line_breaks, min_document_chars, heldout_fraction
+    )
+    manifest, scratch_dir = _hidden_paths(output_dir)
+    versions = {
+        library: importlib.metadata.version(library) for library in _LIBRARIES
+    }
+    fingerprint = {
+        "version of corpora": _CORPUS_VERSION,
+        "input_file": input_states,
+        **flags,
+        **{f"version of {name}": value for name, value in versions.items()},
+    }
+    return Plan(
+        inputs,
+        input_bytes,
+        output_dir,
+        outputs,
+        os.path.join(output_dir, "corpus.json"),
+        manifest,
+        read_settings,
+        UnitSettings(scratch_dir, document_settings, strict),
+        drop_repeated_lines,
+        flags,
+        versions,
+        fingerprint,
+    )
+
+
+# --- Flags -------------------------------------------------------------------
+
+
+def _check_values(flags: dict[str, Any]) -> None:
+    """Raise a UserError for values of flags that are out of their range."""
+    for name, least, most in (
+        ("num_shards", 1, 99999),
+        ("min_document_chars", 0, None),
+        ("drop_repeated_lines", 0, None),
+        # A worker process needs some twenty times this.
+        ("max_document_mb", 1, 256),
+    ):
+        value = flags[name]
+        if value < least or (most and value > most):
+            bounds = f"from {least} to {most}" if most else f"at least {least}"
+            raise UserError(f"--{name}={value}: must be {bounds}")
+    fraction = flags["heldout_fraction"]
+    if not 0 <= fraction < 1:
+        raise UserError(
+            f"--heldout_fraction={fraction}: must be from 0 to less than 1"
+        )
+    for name, known in (
+        ("document_separator", reading.DOCUMENT_SEPARATORS),
+        ("line_breaks", paragraphs.LINE_BREAKS),
+    ):
+        if flags[name] not in known:
+            raise UserError(
+                f"--{name}={flags[name]}: wanted one of {', '.join(known)}"
+            )
+    if not flags["text_column"]:
+        raise UserError("--text_column is empty")
+    language = flags["language"]
+    if language and not sentences.known_language(language):
+        raise UserError(
+            f"--language={language}: no rules for the sentences of this "
+            "language; wanted a code such as en, de, zh"
+        )
+
+
+# --- Files -------------------------------------------------------------------
+
+
+def _input_states(patterns: str) -> list[list]:
+    """Return [path, size, time of change] of every input file.
+
+    In the fingerprint they stand for the text, which may be too large to be
+    read twice.
+
+    Raises:
+        UserError: a pattern matches no file.
+    """
+    paths = map(resuming.absolute_path, file_system.find_files(patterns))
+    return [[path, *resuming.file_state(path)] for path in paths]
+
+
+def _output_files(
+    output_dir: str, num_shards: int, heldout_fraction: float
+) -> dict[str, list[str]]:
+    """Return the paths of the output files by split.
+
+    Held-out files are in a folder of their own, so that a pattern such as
+    wiki/*.txt does not match them. They are about as large as the others.
+    """
+    heldout = 0
+    if heldout_fraction:
+        heldout = max(1, round(num_shards * heldout_fraction))
+    names = {documents.TRAIN: "train", documents.HELDOUT: "heldout/heldout"}
+    numbers = {documents.TRAIN: num_shards, documents.HELDOUT: heldout}
+    return {
+        split: [
+            os.path.join(
+                output_dir, f"{name}-{index:05}-of-{numbers[split]:05}.txt"
+            )
+            for index in range(numbers[split])
+        ]
+        for split, name in names.items()
+    }
+
+
+def _check_files(
+    inputs: list[str], output_dir: str, outputs: dict[str, list[str]]
+) -> None:
+    """Raise a UserError if an output file is an input, or no folder."""
+    if file_system.exists(output_dir) and not file_system.is_directory(
+        output_dir
+    ):
+        raise UserError(f"--output_dir={output_dir} is not a directory")
+    written = {os.path.realpath(p) for paths in outputs.values() for p in paths}
+    for path in inputs:
+        if os.path.realpath(path) in written:
+            raise UserError(
+                f"{path} is an input and would be an output too; name another "
+                "--output_dir"
+            )
+        if file_system.is_stream(path):
+            raise UserError(
+                f"{path} is a pipe or a device, which cannot be read twice: "
+                "give a file"
+            )
+
+
+def _check_inputs(inputs: list[str], settings: ReadSettings) -> None:
+    """Look at the beginning of all files, so that no mistake comes late.
+
+    Raises:
+        UserError: a file cannot be opened, does not name its language though
+            --language is not given, or needs a library that is not installed.
+    """
+    for path in inputs:
+        with Blocks(path) as blocks:
+            source, _ = reading.find_source(path, blocks, settings.language)
+        if source.kind == PARQUET:
+            tables.require_pyarrow(path)
+
+
+def _hidden_paths(output_dir: str) -> tuple[str, str]:
+    """Return the paths of the manifest and the scratch folder of a run.
+
+    Both are hidden, so that patterns over the text files do not match them. The
+    scratch folder of a remote output_dir is a local one, since worker processes
+    read and write it in small pieces.
+    """
+    manifest = os.path.join(output_dir, ".corpus.manifest.json")
+    scratch_dir = os.path.join(output_dir, ".corpus.scratch")
+    if file_system.is_remote(output_dir):
+        digest = hashlib.sha256(output_dir.encode()).hexdigest()
+        scratch_dir = os.path.join(
+            tempfile.gettempdir(), f"corpus_{digest[:16]}"
+        )
+    return manifest, scratch_dir

@@ -1,0 +1,245 @@
+"""Open input files; find their compression and kind by their content.
+
+The name of a file plays no part: dumps are often renamed, and a file that ends
+in .bz2 may have been decompressed by the browser that fetched it.
+
+    file -> decompressed -> UTF-16 converted to UTF-8 -> blocks of bytes
+
+A damaged file gives the blocks before the damage.
+"""
+
+import bz2
+import codecs
+import gzip
+import lzma
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from typing import IO, NamedTuple
+
+from base import errors, file_system
+
+from corpus import items
+
+# Blocks are at least this large, except for the last one of a file.
+_BLOCK_BYTES = 2**20
+
+# So much of a file is looked at to find its kind.
+_HEAD_BYTES = 2**16
+
+# First bytes of a compressed file -> its name and how to open it.
+_COMPRESSIONS = {
+    b"\x1f\x8b": ("gzip", gzip.open),
+    b"BZh": ("bzip2", bz2.open),  # reads several streams one after another
+    b"\xfd7zXZ\x00": ("xz", lzma.open),
+}
+
+# First bytes of files that cannot be read, and what they are.
+_UNREADABLE = {
+    b"\x28\xb5\x2f\xfd": "compressed by zstd; decompress it first (zstd -d)",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive; extract it first",
+    b"PK\x03\x04": "a zip archive; extract it first",
+    b"%PDF": "a PDF document",
+}
+
+_UTF16_MARKS = {
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+    b"<\x00": "utf-16-le",  # XML that begins without a byte order mark
+    b"\x00<": "utf-16-be",
+}
+
+_XML = re.compile(rb"\s*<(\?xml|mediawiki|page\b|!--)")
+_DUMP = re.compile(rb"<(mediawiki|page)[\s>]")
+_JSON_LINES = re.compile(rb'\s*\{\s*("|\})')
+_JSON_ARRAY = re.compile(rb'\s*\[\s*\{\s*"')
+
+_DECOMPRESSION_ERRORS = (EOFError, OSError, zlib.error, lzma.LZMAError)
+
+
+class Kind(NamedTuple):
+    """The kind of a file, or why it cannot be used.
+
+    Attributes:
+        name: items.DUMP, JSON_LINES, PARQUET or TEXT; "" if it cannot be used.
+        detail: what was found, for a message, if it cannot be used.
+    """
+
+    name: str
+    detail: str = ""
+
+
+# --- Decompressed bytes ------------------------------------------------------
+
+
+class Blocks:
+    """The decompressed bytes of a file, as UTF-8, in blocks.
+
+    Iterating yields blocks of 1 MB or somewhat more, and ends early if the
+    file is damaged; `damage` says so afterwards.
+
+    Attributes:
+        head: the first 64 kB, or the whole of a shorter file, as in the file
+            but decompressed. Looking at it does not consume it.
+        damage: None, or what is wrong with the rest of the file.
+        compression: "gzip", "bzip2", "xz", or "" for a plain file.
+
+    Raises:
+        UserError: the file cannot be opened.
+    """
+
+    def __init__(self, path: str):
+        self._raw = file_system.open_for_reading(path)
+        self.damage: str | None = None
+        self.compression = ""
+        self._file: IO[bytes] = self._raw
+        self._ended = False
+        try:
+            magic = self._raw.read(8)
+            self._raw.seek(0)
+            for mark, (name, opener) in _COMPRESSIONS.items():
+                if magic.startswith(mark):
+                    self.compression, self._file = name, opener(self._raw)
+        except file_system.file_errors() as error:
+            self._end(f"cannot be read: {errors.reason(error)}")
+        self.head = self._gather(_HEAD_BYTES)
+
+    def __enter__(self) -> "Blocks":
+        return self
+
+    def __exit__(self, *unused) -> None:
+        self._raw.close()
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield the blocks, once."""
+        decode = _decoder(self.head)
+        block = self.head + self._gather(_BLOCK_BYTES)
+        while block:
+            try:
+                block = decode(block, False)
+            except UnicodeDecodeError as error:
+                self._end(f"is not UTF-16: {error.reason}")
+                return
+            if block:
+                yield block
+            block = self._gather(_BLOCK_BYTES)
+        try:
+            if rest := decode(b"", True):
+                yield rest
+        except UnicodeDecodeError:
+            self.damage = self.damage or "ends in the middle of a character"
+
+    def position(self) -> int:
+        """Return how many bytes of the file, compressed, have been read."""
+        return self._raw.tell()
+
+    def _end(self, damage: str) -> None:
+        self.damage = self.damage or damage
+        self._ended = True
+
+    def _gather(self, size: int) -> bytes:
+        """Return at least `size` bytes, fewer at the end of the file.
+
+        The pieces are small: an error loses what the same call has read.
+        """
+        pieces, found = [], 0
+        while found < size and not self._ended:
+            try:
+                piece = _read_piece(self._file)
+            except _DECOMPRESSION_ERRORS as error:
+                self._end(self._damage_of(error))
+                break
+            except file_system.file_errors() as error:
+                self._end(f"cannot be read: {errors.reason(error)}")
+                break
+            self._ended = not piece
+            pieces.append(piece)
+            found += len(piece)
+        return b"".join(pieces)
+
+    def _damage_of(self, error: Exception) -> str:
+        if isinstance(error, EOFError):
+            return f"ends in the middle of its {self.compression} stream"
+        if self.compression:
+            return f"has damaged {self.compression} data ({error})"
+        return f"cannot be read: {errors.reason(error)}"
+
+
+def _read_piece(file: IO[bytes]) -> bytes:
+    """Return the next bytes; b"" at the end of the file."""
+    # Remote files have no read1.
+    read: Callable[[int], bytes] = getattr(file, "read1", file.read)
+    return read(2**17)
+
+
+def _decoder(head: bytes) -> Callable[[bytes, bool], bytes]:
+    """Return a function that converts blocks to UTF-8 without a mark.
+
+    UTF-8 passes unchanged and unchecked: a wrong byte concerns one page or one
+    line, which the worker finds.
+    """
+    if head.startswith(codecs.BOM_UTF8):
+        waiting = [len(codecs.BOM_UTF8)]
+
+        def without_mark(block: bytes, final: bool) -> bytes:
+            skipped = waiting.pop() if waiting else 0
+            return block[skipped:]
+
+        return without_mark
+    for mark, encoding in _UTF16_MARKS.items():
+        if head.startswith(mark):
+            decoder = codecs.getincrementaldecoder(encoding)()
+            return lambda block, final: (
+                decoder.decode(block, final).removeprefix("\ufeff").encode()
+            )
+    return lambda block, final: block
+
+
+def head_as_utf8(blocks: Blocks) -> bytes:
+    """Return the beginning of a file, converted to UTF-8.
+
+    A character or a pair of surrogates at the end may be missing.
+    """
+    head = blocks.head
+    return _decoder(head)(head[: len(head) // 2 * 2], False)
+
+
+# --- The kind of a file ------------------------------------------------------
+
+
+def find_kind(blocks: Blocks) -> Kind:
+    """Return the kind of a file whose first bytes are `blocks.head`."""
+    head = blocks.head
+    if not head:
+        return Kind("", blocks.damage or "is empty")
+    for mark, what in _UNREADABLE.items():
+        if head.startswith(mark):
+            return Kind("", f"is {what}")
+    for mark, (name, _) in _COMPRESSIONS.items():
+        if head.startswith(mark):
+            return Kind("", f"is compressed twice, inside by {name}")
+    if head.startswith(b"PAR1"):
+        return Kind(items.PARQUET)
+    try:
+        text = head_as_utf8(blocks)
+    except UnicodeDecodeError as error:
+        return Kind("", f"is not UTF-16: {error.reason}")
+    if b"\0" in text:
+        return Kind("", "is a binary file")
+    if not text.strip():
+        return Kind(items.TEXT)
+    if _XML.match(text):
+        if _DUMP.search(text):
+            return Kind(items.DUMP)
+        return Kind("", "is XML, but no MediaWiki dump: no <mediawiki> tag")
+    if _JSON_ARRAY.match(text):
+        return Kind(
+            "", "is a JSON array; wanted one JSON object per line (jq -c '.[]')"
+        )
+    if _JSON_LINES.match(text):
+        return Kind(items.JSON_LINES)
+    if len(text.decode("utf-8", "ignore").encode()) < 0.7 * len(text):
+        return Kind(
+            "", "is neither UTF-8 nor UTF-16; convert it (iconv -t UTF-8)"
+        )
+    return Kind(items.TEXT)

@@ -1,0 +1,217 @@
+"""From the source of a Wikipedia page to its sentences.
+
+The paper takes "only the text passages" of Wikipedia "and ignores lists,
+tables, and headers" (arXiv 1810.04805, section 3.1). markup.py cuts away what
+is certainly no text, mwparserfromhell reads the links, entities and inline
+templates of the paragraphs that are left, repairs.py removes the traces of
+templates, sentences.py splits. Sentences that lost words are dropped and
+counted.
+"""
+
+import collections
+import re
+from typing import NamedTuple
+
+import mwparserfromhell
+from mwparserfromhell import nodes
+
+from corpus import markup, repairs, sentences, templates
+from corpus.markup import BROKEN, GAP, LESS, LOST
+from corpus.site import Site
+
+# Paragraphs without these characters hold no markup.
+_MARKUP = frozenset("[{<&")
+
+
+_EXTERNAL_LINK = re.compile(
+    r"\[(?:[a-z]+:)?//|\[mailto:|\[[a-z]+:", re.IGNORECASE
+)
+_BRACKET = re.compile(r"[\[\]]")
+
+
+class PageError(ValueError):
+    """The parser refuses a page; the message is its reason, in one line."""
+
+
+class Passages(NamedTuple):
+    """The text passages of a page.
+
+    Attributes:
+        paragraphs: clean text, one string per paragraph.
+        counts: number of removed parts and of dropped sentences by kind.
+    """
+
+    paragraphs: list[str]
+    counts: dict[str, int]
+
+
+def extract(wikitext: str, site: Site) -> Passages:
+    """Return the text passages of a page, without markup and broken sentences.
+
+    Raises:
+        PageError: if the parser refuses the page.
+    """
+    counts: collections.Counter[str] = collections.Counter()
+    between = "" if site.language in markup.UNSPACED else " "
+    kept = _sentences(wikitext, site, site.language, counts)
+    return Passages([between.join(found) for found in kept], dict(counts))
+
+
+def to_sentences(
+    wikitext: str, site: Site, language: str
+) -> tuple[list[str], dict[str, int]]:
+    """Return (the sentences of a page, what was removed and dropped by kind).
+
+    Args:
+        wikitext: source of the page.
+        site: names of the wiki's namespaces.
+        language: code of the language whose rules split sentences.
+
+    Returns:
+        The sentences in order, and counts. The keys of dropped sentences start
+        with "sentences_", those of parts of pages are plain: "tables".
+
+    Raises:
+        PageError: if the parser refuses the page.
+    """
+    counts: collections.Counter[str] = collections.Counter()
+    kept = _sentences(wikitext, site, language, counts)
+    return [sentence for found in kept for sentence in found], dict(counts)
+
+
+def _sentences(
+    wikitext: str,
+    site: Site,
+    language: str,
+    counts: collections.Counter[str],
+) -> list[list[str]]:
+    """Return the whole sentences of each paragraph that has any."""
+    paragraphs = []
+    for block in markup.blocks(wikitext, site, counts):
+        text = block.text
+        if not _MARKUP.isdisjoint(text):
+            text = _plain(text, site)
+        text = repairs.repair(text, language)
+        found = sentences.split(text, language)
+        kept = []
+        for index, sentence in enumerate(found):
+            last = index + 1 == len(found)
+            reason = repairs.judge(sentence, language, block.introduces, last)
+            if reason:
+                counts[f"sentences_{reason}"] += 1
+            else:
+                kept.append(sentence)
+        if kept:
+            paragraphs.append(kept)
+    return paragraphs
+
+
+# --- Rendering --------------------------------------------------------------
+def _plain(text: str, site: Site) -> str:
+    """Return the text that a paragraph of wikitext shows.
+
+    The parser's time grows with the square of the number of tags and external
+    links that have no end. markup.py has dealt with tags: "<" is text here.
+    """
+    text = text.replace("<", LESS)
+    if "[" in text and _EXTERNAL_LINK.search(text):
+        text = _escape_open_brackets(text)
+    try:
+        code = mwparserfromhell.parse(text, skip_style_tags=True)
+    except mwparserfromhell.parser.ParserError as error:
+        reason = " ".join(str(error).split())
+        raise PageError(reason) from error
+    return _render(code, site).replace(LESS, "<")
+
+
+def _escape_open_brackets(text: str) -> str:
+    """Return wikitext whose brackets without other half are entities."""
+    unmatched = []
+    stack: list[int] = []
+    for match in _BRACKET.finditer(text):
+        if match[0] == "[":
+            stack.append(match.start())
+        elif stack:
+            # Deeper ones than any article has are no links either.
+            start = stack.pop()
+            if len(stack) > 8:
+                unmatched += [start, match.start()]
+        else:
+            unmatched.append(match.start())
+    pieces = []
+    position = 0
+    for place in sorted(unmatched + stack):
+        pieces += [text[position:place], f"&#{ord(text[place])};"]
+        position = place + 1
+    return "".join([*pieces, text[position:]])
+
+
+def _render(code: mwparserfromhell.wikicode.Wikicode | None, site: Site) -> str:
+    """Return the text of parsed wikitext."""
+    if code is None:
+        return ""
+    return "".join(_render_node(node, site) for node in code.nodes)
+
+
+def _render_node(node: nodes.Node, site: Site) -> str:
+    """Return the text of one node."""
+    if isinstance(node, nodes.Text):
+        return node.value
+    if isinstance(node, nodes.Wikilink):
+        return _render_link(node, site)
+    if isinstance(node, nodes.HTMLEntity):
+        return _render_entity(node)
+    if isinstance(node, nodes.Template):
+        return _render_template(node, site)
+    if isinstance(node, nodes.ExternalLink):
+        if node.brackets:
+            return _render(node.title, site) or GAP
+        return str(node.url)
+    if isinstance(node, nodes.Tag):
+        return _render(node.contents, site)
+    return LOST if isinstance(node, nodes.Argument) else GAP
+
+
+def _render_link(node: nodes.Wikilink, site: Site) -> str:
+    """Return the label of a link, or its target if it has none."""
+    target = str(node.title).strip()
+    if site.is_hidden(target):
+        return GAP
+    if node.text is None:
+        return _render(node.title, site).lstrip(":").replace("_", " ")
+    label = _render(node.text, site)
+    # Of [[a|b|c]] MediaWiki shows "b|c", which nobody means.
+    label = label.rpartition("|")[2]
+    if label.strip():
+        return label
+    # The "pipe trick": [[Mercury (planet)|]].
+    return target.partition(" (")[0]
+
+
+def _render_entity(node: nodes.HTMLEntity) -> str:
+    """Return the character of an entity."""
+    try:
+        return node.normalize()
+    except (ValueError, OverflowError):
+        return BROKEN
+
+
+def _render_template(node: nodes.Template, site: Site) -> str:
+    """Return the text of an inline template, or a mark if it is not known."""
+    name = templates.name_of("{{" + str(node.name))
+    if not templates.is_rendered(name):
+        return GAP if templates.is_silent(name) else LOST
+    values, named = [], {}
+    for parameter in node.params:
+        value = _render(parameter.value, site)
+        if parameter.showkey:
+            key = str(parameter.name).strip()
+            named[key] = value.strip()
+        else:
+            values.append(value)
+    # {{lang|1=fr|2=texte}} numbers its arguments.
+    for number in range(len(values) + 1, len(values) + 4):
+        if str(number) not in named:
+            break
+        values.append(named[str(number)])
+    return templates.render(name, values, named, site.language) or LOST

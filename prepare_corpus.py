@@ -1,0 +1,180 @@
+r"""Turn dumps and raw text into sentences for create_pretraining_data.py.
+
+    python prepare_corpus.py --input_file='enwiki-*-pages-articles*.xml.bz2' \
+        --output_dir=wiki --heldout_fraction=0.01
+
+Input: Wikipedia dumps, JSON lines, parquet or plain text, also compressed, each
+recognised by its content. Output: files `wiki/train-00000-of-00064.txt`, ...
+with one sentence per line and a blank line behind each document,
+`wiki/heldout/heldout-00000-of-00001.txt`, and `wiki/corpus.json` with
+counts of all that was read, kept and dropped.
+
+Equal documents are kept once. The hash of its text decides whether a document
+is held out, in which file it stands and where. So the bytes written depend on
+the texts and the flags alone, not on --num_workers, nor on the order of the
+input or how it is split into files, and a document that is held out stays so
+when files are added. The memory needed does not grow with the input. A file
+appears when it is complete. If a run is killed, the same command continues it
+and ends with the same bytes.
+
+What cannot be read (a truncated file, a broken page) is named in a warning and
+counted, and the rest is used. The exit status is 0 if there is at least one
+document; with --strict the first such problem ends the run with status 1.
+"""
+
+from base import beam, errors, workers
+from base.errors import UserError
+
+from absl import flags, logging
+
+from corpus import generation, paragraphs, reading, summary
+from corpus import plan as corpus_plan
+
+FLAGS = flags.FLAGS
+
+# Required
+flags.DEFINE_string(
+    "input_file",
+    None,
+    "Files to read: MediaWiki XML dumps, JSON lines, parquet or plain text, "
+    "also compressed (gzip, bzip2, xz); patterns such as dumps/*.bz2, "
+    "separated by commas.",
+)
+flags.DEFINE_string(
+    "output_dir",
+    None,
+    "Directory for train-*.txt, heldout/heldout-*.txt and corpus.json.",
+)
+
+# How the input is read
+flags.DEFINE_string(
+    "language",
+    None,
+    "Language of the text, such as en, de or zh: decides where sentences end, "
+    "and which words a wiki uses for links to files and the like. Default: "
+    "what each dump says of itself; required for other input.",
+)
+flags.DEFINE_string(
+    "text_column", "text", "Column of parquet, or key of JSON lines."
+)
+flags.DEFINE_enum(
+    "document_separator",
+    "file",
+    reading.DOCUMENT_SEPARATORS,
+    "What a document is in plain text: a whole file, in which blank lines "
+    "separate paragraphs; or what stands between blank lines.",
+)
+flags.DEFINE_enum(
+    "line_breaks",
+    "auto",
+    paragraphs.LINE_BREAKS,
+    "What a line break within a paragraph means in plain text, JSON and "
+    "parquet. join: nothing, lines were wrapped at a fixed width and sentences "
+    "go on in the next line. keep: it ends a sentence. auto: join for "
+    "documents whose lines are about equally long and at most 100 characters, "
+    "keep for others.",
+)
+flags.DEFINE_integer(
+    "max_document_mb",
+    8,
+    "Larger pages, lines and texts are not used; bounds the memory. The "
+    "largest page that Wikipedia allows has 2 MB.",
+)
+
+# What is kept
+flags.DEFINE_integer(
+    "min_document_chars", 0, "Drop documents with fewer characters of text."
+)
+flags.DEFINE_integer(
+    "drop_repeated_lines",
+    0,
+    "Drop sentences that occur more often than this in all documents, such as "
+    "the notices of a web site; 0 keeps all.",
+)
+flags.DEFINE_float(
+    "heldout_fraction",
+    0.0,
+    "Share of the documents to put into heldout/, by the hash of their text.",
+)
+
+# How it is written
+flags.DEFINE_integer("num_shards", 64, "Training files to write.")
+flags.DEFINE_integer(
+    "num_workers",
+    None,
+    "Worker processes; default: all cores. The output is the same.",
+    lower_bound=1,
+)
+flags.DEFINE_bool(
+    "strict",
+    False,
+    "End with an error at the first file, page, line or row that cannot be "
+    "read, instead of a warning.",
+)
+beam.define_flags()
+
+
+def main(_: list[str]) -> int:
+    """Write the corpus; summarize it and warn of likely mistakes."""
+    check_flags()
+    plan = corpus_plan.make_plan(
+        FLAGS.input_file,
+        FLAGS.output_dir,
+        FLAGS.language or "",
+        FLAGS.text_column,
+        FLAGS.document_separator,
+        FLAGS.line_breaks,
+        FLAGS.min_document_chars,
+        FLAGS.max_document_mb,
+        FLAGS.drop_repeated_lines,
+        FLAGS.heldout_fraction,
+        FLAGS.num_shards,
+        FLAGS.strict,
+    )
+    result = generate(plan)
+    logging.info("***** Corpus *****")
+    for line in summary.summarize(*result):
+        logging.info("  %s", line)
+    for line in summary.find_warnings(result.report):
+        logging.warning(line)
+    logging.info(
+        "Wrote %d documents to %s",
+        sum(result.report[split]["documents"] for split in plan.output_files),
+        plan.output_dir,
+    )
+    return 0
+
+
+def generate(plan: corpus_plan.Plan) -> generation.Result:
+    """Write the files of the plan; if that fails, log how to go on."""
+    try:
+        if FLAGS.runner == "beam":
+            return generation.generate_on_beam(plan, FLAGS.beam_options)
+        return generation.generate(
+            plan, FLAGS.num_workers or workers.num_cores()
+        )
+    except KeyboardInterrupt:
+        logging.info("Give the same command again to continue this run.")
+        raise
+    except OSError as error:
+        path = error.filename or plan.output_dir
+        raise UserError(
+            f"{path}: {error.strerror or error}; mend that and give the same "
+            "command again"
+        ) from error
+
+
+def check_flags() -> None:
+    """Check what can be checked before any file is read.
+
+    Raises:
+        UserError: names the flag.
+    """
+    for name in ("input_file", "output_dir"):
+        if not FLAGS[name].value:
+            raise UserError(f"--{name} is required")
+    beam.check_flags(FLAGS.runner, FLAGS.beam_options, FLAGS.num_workers)
+
+
+if __name__ == "__main__":
+    errors.run(main)

@@ -1,0 +1,179 @@
+"""corpus/dumps.py: page boundaries, headers, pages, and their damage."""
+
+import corpus_runs
+import hypothesis
+import pytest
+from corpus_runs import dump, page
+from hypothesis import strategies
+
+from corpus import dumps
+
+HEAD = b"<mediawiki xml:lang='en'>\n"
+
+
+def pieces(*blocks: bytes, max_bytes: int = 10**6) -> list[tuple[bytes, str]]:
+    return [tuple(p) for p in dumps.split_pages(blocks, max_bytes)]
+
+
+# --- Page boundaries ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 5, 6, 7, 50, 4096, 10**7])
+def test_pages_do_not_depend_on_blocks(size):
+    data = corpus_runs.xml_of(corpus_runs.ENGLISH)[:20_000]
+    whole = pieces(data)
+    assert [problem for _, problem in whole] == [""] * 3 + ["truncated"]
+    assert all(page.startswith(b"<page>") for page, _ in whole)
+    blocks = [data[i : i + size] for i in range(0, len(data), size)]
+    assert pieces(*blocks) == whole
+
+
+@hypothesis.given(
+    strategies.lists(
+        strategies.sampled_from(
+            [b"<page>", b"<page xml:space='x'>", b"</page>", b"a<b>", b"</pa"]
+        )
+    ),
+    strategies.integers(1, 9),
+    strategies.sampled_from([10, 25, 1000]),
+)
+def test_any_order_of_tags_is_the_same_in_any_blocks(parts, size, max_bytes):
+    """Even where pages are broken or too long, and nothing is lost unsaid."""
+    data = b"".join(parts)
+    blocks = [data[i : i + size] for i in range(0, len(data), size)]
+    whole, found = (
+        # How much is kept of a page that is not used may differ.
+        [(data if not problem else bool(data), problem) for data, problem in p]
+        for p in (
+            pieces(data, max_bytes=max_bytes),
+            pieces(*blocks, max_bytes=max_bytes),
+        )
+    )
+    assert found == whole
+    begins = sum(part.startswith(b"<page") for part in parts)
+    assert sum(bool(data) for data, _ in whole) == begins
+
+
+def test_a_page_without_end_does_not_take_the_next_one():
+    data = HEAD + b"<page>a<page>b</page>c</page><page>d</page></mediawiki>"
+    assert pieces(data) == [
+        (b"<page>a", "broken_page"),
+        (b"<page>b</page>", ""),
+        (b"", "broken_page"),
+        (b"<page>d</page>", ""),
+    ]
+
+
+def test_of_a_long_page_only_the_beginning_is_kept():
+    long = b"<page><title>Long</title>" + b"x" * 3_000_000 + b"</page>"
+    blocks = [HEAD + b"<page>a</page>"]
+    blocks += [long[i : i + 2**20] for i in range(0, len(long), 2**20)]
+    blocks += [b"<page>b</page></mediawiki>"]
+    found = pieces(*blocks)
+    assert [problem for _, problem in found] == ["", "too_long", ""]
+    assert len(found[1][0]) < 5000
+    assert dumps.title_of(found[1][0]) == "Long"
+    assert pieces(b"".join(blocks)) == found
+
+
+def test_memory_is_bounded_though_a_page_never_ends():
+    """A buffer of all blocks would be copied 300 times, for a minute."""
+    block = b"x" * 2**20
+    blocks = [HEAD + b"<page><title>T</title>"] + [block] * 300
+    found = list(dumps.split_pages(iter(blocks), 10**6))
+    assert [(len(p.data) < 5000, p.problem) for p in found] == [
+        (True, "truncated")
+    ]
+
+
+def test_a_dump_that_is_cut_between_pages_is_noticed():
+    assert pieces(HEAD + b"<page>a</page>")[-1] == (b"", "truncated")
+    assert pieces(HEAD + b"<page>a</page></mediawiki>\n")[-1][1] == ""
+    # A single stream of a multistream dump has no root element.
+    assert pieces(b"<page>a</page>")[-1][1] == ""
+
+
+# --- Headers -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ["0.8", "0.9", "0.10", "0.11"])
+def test_header_of_any_schema(version):
+    head = dump([page("A", "b")], "de", version).encode()
+    header = dumps.read_header(b"<?xml version='1.0' encoding='x'?>\n" + head)
+    assert header.language == "de"
+    assert header.namespaces == ((-1, "Spezial"), (0, ""), (6, "Datei"))
+
+
+def test_header_of_a_real_dump():
+    header = dumps.read_header(corpus_runs.xml_of(corpus_runs.ENGLISH)[:65536])
+    assert header.language == "en"
+    names = dict(header.namespaces)
+    assert (names[-2], names[0], names[6]) == ("Media", "", "File")
+
+
+@pytest.mark.parametrize(
+    "head, language",
+    [
+        (b"<mediawiki xml:lang='fr'>\n<page>", "fr"),  # no siteinfo
+        (b"<page><title>A</title>", ""),
+        (b"<mediawiki xml:lang='fr'><siteinfo><bad", "fr"),
+        (b"<mediawiki", ""),
+        (b"", ""),
+    ],
+)
+def test_header_without_namespaces(head, language):
+    assert dumps.read_header(head) == (language, ())
+
+
+# --- Pages -------------------------------------------------------------------
+
+
+def test_page_of_a_dump():
+    xml = page("A &amp; B_c", "x &lt;b&gt;\n", 4, '<redirect title="C" />')
+    assert dumps.parse_page(xml.strip().encode()) == (
+        "A & B c",
+        4,
+        True,
+        "wikitext",
+        "x <b>\n",
+    )
+
+
+def test_newest_revision_and_its_model():
+    xml = (
+        "<page><title>T</title><ns>0</ns><revision><text>old</text></revision>"
+        "<revision><model>json</model><text>new</text></revision></page>"
+    )
+    found = dumps.parse_page(xml.encode())
+    assert (found.model, found.text) == ("json", "new")
+
+
+def test_deleted_text_is_empty():
+    xml = (
+        "<page><title>T</title><ns>0</ns><revision>"
+        "<text deleted='deleted' /></revision></page>"
+    )
+    assert dumps.parse_page(xml.encode()).text == ""
+
+
+@pytest.mark.parametrize(
+    "xml, words",
+    [
+        (b"<page><title>a</title><ns>0</ns></b></page>", "ParseError: "),
+        (page("a", "&nbsp;").encode(), "undefined entity"),
+        (page("a", "\x01").encode(), "not well-formed"),
+        (page("a", "\xe9").encode("latin-1"), "not UTF-8 ("),
+        (b"<page><ns>0</ns><revision/></page>", "AttributeError"),
+        (b"<page><title>a</title><ns>x</ns></page>", "ValueError"),
+        (b"<page><title>a</title><ns>0</ns></page>", "no revision"),
+        (b"<page><html/></page>", "MalformedXML"),
+    ],
+)
+def test_pages_that_cannot_be_read(xml, words):
+    with pytest.raises(dumps.PageError, match=words.replace("(", r"\(")):
+        dumps.parse_page(xml.strip())
+
+
+def test_title_in_the_xml_of_a_page():
+    assert dumps.title_of(b"<page><title>A &lt; B</title>") == "A < B"
+    assert dumps.title_of(b"<page><title>A") == ""

@@ -1,0 +1,114 @@
+"""prepare_corpus.py --runner=beam: the local runner's bytes."""
+
+import json
+import logging
+
+import corpus_runs
+import pytest
+
+from corpus import on_beam
+
+IN_PROCESS = {"runner": "beam", "beam_options": "--runner=FnApiRunner"}
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory) -> str:
+    """Dumps with duplicates and repeated lines, JSON lines, damaged files."""
+    folder = tmp_path_factory.mktemp("inputs")
+    (folder / "en.xml.bz2").write_bytes(corpus_runs.ENGLISH.read_bytes())
+    texts = [
+        f"The text number {n} is here. It has two sentences of its own {n}. "
+        "All rights are reserved by the authors of this."
+        for n in (*range(30), 3, 4, 4)
+    ]
+    lines = [json.dumps({"text": text}) for text in texts]
+    lines[5:5] = ["not JSON at all", '{"title": "no text"}']
+    (folder / "some.jsonl").write_text("\n".join(lines))
+    (folder / "more.xml").write_text(corpus_runs.dump_of(20)[:-300])
+    (folder / "again.xml").write_text(corpus_runs.dump_of(9))
+    (folder / "empty.txt").write_text("")
+    return f"{folder}/*"
+
+
+FLAGS = {
+    "language": "en",
+    "num_shards": 3,
+    "heldout_fraction": 0.2,
+    "drop_repeated_lines": 5,
+    "min_document_chars": 30,
+}
+
+
+@pytest.fixture(scope="module")
+def local(inputs, tmp_path_factory) -> dict[str, bytes]:
+    """What the local runner writes."""
+    folder = tmp_path_factory.mktemp("local")
+    corpus_runs.run(inputs, folder, **FLAGS)
+    return corpus_runs.bytes_of(folder)
+
+
+def test_the_bytes_are_those_of_the_local_runner(
+    inputs, local, tmp_path, monkeypatch, caplog
+):
+    """Also with many buckets in each file."""
+    monkeypatch.setattr(on_beam.shards, "BUCKET_BYTES", 2000)
+    with caplog.at_level(logging.INFO):
+        corpus_runs.run(
+            inputs, tmp_path, **FLAGS, **IN_PROCESS, num_workers=None
+        )
+    found = corpus_runs.bytes_of(tmp_path)
+    assert found == local
+    report = json.loads(found["corpus.json"])
+    assert report["dropped"]["duplicates"] == 12
+    assert report["repeated_lines"] > 20
+    assert sum(report["problems"].values()) == 4
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *(name for name in found if "/" not in name),
+        "heldout",
+        ".corpus.manifest.json",
+    }
+    # The first problems are warnings here too.
+    for line in report["first_problems"]:
+        assert line in caplog.text
+    counted = sum(report[split]["documents"] for split in ("train", "heldout"))
+    assert f"Wrote {counted} documents" in caplog.text
+
+
+@pytest.mark.slow
+def test_two_worker_processes_write_the_same_bytes(inputs, local, tmp_path):
+    corpus_runs.run(
+        inputs,
+        tmp_path,
+        **FLAGS,
+        runner="beam",
+        beam_options="--runner=DirectRunner --direct_num_workers=2 "
+        "--direct_running_mode=multi_processing",
+    )
+    assert corpus_runs.bytes_of(tmp_path) == local
+
+
+@pytest.mark.slow
+def test_files_that_are_complete_are_not_made_again(inputs, local, tmp_path):
+    corpus_runs.run(inputs, tmp_path, **FLAGS, **IN_PROCESS)
+    path = tmp_path / "train-00001-of-00003.txt"
+    kept = tmp_path / "train-00002-of-00003.txt"
+    path.unlink()
+    before = kept.stat().st_mtime_ns
+    corpus_runs.run(inputs, tmp_path, **FLAGS, **IN_PROCESS)
+    assert corpus_runs.bytes_of(tmp_path) == local
+    assert kept.stat().st_mtime_ns == before
+
+
+def test_bad_input_ends_in_one_line(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": ""}\n')
+    (tmp_path / "b.jsonl").write_text('{"text": "It is here."}\n{"text" 1}\n')
+    flags = {"language": "en", **IN_PROCESS}
+    message = corpus_runs.error_of(
+        tmp_path / "a.jsonl", tmp_path / "out", **flags
+    )
+    assert "no document in" in message
+    message = corpus_runs.error_of(
+        tmp_path / "b.jsonl", tmp_path / "out2", **flags, strict=True
+    )
+    assert "b.jsonl, line 2: is not JSON" in message
+    assert message.endswith("(--strict)")

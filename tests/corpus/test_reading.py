@@ -1,0 +1,287 @@
+"""corpus/reading.py: items of each kind of file, chunks, and damage."""
+
+import bz2
+import gzip
+import json
+
+from base.errors import UserError
+
+import corpus_runs
+import pytest
+from corpus_runs import article, dump, items_of, page, problems_of, texts_of
+
+from corpus import items, reading
+
+TWO = "First sentence here. Second one.\n\nAnother text. It ends.\n"
+
+
+def write(path, content):
+    data = content.encode() if isinstance(content, str) else content
+    path.write_bytes(data)
+    return path
+
+
+def json_lines(*values) -> str:
+    return "".join(json.dumps(value) + "\n" for value in values)
+
+
+# --- Dumps -------------------------------------------------------------------
+
+
+def test_items_of_a_real_dump():
+    found = items_of(corpus_runs.ENGLISH, language="")
+    assert [item.number for item in found] == list(range(1, 11))
+    assert {item.source.kind for item in found} == {items.DUMP}
+    assert {item.source.language for item in found} == {"en"}
+    assert dict(found[0].source.namespaces)[10] == "Template"
+    assert all(item.data.endswith(b"</page>") for item in found)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-be"])
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress])
+def test_a_dump_is_the_same_in_any_form(tmp_path, encoding, compress):
+    xml = corpus_runs.xml_of(corpus_runs.CHINESE).decode()
+    path = write(tmp_path / "x", compress(xml.encode(encoding)))
+    same = [item.data for item in items_of(corpus_runs.CHINESE)]
+    assert [item.data for item in items_of(path)] == same
+    assert same[0].decode() in xml
+
+
+def test_language_of_the_flag_comes_before_the_dumps(tmp_path):
+    path = write(tmp_path / "x", dump([page("A", "b")], "de"))
+    assert items_of(path, language="")[0].source.language == "de"
+    assert items_of(path, language="fr")[0].source.language == "fr"
+
+
+@pytest.mark.parametrize(
+    "content", ["text", '{"text": "a"}', "<page><title>A</title></page>"]
+)
+def test_language_must_be_given_where_no_one_names_it(tmp_path, content):
+    path = write(tmp_path / "x", content)
+    with pytest.raises(UserError, match="such as --language=en"):
+        items_of(path, language="")
+
+
+def test_pages_before_the_end_of_a_truncated_dump_are_used(tmp_path):
+    xml = corpus_runs.dump_of(1200).encode()
+    packed = bz2.compress(xml, 1)
+    path = write(tmp_path / "x", packed[: len(packed) * 2 // 3])
+    (problem,) = problems_of(path)
+    number = len(texts_of(path))
+    assert 300 < number < 1199
+    assert problem == (
+        "F: ends in the middle of its bzip2 stream within page "
+        f"{number + 1} 'River {number + 1}'; the {number:,} pages before it "
+        "are used"
+    )
+
+
+def test_a_dump_without_its_end(tmp_path):
+    xml = corpus_runs.dump_of(3).encode()
+    path = write(tmp_path / "x", xml[: xml.rindex(b"</mediawiki>")])
+    assert problems_of(path) == [
+        "F: ends without </mediawiki>; the 3 pages before it are used"
+    ]
+    path = write(tmp_path / "y", xml[: xml.rindex(b"It is 3 miles")])
+    assert problems_of(path) == [
+        "F: ends without </mediawiki> within page 3 'River 3'; the 2 pages "
+        "before it are used"
+    ]
+
+
+def test_a_broken_page_is_named_and_the_others_are_used(tmp_path):
+    pages = [page(f"River {n}", article(n)) for n in range(1, 1201)]
+    pages[999] = pages[999].replace("</text>", "<oops>")
+    pages[1099] = pages[1099].replace("</page>", "")
+    path = write(tmp_path / "x", dump(pages))
+    first, second = problems_of(path)
+    assert first.startswith("F, page 1000 'River 1000': ParseError: mismatched")
+    assert second == (
+        "F, page 1100 'River 1100': does not end (no </page>) before the next "
+        "page"
+    )
+    assert len(texts_of(path)) == 1198
+
+
+def test_a_page_of_ten_megabytes(tmp_path):
+    pages = [
+        page("A", article(1)),
+        page("Big", "Words. " * 1_500_000),
+        page("B", article(2)),
+    ]
+    path = write(tmp_path / "x", dump(pages))
+    assert len(texts_of(path)) == 2
+    assert problems_of(path) == [
+        "F, page 2 'Big': is larger than 8 MB (--max_document_mb)"
+    ]
+
+
+# --- JSON lines --------------------------------------------------------------
+
+
+def test_texts_of_json_lines(tmp_path):
+    content = json_lines(
+        {"id": 1, "text": "One. Two.\nThree."},
+        {"text": "A\u2028B\x00C."},
+        {"text": ""},
+        {"text": None},
+    )
+    path = write(tmp_path / "x", "\n" + content + "\n")
+    assert texts_of(path) == ["One.\nTwo.\nThree.\n", "A BC.\n"]
+    assert [i.number for i in items_of(path)] == [2, 3, 4, 5]
+    assert problems_of(path) == []
+
+
+def test_bad_json_lines_are_named_and_the_others_are_used(tmp_path):
+    good = json_lines({"body": "A good line."})
+    path = write(
+        tmp_path / "x",
+        good.encode()
+        + b'{"body": "open\n'
+        + b'["body"]\n'
+        + b'{"text": "a", "id": 3}\n'
+        + b'{"body": 7}\n'
+        + b'{"body": "\xff"}\n'
+        + b'{"body": ' + b"[" * 100_000 + b"\n"
+        + b'{"body": "' + b"x" * 1_100_000 + b'"}\n'
+        + good.encode(),
+    )  # fmt: skip
+    more = {"text_column": "body", "max_item_bytes": 10**6}
+    assert texts_of(path, **more) == ["A good line.\n"] * 2
+    found = problems_of(path, **more)
+    assert found[:5] == [
+        "F, line 2: is not JSON: Invalid control character at"
+        if "control" in found[0]
+        else "F, line 2: is not JSON: Unterminated string starting at",
+        "F, line 3: is an array; wanted a JSON object",
+        "F, line 4: has no 'body', but text, id; name one by --text_column",
+        "F, line 5: has a number as 'body'; wanted text",
+        "F, line 6: is not UTF-8: byte 0xff in its line 1",
+    ]
+    assert found[5].startswith("F, line 7: is not JSON: ")
+    assert found[6] == "F, line 8: is larger than 1 MB (--max_document_mb)"
+    assert len(found) == 7
+
+
+def test_json_lines_before_the_end_of_a_truncated_file(tmp_path):
+    lines = [{"text": f"{article(n)} {n * n * 7919}."} for n in range(9_000)]
+    packed = gzip.compress(json_lines(*lines).encode())
+    path = write(tmp_path / "x", packed[: len(packed) // 2])
+    (problem,) = problems_of(path)
+    assert problem.startswith("F: ends in the middle of its gzip stream, in l")
+    assert 2000 < len(texts_of(path)) < 7000
+
+
+# --- Plain text --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_document_is_a_file_or_between_blank_lines(tmp_path, end):
+    path = write(tmp_path / "x", TWO.replace("\n", end))
+    first, second = (
+        "First sentence here.\nSecond one.\n",
+        "Another text.\nIt ends.\n",
+    )
+    assert texts_of(path) == [first + second]
+    more = {"document_separator": "blank_line"}
+    assert texts_of(path, **more) == [first, second]
+    assert [i.number for i in items_of(path, **more)] == [1, 2]
+
+
+@pytest.mark.parametrize("size", [100, 2**20 - 1, 2**20, 2**20 + 1, 3 * 2**20])
+def test_documents_across_blocks(tmp_path, size):
+    """The end of a document at and around the end of a block."""
+    parts = ["x" * (size - 2), "y" * 50, " ", "z" * 2_000_000, "w"]
+    path = write(tmp_path / "x", "\n \t\n\n".join(parts))
+    found = items_of(path, document_separator="blank_line")
+    assert [i.data.strip().decode() for i in found] == [
+        p for p in parts if p.strip()
+    ]
+
+
+def test_texts_that_cannot_be_used_are_named(tmp_path):
+    path = write(tmp_path / "x", b"Good text.\n\nB\nad \xff.\n\nGood again.\n")
+    more = {"document_separator": "blank_line"}
+    assert texts_of(path, **more) == ["Good text.\n", "Good again.\n"]
+    assert problems_of(path, **more) == [
+        "F, document 2: is not UTF-8: byte 0xff in its line 2"
+    ]
+    assert texts_of(path) == []
+    path = write(tmp_path / "y", "Words. " * 200_000 + "\n\nShort.\n\n")
+    more["max_item_bytes"] = 10**6
+    assert texts_of(path, **more) == ["Short.\n"]
+    (problem,) = problems_of(path, max_item_bytes=10**6)
+    assert problem == (
+        "F, document 1: is larger than 1 MB (--max_document_mb); if blank "
+        "lines separate its documents, give --document_separator=blank_line"
+    )
+
+
+def test_whole_lines_of_a_truncated_text_are_used(tmp_path):
+    lines = [f"{article(n)} {n * n * 7919}." for n in range(9000)]
+    packed = gzip.compress("\n".join(lines).encode())
+    path = write(tmp_path / "x", packed[: len(packed) // 2])
+    (text,) = texts_of(path)
+    kept = text.split("\n")[:-1]
+    assert (
+        kept
+        == [
+            sentence
+            for line in lines
+            for sentence in line.replace(". ", ".\n").split("\n")
+        ][: len(kept)]
+    )
+    assert len(kept) > 3000
+    assert len(problems_of(path)) == 1
+
+
+@pytest.mark.parametrize(
+    "content, words",
+    [(b"", "is empty"), (b"\n \n", "has no text"), (b"\0\1", "is a binary")],
+)
+def test_files_without_text_are_named(tmp_path, content, words):
+    path = write(tmp_path / "x", content)
+    (problem,) = problems_of(path)
+    assert problem.startswith(f"F: {words}")
+
+
+# --- Chunks ------------------------------------------------------------------
+
+
+@pytest.fixture
+def three_files(tmp_path) -> list[str]:
+    write(tmp_path / "a", corpus_runs.dump_of(30))
+    write(tmp_path / "b", b"")
+    write(tmp_path / "c", "\n\n".join(article(n) for n in range(40)))
+    return [str(tmp_path / name) for name in "abc"]
+
+
+SMALL = corpus_runs.settings(document_separator="blank_line", chunk_bytes=1500)
+
+
+def test_chunks_hold_all_items_in_order(three_files):
+    chunks = list(reading.read_chunks(three_files, SMALL))
+    assert [chunk.index for chunk in chunks] == list(range(len(chunks)))
+    assert len(chunks) > 5
+    found = [item for chunk in chunks for item in chunk.items]
+    assert found == [
+        item
+        for path in three_files
+        for item, _ in reading.read_items(path, SMALL)
+    ]
+    assert len(found) == 71  # one of them a problem
+    sizes = [sum(len(i.data) for i in chunk.items) for chunk in chunks]
+    assert all(1500 <= size < 2000 for size in sizes[:-1])
+    total = sum(chunk.num_bytes for chunk in chunks)
+    assert total == sum(len(open(path, "rb").read()) for path in three_files)
+
+
+def test_reading_continues_behind_any_chunk(three_files):
+    chunks = list(reading.read_chunks(three_files, SMALL))
+    for chunk in chunks:
+        rest = reading.read_chunks(
+            three_files, SMALL, chunk.index + 1, chunk.end
+        )
+        assert [(c.index, c.items, c.end) for c in rest] == [
+            (c.index, c.items, c.end) for c in chunks[chunk.index + 1 :]
+        ]

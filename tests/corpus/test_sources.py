@@ -1,0 +1,164 @@
+"""corpus/sources.py: compression, encodings, kinds of files, damage."""
+
+import bz2
+import gzip
+import json
+import lzma
+import zipfile
+
+from base.errors import UserError
+
+import pytest
+
+from corpus import items
+from corpus.sources import Blocks, find_kind
+
+COMPRESS = {
+    "": bytes,
+    "gzip": gzip.compress,
+    "bzip2": lambda data: bz2.compress(data, 1),  # in blocks of 100 kB
+    "xz": lzma.compress,
+}
+TEXT = "Ein Wörterbuch, 辞書. " * 9000  # more than the head
+
+
+def content(path) -> tuple[bytes, str | None]:
+    with Blocks(str(path)) as blocks:
+        return b"".join(blocks), blocks.damage
+
+
+def kind(path) -> tuple[str, str]:
+    with Blocks(str(path)) as blocks:
+        return tuple(find_kind(blocks))
+
+
+@pytest.mark.parametrize("compression", COMPRESS)
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be"]
+)
+def test_content_is_utf8_without_mark(tmp_path, compression, encoding):
+    text = f"<mediawiki>{TEXT}</mediawiki>"
+    path = tmp_path / "name.that.says.nothing"
+    path.write_bytes(COMPRESS[compression](text.encode(encoding)))
+    assert content(path) == (text.encode(), None)
+    assert kind(path) == (items.DUMP, "")
+    with Blocks(str(path)) as blocks:
+        assert blocks.compression == compression
+
+
+@pytest.mark.parametrize("compression", ["gzip", "bzip2", "xz"])
+def test_streams_one_after_another_are_one_file(tmp_path, compression):
+    compress = COMPRESS[compression]
+    parts = [TEXT[:1000], TEXT[1000:5000], TEXT[5000:]]
+    path = tmp_path / "x"
+    path.write_bytes(b"".join(compress(part.encode()) for part in parts))
+    assert content(path) == (TEXT.encode(), None)
+
+
+def test_blocks_are_of_a_megabyte_and_in_order(tmp_path):
+    data = bytes(range(1, 256)) * 20_000
+    (tmp_path / "x").write_bytes(data)
+    with Blocks(str(tmp_path / "x")) as blocks:
+        pieces = list(blocks)
+        assert blocks.position() == len(data)
+    assert b"".join(pieces) == data
+    assert all(2**20 <= len(p) < 2**20 + 2**18 for p in pieces[:-1])
+
+
+# --- Kinds -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "data, expected",
+    [
+        (b"<?xml version='1.0'?>\n<mediawiki xml:lang='en'>", items.DUMP),
+        (b"\n  <page>\n<title>", items.DUMP),
+        (b"<!-- made by -->\n<mediawiki>", items.DUMP),
+        (b'{"text": "a"}\n{"text": "b"}\n', items.JSON_LINES),
+        (b'\n\n { "id": 1}', items.JSON_LINES),
+        (b"{}\n", items.JSON_LINES),
+        (b"PAR1\x15\x04\0\0", items.PARQUET),
+        (b"{Braces} are no JSON.\n", items.TEXT),
+        (b"[[a]] < b\n", items.TEXT),
+        (b"<pagelet> is not a tag of dumps", items.TEXT),
+        (b"\n\n", items.TEXT),
+        ("Пример".encode(), items.TEXT),
+        ("Пример".encode("utf-16"), items.TEXT),
+        (b"A latin-1 word: caf\xe9.", items.TEXT),
+    ],
+)
+def test_kinds_are_told_by_content(tmp_path, data, expected):
+    (tmp_path / "x.zip").write_bytes(data)
+    assert kind(tmp_path / "x.zip") == (expected, "")
+
+
+@pytest.mark.parametrize(
+    "data, words",
+    [
+        (b"", "is empty"),
+        (gzip.compress(b""), "is empty"),
+        (b"\x7fELF\x02\x01\0\0", "is a binary file"),
+        (b"\x28\xb5\x2f\xfd123", "compressed by zstd; decompress it first"),
+        (b"7z\xbc\xaf\x27\x1c12", "is a 7z archive; extract it first"),
+        (b"%PDF-1.7", "is a PDF document"),
+        (gzip.compress(bz2.compress(b"a")), "compressed twice, inside by bz"),
+        (b"<?xml version='1.0'?><rss></rss>", "no MediaWiki dump"),
+        (json.dumps([{"text": "a"}]).encode(), "is a JSON array"),
+        (b"\xff\xfe<\x00\x00\xdc\x00\xdc", "is not UTF-16: illegal encoding"),
+        ("Пример для".encode("cp1251") * 9, "is neither UTF-8 nor UTF-16"),
+        (b"BZh9123456", "has damaged bzip2 data (Invalid data stream)"),
+        (gzip.compress(TEXT.encode())[:12], "ends in the middle of its gzip"),
+    ],
+    # gzip holds the time, so the data cannot name the tests.
+    ids=lambda value: "" if isinstance(value, bytes) else value,
+)
+def test_what_cannot_be_read_is_named(tmp_path, data, words):
+    (tmp_path / "x").write_bytes(data)
+    name, detail = kind(tmp_path / "x")
+    assert name == "" and words in detail
+
+
+def test_zip_archives_are_named(tmp_path):
+    with zipfile.ZipFile(tmp_path / "x", "w") as archive:
+        archive.writestr("a", "b")
+    assert kind(tmp_path / "x") == ("", "is a zip archive; extract it first")
+
+
+# --- Damage ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("compression", ["gzip", "bzip2", "xz"])
+def test_content_before_the_end_of_a_truncated_file_is_kept(
+    tmp_path, compression
+):
+    # Random digits, so that the compressed stream is long.
+    text = "".join(str(n * n) for n in range(60_000)).encode()
+    data = COMPRESS[compression](text)
+    (tmp_path / "x").write_bytes(data[: len(data) // 2])
+    found, damage = content(tmp_path / "x")
+    assert text.startswith(found) and 0.2 < len(found) / len(text) < 0.8
+    assert damage == f"ends in the middle of its {compression} stream"
+
+
+@pytest.mark.parametrize("compression", ["gzip", "bzip2", "xz"])
+def test_content_before_a_flipped_bit_is_kept(tmp_path, compression):
+    text = "".join(str(n * n) for n in range(60_000)).encode()
+    data = bytearray(COMPRESS[compression](text))
+    data[-len(data) // 4] ^= 16
+    (tmp_path / "x").write_bytes(data)
+    found, damage = content(tmp_path / "x")
+    assert damage.startswith(f"has damaged {compression} data (")
+    assert len(found) > len(text) // 2
+    assert text.startswith(found[: len(text) // 2])
+
+
+def test_utf16_that_ends_within_a_character(tmp_path):
+    (tmp_path / "x").write_bytes(TEXT.encode("utf-16")[:-1])
+    found, damage = content(tmp_path / "x")
+    assert found == TEXT[:-1].encode()
+    assert damage == "ends in the middle of a character"
+
+
+def test_missing_files_are_errors(tmp_path):
+    with pytest.raises(UserError, match="none: cannot be read: No such file"):
+        Blocks(str(tmp_path / "none"))

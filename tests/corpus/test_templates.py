@@ -1,0 +1,90 @@
+"""Which templates show text, and which text."""
+
+import pytest
+
+from corpus import templates
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("{{ Citation_needed |date=x}}", "citation needed"),
+        ("{{a\n|b}}", "a"),
+        ("{{formatnum:5}}", "formatnum:5"),
+        ("{{subst:a}}", "a"),
+        ("{{}}", ""),
+    ],
+)
+def test_names(source, name):
+    assert templates.name_of(source) == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["citation needed", "sfn", "efn", "cite web", "who", "rp", "#tag:ref",
+     "infobox person", "page needed", "relevance inline", "нет аи", "要出典",
+     "來源請求", "بحاجة لمصدر", "източник", "reflist", "flagicon"],
+)  # fmt: skip
+def test_remarks_and_boxes_are_silent(name):
+    assert templates.is_silent(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["population", "convert", "lang", "ship", "whole", "noted", "country",
+     "wholesale", "#if: x", "currentyear", "metre"],
+)  # fmt: skip
+def test_others_are_not_silent(name):
+    assert not templates.is_silent(name)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "remark"),
+    [
+        (".", " H", True),  # in 1990.{{x}} He
+        ("t", " p", True),  # most{{x}} people
+        ("t", ", ", True),  # most{{x}}, so
+        (".", "He", True),  # in 1990.{{x}}He
+        ("\n", "He", True),  # {{x}}He
+        (" ", " p", False),  # has {{x}} people
+        ("", " p", False),  # {{x}} people
+        ("5", " k", False),  # 5{{x}} km
+        ("t", "ed", False),  # start{{x}}ed
+        (".", " p", False),  # in 1990.{{x}} people
+        ("は", "人", False),  # 人口は{{x}}人
+    ],
+)
+def test_remarks_by_the_text_around_them(before, after, remark):
+    assert templates.is_remark(before, after) is remark
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "named", "text"),
+    [
+        ("transl", ["ar", "DIN", "al-jabr"], {}, "al-jabr"),
+        ("lang", [], {"1": "fr", "2": "texte"}, "texte"),
+        ("abbr", ["UK", "United Kingdom"], {}, "UK"),
+        ("e", ["24"], {}, "×10²⁴"),
+        ("val", ["5", "2"], {}, "5±2"),
+        ("as of", ["2014", "3", "5"], {"df": "US"}, "As of March 5, 2014"),
+        ("frac", ["4"], {}, "1/4"),
+        ("ill", ["de", "Name", "Label"], {}, "Label"),
+        ("tsl", ["en", "Name", "名"], {}, "名"),
+        ("読み仮名", ["漢字", "かんじ"], {}, "漢字（かんじ）"),
+        ("ens", ["Text"], {}, "englisch Text"),
+        ("ألمانية", ["Spree"], {}, "(بالألمانية: Spree)"),
+        ("siècle", ["XIX"], {}, "XIXe siècle"),
+        ("ship", ["USS", "Hornet", "CV-12"], {}, "USS Hornet"),
+        ("höhe", ["28.1", "DE-NHN"], {}, "28,1 m"),
+        ("nowrap", [""], {}, None),
+        ("frac", [], {}, None),
+        ("population", ["5"], {}, None),
+    ],
+)
+def test_rendered_text(name, values, named, text):
+    assert templates.render(name, values, named, "en") == text
+
+
+def test_measures_outside_of_english_have_symbols():
+    values = ["891.82", "km2", "sqmi"]
+    assert templates.render("convert", values, {}, "ja") == "891.82 km²"

@@ -1,0 +1,185 @@
+"""Small dumps and texts, and runs of prepare_corpus.py on them."""
+
+import bz2
+import pathlib
+import sys
+from collections.abc import Iterable
+
+from base import workers
+
+import scripts
+from paths import GOLDEN, ROOT
+
+from corpus import documents, reading
+from corpus.documents import DocumentSettings, Outcome
+from corpus.items import Item
+
+ENGLISH = GOLDEN / "corpus" / "enwiki-10-pages.xml.bz2"
+CHINESE = GOLDEN / "corpus" / "zhwiki-1-page.xml.bz2"
+
+script = scripts.load("prepare_corpus")
+
+HEADER = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-{version}/"
+ version="{version}" xml:lang="{language}">
+  <siteinfo><sitename>Wikipedia</sitename><namespaces>
+    <namespace key="-1" case="first-letter">Spezial</namespace>
+    <namespace key="0" case="first-letter" />
+    <namespace key="6" case="first-letter">Datei</namespace>
+  </namespaces></siteinfo>
+"""
+
+
+def page(title: str, text: str, namespace: int = 0, more: str = "") -> str:
+    """Return the XML of a page; `text` is XML too."""
+    return (
+        f"  <page><title>{title}</title><ns>{namespace}</ns><id>7</id>{more}"
+        f"<revision><id>8</id><text>{text}</text></revision></page>\n"
+    )
+
+
+def dump(
+    pages: Iterable[str], language: str = "en", version: str = "0.11"
+) -> str:
+    """Return the XML of a dump."""
+    header = HEADER.format(language=language, version=version)
+    return header + "".join(pages) + "</mediawiki>\n"
+
+
+def article(number: int) -> str:
+    """Return the text of an article that no other number has."""
+    return (
+        f"The river number {number} flows through the valley of the town. "
+        f"It is {number} miles long and has many bridges."
+    )
+
+
+def dump_of(number: int) -> str:
+    """Return the XML of a dump of articles."""
+    return dump(page(f"River {n}", article(n)) for n in range(1, number + 1))
+
+
+def xml_of(path: pathlib.Path) -> bytes:
+    """Return the XML of one of the real dumps."""
+    return bz2.decompress(path.read_bytes())
+
+
+# --- Without worker processes ------------------------------------------------
+
+
+def settings(**more) -> reading.ReadSettings:
+    """Return settings of English text; `more` are replaced."""
+    plain = reading.ReadSettings("en", "text", "file", 8 * 10**6, 2**19)
+    return plain._replace(**more)
+
+
+def items_of(path: pathlib.Path, **more) -> list[Item]:
+    """Return the items of a file."""
+    return [i for i, _ in reading.read_items(str(path), settings(**more))]
+
+
+def outcomes_of(path: pathlib.Path, **more) -> list[Outcome]:
+    """Return what becomes of the items of a file."""
+    plain = DocumentSettings(settings(**more).text_column)
+    return [
+        documents.make_document(item, plain) for item in items_of(path, **more)
+    ]
+
+
+def texts_of(path: pathlib.Path, **more) -> list[str]:
+    """Return the texts of the documents of a file, in its order."""
+    return [
+        outcome.document.text.decode()
+        for outcome in outcomes_of(path, **more)
+        if outcome.document
+    ]
+
+
+def problems_of(path: pathlib.Path, **more) -> list[str]:
+    """Return the lines of a file's problems, with "F" for its path."""
+    return [
+        outcome.problem.line().replace(str(path), "F")
+        for outcome in outcomes_of(path, **more)
+        if outcome.problem
+    ]
+
+
+# --- Runs of the script ------------------------------------------------------
+
+
+def flags_for(inputs, output: pathlib.Path, **more) -> dict:
+    """Return flags of a short run; `more` are added or replaced."""
+    return {
+        "input_file": str(inputs),
+        "output_dir": str(output),
+        "num_shards": 2,
+        "num_workers": 1,
+        **more,
+    }
+
+
+def run(inputs, output: pathlib.Path, **more) -> int | None:
+    """Run the script in this process."""
+    return scripts.run(script, **flags_for(inputs, output, **more))
+
+
+def error_of(inputs, output: pathlib.Path, **more) -> str:
+    """Run with bad flags or input and return the error line."""
+    return scripts.error_of(script, **flags_for(inputs, output, **more))
+
+
+def command(flags: dict) -> list[str]:
+    """Return the command line of a run in a process of its own."""
+    return [sys.executable, str(ROOT / "prepare_corpus.py")] + [
+        f"--{name}={value}" for name, value in flags.items()
+    ]
+
+
+def bytes_of(folder: pathlib.Path) -> dict[str, bytes]:
+    """Return relative path -> content of the text files and corpus.json."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.name.startswith(".")
+    }
+
+
+def documents_in(folder: pathlib.Path, pattern: str = "train-*") -> list[str]:
+    """Return the documents of the files that match, sorted."""
+    found = []
+    for path in folder.glob(pattern):
+        found += path.read_text("utf-8").split("\n\n")[:-1]
+    return sorted(found)
+
+
+class Stop(Exception):
+    """Ends a run where kill -9 would."""
+
+
+def stopped_run(flags: dict, monkeypatch, number: int) -> list[int]:
+    """Run until so many jobs are done; return the jobs handed out.
+
+    These are numbers of chunks, then of output files.
+    """
+    begun, done = [], []
+    original = workers.WorkerPool.run
+
+    def run_some(self, jobs):
+        def noted():
+            for job in jobs:
+                begun.append(getattr(job, "index", None))
+                yield job
+
+        for event in original(self, noted()):
+            yield event
+            done.append(isinstance(event, workers.Done))
+            if sum(done) == number:
+                raise Stop
+
+    monkeypatch.setattr(workers.WorkerPool, "run", run_some)
+    try:
+        scripts.run(script, **flags)
+    except Stop:
+        pass
+    finally:
+        monkeypatch.setattr(workers.WorkerPool, "run", original)
+    return begun

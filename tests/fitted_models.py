@@ -1,0 +1,109 @@
+"""Models as the fine-tuning scripts leave them, with random weights.
+
+Nothing is trained: the heads are random, but large enough that predictions
+differ from input to input.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import tensorflow as tf
+
+import modeling
+from checkpoints import model_files
+from classifier.model import BertForSequenceClassification
+from ner.model import BertForTokenClassification
+from squad.model import BertForQuestionAnswering
+from swag.model import BertForMultipleChoice
+
+
+def write(folder: Path, model, vocab: Sequence[str], **settings) -> Path:
+    """Write a model with `settings` in its configuration."""
+    folder.mkdir(parents=True)
+    vocab_file = folder / "words.txt"
+    vocab_file.write_text("\n".join(vocab) + "\n")
+    config = modeling.BertConfig.from_dict(model.config.to_dict() | settings)
+    model_files.write_model(str(folder), model, config, str(vocab_file), True)
+    return folder
+
+
+def _grown(model):
+    """Return the model with weights of its head that tell inputs apart."""
+    tf.keras.utils.set_random_seed(7)
+    for variable in model.variables:
+        if "output_" in variable.path:
+            shape, name = variable.shape, variable.path
+            scale = 0.1 if name.endswith("bias") else 2.0
+            variable.assign(scale * tf.random.normal(shape))
+    return model
+
+
+def _labels(names: Sequence[str]) -> dict[str, str]:
+    return {str(number): name for number, name in enumerate(names)}
+
+
+def write_classifier(
+    folder: Path,
+    config: modeling.BertConfig,
+    vocab: Sequence[str],
+    labels: Sequence[str] | None,
+    is_pair: bool = False,
+    length: int = 40,
+) -> Path:
+    """Write a classifier; labels None: a regression."""
+    tf.keras.utils.set_random_seed(1)
+    model = BertForSequenceClassification(config, labels and len(labels))
+    settings = {"max_seq_length": length, "sentence_pairs": is_pair}
+    if labels:
+        settings["id2label"] = _labels(labels)
+    return write(folder, _grown(model), vocab, **settings)
+
+
+def write_reader(
+    folder: Path,
+    config: modeling.BertConfig,
+    vocab: Sequence[str],
+    is_version_2: bool = False,
+) -> Path:
+    """Write a model that answers questions, in windows of 32 tokens."""
+    tf.keras.utils.set_random_seed(1)
+    return write(
+        folder,
+        _grown(BertForQuestionAnswering(config)),
+        vocab,
+        max_seq_length=32,
+        version_2_with_negative=is_version_2,
+    )
+
+
+def write_tagger(
+    folder: Path,
+    config: modeling.BertConfig,
+    vocab: Sequence[str],
+    labels: Sequence[str],
+) -> Path:
+    """Write a tagger of words, in windows of 32 tokens."""
+    tf.keras.utils.set_random_seed(1)
+    return write(
+        folder,
+        _grown(BertForTokenClassification(config, len(labels))),
+        vocab,
+        max_seq_length=32,
+        task="token_classification",
+        document_context=False,
+        id2label=_labels(labels),
+    )
+
+
+def write_chooser(
+    folder: Path, config: modeling.BertConfig, vocab: Sequence[str]
+) -> Path:
+    """Write a model that chooses among continuations."""
+    tf.keras.utils.set_random_seed(1)
+    return write(
+        folder,
+        _grown(BertForMultipleChoice(config)),
+        vocab,
+        max_seq_length=32,
+        task="multiple_choice",
+    )
