@@ -22,6 +22,7 @@ from base.errors import UserError
 from absl import flags, logging
 
 import modeling
+from benchmarks import packing as benchmarks_packing
 from benchmarks import serving as benchmarks_serving
 from benchmarks import steps, table
 from benchmarks import tasks as benchmarks_tasks
@@ -36,6 +37,7 @@ PARTS = ("train", "tokenizer", "generator", "reader", "serving")
 
 # The other parts, each with the flags it requires.
 DATA_PARTS = {
+    "packing": (),
     "buckets": ("task_name", "data_dir", "vocab_file"),
     "squad": ("squad_file", "vocab_file"),
     "features": ("input_file", "vocab_file"),
@@ -88,6 +90,12 @@ flags.DEFINE_integer(
     10,
     "For --parts=generator: passes over the text.",
     lower_bound=1,
+)
+flags.DEFINE_string(
+    "packing_files",
+    None,
+    "For --parts=packing: texts as patterns separated by commas; the files of "
+    "each pattern are a text of their own. Default: all of --input_file.",
 )
 flags.DEFINE_enum(
     "serving_size",
@@ -158,6 +166,28 @@ def text_rows() -> Iterator[Row]:
                 FLAGS.transformers_python,
                 rounds=FLAGS.repeats,
             )
+        if "packing" in FLAGS.parts:
+            yield from packing_rows(found)
+
+
+def packing_rows(found: benchmarks_text.Text) -> Iterator[Row]:
+    """Compare packed with unpacked records of each text; yield the rows."""
+    texts = {"text": found.files}
+    if FLAGS.packing_files:
+        texts = benchmarks_packing.find_texts(FLAGS.packing_files)
+    for number, (name, files) in enumerate(texts.items()):
+        folder = found.folder / f"packing-{number}"
+        folder.mkdir()
+        yield from benchmarks_packing.measure(
+            name,
+            files,
+            found.vocab_file,
+            folder,
+            FLAGS.sizes,
+            FLAGS.repeats,
+            FLAGS.dtype,
+            FLAGS.jit_compile,
+        )
 
 
 def task_rows() -> Iterator[Row]:
@@ -188,7 +218,7 @@ def rows() -> Iterator[Row]:
         {"flops": peak},
     )
     # Training last: a process that has trained is slower at everything else.
-    if ({*PARTS} - {"train"}) & {*FLAGS.parts}:
+    if ({*PARTS, "packing"} - {"train"}) & {*FLAGS.parts}:
         yield from text_rows()
     yield from task_rows()
     if "train" in FLAGS.parts:

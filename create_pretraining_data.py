@@ -72,6 +72,17 @@ flags.DEFINE_float(
     0.1,
     "Share of sequences made shorter than max_seq_length.",
 )
+flags.DEFINE_bool(
+    "pack_sequences",
+    False,
+    "Put several sequences into a row of max_seq_length tokens, so that hardly "
+    "any is padding. run_pretraining.py recognises such files.",
+)
+flags.DEFINE_integer(
+    "max_sequences_per_pack",
+    8,
+    "With pack_sequences: most sequences in a row.",
+)
 
 # How they are made
 flags.DEFINE_integer(
@@ -105,6 +116,8 @@ def main(_: list[str]) -> int:
         random_token_prob=FLAGS.random_token_prob,
         do_whole_word_mask=FLAGS.do_whole_word_mask,
         dupe_factor=FLAGS.dupe_factor,
+        pack_sequences=FLAGS.pack_sequences,
+        max_sequences_per_pack=FLAGS.max_sequences_per_pack,
     )
     plan = pretraining_plan.make_plan(
         FLAGS.input_file,
@@ -156,6 +169,11 @@ def check_flags() -> None:
     for name in ("input_file", "output_file", "vocab_file"):
         if not FLAGS[name].value:
             raise UserError(f"--{name} is required")
+    if FLAGS["max_sequences_per_pack"].present and not FLAGS.pack_sequences:
+        raise UserError(
+            "--max_sequences_per_pack does nothing without --pack_sequences; "
+            "add that or leave this out"
+        )
     beam.check_flags(FLAGS.runner, FLAGS.beam_options, FLAGS.num_workers)
 
 

@@ -12,6 +12,8 @@ with the same command, it goes on where it was and ends with the same bits.
 Curves: `tensorboard --logdir=out`.
 """
 
+import contextlib
+
 from base import cluster, errors, file_system
 from base.errors import UserError
 
@@ -23,7 +25,8 @@ from checkpoints import lookup, model_files, training_state
 from modeling import BertConfig
 from pretraining import run as pretraining_run
 from pretraining.model import BertForPreTraining
-from records import bad_records, streaming
+from pretraining.records import PretrainingFiles
+from records import bad_records
 from training import agreement, devices, train_step
 from training import flags as training_flags
 from training.settings import Settings
@@ -78,7 +81,8 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
     "max_predictions_per_seq",
     20,
-    "As in create_pretraining_data.py.",
+    "As in create_pretraining_data.py; not used for packed records, which have "
+    "a number of their own.",
     lower_bound=1,
 )
 
@@ -107,7 +111,7 @@ training_flags.define_tpu_flags()
 
 # Evaluation
 flags.DEFINE_integer(
-    "eval_batch_size", 8, "Sequences in an evaluation batch.", lower_bound=1
+    "eval_batch_size", 8, "Records in an evaluation batch.", lower_bound=1
 )
 flags.DEFINE_integer(
     "max_eval_steps", 100, "Evaluate at most this many batches.", lower_bound=1
@@ -155,9 +159,11 @@ def main(_: list[str]) -> int:
         FLAGS.eval_batch_size,
         FLAGS.max_eval_steps,
     )
-    sources = [source for source in (data, eval_data) if source]
-    files = [path for source in sources for path in source.files]
-    with bad_records.blaming_files(files, sources[0].bounds):
+    with contextlib.ExitStack() as stack:
+        for source in filter(None, (eval_data, data)):
+            stack.enter_context(
+                bad_records.blaming_files(source.files, source.bounds)
+            )
         step = settings.last_step
         if data and not run.train(data):
             return 1
@@ -199,7 +205,7 @@ def read_config(vocab_file: str | None) -> BertConfig:
     return config
 
 
-def read_data(config: BertConfig, flag: str) -> streaming.RecordFiles:
+def read_data(config: BertConfig, flag: str) -> PretrainingFiles:
     """Return the record files of --input_file or --eval_input_file."""
     return pretraining_run.read_data(
         FLAGS[flag].value,
@@ -211,8 +217,8 @@ def read_data(config: BertConfig, flag: str) -> streaming.RecordFiles:
 
 
 def read_evaluation_data(
-    config: BertConfig, train_data: streaming.RecordFiles | None
-) -> streaming.RecordFiles | None:
+    config: BertConfig, train_data: PretrainingFiles | None
+) -> PretrainingFiles | None:
     """Return the held-out records; warn where they are not held out."""
     if not FLAGS.do_eval and not FLAGS.eval_steps:
         return None

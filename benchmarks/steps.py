@@ -57,17 +57,22 @@ def fake_batch(
 
 
 def create_step(
-    size: str, batch_size: int, dtype: str, jit_compile: bool
+    size: str,
+    batch_size: int,
+    dtype: str,
+    jit_compile: bool,
+    vocab_size: int = VOCAB_SIZE,
 ) -> train_step.Step:
     """Return the step that run_pretraining.py trains a model of a size with.
 
     Args:
         size: one of modeling.NAMED_SIZES; the weights are random.
-        batch_size: rows of MAX_SEQ_LENGTH tokens.
+        batch_size: rows in a step.
         dtype: of the matrix products, "float32" or "bfloat16".
         jit_compile: compile with XLA.
+        vocab_size: ids from 0 up that the records may have.
     """
-    config = modeling.BertConfig.from_size(size, vocab_size=VOCAB_SIZE)
+    config = modeling.BertConfig.from_size(size, vocab_size)
     model = pretraining_model.BertForPreTraining(config, dtype)
     optimizer = optimization.create_optimizer()
     optimizer.create_slots(model.trainable_variables)

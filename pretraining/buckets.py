@@ -22,7 +22,7 @@ from base import file_system
 import numpy as np
 
 import tokenization
-from pretraining import dealing, masking
+from pretraining import dealing, masking, packing
 from pretraining import documents as pretraining_documents
 from pretraining import instances as pretraining_instances
 from pretraining.dealing import DealtPart
@@ -215,33 +215,36 @@ def write_bucket(
     if documents.num_own and (documents.numbers == documents.numbers[0]).all():
         documents = _borrow(documents, lenders(), maker.tokenizer)
     bounds, position = [0], file.tell()
-    for rows in _shuffled_passes(documents, settings.instances, rng):
-        num_rows = len(rows.a_start)
-        for some in np.array_split(
-            np.arange(num_rows), settings.files_per_bucket
+    for drawn, sizes in _shuffled_passes(documents, settings.instances, rng):
+        for some, some_sizes in packing.split(
+            drawn, sizes, settings.files_per_bucket
         ):
             # A writer for each slice: where compressed, each is a gzip member
             # of its own, which can be copied into an output file.
             with tfrecord.RecordWriter(file, settings.compression) as writer:
-                for features in _make_features(
-                    documents, rows.take(some), maker, rng
+                for features, more in _make_features(
+                    documents, some, some_sizes, maker, rng
                 ):
                     writer.write_examples(features)
-                    counts.update(_count_features(features, maker))
-                    done = len(features["input_ids"]) / num_rows
+                    counts.update(more)
+                    done = more["instances"] / len(drawn.a_start)
                     report(done / settings.instances.dupe_factor)
             bounds.append(file.tell() - position)
-        counts["truncated_tokens"] += int(rows.num_truncated.sum())
+        counts["truncated_tokens"] += int(drawn.num_truncated.sum())
     return {"bounds": bounds, "counts": dict(counts)}
 
 
 def _shuffled_passes(
     documents: Documents, config: InstanceConfig, rng: np.random.Generator
-) -> Iterator[Instances]:
+) -> Iterator[tuple[Instances, np.ndarray]]:
     """Yield the instances of each pass over the documents, shuffled.
 
     The passes stay apart, so that all of the text is seen once before any of
     it is seen again.
+
+    Yields:
+        The instances, those of a row next to each other, and the number of
+        instances of each row: 1 unless sequences are packed.
     """
     if not documents.num_own:
         return
@@ -251,25 +254,40 @@ def _shuffled_passes(
     order = np.lexsort((keys, drawn.duplicate))
     sizes = np.bincount(drawn.duplicate, minlength=config.dupe_factor)
     for rows in np.split(order, np.cumsum(sizes)[:-1]):
-        yield drawn.take(rows)
+        if config.pack_sequences:
+            yield packing.pack(drawn.take(rows), config, rng)
+        else:
+            yield drawn.take(rows), np.ones(len(rows), np.int64)
 
 
 def _make_features(
     documents: Documents,
-    rows: Instances,
+    drawn: Instances,
+    sizes: np.ndarray,
     maker: BucketMaker,
     rng: np.random.Generator,
-) -> Iterator[dict[str, np.ndarray]]:
-    """Yield the masked features of some instances, `_ROWS` at a time."""
+) -> Iterator[tuple[dict[str, np.ndarray], dict[str, int]]]:
+    """Yield features and counts of rows, about `_ROWS` sequences at a time.
+
+    The arguments `drawn` and `sizes` are what `_shuffled_passes` yields.
+    """
     config, vocabulary = maker.settings.instances, maker.vocabulary
-    for start in range(0, len(rows.a_start), _ROWS):
-        some = rows.take(slice(start, start + _ROWS))
-        sequences = masking.assemble(
-            documents.ids, some, config.max_seq_length, vocabulary
+    for rows, sequences in packing.parts(sizes, _ROWS):
+        some = drawn.take(sequences)
+        features = masking.mask_sequences(
+            masking.assemble(
+                documents.ids, some, config.max_seq_length, vocabulary
+            ),
+            some.is_random_next,
+            config,
+            vocabulary,
+            rng,
         )
-        yield masking.mask_sequences(
-            sequences, some.is_random_next, config, vocabulary, rng
-        )
+        counts = _count_features(features, maker)
+        if config.pack_sequences:
+            features = packing.pack_features(features, sizes[rows], config)
+            counts |= packing.count_rows(features)
+        yield features, counts
 
 
 def _count_text(

@@ -28,6 +28,7 @@ from pretraining.plan import Plan
 from records import tfrecord
 
 _NUM_EXAMPLES_LOGGED = 20
+_FEATURES_LOGGED = tuple(pretraining_schema.packed_schema(1, 1, 1))
 
 
 def generate(plan: Plan, num_workers: int) -> dict[str, int]:
@@ -224,6 +225,8 @@ def _log_examples(plan: Plan, path: str) -> None:
             shown = [tokens[i] for i in features["input_ids"][:length].tolist()]
             logging.info("*** Example ***")
             logging.info("tokens: %s", " ".join(shown))
-            for name in pretraining_schema.schema(1, 1):
+            for name in _FEATURES_LOGGED:
+                if name not in features:
+                    continue  # of packed records only
                 values = " ".join(map(str, features[name].tolist()))
                 logging.info("%s: %s", name, values)

@@ -55,6 +55,8 @@ class InstanceConfig:
     random_token_prob: float = 0.1
     do_whole_word_mask: bool = False
     dupe_factor: int = 10
+    pack_sequences: bool = False
+    max_sequences_per_pack: int = 8
 
     @property
     def max_tokens(self) -> int:

@@ -87,6 +87,11 @@ class Sequences(NamedTuple):
 # --- Sequences ---------------------------------------------------------------
 
 
+def sequence_lengths(instances: Instances) -> np.ndarray:
+    """Return the tokens of each instance with [CLS] and two [SEP], [N]."""
+    return instances.a_length + instances.b_length + 3
+
+
 def assemble(
     ids: np.ndarray,
     instances: Instances,
@@ -102,7 +107,7 @@ def assemble(
         vocabulary: ids of [CLS] and [SEP].
     """
     a_length = instances.a_length
-    length = a_length + instances.b_length + 3
+    length = sequence_lengths(instances)
     place = np.arange(max_seq_length)  # [S]
     in_a = place <= a_length[:, None]  # [N, S]
     # Where in `ids` the token of each place comes from. A begins at place 1,
@@ -150,12 +155,14 @@ def mask_sequences(
     candidates = place < (length - 1)[:, None]  # [N, S]
     candidates[:, 0] = False
     candidates[np.arange(len(length)), a_length + 1] = False
-    budget = _prediction_budget(length, config)
+    budget = prediction_budget(length, config)
     if config.do_whole_word_mask:
         continues = vocabulary.continues[input_ids]  # [N, S]
-        chosen = _choose_words(
-            candidates, continues, budget, config.max_predictions_per_seq, rng
-        )
+        most = np.full_like(budget, config.max_predictions_per_seq)
+        if config.pack_sequences:
+            # The places of a packed row are shared out by budgets.
+            most = budget
+        chosen = _choose_words(candidates, continues, budget, most, rng)
     else:
         chosen = _choose_tokens(candidates, budget, rng)
     features = _replace(input_ids, chosen, config, vocabulary, rng)
@@ -165,9 +172,7 @@ def mask_sequences(
     return features
 
 
-def _prediction_budget(
-    length: np.ndarray, config: InstanceConfig
-) -> np.ndarray:
+def prediction_budget(length: np.ndarray, config: InstanceConfig) -> np.ndarray:
     """Return how many tokens of each sequence to predict at most, [N].
 
     `masked_lm_prob` of the length, [CLS] and [SEP] counted, but at least 1
@@ -219,21 +224,21 @@ def _choose_words(
     candidates: np.ndarray,
     continues: np.ndarray,
     budget: np.ndarray,
-    most: int,
+    most: np.ndarray,
     rng: np.random.Generator,
 ) -> np.ndarray:
     """Choose whole words at random, up to `budget` tokens of each row.
 
     A word with more tokens than are left of the budget is passed over. If
     every word of a row is larger than the budget, the shortest one is chosen
-    and cut to `most` tokens, the places a record has. (The original then
+    and cut to `most` tokens, the places it has. (The original then
     chooses nothing.)
 
     Args:
         candidates: bool [N, S].
         continues: bool [N, S], whether a token starts with "##".
         budget: [N].
-        most: P.
+        most: [N], P, or the budget of rows that are packed.
         rng: source of random numbers.
 
     Returns:
@@ -260,7 +265,8 @@ def _choose_words(
     np.put_along_axis(chosen_words, order, taken, axis=1)
     chosen = candidates & chosen_words.take(cell)
     if empty.size:
-        chosen[empty] &= np.cumsum(chosen[empty], axis=1) <= most
+        within = np.cumsum(chosen[empty], axis=1) <= most[empty, None]
+        chosen[empty] &= within
     return chosen
 
 

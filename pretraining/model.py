@@ -1,7 +1,12 @@
 """Masked LM and next sentence prediction on one encoder (paper section 3.1).
 
-Dimensions: B batch, S tokens, H hidden size, P predictions per sequence, V
-vocabulary.
+A packed row (pretraining/packing.py) holds up to K sequences, each with a
+next sentence label of its own. Attention, positions and heads treat them as
+rows of their own, and both losses are normalized over the whole batch. So a
+packed batch has the loss and the gradient of its sequences unpacked.
+
+Dimensions: B rows, S tokens, H hidden size, P predictions per row, V
+vocabulary, K sequences a packed row may have.
 """
 
 from collections.abc import Mapping
@@ -17,6 +22,16 @@ from records.streaming import Batch
 from training.objective import Objective, Sums, example_weights
 
 # --- Heads -------------------------------------------------------------------
+
+
+def vectors_at(sequence_output: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+    """Return the vectors [B * P, H] of [B, S, H] at positions [B, P]."""
+    batch, length, hidden = shape_of(sequence_output)
+    # Gather from a matrix: position p of row b is row b * S + p.
+    starts = tf.range(batch)[:, None] * length  # [B, 1]
+    rows = tf.reshape(positions + starts, [-1])  # [B * P]
+    x = tf.reshape(sequence_output, [-1, hidden])  # [B * S, H]
+    return tf.gather(x, rows)  # [B * P, H]
 
 
 class MaskedLmTransform(DenseActivation):
@@ -106,12 +121,7 @@ class MaskedLmHead(Layer):
         self, sequence_output: tf.Tensor, positions: tf.Tensor
     ) -> tf.Tensor:
         """Return the transformed vectors [B * P, H] of positions [B, P]."""
-        batch, length, hidden = shape_of(sequence_output)
-        # Gather from a matrix: position p of sequence b is row b * S + p.
-        starts = tf.range(batch)[:, None] * length  # [B, 1]
-        rows = tf.reshape(positions + starts, [-1])  # [B * P]
-        x = tf.reshape(sequence_output, [-1, hidden])  # [B * S, H]
-        return self.transform(tf.gather(x, rows))  # [B * P, H]
+        return self.transform(vectors_at(sequence_output, positions))
 
 
 class PreTrainingHeads(Layer):
@@ -134,7 +144,7 @@ class PreTrainingOutput(NamedTuple):
     """The logits of both tasks, float32."""
 
     masked_lm_logits: tf.Tensor  # [B, P, V]
-    next_sentence_logits: tf.Tensor  # [B, 2]; class 1 is a random B
+    next_sentence_logits: tf.Tensor  # [B, 2] or [B, K, 2]; class 1: random B
 
 
 class PreTrainingLosses(NamedTuple):
@@ -161,7 +171,9 @@ class BertForPreTraining(TaskModel):
 
         Args:
             features: `input_ids` and `masked_lm_positions`; `input_mask` and
-                `segment_ids` may be left out as in `BertModel.call`.
+                `segment_ids` may be left out as in `BertModel.call`. Packed
+                rows have `sequence_ids`, `position_ids` and
+                `next_sentence_positions` too.
             training: whether dropout is on.
             dropout_seed: see `BertModel.call`.
         """
@@ -172,8 +184,22 @@ class BertForPreTraining(TaskModel):
                 features["masked_lm_positions"],
                 self.bert.embeddings.word_embeddings,
             ),
-            self.cls.seq_relationship(output.pooled_output),
+            self.next_sentence_logits(output, features),
         )
+
+    def next_sentence_logits(
+        self, output: modeling.BertOutput, features: dict[str, tf.Tensor]
+    ) -> tf.Tensor:
+        """Return float32 logits [B, 2]; [B, K, 2] for packed rows.
+
+        Packed rows have a [CLS] at each of `next_sentence_positions` [B, K].
+        """
+        positions = features.get("next_sentence_positions")
+        if positions is None:
+            return self.cls.seq_relationship(output.pooled_output)
+        first = vectors_at(output.sequence_output, positions)  # [B * K, H]
+        logits = self.cls.seq_relationship(self.bert.pooler(first))
+        return tf.reshape(logits, [*shape_of(positions), 2])
 
     def losses(
         self,
@@ -184,9 +210,9 @@ class BertForPreTraining(TaskModel):
         """Return the losses of both tasks for a batch of records.
 
         Args:
-            features: as in the records (pretraining/schema.py). If there is
-                `example_weights` [B], it is 0 for rows that only fill the
-                batch.
+            features: as in the records (pretraining/schema.py), packed or
+                not. If there is `example_weights` [B], it is 0 for rows that
+                only fill the batch.
             training: whether dropout is on.
             dropout_seed: see `BertModel.call`.
         """
@@ -198,14 +224,25 @@ class BertForPreTraining(TaskModel):
                 self.bert.embeddings.word_embeddings,
             ),
             losses.classification_loss(
-                self.cls.seq_relationship(output.pooled_output),
+                self.next_sentence_logits(output, features),
                 features["next_sentence_labels"],
-                features.get("example_weights"),
+                _sequence_weights(features),
             ),
         )
 
 
 # --- Objective ---------------------------------------------------------------
+
+
+def _sequence_weights(batch: Batch) -> tf.Tensor:
+    """Return 1 for each sequence of a batch and 0 for filling, [B] or [B, K].
+
+    The rows that fill an evaluation batch hold zeros only, so their
+    `next_sentence_weights` are 0 as `example_weights` are.
+    """
+    if "next_sentence_weights" in batch:
+        return batch["next_sentence_weights"]
+    return example_weights(batch, "next_sentence_labels")
 
 
 def _loss_weights(batch: Batch) -> dict[str, tf.Tensor]:
@@ -214,10 +251,9 @@ def _loss_weights(batch: Batch) -> dict[str, tf.Tensor]:
     They depend on the records alone: with several replicas the denominators
     of the whole batch are needed before the first gradient.
     """
-    weights = example_weights(batch, "next_sentence_labels")  # [B]
     return {
         "masked_lm_loss": tf.reduce_sum(batch["masked_lm_weights"]),
-        "next_sentence_loss": tf.reduce_sum(weights),
+        "next_sentence_loss": tf.reduce_sum(_sequence_weights(batch)),
     }
 
 

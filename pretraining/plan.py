@@ -164,6 +164,15 @@ def check_values(
         value = getattr(config, name)
         if value < least:
             raise UserError(f"--{name}={value}: must be at least {least}")
+    # A row of one sequence would be an unpacked record, and a sequence has 5
+    # tokens at least: [CLS] a [SEP] b [SEP].
+    packs = config.max_sequences_per_pack
+    most = max(8, config.max_seq_length // 5)
+    if config.pack_sequences and not 2 <= packs <= most:
+        raise UserError(
+            f"--max_sequences_per_pack={packs}: must be from 2 to {most} for "
+            f"--max_seq_length={config.max_seq_length}"
+        )
     for name in (
         "masked_lm_prob",
         "mask_token_prob",

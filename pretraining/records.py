@@ -1,8 +1,19 @@
-"""Open the record files of a pre-training run and check them."""
+"""Open and check the record files of a pre-training run, packed or not."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from base import progress
+from base.errors import UserError
+
+import tensorflow as tf
+from absl import logging
 
 import modeling
 from pretraining import schema as pretraining_schema
-from records import streaming
+from pretraining.schema import PACKED_FEATURE
+from records import bad_records, streaming, tfrecord
 
 # The flag that sets the length of a feature, for error messages.
 _LENGTH_FLAGS = {
@@ -15,36 +26,215 @@ _LENGTH_FLAGS = {
 }
 
 
+# Packed rows have lengths that no flag of a training run sets.
+_ROW_LENGTHS = {
+    "masked_lm_positions": "predictions",
+    PACKED_FEATURE: "sequences",
+}
+
+_COUNTED_AT_ONCE = 512  # rows
+
+
+class PretrainingFiles(streaming.RecordFiles):
+    """Record files of one kind: all packed or none.
+
+    Args: see `streaming.RecordFiles`.
+
+    Attributes:
+        counts: {path: number of records}; of packed files, of rows.
+        num_records: their sum.
+        is_packed: whether a record is a row of several sequences.
+        sequences: {path: number of sequences}; as `counts` if not packed.
+        num_sequences: their sum.
+        num_tokens: real tokens of packed files; 0 if not counted.
+        max_sequences: sequences that a record may have.
+    """
+
+    def __init__(self, *args: Any):
+        super().__init__(*args)
+        self.is_packed = PACKED_FEATURE in self.schema
+        self.sequences, self.num_tokens = self.counts, 0
+        self.max_sequences = self.schema["next_sentence_labels"].length
+        if self.is_packed:
+            with bad_records.blaming_files(self.files, self.bounds):
+                self._count_sequences()
+        self.num_sequences = sum(self.sequences.values())
+
+    def _count_sequences(self) -> None:
+        """Count the sequences and tokens of all rows: reads all files."""
+        names = ("input_mask", "next_sentence_weights")
+        schema = {name: self.schema[name] for name in names}
+
+        def count(serialized: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            batch = streaming.parse_batch(serialized, schema)
+            sequences = tf.cast(batch["next_sentence_weights"], tf.int64)
+            tokens = tf.cast(batch["input_mask"], tf.int64)
+            return tf.reduce_sum(sequences), tf.reduce_sum(tokens)
+
+        self.sequences = {}
+        with progress.bar(
+            self.num_records, "rows", "Counting sequences"
+        ) as bar:
+            for path, num_rows in self.counts.items():
+                kind = "GZIP" if tfrecord.is_gzip(path) else ""
+                sums = (
+                    tf.data.TFRecordDataset(path, kind, 1 << 20)
+                    .batch(_COUNTED_AT_ONCE)
+                    .map(count, num_parallel_calls=2)
+                    .reduce(
+                        (tf.constant(0, tf.int64), tf.constant(0, tf.int64)),
+                        lambda old, new: tf.nest.map_structure(
+                            tf.add, old, new
+                        ),
+                    )
+                )
+                self.sequences[path] = int(sums[0])
+                self.num_tokens += int(sums[1])
+                bar.update(num_rows)
+
+    def describe(self) -> dict[str, Any]:
+        """Return what training_config.json says of the records.
+
+        Names of files come without folders: the records may be moved between
+        two runs.
+        """
+        lengths = {name: f.length for name, f in self.schema.items()}
+        facts = {
+            "data": {
+                os.path.basename(path): n for path, n in self.sequences.items()
+            },
+            "max_seq_length": lengths["input_ids"],
+        }
+        if not self.is_packed:
+            return facts | {"max_predictions_per_seq": lengths["masked_lm_ids"]}
+        packing = {
+            "rows": self.num_records,
+            "sequences": self.num_sequences,
+            "tokens": self.num_tokens,
+            "sequences_per_row": self.num_sequences / self.num_records,
+            "max_sequences_per_pack": self.max_sequences,
+            "predictions_per_row": lengths["masked_lm_ids"],
+        }
+        return facts | {"packing": packing}
+
+    def describe_file(self, path: str) -> str:
+        """Return how much a file holds, for the log."""
+        if not self.is_packed:
+            return f"{self.counts[path]} records"
+        return f"{self.sequences[path]} sequences in {self.counts[path]} rows"
+
+    def log_packing(self) -> None:
+        """Log how the rows of packed files are filled."""
+        lengths = {name: f.length for name, f in self.schema.items()}
+        tokens = self.num_records * lengths["input_ids"]
+        logging.info(
+            "  packed rows: %s sequences, %.3f in each row (at most %d), "
+            "%.2f%% of the tokens real",
+            f"{self.num_sequences:,}",
+            self.num_sequences / self.num_records,
+            self.max_sequences,
+            100 * self.num_tokens / tokens,
+        )
+        logging.info(
+            "  a row has %d places for predictions; --max_predictions_per_seq "
+            "is of unpacked records and not used",
+            lengths["masked_lm_ids"],
+        )
+
+
 def find_data(
     files: list[str],
     config: modeling.BertConfig,
     max_seq_length: int,
     max_predictions_per_seq: int,
-) -> streaming.RecordFiles:
+) -> PretrainingFiles:
     """Return the record files, checked against lengths and configuration.
+
+    Whether they hold packed rows is read off the features of their records.
+    How many predictions and sequences such a row may have is too, since it
+    follows from several flags of the generator.
 
     Ids are checked when a batch is read: without a check, a GPU takes zeros
     for the embedding of an id beyond the vocabulary, without an error.
 
+    Args:
+        files: all packed or none.
+        config: no id may reach its sizes.
+        max_seq_length: S of the records.
+        max_predictions_per_seq: P of the records; packed rows have their own.
+
     Raises:
         UserError: a file has records of other features or lengths.
     """
+    first = tfrecord.describe_first_record(files[0])
+    schema = pretraining_schema.schema(max_seq_length, max_predictions_per_seq)
+    if PACKED_FEATURE in first:
+        schema = pretraining_schema.packed_schema(
+            max_seq_length,
+            first.get("masked_lm_positions", 0),
+            first[PACKED_FEATURE],
+        )
+    bounds = _bounds(config, max_seq_length, first.get(PACKED_FEATURE, 0))
+    try:
+        return PretrainingFiles(files, schema, bounds, _LENGTH_FLAGS)
+    except UserError:
+        _check_same_kind(files, first)
+        raise
+
+
+def _bounds(
+    config: modeling.BertConfig, max_seq_length: int, max_sequences: int
+) -> dict[str, streaming.Bound]:
+    """Return the range of each feature; `max_sequences` is 0 if not packed."""
     vocabulary = streaming.Bound(
         config.vocab_size, "vocab_size of the configuration"
     )
-    segments = streaming.Bound(
-        config.type_vocab_size, "type_vocab_size of the configuration"
-    )
-    return streaming.RecordFiles(
-        files,
-        pretraining_schema.schema(max_seq_length, max_predictions_per_seq),
-        {
-            "input_ids": vocabulary,
-            "masked_lm_ids": vocabulary,
-            "masked_lm_positions": streaming.Bound(
-                max_seq_length, "max_seq_length"
+    places = streaming.Bound(max_seq_length, "max_seq_length")
+    bounds = {
+        "input_ids": vocabulary,
+        "masked_lm_ids": vocabulary,
+        "masked_lm_positions": places,
+        "segment_ids": streaming.Bound(
+            config.type_vocab_size, "type_vocab_size of the configuration"
+        ),
+    }
+    if max_sequences:
+        bounds |= {
+            "sequence_ids": streaming.Bound(
+                max_sequences + 1, "sequences of a row"
             ),
-            "segment_ids": segments,
-        },
-        _LENGTH_FLAGS,
-    )
+            "position_ids": places,
+            PACKED_FEATURE: places,
+        }
+    return bounds
+
+
+def _check_same_kind(files: Sequence[str], first: Mapping[str, int]) -> None:
+    """Check that all files are packed, and alike, or that none is.
+
+    Called where the records do not fit: the error of a single file would not
+    name the cause, that two kinds of files are mixed.
+
+    Args:
+        files: record files.
+        first: length of each feature of the first file.
+
+    Raises:
+        UserError: two files differ; names both.
+    """
+    is_packed = PACKED_FEATURE in first
+    for path in files[1:]:
+        found = tfrecord.describe_first_record(path)
+        if (PACKED_FEATURE in found) != is_packed:
+            packed, other = (files[0], path) if is_packed else (path, files[0])
+            raise UserError(
+                f"{packed} has packed rows (--pack_sequences), {other} has "
+                "one sequence in each record: name files of one kind"
+            )
+        for name, what in _ROW_LENGTHS.items():
+            if is_packed and found.get(name) != first.get(name):
+                raise UserError(
+                    f"{path} was made with other flags than {files[0]}: its "
+                    f"rows have places for {found.get(name)} {what}, not "
+                    f"{first.get(name)}; name files of one command"
+                )

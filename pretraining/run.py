@@ -2,7 +2,6 @@
 
 import functools
 import math
-import os
 from typing import Any
 
 from base import file_system
@@ -15,7 +14,7 @@ import modeling
 from checkpoints import model_files, weight_files
 from pretraining import model as pretraining_model
 from pretraining import records as pretraining_records
-from records import streaming
+from pretraining.records import PretrainingFiles
 from training import compilation, evaluation, fit, loop, reporting
 from training.settings import Settings
 
@@ -28,7 +27,7 @@ def read_data(
     config: modeling.BertConfig,
     max_seq_length: int,
     max_predictions_per_seq: int,
-) -> streaming.RecordFiles:
+) -> PretrainingFiles:
     """Return the record files of a flag, checked and logged.
 
     Args:
@@ -36,7 +35,7 @@ def read_data(
         flag: where they come from, for messages.
         config: no id may reach its sizes.
         max_seq_length: S of the records.
-        max_predictions_per_seq: P of the records.
+        max_predictions_per_seq: P of the records, unless they are packed.
     """
     files = file_system.find_files(patterns, flag)
     data = pretraining_records.find_data(
@@ -44,15 +43,17 @@ def read_data(
     )
     logging.info("*** Input Files (--%s) ***", flag)
     for path in files[:_FILES_LOGGED]:
-        logging.info("  %s, %d records", path, data.counts[path])
+        logging.info("  %s, %s", path, data.describe_file(path))
     if len(files) > _FILES_LOGGED:
         logging.info("  ... and %d more", len(files) - _FILES_LOGGED)
     logging.info("  %d records in %d files", data.num_records, len(files))
+    if data.is_packed:
+        data.log_packing()
     return data
 
 
 def warn_of_shared_files(
-    train_data: streaming.RecordFiles, eval_data: streaming.RecordFiles
+    train_data: PretrainingFiles, eval_data: PretrainingFiles
 ) -> None:
     """Warn of evaluation files that are training files too."""
     shared = set(eval_data.files) & set(train_data.files)
@@ -65,16 +66,12 @@ def warn_of_shared_files(
 
 
 def fingerprint(
-    settings: Settings, config: modeling.BertConfig, data: streaming.RecordFiles
+    settings: Settings, config: modeling.BertConfig, data: PretrainingFiles
 ) -> dict[str, Any]:
     """Return everything that must not change when a run goes on."""
-    lengths = {name: f.length for name, f in data.schema.items()}
     return {
         "model": config.to_dict(),
-        # Names without folders: the records may be moved between two runs.
-        "data": {os.path.basename(path): n for path, n in data.counts.items()},
-        "max_seq_length": lengths["input_ids"],
-        "max_predictions_per_seq": lengths["masked_lm_ids"],
+        **data.describe(),
         **settings.fingerprint(),
     }
 
@@ -97,7 +94,7 @@ class PretrainingRun:
         settings: how to train.
         vocab_file: is copied beside the weights; None for none.
         eval_data: held-out records; None without evaluation.
-        eval_batch_size: sequences in a batch of them.
+        eval_batch_size: records in a batch of them.
         max_eval_steps: batches at most.
     """
 
@@ -107,7 +104,7 @@ class PretrainingRun:
         model: pretraining_model.BertForPreTraining,
         settings: Settings,
         vocab_file: str | None,
-        eval_data: streaming.RecordFiles | None,
+        eval_data: PretrainingFiles | None,
         eval_batch_size: int,
         max_eval_steps: int,
     ):
@@ -124,7 +121,7 @@ class PretrainingRun:
             settings.jit_compile,
         )
 
-    def train(self, data: streaming.RecordFiles) -> bool:
+    def train(self, data: PretrainingFiles) -> bool:
         """Train and write the weights; return whether training is over.
 
         It is not over after SIGTERM or Ctrl-C; the same command then goes on.
@@ -132,7 +129,9 @@ class PretrainingRun:
         settings, config = self.settings, self.model.config
         lengths = {name: f.length for name, f in data.schema.items()}
         predictions = lengths["masked_lm_ids"]
-        fit.log_beginning(data.num_records, settings)
+        fit.log_beginning(
+            data.num_records, settings, data.num_sequences / data.num_records
+        )
         done = fit.fit(
             self.strategy,
             self.model,
@@ -148,7 +147,7 @@ class PretrainingRun:
                 lambda step: lengths["input_ids"],
             ),
             lambda length: reporting.training_flops(
-                config, 1, length, predictions
+                config, 1, length, predictions, data.max_sequences
             ),
             self.evaluate,
         )

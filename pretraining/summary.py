@@ -32,7 +32,7 @@ def summarize(counts: dict[str, int], config: InstanceConfig) -> list[str]:
     instances, predictions = c["instances"], c["predictions"]
     mean_length = c["filled"] / instances
     before_truncation = c["filled"] + c["truncated_tokens"]
-    return [
+    lines = [
         f"documents: {c['documents']:,}",
         f"sentences: {c['sentences']:,} "
         f"({c['lines_without_tokens']:,} lines without a token skipped)",
@@ -47,6 +47,25 @@ def summarize(counts: dict[str, int], config: InstanceConfig) -> list[str]:
         f"{c['shown_as_mask'] / predictions:.2%} shown as [MASK], "
         f"{c['shown_unchanged'] / predictions:.2%} unchanged",
         f"random next sentences: {c['random_next'] / instances:.2%}",
+    ]
+    if config.pack_sequences:
+        lines += _rows_lines(c, config)
+    return lines
+
+
+def _rows_lines(c: collections.Counter, config: InstanceConfig) -> list[str]:
+    """Return the lines of the summary on packed rows."""
+    rows, places = c["rows"], c["places_for_predictions"]
+    unused = places - c["predictions"]
+    return [
+        f"rows: {rows:,}, {c['instances'] / rows:.3f} sequences in each (at "
+        f"most {config.max_sequences_per_pack})",
+        f"fill: {c['filled'] / rows / config.max_seq_length:.2%} of the rows' "
+        f"tokens; one sequence in each row would fill "
+        f"{c['filled'] / c['instances'] / config.max_seq_length:.2%}",
+        f"places for predictions: {places // rows} in each row, "
+        f"{c['predictions'] / rows:.2f} used; {unused:,} of {places:,} unused "
+        f"({unused / places:.2%})",
     ]
 
 
@@ -76,7 +95,9 @@ def find_warnings(counts: dict[str, int], config: InstanceConfig) -> list[str]:
     if empty > 0.01 * (c["sentences"] + empty):
         found.append(f"{empty:,} lines hold no token and were skipped")
     fill = c["filled"] / c["instances"] / config.max_seq_length
-    if fill < 0.5:
+    if config.pack_sequences:
+        found += _packing_warnings(c, config)
+    elif fill < 0.5:
         found.append(
             f"sequences are filled to {fill:.0%} on average: the documents "
             "are short for this --max_seq_length"
@@ -84,3 +105,19 @@ def find_warnings(counts: dict[str, int], config: InstanceConfig) -> list[str]:
     if c["files_without_text"]:
         found.append(f"{c['files_without_text']} input files have no text")
     return found
+
+
+def _packing_warnings(
+    c: collections.Counter, config: InstanceConfig
+) -> list[str]:
+    """Return a line if the limit on sequences leaves rows half empty."""
+    fill = c["filled"] / c["rows"] / config.max_seq_length
+    limit, mean = config.max_sequences_per_pack, c["instances"] / c["rows"]
+    # Rows have the limit on average only if most of them were closed by it.
+    if fill > 0.95 or mean < 0.5 * limit:
+        return []
+    return [
+        f"rows are filled to {fill:.0%} with {mean:.1f} sequences on average: "
+        f"--max_sequences_per_pack={limit} is small for sequences of "
+        f"{c['filled'] / c['instances']:.0f} tokens"
+    ]

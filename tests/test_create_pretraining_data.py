@@ -12,6 +12,7 @@ import sys
 import time
 
 import generator_runs
+import numpy as np
 import pytest
 import scripts
 from corpora import VOCAB_FILE, manual, write
@@ -90,6 +91,52 @@ def test_gzip_holds_the_same_records(corpus, tmp_path):
     assert plain == [record.numpy() for record in dataset]
     sizes = [os.path.getsize(tmp_path / name) for name in ("plain", "gz")]
     assert sizes[1] < sizes[0] / 3
+
+
+@pytest.mark.slow
+def test_packed_records_hold_the_sequences_of_unpacked_ones(
+    corpus, tmp_path, caplog
+):
+    """The same seed draws the same sequences; rows have the schema."""
+    generator_runs.run(corpus, tmp_path / "single")
+    with caplog.at_level(logging.INFO):
+        for name, workers in (("one@3", 1), ("two@3", 2)):
+            generator_runs.run(
+                corpus,
+                tmp_path / name,
+                pack_sequences=True,
+                num_workers=workers,
+            )
+    data = generator_runs.bytes_of(tmp_path)
+    found = [data[f"one-{i:05}-of-00003"] for i in range(3)]
+    assert found == [data[f"two-{i:05}-of-00003"] for i in range(3)]
+    schema = pretraining_schema.packed_schema(128, 20, 8)
+    lengths, rows, predictions = [], 0, 0
+    for index in range(3):
+        path = str(tmp_path / f"one-{index:05}-of-00003")
+        for record in tfrecord.read_records(path):
+            features = tfrecord.decode_example(record)
+            assert {k: (str(v.dtype), len(v)) for k, v in features.items()} == {
+                name: tuple(feature) for name, feature in schema.items()
+            }
+            lengths += np.bincount(features["sequence_ids"])[1:].tolist()
+            predictions += int(features["masked_lm_weights"].sum())
+            rows += 1
+    single = [
+        int(tfrecord.decode_example(record)["input_mask"].sum())
+        for record in tfrecord.read_records(str(tmp_path / "single"))
+    ]
+    assert sorted(lengths) == sorted(single)
+    assert f"  rows: {rows:,}, {len(lengths) / rows:.3f} sequences" in (
+        caplog.text
+    )
+    fill = sum(lengths) / rows / 128
+    assert f"  fill: {fill:.2%} of the rows' tokens" in caplog.text and (
+        fill > 0.97
+    )
+    unused = 20 * rows - predictions
+    assert f"{unused:,} of {20 * rows:,} unused" in caplog.text
+    assert "sequence_ids: 1 1" in caplog.text
 
 
 # --- Interruptions -----------------------------------------------------------
@@ -219,6 +266,15 @@ def test_a_disk_that_takes_no_more(corpus, tmp_path):
         ({"mask_token_prob": 0.95}, "add up to 1.05; together they can be 1"),
         ({"compression": "gzip"}, "--compression=gzip: unknown; use GZIP"),
         ({"bucket_mb": 0}, "--bucket_mb=0: must be from 1 to 1024"),
+        ({"max_sequences_per_pack": 4}, "does nothing without --pack_seq"),
+        (
+            {"pack_sequences": True, "max_sequences_per_pack": 1},
+            "_pack=1: must be from 2 to 25 for --max_seq_length=128",
+        ),
+        (
+            {"pack_sequences": True, "max_sequences_per_pack": 26},
+            "_pack=26: must be from 2 to 25",
+        ),
         ({"input_file": "/no/*.txt"}, "no file matches '/no/*.txt'"),
         ({"input_file": str(ROOT)}, "is a directory; use"),
         ({"input_file": ","}, "--input_file is empty"),

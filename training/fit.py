@@ -24,7 +24,7 @@ def fit(
     settings: Settings,
     compilation: Compilation,
     batches: loop.Batches,
-    flops_per_example: Callable[[int], float],
+    flops_per_row: Callable[[int], float],
     evaluate: Callable[[int], bool | None],
 ) -> int:
     """Train a model to the end of its run; return the number of steps done.
@@ -39,7 +39,7 @@ def fit(
         settings: how to train.
         compilation: what XLA compiles.
         batches: of the whole run.
-        flops_per_example: see reporting.Meter.
+        flops_per_row: see reporting.Meter.
         evaluate: see loop.train.
     """
     optimizer, state = _create_state(strategy, model, settings)
@@ -65,7 +65,7 @@ def fit(
     )
     _warn_of_a_single_step(settings)
     size = settings.train_batch_size
-    meter = reporting.Meter(size, flops_per_example, peak)
+    meter = reporting.Meter(size, flops_per_row, peak)
     return loop.train(step, state, batches, meter, evaluate, first)
 
 
@@ -161,13 +161,24 @@ def check_same_start(
     cluster_watch.note_start(first, settings.output_dir)
 
 
-def log_beginning(num_records: int, settings: Settings) -> None:
-    """Log how much there is to train."""
+def log_beginning(
+    num_records: int, settings: Settings, sequences_per_record: float = 1.0
+) -> None:
+    """Log how much there is to train.
+
+    Args:
+        num_records: records of an epoch.
+        settings: batch size and steps.
+        sequences_per_record: more than 1 for packed rows.
+    """
     size, steps = settings.train_batch_size, settings.last_step
+    batch = f"{size}"
+    if sequences_per_record > 1:
+        batch += f" rows of about {size * sequences_per_record:,.0f} sequences"
     logging.info(
-        "Running training: %s examples, batch size %d, %s steps, %.1f epochs",
-        f"{num_records:,}",
-        size,
+        "Running training: %s examples, batch size %s, %s steps, %.1f epochs",
+        f"{round(num_records * sequences_per_record):,}",
+        batch,
         f"{steps:,}",
         size * steps / num_records,
     )

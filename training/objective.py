@@ -22,7 +22,8 @@ class Objective(NamedTuple):
             gradient of a part of it.
         forward: (model, batch, training, dropout_seed) -> Sums: every loss
             (a sum over examples), every metric, and `tokens`: (number of
-            tokens without padding, number of examples).
+            tokens without padding, number of examples; of packed rows, of
+            their sequences).
         total_loss: ({loss name: sum}, {loss name: weight}) -> scalar, the
             loss to minimize.
         names: the keys of what `forward` returns.

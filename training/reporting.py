@@ -38,26 +38,26 @@ class Meter:
     """Measures the speed of training; steps that compile do not count.
 
     Args:
-        batch_size: examples in a step.
-        flops_per_example: length of a batch -> operations of the matrix
-            products for one of its examples, forward and backward.
+        batch_size: rows in a step: examples, unless rows are packed.
+        flops_per_row: length of a batch -> operations of the matrix products
+            for one of its rows, forward and backward.
         peak_flops: the devices' measured matrix-product rate, FLOP/s.
     """
 
     def __init__(
         self,
         batch_size: int,
-        flops_per_example: Callable[[int], float],
+        flops_per_row: Callable[[int], float],
         peak_flops: float,
     ):
         self.batch_size = batch_size
-        self.flops_per_example = flops_per_example
+        self.flops_per_row = flops_per_row
         self.peak_flops = peak_flops
         self.seconds_per_step = math.nan
 
     def flops(self, lengths: Sequence[int]) -> float:
         """Return the matrix-product operations of steps of these lengths."""
-        return self.batch_size * sum(map(self.flops_per_example, lengths))
+        return self.batch_size * sum(map(self.flops_per_row, lengths))
 
     def note(self, steps: int, seconds: float) -> None:
         """Update `seconds_per_step`, an exponential moving average."""
@@ -72,21 +72,20 @@ class Meter:
 
     def rates(
         self,
-        steps: int,
         seconds: float,
         flops: float,
-        tokens_per_example: float,
+        sequences: float,
+        tokens: float,
     ) -> dict[str, float]:
         """Return sequences/s, real tokens/s and the share of the peak rate.
 
-        Empty for no steps.
+        Empty if no time is measured. A packed row has several sequences.
         """
-        if not steps:
+        if not seconds:
             return {}
-        sequences = steps * self.batch_size / seconds
         return {
-            "sequences_per_second": sequences,
-            "tokens_per_second": sequences * tokens_per_example,
+            "sequences_per_second": sequences / seconds,
+            "tokens_per_second": tokens / seconds,
             "matmul_peak_share": flops / seconds / self.peak_flops,
         }
 
@@ -133,8 +132,8 @@ class Report:
 
     def _reset(self) -> None:
         self.sums: dict[str, list[float]] = {}
-        self.steps = 0
-        self.seconds = self.flops = 0.0
+        # Of the steps that count for the speed.
+        self.seconds = self.flops = self.sequences = self.tokens = 0.0
         self.written = time.monotonic()
 
     def add(
@@ -147,7 +146,8 @@ class Report:
         """Add sums and time of finished steps to the next report line.
 
         Args:
-            sums: {name: (sum, count)} over the steps.
+            sums: {name: (sum, count)} over the steps; `tokens` counts the
+                sequences.
             steps: how many.
             lengths: sequence length of each; empty if the steps do not count
                 for the speed, since one of them compiled.
@@ -157,18 +157,21 @@ class Report:
             pair = self.sums.setdefault(name, [0.0, 0.0])
             pair[0] += float(total)
             pair[1] += float(count)
+        tokens, sequences = map(float, sums["tokens"])
         if lengths:
-            self.steps += len(lengths)
             self.seconds += seconds
             self.flops += self.meter.flops(lengths)
+            self.sequences += sequences
+            self.tokens += tokens
             self.meter.note(len(lengths), seconds)
-        self._move_bar(to_means({"loss": sums["loss"]})["loss"], steps)
+        loss = to_means({"loss": sums["loss"]})["loss"]
+        self._move_bar(loss, steps, sequences)
 
-    def _move_bar(self, loss: float, steps: int) -> None:
+    def _move_bar(self, loss: float, steps: int, sequences: float) -> None:
         """Move the bar; show the loss of these steps and the mean speed."""
         text = f"loss {loss:.4f}"
         if not math.isnan(self.meter.seconds_per_step):
-            rate = self.meter.batch_size / self.meter.seconds_per_step
+            rate = sequences / steps / self.meter.seconds_per_step
             text += f", {rate:,.1f} sequences/s"
         self.bar.note(text)
         self.bar.update(steps)
@@ -189,8 +192,10 @@ class Report:
             learning_rate: of the last step.
         """
         means = to_means(self.sums)
-        tokens = means.pop("tokens")
-        rates = self.meter.rates(self.steps, self.seconds, self.flops, tokens)
+        del means["tokens"]
+        rates = self.meter.rates(
+            self.seconds, self.flops, self.sequences, self.tokens
+        )
         seconds_left = (self.last - done) * self.meter.seconds_per_step
         logging.info(
             "%s",
@@ -229,7 +234,11 @@ def _line(
 
 
 def training_flops(
-    config: BertConfig, batch: int, seq: int, predictions: int = 0
+    config: BertConfig,
+    batch: int,
+    seq: int,
+    predictions: int = 0,
+    sequences: int = 1,
 ) -> int:
     """Return the matrix-product operations of one training step.
 
@@ -239,17 +248,19 @@ def training_flops(
 
     Args:
         config: of the model.
-        batch: sequences in the step.
+        batch: rows of the step.
         seq: their length, padding included.
         predictions: masked tokens predicted in each; 0 for fine-tuning on the
             pooled output.
+        sequences: pooled vectors of each; more than 1 for packed rows.
     """
     hidden, inner = config.hidden_size, config.intermediate_size
     token = 4 * hidden**2 + 2 * hidden * inner  # q, k, v, output; both halves
     token += 2 * seq * hidden  # scores and contexts
     masked = hidden**2 + hidden * config.vocab_size
     pooled = hidden**2 + 2 * hidden
-    row = config.num_hidden_layers * seq * token + predictions * masked + pooled
+    row = config.num_hidden_layers * seq * token
+    row += predictions * masked + sequences * pooled
     return 3 * 2 * batch * row
 
 

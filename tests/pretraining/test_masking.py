@@ -133,7 +133,9 @@ def test_whole_words_are_whole_and_fill_the_budget():
     candidates[:, 1:18] = candidates[:, 19:38] = True
     continues = rng.random((rows, length)) < rng.random((rows, 1))
     budget = rng.integers(1, 8, rows)
-    chosen = masking._choose_words(candidates, continues, budget, 5, rng)
+    chosen = masking._choose_words(
+        candidates, continues, budget, np.full(rows, 5), rng
+    )
     forced = 0
     for row in range(rows):
         words = []
