@@ -66,7 +66,10 @@ def bytes_of(folder: pathlib.Path) -> dict[str, bytes]:
 def small_buckets(flags: dict, bucket_bytes: int) -> pretraining_plan.Plan:
     """Return the script's plan with buckets smaller than 1 MB of text."""
     names = ("input_file", "output_file", "vocab_file")
-    config = InstanceConfig(dupe_factor=flags["dupe_factor"])
+    config = InstanceConfig(
+        dupe_factor=flags["dupe_factor"],
+        pack_sequences=flags.get("pack_sequences", False),
+    )
     plan = pretraining_plan.make_plan(*(flags[name] for name in names), config)
     num_buckets = pretraining_plan.count_buckets(
         plan.input_bytes, bucket_bytes, len(plan.output_files)

@@ -45,15 +45,18 @@ def on_both(flags: dict, bucket_bytes: int, tmp_path, name: str):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name, bucket_bytes", [("x@2", 50_000), ("x@8", 400_000), ("x", 10**7)]
+    "name, bucket_bytes, pack_sequences",
+    [("x@2", 50_000, True), ("x@8", 400_000, False), ("x", 10**7, False)],
 )
 def test_the_bytes_are_those_of_the_local_runner(
-    corpus, tmp_path, monkeypatch, name, bucket_bytes
+    corpus, tmp_path, monkeypatch, name, bucket_bytes, pack_sequences
 ):
     """With many buckets per file, several files per bucket, and one of each."""
     monkeypatch.setattr(on_beam, "_RANGE_BYTES", 30_000)
     monkeypatch.setattr(on_beam, "_COPIES_BYTES", 20_000)
-    flags = generator_runs.flags_for(corpus, tmp_path / name)
+    flags = generator_runs.flags_for(
+        corpus, tmp_path / name, pack_sequences=pack_sequences
+    )
     local, on_cluster = on_both(flags, bucket_bytes, tmp_path, name)
     assert local == on_cluster
     assert local[1]["documents"] == 47
