@@ -12,6 +12,7 @@ WORKER_FILES = (
     "tokenization.py",
     "records/tfrecord.py",
     "pretraining/buckets.py",
+    "pretraining/packing.py",
     "squad/windows.py",
     "create_pretraining_data.py",
     "build_vocab.py",
