@@ -117,9 +117,7 @@ beam.define_flags()
 def main(_: list[str]) -> int:
     """Write the corpus; summarize it and warn of likely mistakes."""
     check_flags()
-    plan = corpus_plan.make_plan(
-        FLAGS.input_file,
-        FLAGS.output_dir,
+    corpus_flags = corpus_plan.CorpusFlags(
         FLAGS.language or "",
         FLAGS.text_column,
         FLAGS.document_separator,
@@ -129,7 +127,9 @@ def main(_: list[str]) -> int:
         FLAGS.drop_repeated_lines,
         FLAGS.heldout_fraction,
         FLAGS.num_shards,
-        FLAGS.strict,
+    )
+    plan = corpus_plan.make_plan(
+        FLAGS.input_file, FLAGS.output_dir, corpus_flags, FLAGS.strict
     )
     result = generate(plan)
     logging.info("***** Corpus *****")

@@ -16,7 +16,7 @@ import re
 import shlex
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import IO, Any
 
@@ -180,6 +180,24 @@ def count(job_name: str, counts: Mapping[str, int]) -> None:
     for name, number in counts.items():
         if number:
             Metrics.counter(job_name, name).inc(int(number))
+
+
+def group_by_file(pipeline: Any, made: Any, names: Iterable[Any]) -> Any:
+    """Return (name of an output file, values) for each name.
+
+    Args:
+        pipeline: of the collection.
+        made: collection of (name, value).
+        names: every file gets a group, also one without values; each group
+            has a None beside the values.
+    """
+    beam = import_beam()
+    files = pipeline | "Files" >> beam.Create([(name, None) for name in names])
+    return (
+        (made, files)
+        | "AllFiles" >> beam.Flatten()
+        | "GroupByFile" >> beam.GroupByKey()
+    )
 
 
 def _read_counters(result: Any, job_name: str) -> dict[str, int]:

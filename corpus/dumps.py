@@ -118,10 +118,8 @@ def read_header(head: bytes) -> Header:
 def split_pages(blocks: Iterable[bytes], max_bytes: int) -> Iterator[PagePiece]:
     """Yield the pages of a dump, and pieces that cannot be used.
 
-    At most one page and one block are in memory.
-
     Args:
-        blocks: the dump as UTF-8.
+        blocks: the dump as UTF-8; one block and one page are in memory.
         max_bytes: a longer page is a problem "too_long".
 
     Yields:

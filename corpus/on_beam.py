@@ -114,7 +114,7 @@ def _build(
     plan = plan._replace(input_files=[], fingerprint={})
     made = (
         pipeline
-        | "Files" >> beam.Create(list(enumerate(input_files)))
+        | "InputFiles" >> beam.Create(list(enumerate(input_files)))
         | "SpreadFiles" >> beam.Reshuffle()
         | "Read" >> beam.ParDo(_Read(plan.reading))
         | "SpreadChunks" >> beam.Reshuffle()
@@ -134,9 +134,7 @@ def _build(
         | "GroupByKey" >> beam.GroupByKey()
         | "Distinct" >> beam.ParDo(_Distinct())
     )
-    sides = {
-        "num_bytes": beam.pvalue.AsSingleton(results | beam.Map(_num_bytes))
-    }
+    num_bytes = beam.pvalue.AsSingleton(results | beam.Map(_num_bytes))
     repeated = None
     if plan.drop_repeated_lines:
         repeated = beam.pvalue.AsSingleton(
@@ -144,20 +142,12 @@ def _build(
         )
     written = (
         distinct
-        | "Deal" >> beam.ParDo(_Deal(plan, to_do), **sides)
+        | "Deal" >> beam.ParDo(_Deal(plan, to_do), num_bytes)
         | "GroupByBucket" >> beam.GroupByKey()
         | "WriteBucket" >> beam.ParDo(_WriteBucket(plan, scratch_dir), repeated)
     )
-    # Every file gets an element, also one without a document.
-    files = pipeline | "OutputFiles" >> beam.Create(
-        [(tuple(name), None) for name in to_do]
-    )
-    _ = (
-        (written, files)
-        | "AllFiles" >> beam.Flatten()
-        | "GroupByFile" >> beam.GroupByKey()
-        | "Publish" >> beam.ParDo(_Publish(plan, scratch_dir))
-    )
+    by_file = base_beam.group_by_file(pipeline, written, map(tuple, to_do))
+    _ = by_file | "Publish" >> beam.ParDo(_Publish(plan, scratch_dir))
 
 
 def _find_repeated_lines(

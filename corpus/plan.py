@@ -74,19 +74,25 @@ class Plan(NamedTuple):
         return [path for paths in self.output_files.values() for path in paths]
 
 
+class CorpusFlags(NamedTuple):
+    """The flags that the output depends on, but for files; with their names."""
+
+    language: str = ""
+    text_column: str = "text"
+    document_separator: str = "file"
+    line_breaks: str = "auto"
+    min_document_chars: int = 0
+    max_document_mb: int = 8
+    drop_repeated_lines: int = 0
+    heldout_fraction: float = 0.0
+    num_shards: int = 64
+
+
 def make_plan(
     input_file: str,
     output_dir: str,
-    language: str = "",
-    text_column: str = "text",
-    document_separator: str = "file",
-    line_breaks: str = "auto",
-    min_document_chars: int = 0,
-    max_document_mb: int = 8,
-    drop_repeated_lines: int = 0,
-    heldout_fraction: float = 0.0,
-    num_shards: int = 64,
-    strict: bool = False,
+    flags: CorpusFlags,
+    is_strict: bool = False,
 ) -> Plan:
     """Check the flags of prepare_corpus.py and return the plan.
 
@@ -94,36 +100,29 @@ def make_plan(
         UserError: a value out of its range, a file that is missing, or input
             whose language is not known.
     """
-    flags = {
-        "language": language,
-        "text_column": text_column,
-        "document_separator": document_separator,
-        "line_breaks": line_breaks,
-        "min_document_chars": min_document_chars,
-        "max_document_mb": max_document_mb,
-        "drop_repeated_lines": drop_repeated_lines,
-        "heldout_fraction": heldout_fraction,
-        "num_shards": num_shards,
-    }
-    _check_values(flags)
+    _check_values(flags._asdict())
     output_dir = resuming.absolute_path(output_dir)
     input_states = _input_states(input_file)
     inputs = [path for path, _, _ in input_states]
     input_bytes = sum(size for _, size, _ in input_states)
-    outputs = _output_files(output_dir, num_shards, heldout_fraction)
+    outputs = _output_files(
+        output_dir, flags.num_shards, flags.heldout_fraction
+    )
     _check_files(inputs, output_dir, outputs)
-    max_item_bytes = max_document_mb * 10**6
     chunk_bytes = max(input_bytes // _CHUNKS, _LEAST_CHUNK_BYTES)
     read_settings = ReadSettings(
-        language,
-        text_column,
-        document_separator,
-        max_item_bytes,
+        flags.language,
+        flags.text_column,
+        flags.document_separator,
+        flags.max_document_mb * 10**6,
         min(chunk_bytes, _MOST_CHUNK_BYTES),
     )
     _check_inputs(inputs, read_settings)
     document_settings = DocumentSettings(
-        text_column, line_breaks, min_document_chars, heldout_fraction
+        flags.text_column,
+        flags.line_breaks,
+        flags.min_document_chars,
+        flags.heldout_fraction,
     )
     manifest, scratch_dir = _hidden_paths(output_dir)
     versions = {
@@ -132,7 +131,7 @@ def make_plan(
     fingerprint = {
         "version of corpora": _CORPUS_VERSION,
         "input_file": input_states,
-        **flags,
+        **flags._asdict(),
         **{f"version of {name}": value for name, value in versions.items()},
     }
     return Plan(
@@ -143,9 +142,9 @@ def make_plan(
         os.path.join(output_dir, "corpus.json"),
         manifest,
         read_settings,
-        UnitSettings(scratch_dir, document_settings, strict),
-        drop_repeated_lines,
-        flags,
+        UnitSettings(scratch_dir, document_settings, is_strict),
+        flags.drop_repeated_lines,
+        flags._asdict(),
         versions,
         fingerprint,
     )

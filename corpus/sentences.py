@@ -63,6 +63,8 @@ _MISSED_END = re.compile(
     # was sold. Then the farmers' ...".
     r"|(?<= )([a-zß-ÿа-я]{3,20})[.!?] (?=[A-ZÀ-ÞА-Я])"
 )
+# One of these characters is in each match, not as the last of the sentence.
+_STOPS = ".!?؟。！？"
 # Words that end with a full stop in the middle of a sentence.
 _INNER = frozenset(
     """approx vol vols fig figs cap caps esp dept est min max lit ext ssp subsp
@@ -77,8 +79,11 @@ _OPENING = frozenset("(（「『“〈《【[")
 
 def _split_again(sentence: str) -> list[str]:
     """Return a sentence, divided where sentencex misses an end."""
-    if not sentence:
-        return []
+    # Most have a full stop at their end only. Finding that takes a tenth of
+    # the time of the search below.
+    inner = sentence[:-1]
+    if not any(map(inner.__contains__, _STOPS)):
+        return [sentence] if sentence else []
     parts = []
     start = depth = position = 0
     for match in _MISSED_END.finditer(sentence):

@@ -200,9 +200,8 @@ def write_bucket(
         report: called as the work goes on, with shares that add up to 1.
 
     Returns:
-        bounds: offsets in the file at which the slices of the passes begin,
-            and the end: each pass is `files_per_bucket` slices, one for each
-            output file.
+        bounds: offsets in the file at which slices begin, and the end. A pass
+            has `files_per_bucket` slices, one for each output file.
         counts: numbers of sentences, tokens, instances, ...
     """
     settings = maker.settings

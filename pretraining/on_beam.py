@@ -139,14 +139,8 @@ def _build(
         )
         | "FilesOfBucket" >> beam.ParDo(_FilesOfBucket(plan, to_do))
     )
-    # Every file gets an element, also one whose buckets have no document.
-    files = pipeline | "Files" >> beam.Create([(i, None) for i in to_do])
-    _ = (
-        (made, files)
-        | "AllFiles" >> beam.Flatten()
-        | "GroupByFile" >> beam.GroupByKey()
-        | "Publish" >> beam.ParDo(_Publish(plan, scratch_dir))
-    )
+    by_file = base_beam.group_by_file(pipeline, made, to_do)
+    _ = by_file | "Publish" >> beam.ParDo(_Publish(plan, scratch_dir))
     _ = (
         read[_Read.COUNTS]
         | "CountFiles" >> beam.CombinePerKey(_add_pairs)

@@ -240,7 +240,6 @@ def pack_features(
     row = np.repeat(np.arange(len(sizes)), sizes)  # [N]
     number = _count_within(sizes, np.ones_like(row))  # [N]: 0, 1, ... in a row
     start = _count_within(sizes, lengths)  # [N], place of [CLS] in the row
-
     # The T tokens of all sequences: which sequence, and which place in it.
     sequence, place = np.nonzero(real)  # [T] both
     packed = _place(

@@ -88,8 +88,7 @@ def make_plan(
     """Check the flags of create_pretraining_data.py and return the plan.
 
     Raises:
-        UserError: a value out of its range, a file that is missing, or a
-            vocabulary without a token that is needed.
+        UserError: a value out of its range, or a file or token is missing.
     """
     check_values(config, bucket_mb, compression)
     outputs = expand_output_files(output_file)
@@ -97,7 +96,6 @@ def make_plan(
     input_bytes = sum(size for _, size, _ in inputs)
     check_vocabulary(vocab_file, do_lower_case, config)
     manifest, scratch_dir = hidden_paths(outputs)
-    seed = random_seed % 2**64  # numpy's seeds are not negative
     bucket_bytes = bucket_mb << 20
     num_buckets = count_buckets(input_bytes, bucket_bytes, len(outputs))
     settings = BucketSettings(
@@ -105,7 +103,7 @@ def make_plan(
         vocab_file,
         do_lower_case,
         config,
-        seed,
+        random_seed % 2**64,  # numpy's seeds are not negative
         compression,
         max(1, len(outputs) // num_buckets),
     )

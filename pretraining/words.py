@@ -32,9 +32,8 @@ def read_blocks(
 ) -> Iterator[str]:
     """Yield the text of a range of a file in blocks that end between words.
 
-    A range has the words that begin in it, where spaces and line ends separate
-    words. For example, ranges [0, 4) and [4, 11) of "one two six" have "one
-    two" and "six".
+    A range has the words that begin in it; spaces and line ends separate words.
+    Ranges [0, 4) and [4, 11) of "one two six" have "one two" and "six".
 
     Args:
         file_range: UTF-8 text.

@@ -179,20 +179,7 @@ def test_answers_are_those_of_run_squad(version, tmp_path):
     found = predict(model, file, tmp_path / "1", num_answers=20, **options)
     assert {row["id"]: row["answer"] for row in found} == answers
     assert len(set(answers.values())) > 5
-    for row, line in zip(found, lines, strict=True):
-        listed = nbest[row["id"]][:20]
-        assert [c["text"] for c in row["nbest"]] == [c["text"] for c in listed]
-        np.testing.assert_allclose(
-            [c["probability"] for c in row["nbest"]],
-            [c["probability"] for c in listed],
-            atol=1e-5,
-        )
-        for entry in row["nbest"]:
-            if entry["text"]:
-                part = line["context"][entry["start"] : entry["end"]]
-                assert " ".join(part.split()) == entry["text"]
-            else:
-                assert entry["start"] is entry["end"] is None
+    check_nbest(found, lines, nbest)
     if version == "2":
         for row in found:
             assert row["null_odds"] == pytest.approx(odds[row["id"]], abs=2e-5)
@@ -208,6 +195,24 @@ def test_answers_are_those_of_run_squad(version, tmp_path):
         *("id", "pieces", "start_position", "end_position"),
         *("score", "null_score"),
     }
+
+
+def check_nbest(found: list[dict], lines: list[dict], nbest: dict) -> None:
+    """Check n-best lists, and that their characters are in the context."""
+    for row, line in zip(found, lines, strict=True):
+        listed = nbest[row["id"]][:20]
+        assert [c["text"] for c in row["nbest"]] == [c["text"] for c in listed]
+        np.testing.assert_allclose(
+            [c["probability"] for c in row["nbest"]],
+            [c["probability"] for c in listed],
+            atol=1e-5,
+        )
+        for entry in row["nbest"]:
+            if entry["text"]:
+                part = line["context"][entry["start"] : entry["end"]]
+                assert " ".join(part.split()) == entry["text"]
+            else:
+                assert entry["start"] is entry["end"] is None
 
 
 # --- Entities ----------------------------------------------------------------

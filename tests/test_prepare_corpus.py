@@ -28,6 +28,7 @@ from paths import GOLDEN, ROOT
 
 from corpus import generation
 from corpus import plan as corpus_plan
+from corpus.plan import CorpusFlags
 from pretraining import documents as pretraining_documents
 
 BLANK = {"document_separator": "blank_line", "language": "en"}
@@ -344,7 +345,7 @@ def test_an_input_that_is_unreadable_later(tmp_path, monkeypatch):
     """A file that disappears while others are read ends the run."""
     (tmp_path / "x").write_text("A text.")
     plan = corpus_plan.make_plan(
-        str(tmp_path / "x"), str(tmp_path / "out"), "en"
+        str(tmp_path / "x"), str(tmp_path / "out"), CorpusFlags("en")
     )
     (tmp_path / "x").unlink()
     with pytest.raises(UserError, match="x: cannot be read: No such file"):
