@@ -302,7 +302,7 @@ def no_text_error(path: str) -> UserError:
 def one_document_error() -> UserError:
     """Return the error for a corpus of a single document."""
     return UserError(
-        "only one document in all input files, and a random next sentence has "
-        "to come from another: put a blank line between documents, one "
-        "sentence per line"
+        "only one document in all input files (copies count as one), and a "
+        "random next sentence has to come from another: put a blank line "
+        "between documents, one sentence per line"
     )

@@ -3,6 +3,10 @@
 import os
 
 import hypothesis
+import pytest
+
+# Files that take minutes begin first, or one process would wait for the other.
+_LONG = ("test_cluster_failures.py", "test_docs_run.py", "test_demo.py")
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # training/devices.py, avoid_broken_amx, would cost each process its probe.
@@ -11,3 +15,8 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 # A slow machine is no failure.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests of the long files first."""
+    items.sort(key=lambda item: item.path.name not in _LONG)

@@ -14,7 +14,13 @@ def text(tmp_path):
     """A text of 40 documents with its vocabulary."""
     vocab, lines = tmp_path / "vocab.txt", tmp_path / "text.txt"
     vocab.write_text("\n".join(VOCAB) + "\n")
-    lines.write_text("The cat sat.\nA dog ran.\nThe dogs sat.\n\n" * 40)
+    documents = [
+        f"The {one}.\nA {two} ran.\n{three} the dogs.\n\n"
+        for one in ("cat", "dog", "cats", "dogs")
+        for two in ("cat", "dog", "a cat", "a dog", "sat")
+        for three in ("Sat", "Ran")
+    ]
+    lines.write_text("".join(documents))
     with benchmarks_text.prepared_text(str(lines), str(vocab)) as found:
         assert found.files == [str(lines)]
         assert found.vocab_file == str(vocab)

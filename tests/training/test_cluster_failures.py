@@ -37,7 +37,7 @@ def test_whatever_fails_the_run_ends_with_the_same_bits(data, tmp_path):
         assert [status for status, _ in cluster.ends().values()] == [0, 0]
     folder = tmp_path / "failing"
     # A worker that does not answer, as one that was switched off.
-    with Cluster(data, folder, environment={"SILENT_SECONDS": "10"}) as cluster:
+    with Cluster(data, folder, environment={"SILENT_SECONDS": "5"}) as cluster:
         cluster.wait_for(1, "Saved")
         cluster.processes[1].send_signal(signal.SIGSTOP)
         words = f"{cluster.name(1)} has stopped answering after step "
