@@ -175,8 +175,6 @@ def log_summary(counts: dict[str, int], plan: Plan) -> None:
             f"none of {counts['inputs']} inputs could be predicted; see "
             f"{plan.errors}"
         )
-    logging.info(
-        "Wrote %s to %s",
-        plan.output(0),
-        plan.output(len(plan.shards) - 1),
-    )
+    more = len(plan.shards) - 1
+    others = f" and {more} more files" if more else ""
+    logging.info("Wrote %s%s", plan.output(0), others)
