@@ -3,11 +3,13 @@
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from base import file_system
 from base.errors import UserError
+
+from absl import logging
 
 
 def absolute_path(path: str) -> str:
@@ -106,3 +108,71 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
         else:
             found.append(f"{shown} was {before}, is {now}")
     return found
+
+
+# --- Manifests ---------------------------------------------------------------
+
+
+def read_manifest(
+    path: str,
+    outputs: Sequence[str],
+    fingerprint: dict[str, Any],
+    scratch_dir: str,
+    flag: str,
+    name: str,
+) -> dict[str, Any]:
+    """Return the manifest of earlier runs of a command, {} without one.
+
+    Args:
+        path: of the manifest: a JSON file with `fingerprint`, and under
+            `files` an entry for each file that is complete.
+        outputs: files that the command writes.
+        fingerprint: everything the output depends on.
+        scratch_dir: local folder of unfinished work.
+        flag: the flag that names the output, for messages.
+        name: the output, for messages.
+
+    Raises:
+        UserError: the output files belong to a different command.
+    """
+    if file_state(path) is None:
+        for output in outputs:
+            if file_state(output) is not None:
+                raise UserError(
+                    f"{output} exists, but was not written by this command "
+                    f"(there is no {path}); delete it or name another --{flag}"
+                )
+        return {}
+    with file_system.open_for_reading(path) as file:
+        manifest = json.loads(file.read())
+    if not any(map(file_state, manifest["files"])) and not os.listdir(
+        scratch_dir
+    ):
+        return {}  # Every file that it lists has been deleted.
+    if found := differences(manifest["fingerprint"], fingerprint):
+        raise UserError(
+            f"{name} was begun by a different command: "
+            f"{'; '.join(found)}. Name another --{flag}, or delete the files "
+            f"and {path}"
+        )
+    return manifest
+
+
+def is_complete(path: str, entry: dict[str, Any] | None) -> bool:
+    """Whether a file is as its entry in the manifest has it.
+
+    Args:
+        path: of the file.
+        entry: its size as `bytes`; None if the file was not completed.
+    """
+    state = file_state(path)
+    if not entry or not state:
+        return False
+    if entry["bytes"] != state[0]:
+        logging.warning(
+            "%s has %d bytes instead of %d: it is made again",
+            path,
+            state[0],
+            entry["bytes"],
+        )
+    return entry["bytes"] == state[0]

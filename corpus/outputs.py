@@ -17,9 +17,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from base import file_system, resuming
-from base.errors import UserError
-
-from absl import logging
 
 from corpus import units
 from corpus.plan import Plan
@@ -33,31 +30,14 @@ def read_manifest(plan: Plan) -> dict[str, Any]:
     Raises:
         UserError: the output files belong to a different command.
     """
-    if resuming.file_state(plan.manifest) is None:
-        for path in (*plan.all_files(), plan.report_file):
-            if resuming.file_state(path) is not None:
-                raise UserError(
-                    f"{path} exists, but was not written by this command "
-                    f"(there is no {plan.manifest}); delete it or name "
-                    "another --output_dir"
-                )
-        return {}
-    with file_system.open_for_reading(plan.manifest) as file:
-        manifest = json.loads(file.read())
-    if not any(map(resuming.file_state, manifest["files"])) and not os.listdir(
-        plan.scratch_dir
-    ):
-        return {}  # Every file that it lists has been deleted.
-    differences = resuming.differences(
-        manifest["fingerprint"], plan.fingerprint
+    return resuming.read_manifest(
+        plan.manifest,
+        [*plan.all_files(), plan.report_file],
+        plan.fingerprint,
+        plan.scratch_dir,
+        "output_dir",
+        plan.output_dir,
     )
-    if differences:
-        raise UserError(
-            f"{plan.output_dir} was begun by a different command: "
-            f"{'; '.join(differences)}. Name another --output_dir, or delete "
-            f"this one's files and {plan.manifest}"
-        )
-    return manifest
 
 
 def write_manifest(plan: Plan, manifest: dict[str, Any]) -> None:
@@ -74,22 +54,12 @@ def files_to_do(plan: Plan, manifest: dict[str, Any]) -> list[tuple[str, int]]:
     Returns:
         (split, index in `plan.output_files[split]`) of each.
     """
-    to_do = []
-    for split, paths in plan.output_files.items():
-        for index, path in enumerate(paths):
-            entry = manifest["files"].get(path)
-            state = resuming.file_state(path)
-            if entry and state and entry["bytes"] == state[0]:
-                continue
-            if entry and state:
-                logging.warning(
-                    "%s has %d bytes instead of %d: it is made again",
-                    path,
-                    state[0],
-                    entry["bytes"],
-                )
-            to_do.append((split, index))
-    return to_do
+    return [
+        (split, index)
+        for split, paths in plan.output_files.items()
+        for index, path in enumerate(paths)
+        if not resuming.is_complete(path, manifest["files"].get(path))
+    ]
 
 
 def folders(plan: Plan) -> set[str]:

@@ -24,7 +24,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from base import file_system, hashing, text_files
+from base import file_system, hashing, resuming, text_files
 from base.errors import UserError
 
 import numpy as np
@@ -140,34 +140,11 @@ def locked(plan: Plan) -> Iterator[None]:
         UserError: another run is writing there.
     """
     file_system.make_directory(plan.output_dir)
-    descriptor = None
-    if not file_system.is_remote(plan.output_dir):
-        descriptor = _lock(plan.output_dir)
-    try:
+    if file_system.is_remote(plan.output_dir):
         yield
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)
-
-
-def _lock(folder: str) -> int | None:
-    """Lock a folder until the descriptor is closed or this process ends."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        return None
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise UserError(
-            f"another run is writing to --output_dir={folder}; wait until it "
-            "ends"
-        ) from None
-    except OSError:  # some network file systems have no locks
-        pass
-    return descriptor
+        return
+    with resuming.locked_folder(plan.output_dir, plan.output_dir):
+        yield
 
 
 def begin(plan: Plan) -> list[int]:

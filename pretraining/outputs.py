@@ -20,8 +20,6 @@ from typing import IO, Any
 from base import file_system, resuming
 from base.errors import UserError
 
-from absl import logging
-
 from pretraining import buckets as pretraining_buckets
 from pretraining import documents
 from pretraining.plan import Plan
@@ -54,32 +52,14 @@ def read_manifest(plan: Plan) -> dict[str, Any]:
     Raises:
         UserError: the output files belong to a different command.
     """
-    if resuming.file_state(plan.manifest) is None:
-        for path in plan.output_files:
-            if resuming.file_state(path) is not None:
-                raise UserError(
-                    f"{path} exists, but was not written by this command "
-                    f"(there is no {plan.manifest}); delete it or name "
-                    "another --output_file"
-                )
-        return {}
-    with file_system.open_for_reading(plan.manifest) as file:
-        manifest = json.loads(file.read())
-    if manifest["files"] and not (
-        any(map(resuming.file_state, manifest["files"]))
-        or os.listdir(plan.buckets.scratch_dir)
-    ):
-        return {}  # Every file that it lists has been deleted.
-    differences = resuming.differences(
-        manifest["fingerprint"], plan.fingerprint
+    return resuming.read_manifest(
+        plan.manifest,
+        plan.output_files,
+        plan.fingerprint,
+        plan.buckets.scratch_dir,
+        "output_file",
+        plan.output_files[0],
     )
-    if differences:
-        raise UserError(
-            f"{plan.output_files[0]} was begun by a different command: "
-            f"{'; '.join(differences)}. Name another --output_file, or delete "
-            f"the files and {plan.manifest}"
-        )
-    return manifest
 
 
 def write_manifest(plan: Plan, manifest: dict[str, Any]) -> None:
@@ -94,22 +74,11 @@ def files_to_do(plan: Plan, manifest: dict[str, Any]) -> list[int]:
     Returns:
         Indices in `plan.output_files`.
     """
-    to_do = []
-    for index, path in enumerate(plan.output_files):
-        entry, state = (
-            manifest["files"].get(path),
-            resuming.file_state(path),
-        )
-        if not entry or not state or entry["bytes"] != state[0]:
-            if entry and state:
-                logging.warning(
-                    "%s has %d bytes instead of %d: it is made again",
-                    path,
-                    state[0],
-                    entry["bytes"],
-                )
-            to_do.append(index)
-    return to_do
+    return [
+        index
+        for index, path in enumerate(plan.output_files)
+        if not resuming.is_complete(path, manifest["files"].get(path))
+    ]
 
 
 def remove_leftovers(plan: Plan) -> None:
