@@ -33,7 +33,7 @@ from prediction.outputs import WindowResult
 from prediction.plan import Plan
 from prediction.tasks import Encoded, Outputs, Settings
 
-JOB = "batch_predict"
+JOB_NAME = "batch_predict"
 
 _EMPTY = WindowResult([], [], [], {})
 
@@ -69,7 +69,7 @@ def predict_shards(
     def build(pipeline: beam.Pipeline) -> None:
         _build(pipeline, plan, to_do, settings, batch_size)
 
-    counts = base_beam.run(build, beam_options, JOB)
+    counts = base_beam.run(build, beam_options, JOB_NAME)
     seconds = time.monotonic() - began
     num_inputs = counts.get("inputs", 0)
     logging.info(
@@ -209,7 +209,7 @@ class BertHandler(inference.ModelHandler):
 
     def get_metrics_namespace(self) -> str:
         """Return the namespace of RunInference's own metrics."""
-        return f"{JOB}_inference"
+        return f"{JOB_NAME}_inference"
 
 
 # --- Writing -----------------------------------------------------------------
@@ -243,7 +243,7 @@ class _MakeLines(beam.DoFn):
             for unit, own in prediction_batches.by_unit(batch, values):
                 found[unit] = own
         result = run.window_result(self.task, window, encoded, found)
-        base_beam.count(JOB, result.counts)
+        base_beam.count(JOB_NAME, result.counts)
         yield shard, (number, result)
 
 
