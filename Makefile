@@ -24,7 +24,8 @@ check: lint
 	$(BIN)/python -m pytest -m "not slow" --numprocesses=auto --dist=loadfile
 
 test: lint
-	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile
+	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile \
+	  --no-loadscope-reorder
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

@@ -14,6 +14,7 @@ import multiprocessing
 import multiprocessing.connection
 import multiprocessing.resource_tracker
 import os
+import pickle
 import signal
 import sys
 import traceback
@@ -125,7 +126,9 @@ class WorkerPool:
         """Give the next job, if there is one, to the worker of a pipe."""
         for job in waiting:
             try:
-                connection.send(job)
+                # Not `send`, which writes from a view of a buffer: Ctrl-C
+                # within it makes Python 3.12.1 crash when the process ends.
+                connection.send_bytes(pickle.dumps(job))
             except OSError:
                 # It has ended in `setup`, and may have sent an error before:
                 # _receive finds out.
@@ -140,7 +143,7 @@ class WorkerPool:
             UserError: the worker has ended.
         """
         try:
-            return connection.recv()
+            return pickle.loads(connection.recv_bytes())
         except (EOFError, OSError):
             process = self._processes[connection]
             process.join()
