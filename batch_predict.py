@@ -21,7 +21,7 @@ the run goes on. After an interruption, the same command continues it. With
 """
 
 from base import beam as base_beam
-from base import errors
+from base import errors, resuming
 from base.errors import UserError
 
 from absl import flags, logging
@@ -255,8 +255,8 @@ def make_plan(settings: Settings) -> Plan:
 
 
 def predict(job: Plan, to_do: list[int], task: Task) -> None:
-    """Write shards with the runner; if that fails, log how to go on."""
-    try:
+    """Write shards with the runner; if that fails, say how to continue."""
+    with resuming.explained_failures(job.output_dir):
         if FLAGS.runner == "beam":
             # It imports Apache Beam, which is optional.
             from prediction import on_beam
@@ -272,15 +272,6 @@ def predict(job: Plan, to_do: list[int], task: Task) -> None:
             lambda: prediction_model.load(task.settings),
             FLAGS.batch_size,
         )
-    except KeyboardInterrupt:
-        logging.info("Give the same command again to continue this run.")
-        raise
-    except OSError as error:
-        path = error.filename or job.output_dir
-        raise UserError(
-            f"{path}: {error.strerror or error}; mend that and give the same "
-            "command again"
-        ) from error
 
 
 def log_plan(job: Plan, settings: Settings, to_do: list[int]) -> None:

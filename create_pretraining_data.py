@@ -14,7 +14,7 @@ input alone, not on --num_workers. A file appears when it is complete. If a run
 is killed, the same command continues it and ends with the same bytes.
 """
 
-from base import beam, errors, workers
+from base import beam, errors, resuming, workers
 from base.errors import UserError
 
 from absl import flags, logging
@@ -142,22 +142,13 @@ def main(_: list[str]) -> int:
 
 
 def generate(plan: pretraining_plan.Plan) -> dict[str, int]:
-    """Write the files of the plan; if that fails, log how to go on."""
-    try:
+    """Write the files of the plan; if that fails, say how to continue."""
+    with resuming.explained_failures(plan.output_files[0]):
         if FLAGS.runner == "beam":
             return generation.generate_on_beam(plan, FLAGS.beam_options)
         return generation.generate(
             plan, FLAGS.num_workers or workers.num_cores()
         )
-    except KeyboardInterrupt:
-        logging.info("Give the same command again to continue this run.")
-        raise
-    except OSError as error:
-        path = error.filename or plan.output_files[0]
-        raise UserError(
-            f"{path}: {error.strerror or error}; mend that and give the same "
-            "command again"
-        ) from error
 
 
 def check_flags() -> None:

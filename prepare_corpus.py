@@ -22,7 +22,7 @@ counted, and the rest is used. The exit status is 0 if there is at least one
 document; with --strict the first such problem ends the run with status 1.
 """
 
-from base import beam, errors, workers
+from base import beam, errors, resuming, workers
 from base.errors import UserError
 
 from absl import flags, logging
@@ -52,7 +52,7 @@ flags.DEFINE_string(
     None,
     "Language of the text, such as en, de or zh: decides where sentences end, "
     "and which words a wiki uses for links to files and the like. Default: "
-    "what each dump says of itself; required for other input.",
+    "the one that each dump names; required for other input.",
 )
 flags.DEFINE_string(
     "text_column", "text", "Column of parquet, or key of JSON lines."
@@ -146,22 +146,13 @@ def main(_: list[str]) -> int:
 
 
 def generate(plan: corpus_plan.Plan) -> generation.Result:
-    """Write the files of the plan; if that fails, log how to go on."""
-    try:
+    """Write the files of the plan; if that fails, say how to continue."""
+    with resuming.explained_failures(plan.output_dir):
         if FLAGS.runner == "beam":
             return generation.generate_on_beam(plan, FLAGS.beam_options)
         return generation.generate(
             plan, FLAGS.num_workers or workers.num_cores()
         )
-    except KeyboardInterrupt:
-        logging.info("Give the same command again to continue this run.")
-        raise
-    except OSError as error:
-        path = error.filename or plan.output_dir
-        raise UserError(
-            f"{path}: {error.strerror or error}; mend that and give the same "
-            "command again"
-        ) from error
 
 
 def check_flags() -> None:

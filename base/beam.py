@@ -182,22 +182,59 @@ def count(job_name: str, counts: Mapping[str, int]) -> None:
             Metrics.counter(job_name, name).inc(int(number))
 
 
-def group_by_file(pipeline: Any, made: Any, names: Iterable[Any]) -> Any:
-    """Return (name of an output file, values) for each name.
+def create(pipeline: Any, items: Iterable[Any], path: str) -> Any:
+    """Return a collection of many items, by way of a file.
+
+    `beam.Create` would send the items with the pipeline, whose size runners
+    limit (Dataflow: 10 MB).
 
     Args:
         pipeline: of the collection.
-        made: collection of (name, value).
-        names: every file gets a group, also one without values; each group
-            has a None beside the values.
+        items: of JSON's types; lists in them become tuples.
+        path: of the file, which all workers reach.
     """
     beam = import_beam()
-    files = pipeline | "Files" >> beam.Create([(name, None) for name in names])
+    write_json(path, list(items))
+    label = os.path.basename(path)
+    return (
+        pipeline
+        | f"{label} path" >> beam.Create([path])
+        | f"{label} read" >> beam.FlatMap(_read_items)
+        | f"{label} spread" >> beam.Reshuffle()
+    )
+
+
+def _read_items(path: str) -> list[Any]:
+    """Return the items in the file of `create`."""
+    return [_with_tuples(item) for item in read_json(path)]
+
+
+def _with_tuples(value: Any) -> Any:
+    """Return a value with tuples in place of lists, as keys need them."""
+    return tuple(map(_with_tuples, value)) if type(value) is list else value
+
+
+def group_by_file(made: Any, files: Any) -> Any:
+    """Return (name of an output file, its path and all values).
+
+    Args:
+        made: collection of (name, value); values are not text.
+        files: collection of (name, path); every file gets a group, also one
+            without values.
+    """
+    beam = import_beam()
     return (
         (made, files)
         | "AllFiles" >> beam.Flatten()
         | "GroupByFile" >> beam.GroupByKey()
     )
+
+
+def parts_of_file(values: Iterable[Any]) -> tuple[str, list[Any]]:
+    """Return the path and the sorted values of a group of `group_by_file`."""
+    values = list(values)
+    (path,) = [value for value in values if isinstance(value, str)]
+    return path, sorted(v for v in values if not isinstance(v, str))
 
 
 def _read_counters(result: Any, job_name: str) -> dict[str, int]:
@@ -290,6 +327,33 @@ def finished_file(path: str, entry_path: str) -> dict[str, Any] | None:
     return entry
 
 
+def without_finished(
+    names: Iterable[Any],
+    paths_of: Callable[[Any], tuple[str, str]],
+    files: dict[str, dict[str, Any]],
+) -> list[Any]:
+    """Return the names of the output files that are not complete yet.
+
+    The driver of a run may end before its pipeline does. So the steps leave
+    an entry for each file they complete.
+
+    Args:
+        names: of output files.
+        paths_of: name -> path of the file, and of its entry; see
+            `finished_file`.
+        files: path -> entry; those of the complete files are added.
+    """
+    left = []
+    for name in names:
+        path, entry_path = paths_of(name)
+        entry = finished_file(path, entry_path)
+        if entry:
+            files[path] = entry
+        else:
+            left.append(name)
+    return left
+
+
 def remove_files(pattern: str) -> None:
     """Remove the files that a pattern matches, on any file system."""
     from apache_beam.io.filesystems import FileSystems
@@ -355,7 +419,7 @@ def _parse_options(text: str) -> Any:
 
 
 def _hide_stack_traces(options: Any) -> None:
-    """Let the runners of this machine not log the exceptions of steps.
+    """Turn off the logs of exceptions in the runners of this machine.
 
     They are raised here as well, and `run` shows them as one line. On a
     cluster they belong into its logs.

@@ -26,10 +26,10 @@ class UserError(ValueError):
 
 
 class Ending(Protocol):
-    """What a process has to do at its end, as one that trains with others."""
+    """Hooks for the end of a process that trains with others."""
 
     def leave(self) -> None:
-        """Called when `main` has returned."""
+        """Run when `main` has returned."""
 
     def explain(self, error: Exception) -> str | None:
         """Return a line for an error of `main`; None: it is shown as it is."""

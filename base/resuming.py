@@ -110,6 +110,28 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     return found
 
 
+@contextlib.contextmanager
+def explained_failures(output: str) -> Iterator[None]:
+    """Say how to continue a run that the block cannot finish.
+
+    Args:
+        output: what the run writes, for failures that name no file.
+
+    Raises:
+        UserError: in place of an OSError, such as that of a full disk.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        logging.info("Give the same command again to continue this run.")
+        raise
+    except OSError as error:
+        raise UserError(
+            f"{error.filename or output}: {error.strerror or error}; mend "
+            "that and give the same command again"
+        ) from error
+
+
 # --- Manifests ---------------------------------------------------------------
 
 

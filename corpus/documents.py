@@ -58,7 +58,7 @@ class Document(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of an item.
+    """The result for an item: a document, or why there is none.
 
     Attributes:
         document: None if the item gave none.
@@ -139,7 +139,7 @@ def _problem(item: Item, unusable: _Unusable) -> Problem:
 def _sentences_of(
     item: Item, settings: DocumentSettings
 ) -> tuple[list[str] | None, dict[str, int]]:
-    """Return (sentences, counts); None for an item that is no document.
+    """Return sentences and counts of an item; None if it is not a document.
 
     Raises:
         _Unusable: the item cannot be read.
@@ -228,7 +228,7 @@ def _site_of(source: Source) -> site.Site:
 
 
 def _sentences_of_page(item: Item) -> tuple[list[str] | None, dict[str, int]]:
-    """Return (sentences, counts) of a page; None if it is no article.
+    """Return sentences and counts of a page; None if it is not an article.
 
     Raises:
         _Unusable: the XML is broken, or the parser refuses the wikitext.

@@ -35,7 +35,7 @@ _HEAD_BYTES = 2**12
 
 
 class Header(NamedTuple):
-    """What a dump says about its wiki.
+    """The language and the namespaces in the siteinfo of a dump.
 
     Attributes:
         language: code from xml:lang of the root element; "" without one.
@@ -81,7 +81,7 @@ class PagePiece(NamedTuple):
 
 
 def read_header(head: bytes) -> Header:
-    """Return what the beginning of a dump says about its wiki.
+    """Return language and namespaces from the beginning of a dump.
 
     Args:
         head: UTF-8; the siteinfo is looked for before the first page. A part

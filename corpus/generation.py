@@ -161,7 +161,7 @@ def _work(
     job: Chunk | _LinesJob | ShardJob,
     report: Callable[[int], None],
 ) -> Any:
-    """Do one job, of any stage."""
+    """Make a unit, count lines or write a shard, as the job asks."""
     if isinstance(job, Chunk):
         return units.make_unit(settings, job, report)
     if isinstance(job, ShardJob):

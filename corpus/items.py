@@ -19,7 +19,7 @@ ITEM_NAMES = {
 
 
 class Source(NamedTuple):
-    """An input file and what it says about all of its items.
+    """An input file, with the language and namespaces of its items.
 
     Attributes:
         path: of the file.

@@ -1,4 +1,4 @@
-"""Cut out of a page what is certainly no text, before the parser sees it.
+"""Remove from a page what certainly is not text, before it is parsed.
 
 The parser reads 1.2 MB of wikitext per second and keeps table cells and the
 parameters of images. So most of a page goes first: comments, references and
@@ -190,7 +190,7 @@ def _superscript(match: re.Match[str]) -> str:
 
 
 def _tag(match: re.Match[str]) -> str:
-    """Return what stands in place of a tag of HTML; its content is kept."""
+    """Return the replacement of an HTML tag, whose content is kept."""
     name = match[1].lower()
     if name == "br":
         return " "
@@ -267,7 +267,7 @@ def _cut_brackets(
 
 
 def _spans(text: str, site: Site) -> list[_Span]:
-    """Return what to replace, in order, without overlaps.
+    """Return the parts of a page to replace, in order, without overlaps.
 
     A closing bracket ends the nearest open one of its kind; what was opened
     after that has no end. Each bracket enters and leaves the stack once.

@@ -109,12 +109,12 @@ _SMALLER = {
 
 # --- Text -------------------------------------------------------------------
 def grouped(number: str) -> str:
-    """Return "12,500" for "12500"; what is no plain number stays."""
+    """Return "12,500" for "12500"; what is not a plain number stays."""
     match = re.fullmatch(r"([-−]?)(\d{4,})(\.\d+)?", number.strip())
     if not match:
         return number.strip()
     sign = match[1].replace("-", "−")
-    # A number that starts with 0 is none to be grouped.
+    # A number that starts with 0, such as a code, is not grouped.
     whole = match[2] if match[2][0] == "0" else f"{int(match[2]):,}"
     return f"{sign}{whole}{match[3] or ''}"
 

@@ -64,41 +64,24 @@ def make_files(
     # Those of a run that was killed.
     base_beam.remove_files(f"{scratch_dir}/bucket-*")
     results_path = f"{scratch_dir}/results.json"
-    to_do = _without_finished(plan, manifest, to_do, scratch_dir)
+
+    def paths_of(name: tuple[str, int]) -> tuple[str, str]:
+        split, index = name
+        path = plan.output_files[split][index]
+        return path, _entry_path(scratch_dir, split, index)
+
+    files = manifest["files"]
+    to_do = base_beam.without_finished(to_do, paths_of, files)
     if to_do or not FileSystems.exists(results_path):
         base_beam.run(
             lambda pipeline: _build(pipeline, plan, to_do, scratch_dir),
             beam_options,
             JOB_NAME,
         )
-        _without_finished(plan, manifest, to_do, scratch_dir)
+        base_beam.without_finished(to_do, paths_of, files)
     manifest["corpus"] = base_beam.read_json(results_path)
     outputs.write_manifest(plan, manifest)
     base_beam.remove_files(f"{scratch_dir}/*")
-
-
-def _without_finished(
-    plan: Plan,
-    manifest: dict[str, Any],
-    to_do: list[tuple[str, int]],
-    scratch_dir: str,
-) -> list[tuple[str, int]]:
-    """Return the files to make, without those that are complete already.
-
-    Those are entered in the manifest. The driver of a run may end before its
-    pipeline does, so the steps leave an entry for each file they complete.
-    """
-    left = []
-    for split, index in to_do:
-        path = plan.output_files[split][index]
-        entry = base_beam.finished_file(
-            path, _entry_path(scratch_dir, split, index)
-        )
-        if entry:
-            manifest["files"][path] = entry
-        else:
-            left.append((split, index))
-    return left
 
 
 def _build(
@@ -108,14 +91,9 @@ def _build(
     scratch_dir: str,
 ) -> None:
     """Add all steps to the pipeline."""
-    input_files = plan.input_files
-    # The steps are sent to all workers, and runners limit their size. So most
-    # of them do without the list of input files.
-    plan = plan._replace(input_files=[], fingerprint={})
+    inputs_path = f"{scratch_dir}/inputs.json"
     made = (
-        pipeline
-        | "InputFiles" >> beam.Create(list(enumerate(input_files)))
-        | "SpreadFiles" >> beam.Reshuffle()
+        base_beam.create(pipeline, enumerate(plan.input_files), inputs_path)
         | "Read" >> beam.ParDo(_Read(plan.reading))
         | "SpreadChunks" >> beam.Reshuffle()
         | "MakeDocuments"
@@ -127,7 +105,7 @@ def _build(
         _MakeDocuments.RESULTS
     ] | "AddResults" >> beam.CombineGlobally(_AddResults())
     _ = results | "WriteResults" >> beam.ParDo(
-        _WriteResults(input_files, f"{scratch_dir}/results.json")
+        _WriteResults(inputs_path, f"{scratch_dir}/results.json")
     )
     distinct = (
         made.documents
@@ -146,8 +124,10 @@ def _build(
         | "GroupByBucket" >> beam.GroupByKey()
         | "WriteBucket" >> beam.ParDo(_WriteBucket(plan, scratch_dir), repeated)
     )
-    by_file = base_beam.group_by_file(pipeline, written, map(tuple, to_do))
-    _ = by_file | "Publish" >> beam.ParDo(_Publish(plan, scratch_dir))
+    paths = [(name, plan.output_files[name[0]][name[1]]) for name in to_do]
+    files = base_beam.create(pipeline, paths, f"{scratch_dir}/files.json")
+    by_file = base_beam.group_by_file(written, files)
+    _ = by_file | "Publish" >> beam.ParDo(_Publish(scratch_dir))
 
 
 def _find_repeated_lines(
@@ -248,10 +228,11 @@ class _WriteResults(beam.DoFn):
         UserError: there is no document.
     """
 
-    def __init__(self, input_files: list[str], path: str):
-        self._input_files, self._path = input_files, path
+    def __init__(self, inputs_path: str, path: str):
+        self._inputs_path, self._path = inputs_path, path
 
     def process(self, total: dict[str, Any]) -> None:
+        input_files = [p for _, p in base_beam.read_json(self._inputs_path)]
         inputs = total["inputs"]
         corpus = {
             "units": total["units"],
@@ -259,13 +240,11 @@ class _WriteResults(beam.DoFn):
             "counts": dict(total["counts"]),
             "problems": [problem for _, problem in total["problems"]],
             "inputs": {
-                path: inputs[path]
-                for path in self._input_files
-                if path in inputs
+                path: inputs[path] for path in input_files if path in inputs
             },
         }
         if not corpus["documents"]:
-            raise summary.no_document_error(self._input_files, corpus)
+            raise summary.no_document_error(input_files, corpus)
         base_beam.write_json(self._path, corpus)
 
 
@@ -375,15 +354,15 @@ class _Publish(beam.DoFn):
     The size and counts go to a JSON file in the scratch folder.
     """
 
-    def __init__(self, plan: Plan, scratch_dir: str):
-        self._plan, self._scratch_dir = plan, scratch_dir
+    def __init__(self, scratch_dir: str):
+        self._scratch_dir = scratch_dir
 
     def process(self, element: tuple[tuple, Iterable]) -> Iterator[str]:
         (split, index), written = element
-        path = self._plan.output_files[split][index]
+        path, parts = base_beam.parts_of_file(written)
         counts, size = collections.Counter(), 0
         with base_beam.published_file(path) as target:
-            for _, source, num_bytes, more in sorted(filter(None, written)):
+            for _, source, num_bytes, more in parts:
                 with base_beam.open_file(source) as file:
                     while block := file.read(2**20):
                         target.write(block)

@@ -97,8 +97,7 @@ def make_plan(
     """Check the flags of prepare_corpus.py and return the plan.
 
     Raises:
-        UserError: a value out of its range, a file that is missing, or input
-            whose language is not known.
+        UserError: a bad value, a missing file, or input of unknown language.
     """
     _check_values(flags._asdict())
     output_dir = resuming.absolute_path(output_dir)
@@ -109,14 +108,7 @@ def make_plan(
         output_dir, flags.num_shards, flags.heldout_fraction
     )
     _check_files(inputs, output_dir, outputs)
-    chunk_bytes = max(input_bytes // _CHUNKS, _LEAST_CHUNK_BYTES)
-    read_settings = ReadSettings(
-        flags.language,
-        flags.text_column,
-        flags.document_separator,
-        flags.max_document_mb * 10**6,
-        min(chunk_bytes, _MOST_CHUNK_BYTES),
-    )
+    read_settings = _read_settings(flags, input_bytes)
     _check_inputs(inputs, read_settings)
     document_settings = DocumentSettings(
         flags.text_column,
@@ -125,9 +117,7 @@ def make_plan(
         flags.heldout_fraction,
     )
     manifest, scratch_dir = _hidden_paths(output_dir)
-    versions = {
-        library: importlib.metadata.version(library) for library in _LIBRARIES
-    }
+    versions = {name: importlib.metadata.version(name) for name in _LIBRARIES}
     fingerprint = {
         "version of corpora": _CORPUS_VERSION,
         "input_file": input_states,
@@ -147,6 +137,18 @@ def make_plan(
         flags._asdict(),
         versions,
         fingerprint,
+    )
+
+
+def _read_settings(flags: CorpusFlags, input_bytes: int) -> ReadSettings:
+    """Return how the input is read; its size decides that of the chunks."""
+    chunk_bytes = max(input_bytes // _CHUNKS, _LEAST_CHUNK_BYTES)
+    return ReadSettings(
+        flags.language,
+        flags.text_column,
+        flags.document_separator,
+        flags.max_document_mb * 10**6,
+        min(chunk_bytes, _MOST_CHUNK_BYTES),
     )
 
 

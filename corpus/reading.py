@@ -25,7 +25,7 @@ _HEAD_BYTES = 2**12
 
 
 class ReadSettings(NamedTuple):
-    """What the items of the input depend on.
+    """The settings that the items of the input depend on.
 
     Attributes:
         language: code of all text; "" for what each dump says about itself.

@@ -24,7 +24,7 @@ REASONS = {
 DROPPED = {
     "other_namespaces": "pages of other namespaces",
     "redirects": "redirects",
-    "not_wikitext": "pages that are no wikitext",
+    "not_wikitext": "pages that are not wikitext",
     "disambiguations": "disambiguation pages",
     "without_text": "without text",
     "too_short": "shorter than --min_document_chars",

@@ -85,7 +85,7 @@ def is_silent(name: str) -> bool:
 
 
 def is_pronunciation(name: str) -> bool:
-    """Return whether templates of this name tell how a word is pronounced."""
+    """Return whether templates of this name give a pronunciation."""
     return _PRONUNCIATION.match(name) is not None
 
 

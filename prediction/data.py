@@ -57,7 +57,7 @@ class InputFile(NamedTuple):
 
     @property
     def is_splittable(self) -> bool:
-        """Whether reading can begin in the middle."""
+        """Whether reading can begin in the middle of the file."""
         return self.kind != "tfrecord" and not self.is_gzip
 
 
@@ -104,7 +104,7 @@ def inspect(path: str, size: int, input_format: str = "auto") -> InputFile:
 
 
 def _check_text(path: str, head: bytes) -> None:
-    """Raise a UserError for a file that is no UTF-8 text."""
+    """Raise a UserError for a file that is not UTF-8 text."""
     for magic, what in _FOREIGN.items():
         if head.startswith(magic):
             raise UserError(f"{path} is {what}")

@@ -122,7 +122,7 @@ def _make_files(
     for index in to_do:
         some = [
             bucket
-            for bucket in plan.buckets_of(index)
+            for bucket in plan.sharing.buckets_of(index)
             if not pretraining_buckets.bucket_result(scratch_dir, bucket)
         ]
         missing += [bucket for bucket in some if bucket not in missing[-1:]]
@@ -156,7 +156,7 @@ def _make_files(
                 if event.job == 0:
                     path = pretraining_buckets.bucket_path(scratch_dir, 0)
                     _log_examples(plan, path)
-                for index in plan.files_of(event.job):
+                for index in plan.sharing.files_of(event.job):
                     if index in num_missing:
                         num_missing[index] -= 1
                         if not num_missing[index]:

@@ -35,7 +35,7 @@ from pretraining import dealing, documents, outputs
 from pretraining import plan as pretraining_plan
 from pretraining.dealing import DealtPart, Lenders
 from pretraining.documents import Part, Range
-from pretraining.plan import Plan
+from pretraining.plan import Plan, Sharing
 
 JOB_NAME = "create_pretraining_data"
 
@@ -62,11 +62,15 @@ def make_files(
     scratch_dir = pretraining_plan.shared_scratch_dir(plan.output_files)
     if not FileSystems.exists(scratch_dir):
         FileSystems.mkdirs(scratch_dir)
-    base_beam.remove_files(
-        f"{scratch_dir}/bucket-*"
-    )  # of a run that was killed
+    # Those of a run that was killed.
+    base_beam.remove_files(f"{scratch_dir}/bucket-*")
     corpus_path = _corpus_path(scratch_dir)
-    to_do = _without_finished(plan, manifest, to_do, scratch_dir)
+
+    def paths_of(index: int) -> tuple[str, str]:
+        return plan.output_files[index], _entry_path(scratch_dir, index)
+
+    files = manifest["files"]
+    to_do = base_beam.without_finished(to_do, paths_of, files)
     if to_do or not FileSystems.exists(corpus_path):
         with file_system.open_for_reading(plan.buckets.vocab_file) as file:
             vocab = file.read()
@@ -75,29 +79,10 @@ def make_files(
             beam_options,
             JOB_NAME,
         )
-        _without_finished(plan, manifest, to_do, scratch_dir)
+        base_beam.without_finished(to_do, paths_of, files)
     manifest["corpus"] = base_beam.read_json(corpus_path)
     outputs.write_manifest(plan, manifest)
     base_beam.remove_files(f"{scratch_dir}/*")
-
-
-def _without_finished(
-    plan: Plan, manifest: dict[str, Any], to_do: list[int], scratch_dir: str
-) -> list[int]:
-    """Return the files to make, without those that are complete already.
-
-    Those are entered in the manifest. The driver of a run may end before its
-    pipeline does, so the steps leave an entry for each file they complete.
-    """
-    left = []
-    for index in to_do:
-        path = plan.output_files[index]
-        entry = base_beam.finished_file(path, _entry_path(scratch_dir, index))
-        if entry:
-            manifest["files"][path] = entry
-        else:
-            left.append(index)
-    return left
 
 
 def _build(
@@ -110,17 +95,10 @@ def _build(
     """Add all steps to the pipeline."""
     settings = plan.buckets._replace(scratch_dir=scratch_dir)
     ranges = documents.split_files(plan.input_files, _RANGE_BYTES)
-    # The steps are sent to all workers, and runners limit their size. So they
-    # do without the list of input files.
-    plan = plan._replace(input_files=plan.input_files[:1], fingerprint={})
-    read = (
-        pipeline
-        | "Ranges" >> beam.Create(list(map(tuple, ranges)))
-        | "SpreadRanges" >> beam.Reshuffle()
-        | "Read"
-        >> beam.ParDo(_Read(plan.bucket_bytes)).with_outputs(
-            _Read.COUNTS, main="parts"
-        )
+    read = base_beam.create(
+        pipeline, ranges, f"{scratch_dir}/ranges.json"
+    ) | "Read" >> beam.ParDo(_Read(plan.bucket_bytes)).with_outputs(
+        _Read.COUNTS, main="parts"
     )
     dealt = (
         read.parts
@@ -131,16 +109,20 @@ def _build(
     lenders = dealt | "Lenders" >> beam.CombineGlobally(_LendersFn())
     made = (
         dealt
-        | "Deal" >> beam.ParDo(_Deal(plan, to_do))
+        | "Deal" >> beam.ParDo(_Deal(plan.sharing, to_do))
         | "GroupByBucket" >> beam.GroupByKey()
         | "MakeBucket"
         >> beam.ParDo(
             _MakeBucket(settings, vocab), beam.pvalue.AsSingleton(lenders)
         )
-        | "FilesOfBucket" >> beam.ParDo(_FilesOfBucket(plan, to_do))
+        | "FilesOfBucket" >> beam.ParDo(_FilesOfBucket(plan.sharing, to_do))
     )
-    by_file = base_beam.group_by_file(pipeline, made, to_do)
-    _ = by_file | "Publish" >> beam.ParDo(_Publish(plan, scratch_dir))
+    paths = [(index, plan.output_files[index]) for index in to_do]
+    files = base_beam.create(pipeline, paths, f"{scratch_dir}/files.json")
+    by_file = base_beam.group_by_file(made, files)
+    _ = by_file | "Publish" >> beam.ParDo(
+        _Publish(plan.sharing, plan.input_files[0][0], scratch_dir)
+    )
     _ = (
         read[_Read.COUNTS]
         | "CountFiles" >> beam.CombinePerKey(_add_pairs)
@@ -262,13 +244,13 @@ class _LendersFn(beam.CombineFn):
 class _Deal(beam.DoFn):
     """Yields (bucket, bytes of a part) for the buckets of the files to make."""
 
-    def __init__(self, plan: Plan, to_do: Sequence[int]):
-        self._plan, self._to_do = plan, frozenset(to_do)
+    def __init__(self, sharing: Sharing, to_do: Sequence[int]):
+        self._sharing, self._to_do = sharing, frozenset(to_do)
 
     def process(self, element: bytes) -> Iterator[tuple[int, bytes]]:
         key = dealing.from_bytes(element).key
-        bucket = dealing.bucket_of(key, self._plan.num_buckets)
-        if not self._to_do.isdisjoint(self._plan.files_of(bucket)):
+        bucket = dealing.bucket_of(key, self._sharing.num_buckets)
+        if not self._to_do.isdisjoint(self._sharing.files_of(bucket)):
             yield bucket, element
 
 
@@ -319,11 +301,11 @@ class _MakeBucket(beam.DoFn):
 class _FilesOfBucket(beam.DoFn):
     """Yields (index of an output file, bucket, path, result) for each file."""
 
-    def __init__(self, plan: Plan, to_do: Sequence[int]):
-        self._plan, self._to_do = plan, frozenset(to_do)
+    def __init__(self, sharing: Sharing, to_do: Sequence[int]):
+        self._sharing, self._to_do = sharing, frozenset(to_do)
 
     def process(self, element: tuple) -> Iterator[tuple[int, tuple]]:
-        for index in self._plan.files_of(element[0]):
+        for index in self._sharing.files_of(element[0]):
             if index in self._to_do:
                 yield index, element
 
@@ -334,23 +316,25 @@ class _FilesOfBucket(beam.DoFn):
 class _Publish(beam.DoFn):
     """Writes an output file from its buckets; it appears when it is complete.
 
-    Elements are (index, buckets as `_MakeBucket` yields them, and None). The
-    size and counts go to a JSON file in the scratch folder.
+    Elements are (index, its path, and buckets as `_MakeBucket` yields them).
+    The size and counts go to a JSON file in the scratch folder.
     """
 
-    def __init__(self, plan: Plan, scratch_dir: str):
-        self._plan, self._scratch_dir = plan, scratch_dir
+    def __init__(self, sharing: Sharing, first_input: str, scratch_dir: str):
+        self._sharing, self._first_input = sharing, first_input
+        self._scratch_dir = scratch_dir
 
     def process(self, element: tuple[int, Iterable]) -> Iterator[str]:
-        index, made = element
-        made = sorted(bucket for bucket in made if bucket)
-        paths = {bucket: path for bucket, path, _ in made}
+        index, (path, made) = element[0], base_beam.parts_of_file(element[1])
+        paths = {bucket: source for bucket, source, _ in made}
         results = {bucket: result for bucket, _, result in made}
-        entry = {"counts": outputs.count_file(self._plan, index, results)}
-        path = self._plan.output_files[index]
+        counts = outputs.count_file(
+            self._sharing, index, results, self._first_input
+        )
+        entry = {"counts": counts}
         with base_beam.published_file(path) as target:
             for bucket, start, end in outputs.slices_of(
-                self._plan, index, results
+                self._sharing, index, results
             ):
                 with base_beam.open_file(paths[bucket]) as source:
                     outputs.copy_bytes(source, start, end, target)

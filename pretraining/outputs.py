@@ -22,7 +22,7 @@ from base.errors import UserError
 
 from pretraining import buckets as pretraining_buckets
 from pretraining import documents
-from pretraining.plan import Plan
+from pretraining.plan import Plan, Sharing
 
 # --- The scratch folder ------------------------------------------------------
 
@@ -125,11 +125,12 @@ def publish(
     scratch_dir, path = plan.buckets.scratch_dir, plan.output_files[index]
     results = {
         bucket: pretraining_buckets.bucket_result(scratch_dir, bucket)
-        for bucket in plan.buckets_of(index)
+        for bucket in plan.sharing.buckets_of(index)
     }
-    entry = {"counts": count_file(plan, index, results)}
+    counts = count_file(plan.sharing, index, results, plan.input_files[0][0])
+    entry = {"counts": counts}
     with file_system.atomic_file(path) as target:
-        for bucket, start, end in slices_of(plan, index, results):
+        for bucket, start, end in slices_of(plan.sharing, index, results):
             source = pretraining_buckets.bucket_path(scratch_dir, bucket)
             with open(source, "rb") as file:
                 copy_bytes(file, start, end, target)
@@ -138,54 +139,57 @@ def publish(
     write_manifest(plan, manifest)
     waiting.discard(index)
     for bucket in results:
-        if waiting.isdisjoint(plan.files_of(bucket)):
+        if waiting.isdisjoint(plan.sharing.files_of(bucket)):
             os.remove(pretraining_buckets.bucket_path(scratch_dir, bucket))
 
 
 def count_file(
-    plan: Plan, index: int, results: dict[int, dict]
+    sharing: Sharing, index: int, results: dict[int, dict], first_input: str
 ) -> dict[str, int]:
     """Return the counts of an output file.
 
     Those of a bucket that several files share are counted in the first.
 
     Args:
-        plan: the run.
-        index: of the file in `plan.output_files`.
+        sharing: of the plan.
+        index: of the file.
         results: bucket -> what `write_bucket` returned.
+        first_input: path of the first input file, for a message.
 
     Raises:
         UserError: the file would be empty.
     """
-    if not any(
-        end > start for _, start, end in slices_of(plan, index, results)
-    ):
-        if not any(r["counts"].get("instances") for r in results.values()):
-            raise documents.no_text_error(plan.input_files[0][0])
-        raise too_many_files_error(plan)
+    slices = slices_of(sharing, index, results)
+    if not any(end > start for _, start, end in slices):
+        if sharing.num_files == 1:
+            raise documents.no_text_error(first_input)
+        raise UserError(
+            f"--output_file names {sharing.num_files} files, which are more "
+            "than the documents and instances of the corpus can fill; name "
+            "fewer"
+        )
     counts = collections.Counter()
     for bucket, result in results.items():
-        if plan.files_of(bucket)[0] == index:
+        if sharing.files_of(bucket)[0] == index:
             counts.update(result["counts"])
     return dict(counts)
 
 
-def too_many_files_error(plan: Plan) -> UserError:
-    """Return the error for more output files than the corpus can fill."""
-    return UserError(
-        f"--output_file names {len(plan.output_files)} files, which are more "
-        "than the documents and instances of the corpus can fill; name fewer"
-    )
-
-
 def slices_of(
-    plan: Plan, index: int, results: dict[int, dict]
+    sharing: Sharing, index: int, results: dict[int, dict]
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield (bucket, start, end) of the bytes of an output file, in order."""
-    for duplicate in range(plan.buckets.instances.dupe_factor):
+    """Yield (bucket, start, end) for the slices of records of an output file.
+
+    Args:
+        sharing: of the plan.
+        index: of the file.
+        results: bucket -> what `write_bucket` returned; start and end are
+            offsets in the bucket's file.
+    """
+    for duplicate in range(sharing.dupe_factor):
         for bucket, result in results.items():
-            sharing = plan.files_of(bucket)
-            place = duplicate * len(sharing) + sharing.index(index)
+            files = sharing.files_of(bucket)
+            place = duplicate * len(files) + files.index(index)
             bounds = result["bounds"][place : place + 2]
             if len(bounds) == 2:  # not of a bucket without text
                 yield bucket, *bounds

@@ -34,6 +34,34 @@ _GENERATOR_VERSION = 2
 _CASED_SHARE = 0.02
 
 
+class Sharing(NamedTuple):
+    """Which buckets make which output files.
+
+    Either number is a multiple of the other: a file has several buckets, or a
+    bucket several files, each with a slice of its records.
+
+    Attributes:
+        num_files: number of output files.
+        num_buckets: number of buckets of all output files.
+        dupe_factor: passes over the documents.
+    """
+
+    num_files: int
+    num_buckets: int
+    dupe_factor: int
+
+    def buckets_of(self, file_index: int) -> range:
+        """Return the numbers of the buckets that make an output file."""
+        start = file_index * self.num_buckets // self.num_files
+        # At least one, which it then shares with its neighbors.
+        return range(start, start + max(1, self.num_buckets // self.num_files))
+
+    def files_of(self, bucket: int) -> range:
+        """Return the indices of the output files made from a bucket."""
+        start = bucket * self.num_files // self.num_buckets
+        return range(start, start + max(1, self.num_files // self.num_buckets))
+
+
 class Plan(NamedTuple):
     """The files of a run: which to read, which to write, and how.
 
@@ -61,18 +89,14 @@ class Plan(NamedTuple):
         """The size of all input files."""
         return sum(size for _, size in self.input_files)
 
-    def buckets_of(self, file_index: int) -> range:
-        """Return the numbers of the buckets that make an output file."""
-        num_files = len(self.output_files)
-        start = file_index * self.num_buckets // num_files
-        # At least one, which it then shares with its neighbors.
-        return range(start, start + max(1, self.num_buckets // num_files))
-
-    def files_of(self, bucket: int) -> range:
-        """Return the indices of the output files made from a bucket."""
-        num_files = len(self.output_files)
-        start = bucket * num_files // self.num_buckets
-        return range(start, start + max(1, num_files // self.num_buckets))
+    @property
+    def sharing(self) -> "Sharing":
+        """Which buckets make which output files."""
+        return Sharing(
+            len(self.output_files),
+            self.num_buckets,
+            self.buckets.instances.dupe_factor,
+        )
 
 
 def make_plan(
@@ -93,11 +117,10 @@ def make_plan(
     check_values(config, bucket_mb, compression)
     outputs = expand_output_files(output_file)
     inputs = _input_states(input_file)
-    input_bytes = sum(size for _, size, _ in inputs)
     check_vocabulary(vocab_file, do_lower_case, config)
     manifest, scratch_dir = hidden_paths(outputs)
-    bucket_bytes = bucket_mb << 20
-    num_buckets = count_buckets(input_bytes, bucket_bytes, len(outputs))
+    input_bytes = sum(size for _, size, _ in inputs)
+    num_buckets = count_buckets(input_bytes, bucket_mb << 20, len(outputs))
     settings = BucketSettings(
         scratch_dir,
         vocab_file,
@@ -111,22 +134,29 @@ def make_plan(
         "generator_version": _GENERATOR_VERSION,
         "input_file": inputs,
         "output_file": outputs,
-        "vocab_file (SHA-256)": file_system.sha256(vocab_file),
-        "do_lower_case": do_lower_case,
-        **dataclasses.asdict(config),
+        **_fingerprint(settings),
         "random_seed": random_seed,
         "bucket_mb": bucket_mb,
-        "compression": compression,
     }
     return Plan(
         [(path, size) for path, size, _ in inputs],
         outputs,
         num_buckets,
-        bucket_bytes,
+        bucket_mb << 20,
         manifest,
         settings,
         fingerprint,
     )
+
+
+def _fingerprint(settings: BucketSettings) -> dict[str, Any]:
+    """Return what the records of a bucket depend on, but for its text."""
+    return {
+        "vocab_file (SHA-256)": file_system.sha256(settings.vocab_file),
+        "do_lower_case": settings.do_lower_case,
+        **dataclasses.asdict(settings.instances),
+        "compression": settings.compression,
+    }
 
 
 def count_buckets(input_bytes: int, bucket_bytes: int, num_files: int) -> int:

@@ -93,7 +93,7 @@ class PretrainingFiles(streaming.RecordFiles):
                 bar.update(num_rows)
 
     def describe(self) -> dict[str, Any]:
-        """Return what training_config.json says of the records.
+        """Return the entries of training_config.json about the records.
 
         Names of files come without folders: the records may be moved between
         two runs.

@@ -44,9 +44,7 @@ def count_words(
 
     def build(pipeline: beam.Pipeline) -> None:
         _ = (
-            pipeline
-            | "Ranges" >> beam.Create(list(map(tuple, ranges)))
-            | "SpreadRanges" >> beam.Reshuffle()
+            base_beam.create(pipeline, ranges, f"{scratch}/ranges.json")
             | "Count" >> beam.ParDo(_Count(do_lower_case))
             | "Add" >> beam.CombinePerKey(sum)
             | "Format" >> beam.MapTuple(_format)

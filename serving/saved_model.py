@@ -94,7 +94,7 @@ class Export(tf.Module):
         return [TEXTS for _ in self.text_names()]
 
     def description(self) -> dict[str, Any]:
-        """Return what one needs to know to make the ids of texts, as JSON."""
+        """Return task, length, casing and labels of the model, as JSON."""
         return {
             "task": self.task,
             "max_seq_length": self.max_seq_length,

@@ -1,4 +1,4 @@
-"""Runs run_pretraining.py in a process that kills itself where FAIL says.
+"""Runs run_pretraining.py in a process that kills itself at the place in FAIL.
 
 FAIL is "<place>:<number>", each a moment that a kill from outside would hardly
 hit:

@@ -1,4 +1,4 @@
-"""Compare what the machines of a cluster hold, and let them decide alike.
+"""Compare settings and weights of the machines of a cluster; agree on stops.
 
 All machines make the same calls, since each sum over machines waits for all
 of them. So whatever decides on the next call has to be the same everywhere:

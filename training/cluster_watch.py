@@ -183,8 +183,8 @@ class Watch:
         if not problems or not self._has_met:
             return None
         return (
-            f"{', '.join(problems)}{self._progress()}; its own log may tell "
-            "why. Start all machines again with the same command"
+            f"{', '.join(problems)}{self._progress()}; its own log may "
+            "have the reason. Start all machines again with the same command"
         )
 
     def _progress(self) -> str:

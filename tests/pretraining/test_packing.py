@@ -1,18 +1,20 @@
 """Packing: every sequence once, rows within their limits, features in place."""
 
 import json
+import math
 
 import numpy as np
 import packed_batches
 import pytest
 import reference_packing
-from corpora import VOCAB_FILE
+from corpora import VOCAB_FILE, manual
 from hypothesis import given
 from hypothesis import strategies as st
 from packed_batches import LENGTH, PACKS, PREDICTIONS
 from paths import GOLDEN
 
-from pretraining import buckets, dealing, masking, packing
+import tokenization
+from pretraining import buckets, dealing, instances, masking, packing
 from pretraining import schema as pretraining_schema
 from records import tfrecord
 
@@ -125,6 +127,54 @@ def test_uniform_lengths_fill_rows_to_99_percent():
         lengths, masking.prediction_budget(lengths, config), 128, 20, 8
     )
     assert lengths.sum() / (rows.max() + 1) / 128 > 0.99
+
+
+def lengths_of_text(max_seq_length: int) -> np.ndarray:
+    """Return the lengths of the sequences of Python's manual, one pass."""
+    parts = [
+        dealing.DealtPart(number, 0, number, "\n".join(page).encode())
+        for number, page in enumerate(manual(60))
+    ]
+    tokenizer = tokenization.FullTokenizer(VOCAB_FILE)
+    documents, _ = buckets.tokenize_documents(parts, tokenizer)
+    drawn = instances.draw_instances(
+        documents,
+        instances.InstanceConfig(max_seq_length=max_seq_length, dupe_factor=1),
+        np.random.default_rng(3),
+    )
+    return masking.sequence_lengths(drawn)
+
+
+def least_rows(lengths: np.ndarray, size: int) -> int:
+    """Return a number of rows that no packing can go below.
+
+    The bound L2 of Martello and Toth (1990): sequences of more than half a row
+    are in rows of their own. What they leave is of use only to those of `least`
+    tokens and more.
+    """
+    bound = 0
+    for least in range(size // 2 + 1):
+        alone = lengths > size - least
+        large = ~alone & (lengths > size // 2)
+        small = (lengths >= least) & (lengths <= size // 2)
+        room = large.sum() * size - lengths[large].sum()
+        more = max(0, math.ceil((lengths[small].sum() - room) / size))
+        bound = max(bound, int(alone.sum() + large.sum()) + more)
+    return bound
+
+
+@pytest.mark.parametrize(("size", "places"), [(128, 20), (512, 77)])
+def test_the_rows_of_a_text_are_the_fewest_but_for_half_a_percent(size, places):
+    lengths = lengths_of_text(size)
+    config = packed_batches.config_of(
+        max_seq_length=size, max_predictions_per_seq=places
+    )
+    budget = masking.prediction_budget(lengths, config)
+    rows = packing.assign_rows(lengths, budget, size, places, 8).max() + 1
+    least = least_rows(lengths, size)
+    assert len(lengths) > 1.02 * least
+    print(f"{len(lengths)} sequences, {rows} rows, at least {least}")
+    assert least <= rows <= 1.005 * least
 
 
 @pytest.mark.parametrize(
