@@ -106,7 +106,11 @@ flags.DEFINE_integer(
     "Steps in which the learning rate rises from 0.",
     lower_bound=0,
 )
-training_flags.define_training_flags()
+training_flags.define_training_flags(
+    bias_correction=False,
+    why_bias_correction="The original does not: without it the first updates "
+    "are larger, which a long warm-up makes up for.",
+)
 training_flags.define_tpu_flags()
 
 # Evaluation

@@ -158,6 +158,7 @@ def claim_output_dir(
     fingerprint: Mapping[str, object],
     adjustable: Mapping[str, object],
     is_chief: bool = True,
+    hints: Mapping[str, str] | None = None,
 ) -> None:
     """Check that output_dir has no other run; write this run's settings to it.
 
@@ -170,6 +171,7 @@ def claim_output_dir(
         adjustable: settings that may change when a run is resumed; a change
             is logged.
         is_chief: whether this process writes; of several only one does.
+        hints: name of an adjustable setting -> what to log with its change.
 
     Raises:
         UserError: output_dir holds a checkpoint of a run with another
@@ -196,7 +198,10 @@ def claim_output_dir(
         for name, value in now["adjustable"].items():
             old = before["adjustable"].get(name)
             if old != value:
-                logging.warning("%s changes from %s to %s", name, old, value)
+                hint = f": {hints[name]}" if hints and name in hints else ""
+                logging.warning(
+                    "%s changes from %s to %s%s", name, old, value, hint
+                )
     if is_chief:
         file_system.write_text(
             path, json.dumps(now, indent=2, sort_keys=True) + "\n"

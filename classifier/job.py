@@ -4,18 +4,20 @@ from typing import Any
 
 from base.errors import UserError
 
+import numpy as np
+
 import modeling
 from classifier import export as classifier_export
 from classifier import model as classifier_model
 from classifier import records as classifier_records
 from classifier import scores as classifier_scores
 from classifier import tasks as classifier_tasks
-from finetuning.job import Job, LoadedModel
+from finetuning import failed_runs
+from finetuning.job import Job, LoadedModel, Scored
 from finetuning.settings import RunSettings
 from finetuning.source import ModelSource
 from records import in_memory
 from serving import graph_tokenizer
-from training import reporting
 
 
 class ClassifierJob(Job):
@@ -108,9 +110,17 @@ class ClassifierJob(Job):
 
     # --- Scores and predictions ----------------------------------------------
 
-    def evaluate(self, loaded: LoadedModel, step: int) -> dict[str, float]:
-        """Score every development set; write eval_results.txt."""
+    def guess(self, data: in_memory.ShortRecords) -> failed_runs.Guess:
+        """Return the loss of the label frequencies, or of the mean label."""
+        labels = data.features["label_ids"]
+        if self.is_regression:
+            return failed_runs.guess_number(labels)
+        return failed_runs.guess_class(labels)
+
+    def evaluate(self, loaded: LoadedModel) -> Scored:
+        """Score every development set; look for constant predictions."""
         results: dict[str, float] = {}
+        signs = []
         prefixes = score_prefixes(self.task)
         for (name, split), prefix, title in zip(
             self._dev_splits().items(), prefixes, self.task.dev, strict=True
@@ -126,15 +136,31 @@ class ClassifierJob(Job):
                 self.is_regression,
             )
             results |= {prefix + key: value for key, value in scores.items()}
+            sign = self._constant(outputs["logits"], data.features["label_ids"])
+            if sign:
+                signs.append(f"{title}: {sign}" if prefix else sign)
         # The original's keys, of the first set: eval_loss, loss and, for
         # classes, eval_accuracy.
         loss = results.pop(prefixes[0] + "loss")
         results["eval_loss"] = results["loss"] = loss
         if not self.is_regression:
             results["eval_accuracy"] = results[prefixes[0] + "accuracy"]
-        results["global_step"] = step
-        reporting.write_results(self.settings.output_dir, results, step)
-        return results
+        return Scored(results, signs)
+
+    def _constant(
+        self, logits: np.ndarray, label_ids: np.ndarray
+    ) -> str | None:
+        """Return what is wrong if the predictions are constant, else None.
+
+        Args:
+            logits: [n, K], [n, 1] for regression.
+            label_ids: [n] class ids, or numbers.
+        """
+        if self.is_regression:
+            return failed_runs.same_number(logits[:, 0], label_ids)
+        return failed_runs.same_class(
+            logits.argmax(-1), label_ids, self.task.labels
+        )
 
     def predict(self, loaded: LoadedModel) -> None:
         """Write test_results.tsv and the submission of every test set."""

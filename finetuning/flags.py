@@ -58,7 +58,12 @@ def define_finetuning_flags(
         "max_seq_length", max_seq_length, what_is_cut, lower_bound=5
     )
     _define_epoch_flags()
-    training_flags.define_training_flags()
+    training_flags.define_training_flags(
+        bias_correction=True,
+        why_bias_correction="Without it, which is the original's way "
+        "(--nobias_correction), the first updates are several times as large, "
+        "and fine-tuning on small data fails more often.",
+    )
     training_flags.define_tpu_flags()
     sweeps.define_flags()
     _define_selection_flags(score_on)
@@ -143,6 +148,7 @@ def read(f: flags.FlagValues) -> RunSettings:
         warmup_proportion=f.warmup_proportion,
         early_stopping_patience=f.early_stopping_patience,
         predict_batch_size=f.predict_batch_size,
+        is_restart=f["num_restarts"].present > 0,
         training=training_flags.read_settings(
             f, num_train_steps=0, num_warmup_steps=0
         ),

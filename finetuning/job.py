@@ -15,6 +15,7 @@ first of many runs. The methods that need the model get it as a `LoadedModel`.
 
 import abc
 import os
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 from base import cluster, file_system, text_files
@@ -23,6 +24,7 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
+from finetuning import failed_runs
 from finetuning.settings import RunSettings
 from finetuning.source import ModelSource
 from records import in_memory
@@ -44,6 +46,18 @@ class LoadedModel(NamedTuple):
     model: modeling.TaskModel
     predictor: prediction.Predictor
     prefix: str | None = None
+
+
+class Scored(NamedTuple):
+    """The scores of the development data.
+
+    Attributes:
+        results: {name: score}.
+        signs: what the predictions show of a failed run, see failed_runs.py.
+    """
+
+    results: dict[str, float]
+    signs: Sequence[str] = ()
 
 
 class TrainingData(Protocol):
@@ -70,12 +84,15 @@ class Job(abc.ABC):
         fitted_task: `task` of a fitted model's configuration, for heads that
             have the variables of another task's head.
         objective: what to minimize.
+        lowest_usual_rate: a learning rate below it is advised to be raised if
+            a run fails.
         result_files: what evaluation and prediction write to output_dir.
     """
 
     head_pattern: str
     fitted_task: str | None = None
     objective: Objective
+    lowest_usual_rate: float = failed_runs.LOWEST_USUAL_RATE
     result_files: tuple[str, ...] = ("eval_results.txt",)
 
     def __init__(self, settings: RunSettings, source: ModelSource):
@@ -105,8 +122,12 @@ class Job(abc.ABC):
         """Return the training records; output_dir is claimed before."""
 
     @abc.abstractmethod
-    def evaluate(self, loaded: LoadedModel, step: int) -> dict[str, float]:
-        """Score the development data; write and return the scores."""
+    def evaluate(self, loaded: LoadedModel) -> Scored:
+        """Score the development data; look for signs of a failed run."""
+
+    @abc.abstractmethod
+    def guess(self, data: TrainingData) -> failed_runs.Guess:
+        """Return the training loss of guessing without reading the input."""
 
     @abc.abstractmethod
     def predict(self, loaded: LoadedModel) -> None:

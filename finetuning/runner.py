@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from base import cluster, file_system
@@ -12,7 +12,7 @@ import tensorflow as tf
 from absl import logging
 
 from checkpoints import training_state
-from finetuning import fitted, selection, sweeps
+from finetuning import failed_runs, fitted, selection, sweeps
 from finetuning.job import Job, LoadedModel
 from finetuning.settings import RunSettings
 from serving import graph_tokenizer, saved_model
@@ -23,8 +23,16 @@ from training import (
     fit,
     loop,
     prediction,
+    reporting,
 )
 from training.settings import Settings
+from training.tail_loss import TailMeter
+
+# How training_state logs what another default means for a run of 0.1.0.
+_HINTS = {
+    "bias_correction": "runs of version 0.1.0 began without it; "
+    "--nobias_correction goes on as they began",
+}
 
 # (settings, is_training) -> the task that a script's flags describe. With
 # is_training the model is trained first, else it is used as it is.
@@ -53,6 +61,7 @@ def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
             fixed,
             adjustable(settings),
             cluster.is_chief(),
+            _HINTS,
         )
     file_system.make_directory(settings.output_dir)
     file_system.make_directory(settings.records_dir, "records_dir")
@@ -66,8 +75,12 @@ def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
         settings.training.jit_compile,
     )
     loaded = LoadedModel(model, predictor)
-    if do_train and not train(job, loaded, strategy):
-        return 1
+    signs: list[str] = []  # of a failed run
+    if do_train:
+        found = train(job, loaded, strategy)
+        if found is None:
+            return 1
+        signs += found
     # With --eval_steps the scores written last are those of the last weights,
     # which need not be the best: the best ones are scored again.
     scores_best = do_eval or (do_train and settings.training.eval_steps > 0)
@@ -75,11 +88,17 @@ def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
         prefix, step = fitted.restore_fitted(job, model)
         loaded = loaded._replace(prefix=prefix)
         if scores_best:
-            job.evaluate(loaded, step)
+            signs = score_finished(job, loaded, step, signs)
         if settings.do_predict:
             job.predict(loaded)
         if settings.do_export:
             write_saved_model(job, loaded)
+    if signs:
+        # The last line of the run, so that it is read.
+        logging.warning(
+            "%s",
+            failed_runs.warning(signs, settings, job.lowest_usual_rate),
+        )
     return 0
 
 
@@ -109,18 +128,21 @@ def adjustable(settings: RunSettings) -> dict[str, Any]:
 
 def train(
     job: Job, loaded: LoadedModel, strategy: tf.distribute.Strategy
-) -> bool:
-    """Fine-tune, keep the best weights; return whether training is over.
+) -> list[str] | None:
+    """Fine-tune, keep the best weights; return signs of a failed run.
 
-    It is not over after SIGTERM or Ctrl-C. Without --eval_steps the last
-    weights are kept.
+    Without --eval_steps the last weights are kept.
+
+    Returns:
+        What the training loss shows, see failed_runs.py; None if training is
+        not over, after SIGTERM or Ctrl-C.
     """
     settings = job.settings
     scores = selection.read_scores(settings.output_dir)
     # A run that stopped early has steps left, which `fit` would train.
     if selection.stops_early(scores, settings.early_stopping_patience):
         logging.info("%s ended early: nothing to train", settings.output_dir)
-        return True
+        return []  # it had steps left, so there is no loss of the last ones
     data = job.train_data(loaded)
     training = with_steps(settings, job.num_examples(data))
     compiles = compilation.for_training(
@@ -137,6 +159,9 @@ def train(
         training.random_seed,
         is_fine,
     )
+    tail = TailMeter(
+        settings.output_dir, training.last_step, training.train_batch_size
+    )
     done = fit.fit(
         strategy,
         loaded.model,
@@ -146,8 +171,16 @@ def train(
         loop.Batches(batches.make, batches.length),
         functools.partial(job.flops_per_example, loaded.model),
         functools.partial(score_and_keep, job, loaded),
+        tail,
     )
-    return finish(job, loaded, done, training)
+    if not finish(job, loaded, done, training):
+        return None
+    scores = selection.read_scores(settings.output_dir)
+    kept = selection.best_step(scores) if scores else done
+    if kept <= tail.first:  # the loss is that of later weights
+        return []
+    sign = failed_runs.not_below_guessing(tail.value(), job.guess(data))
+    return [sign] if sign else []
 
 
 def with_steps(settings: RunSettings, num_examples: int) -> Settings:
@@ -204,7 +237,10 @@ def finish(
 def score_and_keep(job: Job, loaded: LoadedModel, step: int) -> bool:
     """Score the weights, keep them if best; return whether training ends."""
     output_dir, metric = job.settings.output_dir, job.deciding_metric()
-    results = job.evaluate(loaded, step)
+    # A run that goes on may still learn: signs of a failure are read off the
+    # weights it ends with.
+    results = job.evaluate(loaded).results | {"global_step": step}
+    reporting.write_results(output_dir, results, step)
     # A run that is killed goes on from its last checkpoint, and scores some
     # steps again. Scores of later steps are left from before it was killed.
     scores = {
@@ -219,6 +255,28 @@ def score_and_keep(job: Job, loaded: LoadedModel, step: int) -> bool:
         fitted.write_fitted(job, loaded.model)
     selection.write_scores(output_dir, scores)
     return selection.stops_early(scores, job.settings.early_stopping_patience)
+
+
+def score_finished(
+    job: Job, loaded: LoadedModel, step: int, signs: Sequence[str]
+) -> list[str]:
+    """Score the weights that are kept; return all signs of a failed run.
+
+    eval_results.txt has `degenerate = 1` if there are any.
+
+    Args:
+        job: the task.
+        loaded: the weights.
+        step: at which they were trained.
+        signs: those of the training loss.
+    """
+    scored = job.evaluate(loaded)
+    found = [*scored.signs, *signs]
+    results = scored.results | {"global_step": step}
+    if found:
+        results["degenerate"] = 1
+    reporting.write_results(job.settings.output_dir, results, step)
+    return found
 
 
 # --- Export and sweeps -------------------------------------------------------

@@ -15,6 +15,8 @@ class RunSettings(NamedTuple):
         max_seq_length: the flag's value.
         is_length_given: whether the flag was given; if not, a fitted model
             keeps the length it was fitted with.
+        is_restart: whether --num_restarts was given, or this is a run of a
+            sweep.
         training: how to train; its numbers of steps are 0 until the training
             data have been read.
         devices: what to run on.
@@ -38,5 +40,6 @@ class RunSettings(NamedTuple):
     warmup_proportion: float
     early_stopping_patience: int
     predict_batch_size: int
+    is_restart: bool
     training: Settings
     devices: DeviceChoice

@@ -90,6 +90,8 @@ class Sweep(NamedTuple):
             **more: further flags and their values.
         """
         values = {**run.values, **more, "output_dir": output_dir}
+        # RunSettings.is_restart: the advice of a failed run leaves it out.
+        values["num_restarts"] = 1
         given = [
             argument
             for name, argument in self.arguments.items()
@@ -188,15 +190,48 @@ def run_all(sweep: Sweep, output_dir: str, metric: str, **more: Any) -> str:
                 )
             file_system.write_text(marker, json.dumps(line[2:]))
         results[run.name] = _read_results(folder)
+    # A failed run may have the best score: accuracy is high where a label is
+    # frequent. So it comes after the others.
     order = sorted(
-        results, key=lambda name: results[name][metric], reverse=True
+        results,
+        key=lambda name: (not is_failed(results[name]), results[name][metric]),
+        reverse=True,
     )
     lines = table(order, results, metric)
     for line in lines:
         logging.info("%s", line)
     path = os.path.join(output_dir, "sweep_results.txt")
     file_system.write_text(path, "\n".join(lines) + "\n")
+    _warn_of_failed(order, results)
     return os.path.join(output_dir, f"runs/{order[0]}")
+
+
+def is_failed(result: Mapping[str, float]) -> bool:
+    """Return whether the scores are those of a failed run."""
+    return bool(result.get("degenerate"))
+
+
+def _warn_of_failed(
+    order: Sequence[str], results: Mapping[str, Mapping[str, float]]
+) -> None:
+    """Log a warning if runs failed: how many, and what is kept."""
+    failed = [name for name in order if is_failed(results[name])]
+    if len(failed) == len(order):
+        logging.warning(
+            "All %d runs failed, so the one that is kept, %s, is one of them: "
+            "its answers do not depend on the input. The log of each run ends "
+            "with what was seen and what usually helps",
+            len(order),
+            order[0],
+        )
+    elif failed:
+        logging.warning(
+            "%d of %d runs failed: %s; %s is the best of the others",
+            len(failed),
+            len(order),
+            ", ".join(failed),
+            order[0],
+        )
 
 
 def _read_results(folder: str) -> dict[str, float]:
@@ -215,29 +250,47 @@ def table(
     """Return a sweep's results as text: runs, best first, mean and spread.
 
     Args:
-        order: names of the runs, the best first.
+        order: names of the runs, the best first, failed ones last.
         results: name of a run -> its scores.
         metric: the score that decides; it has the first column.
     """
     names = [metric] + [
         key
         for key in results[order[0]]
-        if key not in (metric, "loss", "global_step")
+        if key not in (metric, "loss", "global_step", "degenerate")
     ]
     width = max(map(len, order))
     lines = [" ".join([" " * width, *names])]
     for run in order:
         cells = [f"{results[run][name]:.4f}".rjust(len(name)) for name in names]
-        lines.append(" ".join([run.ljust(width), *cells]))
-    scores = [results[run][metric] for run in order]
+        mark = ["failed"] if is_failed(results[run]) else []
+        lines.append(" ".join([run.ljust(width), *cells, *mark]))
+    lines.append(_summary(order, results, metric, "runs"))
+    good = [run for run in order if not is_failed(results[run])]
+    if len(good) < len(order):
+        failed = ", ".join(order[len(good) :])
+        count = len(order) - len(good)
+        lines.append(f"{count} of {len(order)} runs failed: {failed}")
+        if good:
+            lines.append(_summary(good, results, metric, "other runs"))
+    return lines
+
+
+def _summary(
+    runs: Sequence[str],
+    results: Mapping[str, Mapping[str, float]],
+    metric: str,
+    what: str,
+) -> str:
+    """Return a line with the score of the first run, mean and spread."""
+    scores = [results[run][metric] for run in runs]
     # Of the runs themselves, not an estimate for others: divided by n.
     mean = sum(scores) / len(scores)
     spread = (sum((s - mean) ** 2 for s in scores) / len(scores)) ** 0.5
-    lines.append(
+    return (
         f"{metric}: best {scores[0]:.4f}, mean {mean:.4f}, standard deviation "
-        f"{spread:.4f} over {len(scores)} runs"
+        f"{spread:.4f} over {len(scores)} {what}"
     )
-    return lines
 
 
 def copy_best(folder: str, output_dir: str, results: Sequence[str]) -> None:

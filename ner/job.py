@@ -14,8 +14,8 @@ from absl import logging
 import modeling
 from checkpoints import weight_files
 from features import layers as features_layers
-from finetuning import fitted
-from finetuning.job import Job, LoadedModel
+from finetuning import failed_runs, fitted
+from finetuning.job import Job, LoadedModel, Scored
 from finetuning.settings import RunSettings
 from finetuning.source import ModelSource
 from ner import data as ner_data
@@ -27,6 +27,9 @@ from ner import scores as ner_scores
 from records import in_memory
 from serving import graph_tokenizer
 from training import prediction, reporting
+
+# A new BiLSTM learns little from a rate below this one; 1e-3 is usual.
+_LOWEST_BILSTM_RATE = 3e-4
 
 
 class DataFiles(NamedTuple):
@@ -102,6 +105,7 @@ class NerJob(Job):
         if options.feature_layers:
             self.fitted_task = "feature_tagging"
             self._layers = layer_choice(options.feature_layers, self.config)
+            self.lowest_usual_rate = _LOWEST_BILSTM_RATE
         # Read the files now, so that an error in them is reported before hours
         # of training, not after them.
         if is_training:
@@ -233,16 +237,25 @@ class NerJob(Job):
 
     # --- Scores and predictions ----------------------------------------------
 
-    def evaluate(self, loaded: LoadedModel, step: int) -> dict[str, float]:
-        """Score the development file; write eval_results.txt."""
+    def guess(self, data: in_memory.ShortRecords) -> failed_runs.Guess:
+        """Return the loss of the frequencies of the tags."""
+        return failed_runs.guess_tags(data.features["label_ids"])
+
+    def evaluate(self, loaded: LoadedModel) -> Scored:
+        """Score the development file; look for the same tag everywhere."""
         data = self._split(loaded, "eval", self.dev_file)
         logits = ner_records.word_outputs(
             loaded.predictor, data, self.eval_batch_size, "dev"
         )
         results = self._scores(self.dev_file, logits)
-        results["global_step"] = step
-        reporting.write_results(self.settings.output_dir, results, step)
-        return results
+        label_ids = data.features["label_ids"]  # [n, S]
+        sign = failed_runs.same_class(
+            logits.argmax(-1),
+            label_ids[label_ids >= 0],
+            self.labels,
+            "words are tagged",
+        )
+        return Scored(results, [sign] if sign else [])
 
     def predict(self, loaded: LoadedModel) -> None:
         """Write predictions and, if the file has tags, their scores."""

@@ -22,6 +22,7 @@ Files in output_dir:
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
@@ -147,6 +148,9 @@ class Answered(NamedTuple):
     answers: dict[str, str]  # {question id: answer}
     null_odds: dict[str, float]  # empty for SQuAD 1.1
     tuned: Tuned | None  # the best threshold, whether used or not
+    # {question id: number of the paragraph's piece that the answer begins
+    # with}; without the questions that have no answer.
+    places: Mapping[str, int] = MappingProxyType({})
 
     def scores(self, data: SquadData, is_version_2: bool) -> dict[str, float]:
         """Return the official scores, and the F1 at the best threshold."""

@@ -101,6 +101,26 @@ def best_text(candidates: Sequence[Candidate]) -> str:
     return next((c.text for c in candidates if c.text), "")
 
 
+def places(
+    decoded: Decoded, answers: Mapping[str, str], windows: Windows
+) -> dict[str, int]:
+    """Return the piece of the paragraph that each answer begins with.
+
+    Args:
+        decoded: the n-best lists that the answers are from.
+        answers: {question id: answer}; "" is left out.
+        windows: of all questions.
+    """
+    offsets = windows.doc_start - windows.query_length() - 2  # [W]
+    found = {}
+    for key, text in answers.items():
+        if text:
+            best = next(c for c in decoded.nbest[key] if c.text == text)
+            window, first, _ = best.span
+            found[key] = int(offsets[window]) + first
+    return found
+
+
 # --- The window with the most context ----------------------------------------
 
 

@@ -6,12 +6,14 @@ from typing import Any
 from base import file_system
 from base.errors import UserError
 
+import numpy as np
 import tensorflow as tf
 from absl import logging
 
 import modeling
 from checkpoints import weight_files
-from finetuning.job import Job, LoadedModel
+from finetuning import failed_runs
+from finetuning.job import Job, LoadedModel, Scored
 from finetuning.settings import RunSettings
 from finetuning.source import ModelSource
 from records import cache as record_cache
@@ -22,9 +24,9 @@ from squad import decoding as squad_decoding
 from squad import export as squad_export
 from squad import model as squad_model
 from squad import records as squad_records
+from squad import scores as squad_scores
 from squad import windows as squad_windows
 from squad.answers import Answered, AnswerOptions
-from training import reporting
 
 
 class SquadJob(Job):
@@ -152,13 +154,28 @@ class SquadJob(Job):
         starts, ends = tf.unstack(model(batch))
         return {"start_logits": starts, "end_logits": ends}
 
-    def evaluate(self, loaded: LoadedModel, step: int) -> dict[str, float]:
-        """Answer predict_file; score the answers as the official scripts do."""
+    def guess(self, data: in_memory.ShortRecords) -> failed_runs.Guess:
+        """Return the loss of a span drawn from the paragraph."""
+        features = data.features
+        return failed_runs.guess_span(
+            features["start_positions"],
+            features["end_positions"],
+            # The segment of the paragraph, without the [SEP] at its end.
+            features["segment_ids"].sum(axis=1, dtype=np.int64) - 1,
+        )
+
+    def evaluate(self, loaded: LoadedModel) -> Scored:
+        """Score the answers to predict_file; look for constant ones."""
         answered = self._answer(loaded)
-        results = answered.scores(self.questions.data, self.is_version_2)
-        results["global_step"] = step
-        reporting.write_results(self.settings.output_dir, results, step)
-        return results
+        data = self.questions.data
+        sign = failed_runs.same_span(
+            answered.answers,
+            answered.places,
+            squad_scores.exact_matches(data, answered.answers),
+        )
+        return Scored(
+            answered.scores(data, self.is_version_2), [sign] if sign else []
+        )
 
     def predict(self, loaded: LoadedModel) -> None:
         """Answer predict_file."""
@@ -182,6 +199,11 @@ class SquadJob(Job):
             self.answer_options,
             weights,
             _directory(loaded),
+        )
+        answered = answered._replace(
+            places=squad_decoding.places(
+                decoded, answered.answers, self.questions.windows
+            )
         )
         self._answered = (weights, answered) if weights else None
         return answered

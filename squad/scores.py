@@ -62,6 +62,23 @@ def f1(answer: str, prediction: str, is_version_2: bool) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
+def exact_matches(
+    data: SquadData, predictions: Mapping[str, str]
+) -> dict[str, bool]:
+    """Return whether each prediction is one of the answers, once normalized.
+
+    "" is right for a question without an answer.
+    """
+    return {
+        example.qas_id: any(
+            exact(answer, predictions[example.qas_id])
+            for answer in example.answers or [""]
+        )
+        for example in data.examples
+        if example.qas_id in predictions
+    }
+
+
 # --- A file of predictions ---------------------------------------------------
 
 

@@ -7,7 +7,8 @@ import tensorflow as tf
 
 import modeling
 from classifier import scores as classifier_scores
-from finetuning.job import Job, LoadedModel
+from finetuning import failed_runs
+from finetuning.job import Job, LoadedModel, Scored
 from finetuning.settings import RunSettings
 from finetuning.source import ModelSource
 from serving import graph_tokenizer
@@ -99,21 +100,28 @@ class SwagJob(Job):
 
     # --- Scores and predictions ----------------------------------------------
 
-    def evaluate(self, loaded: LoadedModel, step: int) -> dict[str, float]:
-        """Score the development questions; write eval_results.txt."""
+    def guess(self, data: swag_records.Questions) -> failed_runs.Guess:
+        """Return the loss of equal probabilities for all choices."""
+        return failed_runs.guess_choice(data.num_choices)
+
+    def evaluate(self, loaded: LoadedModel) -> Scored:
+        """Score the development questions; look for constant answers."""
         self._dev = dev = self._dev or self.records.split("dev", "eval")
+        scores = self._scores(loaded, dev, self.eval_batch_size, "dev")
+        labels = dev.by_question(dev.rows.features["label_ids"])[:, 0]
         results = classifier_scores.scores(
-            self._scores(loaded, dev, self.eval_batch_size, "dev"),
-            dev.by_question(dev.rows.features["label_ids"])[:, 0],
-            ("accuracy",),
-            is_regression=False,
+            scores, labels, ("accuracy",), is_regression=False
         )
         # The keys of the original's run_classifier.py.
         results["eval_loss"] = results["loss"]
         results["eval_accuracy"] = results["accuracy"]
-        results["global_step"] = step
-        reporting.write_results(self.settings.output_dir, results, step)
-        return results
+        sign = failed_runs.same_class(
+            scores.argmax(-1),
+            labels,
+            [str(number) for number in range(dev.num_choices)],
+            "answers are choice",
+        )
+        return Scored(results, [sign] if sign else [])
 
     def predict(self, loaded: LoadedModel) -> None:
         """Write test_results.tsv and test.tsv."""

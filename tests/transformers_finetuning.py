@@ -62,7 +62,8 @@ def batches_of(tokenizer, texts, labels, rows, flags):
     """Yield padded batches of some rows."""
     for at in range(0, len(rows), flags.batch_size):
         part = rows[at : at + flags.batch_size]
-        columns = [list(column) for column in zip(*(texts[r] for r in part))]
+        pairs = (texts[row] for row in part)
+        columns = [list(column) for column in zip(*pairs, strict=True)]
         batch = tokenizer(
             *columns,
             truncation=True,
@@ -135,15 +136,25 @@ def main() -> None:
     began = time.monotonic()
     transformers.set_seed(flags.seed)
     transformers.logging.set_verbosity_error()
-    texts, train_labels = read_examples(flags.data_dir / "train.tsv", flags.task)
-    dev_texts, dev_labels = read_examples(flags.data_dir / "dev.tsv", flags.task)
+    texts, train_labels = read_examples(
+        flags.data_dir / "train.tsv", flags.task
+    )
+    dev_texts, dev_labels = read_examples(
+        flags.data_dir / "dev.tsv", flags.task
+    )
     if flags.task == "STS-B":
         count = 1
-        ids = [torch.tensor([float(y) for y in ys]) for ys in (train_labels, dev_labels)]
+        ids = [
+            torch.tensor([float(y) for y in ys])
+            for ys in (train_labels, dev_labels)
+        ]
     else:
         names = sorted(set(train_labels))
         count = len(names)
-        ids = [torch.tensor([names.index(y) for y in ys]) for ys in (train_labels, dev_labels)]
+        ids = [
+            torch.tensor([names.index(y) for y in ys])
+            for ys in (train_labels, dev_labels)
+        ]
     tokenizer = transformers.AutoTokenizer.from_pretrained(flags.model)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(
         flags.model, num_labels=count, dtype=torch.float32

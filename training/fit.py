@@ -14,6 +14,7 @@ from training import agreement, cluster_watch, devices, loop, reporting
 from training.compilation import Compilation
 from training.objective import Objective
 from training.settings import Settings
+from training.tail_loss import TailMeter
 from training.train_step import Step
 
 
@@ -26,6 +27,7 @@ def fit(
     batches: loop.Batches,
     flops_per_row: Callable[[int], float],
     evaluate: Callable[[int], bool | None],
+    tail: TailMeter | None = None,
 ) -> int:
     """Train a model to the end of its run; return the number of steps done.
 
@@ -41,10 +43,13 @@ def fit(
         batches: of the whole run.
         flops_per_row: see reporting.Meter.
         evaluate: see loop.train.
+        tail: adds up the loss of the last steps; None: nobody asks for it.
     """
     optimizer, state = _create_state(strategy, model, settings)
     first = begin(state, model, settings)
     check_same_start(strategy, state, settings, first)
+    if tail:
+        tail.restore(first)
     if first >= settings.last_step:
         logging.info(
             "%s holds a finished run of %d steps: nothing to train",
@@ -66,7 +71,7 @@ def fit(
     _warn_of_a_single_step(settings)
     size = settings.train_batch_size
     meter = reporting.Meter(size, flops_per_row, peak)
-    return loop.train(step, state, batches, meter, evaluate, first)
+    return loop.train(step, state, batches, meter, evaluate, first, tail)
 
 
 def _warn_of_a_single_step(settings: Settings) -> None:

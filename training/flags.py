@@ -10,14 +10,28 @@ from training.settings import Settings
 flags.disclaim_key_flags()  # --help of a script shows what is defined here
 
 
-def define_training_flags() -> None:
-    """Define batch, optimizer, checkpoint and compilation flags."""
-    define_optimizer_flags()
+def define_training_flags(
+    bias_correction: bool, why_bias_correction: str
+) -> None:
+    """Define batch, optimizer, checkpoint and compilation flags.
+
+    Args:
+        bias_correction: default of --bias_correction.
+        why_bias_correction: the end of its help text.
+    """
+    define_optimizer_flags(bias_correction, why_bias_correction)
     define_loop_flags()
 
 
-def define_optimizer_flags() -> None:
-    """Define the flags of the batch, the optimizer and the seed."""
+def define_optimizer_flags(
+    bias_correction: bool, why_bias_correction: str
+) -> None:
+    """Define the flags of the batch, the optimizer and the seed.
+
+    Args:
+        bias_correction: default of --bias_correction.
+        why_bias_correction: the end of its help text.
+    """
     flags.DEFINE_integer(
         "train_batch_size",
         32,
@@ -43,9 +57,8 @@ def define_optimizer_flags() -> None:
     )
     flags.DEFINE_bool(
         "bias_correction",
-        False,
-        "Correct Adam's moments for starting at zero, which the original "
-        "does not.",
+        bias_correction,
+        f"Correct Adam's moments for starting at zero. {why_bias_correction}",
     )
     flags.DEFINE_bool(
         "continuous_schedule",

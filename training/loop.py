@@ -16,6 +16,7 @@ from checkpoints import training_state
 from training import agreement, cluster_watch, reporting
 from training.reporting import to_means
 from training.settings import Settings
+from training.tail_loss import TailMeter
 from training.train_step import Step
 
 # Steps run in calls of many: each return to Python leaves the devices idle for
@@ -44,6 +45,7 @@ def train(
     meter: reporting.Meter,
     evaluate: Callable[[int], bool | None],
     first: int = 0,
+    tail: TailMeter | None = None,
 ) -> int:
     """Train from step `first` to the end; save, report and evaluate.
 
@@ -55,6 +57,7 @@ def train(
         evaluate: called with the steps done every `eval_steps`; returns
             whether training should end early.
         first: number of steps done before.
+        tail: adds up the loss of the last steps.
 
     Returns:
         The number of steps done, fewer than `last_step` after a signal, or
@@ -64,7 +67,7 @@ def train(
     report = reporting.Report(
         settings.output_dir, meter, state.is_chief, first, settings.last_step
     )
-    caller = _Caller(step, batches, meter, report, first)
+    caller = _Caller(step, batches, meter, report, first, tail)
     with report, _StopRequest(agreement.machines_of(step.strategy)) as stop:
         # The run may have been killed while it evaluated what it had saved.
         is_due = first > 0 and _is_due(first, settings.eval_steps, settings)
@@ -80,7 +83,7 @@ def train(
             is_saved = _is_due(done, settings.save_checkpoints_steps, settings)
             is_last = done == settings.last_step
             if is_saved or stop.is_due or is_last:
-                _save(state, done)
+                _save(state, done, tail)
             # What is saved can be evaluated when the run goes on.
             is_due = _is_due(done, settings.eval_steps, settings)
             if is_due and (is_last or not stop.is_due):
@@ -89,9 +92,13 @@ def train(
     return done
 
 
-def _save(state: training_state.TrainingState, done: int) -> None:
+def _save(
+    state: training_state.TrainingState, done: int, tail: TailMeter | None
+) -> None:
     """Save a checkpoint, also where another machine fails meanwhile."""
     with cluster_watch.saving():
+        if tail:
+            tail.save(done)
         logging.info("Saved %s", state.save(done))
 
 
@@ -216,8 +223,9 @@ class _Caller:
         meter: reporting.Meter,
         report: reporting.Report,
         first: int,
+        tail: TailMeter | None,
     ):
-        self.step, self.batches = step, batches
+        self.step, self.batches, self.tail = step, batches, tail
         self.meter, self.report = meter, report
         self.compiled: set[int | None] = set()
         # The loop sets it after each call. In a cluster all machines have to
@@ -265,6 +273,8 @@ class _Caller:
         else:
             lengths = [self.batches.length(n) for n in range(done, after)]
             self.report.add(sums, int(steps), lengths, seconds)
+        if self.tail:
+            self.tail.add(done, sums)
         return after, sums
 
     def _steps_in_next_call(self, done: int) -> int:
@@ -282,6 +292,8 @@ class _Caller:
         ):
             if every > 0:
                 stops.append(every - done % every)
+        if self.tail and done < self.tail.first:
+            stops.append(self.tail.first - done)
         if math.isnan(self.seconds_per_step):
             return 1  # no step is measured yet
         stops.append(max(1, int(MAX_SECONDS_PER_CALL / self.seconds_per_step)))
