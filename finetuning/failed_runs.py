@@ -12,7 +12,9 @@ like a score. Two signs show such a run:
    of a single class show nothing.
 2. The training loss of the last tenth of the steps is not below that of
    guessing without reading the input (`Guess`, `not_below_guessing`). For
-   classes this is the entropy of the labels.
+   classes this is the entropy of the labels. It is looked at where the weights
+   that are kept are those of these steps: not after --eval_steps found
+   better ones before, nor where a fitted model is only scored.
 
 Example: the 3,668 pairs of MRPC have label 1 with the frequency 0.674. A
 model that gives every pair the probability 0.674 has the mean loss
@@ -55,6 +57,9 @@ _MIN_GAIN = 0.01
 # Below this learning rate a higher one is advised. The paper fine-tunes with
 # 2e-5 to 5e-5.
 LOWEST_USUAL_RATE = 1e-5
+
+# A longer warm-up than this share of the steps is not advised.
+_LONG_WARMUP = 0.5
 
 
 # --- Predictions that are all the same ---------------------------------------
@@ -271,12 +276,14 @@ def not_below_guessing(tail: TailLoss, guess: Guess) -> str | None:
     if margin >= guess.loss / 2.0 or tail.loss < guess.loss - margin:
         return None
     return (
-        f"the training loss ended at {tail.loss:.4g} (mean of the last "
-        f"{tail.num_steps:,} steps); {guess.what} gives {guess.loss:.4g}"
+        f"the training loss ended at {tail.loss:.4f} (mean of the last "
+        f"{tail.num_steps:,} steps); {guess.what} gives {guess.loss:.4f}"
     )
 
 
 # --- What to say -------------------------------------------------------------
+
+_HELPS = "Its answers depend little on the input, or not at all. What usually"
 
 
 def warning(
@@ -288,34 +295,42 @@ def warning(
 
     Args:
         signs: what the functions above returned.
-        settings: of the run; what it has used is not advised.
+        settings: of the command. If it trains, what it has used is not
+            advised; how a model was trained that it only scores is unknown.
         lowest_rate: below it a higher learning rate is advised.
     """
-    return (
-        f"This run failed: {'; '.join(signs)}. Its scores are those of an "
-        "answer that does not depend on the input. What usually helps: "
-        f"{', '.join(advice(settings, lowest_rate))}"
-    )
+    seen = "; ".join(signs)
+    if not settings.do_train:
+        return (
+            f"The run that fitted this model failed: {seen}. {_HELPS} helps "
+            "is to train again with another --random_seed, with "
+            "--bias_correction if it was off, another --learning_rate or a "
+            "longer --warmup_proportion, or several times (--num_restarts)"
+        )
+    found = ", ".join(advice(settings, lowest_rate))
+    return f"This run failed: {seen}. {_HELPS} helps: {found}"
 
 
 def advice(settings: RunSettings, lowest_rate: float) -> list[str]:
-    """Return what usually helps, without what the run did already."""
+    """Return what usually helps, without what the run did already.
+
+    Args:
+        settings: of a command that trains.
+        lowest_rate: below it a higher learning rate is advised.
+    """
     training = settings.training
-    rate = training.learning_rate
+    rate, share = training.learning_rate, settings.warmup_proportion
     if not rate:
         return ["a --learning_rate above 0, which trains nothing"]
+    change = "higher" if rate < lowest_rate else "lower"
     found = [f"another --random_seed (it was {training.random_seed})"]
     if not training.bias_correction:
         found.append("--bias_correction")
-    if rate < lowest_rate:
-        found.append(f"a higher --learning_rate (it was {rate:g})")
-    else:
-        found.append(f"a lower --learning_rate (it was {rate:g})")
-    share = settings.warmup_proportion
-    if share < 0.5:
+    found.append(f"a {change} --learning_rate (it was {rate:g})")
+    if share < _LONG_WARMUP:
         found.append(f"a longer --warmup_proportion (it was {share:g})")
     found.append(
-        f"more --num_train_epochs (it was {settings.num_train_epochs:g})"
+        f"more --num_train_epochs (they were {settings.num_train_epochs:g})"
     )
     if not settings.is_restart:
         found.append("--num_restarts=5, which keeps the best of five seeds")

@@ -190,20 +190,33 @@ def run_all(sweep: Sweep, output_dir: str, metric: str, **more: Any) -> str:
                 )
             file_system.write_text(marker, json.dumps(line[2:]))
         results[run.name] = _read_results(folder)
-    # A failed run may have the best score: accuracy is high where a label is
-    # frequent. So it comes after the others.
-    order = sorted(
-        results,
-        key=lambda name: (not is_failed(results[name]), results[name][metric]),
-        reverse=True,
-    )
+    order = ranked(results, metric)
     lines = table(order, results, metric)
     for line in lines:
         logging.info("%s", line)
     path = os.path.join(output_dir, "sweep_results.txt")
     file_system.write_text(path, "\n".join(lines) + "\n")
-    _warn_of_failed(order, results)
+    warn_of_failed(order, results)
     return os.path.join(output_dir, f"runs/{order[0]}")
+
+
+def ranked(
+    results: Mapping[str, Mapping[str, float]], metric: str
+) -> list[str]:
+    """Return the names of the runs, the best first, failed ones last.
+
+    A failed run may have the best score: where a label is frequent, so is the
+    right answer of a model that always gives it.
+
+    Args:
+        results: name of a run -> its scores.
+        metric: the score that decides; larger is better.
+    """
+    return sorted(
+        results,
+        key=lambda name: (not is_failed(results[name]), results[name][metric]),
+        reverse=True,
+    )
 
 
 def is_failed(result: Mapping[str, float]) -> bool:
@@ -211,7 +224,7 @@ def is_failed(result: Mapping[str, float]) -> bool:
     return bool(result.get("degenerate"))
 
 
-def _warn_of_failed(
+def warn_of_failed(
     order: Sequence[str], results: Mapping[str, Mapping[str, float]]
 ) -> None:
     """Log a warning if runs failed: how many, and what is kept."""
@@ -272,7 +285,8 @@ def table(
         count = len(order) - len(good)
         lines.append(f"{count} of {len(order)} runs failed: {failed}")
         if good:
-            lines.append(_summary(good, results, metric, "other runs"))
+            what = "other runs" if len(good) > 1 else "other run"
+            lines.append(_summary(good, results, metric, what))
     return lines
 
 

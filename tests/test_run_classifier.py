@@ -307,7 +307,8 @@ def test_training_on_without_scores_keeps_the_last_weights(
 
 
 @pytest.mark.slow
-def test_two_development_sets(model_dir, tmp_path):
+def test_two_development_sets(model_dir, tmp_path, caplog):
+    """All texts are alike, so all predictions are: in both sets, named."""
     names = ["index", "a", "b", "c", "d", "e", "f", "g", "sentence1"]
     header = "\t".join([*names, "sentence2", "gold_label"])
     labels = ["contradiction", "entailment", "neutral"]
@@ -319,7 +320,10 @@ def test_two_development_sets(model_dir, tmp_path):
         (tmp_path / f"{file}.tsv").write_text("\n".join(lines) + "\n")
     flags = flags_for(model_dir, tmp_path, tmp_path / "out", task_name="MNLI")
     scripts.run(run_classifier, **flags)
+    for name in ("dev_matched", "dev_mismatched"):
+        assert f"{name}: all 24 predictions are" in caplog.records[-1].message
     results = tiny.results_of(tmp_path / "out")
+    assert results["degenerate"] == 1
     assert results["dev_matched_accuracy"] == results["eval_accuracy"]
     assert "dev_mismatched_accuracy" in results
     assert "dev_mismatched_loss" in results

@@ -71,7 +71,10 @@ def test_sweep_keeps_the_best_and_repeats_nothing(
     lines = (tmp_path / "sweep_results.txt").read_text().splitlines()
     assert lines[1].startswith("lr0.01_seed12345 ")
     assert lines[2].startswith("lr0.0_seed12345 ")
-    assert "over 2 runs" in lines[3]
+    assert lines[2].endswith(" failed")
+    assert lines[3].endswith("over 2 runs")
+    assert lines[4] == "1 of 2 runs failed: lr0.0_seed12345"
+    assert lines[5].endswith("over 1 other run")
     best = tmp_path / "runs" / "lr0.01_seed12345"
     assert tiny.results_of(tmp_path) == tiny.results_of(best)
     for name, value in values_of(best / "bert_model.ckpt").items():
@@ -123,11 +126,12 @@ def test_kill_9_and_start_again(model_dir, data_dir, tmp_path):
         killed = values_of(tmp_path / "killed" / name)
         for key, value in values_of(tmp_path / "whole" / name).items():
             np.testing.assert_array_equal(killed[key], value, err_msg=key)
-    scores = [
-        json.loads((tmp_path / run / "scores.json").read_text())
-        for run in ("killed", "whole")
-    ]
-    assert scores[0] == scores[1]
+    for file in ("scores.json", "tail_loss.json"):
+        found = [
+            json.loads((tmp_path / run / file).read_text())
+            for run in ("killed", "whole")
+        ]
+        assert found[0] == found[1]
 
 
 @pytest.mark.slow

@@ -163,7 +163,11 @@ def test_another_threshold_needs_no_pass_of_the_model(
     assert set(read(finished_2 / "predictions.json").values()) == {""}
     results = tiny.results_of(finished_2)
     assert results["NoAns_exact"] == 100.0 and results["HasAns_exact"] == 0.0
+    # Scored alone, a model can be seen to answer nothing.
+    assert results["degenerate"] == 1
+    assert "all 40 questions are left without" in caplog.records[-1].message
     scripts.run(run_squad, tune_null_threshold=True, **flags)
+    assert "degenerate" not in tiny.results_of(finished_2)
     assert read(finished_2 / "predictions.json") == tuned
 
 
@@ -386,9 +390,10 @@ def test_all_files_are_of_the_best_weights(folder, tmp_path, monkeypatch):
     evaluate = run_squad.SquadJob.evaluate
     given = iter([50.0, 70.0, 60.0, 55.0])
 
-    def pretend(job, loaded, step):
-        results = evaluate(job, loaded, step)
-        return results | {"tuned_f1": next(given, 0.0)}
+    def pretend(job, loaded):
+        scored = evaluate(job, loaded)
+        changed = {"tuned_f1": next(given, 0.0)}
+        return scored._replace(results=scored.results | changed)
 
     monkeypatch.setattr(run_squad.SquadJob, "evaluate", pretend)
     flags = flags_for(folder, tmp_path, "2", eval_steps=9, num_train_epochs=1)

@@ -104,7 +104,8 @@ class TailMeter:
             return {}
         if found.get("last_step") != self._last_step:
             return {}
-        return found.get("sums") or {}
+        sums = found.get("sums")
+        return sums if isinstance(sums, dict) else {}
 
     def value(self) -> TailLoss:
         """Return the mean loss and what it is a mean of."""

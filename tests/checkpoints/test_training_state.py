@@ -78,6 +78,11 @@ def test_claim_compares_only_once_a_checkpoint_exists(model, tmp_path, caplog):
         training_state.claim_output_dir(folder, {"model": {"a": 3}}, {})
     training_state.claim_output_dir(folder, {"model": {"a": 2}}, {"rate": 2.0})
     assert "rate changes from 1.0 to 2.0" in caplog.text
+    training_state.claim_output_dir(
+        folder, {"model": {"a": 2}}, {"rate": 3.0}, hints={"rate": "since then"}
+    )
+    assert "rate changes from 2.0 to 3.0: since then" in caplog.text
+    training_state.claim_output_dir(folder, {"model": {"a": 2}}, {"rate": 2.0})
     written = json.loads(Path(folder, training_state.CONFIG_NAME).read_text())
     assert written["adjustable"] == {"rate": 2.0}
 
