@@ -172,7 +172,7 @@ def train(
         loop.Batches(batches.make, batches.length),
         functools.partial(job.flops_per_example, loaded.model),
         functools.partial(score_and_keep, job, loaded),
-        tail,
+        tail=tail,
     )
     if not finish(job, loaded, done, training):
         return None

@@ -27,6 +27,7 @@ def fit(
     batches: loop.Batches,
     flops_per_row: Callable[[int], float],
     evaluate: Callable[[int], bool | None],
+    keep: Callable[[int], None] = lambda step: None,
     tail: TailMeter | None = None,
 ) -> int:
     """Train a model to the end of its run; return the number of steps done.
@@ -43,6 +44,7 @@ def fit(
         batches: of the whole run.
         flops_per_row: see reporting.Meter.
         evaluate: see loop.train.
+        keep: see loop.train.
         tail: adds up the loss of the last steps; None: nobody asks for it.
     """
     optimizer, state = _create_state(strategy, model, settings)
@@ -71,7 +73,7 @@ def fit(
     _warn_of_a_single_step(settings)
     size = settings.train_batch_size
     meter = reporting.Meter(size, flops_per_row, peak)
-    return loop.train(step, state, batches, meter, evaluate, first, tail)
+    return loop.train(step, state, batches, meter, evaluate, first, keep, tail)
 
 
 def _warn_of_a_single_step(settings: Settings) -> None:
