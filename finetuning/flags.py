@@ -14,6 +14,14 @@ from training import flags as training_flags
 flags.disclaim_key_flags()  # --help of a script shows what is defined here
 
 
+# The end of the help text of --bias_correction.
+_WHY_BIAS_CORRECTION = (
+    "Without it, which is the original's way (--nobias_correction), the first "
+    "updates are several times as large, and fine-tuning on small data fails "
+    "more often."
+)
+
+
 def define_finetuning_flags(
     max_seq_length: int,
     what_is_cut: str,
@@ -58,12 +66,7 @@ def define_finetuning_flags(
         "max_seq_length", max_seq_length, what_is_cut, lower_bound=5
     )
     _define_epoch_flags()
-    training_flags.define_training_flags(
-        bias_correction=True,
-        why_bias_correction="Without it, which is the original's way "
-        "(--nobias_correction), the first updates are several times as large, "
-        "and fine-tuning on small data fails more often.",
-    )
+    training_flags.define_training_flags(True, _WHY_BIAS_CORRECTION)
     training_flags.define_tpu_flags()
     sweeps.define_flags()
     _define_selection_flags(score_on)

@@ -55,27 +55,10 @@ def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
     if do_train:
         # Before anything is written: an output_dir that holds another run
         # must keep its records and scores.
-        fixed = fingerprint(job)
-        agreement.check_same_run(strategy, fixed)
-        training_state.claim_output_dir(
-            settings.output_dir,
-            fixed,
-            adjustable(settings),
-            cluster.is_chief(),
-            _HINTS if settings.training.bias_correction else {},
-        )
+        claim_output_dir(job, strategy)
     file_system.make_directory(settings.output_dir)
     file_system.make_directory(settings.records_dir, "records_dir")
-    # New variables are drawn from Keras' global seed, on every machine alike.
-    tf.keras.utils.set_random_seed(settings.training.random_seed)
-    with strategy.scope():
-        model = job.create_model()
-    predictor = prediction.Predictor(
-        strategy,
-        functools.partial(job.forward, model),
-        settings.training.jit_compile,
-    )
-    loaded = LoadedModel(model, predictor)
+    loaded = create_model(job, strategy)
     signs: list[str] = []  # of a failed run
     if do_train:
         found = train(job, loaded, strategy)
@@ -86,7 +69,7 @@ def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
     # which need not be the best: the best ones are scored again.
     scores_best = do_eval or (do_train and settings.training.eval_steps > 0)
     if scores_best or settings.do_predict or settings.do_export:
-        prefix, step = fitted.restore_fitted(job, model)
+        prefix, step = fitted.restore_fitted(job, loaded.model)
         loaded = loaded._replace(prefix=prefix)
         if scores_best:
             signs = score_finished(job, loaded, step, signs)
@@ -101,6 +84,37 @@ def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
             failed_runs.warning(signs, settings, job.lowest_usual_rate),
         )
     return 0
+
+
+def claim_output_dir(job: Job, strategy: tf.distribute.Strategy) -> None:
+    """Check that output_dir has no other run; write this run's settings.
+
+    Raises:
+        UserError: it has, or the machines of a cluster differ.
+    """
+    fixed = fingerprint(job)
+    agreement.check_same_run(strategy, fixed)
+    training_state.claim_output_dir(
+        job.settings.output_dir,
+        fixed,
+        adjustable(job.settings),
+        cluster.is_chief(),
+        _HINTS if job.settings.training.bias_correction else {},
+    )
+
+
+def create_model(job: Job, strategy: tf.distribute.Strategy) -> LoadedModel:
+    """Return the job's model with new weights, and its predictor."""
+    # New variables are drawn from Keras' global seed, on every machine alike.
+    tf.keras.utils.set_random_seed(job.settings.training.random_seed)
+    with strategy.scope():
+        model = job.create_model()
+    predictor = prediction.Predictor(
+        strategy,
+        functools.partial(job.forward, model),
+        job.settings.training.jit_compile,
+    )
+    return LoadedModel(model, predictor)
 
 
 def fingerprint(job: Job) -> dict[str, Any]:
@@ -146,6 +160,7 @@ def train(
         return []  # it had steps left, so there is no loss of the last ones
     data = job.train_data(loaded)
     training = with_steps(settings, job.num_examples(data))
+    size = training.train_batch_size
     compiles = compilation.for_training(
         strategy,
         training.jit_compile,
@@ -155,14 +170,8 @@ def train(
     # Few lengths where each is compiled, else exact ones with less padding.
     is_fine = not compiles.per_length
     fit.log_beginning(data.num_records, training)
-    batches = data.training(
-        training.train_batch_size,
-        training.random_seed,
-        is_fine,
-    )
-    tail = TailMeter(
-        settings.output_dir, training.last_step, training.train_batch_size
-    )
+    batches = data.training(size, training.random_seed, is_fine)
+    tail = TailMeter(settings.output_dir, training.last_step, size)
     done = fit.fit(
         strategy,
         loaded.model,

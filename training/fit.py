@@ -61,19 +61,25 @@ def fit(
         return first
     peak = devices.measure_matmul_peak(settings.dtype, strategy)
     logging.info("Matrix-product peak, measured: %.1f GFLOP/s", peak / 1e9)
-    schedule = optimization.create_schedule(
+    schedule = _create_schedule(settings)
+    step = Step(
+        strategy, model, objective, optimizer, schedule, settings, compilation
+    )
+    _warn_of_a_single_step(settings)
+    meter = reporting.Meter(settings.train_batch_size, flops_per_row, peak)
+    return loop.train(step, state, batches, meter, evaluate, first, keep, tail)
+
+
+def _create_schedule(
+    settings: Settings,
+) -> Callable[[tf.Tensor], tf.Tensor]:
+    """Return the learning rate as a function of the step."""
+    return optimization.create_schedule(
         settings.learning_rate,
         settings.num_train_steps,
         settings.num_warmup_steps,
         settings.continuous_schedule,
     )
-    step = Step(
-        strategy, model, objective, optimizer, schedule, settings, compilation
-    )
-    _warn_of_a_single_step(settings)
-    size = settings.train_batch_size
-    meter = reporting.Meter(size, flops_per_row, peak)
-    return loop.train(step, state, batches, meter, evaluate, first, keep, tail)
 
 
 def _warn_of_a_single_step(settings: Settings) -> None:

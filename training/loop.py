@@ -80,15 +80,14 @@ def train(
             caller.seconds_per_step = stop.agree(done, meter.seconds_per_step)
             is_due = _is_due(done, settings.log_steps, settings)
             if is_due or is_first or report.is_late():
-                # The last update was number done - 1, with this rate.
-                report.write(done, float(step.schedule(tf.constant(done))))
+                _write(report, step, done)
             # Before the checkpoint: a run that is killed between the two keeps
             # them again when it goes on.
             if done in settings.keep_steps:
                 keep(done)
-            is_saved = _is_due(done, settings.save_checkpoints_steps, settings)
+            is_due = _is_due(done, settings.save_checkpoints_steps, settings)
             is_last = done == settings.last_step
-            if is_saved or stop.is_due or is_last:
+            if is_due or stop.is_due or is_last:
                 _save(state, done, tail)
             # What is saved can be evaluated when the run goes on.
             is_due = _is_due(done, settings.eval_steps, settings)
@@ -96,6 +95,12 @@ def train(
                 ends_early = bool(evaluate(done))
         stop.log(done)
     return done
+
+
+def _write(report: reporting.Report, step: Step, done: int) -> None:
+    """Write a report line."""
+    # The last update was number done - 1, with this rate.
+    report.write(done, float(step.schedule(tf.constant(done))))
 
 
 def _save(
