@@ -52,7 +52,7 @@ def data_dir(tmp_path_factory) -> Path:
 
 def feature_flags(deep_dir: Path, data_dir: Path, out: Path, **more) -> dict:
     flags = flags_for(deep_dir, data_dir, out, feature_based=True)
-    flags["learning_rate"] = 0.02
+    flags["learning_rate"] = 0.05
     return flags | {"lstm_units": 8, "num_train_epochs": 16} | more
 
 
