@@ -91,3 +91,27 @@ def test_padding_takes_no_place_among_the_best(tokenizer):
     length = int(windows.length()[0])
     assert texts(64, True) == texts(length, True)
     assert texts(64, False) == [""]  # as the original, which says "empty"
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_places_are_the_pieces_that_answers_begin_with(
+    version, tokenizer, tmp_path
+):
+    decoded = squad_files.golden_decoded(version, tokenizer, tmp_path)
+    path = squad_files.golden_file(version, tmp_path)
+    data = squad_data.read_squad([path], False, version == "v2")
+    windows = squad_windows.convert_all(
+        data, tokenizer, squad_files.GOLDEN_LENGTHS[version], 1
+    )
+    answers = decoded.answers()
+    places = squad_decoding.places(decoded, answers, windows)
+    assert places.keys() == {key for key, text in answers.items() if text}
+    assert len(set(places.values())) > 10
+    for number, example in enumerate(data.examples):
+        if example.qas_id not in places:
+            continue
+        first = windows.doc_offsets[windows.paragraph[number]]
+        piece = windows.doc_ids[first + places[example.qas_id]]
+        begin = tokenizer.tokenize(answers[example.qas_id])[0]
+        found = tokenizer.inv_vocab[int(piece)].removeprefix("##")
+        assert found[0] == begin.removeprefix("##")[0]

@@ -119,3 +119,10 @@ def test_an_impossible_question_with_answers_counts_as_officially(tmp_path):
     assert found["HasAns_total"] == 1 and "NoAns_total" not in found
     trained = squad_data.read_squad([path], True, True)
     assert trained.examples[0].start_position == -1
+
+
+def test_exact_matches_are_those_of_any_answer():
+    data = scored({"a": ["the cat", "Dog"], "b": ["x"], "c": [], "d": ["y"]})
+    given = {"a": "a dog!", "b": "", "c": ""}  # d has no prediction
+    found = squad_scores.exact_matches(data, given)
+    assert found == {"a": True, "b": False, "c": True}
