@@ -58,6 +58,7 @@ def test_grid(model_dir, data_dir, tmp_path):
     assert line[1] == "s.py"
     assert {"--learning_rate=0.01", "--random_seed=12346", "--a=1"} < set(line)
     assert {"--output_dir=o", "--max_seq_length=40", "--do_train"} < set(line)
+    assert "--num_restarts=1" in line  # so its advice names no restarts
     text = " ".join(line)
     assert "predict" not in text and "sweep" not in text
 
