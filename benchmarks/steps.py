@@ -19,6 +19,7 @@ import optimization
 from benchmarks import measuring
 from benchmarks.table import Row
 from pretraining import model as pretraining_model
+from pretraining import objectives
 from training import compilation, devices, reporting, train_step
 from training.settings import Settings
 
@@ -86,7 +87,7 @@ def create_step(
     return train_step.Step(
         strategy,
         model,
-        pretraining_model.PRETRAINING,
+        objectives.OBJECTIVES["mlm_nsp"].training,
         optimizer,
         optimization.create_schedule(1e-4, 1000, 100),
         settings,
