@@ -95,6 +95,7 @@ def test_attention_bias_from_left_to_right():
     np.testing.assert_array_equal(default[0, 0] == 0, np.tri(4, dtype=bool))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_fused_attention_with_a_row_of_biases_for_each_query(dtype):
     """Forward and gradient of the compiled operation and of the plain one."""
@@ -162,7 +163,15 @@ def packed(change: int | None) -> dict[str, tf.Tensor]:
     }
 
 
-@pytest.mark.parametrize("form", ["padded", "packed", "unpadded", "compiled"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "padded",
+        "packed",
+        "unpadded",
+        pytest.param("compiled", marks=pytest.mark.slow),
+    ],
+)
 def test_no_position_sees_its_right(bert, form):
     """Other tokens from a place on: all layers before it stay to the bit."""
     make = packed if form == "packed" else padded
@@ -215,7 +224,8 @@ def test_packed_sequences_are_as_on_their_own(bert):
     together = bert(**packed(None))
     features = packed(None)
     alone = bert(
-        features["input_ids"][:1, 5:], segment_ids=features["segment_ids"][:1, 5:]
+        features["input_ids"][:1, 5:],
+        segment_ids=features["segment_ids"][:1, 5:],
     )
     np.testing.assert_allclose(
         together.sequence_output[0, 5:], alone.sequence_output[0], atol=1e-5

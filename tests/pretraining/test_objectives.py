@@ -72,9 +72,8 @@ def loss_and_gradients(
     return sums, float(loss), dict(zip(paths, gradients, strict=True))
 
 
-def padded_batch(vocab_size: int = 50) -> dict[str, tf.Tensor]:
+def padded_batch() -> dict[str, tf.Tensor]:
     """Return records of 48 sequences, of many lengths."""
-    assert vocab_size == packed_batches.VOCAB
     return packed_batches.batch_of(packed_batches.both(48)[0])
 
 
@@ -101,17 +100,19 @@ def test_masked_tokens_are_restored_and_filling_is_not():
 def test_what_the_generator_masked_is_restored_exactly():
     """Masked twice with other draws, the sequences are the same again."""
     rows = [packed_batches.batch_of(f) for f in packed_batches.both(48)]
-    single, packed = map(pretraining_model.unmasked_ids, rows)
+    single, packed = (pretraining_model.unmasked_ids(b).numpy() for b in rows)
     is_real = rows[0]["input_mask"].numpy() > 0
     texts = {
-        tuple(ids[real]) for ids, real in zip(single, is_real, strict=True)
+        tuple(ids[real].tolist())
+        for ids, real in zip(single, is_real, strict=True)
     }
     assert not any(4 in text for text in texts)  # no [MASK] is left
     found = set()
-    for ids, places in zip(packed, rows[1]["sequence_ids"], strict=True):
-        for number in range(1, int(tf.reduce_max(places)) + 1):
-            found.add(tuple(ids[places == number].numpy()))
-    assert found == {tuple(int(i) for i in text) for text in texts}
+    numbers = rows[1]["sequence_ids"].numpy()
+    for ids, places in zip(packed, numbers, strict=True):
+        for number in range(1, places.max() + 1):
+            found.add(tuple(ids[places == number].tolist()))
+    assert found == texts
 
 
 def test_next_tokens_stay_inside_their_sequence():
@@ -276,17 +277,10 @@ def test_ltr_gradients_are_the_slopes_of_the_loss(ltr_model):
     assert compared > 8
 
 
-@pytest.mark.parametrize(
-    "compiles", [False, pytest.param(True, marks=pytest.mark.slow)]
-)
-def test_mlm_is_mlm_nsp_without_next_sentence(compiles):
+def test_mlm_is_mlm_nsp_without_next_sentence():
     """Loss, metrics and every gradient to the bit; fewer are trained."""
     batch = padded_batch()
-    both, alone = model_of(MLM_NSP), model_of(MLM)
-    part = MLM_NSP.training
-    # mlm_nsp with the next sentence loss taken out of its sum.
-    part = part._replace(total_loss=MLM.training.total_loss)
-    part = MLM_NSP._replace(training=part)
+    both, alone = (model_of(o, num_hidden_layers=1) for o in (MLM_NSP, MLM))
     wanted = {v.path for v in both.trainable_variables}
     trained = {v.path for v in alone.trainable_variables}
     assert {v.path for v in both.variables} == {v.path for v in alone.variables}
@@ -296,47 +290,37 @@ def test_mlm_is_mlm_nsp_without_next_sentence(compiles):
         "cls/seq_relationship/output_weights",
         "cls/seq_relationship/output_bias",
     }
-    sums, loss, gradients = loss_and_gradients(MLM, alone, batch, compiles)
+    sums, loss, gradients = loss_and_gradients(MLM, alone, batch)
     assert sums.keys() == set(MLM.training.names)
-
-    @tf.function(autograph=False, jit_compile=compiles)
-    def masked_part():
-        weights = part.training.loss_weights(batch)
-        with tf.GradientTape() as tape:
-            sums = part.training.forward(
-                both, batch, training=True, dropout_seed=1
-            )
-            loss = part.training.total_loss(
-                {name: sums[name][0] for name in weights}, weights
-            )
-        variables = [v for v in both.trainable_variables if v.path in trained]
-        found = tape.gradient(loss, [v.value for v in variables])
-        return loss, [tf.convert_to_tensor(g) for g in found]
-
-    expected, slopes = masked_part()
-    # XLA fuses the two programs differently: 1e-6 of the largest gradient.
-    largest = max(float(tf.reduce_max(tf.abs(g))) for g in slopes)
-    tolerance = 1e-6 if compiles else 0.0
-    np.testing.assert_allclose(loss, expected, rtol=tolerance)
-    for path, slope in zip(gradients, slopes, strict=True):
-        np.testing.assert_allclose(
-            gradients[path], slope, rtol=0, atol=tolerance * largest
+    # mlm_nsp, with the next sentence loss taken out of the sum.
+    variables = [v for v in both.trainable_variables if v.path in trained]
+    weights = MLM_NSP.training.loss_weights(batch)
+    with tf.GradientTape() as tape:
+        expected = MLM_NSP.training.forward(
+            both, batch, training=True, dropout_seed=1
+        )
+        parts = {name: expected[name][0] for name in weights}
+        parts["next_sentence_loss"] = tf.zeros([])
+        masked = MLM_NSP.training.total_loss(parts, weights)
+    slopes = tape.gradient(masked, [v.value for v in variables])
+    assert loss == float(masked)
+    for name in MLM.training.names:
+        np.testing.assert_array_equal(sums[name], expected[name])
+    for variable, slope in zip(variables, slopes, strict=True):
+        np.testing.assert_array_equal(
+            gradients[variable.path], tf.convert_to_tensor(slope)
         )
 
 
-@pytest.mark.parametrize(
-    "objective",
-    [MLM, pytest.param(LTR, marks=pytest.mark.slow)],
-    ids=lambda o: o.name,
-)
-def test_compiled_gradients_agree(objective):
-    """Eager, as a graph, compiled whole, and in fused pieces; dropout too."""
-    model, batch = model_of(objective), padded_batch()
-    expected = loss_and_gradients(objective, model, batch)
+@pytest.mark.slow
+def test_compiled_ltr_gradients_agree():
+    """Eager, compiled whole, and a graph of fused pieces; dropout too."""
+    model, batch = model_of(LTR, num_hidden_layers=1), padded_batch()
+    expected = loss_and_gradients(LTR, model, batch)
     largest = max(float(tf.reduce_max(tf.abs(g))) for g in expected[2].values())
-    for compiles, pieces in ((False, False), (True, False), (False, True)):
+    for compiles, pieces in ((True, False), (False, True)):
         with elementwise.fusing(pieces):
-            found = loss_and_gradients(objective, model, batch, compiles)
+            found = loss_and_gradients(LTR, model, batch, compiles)
         np.testing.assert_allclose(found[1], expected[1], rtol=1e-5)
         for path, gradient in found[2].items():
             np.testing.assert_allclose(
@@ -455,7 +439,11 @@ def test_flops_count_every_projected_position():
     hidden, vocab, length, layers = 32, 99, 20, 2
     token = 4 * hidden**2 + 2 * hidden * 64 + 2 * length * hidden
     word = hidden**2 + hidden * vocab
-    for objective, words, pooled in ((MLM, 4, 0), (LTR, 20, 0), (MLM_NSP, 4, 1)):
+    for objective, words, pooled in (
+        (MLM, 4, 0),
+        (LTR, 20, 0),
+        (MLM_NSP, 4, 1),
+    ):
         wanted = layers * length * token + words * word
         wanted += pooled * (hidden**2 + 2 * hidden)
         found = reporting.training_flops(
