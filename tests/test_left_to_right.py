@@ -17,7 +17,6 @@ import prediction_runs
 import pytest
 import scripts
 import squad_runs
-import swag_runs
 import tiny
 
 import modeling
@@ -53,7 +52,6 @@ def turn(folder: Path) -> Path:
         ("run_classifier", classifier_runs),
         ("run_squad", squad_runs),
         ("run_ner", ner_runs),
-        ("run_swag", swag_runs),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
