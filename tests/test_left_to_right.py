@@ -109,48 +109,45 @@ def test_tags_do_not_depend_on_later_words(tmp_path):
         ner_runs.VOCAB,
         ner_runs.LABELS,
     )
+    texts = ("ann saw oslo .", "ann saw a rome city in oslo")
     lines = prediction_runs.write_lines(
-        tmp_path / "in.jsonl",
-        [{"text": "ann saw oslo ."}, {"text": "ann saw a rome city in oslo"}],
+        tmp_path / "in.jsonl", [{"words": text.split()} for text in texts]
     )
-    first, second = (
-        json.dumps(found)
-        for found in prediction_runs.predict(model, lines, tmp_path / "out")
-    )
-    numbers = list(map(prediction_runs.numbers, (first, second)))
-    # The model reads left to right: "ann" and "saw" have the same scores.
-    shared = [n for n in numbers[0] if n in numbers[1] and n % 1]
-    assert len(shared) >= 2
+    first, second = prediction_runs.predict(model, lines, tmp_path / "out")
+    assert first["tags"][:2] == second["tags"][:2]
+    assert first["scores"][:2] == pytest.approx(second["scores"][:2], abs=1e-5)
+    assert first["scores"][2] != pytest.approx(second["scores"][2], abs=1e-3)
 
 
-@pytest.mark.parametrize("pooling", ["none", "cls"])
-def test_features_see_their_left_and_cls_is_the_last_token(tmp_path, pooling):
+def features_of(folder: Path, pooling: str) -> list[dict]:
+    """Return what extract_features.py writes for in.txt, last layer."""
+    flags = feature_runs.flags_for(
+        folder, folder / "in.txt", folder / f"{pooling}.jsonl", layers="-1"
+    )
+    scripts.run(extract_features, **flags, pooling=pooling)
+    text = (folder / f"{pooling}.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_features_see_their_left_and_cls_is_the_last_token(tmp_path):
     feature_runs.write_model(tmp_path)
     turn(tmp_path)
     (tmp_path / "in.txt").write_text("a b c d\na b c h\na b\n")
-    flags = feature_runs.flags_for(
-        tmp_path, tmp_path / "in.txt", tmp_path / "out.jsonl", layers="-1"
-    )
-    scripts.run(extract_features, **flags, pooling=pooling)
-    lines = [
-        json.loads(line)
-        for line in (tmp_path / "out.jsonl").read_text().splitlines()
-    ]
     vectors = [
         np.array([t["layers"][0]["values"] for t in line["features"]])
-        for line in lines
-    ]  # each [tokens, H]; [1, H] if pooled
-    if pooling == "cls":
-        # Of [SEP], which has seen all: no two lines share it.
-        assert np.abs(vectors[0] - vectors[1]).max() > 0.01
-        assert np.abs(vectors[0] - vectors[2]).max() > 0.01
-        return
+        for line in features_of(tmp_path, "none")
+    ]  # each [tokens, H]
     for other, shared in ((1, 4), (2, 3)):  # [CLS] a b c; [CLS] a b
         np.testing.assert_allclose(
             vectors[0][:shared], vectors[other][:shared], atol=2e-6
         )
         rest = vectors[0][shared] - vectors[other][shared]
         assert np.abs(rest).max() > 0.01
+    pooled = features_of(tmp_path, "cls")
+    for line, tokens in zip(pooled, vectors, strict=True):
+        np.testing.assert_allclose(
+            line["layers"][0]["values"], tokens[-1], atol=2e-6
+        )
 
 
 # --- Masks cannot be filled --------------------------------------------------

@@ -274,8 +274,6 @@ def test_weights_of_the_other_direction_are_not_scored(
     flags["eval_input_file"] = data / "dev"
     line = change(data, tmp_path, **flags, objective="mlm")
     assert f"{model}/bert_model.ckpt is a left_to_right model" in line
-    flags["bert_config_file"] = None
-    flags = {k: v for k, v in flags.items() if v}
     values = flags_for(data, tmp_path / "out") | flags
     del values["bert_config_file"]
     line = scripts.error_of(run_pretraining, **values, objective="mlm")
