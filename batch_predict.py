@@ -46,7 +46,8 @@ flags.DEFINE_enum(
     None,
     prediction_model.TASK_NAMES,
     "What to predict; default: what the model was fine-tuned to, else "
-    "masked_lm for a pre-trained one, else encoder (vectors).",
+    "masked_lm for a pre-trained one that sees both sides, else encoder "
+    "(vectors).",
 )
 flags.DEFINE_string(
     "bert_config_file",

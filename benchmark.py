@@ -28,6 +28,7 @@ from benchmarks import steps, table
 from benchmarks import tasks as benchmarks_tasks
 from benchmarks import text as benchmarks_text
 from benchmarks.table import Row
+from pretraining import objectives
 from training import devices
 
 FLAGS = flags.FLAGS
@@ -64,6 +65,12 @@ flags.DEFINE_enum(
     "Number format of the matrix products.",
 )
 flags.DEFINE_bool("jit_compile", True, "Compile the training step with XLA.")
+flags.DEFINE_enum(
+    "objective",
+    objectives.DEFAULT,
+    list(objectives.OBJECTIVES),
+    "For --parts=train: the objective of run_pretraining.py.",
+)
 flags.DEFINE_string(
     "input_file",
     None,
@@ -223,7 +230,11 @@ def rows() -> Iterator[Row]:
     yield from task_rows()
     if "train" in FLAGS.parts:
         yield from steps.measure(
-            FLAGS.sizes, FLAGS.repeats, FLAGS.dtype, FLAGS.jit_compile
+            FLAGS.sizes,
+            FLAGS.repeats,
+            FLAGS.dtype,
+            FLAGS.jit_compile,
+            FLAGS.objective,
         )
 
 

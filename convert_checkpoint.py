@@ -64,6 +64,8 @@ _ARCHITECTURES = (
     (r"^cls/predictions/", "BertForMaskedLM"),
     (r"^bert/", "BertModel"),
 )
+# The classes of pre-trained models whose tokens see both sides.
+_MASKED = ("BertForPreTraining", "BertForMaskedLM")
 # `task` in the configuration to the class, where two classes have the same
 # variables.
 _OUTPUT_HEADS = {task: name for name, task in huggingface.TASKS.items()}
@@ -78,12 +80,15 @@ def main(_: list[str]) -> int:
         refuse_bilstm(prefix, config)
     weights = read_weights(prefix)
     check_weights(weights, config, prefix)
+    architecture = architecture_of(list(weights), config)
+    if is_left_to_right(config) and FLAGS.output_format == "huggingface":
+        huggingface.check_reads_no_cls([architecture], prefix)
     file_system.make_directory(FLAGS.output, flag="output")
     copy_vocabulary(prefix, FLAGS.output, config)
     if FLAGS.output_format == "original":
         write_original(FLAGS.output, weights, config)
     else:
-        write_huggingface(FLAGS.output, weights, config)
+        write_huggingface(FLAGS.output, weights, config, architecture)
     size = sum(value.nbytes for value in weights.values()) / 1e6
     logging.info(
         "Wrote %d variables (%.1f MB) of %s to %s",
@@ -139,17 +144,25 @@ def check_weights(
         )
 
 
-def architecture_of(names: list[str], task: str | None = None) -> str:
+def is_left_to_right(config: modeling.BertConfig) -> bool:
+    """Whether the tokens of a model attend to those before them alone."""
+    return config.attention_direction == modeling.LEFT_TO_RIGHT
+
+
+def architecture_of(names: list[str], config: modeling.BertConfig) -> str:
     """Return the class in transformers for a model.
 
     Args:
         names: of its variables.
-        task: in its configuration.
+        config: of the model.
     """
+    task = getattr(config, "task", None)
     if task in _OUTPUT_HEADS and "output_weights" in names:
         return _OUTPUT_HEADS[task]
     for pattern, architecture in _ARCHITECTURES:
         if any(re.search(pattern, name) for name in names):
+            if is_left_to_right(config) and architecture in _MASKED:
+                return "BertLMHeadModel"  # the same head, for next tokens
             return architecture
     raise AssertionError(names)
 
@@ -185,6 +198,7 @@ def write_huggingface(
     directory: str,
     weights: Mapping[str, np.ndarray],
     config: modeling.BertConfig,
+    architecture: str,
 ) -> None:
     """Write config.json, then model.safetensors.
 
@@ -192,7 +206,6 @@ def write_huggingface(
     ..., the default of transformers.
     """
     task = getattr(config, "task", None)
-    architecture = architecture_of(list(weights), task)
     more = {}
     if "output_weights" in weights and task != "multiple_choice":
         more["num_labels"] = len(weights["output_weights"])

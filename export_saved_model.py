@@ -26,6 +26,7 @@ from classifier import model as classifier_model
 from features import export as features_export
 from finetuning import fitted
 from pretraining import export as pretraining_export
+from pretraining import filling
 from pretraining import model as pretraining_model
 from serving import graph_tokenizer, saved_model
 from swag import export as swag_export
@@ -47,7 +48,8 @@ flags.DEFINE_enum(
     None,
     ["classifier", "multiple_choice", "masked_lm", "encoder"],
     "Outputs of the model; default: those the checkpoint has a head for: "
-    "classifier or multiple_choice, else masked_lm, else encoder.",
+    "classifier or multiple_choice, else masked_lm unless attention_direction "
+    "is left_to_right, else encoder.",
 )
 flags.DEFINE_bool(
     "sentence_pairs",
@@ -122,7 +124,8 @@ def choose_task(
     if has_head:
         is_choice = fitted_task == "multiple_choice"
         return "multiple_choice" if is_choice else "classifier"
-    if reader.has_tensor("cls/predictions/output_bias"):
+    is_bidirectional = config.attention_direction == modeling.BIDIRECTIONAL
+    if reader.has_tensor("cls/predictions/output_bias") and is_bidirectional:
         return "masked_lm"
     return "encoder"
 
@@ -185,6 +188,7 @@ def create_export(
         model = swag_model.BertForMultipleChoice(config)
         return swag_export.MultipleChoice(*restored(model, "^(bert|output_)"))
     if task == "masked_lm":
+        filling.check_sees_both_sides(config, prefix)
         model = pretraining_model.BertForPreTraining(config)
         return pretraining_export.MaskedLm(
             *restored(model, "^(bert/(?!pooler/)|cls/predictions/)"),

@@ -67,8 +67,10 @@ flags.DEFINE_enum(
     "pooling",
     "none",
     ["none", "cls", "mean"],
-    "none: a vector per token; cls: the vector of [CLS]; mean: the mean over "
-    "all tokens of a line, [CLS] and [SEP] included.",
+    "none: a vector per token; cls: the vector of [CLS], or of the last token, "
+    "[SEP], if the model's attention_direction is left_to_right, where [CLS] "
+    "sees itself alone; mean: the mean over all tokens of a line, [CLS] and "
+    "[SEP] included.",
 )
 
 # Computation

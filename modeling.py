@@ -54,6 +54,10 @@ NAMED_SIZES = {
     "large": (24, 1024),
 }
 
+# What a token attends to: the tokens on both sides of it, as in BERT, or those
+# before it and itself, as in the model "LTR" of the paper's table 5.
+BIDIRECTIONAL, LEFT_TO_RIGHT = "bidirectional", "left_to_right"
+
 
 @dataclasses.dataclass
 class BertConfig:
@@ -74,6 +78,7 @@ class BertConfig:
     max_position_embeddings: int = 512  # longest sequence
     type_vocab_size: int = 16  # 2 in all published models
     initializer_range: float = 0.02  # of the truncated normal
+    attention_direction: str = BIDIRECTIONAL  # or LEFT_TO_RIGHT
 
     def __post_init__(self):
         """Raise a UserError if a value is of no use in a model."""
@@ -97,6 +102,17 @@ class BertConfig:
                 f"multiple of num_attention_heads {self.num_attention_heads}"
             )
         get_activation(self.hidden_act)
+        if self.attention_direction not in (BIDIRECTIONAL, LEFT_TO_RIGHT):
+            raise UserError(
+                f"bert config: unknown attention_direction "
+                f"{self.attention_direction!r}; choose from {BIDIRECTIONAL}, "
+                f"{LEFT_TO_RIGHT}"
+            )
+        # The default is read from the class. So `to_dict` has the key only if
+        # it is in the file or not the default, and the files of ordinary
+        # models stay as the original's.
+        if self.attention_direction == BIDIRECTIONAL:
+            del self.attention_direction
 
     @classmethod
     def from_dict(cls, json_object: dict[str, Any]) -> "BertConfig":
@@ -139,7 +155,10 @@ class BertConfig:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a copy of every key, those not listed above included."""
+        """Return a copy of every key, those not listed above included.
+
+        attention_direction is left out if no file gave it.
+        """
         return copy.deepcopy(vars(self))
 
     def to_json_string(self) -> str:
@@ -328,7 +347,8 @@ class SelfAttention(Layer):
     """Multi-head scaled dot-product attention (Vaswani et al. 2017, 3.2).
 
     "Bidirectional" means that there is no causal mask: every token sees all
-    tokens of its sequence, to its left and to its right.
+    tokens of its sequence, to its left and to its right. A configuration with
+    attention_direction "left_to_right" adds the mask (see attention_bias).
     """
 
     def __init__(self, config: BertConfig):
@@ -511,7 +531,7 @@ class BertOutput(NamedTuple):
     """The result of BertModel; float32, or bfloat16 for that dtype."""
 
     sequence_output: tf.Tensor  # [B, S, H], the last layer
-    pooled_output: tf.Tensor  # [B, H]
+    pooled_output: tf.Tensor  # [B, H], see class_vectors
     encoder_layers: list[tf.Tensor]  # L of [B, S, H]
     embedding_output: tf.Tensor  # [B, S, H]
 
@@ -591,7 +611,8 @@ class BertModel(Layer):
         if segment_ids is None:
             segment_ids = tf.zeros_like(input_ids)
         dropout_seed = draw_seed(training, dropout_seed)
-        bias = attention_bias(input_ids, input_mask, sequence_ids)
+        direction = self.config.attention_direction
+        bias = attention_bias(input_ids, input_mask, sequence_ids, direction)
         tokens = None
         if unpadding.is_skipped(training, input_mask):
             heads = self.config.num_attention_heads
@@ -612,7 +633,9 @@ class BertModel(Layer):
         layers = [unflatten(x) for x in encoded]  # L of [B, S, H]
         return BertOutput(
             sequence_output=layers[-1],
-            pooled_output=self.pooler(layers[-1][:, 0]),  # [CLS]: [B, H]
+            pooled_output=self.pooler(
+                class_vectors(layers[-1], input_mask, direction)  # [B, H]
+            ),
             encoder_layers=layers,
             embedding_output=unflatten(embedded),
         )
@@ -631,6 +654,7 @@ def attention_bias(
     input_ids: tf.Tensor,
     input_mask: tf.Tensor | None,
     sequence_ids: tf.Tensor | None,
+    attention_direction: str = BIDIRECTIONAL,
 ) -> tf.Tensor:
     """Return the mask as numbers that are added to the attention scores.
 
@@ -643,8 +667,22 @@ def attention_bias(
         query 2  -10000  -10000       0  -10000
         query 3  -10000  -10000  -10000  -10000   (padding)
 
-    Arguments are those of BertModel. The result is float32 [B, 1, F, T], or
-    [B, 1, 1, T] without sequence_ids, where all queries see the same keys.
+    With attention_direction "left_to_right" a query sees no key after it. An
+    example of 3 tokens and one of padding, input_mask [[1, 1, 1, 0]], gives
+
+                  key 0       1       2       3
+        query 0       0  -10000  -10000  -10000
+        query 1       0       0  -10000  -10000
+        query 2       0       0       0  -10000
+        query 3       0       0       0  -10000   (padding)
+
+    Packed and left to right, a query sees the keys that both masks allow: in
+    the first matrix, query 0 no longer sees key 1. "After" is the place in
+    the row, whatever the position_ids.
+
+    Other arguments are those of BertModel. The result is float32
+    [B, 1, F, T], or [B, 1, 1, T] where all queries see the same keys:
+    bidirectional without sequence_ids.
     """
     if input_mask is None:
         input_mask = tf.ones_like(input_ids)
@@ -652,11 +690,41 @@ def attention_bias(
     if sequence_ids is not None:
         same = tf.equal(sequence_ids[:, :, None], sequence_ids[:, None, :])
         visible *= tf.cast(same, tf.float32)[:, None]  # [B, 1, F, T]
+    if attention_direction == LEFT_TO_RIGHT:
+        places = tf.range(elementwise.shape_of(input_ids)[1])  # [S]
+        before = places[None, :] <= places[:, None]  # [F, T]
+        visible *= tf.cast(before, tf.float32)  # [B, 1, F, T]
     # -10000 as in the original: exp(-10000) is 0 in float32, as good as
     # minus infinity. But where a query sees no key, as in a row of padding
     # alone, minus infinity gives a softmax of NaN, and -10000 everywhere
     # leaves the differences between the scores, hence finite numbers.
     return (1.0 - visible) * -10000.0
+
+
+def class_vectors(
+    x: tf.Tensor, input_mask: tf.Tensor | None, attention_direction: str
+) -> tf.Tensor:
+    """Return the vector of the token that represents each row, [B, ...].
+
+    Bidirectional, it is the first token, [CLS] (section 3). Left to right, it
+    is the last one that is not padding, a [SEP]: [CLS] would see itself alone.
+    The paper leaves the token of its LTR models open. For the input_mask
+
+        1 1 1 0     it is token 2,
+        0 0 0 0     token 0: rows of padding alone fill up batches.
+
+    Args:
+        x: [B, S, ...], a vector for each token.
+        input_mask: [B, S], as for BertModel.
+        attention_direction: of the configuration.
+    """
+    if attention_direction == BIDIRECTIONAL:
+        return x[:, 0]
+    if input_mask is None:
+        return x[:, -1]
+    places = tf.range(elementwise.shape_of(input_mask)[1])  # [S]
+    places *= tf.cast(input_mask != 0, tf.int32)  # [B, S], 0 at padding
+    return tf.gather(x, tf.reduce_max(places, axis=1), batch_dims=1)
 
 
 # --- Parts of heads ----------------------------------------------------------

@@ -1,4 +1,4 @@
-r"""Pre-train BERT: masked language model and next sentence prediction.
+r"""Pre-train BERT, or the models of the paper's table 5.
 
     python run_pretraining.py --do_train --do_eval \
         --bert_config_file=bert_config.json --vocab_file=vocab.txt \
@@ -10,6 +10,10 @@ and speed as it goes, and ends with `out/bert_model.ckpt`, `bert_config.json`,
 `vocab.txt` and `eval_results.txt`. Killed at any moment and started again
 with the same command, it goes on where it was and ends with the same bits.
 Curves: `tensorboard --logdir=out`.
+
+--objective says what is predicted: by default masked tokens and whether
+sentence B follows A, as for BERT; masked tokens alone; or the next token, for a
+model whose tokens see those before them alone.
 """
 
 import contextlib
@@ -23,6 +27,7 @@ from absl import flags, logging
 import tokenization
 from checkpoints import lookup, model_files, training_state
 from modeling import BertConfig
+from pretraining import objectives
 from pretraining import run as pretraining_run
 from pretraining.model import BertForPreTraining
 from pretraining.records import PretrainingFiles
@@ -36,6 +41,18 @@ FLAGS = flags.FLAGS
 # What to do
 flags.DEFINE_bool("do_train", False, "Train.")
 flags.DEFINE_bool("do_eval", False, "Evaluate, after training if both.")
+flags.DEFINE_enum(
+    "objective",
+    objectives.DEFAULT,
+    list(objectives.OBJECTIVES),
+    "What the model is trained for, on the same records. mlm_nsp: masked "
+    "tokens and next sentence, as BERT. mlm: masked tokens alone; pooler and "
+    "next sentence head are not trained. ltr: every next token from those "
+    "before it, with attention_direction left_to_right in the configuration "
+    "that is written; masked tokens are restored. mlm and ltr are 'No NSP' "
+    "and 'LTR & No NSP' of the paper's table 5. For --do_eval alone, the one "
+    "that the model was trained for.",
+)
 
 # Model
 flags.DEFINE_string(
@@ -144,28 +161,36 @@ def main(_: list[str]) -> int:
     check_flags()
     settings = read_settings()
     strategy = devices.create_strategy(training_flags.read_devices(FLAGS))
+    objective = read_objective()
     vocab_file = find_vocab()
     config = read_config(vocab_file)
     data = read_data(config, "input_file") if FLAGS.do_train else None
     eval_data = read_evaluation_data(config, data)
+    objective.log(*pretraining_run.lengths_of(data or eval_data))
     if data:
-        fingerprint = pretraining_run.fingerprint(settings, config, data)
+        fingerprint = pretraining_run.fingerprint(
+            settings, config, objective, data
+        )
         agreement.check_same_run(strategy, fingerprint)
         training_state.claim_output_dir(
             settings.output_dir,
             fingerprint,
             pretraining_run.adjustable(settings),
             cluster.is_chief(),
+            pretraining_run.FINGERPRINT_DEFAULTS,
         )
         pretraining_run.warn_of_missed_steps(settings)
     else:
         file_system.make_directory(FLAGS.output_dir)
     tf.keras.utils.set_random_seed(FLAGS.random_seed)
     with strategy.scope():
-        model = BertForPreTraining(config, FLAGS.dtype)
+        model = BertForPreTraining(
+            config, FLAGS.dtype, objective.predicts_next_sentence
+        )
     run = pretraining_run.PretrainingRun(
         strategy,
         model,
+        objective,
         settings,
         vocab_file,
         eval_data,
@@ -199,6 +224,19 @@ def read_settings() -> Settings:
     )
 
 
+def read_objective() -> objectives.PretrainingObjective:
+    """Return the objective of the run, that of --resume_from if any."""
+    objective = objectives.OBJECTIVES[FLAGS.objective]
+    if FLAGS.resume_from:
+        pretraining_run.check_same_objective(
+            FLAGS.resume_from,
+            objective,
+            "--resume_from",
+            "its weights alone can be given as --init_checkpoint",
+        )
+    return objective
+
+
 def read_keep_steps() -> tuple[int, ...]:
     """Return the steps of --keep_steps in order.
 
@@ -227,11 +265,14 @@ def find_vocab() -> str | None:
 
 
 def read_config(vocab_file: str | None) -> BertConfig:
-    """Return the configuration, compared with length and vocabulary."""
+    """Return the configuration, compared with the other flags."""
     prefix = FLAGS.init_checkpoint and lookup.find_checkpoint(
         FLAGS.init_checkpoint
     )
     config = model_files.read_config(prefix or "", FLAGS.bert_config_file)
+    objectives.set_direction(
+        config, FLAGS.objective, FLAGS.bert_config_file or prefix
+    )
     model_files.check_length(FLAGS.max_seq_length, config)
     if vocab_file:
         vocab = tokenization.load_vocab(vocab_file)

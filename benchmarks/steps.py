@@ -19,6 +19,7 @@ import optimization
 from benchmarks import measuring
 from benchmarks.table import Row
 from pretraining import model as pretraining_model
+from pretraining import objectives
 from training import compilation, devices, reporting, train_step
 from training.settings import Settings
 
@@ -62,6 +63,7 @@ def create_step(
     dtype: str,
     jit_compile: bool,
     vocab_size: int = VOCAB_SIZE,
+    objective_name: str = objectives.DEFAULT,
 ) -> train_step.Step:
     """Return the step that run_pretraining.py trains a model of a size with.
 
@@ -71,9 +73,14 @@ def create_step(
         dtype: of the matrix products, "float32" or "bfloat16".
         jit_compile: compile with XLA.
         vocab_size: ids from 0 up that the records may have.
+        objective_name: what for, a key of OBJECTIVES.
     """
+    objective = objectives.OBJECTIVES[objective_name]
     config = modeling.BertConfig.from_size(size, vocab_size)
-    model = pretraining_model.BertForPreTraining(config, dtype)
+    config.attention_direction = objective.attention_direction
+    model = pretraining_model.BertForPreTraining(
+        config, dtype, objective.predicts_next_sentence
+    )
     optimizer = optimization.create_optimizer()
     optimizer.create_slots(model.trainable_variables)
     settings = Settings(
@@ -86,7 +93,7 @@ def create_step(
     return train_step.Step(
         strategy,
         model,
-        pretraining_model.PRETRAINING,
+        objective.training,
         optimizer,
         optimization.create_schedule(1e-4, 1000, 100),
         settings,
@@ -132,14 +139,21 @@ class Product(NamedTuple):
     is_tied: bool = False
 
 
-def step_products(config: modeling.BertConfig, batch: int) -> list[Product]:
+def step_products(
+    config: modeling.BertConfig,
+    batch: int,
+    objective_name: str = objectives.DEFAULT,
+) -> list[Product]:
     """Return the forward matrix products of a pre-training step."""
+    objective = objectives.OBJECTIVES[objective_name]
     hidden, inner = config.hidden_size, config.intermediate_size
     num_heads, layers = config.num_attention_heads, config.num_hidden_layers
-    tokens, masked = batch * MAX_SEQ_LENGTH, batch * MAX_PREDICTIONS
+    tokens = batch * MAX_SEQ_LENGTH
+    words = batch * objective.projections(MAX_SEQ_LENGTH, MAX_PREDICTIONS)
+    sentences = batch if objective.predicts_next_sentence else 0
     row = [batch, num_heads, MAX_SEQ_LENGTH]
     size = hidden // num_heads
-    return [
+    products = [
         # Query, key, value and the attention's output.
         Product(4 * layers, [tokens, hidden], [hidden, hidden]),
         # The two halves of the feed-forward layer.
@@ -148,17 +162,18 @@ def step_products(config: modeling.BertConfig, batch: int) -> list[Product]:
         # Attention scores, then the weighted sums of values.
         Product(layers, [*row, size], [*row[:2], size, MAX_SEQ_LENGTH]),
         Product(layers, [*row, MAX_SEQ_LENGTH], [*row, size]),
-        # Masked language model: transform, vocabulary.
-        Product(1, [masked, hidden], [hidden, hidden]),
-        Product(1, [masked, hidden], [config.vocab_size, hidden], True),
+        # Language model: transform, vocabulary.
+        Product(1, [words, hidden], [hidden, hidden]),
+        Product(1, [words, hidden], [config.vocab_size, hidden], True),
         # Next sentence: pooler, logits.
-        Product(1, [batch, hidden], [hidden, hidden]),
-        Product(1, [batch, hidden], [hidden, 2]),
+        Product(1, [sentences, hidden], [hidden, hidden]),
+        Product(1, [sentences, hidden], [hidden, 2]),
     ]
+    return [product for product in products if product.left[0]]
 
 
 def products_seconds(
-    config: modeling.BertConfig, batch: int, dtype: str
+    config: modeling.BertConfig, batch: int, dtype: str, objective_name: str
 ) -> float:
     """Return the time of a step's matrix products, forward and backward.
 
@@ -179,7 +194,7 @@ def products_seconds(
         )
 
     total = 0.0
-    for product in step_products(config, batch):
+    for product in step_products(config, batch, objective_name):
         outputs = product.right[-2 if product.is_tied else -1]
         shapes = [product.left, product.right, [*product.left[:-1], outputs]]
         values = [tf.cast(tf.random.normal(s), dtype) for s in shapes]
@@ -195,7 +210,11 @@ def products_seconds(
 
 
 def measure(
-    sizes: Sequence[str], repeats: int, dtype: str, jit_compile: bool
+    sizes: Sequence[str],
+    repeats: int,
+    dtype: str,
+    jit_compile: bool,
+    objective_name: str = objectives.DEFAULT,
 ) -> Iterator[Row]:
     """Time a training step of each size; yield its rows.
 
@@ -204,24 +223,37 @@ def measure(
         repeats: timed steps of a size; of a large one a quarter.
         dtype: of the matrix products, "float32" or "bfloat16".
         jit_compile: compile with XLA.
+        objective_name: what the step is for, a key of OBJECTIVES.
     """
+    objective = objectives.OBJECTIVES[objective_name]
     for size in sizes:
         batch_size = BATCH_SIZES.get(size, DEFAULT_BATCH_SIZE)
         before = devices.measure_matmul_peak(dtype)
-        step = create_step(size, batch_size, dtype, jit_compile)
+        step = create_step(
+            size, batch_size, dtype, jit_compile, objective_name=objective_name
+        )
         # Steps that take seconds vary less than steps of milliseconds.
         count = max(2, repeats // (4 if size in BATCH_SIZES else 1))
         compiling, seconds = time_steps(step, count)
         after = devices.measure_matmul_peak(dtype)
-        products = products_seconds(step.model.config, batch_size, dtype)
+        products = products_seconds(
+            step.model.config, batch_size, dtype, objective_name
+        )
         last = devices.measure_matmul_peak(dtype)
         operations = reporting.training_flops(
-            step.model.config, batch_size, MAX_SEQ_LENGTH, MAX_PREDICTIONS
+            step.model.config,
+            batch_size,
+            MAX_SEQ_LENGTH,
+            objective.projections(MAX_SEQ_LENGTH, MAX_PREDICTIONS),
+            int(objective.predicts_next_sentence),
         )
         peak = max(before, after, last)
         yield _products_row(size, products, operations, peak)
+        name = f"training step, {size}, batch {batch_size}"
+        if objective_name != objectives.DEFAULT:
+            name += f", {objective_name}"
         yield from _step_rows(
-            f"training step, {size}, batch {batch_size}",
+            name,
             batch_size,
             operations,
             peak,

@@ -17,7 +17,7 @@ that of the original and of this project.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from base import file_system, text_files
@@ -29,7 +29,7 @@ import safetensors
 import safetensors.numpy
 import tensorflow as tf
 
-from modeling import BertConfig
+from modeling import LEFT_TO_RIGHT, BertConfig
 
 CONFIG_NAME = "config.json"
 
@@ -66,9 +66,15 @@ _FIXED = {
     "model_type": "bert",
     "layer_norm_eps": 1e-12,
     "position_embedding_type": "absolute",
-    "is_decoder": False,
     "add_cross_attention": False,
 }
+
+# Their setting for a causal mask: attention_direction "left_to_right".
+_CAUSAL = "is_decoder"
+
+# Their classes that read the vector of [CLS]. Under a causal mask it is the
+# same for every text; ours read the last token (see modeling.class_vectors).
+_POOLING = ("BertForSequenceClassification", "BertForMultipleChoice")
 
 # Metadata about their file, dropped on import.
 _NOT_OURS = ("_name_or_path", "architectures", "transformers_version", "dtype")
@@ -220,9 +226,14 @@ def read_config(directory: str) -> BertConfig:
         )
     ours = {k: v for k, v in theirs.items() if k not in _NOT_OURS}
     ours["hidden_act"] = _ACTIVATIONS[activation]
+    architectures = theirs.get("architectures") or ()
+    if theirs.get(_CAUSAL):
+        check_reads_no_cls(architectures, path)
+        del ours[_CAUSAL]
+        ours["attention_direction"] = LEFT_TO_RIGHT
     # Their default; the original's, and BertConfig's, is 16.
     ours.setdefault("type_vocab_size", 2)
-    for architecture in theirs.get("architectures") or ():
+    for architecture in architectures:
         if architecture in TASKS:
             ours["task"] = TASKS[architecture]
     try:
@@ -252,8 +263,30 @@ def write_config(
             f"Face format; known are {', '.join(_ACTIVATIONS_BACK)}"
         )
     theirs["hidden_act"] = _ACTIVATIONS_BACK[config.hidden_act]
-    theirs |= {**_FIXED, "architectures": [architecture]}
+    theirs |= {**_FIXED, "architectures": [architecture], _CAUSAL: False}
+    if theirs.pop("attention_direction", None) == LEFT_TO_RIGHT:
+        theirs[_CAUSAL] = True
     _write_json(_path(directory, CONFIG_NAME), theirs)
+
+
+def check_reads_no_cls(architectures: Sequence[str], path: str) -> None:
+    """Check that a left-to-right model is the same here and there.
+
+    Args:
+        architectures: their classes that have its head.
+        path: for the message.
+
+    Raises:
+        UserError: such a class reads the vector of [CLS].
+    """
+    for architecture in architectures:
+        if architecture in _POOLING:
+            raise UserError(
+                f"{path}: {architecture} with is_decoder reads [CLS], which "
+                "sees itself alone; a left-to-right model of this project "
+                "reads the last token, so the two cannot be converted "
+                "(--output_format=original keeps such a model)"
+            )
 
 
 def _write_json(path: str, value: Mapping[str, Any]) -> None:
@@ -288,8 +321,8 @@ class Reader:
         directory: see `is_directory`.
 
     Raises:
-        UserError: a file is damaged or missing, or the output matrix differs
-            from the word embeddings.
+        UserError: a file is damaged or missing, the output matrix differs
+            from the word embeddings, or there is cross-attention.
     """
 
     def __init__(self, directory: str):
@@ -304,6 +337,12 @@ class Reader:
             key = to_key(name)
             if key is None:
                 continue
+            if ".crossattention." in name:
+                raise UserError(
+                    f"{directory} has {name}: a decoder with cross-attention, "
+                    "which BERT lacks, computes something else and cannot be "
+                    "loaded"
+                )
             self._names[key] = file, name
             shape = list(file.get_slice(name).get_shape())
             self._shapes[key] = shape[::-1] if _is_transposed(key) else shape

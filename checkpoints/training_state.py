@@ -7,6 +7,7 @@ run, so that a command with another model or other data cannot continue it.
 
 import json
 import os
+import types
 import zlib
 from collections.abc import Mapping, Sequence
 
@@ -159,6 +160,7 @@ def claim_output_dir(
     adjustable: Mapping[str, object],
     is_chief: bool = True,
     hints: Mapping[str, str] | None = None,
+    defaults: Mapping[str, object] = types.MappingProxyType({}),
 ) -> None:
     """Check that output_dir has no other run; write this run's settings to it.
 
@@ -172,6 +174,8 @@ def claim_output_dir(
             is logged.
         is_chief: whether this process writes; of several only one does.
         hints: name of an adjustable setting -> what to log with its change.
+        defaults: values of the fingerprint that files of earlier versions
+            lack.
 
     Raises:
         UserError: output_dir holds a checkpoint of a run with another
@@ -188,7 +192,7 @@ def claim_output_dir(
     if is_begun and tf.io.gfile.exists(path):
         before = _read_run(path)
         for name, value in now["fixed"].items():
-            old = before["fixed"].get(name)
+            old = before["fixed"].get(name, defaults.get(name))
             if old != value:
                 raise UserError(
                     f"output_dir {output_dir} belongs to a run with {name} = "
@@ -206,6 +210,16 @@ def claim_output_dir(
         file_system.write_text(
             path, json.dumps(now, indent=2, sort_keys=True) + "\n"
         )
+
+
+def read_fingerprint(directory: str) -> dict[str, object] | None:
+    """Return the fingerprint of the run in a directory; None without one.
+
+    Raises:
+        UserError: the file that describes it is damaged.
+    """
+    path = os.path.join(directory, CONFIG_NAME)
+    return _read_run(path)["fixed"] if tf.io.gfile.exists(path) else None
 
 
 def _read_run(path: str) -> dict[str, dict[str, object]]:

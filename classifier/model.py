@@ -1,7 +1,8 @@
 """The model for sentences and pairs, and its objective (paper section 4.1).
 
-The final vector of [CLS], passed through the pooler, represents the whole
-input. One new layer, output_weights [K, H], turns it into K scores.
+The final vector of [CLS] (see modeling.class_vectors), passed through the
+pooler, represents the whole input. One new layer, output_weights [K, H], turns
+it into K scores.
 """
 
 from collections.abc import Mapping

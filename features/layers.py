@@ -124,8 +124,9 @@ def encode_layers(
         model: has the encoder.
         features: input_ids, input_mask and segment_ids, [B, S].
         layers: indices of K layers.
-        pooling: "none", "cls" for the first token, or "mean" over all tokens
-            that are not padding.
+        pooling: "none", "cls" for the token that represents the line (see
+            modeling.class_vectors), or "mean" over all tokens that are not
+            padding.
 
     Returns:
         {"features": float32 [B, S, K, H]}; pooled [B, K, H].
@@ -135,7 +136,9 @@ def encode_layers(
         output.embedding_output, output.encoder_layers, layers
     )  # [B, S, K, H]
     if pooling == "cls":
-        values = values[:, 0]  # [B, K, H]
+        values = modeling.class_vectors(
+            values, features["input_mask"], model.config.attention_direction
+        )  # [B, K, H]
     elif pooling == "mean":
         mask = tf.cast(features["input_mask"], tf.float32)
         # Rows that fill up a batch have no token: their mean is 0, not NaN.

@@ -14,6 +14,9 @@ import tensorflow as tf
 from ops import elementwise
 from ops.elementwise import shape_of
 
+# Of x, table and bias of a projection: float32 [R, H], [V, H] and [V].
+Gradients = tuple[tf.Tensor, tf.Tensor, tf.Tensor]
+
 
 class Loss(NamedTuple):
     """Sums over the rows of a batch, three float32 scalars."""
@@ -111,20 +114,36 @@ def projected_cross_entropy(
         weights: float32 [R].
     """
     narrow_table = tf.cast(table, x.dtype)  # [V, H]
-    logits = tf.matmul(x, narrow_table, transpose_b=True)  # [R, V]
-    logits = tf.cast(logits, tf.float32) + bias
-    loss, correct, exps, sums = elementwise.fused_forward(
-        _entropy_parts, logits, labels, weights
+    loss, correct, exps, sums = _projected_parts(
+        x, narrow_table, bias, labels, weights
     )
 
     def gradient(loss_gradient: tf.Tensor, _: tf.Tensor):
         row_weights = (weights * loss_gradient)[:, None]  # [R, 1]
-        gradients = _projection_gradients(
-            x, narrow_table, table, labels, row_weights, exps, sums
+        dx, dtable, dbias = _minus_one_hot(
+            _softmax_gradients(x, narrow_table, row_weights, exps, sums),
+            x,
+            table,
+            labels,
+            row_weights,
         )
-        return *gradients, None, None  # labels and weights have none
+        # labels and weights have no gradient.
+        return tf.cast(dx, x.dtype), dtable, dbias, None, None
 
     return (loss, correct), gradient
+
+
+def _projected_parts(
+    x: tf.Tensor,
+    narrow_table: tf.Tensor,
+    bias: tf.Tensor,
+    labels: tf.Tensor,
+    weights: tf.Tensor,
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Return _entropy_parts of the logits x narrow_table^T + bias."""
+    logits = tf.matmul(x, narrow_table, transpose_b=True)  # [R, V]
+    logits = tf.cast(logits, tf.float32) + bias
+    return elementwise.fused_forward(_entropy_parts, logits, labels, weights)
 
 
 def _entropy_parts(logits, labels, weights):
@@ -144,39 +163,177 @@ def _entropy_parts(logits, labels, weights):
     )
 
 
-def _projection_gradients(
+def _softmax_gradients(
     x: tf.Tensor,
     narrow_table: tf.Tensor,
-    table: tf.Tensor,
-    labels: tf.Tensor,
     row_weights: tf.Tensor,
     exps: tf.Tensor,
     sums: tf.Tensor,
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Return the gradients of x, table and bias: products with the softmax.
+) -> Gradients:
+    """Return the softmax part of the gradients of x, table and bias.
 
     Args:
         x: [R, H].
         narrow_table: the table in the dtype of x, [V, H].
-        table: float32 [V, H].
-        labels: [R].
         row_weights: weight times gradient of the loss, [R, 1].
         exps: exp(logits - max), [R, V].
         sums: row sums of exps, [R, 1].
     """
     scale = row_weights / sums  # [R, 1]
     narrow_exps = tf.cast(exps, x.dtype)  # [R, V]
-    wide_x = tf.cast(x, tf.float32)  # [R, H]
-    label_rows = labels[:, None]  # [R, 1], indices for the scatters
-    # The softmax part first, then minus the one-hot part: R rows of the table
-    # for x; for the table and the bias, row r goes to the row of its label.
     dx = tf.cast(tf.matmul(narrow_exps, narrow_table), tf.float32) * scale
-    dx -= tf.gather(table, labels) * row_weights  # [R, H]
-    scaled_x = tf.cast(wide_x * scale, x.dtype)  # [R, H]
+    scaled_x = tf.cast(tf.cast(x, tf.float32) * scale, x.dtype)  # [R, H]
     dtable = tf.matmul(narrow_exps, scaled_x, transpose_a=True)  # [V, H]
-    dtable = tf.tensor_scatter_nd_sub(
-        tf.cast(dtable, tf.float32), label_rows, wide_x * row_weights
-    )
     dbias = tf.matmul(scale, exps, transpose_a=True)[0]  # [V]
-    dbias = tf.tensor_scatter_nd_sub(dbias, label_rows, row_weights[:, 0])
-    return tf.cast(dx, x.dtype), dtable, dbias
+    return dx, tf.cast(dtable, tf.float32), dbias
+
+
+def _minus_one_hot(
+    gradients: Gradients,
+    x: tf.Tensor,
+    table: tf.Tensor,
+    labels: tf.Tensor,
+    row_weights: tf.Tensor,
+) -> Gradients:
+    """Return gradients of `_softmax_gradients` minus their one-hot part.
+
+    It is R rows of the table for x; for the table and the bias, row r goes to
+    the row of its label.
+    """
+    dx, dtable, dbias = gradients
+    rows = labels[:, None]  # [R, 1], indices for the scatters
+    return (
+        dx - tf.gather(table, labels) * row_weights,
+        tf.tensor_scatter_nd_sub(
+            dtable, rows, tf.cast(x, tf.float32) * row_weights
+        ),
+        tf.tensor_scatter_nd_sub(dbias, rows, row_weights[:, 0]),
+    )
+
+
+# --- Cross entropy of a projection of many rows ------------------------------
+
+
+def sliced_cross_entropy(
+    x: tf.Tensor,
+    table: tf.Tensor,
+    bias: tf.Tensor,
+    labels: tf.Tensor,
+    weights: tf.Tensor,
+    max_rows: tf.Tensor | int,
+    has_gradient: bool,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return projected_cross_entropy, with the logits of some rows at a time.
+
+    For a left-to-right language model, which predicts the token after every
+    position: R = 4,096 rows for a batch of 32 x 128, whose logits would take
+    500 MB. The rows are cut into slices of equal size, filled up with rows of
+    weight 0, for example 10 rows of at most 4 into 3 slices of 4. A loop over
+    the slices holds the logits of one.
+
+    The loss is a sum, so its gradient is the gradient computed here times one
+    number, the gradient that comes from outside. So the loop computes the
+    gradients along with the loss, from the same logits: nothing is kept for
+    the backward pass but the gradients, and no logits are computed twice.
+
+    Args:
+        x: float32 or bfloat16 [R, H].
+        table: float32 [V, H].
+        bias: float32 [V].
+        labels: int32 [R].
+        weights: float32 [R].
+        max_rows: rows of a slice at most; fewer than H count as H.
+        has_gradient: False computes the loss alone; it then has no gradient.
+    """
+    rows, hidden = shape_of(x)
+    # The logits of H rows are as large as dtable, [V, H], to which each slice
+    # adds its part: smaller slices would take time and save little memory.
+    known = isinstance(max_rows, int)
+    max_rows = (max if known else tf.maximum)(max_rows, hidden)
+    count = -(-rows // max_rows)  # rounded up
+    size = -(-rows // count)
+
+    def cut(values: tf.Tensor) -> tf.Tensor:  # [R, ...] to [count, size, ...]
+        padding = [[0, count * size - rows]]
+        padding += [[0, 0]] * (len(values.shape) - 1)
+        return tf.reshape(
+            tf.pad(values, padding), [count, size, *values.shape[1:]]
+        )
+
+    wide_slices = tuple(map(cut, (labels, weights)))
+    if not has_gradient:
+        x, table, bias = map(tf.stop_gradient, (x, table, bias))
+        sums, _ = _sum_of_slices(cut(x), table, bias, *wide_slices, False)
+        return sums[0], sums[1]
+
+    @tf.custom_gradient
+    def with_gradient(x, table, bias):
+        (loss, correct, dtable, dbias), dx = _sum_of_slices(
+            cut(x), table, bias, *wide_slices, True
+        )
+        dx = tf.reshape(dx, [count * size, hidden])[:rows]
+        gradients = _minus_one_hot(
+            (dx, dtable, dbias), x, table, labels, weights[:, None]
+        )
+
+        def gradient(loss_gradient: tf.Tensor, _: tf.Tensor):
+            dx, dtable, dbias = (g * loss_gradient for g in gradients)
+            return tf.cast(dx, x.dtype), dtable, dbias
+
+        return (loss, correct), gradient
+
+    return with_gradient(x, table, bias)
+
+
+def _sum_of_slices(
+    x: tf.Tensor,
+    table: tf.Tensor,
+    bias: tf.Tensor,
+    labels: tf.Tensor,
+    weights: tf.Tensor,
+    has_gradient: bool,
+) -> tuple[list[tf.Tensor], tf.Tensor | None]:
+    """Return sums over slices, and the softmax part of the gradient of x.
+
+    Args:
+        x: [C, Q, H], C slices of Q rows.
+        table: float32 [V, H].
+        bias: float32 [V].
+        labels: int32 [C, Q].
+        weights: float32 [C, Q].
+        has_gradient: whether to compute the gradients too.
+
+    Returns:
+        [loss, correct], and None. With has_gradient [loss, correct, dtable,
+        dbias] and dx, float32 [C, Q, H]; see _softmax_gradients.
+    """
+    narrow_table = tf.cast(table, x.dtype)  # [V, H]
+    count = shape_of(x)[0]
+    zero = tf.zeros([])
+    sums, rows = [zero, zero], []
+    if has_gradient:
+        sums += [tf.zeros_like(table), tf.zeros_like(bias)]
+        shape = x.shape[1:]
+        rows = [tf.TensorArray(tf.float32, count, element_shape=shape)]
+
+    def add_one(index, sums, rows):
+        part = x[index]  # [Q, H]
+        loss, correct, exps, exp_sums = _projected_parts(
+            part, narrow_table, bias, labels[index], weights[index]
+        )
+        more = [loss, correct]
+        if has_gradient:
+            dx, *others = _softmax_gradients(
+                part, narrow_table, weights[index][:, None], exps, exp_sums
+            )
+            rows, more = [rows[0].write(index, dx)], [*more, *others]
+        return index + 1, list(map(tf.add, sums, more)), rows
+
+    # One after the other: in parallel they would need the memory of all.
+    _, sums, rows = tf.while_loop(
+        lambda index, *_: index < count,
+        add_one,
+        (tf.constant(0), sums, rows),
+        parallel_iterations=1,
+    )
+    return sums, rows[0].stack() if has_gradient else None

@@ -36,6 +36,7 @@ from prediction.tasks import (
     Vectors,
 )
 from pretraining import export as pretraining_export
+from pretraining import filling
 from pretraining import model as pretraining_model
 from serving import saved_model
 from squad import answers as squad_answers
@@ -230,9 +231,11 @@ def choose_task(
     """Return the given task, else that of the checkpoint's head.
 
     Raises:
-        UserError: the head was fitted to another task, or is one that reads
-            features.
+        UserError: the head was fitted to another task or reads features, or
+            the model sees left of a [MASK] alone.
     """
+    if task == "masked_lm":
+        filling.check_sees_both_sides(config, prefix)
     fitted_task = getattr(config, "task", None)
     if fitted_task == "feature_tagging" and task in (None, _TAGS):
         raise UserError(
@@ -240,12 +243,13 @@ def choose_task(
             "prediction does not do: use run_ner.py --do_predict"
         )
     has_tensor = weight_files.open_reader(prefix).has_tensor
+    is_bidirectional = config.attention_direction == modeling.BIDIRECTIONAL
     own = "encoder"
     if has_tensor("cls/squad/output_weights"):
         own = "question_answering"
     elif has_tensor("output_weights"):
         own = fitted_task or "classifier"
-    elif has_tensor("cls/predictions/output_bias"):
+    elif has_tensor("cls/predictions/output_bias") and is_bidirectional:
         own = "masked_lm"
     if task in (None, own, "encoder"):
         return task or own

@@ -12,6 +12,7 @@ from base.errors import UserError
 import numpy as np
 import tensorflow as tf
 
+import modeling
 import tokenization
 from checkpoints import model_files, weight_files
 from pretraining.model import BertForPreTraining
@@ -46,10 +47,12 @@ def load_model(
         do_lower_case: default: as the checkpoint was trained.
 
     Raises:
-        UserError: a file is missing, vocabulary and model do not fit, or the
-            checkpoint has no masked LM head.
+        UserError: a file is missing, vocabulary and model do not fit, the
+            checkpoint has no masked LM head, or its tokens see their left
+            side alone.
     """
     config = model_files.read_config(prefix, bert_config_file)
+    check_sees_both_sides(config, prefix)
     tokenizer = model_files.load_tokenizer(
         prefix, config, vocab_file, do_lower_case, _NEEDED_TOKENS
     )
@@ -59,6 +62,27 @@ def load_model(
         model.variables, prefix, required="^(bert|cls/predictions)/"
     )
     return model, tokenizer
+
+
+def check_sees_both_sides(config: modeling.BertConfig, prefix: str) -> None:
+    """Check that a model can fill a [MASK] from the words around it.
+
+    A left-to-right model was never trained on [MASK]. Its best guess would
+    ignore the rest of the sentence, and look like the answer of a bad BERT.
+
+    Args:
+        config: of the model.
+        prefix: of its checkpoint, for the message.
+
+    Raises:
+        UserError: its tokens see their left side alone.
+    """
+    if config.attention_direction != modeling.BIDIRECTIONAL:
+        raise UserError(
+            f"{prefix} is a {config.attention_direction} model, which predicts "
+            "the next token and no [MASK]; filling masks needs one trained "
+            "with --objective=mlm_nsp or mlm"
+        )
 
 
 # --- Sentences ---------------------------------------------------------------

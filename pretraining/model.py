@@ -1,165 +1,66 @@
-"""Masked LM and next sentence prediction on one encoder (paper section 3.1).
+"""The model of pre-training: an encoder with both heads (paper section 3.1).
 
 A packed row (pretraining/packing.py) holds up to K sequences, each with a
 next sentence label of its own. Attention, positions and heads treat them as
-rows of their own, and both losses are normalized over the whole batch. So a
+rows of their own, and every loss is normalized over the whole batch. So a
 packed batch has the loss and the gradient of its sequences unpacked.
+
+objectives.py says which of the losses here a run minimizes.
 
 Dimensions: B rows, S tokens, H hidden size, P predictions per row, V
 vocabulary, K sequences a packed row may have.
 """
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import keras
 import tensorflow as tf
 
 import modeling
-from modeling import BertConfig, DenseActivation, Layer, LayerNorm, TaskModel
-from ops import elementwise, losses
-from ops.elementwise import fused, shape_of
-from records.streaming import Batch
-from training.objective import Objective, Sums, example_weights
-
-# --- Heads -------------------------------------------------------------------
-
-
-def vectors_at(sequence_output: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
-    """Return the vectors [B * P, H] of [B, S, H] at positions [B, P]."""
-    batch, length, hidden = shape_of(sequence_output)
-    # Gather from a matrix: position p of row b is row b * S + p.
-    starts = tf.range(batch)[:, None] * length  # [B, 1]
-    rows = tf.reshape(positions + starts, [-1])  # [B * P]
-    x = tf.reshape(sequence_output, [-1, hidden])  # [B * S, H]
-    return tf.gather(x, rows)  # [B * P, H]
-
-
-class MaskedLmTransform(DenseActivation):
-    """Dense layer, activation and layer norm before the output matrix."""
-
-    def __init__(self, config: BertConfig):
-        hidden, act = config.hidden_size, config.hidden_act
-        super().__init__(config, hidden, act, "transform")
-        self.norm = LayerNorm(hidden)
-
-    def call(self, x: tf.Tensor) -> tf.Tensor:
-        """Return [B * P, H] for x [B * P, H]."""
-        gamma, beta = self.norm.gamma, self.norm.beta
-        return fused(elementwise.layer_norm, super().call(x), gamma, beta)
-
-
-class MaskedLmHead(Layer):
-    """Task 1: predict the token at each masked position.
-
-    The output matrix is the word embeddings; the head has a bias of its own.
-    Only the P masked positions are projected to the vocabulary, since logits
-    of all S tokens would take most of the time of a small model.
-    """
-
-    def __init__(self, config: BertConfig):
-        super().__init__("predictions")
-        self.vocab_size = config.vocab_size
-        self.transform = MaskedLmTransform(config)
-
-    def build(self) -> None:
-        """Create the transform's weights and the output bias."""
-        self.transform.build()
-        self.output_bias = self.weight("output_bias", [self.vocab_size], 0)
-
-    def call(
-        self,
-        sequence_output: tf.Tensor,
-        masked_lm_positions: tf.Tensor,
-        word_embeddings: Any,
-    ) -> tf.Tensor:
-        """Return float32 logits [B, P, V] of the masked positions.
-
-        Args:
-            sequence_output: [B, S, H], the encoder's.
-            masked_lm_positions: int [B, P].
-            word_embeddings: variable [V, H].
-        """
-        x = self.transformed(sequence_output, masked_lm_positions)  # [B * P, H]
-        logits = modeling.project(
-            x, word_embeddings, self.output_bias
-        )  # [B * P, V]
-        batch, predictions = shape_of(masked_lm_positions)
-        return tf.reshape(logits, [batch, predictions, self.vocab_size])
-
-    def masked_lm_loss(
-        self,
-        sequence_output: tf.Tensor,
-        features: dict[str, tf.Tensor],
-        word_embeddings: Any,
-    ) -> losses.Loss:
-        """Return the loss of the predictions, as sums over B and P.
-
-        The same as `classification_loss` of the logits, but without keeping
-        the logits, which are the largest tensor of a training step.
-
-        Args:
-            sequence_output: [B, S, H], the encoder's.
-            features: the three masked_lm features, [B, P].
-            word_embeddings: variable [V, H].
-        """
-        x = self.transformed(
-            sequence_output, features["masked_lm_positions"]
-        )  # [B * P, H]
-        labels, weights = losses.flatten_labels(
-            features["masked_lm_ids"], features["masked_lm_weights"]
-        )  # [B * P] both
-        loss, correct = losses.projected_cross_entropy(
-            x,
-            tf.convert_to_tensor(word_embeddings),
-            tf.convert_to_tensor(self.output_bias),
-            labels,
-            weights,
-        )
-        return losses.Loss(loss, tf.reduce_sum(weights), correct)
-
-    def transformed(
-        self, sequence_output: tf.Tensor, positions: tf.Tensor
-    ) -> tf.Tensor:
-        """Return the transformed vectors [B * P, H] of positions [B, P]."""
-        return self.transform(vectors_at(sequence_output, positions))
-
-
-class PreTrainingHeads(Layer):
-    """Both heads, with the name they have in checkpoints: `cls`."""
-
-    def __init__(self, config: BertConfig):
-        super().__init__("cls")
-        self.predictions = MaskedLmHead(config)
-        # Task 2: does B follow A? A linear layer on the pooled [CLS] vector.
-        self.seq_relationship = modeling.OutputLayer(
-            config.hidden_size, 2, "seq_relationship", config.initializer_range
-        )
-        self.build()
-
-
-# --- Model -------------------------------------------------------------------
+from modeling import BertConfig, TaskModel
+from ops import losses
+from ops.elementwise import shape_of
+from pretraining import heads
+from training.objective import example_weights
 
 
 class PreTrainingOutput(NamedTuple):
-    """The logits of both tasks, float32."""
+    """The logits of masked LM and next sentence prediction, float32."""
 
     masked_lm_logits: tf.Tensor  # [B, P, V]
     next_sentence_logits: tf.Tensor  # [B, 2] or [B, K, 2]; class 1: random B
 
 
-class PreTrainingLosses(NamedTuple):
-    """The losses of both tasks, as sums over the batch."""
-
-    masked_lm: losses.Loss
-    next_sentence: losses.Loss
-
-
 class BertForPreTraining(TaskModel):
-    """Masked LM and next sentence prediction on one encoder."""
+    """A language model and next sentence prediction on one encoder.
 
-    def __init__(self, config: BertConfig, dtype: str = "float32"):
+    Args:
+        config: of the encoder.
+        dtype: of matrix products.
+        predicts_next_sentence: False: the pooler and the next sentence head,
+            which no loss reads then, are not trained. They exist all the
+            same, so that every pre-trained checkpoint has the same variables.
+    """
+
+    def __init__(
+        self,
+        config: BertConfig,
+        dtype: str = "float32",
+        predicts_next_sentence: bool = True,
+    ):
         super().__init__(config, dtype)
-        self.cls = PreTrainingHeads(config)
+        self.uses_pooler = predicts_next_sentence
+        self.cls = heads.PreTrainingHeads(config)
+
+    @property
+    def trainable_variables(self) -> list[keras.Variable]:
+        """The variables that training changes."""
+        head = "cls/seq_relationship/"
+        return [
+            v
+            for v in super().trainable_variables
+            if self.uses_pooler or not v.path.startswith(head)
+        ]
 
     def __call__(
         self,
@@ -197,44 +98,64 @@ class BertForPreTraining(TaskModel):
         positions = features.get("next_sentence_positions")
         if positions is None:
             return self.cls.seq_relationship(output.pooled_output)
-        first = vectors_at(output.sequence_output, positions)  # [B * K, H]
+        first = heads.vectors_at(output.sequence_output, positions)
         logits = self.cls.seq_relationship(self.bert.pooler(first))
         return tf.reshape(logits, [*shape_of(positions), 2])
 
-    def losses(
+    # --- Losses, as sums over the batch --------------------------------------
+    # `output` is the encoder's for the batch `features` of records
+    # (pretraining/schema.py), packed or not. `example_weights` [B], where
+    # there are some, are 0 for rows that only fill the batch.
+
+    def masked_lm_loss(
+        self, output: modeling.BertOutput, features: dict[str, tf.Tensor]
+    ) -> losses.Loss:
+        """Return the loss of the masked tokens."""
+        return self.cls.predictions.masked_lm_loss(
+            output.sequence_output,
+            features,
+            self.bert.embeddings.word_embeddings,
+        )
+
+    def next_sentence_loss(
+        self, output: modeling.BertOutput, features: dict[str, tf.Tensor]
+    ) -> losses.Loss:
+        """Return the loss of the question whether B follows A."""
+        return losses.classification_loss(
+            self.next_sentence_logits(output, features),
+            features["next_sentence_labels"],
+            sequence_weights(features),
+        )
+
+    def next_token_loss(
         self,
+        output: modeling.BertOutput,
         features: dict[str, tf.Tensor],
-        training: bool = False,
-        dropout_seed: tf.Tensor | int | None = None,
-    ) -> PreTrainingLosses:
-        """Return the losses of both tasks for a batch of records.
+        training: bool,
+    ) -> losses.Loss:
+        """Return the loss of every token but the first of each sequence.
 
         Args:
-            features: as in the records (pretraining/schema.py), packed or
-                not. If there is `example_weights` [B], it is 0 for rows that
-                only fill the batch.
-            training: whether dropout is on.
-            dropout_seed: see `BertModel.call`.
+            output: for the tokens that were masked, not for their masks.
+            features: `input_ids` are these tokens too.
+            training: False: the loss has no gradient.
         """
-        output = self.encode(features, training, dropout_seed)
-        return PreTrainingLosses(
-            self.cls.predictions.masked_lm_loss(
-                output.sequence_output,
-                features,
-                self.bert.embeddings.word_embeddings,
-            ),
-            losses.classification_loss(
-                self.next_sentence_logits(output, features),
-                features["next_sentence_labels"],
-                _sequence_weights(features),
-            ),
+        # As many positions at a time as the masked LM projects.
+        batch, predictions = shape_of(features["masked_lm_positions"])
+        return self.cls.predictions.next_token_loss(
+            output.sequence_output,
+            tf.roll(features["input_ids"], -1, axis=1),
+            next_token_weights(features),
+            self.bert.embeddings.word_embeddings,
+            batch * predictions,
+            training,
         )
 
 
-# --- Objective ---------------------------------------------------------------
+# --- What is predicted -------------------------------------------------------
 
 
-def _sequence_weights(batch: Batch) -> tf.Tensor:
+def sequence_weights(batch: dict[str, tf.Tensor]) -> tf.Tensor:
     """Return 1 for each sequence of a batch and 0 for filling, [B] or [B, K].
 
     The rows that fill an evaluation batch hold zeros only, so their
@@ -245,57 +166,42 @@ def _sequence_weights(batch: Batch) -> tf.Tensor:
     return example_weights(batch, "next_sentence_labels")
 
 
-def _loss_weights(batch: Batch) -> dict[str, tf.Tensor]:
-    """Return the denominators of the two mean losses of a batch.
+def next_token_weights(batch: dict[str, tf.Tensor]) -> tf.Tensor:
+    """Return 1 where the next token is to be predicted, float32 [B, S].
 
-    They depend on the records alone: with several replicas the denominators
-    of the whole batch are needed before the first gradient.
+    It is where this position and the next one are tokens of one sequence. A
+    packed row of two sequences, and of one token of padding:
+
+        sequence_ids   1 1 1 2 2 0      weights   1 1 0 1 0 0
     """
-    return {
-        "masked_lm_loss": tf.reduce_sum(batch["masked_lm_weights"]),
-        "next_sentence_loss": tf.reduce_sum(_sequence_weights(batch)),
-    }
+    # Without packing the mask takes the place of sequence_ids. Rows that fill
+    # a batch are zeros in both.
+    ids = batch.get("sequence_ids", batch["input_mask"])  # [B, S]
+    same = (ids[:, :-1] == ids[:, 1:]) & (ids[:, 1:] != 0)  # [B, S - 1]
+    return tf.pad(tf.cast(same, tf.float32), [[0, 0], [0, 1]])  # [B, S]
 
 
-def _forward(
-    model: BertForPreTraining,
-    batch: Batch,
-    training: bool,
-    dropout_seed: tf.Tensor | None,
-) -> Sums:
-    """Return losses and metrics of a batch, as sums and counts."""
-    masked, following = model.losses(batch, training, dropout_seed)
-    tokens = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32))
-    return {
-        "masked_lm_loss": (masked.loss, masked.weight),
-        "masked_lm_accuracy": (masked.correct, masked.weight),
-        "next_sentence_loss": (following.loss, following.weight),
-        "next_sentence_accuracy": (following.correct, following.weight),
-        "tokens": (tokens, following.weight),
-    }
+def unmasked_ids(batch: dict[str, tf.Tensor]) -> tf.Tensor:
+    """Return input_ids [B, S] with the tokens that were masked.
 
-
-def _total_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:
-    """Return mean masked LM loss + mean next sentence loss (paper A.2).
-
-    As in the original, 1e-5 is added to the number of predictions. So a batch
-    without any has a masked LM loss of 0, not 0 / 0.
+    A row [CLS] [MASK] b [SEP] with masked_lm_positions 1 0, masked_lm_ids
+    a [PAD] and masked_lm_weights 1 0 becomes [CLS] a b [SEP]: predictions of
+    weight 0 fill the record, and do not count.
     """
-    return (
-        sums["masked_lm_loss"] / (weights["masked_lm_loss"] + 1e-5)
-        + sums["next_sentence_loss"] / (weights["next_sentence_loss"])
+    ids = batch["input_ids"]
+    rows, length = shape_of(ids)
+    # Filling goes to a column behind the last, which is cut off again: written
+    # to its position, 0, it would replace the token there.
+    positions = tf.where(
+        batch["masked_lm_weights"] > 0,
+        tf.cast(batch["masked_lm_positions"], tf.int32),
+        length,
+    )  # [B, P]
+    row = tf.range(rows)[:, None] + tf.zeros_like(positions)  # [B, P]
+    wide = tf.pad(ids, [[0, 0], [0, 1]])  # [B, S + 1]
+    wide = tf.tensor_scatter_nd_update(
+        wide,
+        tf.stack([row, positions], axis=-1),  # [B, P, 2]
+        tf.cast(batch["masked_lm_ids"], ids.dtype),
     )
-
-
-PRETRAINING = Objective(
-    loss_weights=_loss_weights,
-    forward=_forward,
-    total_loss=_total_loss,
-    names=(
-        "masked_lm_loss",
-        "masked_lm_accuracy",
-        "next_sentence_loss",
-        "next_sentence_accuracy",
-        "tokens",
-    ),
-)
+    return wide[:, :length]

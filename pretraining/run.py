@@ -1,7 +1,6 @@
 """A pre-training run: its records, model, training and evaluation."""
 
 import functools
-import math
 import os
 from typing import Any
 
@@ -12,9 +11,16 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-from checkpoints import lookup, model_files, weight_files
+from checkpoints import (
+    lookup,
+    model_files,
+    training_state,
+    weight_files,
+)
 from pretraining import model as pretraining_model
+from pretraining import objectives
 from pretraining import records as pretraining_records
+from pretraining.objectives import PretrainingObjective
 from pretraining.records import PretrainingFiles
 from training import compilation, evaluation, fit, loop, reporting
 from training.settings import Settings
@@ -66,6 +72,10 @@ def warn_of_shared_files(
         )
 
 
+# What the training_config.json of earlier versions does not say.
+FINGERPRINT_DEFAULTS = {"objective": objectives.DEFAULT}
+
+
 def kept_folder(output_dir: str, step: int) -> str:
     """Return the folder of the weights that --keep_steps keeps of a step."""
     return os.path.join(output_dir, f"step-{step}")
@@ -98,10 +108,15 @@ def warn_of_missed_steps(settings: Settings) -> None:
 
 
 def fingerprint(
-    settings: Settings, config: modeling.BertConfig, data: PretrainingFiles
+    settings: Settings,
+    config: modeling.BertConfig,
+    objective: PretrainingObjective,
+    data: PretrainingFiles,
 ) -> dict[str, Any]:
     """Return everything that must not change when a run goes on."""
     return {
+        # First, since another objective changes the model too.
+        "objective": objective.name,
         "model": config.to_dict(),
         **data.describe(),
         **settings.fingerprint(),
@@ -117,12 +132,46 @@ def adjustable(settings: Settings) -> dict[str, Any]:
     }
 
 
+def check_same_objective(
+    path: str, objective: PretrainingObjective, flag: str, mend: str
+) -> None:
+    """Check that a run can be continued or scored with an objective.
+
+    Args:
+        path: of a directory or a checkpoint in it. One that no run of
+            run_pretraining.py has left is not checked.
+        objective: of this command.
+        flag: that names the path, for the message.
+        mend: what to do if it cannot, for the message.
+
+    Raises:
+        UserError: the run there has another one.
+    """
+    folder = path if tf.io.gfile.isdir(path) else os.path.dirname(path)
+    found = training_state.read_fingerprint(folder)
+    # Runs of fine-tuning have such a file too.
+    if not found or not found.keys() & {"packing", "max_predictions_per_seq"}:
+        return
+    name = found.get("objective", objectives.DEFAULT)
+    if name != objective.name:
+        raise UserError(
+            f"{flag}={path} is of a run with --objective={name}, not "
+            f"{objective.name}: {mend}"
+        )
+
+
+def lengths_of(data: PretrainingFiles) -> tuple[int, int]:
+    """Return tokens and predictions of a record, unused places included."""
+    return data.schema["input_ids"].length, data.schema["masked_lm_ids"].length
+
+
 class PretrainingRun:
     """The model of a run, and the files it leaves in output_dir.
 
     Args:
         strategy: the one under which the model was created.
         model: is trained and evaluated.
+        objective: what for.
         settings: how to train.
         vocab_file: is copied beside the weights; None for none.
         eval_data: held-out records; None without evaluation.
@@ -134,6 +183,7 @@ class PretrainingRun:
         self,
         strategy: tf.distribute.Strategy,
         model: pretraining_model.BertForPreTraining,
+        objective: PretrainingObjective,
         settings: Settings,
         vocab_file: str | None,
         eval_data: PretrainingFiles | None,
@@ -141,12 +191,13 @@ class PretrainingRun:
         max_eval_steps: int,
     ):
         self.strategy, self.model = strategy, model
+        self.objective = objective
         self.settings, self.vocab_file = settings, vocab_file
         self.evaluated_step: int | None = None
         self.evaluator = eval_data and evaluation.Evaluator(
             strategy,
             model,
-            pretraining_model.PRETRAINING,
+            objective.training,
             functools.partial(
                 eval_data.evaluation, eval_batch_size, max_eval_steps
             ),
@@ -159,15 +210,16 @@ class PretrainingRun:
         It is not over after SIGTERM or Ctrl-C; the same command then goes on.
         """
         settings, config = self.settings, self.model.config
-        lengths = {name: f.length for name, f in data.schema.items()}
-        predictions = lengths["masked_lm_ids"]
+        length, predictions = lengths_of(data)
+        pools = self.objective.predicts_next_sentence
+        sequences = data.max_sequences if pools else 0
         fit.log_beginning(
             data.num_records, settings, data.num_sequences / data.num_records
         )
         done = fit.fit(
             self.strategy,
             self.model,
-            pretraining_model.PRETRAINING,
+            self.objective.training,
             settings,
             compilation.for_training(self.strategy, settings.jit_compile),
             loop.Batches(
@@ -176,10 +228,14 @@ class PretrainingRun:
                     settings.train_batch_size,
                     settings.random_seed,
                 ),
-                lambda step: lengths["input_ids"],
+                lambda step: length,
             ),
             lambda length: reporting.training_flops(
-                config, 1, length, predictions, data.max_sequences
+                config,
+                1,
+                length,
+                self.objective.projections(length, predictions),
+                sequences,
             ),
             self.evaluate,
             self.keep,
@@ -207,10 +263,8 @@ class PretrainingRun:
         """Evaluate; write the scores to log, summaries, eval_results.txt."""
         means = self.evaluator()
         means.pop("tokens")
-        # exp overflows at 710. A perplexity of exp(700) is as useless.
-        means["masked_lm_perplexity"] = math.exp(
-            min(means["masked_lm_loss"], 700.0)
-        )
+        if not self.objective.predicts_next_sentence:
+            means.pop("loss")  # the only loss has a name of its own
         results = {**means, "global_step": step}
         reporting.write_results(self.settings.output_dir, results, step)
         self.evaluated_step = step
@@ -219,7 +273,8 @@ class PretrainingRun:
         """Set the weights to evaluate without training; return their step.
 
         Raises:
-            UserError: there are none.
+            UserError: there are none, or they were trained for another
+                objective.
         """
         latest = tf.train.latest_checkpoint(self.settings.output_dir)
         source = latest or self.settings.init_checkpoint
@@ -229,7 +284,30 @@ class PretrainingRun:
                 "and there is no --init_checkpoint; untrained weights would "
                 "score noise"
             )
+        self._check_source(source)
         weight_files.restore_weights(
             self.model.variables, source, required=r"^(bert|cls)/"
         )
         return weight_files.global_step(source)
+
+    def _check_source(self, source: str) -> None:
+        """Raise an error for weights of another objective or direction.
+
+        The configuration of the flags may not be the one beside the weights.
+        """
+        prefix = lookup.find_checkpoint(source)
+        latest = tf.train.latest_checkpoint(self.settings.output_dir)
+        flag = "--output_dir" if latest else "--init_checkpoint"
+        check_same_objective(
+            source, self.objective, flag, "score it with its own"
+        )
+        has_config = lookup.beside(prefix, lookup.BERT_CONFIG_NAME)
+        if not has_config and not tf.io.gfile.isdir(prefix):
+            return
+        found = model_files.read_config(prefix).attention_direction
+        if found != self.objective.attention_direction:
+            raise UserError(
+                f"--do_eval: {prefix} is a {found} model, "
+                f"--objective={self.objective.name} scores "
+                f"{self.objective.attention_direction} ones"
+            )

@@ -68,6 +68,15 @@ def batch_of(config, batch=3, seq=10, predictions=4, seed=0):
     }
 
 
+def losses_of(model, features, training=False, dropout_seed=None):
+    """Return the losses of the masked LM and of next sentence prediction."""
+    output = model.encode(features, training, dropout_seed)
+    return (
+        model.masked_lm_loss(output, features),
+        model.next_sentence_loss(output, features),
+    )
+
+
 def total_loss(losses):
     """Return the loss of pre-training as the original forms it."""
     masked, following = losses

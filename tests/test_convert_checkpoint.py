@@ -7,16 +7,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fitted_models
 import numpy as np
 import pytest
 import safetensors.numpy
 import scripts
+import small_models
 import tensorflow as tf
 from paths import GOLDEN
 
 import modeling
 from checkpoints import lookup, model_files, weight_files
 from classifier import model as classifier_model
+from modeling import BIDIRECTIONAL, LEFT_TO_RIGHT
 from ner import model as ner_model
 from pretraining import model as pretraining_model
 from squad import model as squad_model
@@ -131,13 +134,19 @@ def test_original_to_original_drops_slots_alone(tmp_path):
     ],
 )
 def test_architecture(names, architecture):
-    assert convert_checkpoint.architecture_of(names) == architecture
+    config = modeling.BertConfig(vocab_size=9)
+    assert convert_checkpoint.architecture_of(names, config) == architecture
+    config.attention_direction = modeling.LEFT_TO_RIGHT
+    if architecture in ("BertForMaskedLM", "BertForPreTraining"):
+        architecture = "BertLMHeadModel"
+    assert convert_checkpoint.architecture_of(names, config) == architecture
 
 
 # Classes of theirs, our models with the same heads, the task of their kind.
 _CLASSES = {
     "BertForPreTraining": (pretraining_model.BertForPreTraining, None),
     "BertForMaskedLM": (pretraining_model.BertForPreTraining, None),
+    "BertLMHeadModel": (pretraining_model.BertForPreTraining, None),
     "BertForSequenceClassification": (
         lambda config: classifier_model.BertForSequenceClassification(
             config, 3
@@ -169,6 +178,7 @@ folder, ids, name, output, back = sys.argv[1:]
 model, said = getattr(transformers, name).from_pretrained(
     folder, output_loading_info=True)
 assert not said["missing_keys"], said
+model.config.use_cache = False
 with torch.no_grad():
     logits = model.eval()(torch.tensor(np.load(ids)))
 np.savez(output, *[logits[i].numpy() for i in range(len(logits))])
@@ -188,13 +198,22 @@ def _has_transformers() -> bool:
     not _has_transformers(),
     reason="needs transformers and torch (TRANSFORMERS_PYTHON=PYTHON)",
 )
-@pytest.mark.parametrize("name", _CLASSES)
-def test_transformers_reads_what_we_write(tmp_path, name):
+@pytest.mark.parametrize(
+    "name, direction",
+    [
+        *((name, BIDIRECTIONAL) for name in _CLASSES if "LMHead" not in name),
+        ("BertLMHeadModel", LEFT_TO_RIGHT),
+        ("BertForQuestionAnswering", LEFT_TO_RIGHT),
+        ("BertForTokenClassification", LEFT_TO_RIGHT),
+    ],
+)
+def test_transformers_reads_what_we_write(tmp_path, name, direction):
     """The same numbers there; what it saves comes back bit for bit."""
     create, task = _CLASSES[name]
     config = modeling.BertConfig.from_json_file(
         str(GOLDEN / "model" / "bert_config.json")
     )
+    config.attention_direction = direction
     if task:
         config.task = task
     tf.keras.utils.set_random_seed(3)
@@ -228,7 +247,8 @@ def test_transformers_reads_what_we_write(tmp_path, name):
         [_THEIR_PYTHON, "-c", _THEIRS, *map(str, places)], check=True
     )
     found = list(np.load(tmp_path / "o.npz").values())
-    assert len(found) == (1 if name == "BertForMaskedLM" else len(wanted))
+    has_one = name in ("BertForMaskedLM", "BertLMHeadModel")
+    assert len(found) == (1 if has_one else len(wanted))
     for logits, expected in zip(found, wanted, strict=False):
         np.testing.assert_allclose(logits, expected, atol=1e-4)
 
@@ -250,7 +270,11 @@ def test_transformers_reads_what_we_write(tmp_path, name):
         ({"model_type": "roberta"}, ["model_type is 'roberta'", "'bert'"]),
         ({"layer_norm_eps": 1e-5}, ["layer_norm_eps is 1e-05"]),
         ({"position_embedding_type": "relative_key"}, ["relative_key"]),
-        ({"is_decoder": True}, ["is_decoder is True"]),
+        ({"add_cross_attention": True}, ["add_cross_attention is True"]),
+        (
+            {"is_decoder": True, "architectures": ["BertForMultipleChoice"]},
+            ["BertForMultipleChoice with is_decoder reads [CLS]"],
+        ),
         ({"hidden_act": "swish"}, ["hidden_act 'swish' is unknown"]),
         ({"vocab_size": None}, ["vocab_size is missing"]),
         ({"hidden_size": 32}, ["contradict", "[61, 32]", "[61, 16]"]),
@@ -266,6 +290,38 @@ def test_configurations_that_are_not_the_models(
     line = error_of(directory, tmp_path / "out")
     assert all(word in line for word in words), line
     assert not (tmp_path / "out").exists()
+
+
+def test_is_decoder_travels_as_attention_direction(directory, tmp_path):
+    change(directory, is_decoder=True)
+    convert(directory, tmp_path / "a", "original")
+    config = json.loads((tmp_path / "a" / "bert_config.json").read_text())
+    assert config["attention_direction"] == LEFT_TO_RIGHT
+    assert "is_decoder" not in config
+    convert(tmp_path / "a", tmp_path / "b", "huggingface")
+    config = json.loads((tmp_path / "b" / "config.json").read_text())
+    assert config["is_decoder"] and "attention_direction" not in config
+    assert config["architectures"] == ["BertLMHeadModel"]
+
+
+def test_a_left_to_right_classifier_stays_in_our_format(tmp_path):
+    """transformers would classify by [CLS], which sees itself alone."""
+    config = small_models.tiny_config(attention_direction=LEFT_TO_RIGHT)
+    vocab = [f"w{i}" for i in range(config.vocab_size)]
+    fitted_models.write_chooser(tmp_path / "swag", config, vocab)
+    out = tmp_path / "out"
+    line = error_of(tmp_path / "swag", out, output_format="huggingface")
+    assert "BertForMultipleChoice with is_decoder reads [CLS]" in line
+    assert not out.exists()
+
+
+def test_cross_attention_is_refused(directory, tmp_path):
+    weights = weights_of(directory)
+    name = "bert.encoder.layer.0.crossattention.self.query.bias"
+    weights[name] = np.zeros(16, np.float32)
+    safetensors.numpy.save_file(weights, directory / "model.safetensors")
+    line = error_of(directory, tmp_path / "out")
+    assert name in line and "cross-attention" in line
 
 
 def test_a_pickle_is_refused(directory, tmp_path):

@@ -55,7 +55,7 @@ def test_outputs_and_losses_are_the_originals(
     def forward():
         output = golden_model.encode(features)
         logits, next_logits = golden_model(features)
-        masked, following = golden_model.losses(features)
+        masked, following = small_models.losses_of(golden_model, features)
         log_probs = tf.nn.log_softmax(logits)
         return {
             "embedding_output": output.embedding_output,
@@ -285,9 +285,9 @@ def test_logits_and_losses_are_those_of_one_model():
             features["example_weights"],
         ),
     )
-    found = model.losses(features)
-    assert float(found.masked_lm.weight) == 6.0
-    assert float(found.next_sentence.weight) == 2.0
+    found = small_models.losses_of(model, features)
+    assert float(found[0].weight) == 6.0
+    assert float(found[1].weight) == 2.0
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
@@ -298,7 +298,9 @@ def gradients_of(model, features, jit_compile=False, pieces=False):
     def run():
         with tf.GradientTape() as tape, elementwise.fusing(pieces):
             loss = small_models.total_loss(
-                model.losses(features, training=True, dropout_seed=5)
+                small_models.losses_of(
+                    model, features, training=True, dropout_seed=5
+                )
             )
         return loss, [
             tf.convert_to_tensor(g) for g in tape.gradient(loss, values)
@@ -318,7 +320,9 @@ def test_gradients_are_the_slopes_of_the_loss():
     @tf.function
     def loss():
         return small_models.total_loss(
-            model.losses(features, training=True, dropout_seed=5)
+            small_models.losses_of(
+                model, features, training=True, dropout_seed=5
+            )
         )
 
     for variable, gradient in zip(

@@ -12,7 +12,7 @@ import modeling
 from records.streaming import Batch
 from training import compilation
 from training.objective import Objective, Sums
-from training.reporting import Means, to_means
+from training.reporting import Means, add_perplexities, to_means
 
 
 class Evaluator:
@@ -62,7 +62,7 @@ class Evaluator:
         self._step = evaluation_step
 
     def __call__(self) -> Means:
-        """Return the mean of every loss and metric over all batches.
+        """Return the mean of every loss and metric, and perplexities.
 
         Raises:
             UserError: there is no batch.
@@ -81,6 +81,6 @@ class Evaluator:
             raise UserError("evaluation files hold no record")
         losses = {name: pair[0] for name, pair in totals.items()}
         weights = {name: pair[1] for name, pair in totals.items()}
-        means = to_means(totals)
+        means = add_perplexities(to_means(totals), self.objective.perplexities)
         means["loss"] = float(self.objective.total_loss(losses, weights))
         return means

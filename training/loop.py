@@ -67,7 +67,12 @@ def train(
     """
     settings = step.settings
     report = reporting.Report(
-        settings.output_dir, meter, state.is_chief, first, settings.last_step
+        settings.output_dir,
+        meter,
+        state.is_chief,
+        first,
+        settings.last_step,
+        step.objective.perplexities,
     )
     caller = _Caller(step, batches, meter, report, first, tail)
     with report, _StopRequest(agreement.machines_of(step.strategy)) as stop:

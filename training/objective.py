@@ -1,6 +1,7 @@
 """The losses and metrics of a task as functions of model and batch."""
 
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -27,12 +28,15 @@ class Objective(NamedTuple):
         total_loss: ({loss name: sum}, {loss name: weight}) -> scalar, the
             loss to minimize.
         names: the keys of what `forward` returns.
+        perplexities: {loss name: name of its perplexity}; reported along
+            with the mean loss.
     """
 
     loss_weights: Callable[[Batch], dict[str, tf.Tensor]]
     forward: Callable[..., Sums]
     total_loss: Callable[[dict, dict], tf.Tensor]
     names: tuple[str, ...]
+    perplexities: Mapping[str, str] = types.MappingProxyType({})
 
 
 def example_weights(batch: Batch, labels: str) -> tf.Tensor:

@@ -3,6 +3,7 @@
 import math
 import os
 import time
+import types
 from collections.abc import Callable, Mapping, Sequence
 
 from base import cluster, file_system, progress
@@ -28,6 +29,20 @@ def to_means(sums: Mapping) -> Means:
     return {
         name: float(total) / float(count) if float(count) else math.nan
         for name, (total, count) in sums.items()
+    }
+
+
+def add_perplexities(means: Means, names: Mapping[str, str]) -> Means:
+    """Return the means and exp(loss) of each loss that has a perplexity.
+
+    Args:
+        means: of `to_means`.
+        names: {loss name: name of its perplexity}.
+    """
+    # exp overflows at 710. A perplexity of exp(700) is as useless.
+    return means | {
+        perplexity: math.exp(min(means[loss], 700.0))
+        for loss, perplexity in names.items()
     }
 
 
@@ -102,6 +117,7 @@ class Report:
         is_chief: write summaries.
         first: steps done before this process began.
         last: the step at which the run ends.
+        perplexities: of the objective.
     """
 
     def __init__(
@@ -111,8 +127,10 @@ class Report:
         is_chief: bool,
         first: int,
         last: int,
+        perplexities: Mapping[str, str] = types.MappingProxyType({}),
     ):
         self.meter, self.first, self.last = meter, first, last
+        self.perplexities = perplexities
         self.writer = (
             tf.summary.create_file_writer(output_dir)
             if is_chief
@@ -191,7 +209,7 @@ class Report:
             done: the step.
             learning_rate: of the last step.
         """
-        means = to_means(self.sums)
+        means = add_perplexities(to_means(self.sums), self.perplexities)
         del means["tokens"]
         rates = self.meter.rates(
             self.seconds, self.flops, self.sequences, self.tokens
@@ -250,9 +268,11 @@ def training_flops(
         config: of the model.
         batch: rows of the step.
         seq: their length, padding included.
-        predictions: masked tokens predicted in each; 0 for fine-tuning on the
-            pooled output.
-        sequences: pooled vectors of each; more than 1 for packed rows.
+        predictions: positions of each that are projected to the vocabulary:
+            of masked tokens, or all of a left-to-right model; 0 for
+            fine-tuning on the pooled output.
+        sequences: pooled vectors of each; more than 1 for packed rows, 0
+            without next sentence prediction.
     """
     hidden, inner = config.hidden_size, config.intermediate_size
     token = 4 * hidden**2 + 2 * hidden * inner  # q, k, v, output; both halves

@@ -41,19 +41,32 @@ def test_fake_batch_is_what_the_step_takes():
     assert batch["masked_lm_weights"].sum() == 60
 
 
-@pytest.mark.parametrize("size", ["tiny", "base"])
-def test_products_of_a_step_are_what_its_operations_count(size):
+@pytest.mark.parametrize(
+    "size, objective, predictions, sequences",
+    [
+        ("tiny", "mlm_nsp", 20, 1),
+        ("base", "mlm_nsp", 20, 1),
+        ("tiny", "mlm", 20, 0),
+        ("tiny", "ltr", 128, 0),
+    ],
+)
+def test_products_of_a_step_are_what_its_operations_count(
+    size, objective, predictions, sequences
+):
     config = modeling.BertConfig.from_size(size, steps.VOCAB_SIZE)
     total = 0
-    for count, left, right, is_tied in steps.step_products(config, 4):
+    products = steps.step_products(config, 4, objective)
+    for count, left, right, is_tied in products:
         inner, outer = right[-2:][::-1] if is_tied else right[-2:]
         assert left[-1] == inner and left[:-2] == right[:-2]
         total += 2 * count * np.prod(left, dtype=int) * outer
     # Backward has two products of the same size for each.
-    assert 3 * total == reporting.training_flops(config, 4, 128, 20)
+    assert 3 * total == reporting.training_flops(
+        config, 4, 128, predictions, sequences
+    )
     assert (
         steps.products_seconds(
-            modeling.BertConfig.from_size("tiny", 50), 1, "float32"
+            modeling.BertConfig.from_size("tiny", 50), 1, "float32", objective
         )
         > 0
     )

@@ -10,8 +10,9 @@ import small_models
 import tensorflow as tf
 
 from pretraining import model as pretraining_model
+from pretraining import objectives
 
-OBJECTIVE = pretraining_model.PRETRAINING
+OBJECTIVE = objectives.OBJECTIVES["mlm_nsp"].training
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from pretraining_runs import CONFIG, make_features
 import modeling
 import optimization
 from pretraining import model as pretraining_model
+from pretraining import objectives
 from training import train_step
 from training.compilation import Compilation
 from training.settings import Settings
@@ -35,7 +36,7 @@ def test_whole_step_is_one_program(parts):
         step = train_step.Step(
             tf.distribute.get_strategy(),
             model,
-            pretraining_model.PRETRAINING,
+            objectives.OBJECTIVES["mlm_nsp"].training,
             optimizer,
             optimization.create_schedule(1e-3, 10, 0),
             Settings(

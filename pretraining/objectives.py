@@ -1,0 +1,276 @@
+"""The objectives of pre-training: the values of run_pretraining.py --objective.
+
+    mlm_nsp  masked LM and next sentence prediction: BERT (paper section 3.1)
+    mlm      masked LM alone: "No NSP" of table 5
+    ltr      a left-to-right LM: "LTR & No NSP" of table 5
+
+All three read the same records.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from base.errors import UserError
+
+import tensorflow as tf
+from absl import logging
+
+import modeling
+from ops.losses import Loss
+from pretraining import model as pretraining_model
+from pretraining.model import BertForPreTraining
+from records.streaming import Batch
+from training.objective import Objective, Sums
+
+# --- Sums and means that the objectives share --------------------------------
+
+
+def _sums_of(name: str, found: Loss) -> Sums:
+    """Return a loss and its accuracy under the names that are reported."""
+    return {
+        f"{name}_loss": (found.loss, found.weight),
+        f"{name}_accuracy": (found.correct, found.weight),
+    }
+
+
+def _tokens(batch: Batch) -> Sums:
+    """Return the number of tokens, and the number of sequences they are of."""
+    tokens = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32))
+    sequences = tf.reduce_sum(pretraining_model.sequence_weights(batch))
+    return {"tokens": (tokens, sequences)}
+
+
+def _mean_of_tokens(sums: Mapping, weights: Mapping, name: str) -> tf.Tensor:
+    """Return the mean loss of the predicted tokens of the whole batch.
+
+    As in the original, 1e-5 is added to the number of predictions. So a batch
+    without any has a loss of 0, not 0 / 0.
+    """
+    return sums[name] / (weights[name] + 1e-5)
+
+
+# --- Masked LM and next sentence prediction ----------------------------------
+
+# The denominators depend on the records alone: with several replicas those of
+# the whole batch are needed before the first gradient.
+
+
+def _mlm_nsp_weights(batch: Batch) -> dict[str, tf.Tensor]:
+    """Return the numbers of masked tokens and of sequences."""
+    sequences = pretraining_model.sequence_weights(batch)
+    return {
+        **_mlm_weights(batch),
+        "next_sentence_loss": tf.reduce_sum(sequences),
+    }
+
+
+def _mlm_nsp_sums(
+    model: BertForPreTraining,
+    batch: Batch,
+    training: bool,
+    dropout_seed: tf.Tensor | None,
+) -> Sums:
+    """Return losses and metrics of a batch, as sums and counts."""
+    output = model.encode(batch, training, dropout_seed)
+    return {
+        **_sums_of("masked_lm", model.masked_lm_loss(output, batch)),
+        **_sums_of("next_sentence", model.next_sentence_loss(output, batch)),
+        **_tokens(batch),
+    }
+
+
+def _mlm_nsp_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:
+    """Return mean masked LM loss + mean next sentence loss (paper A.2)."""
+    return (
+        _mlm_loss(sums, weights)
+        + sums["next_sentence_loss"] / weights["next_sentence_loss"]
+    )
+
+
+# --- Masked LM ---------------------------------------------------------------
+
+
+def _mlm_weights(batch: Batch) -> dict[str, tf.Tensor]:
+    """Return the number of masked tokens."""
+    return {"masked_lm_loss": tf.reduce_sum(batch["masked_lm_weights"])}
+
+
+def _mlm_sums(
+    model: BertForPreTraining,
+    batch: Batch,
+    training: bool,
+    dropout_seed: tf.Tensor | None,
+) -> Sums:
+    """Return loss and metrics of a batch, as sums and counts."""
+    output = model.encode(batch, training, dropout_seed)
+    return {
+        **_sums_of("masked_lm", model.masked_lm_loss(output, batch)),
+        **_tokens(batch),
+    }
+
+
+def _mlm_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:
+    """Return the mean masked LM loss."""
+    return _mean_of_tokens(sums, weights, "masked_lm_loss")
+
+
+# --- Left-to-right LM --------------------------------------------------------
+
+
+def _ltr_weights(batch: Batch) -> dict[str, tf.Tensor]:
+    """Return the number of next tokens."""
+    weights = pretraining_model.next_token_weights(batch)
+    return {"lm_loss": tf.reduce_sum(weights)}
+
+
+def _ltr_sums(
+    model: BertForPreTraining,
+    batch: Batch,
+    training: bool,
+    dropout_seed: tf.Tensor | None,
+) -> Sums:
+    """Return loss and metrics of a batch, as sums and counts."""
+    batch = {**batch, "input_ids": pretraining_model.unmasked_ids(batch)}
+    output = model.encode(batch, training, dropout_seed)
+    return {
+        **_sums_of("lm", model.next_token_loss(output, batch, training)),
+        **_tokens(batch),
+    }
+
+
+def _ltr_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:
+    """Return the mean loss of the next tokens."""
+    return _mean_of_tokens(sums, weights, "lm_loss")
+
+
+# --- The table ---------------------------------------------------------------
+
+
+class PretrainingObjective(NamedTuple):
+    """What a model is pre-trained for: a value of --objective.
+
+    Attributes:
+        name: the value.
+        predicts: what is predicted, for the log; may have {predictions} and
+            {length}, the numbers of a record.
+        training: losses and metrics.
+        attention_direction: that the model has to have.
+        predicts_next_sentence: whether pooler and next sentence head are
+            trained.
+    """
+
+    name: str
+    predicts: str
+    training: Objective
+    attention_direction: str = modeling.BIDIRECTIONAL
+    predicts_next_sentence: bool = False
+
+    @property
+    def is_left_to_right(self) -> bool:
+        """Whether every next token is predicted, instead of masked ones."""
+        return self.attention_direction == modeling.LEFT_TO_RIGHT
+
+    def projections(self, length: int, predictions: int) -> int:
+        """Return the positions of a record that are projected to the words.
+
+        Args:
+            length: tokens of a record, padding included.
+            predictions: masked tokens that it may have.
+        """
+        return length if self.is_left_to_right else predictions
+
+    def log(self, length: int, predictions: int) -> None:
+        """Log the objective, and what it predicts of a record."""
+        text = self.predicts.format(length=length, predictions=predictions)
+        if not self.predicts_next_sentence:
+            text += "; pooler and next sentence head are not trained"
+        logging.info("Objective %s: %s", self.name, text)
+
+
+OBJECTIVES = {
+    found.name: found
+    for found in (
+        PretrainingObjective(
+            "mlm_nsp",
+            "the masked tokens, up to {predictions} of the {length} of a "
+            "record, and whether sentence B follows A",
+            Objective(
+                loss_weights=_mlm_nsp_weights,
+                forward=_mlm_nsp_sums,
+                total_loss=_mlm_nsp_loss,
+                names=(
+                    "masked_lm_loss",
+                    "masked_lm_accuracy",
+                    "next_sentence_loss",
+                    "next_sentence_accuracy",
+                    "tokens",
+                ),
+                perplexities={"masked_lm_loss": "masked_lm_perplexity"},
+            ),
+            predicts_next_sentence=True,
+        ),
+        PretrainingObjective(
+            "mlm",
+            "the masked tokens, up to {predictions} of the {length} of a "
+            "record",
+            Objective(
+                loss_weights=_mlm_weights,
+                forward=_mlm_sums,
+                total_loss=_mlm_loss,
+                names=("masked_lm_loss", "masked_lm_accuracy", "tokens"),
+                perplexities={"masked_lm_loss": "masked_lm_perplexity"},
+            ),
+        ),
+        PretrainingObjective(
+            "ltr",
+            "every token but the first of each sequence, of the {length} of a "
+            "record, from the tokens before it; masked tokens are restored",
+            Objective(
+                loss_weights=_ltr_weights,
+                forward=_ltr_sums,
+                total_loss=_ltr_loss,
+                names=("lm_loss", "lm_accuracy", "tokens"),
+                perplexities={"lm_loss": "lm_perplexity"},
+            ),
+            attention_direction=modeling.LEFT_TO_RIGHT,
+        ),
+    )
+}
+
+DEFAULT = "mlm_nsp"
+
+
+# --- Configuration -----------------------------------------------------------
+
+
+def set_direction(config: modeling.BertConfig, name: str, source: str) -> None:
+    """Set the attention_direction that an objective needs, and log it.
+
+    Args:
+        config: of the model to train; is changed.
+        name: of the objective.
+        source: file or checkpoint of the configuration, for messages.
+
+    Raises:
+        UserError: the configuration has the other one.
+    """
+    wanted = OBJECTIVES[name].attention_direction
+    found = config.to_dict().get("attention_direction")  # None: not given
+    if found is None and wanted == modeling.LEFT_TO_RIGHT:
+        config.attention_direction = wanted
+        # Files of Hugging Face have it: false, which would contradict.
+        vars(config).pop("is_decoder", None)
+        logging.info(
+            "attention_direction is set to %s in the configuration of %s: "
+            "tokens attend to those before them alone",
+            wanted,
+            source,
+        )
+    elif config.attention_direction != wanted:
+        mend = "use --objective=ltr, or a configuration without the key"
+        if wanted == modeling.LEFT_TO_RIGHT:
+            mend = f"remove the key, or set it to {wanted}"
+        raise UserError(
+            f"{source}: attention_direction is {found}, --objective={name} "
+            f"needs {wanted}: {mend}"
+        )

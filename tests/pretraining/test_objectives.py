@@ -1,0 +1,468 @@
+"""The objectives mlm and ltr: losses by hand, gradients, and what they share.
+
+tests/pretraining/test_model.py has mlm_nsp.
+"""
+
+import numpy as np
+import packed_batches
+import pytest
+import small_models
+import tensorflow as tf
+
+import modeling
+from modeling import LEFT_TO_RIGHT
+from ops import elementwise, losses
+from pretraining import model as pretraining_model
+from pretraining import objectives
+from pretraining.model import BertForPreTraining
+from training import reporting
+
+MLM_NSP, MLM, LTR = objectives.OBJECTIVES.values()
+
+NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+
+
+def model_of(objective, **changes) -> BertForPreTraining:
+    """Return a model for an objective, always with the same weights."""
+    tf.keras.utils.set_random_seed(1)
+    config = small_models.tiny_config(
+        attention_direction=objective.attention_direction, **changes
+    )
+    return BertForPreTraining(
+        config, predicts_next_sentence=objective.predicts_next_sentence
+    )
+
+
+@pytest.fixture(scope="module")
+def ltr_model() -> BertForPreTraining:
+    return model_of(LTR, **NO_DROPOUT)
+
+
+def loss_and_gradients(
+    objective, model, batch, compiles=None, dropout_seed=1
+) -> tuple:
+    """Return the sums, the loss to minimize and {path: gradient}.
+
+    Args:
+        objective: one of OBJECTIVES.
+        model: for it.
+        batch: of records.
+        compiles: None: eager; else whether XLA compiles all of it.
+        dropout_seed: of the forward pass.
+    """
+
+    def run(batch):
+        weights = objective.training.loss_weights(batch)
+        with tf.GradientTape() as tape:
+            sums = objective.training.forward(
+                model, batch, training=True, dropout_seed=dropout_seed
+            )
+            loss = objective.training.total_loss(
+                {name: sums[name][0] for name in weights}, weights
+            )
+        gradients = tape.gradient(
+            loss, [v.value for v in model.trainable_variables]
+        )
+        return sums, loss, [tf.convert_to_tensor(g) for g in gradients]
+
+    if compiles is not None:
+        run = tf.function(run, jit_compile=compiles, autograph=False)
+    sums, loss, gradients = run(batch)
+    paths = [v.path for v in model.trainable_variables]
+    return sums, float(loss), dict(zip(paths, gradients, strict=True))
+
+
+def padded_batch() -> dict[str, tf.Tensor]:
+    """Return records of 48 sequences, of many lengths."""
+    return packed_batches.batch_of(packed_batches.both(48)[0])
+
+
+# --- What is predicted -------------------------------------------------------
+
+
+def test_masked_tokens_are_restored_and_filling_is_not():
+    """The example of the docstring; and position 0 masked for once."""
+    batch = {
+        "input_ids": [[2, 4, 7, 3], [9, 6, 4, 3]],
+        "masked_lm_positions": [[1, 0, 0], [0, 2, 0]],
+        "masked_lm_ids": [[5, 0, 0], [2, 8, 0]],
+        "masked_lm_weights": [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]],
+    }
+    batch = {name: tf.constant(value) for name, value in batch.items()}
+    for compiles in (False, True):
+        restore = tf.function(
+            pretraining_model.unmasked_ids, jit_compile=compiles
+        )
+        found = restore(batch).numpy().tolist()
+        assert found == [[2, 5, 7, 3], [2, 6, 8, 3]]
+
+
+def test_what_the_generator_masked_is_restored_exactly():
+    """Masked twice with other draws, the sequences are the same again."""
+    rows = [packed_batches.batch_of(f) for f in packed_batches.both(48)]
+    single, packed = (pretraining_model.unmasked_ids(b).numpy() for b in rows)
+    is_real = rows[0]["input_mask"].numpy() > 0
+    texts = {
+        tuple(ids[real].tolist())
+        for ids, real in zip(single, is_real, strict=True)
+    }
+    assert not any(4 in text for text in texts)  # no [MASK] is left
+    found = set()
+    numbers = rows[1]["sequence_ids"].numpy()
+    for ids, places in zip(packed, numbers, strict=True):
+        for number in range(1, places.max() + 1):
+            found.add(tuple(ids[places == number].tolist()))
+    assert found == texts
+
+
+def test_next_tokens_stay_inside_their_sequence():
+    mask = tf.constant([[1, 1, 1, 0], [1, 1, 1, 1], [0, 0, 0, 0]])
+    weights = pretraining_model.next_token_weights({"input_mask": mask})
+    assert weights.numpy().tolist() == [[1, 1, 0, 0], [1, 1, 1, 0], [0] * 4]
+    packed = {
+        "input_mask": tf.constant([[1, 1, 1, 1, 1, 0]]),
+        "sequence_ids": tf.constant([[1, 1, 1, 2, 2, 0]]),
+    }
+    weights = pretraining_model.next_token_weights(packed)
+    assert weights.numpy().tolist() == [[1, 1, 0, 1, 0, 0]]
+
+
+# --- The loss by hand --------------------------------------------------------
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def norm(x: np.ndarray, weights: dict, path: str) -> np.ndarray:
+    x = x - x.mean(-1, keepdims=True)
+    x = x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-12)
+    return x * weights[f"{path}/gamma"] + weights[f"{path}/beta"]
+
+
+def gelu(x: np.ndarray) -> np.ndarray:
+    return x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+def log_probs_by_hand(config, weights: dict, ids, segments) -> np.ndarray:
+    """Return the log probabilities [S, V] of the next token, in float64.
+
+    One sequence without padding, token by token: the query at place t is
+    multiplied with the keys 0 .. t alone, so that no mask is needed.
+    """
+
+    def dense(x, path):
+        return x @ weights[f"{path}/kernel"] + weights[f"{path}/bias"]
+
+    tables = "bert/embeddings"
+    x = weights[f"{tables}/word_embeddings"][ids]
+    x = x + weights[f"{tables}/token_type_embeddings"][segments]
+    x = x + weights[f"{tables}/position_embeddings"][: len(ids)]
+    x = norm(x, weights, f"{tables}/LayerNorm")  # [S, H]
+    heads = config.num_attention_heads
+    size = config.hidden_size // heads
+    for number in range(config.num_hidden_layers):
+        layer = f"bert/encoder/layer_{number}"
+        query, key, value = (
+            dense(x, f"{layer}/attention/self/{name}")
+            for name in ("query", "key", "value")
+        )
+        context = np.zeros_like(x)
+        for place in range(len(ids)):
+            for head in range(heads):
+                part = slice(head * size, (head + 1) * size)
+                scores = key[: place + 1, part] @ query[place, part]
+                probs = softmax(scores / np.sqrt(size))
+                context[place, part] = probs @ value[: place + 1, part]
+        x = norm(
+            x + dense(context, f"{layer}/attention/output/dense"),
+            weights,
+            f"{layer}/attention/output/LayerNorm",
+        )
+        wide = gelu(dense(x, f"{layer}/intermediate/dense"))
+        x = norm(
+            x + dense(wide, f"{layer}/output/dense"),
+            weights,
+            f"{layer}/output/LayerNorm",
+        )
+    head = "cls/predictions"
+    x = gelu(dense(x, f"{head}/transform/dense"))
+    x = norm(x, weights, f"{head}/transform/LayerNorm")
+    logits = x @ weights[f"{tables}/word_embeddings"].T
+    return np.log(softmax(logits + weights[f"{head}/output_bias"]))
+
+
+def test_ltr_loss_is_the_one_computed_by_hand(ltr_model):
+    """Of records with padding and masks, by numpy from the restored text."""
+    for variable in ltr_model.variables:
+        if variable.path.endswith(("bias", "beta")):  # zeros would hide a bug
+            shape = variable.shape
+            variable.assign(0.3 * tf.random.stateless_normal(shape, [1, 2]))
+    weights = {
+        v.path: v.numpy().astype(np.float64) for v in ltr_model.variables
+    }
+    features = packed_batches.both(5)[0]
+    batch = packed_batches.batch_of(features)
+    total = count = correct = 0
+    for row in range(5):
+        ids = features["input_ids"][row].copy()
+        for place, token, weight in zip(
+            features["masked_lm_positions"][row],
+            features["masked_lm_ids"][row],
+            features["masked_lm_weights"][row],
+            strict=True,
+        ):
+            if weight:
+                ids[place] = token
+        length = int(features["input_mask"][row].sum())
+        found = log_probs_by_hand(
+            ltr_model.config,
+            weights,
+            ids[:length],
+            features["segment_ids"][row, :length],
+        )
+        for place in range(length - 1):
+            total -= found[place, ids[place + 1]]
+            correct += found[place].argmax() == ids[place + 1]
+            count += 1
+    for training in (False, True):
+        sums = LTR.training.forward(
+            ltr_model, batch, training=training, dropout_seed=1
+        )
+        assert sums.keys() == set(LTR.training.names)
+        assert float(sums["lm_loss"][1]) == count > 60
+        np.testing.assert_allclose(sums["lm_loss"][0], total, rtol=1e-5)
+        assert float(sums["lm_accuracy"][0]) == correct
+    denominators = LTR.training.loss_weights(batch)
+    assert float(denominators["lm_loss"]) == count
+    mean = {"lm_loss": total / count}
+    found = reporting.add_perplexities(mean, LTR.training.perplexities)
+    assert found["lm_perplexity"] == pytest.approx(np.exp(total / count))
+
+
+# --- Gradients ---------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_ltr_gradients_are_the_slopes_of_the_loss(ltr_model):
+    """Central differences on the largest gradients of every third variable."""
+    batch = packed_batches.batch_of(packed_batches.both(6)[0])
+    _, _, gradients = loss_and_gradients(LTR, ltr_model, batch)
+
+    @tf.function(autograph=False)
+    def loss():
+        sums = LTR.training.forward(
+            ltr_model, batch, training=False, dropout_seed=None
+        )
+        return sums["lm_loss"][0] / sums["lm_loss"][1]
+
+    step, compared = 1e-2, 0
+    for variable in ltr_model.trainable_variables[::3]:
+        gradient = gradients[variable.path].numpy()
+        value = variable.numpy()
+        place = np.unravel_index(np.abs(gradient).argmax(), gradient.shape)
+        ends = []
+        for sign in (1, -1):
+            moved = value.copy()
+            moved[place] += sign * step
+            variable.assign(moved)
+            ends.append(float(loss()))
+        variable.assign(value)
+        slope = (ends[0] - ends[1]) / (2 * step)
+        np.testing.assert_allclose(
+            slope, gradient[place], rtol=0.03, atol=2e-4, err_msg=variable.path
+        )
+        compared += abs(slope) > 1e-3
+    assert compared > 8
+
+
+def test_mlm_is_mlm_nsp_without_next_sentence():
+    """Loss, metrics and every gradient to the bit; fewer are trained."""
+    batch = padded_batch()
+    both, alone = (model_of(o, num_hidden_layers=1) for o in (MLM_NSP, MLM))
+    wanted = {v.path for v in both.trainable_variables}
+    trained = {v.path for v in alone.trainable_variables}
+    assert {v.path for v in both.variables} == {v.path for v in alone.variables}
+    assert wanted - trained == {
+        "bert/pooler/dense/kernel",
+        "bert/pooler/dense/bias",
+        "cls/seq_relationship/output_weights",
+        "cls/seq_relationship/output_bias",
+    }
+    sums, loss, gradients = loss_and_gradients(MLM, alone, batch)
+    assert sums.keys() == set(MLM.training.names)
+    # mlm_nsp, with the next sentence loss taken out of the sum.
+    variables = [v for v in both.trainable_variables if v.path in trained]
+    weights = MLM_NSP.training.loss_weights(batch)
+    with tf.GradientTape() as tape:
+        expected = MLM_NSP.training.forward(
+            both, batch, training=True, dropout_seed=1
+        )
+        parts = {name: expected[name][0] for name in weights}
+        parts["next_sentence_loss"] = tf.zeros([])
+        masked = MLM_NSP.training.total_loss(parts, weights)
+    slopes = tape.gradient(masked, [v.value for v in variables])
+    assert loss == float(masked)
+    for name in MLM.training.names:
+        np.testing.assert_array_equal(sums[name], expected[name])
+    for variable, slope in zip(variables, slopes, strict=True):
+        np.testing.assert_array_equal(
+            gradients[variable.path], tf.convert_to_tensor(slope)
+        )
+
+
+@pytest.mark.slow
+def test_compiled_ltr_gradients_agree():
+    """Eager, compiled whole, and a graph of fused pieces; dropout too."""
+    model, batch = model_of(LTR, num_hidden_layers=1), padded_batch()
+    expected = loss_and_gradients(LTR, model, batch)
+    largest = max(float(tf.reduce_max(tf.abs(g))) for g in expected[2].values())
+    for compiles, pieces in ((True, False), (False, True)):
+        with elementwise.fusing(pieces):
+            found = loss_and_gradients(LTR, model, batch, compiles)
+        np.testing.assert_allclose(found[1], expected[1], rtol=1e-5)
+        for path, gradient in found[2].items():
+            np.testing.assert_allclose(
+                gradient, expected[2][path], rtol=0, atol=1e-5 * largest
+            )
+
+
+def test_packed_rows_have_the_ltr_loss_of_their_sequences(ltr_model):
+    """Loss, metrics and gradients; sequences do not cross."""
+    single, packed = map(packed_batches.batch_of, packed_batches.both(48))
+    expected = loss_and_gradients(LTR, ltr_model, single)
+    found = loss_and_gradients(LTR, ltr_model, packed)
+    for name, pair in expected[0].items():
+        np.testing.assert_allclose(found[0][name], pair, rtol=1e-5)
+    largest = max(float(tf.reduce_max(tf.abs(g))) for g in expected[2].values())
+    for path, gradient in found[2].items():
+        np.testing.assert_allclose(
+            gradient, expected[2][path], rtol=0, atol=1e-5 * largest
+        )
+
+
+def test_rows_that_fill_a_batch_and_padding_change_nothing(ltr_model):
+    batch = padded_batch()
+    expected = loss_and_gradients(LTR, ltr_model, batch)
+    filled = {
+        name: tf.pad(value, [[0, 2]] + [[0, 0]] * (len(value.shape) - 1))
+        for name, value in batch.items()
+    }
+    for name in ("input_ids", "input_mask", "segment_ids"):
+        filled[name] = tf.pad(filled[name], [[0, 0], [0, 7]])
+    rows = batch["input_ids"].shape[0]
+    filled["example_weights"] = tf.constant([1.0] * rows + [0.0] * 2)
+    found = loss_and_gradients(LTR, ltr_model, filled)
+    for name, pair in expected[0].items():
+        np.testing.assert_allclose(found[0][name], pair, rtol=1e-5)
+    for path, gradient in found[2].items():
+        np.testing.assert_allclose(gradient, expected[2][path], atol=1e-5)
+
+
+# --- Slices ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_any_slices_give_the_numbers_of_the_whole(dtype):
+    """One slice, several, uneven ones; 37 rows of H = 4."""
+    rng = np.random.default_rng(0)
+    rows, hidden, vocab = 37, 4, 11
+    x, table, bias = (
+        tf.constant(rng.normal(size=shape), tf.float32)
+        for shape in ([rows, hidden], [vocab, hidden], [vocab])
+    )
+    x = tf.cast(x, dtype)
+    labels = tf.constant(rng.integers(0, vocab, rows), tf.int32)
+    weights = tf.constant(rng.integers(0, 3, rows), tf.float32)
+
+    def run(function, *options):
+        with tf.GradientTape() as tape:
+            tape.watch([x, table, bias])
+            found = function(x, table, bias, labels, weights, *options)
+            loss = found[0] / 7  # some gradient from outside
+        gradients = tape.gradient(loss, [x, table, bias])
+        return [tf.cast(value, tf.float32) for value in (*found, *gradients)]
+
+    expected = run(losses.projected_cross_entropy)
+    tolerance = 1e-5 if dtype == "float32" else 0.02
+    for max_rows in (1000, 37, 36, 10, 5, 1):
+        found = run(losses.sliced_cross_entropy, max_rows, True)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(
+                one, other, rtol=tolerance, atol=tolerance
+            )
+        alone = losses.sliced_cross_entropy(
+            x, table, bias, labels, weights, max_rows, False
+        )
+        np.testing.assert_allclose(alone, expected[:2], rtol=1e-5)
+
+
+def test_no_tensor_holds_the_logits_of_all_rows():
+    """Neither forward nor backward: nothing larger than a slice's."""
+    rows, hidden, vocab, max_rows = 40, 4, 1009, 5
+    x, table, bias = tf.ones([rows, hidden]), tf.ones([vocab, hidden]), None
+    bias = tf.zeros([vocab])
+    labels, weights = tf.zeros([rows], tf.int32), tf.ones([rows])
+
+    @tf.function(autograph=False)
+    def run(x, table, bias):
+        with tf.GradientTape() as tape:
+            tape.watch([x, table, bias])
+            loss, _ = losses.sliced_cross_entropy(
+                x, table, bias, labels, weights, max_rows, True
+            )
+        return tape.gradient(loss, [x, table, bias])
+
+    def graphs(graph):
+        yield graph
+        names = graph._functions  # the bodies of its loops
+        for name in names:
+            yield from graphs(names[name].graph)
+
+    sizes = [
+        output.shape.num_elements() or 0
+        for graph in graphs(run.get_concrete_function(x, table, bias).graph)
+        for operation in graph.get_operations()
+        for output in operation.outputs
+        if output.shape.is_fully_defined()
+    ]
+    assert max(sizes) == max_rows * vocab
+
+
+# --- Configurations ----------------------------------------------------------
+
+
+def test_flops_count_every_projected_position():
+    """By hand: 12 H^2 and the scores of each token, H^2 + H V of each word."""
+    config = small_models.tiny_config()
+    hidden, vocab, length, layers = 32, 99, 20, 2
+    token = 4 * hidden**2 + 2 * hidden * 64 + 2 * length * hidden
+    word = hidden**2 + hidden * vocab
+    for objective, words, pooled in (
+        (MLM, 4, 0),
+        (LTR, 20, 0),
+        (MLM_NSP, 4, 1),
+    ):
+        wanted = layers * length * token + words * word
+        wanted += pooled * (hidden**2 + 2 * hidden)
+        found = reporting.training_flops(
+            config,
+            3,
+            length,
+            objective.projections(length, 4),
+            int(objective.predicts_next_sentence),
+        )
+        assert found == 6 * 3 * wanted
+
+
+def test_ltr_sets_the_direction_of_the_configuration():
+    given = {"vocab_size": 9, "is_decoder": False}
+    config = modeling.BertConfig.from_dict(given)
+    objectives.set_direction(config, "ltr", "config.json")
+    assert config.to_dict()["attention_direction"] == LEFT_TO_RIGHT
+    assert not hasattr(config, "is_decoder")
+    objectives.set_direction(config, "ltr", "config.json")  # already
+    config = modeling.BertConfig(vocab_size=9)
+    objectives.set_direction(config, "mlm", "config.json")
+    assert "attention_direction" not in config.to_dict()

@@ -1,0 +1,180 @@
+"""Left-to-right models in every script: fine-tuned, predicted with, exported.
+
+tests/test_modeling_direction.py has the model itself.
+"""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import classifier_runs
+import feature_runs
+import fitted_models
+import mask_models
+import ner_runs
+import numpy as np
+import prediction_runs
+import pytest
+import scripts
+import squad_runs
+import tiny
+
+import modeling
+from checkpoints import model_files
+from modeling import LEFT_TO_RIGHT
+
+extract_features = scripts.load("extract_features")
+fill_mask = scripts.load("fill_mask")
+
+_DONE = {"num_train_epochs": 0.2, "do_eval": False, "jit_compile": False}
+
+
+def left_to_right(config: modeling.BertConfig) -> modeling.BertConfig:
+    """Return the configuration with the other attention_direction."""
+    return dataclasses.replace(config, attention_direction=LEFT_TO_RIGHT)
+
+
+def turn(folder: Path) -> Path:
+    """Set the attention_direction of a model that is written already."""
+    path = folder / "bert_config.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps(config | {"attention_direction": LEFT_TO_RIGHT}))
+    return folder
+
+
+# --- Fine-tuning -------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name, runs",
+    [
+        ("run_classifier", classifier_runs),
+        ("run_squad", squad_runs),
+        ("run_ner", ner_runs),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_fine_tuning_keeps_the_direction(tmp_path, name, runs):
+    """In the configuration it writes, and so in whatever reads that."""
+    model = tmp_path / "model"
+    if runs is squad_runs:
+        runs.write_data(tmp_path)
+        turn(model)
+        flags = runs.flags_for(tmp_path, tmp_path / "out")
+    else:
+        tiny.write_model(model, left_to_right(runs.CONFIG), runs.VOCAB)
+        runs.write_data(tmp_path)
+        flags = runs.flags_for(model, tmp_path, tmp_path / "out")
+    assert scripts.run(scripts.load(name), **flags | _DONE) == 0
+    config = model_files.read_config(str(tmp_path / "out" / "bert_model.ckpt"))
+    assert config.attention_direction == LEFT_TO_RIGHT
+
+
+# --- Prediction and export ---------------------------------------------------
+
+
+@pytest.mark.slow
+def test_classifier_export_and_checkpoint_agree(tmp_path):
+    """Both ways to predict; a sentence is the same in any batch."""
+    for name, config in (
+        ("ltr", left_to_right(classifier_runs.CONFIG)),
+        ("both", classifier_runs.CONFIG),
+    ):
+        fitted_models.write_classifier(
+            tmp_path / name, config, classifier_runs.VOCAB, ["bad", "good"]
+        )
+    sentences = [text for text, _ in classifier_runs.sentences(21, 3)]
+    lines = prediction_runs.write_lines(
+        tmp_path / "in.jsonl", [{"text": text} for text in sentences]
+    )
+    wanted = prediction_runs.predict(tmp_path / "ltr", lines, tmp_path / "a")
+    one_by_one = prediction_runs.predict(
+        tmp_path / "ltr", lines, tmp_path / "b", batch_size=1
+    )
+    prediction_runs.check_same(one_by_one, wanted)
+    exported = prediction_runs.export(tmp_path / "ltr", tmp_path / "served")
+    served = prediction_runs.predict(exported, lines, tmp_path / "c")
+    prediction_runs.check_same(served, wanted)
+    other = prediction_runs.predict(tmp_path / "both", lines, tmp_path / "d")
+    with pytest.raises(AssertionError):
+        prediction_runs.check_same(other, wanted)
+
+
+def test_tags_do_not_depend_on_later_words(tmp_path):
+    """The scores of the words before the changed one stay."""
+    model = fitted_models.write_tagger(
+        tmp_path / "model",
+        left_to_right(ner_runs.CONFIG),
+        ner_runs.VOCAB,
+        ner_runs.LABELS,
+    )
+    texts = ("ann saw oslo .", "ann saw a rome city in oslo")
+    lines = prediction_runs.write_lines(
+        tmp_path / "in.jsonl", [{"words": text.split()} for text in texts]
+    )
+    first, second = prediction_runs.predict(model, lines, tmp_path / "out")
+    assert first["tags"][:2] == second["tags"][:2]
+    assert first["scores"][:2] == pytest.approx(second["scores"][:2], abs=1e-5)
+    assert first["scores"][2] != pytest.approx(second["scores"][2], abs=1e-3)
+
+
+def features_of(folder: Path, pooling: str) -> list[dict]:
+    """Return what extract_features.py writes for in.txt, last layer."""
+    flags = feature_runs.flags_for(
+        folder, folder / "in.txt", folder / f"{pooling}.jsonl", layers="-1"
+    )
+    scripts.run(extract_features, **flags, pooling=pooling)
+    text = (folder / f"{pooling}.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_features_see_their_left_and_cls_is_the_last_token(tmp_path):
+    feature_runs.write_model(tmp_path)
+    turn(tmp_path)
+    (tmp_path / "in.txt").write_text("a b c d\na b c h\na b\n")
+    vectors = [
+        np.array([t["layers"][0]["values"] for t in line["features"]])
+        for line in features_of(tmp_path, "none")
+    ]  # each [tokens, H]
+    for other, shared in ((1, 4), (2, 3)):  # [CLS] a b c; [CLS] a b
+        np.testing.assert_allclose(
+            vectors[0][:shared], vectors[other][:shared], atol=2e-6
+        )
+        rest = vectors[0][shared] - vectors[other][shared]
+        assert np.abs(rest).max() > 0.01
+    pooled = features_of(tmp_path, "cls")
+    for line, tokens in zip(pooled, vectors, strict=True):
+        np.testing.assert_allclose(
+            line["layers"][0]["values"], tokens[-1], atol=2e-6
+        )
+
+
+# --- Masks cannot be filled --------------------------------------------------
+
+
+def test_masks_are_not_filled_from_one_side(tmp_path):
+    """One line in each script; without --task the encoder is exported."""
+    folder = turn(mask_models.write_model(tmp_path))
+    words = f"{folder}/bert_model.ckpt is a left_to_right model"
+    line = scripts.error_of(
+        fill_mask, init_checkpoint=folder, text="the [MASK] sat"
+    )
+    assert words in line and "--objective=mlm_nsp or mlm" in line
+    (tmp_path / "in.txt").write_text("the [MASK] sat\n")
+    line = scripts.error_of(
+        prediction_runs.batch_predict,
+        model=folder,
+        task="masked_lm",
+        input_file=tmp_path / "in.txt",
+        output_dir=tmp_path / "out",
+    )
+    assert words in line
+    flags = {"init_checkpoint": folder, "export_dir": tmp_path / "served"}
+    export = prediction_runs.export_saved_model
+    assert words in scripts.error_of(export, **flags, task="masked_lm")
+    config = model_files.read_config(str(folder / "bert_model.ckpt"))
+    prefix = str(folder / "bert_model.ckpt")
+    assert export.choose_task(None, prefix, config) == "encoder"
+    found = prediction_runs.predict(folder, tmp_path / "in.txt", tmp_path / "o")
+    assert "mean_output" in found[0]

@@ -1,0 +1,297 @@
+"""run_pretraining.py --objective=mlm and ltr, as a user runs it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import packed_batches
+import pytest
+import scripts
+import tensorflow as tf
+from paths import ROOT
+from pretraining_runs import (
+    CONFIG,
+    assert_same,
+    flags_for,
+    weights_of,
+    write_data,
+)
+from tiny import results_of
+
+from checkpoints import model_files, weight_files
+from modeling import LEFT_TO_RIGHT
+
+run_pretraining = scripts.load("run_pretraining")
+
+KEYS = {
+    "mlm": "masked_lm_loss masked_lm_accuracy masked_lm_perplexity global_step",
+    "ltr": "lm_loss lm_accuracy lm_perplexity global_step",
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    return write_data(tmp_path_factory.mktemp("pretraining"))
+
+
+def logged_run(data: Path, out: Path, name: str) -> str:
+    """Train and evaluate with an objective; return the log."""
+    lines: list[str] = []
+    flags = flags_for(
+        data,
+        out,
+        objective=name,
+        do_eval=True,
+        eval_input_file=data / "dev",
+        eval_steps=5,
+        eval_batch_size=4,
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("absl.logging.info", lambda s, *a: lines.append(s % a))
+        assert scripts.run(run_pretraining, **flags) == 0
+    return "\n".join(lines)
+
+
+@pytest.fixture(scope="module")
+def finished(data, tmp_path_factory) -> dict[str, tuple[Path, str]]:
+    """Runs of 12 steps of both objectives, and what they logged."""
+    runs = {}
+    for name in KEYS:
+        out = tmp_path_factory.mktemp(name)
+        runs[name] = out, logged_run(data, out, name)
+    return runs
+
+
+# --- What a run leaves -------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KEYS)
+def test_scores_and_log_lines(finished, name):
+    out, log = finished[name]
+    results = results_of(out)
+    assert results.keys() == set(KEYS[name].split())
+    loss = results[KEYS[name].split()[0]]
+    perplexity = results[KEYS[name].split()[2]]
+    assert perplexity == pytest.approx(np.exp(loss))
+    assert f"Objective {name}: " in log and "head are not trained" in log
+    assert all(f"{key} " in log for key in KEYS[name].split())
+    tags = set()
+    for path in out.glob("events.out.tfevents*"):
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            tags |= {value.tag for value in event.summary.value}
+    assert tags > set(KEYS[name].split()) - {"global_step"}
+    assert not any("next_sentence" in tag for tag in tags)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KEYS)
+def test_pooler_and_next_sentence_head_keep_their_weights(finished, name):
+    """All variables of a BERT are there; these four have no moments."""
+    out, _ = finished[name]
+    first, last = (weights_of(out / f"model.ckpt-{n}") for n in (5, 12))
+    still = {v for v in last if "/pooler/" in v or "seq_relationship" in v}
+    assert len(still) == 4
+    assert not any(f"{v}/adam_m" in last for v in still)
+    moved = {v for v in last if np.any(first[v] != last[v])}
+    assert not moved & still
+    assert {v for v in last if "adam" not in v} - moved == still
+    assert set(weights_of(out / "bert_model.ckpt")) > still
+
+
+@pytest.mark.slow
+def test_ltr_writes_the_direction(finished, data):
+    out, log = finished["ltr"]
+    config = model_files.read_config(str(out / "bert_model.ckpt"))
+    assert config.attention_direction == LEFT_TO_RIGHT
+    assert "attention_direction is set to left_to_right" in log
+    assert "attention_direction" not in (data / "config.json").read_text()
+    other = json.loads((finished["mlm"][0] / "bert_config.json").read_text())
+    assert "attention_direction" not in other
+
+
+@pytest.mark.slow
+def test_evaluation_alone_gives_the_scores(finished, data, tmp_path):
+    """Of the weights alone, in batches of another size."""
+    out, _ = finished["ltr"]
+    flags = flags_for(
+        data,
+        tmp_path,
+        do_train=False,
+        objective="ltr",
+        do_eval=True,
+        init_checkpoint=out / "bert_model.ckpt",
+        eval_input_file=data / "dev",
+        eval_batch_size=7,
+    )
+    del flags["bert_config_file"]
+    scripts.run(run_pretraining, **flags)
+    wanted, found = results_of(out), results_of(tmp_path)
+    for key in set(wanted) - {"global_step"}:
+        assert found[key] == pytest.approx(wanted[key], rel=1e-5)
+
+
+@pytest.mark.slow
+def test_ltr_learns_from_packed_records(tmp_path):
+    """The second of two tokens is the first one plus 1."""
+    single, packed = packed_batches.both(200)
+    for name, features in (("single", single), ("packed", packed)):
+        packed_batches.write(tmp_path / name, features)
+    config = CONFIG | {"max_position_embeddings": packed_batches.LENGTH}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    flags = flags_for(
+        tmp_path,
+        tmp_path / "out",
+        objective="ltr",
+        input_file=tmp_path / "packed",
+        eval_input_file=tmp_path / "single",
+        do_eval=True,
+        max_seq_length=packed_batches.LENGTH,
+        max_predictions_per_seq=packed_batches.PREDICTIONS,
+        num_train_steps=60,
+        save_checkpoints_steps=100,
+    )
+    scripts.run(run_pretraining, **flags)
+    # Guessing has log(50) = 3.9; [SEP] and tokens known by heart are less.
+    assert results_of(tmp_path / "out")["lm_loss"] < 3.7
+
+
+# --- Killed, several devices, compiled ---------------------------------------
+
+
+@pytest.mark.slow
+def test_a_resumed_run_ends_with_the_same_bits(finished, data, tmp_path):
+    """Killed after the checkpoint of step 5."""
+    out, _ = finished["ltr"]
+    for path in out.glob("model.ckpt-5.*"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "checkpoint").write_text(
+        'model_checkpoint_path: "model.ckpt-5"\n'
+        'all_model_checkpoint_paths: "model.ckpt-5"\n'
+    )
+    config = (out / "training_config.json").read_text()
+    (tmp_path / "training_config.json").write_text(config)
+    scripts.run(run_pretraining, **flags_for(data, tmp_path, objective="ltr"))
+    for file in ("model.ckpt-12", "bert_model.ckpt"):
+        assert_same(weights_of(out / file), weights_of(tmp_path / file))
+
+
+@pytest.mark.slow
+def test_two_devices_with_micro_batches_agree_with_one(data, tmp_path):
+    """Under XLA, each device with two parts of its half: 1e-5."""
+    flags = flags_for(
+        data,
+        tmp_path / "one",
+        objective="ltr",
+        bert_config_file=data / "no_dropout.json",
+        num_train_steps=6,
+        do_eval=True,
+        eval_input_file=data / "dev",
+    )
+    scripts.run(run_pretraining, **flags)
+    flags |= {
+        "output_dir": tmp_path / "two",
+        "jit_compile": True,
+        "gradient_accumulation_steps": 2,
+    }
+    program = "import sys; sys.path[:0] = sys.argv[1:3]; import devices_main"
+    subprocess.run(
+        [sys.executable, "-c", program, str(ROOT), str(ROOT / "tests")]
+        + [f"--{name}={value}" for name, value in flags.items()],
+        env=os.environ | {"LOGICAL_CPUS": "2"},
+        stderr=subprocess.DEVNULL,
+        check=True,
+    )
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert_same(
+        weights_of(one / "bert_model.ckpt"),
+        weights_of(two / "bert_model.ckpt"),
+        1e-5,
+    )
+    wanted, found = results_of(one), results_of(two)
+    assert found["lm_loss"] == pytest.approx(wanted["lm_loss"], rel=1e-5)
+
+
+# --- What goes wrong ---------------------------------------------------------
+
+
+def change(data: Path, tmp_path: Path, **changes) -> str:
+    values = flags_for(data, tmp_path / "out") | changes
+    return scripts.error_of(run_pretraining, **values)
+
+
+def test_configurations_of_the_other_direction(data, tmp_path):
+    path = tmp_path / "config.json"
+    given = CONFIG | {"attention_direction": "bidirectional"}
+    path.write_text(json.dumps(given))
+    flags = {"bert_config_file": path}
+    line = change(data, tmp_path, objective="ltr", **flags)
+    assert f"{path}: attention_direction is bidirectional" in line
+    assert "--objective=ltr needs left_to_right: remove the key" in line
+    path.write_text(json.dumps(given | {"attention_direction": LEFT_TO_RIGHT}))
+    for name in ("mlm", "mlm_nsp"):
+        line = change(data, tmp_path, objective=name, **flags)
+        assert f"--objective={name} needs bidirectional: use" in line
+    path.write_text(json.dumps(given | {"attention_direction": "leftward"}))
+    line = change(data, tmp_path, objective="ltr", **flags)
+    assert f"{path}: bert config: unknown attention_direction" in line
+
+
+def test_unknown_objectives(data, tmp_path):
+    with pytest.raises(Exception, match="value should be one of <mlm_nsp|mlm"):
+        change(data, tmp_path, objective="rtl")
+
+
+@pytest.mark.slow
+def test_a_run_keeps_its_objective(finished, data, tmp_path):
+    mlm, ltr = (finished[name][0] for name in ("mlm", "ltr"))
+    line = change(data, tmp_path, output_dir=mlm)
+    assert "belongs to a run with objective = mlm, not mlm_nsp" in line
+    line = change(data, tmp_path, output_dir=mlm, objective="ltr")
+    assert "belongs to a run with objective = mlm, not ltr" in line
+    line = change(data, tmp_path, resume_from=mlm, objective="ltr")
+    assert f"--resume_from={mlm} is of a run with --objective=mlm, not" in line
+    assert "--init_checkpoint" in line
+    scoring = {"do_train": False, "do_eval": True, "output_dir": ltr}
+    scoring["eval_input_file"] = data / "dev"
+    line = change(data, tmp_path, **scoring)
+    assert "is of a run with --objective=ltr, not mlm_nsp" in line
+
+
+@pytest.mark.slow
+def test_weights_of_the_other_direction_are_not_scored(
+    finished, data, tmp_path
+):
+    """Copied without their run, with a configuration that hides it."""
+    model = tmp_path / "model"
+    model.mkdir()
+    for path in finished["ltr"][0].glob("bert_*"):
+        (model / path.name).write_bytes(path.read_bytes())
+    flags = {"do_train": False, "do_eval": True, "init_checkpoint": model}
+    flags["eval_input_file"] = data / "dev"
+    line = change(data, tmp_path, **flags, objective="mlm")
+    assert f"{model}/bert_model.ckpt is a left_to_right model" in line
+    values = flags_for(data, tmp_path / "out") | flags
+    del values["bert_config_file"]
+    line = scripts.error_of(run_pretraining, **values, objective="mlm")
+    assert "--objective=mlm needs bidirectional" in line
+    # The other way round: weights of a BERT as a left-to-right LM.
+    (model / "bert_config.json").write_text(json.dumps(CONFIG))
+    line = scripts.error_of(run_pretraining, **values, objective="ltr")
+    assert "is a bidirectional model, --objective=ltr scores" in line
+
+
+@pytest.mark.slow
+def test_runs_of_earlier_versions_go_on(data, tmp_path):
+    """Their training_config.json has no objective."""
+    flags = flags_for(data, tmp_path, num_train_steps=2, num_warmup_steps=1)
+    scripts.run(run_pretraining, **flags)
+    path = tmp_path / "training_config.json"
+    run = json.loads(path.read_text())
+    assert run["fixed"].pop("objective") == "mlm_nsp"
+    path.write_text(json.dumps(run))
+    assert scripts.run(run_pretraining, **flags) == 0
+    weight_files.remove(str(tmp_path / "bert_model.ckpt"))
