@@ -12,7 +12,7 @@ import tensorflow as tf
 from absl import logging
 
 from checkpoints import training_state
-from finetuning import fitted, selection, sweeps
+from finetuning import fitted, reinit, selection, sweeps
 from finetuning.job import Job, LoadedModel
 from finetuning.settings import RunSettings
 from serving import graph_tokenizer, saved_model
@@ -91,6 +91,9 @@ def fingerprint(job: Job) -> dict[str, Any]:
         "model": fitted.encoder_config(job.config),
         "data": job.data_fingerprint(),
         "pad_to_max_length": job.settings.pad_to_max_length,
+        # None where they are 0, as for runs that began before the flags were.
+        "reinit_top_layers": job.settings.reinit_top_layers or None,
+        **job.source.bilstm.fingerprint(),
         **job.settings.training.fingerprint(),
     }
 
@@ -146,6 +149,7 @@ def train(
         loop.Batches(batches.make, batches.length),
         functools.partial(job.flops_per_example, loaded.model),
         functools.partial(score_and_keep, job, loaded),
+        reinit.new_variables(loaded.model, settings.reinit_top_layers),
     )
     return finish(job, loaded, done, training)
 
