@@ -7,6 +7,8 @@ import tensorflow as tf
 from ops import recurrence
 
 LENGTH, BATCH, UNITS = 6, 3, 4
+# Of the states, in the sum whose gradient is computed.
+WEIGHTS = np.random.default_rng(2).normal(size=[LENGTH, BATCH, UNITS])
 
 
 def by_hand(x: np.ndarray, kernel: np.ndarray) -> np.ndarray:
@@ -46,11 +48,10 @@ def test_states_are_those_of_the_equations(training):
 
 def gradients(x, kernel, training: bool, dtype=tf.float32) -> list:
     x, kernel = tf.convert_to_tensor(x), tf.convert_to_tensor(kernel)
-    weights = tf.random.stateless_normal([LENGTH, BATCH, UNITS], [1, 2])
     with tf.GradientTape() as tape:
         tape.watch([x, kernel])
         states = recurrence.lstm(x, kernel, dtype, training)
-        total = tf.reduce_sum(weights * states)
+        total = tf.reduce_sum(tf.cast(WEIGHTS, tf.float32) * states)
     return tape.gradient(total, [x, kernel])
 
 
@@ -64,16 +65,14 @@ def test_the_gradient_is_that_of_automatic_differentiation():
 def test_the_gradient_is_that_of_finite_differences():
     """In float64 by numpy, for some numbers of the inputs and the kernel."""
     x, kernel = numbers()
-    weights = tf.random.stateless_normal([LENGTH, BATCH, UNITS], [1, 2])
     for which, gradient in enumerate(gradients(x, kernel, True)):
-        for place in np.random.default_rng(1).integers(
-            gradient.shape, size=[5, len(gradient.shape)]
-        ):
+        rng = np.random.default_rng(1)
+        for place in rng.integers(gradient.shape, size=[5, gradient.ndim]):
             total = []
             for step in (1e-5, -1e-5):
                 moved = [x.astype(np.float64), kernel.astype(np.float64)]
                 moved[which][tuple(place)] += step
-                total.append(np.sum(weights * by_hand(*moved)))
+                total.append(np.sum(WEIGHTS * by_hand(*moved)))
             slope = (total[0] - total[1]) / 2e-5
             np.testing.assert_allclose(gradient[tuple(place)], slope, atol=1e-5)
 
@@ -92,17 +91,16 @@ def test_bfloat16_is_in_the_products_alone():
         np.testing.assert_allclose(one, other, rtol=0, atol=0.2)
 
 
-@pytest.mark.parametrize("training", [False, True])
-def test_xla_gives_the_same(training):
-    run = tf.function(
-        lambda x, kernel: gradients(x, kernel, training), autograph=False
-    )
+@pytest.mark.slow
+def test_xla_gives_the_same():
     compiled = tf.function(
-        lambda x, kernel: gradients(x, kernel, training),
+        lambda x, kernel: gradients(x, kernel, True),
         autograph=False,
         jit_compile=True,
     )
-    for one, other in zip(run(*numbers()), compiled(*numbers()), strict=True):
+    for one, other in zip(
+        compiled(*numbers()), gradients(*numbers(), True), strict=True
+    ):
         np.testing.assert_allclose(one, other, rtol=0, atol=2e-6)
 
 
@@ -137,6 +135,8 @@ def test_padding_closes_all_gates():
     assert not states.numpy().transpose(1, 0, 2)[mask == 0].any()
     assert not gradient[mask == 0].any()
     assert gradient[mask == 1].any(axis=-1).all()
-    np.testing.assert_array_equal(
-        states[2:, :1], recurrence.lstm(x[2:, :1], kernel, tf.float32, True)
+    np.testing.assert_allclose(
+        states[2:, :1],
+        recurrence.lstm(x[2:, :1], kernel, tf.float32, True),
+        atol=1e-6,
     )
