@@ -76,9 +76,9 @@ def main(_: list[str]) -> int:
     check_flags()
     prefix = lookup.find_checkpoint(FLAGS.input, flag="input")
     config = model_files.read_config(prefix, FLAGS.bert_config_file)
-    if FLAGS.output_format == "huggingface":
-        refuse_bilstm(prefix, config)
     weights = read_weights(prefix)
+    if FLAGS.output_format == "huggingface":
+        refuse_bilstm(prefix, weights)
     check_weights(weights, config, prefix)
     architecture = architecture_of(list(weights), config)
     if is_left_to_right(config) and FLAGS.output_format == "huggingface":
@@ -167,16 +167,16 @@ def architecture_of(names: list[str], config: modeling.BertConfig) -> str:
     raise AssertionError(names)
 
 
-def refuse_bilstm(prefix: str, config: modeling.BertConfig) -> None:
+def refuse_bilstm(prefix: str, weights: Mapping[str, np.ndarray]) -> None:
     """Check that a model has a class in transformers.
 
     Raises:
-        UserError: it was trained by run_ner.py --feature_based.
+        UserError: it has a BiLSTM (--bilstm_layers, --feature_based).
     """
-    if getattr(config, "task", None) == "feature_tagging":
+    if any(name.startswith("bilstm/") for name in weights):
         raise UserError(
-            f"{prefix} has a BiLSTM (run_ner.py --feature_based), which has "
-            "no class in transformers; --output_format=original keeps it"
+            f"{prefix} has a BiLSTM on top of the encoder, which no class in "
+            "transformers has; --output_format=original keeps it"
         )
 
 

@@ -24,7 +24,7 @@ from checkpoints import lookup, model_files, weight_files
 from classifier import export as classifier_export
 from classifier import model as classifier_model
 from features import export as features_export
-from finetuning import fitted
+from finetuning import bilstm, fitted
 from pretraining import export as pretraining_export
 from pretraining import filling
 from pretraining import model as pretraining_model
@@ -71,6 +71,9 @@ flags.DEFINE_integer(
 # Tasks whose head is output_weights, to `task` in the configuration of a model
 # fitted to them.
 _OUTPUT_TASKS = {"classifier": None, "multiple_choice": "multiple_choice"}
+
+# Variables that a model with such a head needs.
+_OUTPUT_HEAD = "^(bert|bilstm|output_)"
 
 
 def main(_: list[str]) -> int:
@@ -168,6 +171,8 @@ def create_export(
     tokenizer = graph_tokenizer.Tokenizer(vocab_file, do_lower_case)
     model_files.check_vocab(len(tokenizer.tokens), vocab_file, config)
 
+    size = bilstm.size_in(config)
+
     def restored(model: modeling.TaskModel, required: str) -> tuple:
         """Return what all exports have, the model's weights restored."""
         weight_files.restore_weights(model.variables, prefix, required)
@@ -176,17 +181,17 @@ def create_export(
     if task == "classifier":
         labels = classes_of(prefix, config)
         model = classifier_model.BertForSequenceClassification(
-            config, labels and len(labels)
+            config, labels and len(labels), bilstm_size=size
         )
         is_pair = FLAGS.sentence_pairs
         if is_pair is None:
             is_pair = bool(getattr(config, "sentence_pairs", False))
         return classifier_export.Classifier(
-            *restored(model, "^(bert|output_)"), labels=labels, is_pair=is_pair
+            *restored(model, _OUTPUT_HEAD), labels=labels, is_pair=is_pair
         )
     if task == "multiple_choice":
-        model = swag_model.BertForMultipleChoice(config)
-        return swag_export.MultipleChoice(*restored(model, "^(bert|output_)"))
+        model = swag_model.BertForMultipleChoice(config, bilstm_size=size)
+        return swag_export.MultipleChoice(*restored(model, _OUTPUT_HEAD))
     if task == "masked_lm":
         filling.check_sees_both_sides(config, prefix)
         model = pretraining_model.BertForPreTraining(config)

@@ -111,6 +111,11 @@ def create_job(settings: RunSettings, is_training: bool) -> NerJob:
         )
     else:
         options = find_fitted_options(source.config)
+    if options.feature_layers and source.bilstm.bilstm_layers:
+        raise UserError(
+            "--bilstm_layers is for fine-tuning: a model on frozen features "
+            "has a BiLSTM of its own, --lstm_units wide"
+        )
     files = ner_job.DataFiles(
         FLAGS.train_file,
         FLAGS.dev_file,
@@ -183,6 +188,11 @@ def check_feature_based_flags() -> None:
         raise UserError(
             "--feature_based needs --init_checkpoint: features of an "
             "untrained encoder are noise"
+        )
+    if FLAGS.reinit_top_layers:
+        raise UserError(
+            "--reinit_top_layers is for fine-tuning: the layers of "
+            "--feature_based are frozen, and new ones would be noise"
         )
     rates = ("learning_rate", "sweep_learning_rates")
     if not any(FLAGS[name].present for name in rates):

@@ -177,7 +177,7 @@ def main(_: list[str]) -> int:
             fingerprint,
             pretraining_run.adjustable(settings),
             cluster.is_chief(),
-            pretraining_run.FINGERPRINT_DEFAULTS,
+            defaults=pretraining_run.FINGERPRINT_DEFAULTS,
         )
         pretraining_run.warn_of_missed_steps(settings)
     else:

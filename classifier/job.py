@@ -32,7 +32,7 @@ class ClassifierJob(Job):
         eval_batch_size: examples in a batch of the development set.
     """
 
-    head_pattern = "^output_"
+    head_pattern = "^(output_|bilstm/)"
 
     def __init__(
         self,
@@ -86,7 +86,10 @@ class ClassifierJob(Job):
         """Return the encoder with a vector for each class."""
         labels = self.task.labels
         return classifier_model.BertForSequenceClassification(
-            self.config, labels and len(labels), self.settings.training.dtype
+            self.config,
+            labels and len(labels),
+            self.settings.training.dtype,
+            self.source.bilstm,
         )
 
     # --- Data ----------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 The final vector of [CLS] (see modeling.class_vectors), passed through the
 pooler, represents the whole input. One new layer, output_weights [K, H], turns
-it into K scores.
+it into K scores. With a BiLSTM (table 5) the final states of its two directions
+represent the input.
 """
 
 from collections.abc import Mapping
@@ -10,6 +11,8 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 import modeling
+from finetuning import bilstm
+from finetuning.bilstm import NO_BILSTM, BiLstmSize
 from modeling import BertConfig, TaskModel, draw_seed
 from ops import losses
 from records.streaming import Batch
@@ -21,10 +24,14 @@ from training.objective import Objective, Sums, example_weights
 class BertForSequenceClassification(TaskModel):
     """An encoder and one output vector per class, on the pooled output.
 
+    With a BiLSTM the output vectors are on its final states, [B, 2 * U]
+    instead of [B, H].
+
     Args:
         config: of the encoder.
         num_labels: K; None for regression, which has a single output.
         dtype: of matrix products.
+        bilstm_size: of the BiLSTM, if any.
     """
 
     def __init__(
@@ -32,11 +39,15 @@ class BertForSequenceClassification(TaskModel):
         config: BertConfig,
         num_labels: int | None,
         dtype: str = "float32",
+        bilstm_size: BiLstmSize = NO_BILSTM,
     ):
         super().__init__(config, dtype)
         self.is_regression = num_labels is None
+        self.bilstm = bilstm.create(bilstm_size, config.hidden_size)
+        self.uses_pooler = self.bilstm is None
         self.output_weights, self.output_bias = modeling.output_variables(
-            num_labels or 1, config.hidden_size
+            num_labels or 1,
+            bilstm.output_width(bilstm_size, config.hidden_size),
         )
 
     def __call__(
@@ -47,9 +58,18 @@ class BertForSequenceClassification(TaskModel):
     ) -> tf.Tensor:
         """Return float32 logits [B, K], [B, 1] for regression."""
         seed = draw_seed(training, dropout_seed)
-        pooled = self.encode(features, training, seed).pooled_output  # [B, H]
-        pooled = modeling.head_dropout(pooled, seed, "classifier/dropout")
-        return modeling.project(pooled, self.output_weights, self.output_bias)
+        output = self.encode(features, training, seed)
+        if self.bilstm is None:
+            x = modeling.head_dropout(
+                output.pooled_output, seed, "classifier/dropout"
+            )  # [B, H]
+        else:
+            mask = bilstm.mask_of(features)  # [B, S]
+            x = self.bilstm(
+                output.sequence_output, mask, seed, training=training
+            )  # [B, S, 2 * U]
+            x = bilstm.final_states(x, mask)  # [B, 2 * U]
+        return modeling.project(x, self.output_weights, self.output_bias)
 
     def loss(
         self,

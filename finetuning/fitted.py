@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import modeling
 from checkpoints import lookup, model_files, weight_files
-from finetuning import selection
+from finetuning import bilstm, selection
 from finetuning.job import Job
 from finetuning.source import nothing_fitted
 
@@ -21,6 +21,7 @@ ADDED_TO_CONFIG = (
     "task",
     "feature_layers",
     "lstm_units",
+    *bilstm.BiLstmSize._fields,
     "document_context",
     "max_seq_length",
     "version_2_with_negative",

@@ -7,6 +7,7 @@ from base.errors import UserError
 from absl import flags
 
 from finetuning import fitted, sweeps
+from finetuning.bilstm import NO_BILSTM, BiLstmSize
 from finetuning.settings import RunSettings
 from serving import saved_model
 from training import flags as training_flags
@@ -52,6 +53,7 @@ def define_finetuning_flags(
         "Directory of the SavedModel; default: saved_model/1 in output_dir.",
     )
     training_flags.define_model_flags()
+    _define_change_flags()
     flags.DEFINE_string(
         "output_dir",
         None,
@@ -70,6 +72,31 @@ def define_finetuning_flags(
     training_flags.define_tpu_flags()
     sweeps.define_flags()
     _define_selection_flags(score_on)
+
+
+def _define_change_flags() -> None:
+    """Define the flags that change the model before it is trained."""
+    flags.DEFINE_integer(
+        "bilstm_layers",
+        0,
+        "Layers of a new BiLSTM between the encoder and the output layer, "
+        "trained together with them (paper, table 5); 0: none.",
+        lower_bound=0,
+    )
+    flags.DEFINE_integer(
+        "bilstm_units",
+        768,
+        "bilstm_layers: width of each direction of a layer.",
+        lower_bound=1,
+    )
+    flags.DEFINE_integer(
+        "reinit_top_layers",
+        0,
+        "Begin with new weights in this many of the encoder's last layers and "
+        "in the pooler, which makes training on small data steadier (Zhang et "
+        "al., arXiv:2006.05987); 0: with those of init_checkpoint alone.",
+        lower_bound=0,
+    )
 
 
 def _define_epoch_flags() -> None:
@@ -143,6 +170,8 @@ def read(f: flags.FlagValues) -> RunSettings:
         init_checkpoint=f.init_checkpoint,
         bert_config_file=f.bert_config_file,
         vocab_file=f.vocab_file,
+        bilstm=_read_bilstm(f),
+        reinit_top_layers=f.reinit_top_layers,
         do_lower_case=f.do_lower_case,
         max_seq_length=f.max_seq_length,
         is_length_given=f["max_seq_length"].present > 0,
@@ -157,6 +186,15 @@ def read(f: flags.FlagValues) -> RunSettings:
         ),
         devices=training_flags.read_devices(f),
     )
+
+
+def _read_bilstm(f: flags.FlagValues) -> BiLstmSize | None:
+    """Return the size of the BiLSTM; None if no flag of it was given."""
+    if not f["bilstm_layers"].present and not f["bilstm_units"].present:
+        return None
+    if not f.bilstm_layers:
+        return NO_BILSTM
+    return BiLstmSize(f.bilstm_layers, f.bilstm_units)
 
 
 def check(f: flags.FlagValues) -> None:
@@ -175,6 +213,21 @@ def check(f: flags.FlagValues) -> None:
         saved_model.check_new(read(f).export_dir)
     if f.early_stopping_patience and not f.eval_steps:
         raise UserError("--early_stopping_patience needs --eval_steps")
+    if f["bilstm_units"].present and not f.bilstm_layers:
+        raise UserError(
+            f"--bilstm_units={f.bilstm_units} needs --bilstm_layers: without "
+            "layers there is no BiLSTM"
+        )
+    if f.reinit_top_layers and not f.do_train:
+        raise UserError(
+            f"--reinit_top_layers={f.reinit_top_layers} needs --do_train: it "
+            "replaces weights before training"
+        )
+    if f.reinit_top_layers and not f.init_checkpoint:
+        raise UserError(
+            f"--reinit_top_layers={f.reinit_top_layers} needs "
+            "--init_checkpoint: without it all weights are new"
+        )
     if f.train_batch_size % f.gradient_accumulation_steps:
         raise UserError(
             f"--train_batch_size={f.train_batch_size} does not divide by "

@@ -24,7 +24,7 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-from finetuning import failed_runs
+from finetuning import bilstm, failed_runs
 from finetuning.settings import RunSettings
 from finetuning.source import ModelSource
 from records import in_memory
@@ -156,11 +156,16 @@ class Job(abc.ABC):
     ) -> float:
         """Return the matrix-product operations of training on an example."""
         del model
-        return reporting.training_flops(self.config, 1, length)
+        flops = reporting.training_flops(self.config, 1, length)
+        return flops + bilstm.training_flops(
+            self.source.bilstm, self.config.hidden_size, length
+        )
 
     def add_to_config(self, config: modeling.BertConfig) -> None:
         """Add to a fitted model's configuration what prediction needs."""
         config.max_seq_length = self.source.max_seq_length
+        if self.source.bilstm.bilstm_layers:
+            vars(config).update(self.source.bilstm._asdict())
 
     # --- Files in output_dir -------------------------------------------------
 

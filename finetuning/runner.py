@@ -12,7 +12,7 @@ import tensorflow as tf
 from absl import logging
 
 from checkpoints import training_state
-from finetuning import failed_runs, fitted, selection, sweeps
+from finetuning import failed_runs, fitted, reinit, selection, sweeps
 from finetuning.job import Job, LoadedModel
 from finetuning.settings import RunSettings
 from serving import graph_tokenizer, saved_model
@@ -125,6 +125,9 @@ def fingerprint(job: Job) -> dict[str, Any]:
         "model": fitted.encoder_config(job.config),
         "data": job.data_fingerprint(),
         "pad_to_max_length": job.settings.pad_to_max_length,
+        # None where they are 0, as for runs that began before the flags were.
+        "reinit_top_layers": job.settings.reinit_top_layers or None,
+        **job.source.bilstm.fingerprint(),
         **job.settings.training.fingerprint(),
     }
 
@@ -182,6 +185,9 @@ def train(
         functools.partial(job.flops_per_example, loaded.model),
         functools.partial(score_and_keep, job, loaded),
         tail=tail,
+        new_variables=reinit.new_variables(
+            loaded.model, settings.reinit_top_layers
+        ),
     )
     if not finish(job, loaded, done, training):
         return None

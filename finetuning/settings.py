@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from finetuning.bilstm import BiLstmSize
 from training.devices import DeviceChoice
 from training.settings import Settings
 
@@ -12,6 +13,8 @@ class RunSettings(NamedTuple):
     Attributes:
         records_dir: directory of the record files.
         export_dir: directory of the SavedModel, without a slash at the end.
+        bilstm: size of the BiLSTM, None if no flag of it was given.
+        reinit_top_layers: layers of the encoder to begin with new weights.
         max_seq_length: the flag's value.
         is_length_given: whether the flag was given; if not, a fitted model
             keeps the length it was fitted with.
@@ -33,6 +36,8 @@ class RunSettings(NamedTuple):
     bert_config_file: str | None
     vocab_file: str | None
     do_lower_case: bool | None
+    bilstm: BiLstmSize | None
+    reinit_top_layers: int
     max_seq_length: int
     is_length_given: bool
     pad_to_max_length: bool

@@ -11,6 +11,7 @@ from absl import logging
 import modeling
 import tokenization
 from checkpoints import lookup, model_files
+from finetuning import bilstm, reinit
 from finetuning.settings import RunSettings
 
 
@@ -23,12 +24,14 @@ class ModelSource(NamedTuple):
         config: of the model.
         tokenizer: its vocabulary and casing fit the model.
         max_seq_length: the flag's, or the one the model was fitted with.
+        bilstm: size of the BiLSTM, the flags' or the fitted model's.
     """
 
     prefix: str
     config: modeling.BertConfig
     tokenizer: tokenization.FullTokenizer
     max_seq_length: int
+    bilstm: bilstm.BiLstmSize
 
     @property
     def vocab_file(self) -> str:
@@ -84,11 +87,14 @@ def read_source(
     length = settings.max_seq_length
     if is_fitted:
         length = _fitted_length(settings, config)
+    else:
+        reinit.check(settings.reinit_top_layers, config)
     model_files.check_length(length, config)
     tokenizer = model_files.load_tokenizer(
         prefix, config, settings.vocab_file, settings.do_lower_case
     )
-    return ModelSource(prefix, config, tokenizer, length)
+    size = bilstm.choose_size(settings.bilstm, config, prefix, is_fitted)
+    return ModelSource(prefix, config, tokenizer, length, size)
 
 
 def _fitted_length(settings: RunSettings, config: modeling.BertConfig) -> int:

@@ -22,12 +22,11 @@ import tensorflow as tf
 from absl import logging
 
 from features import layers as features_layers
+from finetuning.bilstm import BiLstm
 from modeling import (
     BertConfig,
-    Layer,
     TaskModel,
     draw_seed,
-    head_dropout,
     output_variables,
     project,
 )
@@ -41,57 +40,6 @@ from records import in_memory
 from training import prediction
 
 # --- Model -------------------------------------------------------------------
-
-
-class BiLstm(Layer):
-    """Layers of Keras' LSTM, each run in both directions.
-
-    Args:
-        inputs: width of the input.
-        units: width of each direction; a layer's output has twice as many.
-        num_layers: the paper has two.
-    """
-
-    def __init__(self, inputs: int, units: int, num_layers: int = 2):
-        super().__init__("bilstm")
-        self.inputs, self.units = inputs, units
-        self.layers = [
-            keras.layers.Bidirectional(
-                keras.layers.LSTM(
-                    units,
-                    return_sequences=True,
-                    # XLA, which compiles the steps of a GPU, has no cuDNN.
-                    use_cudnn=False,
-                    name="lstm",
-                ),
-                name=f"layer_{number}",
-            )
-            for number in range(num_layers)
-        ]
-
-    def build(self) -> None:
-        """Create the variables of every layer."""
-        width = self.inputs
-        for layer in self.layers:
-            layer.build([None, None, width])
-            width = 2 * self.units
-
-    def call(
-        self, x: tf.Tensor, input_mask: tf.Tensor, seed: tf.Tensor | None
-    ) -> tf.Tensor:
-        """Return float32 [B, W, 2 * units], 0 where there is no word.
-
-        Args:
-            x: float32 [B, W, inputs].
-            input_mask: [B, W], 1 for words. Words come before the padding:
-                the mask lets the backward direction begin at the last word.
-            seed: of the dropout after each layer; None: no dropout.
-        """
-        is_word = tf.cast(input_mask, tf.bool)
-        for layer in self.layers:
-            x = tf.identity(layer(x, mask=is_word))  # [B, W, 2 * units]
-            x = head_dropout(x, seed, f"{layer.name}/dropout")
-        return x
 
 
 class BertForFeatureTagging(TaskModel):
@@ -163,7 +111,8 @@ class BertForFeatureTagging(TaskModel):
         x = features_layers.layer_features(
             None, layers, range(len(layers)), self.choice.combine, weights
         )  # [B, W, H or C * H]
-        x = self.bilstm(x, features["input_mask"], seed)  # [B, W, 2 * units]
+        mask = features["input_mask"]
+        x = self.bilstm(x, mask, seed, training=training)  # [B, W, 2 * units]
         return project(x, self.output_weights, self.output_bias)
 
     def loss(

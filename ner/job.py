@@ -144,7 +144,7 @@ class NerJob(Job):
         count, dtype = len(self.labels), self.settings.training.dtype
         if not self._layers:
             return ner_model.BertForTokenClassification(
-                self.config, count, dtype
+                self.config, count, dtype, self.source.bilstm
             )
         return feature_based.BertForFeatureTagging(
             self.config, count, self._layers, self.options.lstm_units, dtype

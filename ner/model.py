@@ -10,6 +10,8 @@ import tensorflow as tf
 
 import modeling
 from classifier import model as classifier_model
+from finetuning import bilstm
+from finetuning.bilstm import NO_BILSTM, BiLstmSize
 from modeling import BertConfig, TaskModel, draw_seed
 from ops import losses
 from records.streaming import Batch
@@ -24,16 +26,22 @@ class BertForTokenClassification(TaskModel):
         config: of the encoder.
         num_labels: K.
         dtype: of matrix products.
+        bilstm_size: of the BiLSTM between encoder and vectors, if any.
     """
 
     uses_pooler = False
 
     def __init__(
-        self, config: BertConfig, num_labels: int, dtype: str = "float32"
+        self,
+        config: BertConfig,
+        num_labels: int,
+        dtype: str = "float32",
+        bilstm_size: BiLstmSize = NO_BILSTM,
     ):
         super().__init__(config, dtype)
+        self.bilstm = bilstm.create(bilstm_size, config.hidden_size)
         self.output_weights, self.output_bias = modeling.output_variables(
-            num_labels, config.hidden_size
+            num_labels, bilstm.output_width(bilstm_size, config.hidden_size)
         )
 
     def __call__(
@@ -45,7 +53,11 @@ class BertForTokenClassification(TaskModel):
         """Return float32 logits [B, S, K]."""
         seed = draw_seed(training, dropout_seed)
         x = self.encode(features, training, seed).sequence_output  # [B, S, H]
-        x = modeling.head_dropout(x, seed, "classifier/dropout")
+        if self.bilstm is None:
+            x = modeling.head_dropout(x, seed, "classifier/dropout")
+        else:  # which drops out its output
+            mask = bilstm.mask_of(features)
+            x = self.bilstm(x, mask, seed, training=training)  # [B, S, 2 * U]
         return modeling.project(x, self.output_weights, self.output_bias)
 
     def loss(

@@ -21,7 +21,7 @@ from checkpoints import huggingface, lookup, model_files, weight_files
 from classifier import export as classifier_export
 from classifier import model as classifier_model
 from features import export as features_export
-from finetuning import fitted
+from finetuning import bilstm, fitted
 from ner import export as ner_export
 from ner import model as ner_model
 from ops import unpadding
@@ -71,6 +71,9 @@ _DESCRIBED = (
     "null_threshold",
     "top_k",
 )
+
+# Variables that a classifier and multiple choice need.
+_OUTPUT_HEAD = "^(bert|bilstm|output_)"
 
 # Batch features -> outputs, name -> array.
 Model = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
@@ -382,6 +385,7 @@ def _create_export(settings: Settings) -> saved_model.Export:
     prefix, task = settings.path, settings.task
     config = model_files.read_config(prefix, settings.bert_config_file)
     length = settings.max_seq_length
+    size = bilstm.size_in(config)
 
     def restored(model: modeling.TaskModel, required: str) -> tuple:
         """Return what all exports have, the model's weights restored."""
@@ -391,16 +395,16 @@ def _create_export(settings: Settings) -> saved_model.Export:
     if task == "classifier":
         labels = settings.labels
         model = classifier_model.BertForSequenceClassification(
-            config, labels and len(labels)
+            config, labels and len(labels), bilstm_size=size
         )
         return classifier_export.Classifier(
-            *restored(model, "^(bert|output_)"),
+            *restored(model, _OUTPUT_HEAD),
             labels=labels and list(labels),
             is_pair=settings.sentence_pairs,
         )
     if task == "multiple_choice":
-        model = swag_model.BertForMultipleChoice(config)
-        return swag_export.MultipleChoice(*restored(model, "^(bert|output_)"))
+        model = swag_model.BertForMultipleChoice(config, bilstm_size=size)
+        return swag_export.MultipleChoice(*restored(model, _OUTPUT_HEAD))
     if task == _TAGS:
         return _create_tagger(settings, config, restored)
     if task == "question_answering":
@@ -437,8 +441,10 @@ def _create_tagger(
             f"{settings.path} is not a fitted tagger: its configuration names "
             "no labels (id2label)"
         )
-    model = ner_model.BertForTokenClassification(config, len(labels))
-    required = f"{weight_files.ENCODER}|^output_"
+    model = ner_model.BertForTokenClassification(
+        config, len(labels), bilstm_size=bilstm.size_in(config)
+    )
+    required = f"{weight_files.ENCODER}|^(bilstm|output_)"
     return ner_export.Tagger(*restored(model, required), labels=list(labels))
 
 
@@ -446,8 +452,10 @@ def _create_reader(
     settings: Settings, config: modeling.BertConfig, restored: Callable
 ) -> squad_export.QuestionAnswering:
     """Return the export of a model that answers questions."""
-    model = squad_model.BertForQuestionAnswering(config)
-    required = f"{weight_files.ENCODER}|^cls/squad/"
+    model = squad_model.BertForQuestionAnswering(
+        config, bilstm_size=bilstm.size_in(config)
+    )
+    required = f"{weight_files.ENCODER}|^(bilstm|cls/squad)/"
     model, tokenizer, vocab_file, length = restored(model, required)
     return squad_export.QuestionAnswering(
         model,

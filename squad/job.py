@@ -43,7 +43,7 @@ class SquadJob(Job):
         answer_options: how to answer from logits.
     """
 
-    head_pattern = "^cls/squad/"
+    head_pattern = "^(cls/squad|bilstm)/"
     objective = squad_model.QUESTION_ANSWERING
     result_files = ("eval_results.txt", *squad_answers.FILES)
 
@@ -102,7 +102,7 @@ class SquadJob(Job):
     def create_model(self) -> squad_model.BertForQuestionAnswering:
         """Return the encoder with a start and an end vector."""
         return squad_model.BertForQuestionAnswering(
-            self.config, self.settings.training.dtype
+            self.config, self.settings.training.dtype, self.source.bilstm
         )
 
     # --- Data ----------------------------------------------------------------

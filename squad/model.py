@@ -8,6 +8,8 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 import modeling
+from finetuning import bilstm
+from finetuning.bilstm import NO_BILSTM, BiLstmSize
 from modeling import BertConfig, Layer, TaskModel
 from ops import losses
 from records.streaming import Batch
@@ -19,10 +21,10 @@ from training.objective import Objective, Sums, example_weights
 class SquadHead(Layer):
     """The start vector and the end vector, variables cls/squad/output_*."""
 
-    def __init__(self, config: BertConfig):
+    def __init__(self, inputs: int):
         super().__init__("cls")
         # The original draws it with deviation 0.02, not initializer_range.
-        self.squad = modeling.OutputLayer(config.hidden_size, 2, "squad")
+        self.squad = modeling.OutputLayer(inputs, 2, "squad")
         self.build()
 
 
@@ -34,14 +36,23 @@ class BertForQuestionAnswering(TaskModel):
 
     Args:
         config: of the encoder.
-        dtype: of the encoder's matrix products.
+        dtype: of the matrix products.
+        bilstm_size: of the BiLSTM between encoder and vectors, if any.
     """
 
     uses_pooler = False
 
-    def __init__(self, config: BertConfig, dtype: str = "float32"):
+    def __init__(
+        self,
+        config: BertConfig,
+        dtype: str = "float32",
+        bilstm_size: BiLstmSize = NO_BILSTM,
+    ):
         super().__init__(config, dtype)
-        self.cls = SquadHead(config)
+        self.bilstm = bilstm.create(bilstm_size, config.hidden_size)
+        self.cls = SquadHead(
+            bilstm.output_width(bilstm_size, config.hidden_size)
+        )
 
     def __call__(
         self,
@@ -56,8 +67,12 @@ class BertForQuestionAnswering(TaskModel):
             training: whether dropout is on.
             dropout_seed: see `BertModel.call`.
         """
-        output = self.encode(features, training, dropout_seed)
-        logits = self.cls.squad(output.sequence_output)  # [B, S, 2]
+        seed = modeling.draw_seed(training, dropout_seed)
+        x = self.encode(features, training, seed).sequence_output  # [B, S, H]
+        if self.bilstm is not None:
+            mask = bilstm.mask_of(features)
+            x = self.bilstm(x, mask, seed, training=training)  # [B, S, 2 * U]
+        logits = self.cls.squad(x)  # [B, S, 2]
         return tf.transpose(logits, [2, 0, 1])  # [2, B, S]
 
     def losses(

@@ -30,7 +30,7 @@ class SwagJob(Job):
         eval_batch_size: choices in a batch of the development set.
     """
 
-    head_pattern = "^output_"
+    head_pattern = "^(output_|bilstm/)"
     fitted_task = "multiple_choice"  # a regression's head has the same shape
     objective = swag_model.MULTIPLE_CHOICE
 
@@ -70,7 +70,7 @@ class SwagJob(Job):
     def create_model(self) -> swag_model.BertForMultipleChoice:
         """Return the encoder with one vector that scores a choice."""
         return swag_model.BertForMultipleChoice(
-            self.config, self.settings.training.dtype
+            self.config, self.settings.training.dtype, self.source.bilstm
         )
 
     def forward(
@@ -94,9 +94,8 @@ class SwagJob(Job):
         self, model: modeling.TaskModel, length: int
     ) -> float:
         """Return the operations of training on all choices of a question."""
-        del model
         num_choices = len(self.records.questions("train")[0].choices)
-        return reporting.training_flops(self.config, num_choices, length)
+        return num_choices * super().flops_per_example(model, length)
 
     # --- Scores and predictions ----------------------------------------------
 

@@ -8,6 +8,7 @@ softmax over the scores of one question decides.
 import tensorflow as tf
 
 from classifier import model as classifier_model
+from finetuning.bilstm import NO_BILSTM, BiLstmSize
 from modeling import BertConfig
 from ops import losses
 from ops.elementwise import shape_of
@@ -19,8 +20,13 @@ from records.streaming import Batch
 class BertForMultipleChoice(classifier_model.BertForSequenceClassification):
     """An encoder, and one vector whose product with [CLS] scores a choice."""
 
-    def __init__(self, config: BertConfig, dtype: str = "float32"):
-        super().__init__(config, 1, dtype)
+    def __init__(
+        self,
+        config: BertConfig,
+        dtype: str = "float32",
+        bilstm_size: BiLstmSize = NO_BILSTM,
+    ):
+        super().__init__(config, 1, dtype, bilstm_size)
 
     def __call__(
         self,

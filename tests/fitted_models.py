@@ -12,16 +12,20 @@ import tensorflow as tf
 import modeling
 from checkpoints import model_files
 from classifier.model import BertForSequenceClassification
+from finetuning.bilstm import NO_BILSTM, BiLstmSize
 from ner.model import BertForTokenClassification
 from squad.model import BertForQuestionAnswering
 from swag.model import BertForMultipleChoice
 
 
 def write(folder: Path, model, vocab: Sequence[str], **settings) -> Path:
-    """Write a model with `settings` in its configuration."""
+    """Write a model with `settings`, bilstm_size too, in its configuration."""
     folder.mkdir(parents=True)
     vocab_file = folder / "words.txt"
     vocab_file.write_text("\n".join(vocab) + "\n")
+    bilstm_size = settings.pop("bilstm_size", NO_BILSTM)
+    if bilstm_size.bilstm_layers:
+        settings |= bilstm_size._asdict()
     config = modeling.BertConfig.from_dict(model.config.to_dict() | settings)
     model_files.write_model(str(folder), model, config, str(vocab_file), True)
     return folder
@@ -49,11 +53,15 @@ def write_classifier(
     labels: Sequence[str] | None,
     is_pair: bool = False,
     length: int = 40,
+    bilstm_size: BiLstmSize = NO_BILSTM,
 ) -> Path:
     """Write a classifier; labels None: a regression."""
     tf.keras.utils.set_random_seed(1)
-    model = BertForSequenceClassification(config, labels and len(labels))
+    model = BertForSequenceClassification(
+        config, labels and len(labels), bilstm_size=bilstm_size
+    )
     settings = {"max_seq_length": length, "sentence_pairs": is_pair}
+    settings["bilstm_size"] = bilstm_size
     if labels:
         settings["id2label"] = _labels(labels)
     return write(folder, _grown(model), vocab, **settings)
@@ -64,13 +72,15 @@ def write_reader(
     config: modeling.BertConfig,
     vocab: Sequence[str],
     is_version_2: bool = False,
+    bilstm_size: BiLstmSize = NO_BILSTM,
 ) -> Path:
     """Write a model that answers questions, in windows of 32 tokens."""
     tf.keras.utils.set_random_seed(1)
     return write(
         folder,
-        _grown(BertForQuestionAnswering(config)),
+        _grown(BertForQuestionAnswering(config, bilstm_size=bilstm_size)),
         vocab,
+        bilstm_size=bilstm_size,
         max_seq_length=32,
         version_2_with_negative=is_version_2,
     )
@@ -81,13 +91,18 @@ def write_tagger(
     config: modeling.BertConfig,
     vocab: Sequence[str],
     labels: Sequence[str],
+    bilstm_size: BiLstmSize = NO_BILSTM,
 ) -> Path:
     """Write a tagger of words, in windows of 32 tokens."""
     tf.keras.utils.set_random_seed(1)
+    model = BertForTokenClassification(
+        config, len(labels), bilstm_size=bilstm_size
+    )
     return write(
         folder,
-        _grown(BertForTokenClassification(config, len(labels))),
+        _grown(model),
         vocab,
+        bilstm_size=bilstm_size,
         max_seq_length=32,
         task="token_classification",
         document_context=False,
@@ -96,14 +111,18 @@ def write_tagger(
 
 
 def write_chooser(
-    folder: Path, config: modeling.BertConfig, vocab: Sequence[str]
+    folder: Path,
+    config: modeling.BertConfig,
+    vocab: Sequence[str],
+    bilstm_size: BiLstmSize = NO_BILSTM,
 ) -> Path:
     """Write a model that chooses among continuations."""
     tf.keras.utils.set_random_seed(1)
     return write(
         folder,
-        _grown(BertForMultipleChoice(config)),
+        _grown(BertForMultipleChoice(config, bilstm_size=bilstm_size)),
         vocab,
+        bilstm_size=bilstm_size,
         max_seq_length=32,
         task="multiple_choice",
     )

@@ -22,6 +22,7 @@ from prediction_runs import (
 )
 
 from checkpoints import lookup
+from finetuning.bilstm import NO_BILSTM, BiLstmSize
 from pretraining import filling
 from serving import saved_model
 
@@ -31,6 +32,9 @@ run_squad = scripts.load("run_squad")
 run_ner = scripts.load("run_ner")
 run_swag = scripts.load("run_swag")
 extract_features = scripts.load("extract_features")
+
+# Of some of the models; the others have none.
+BILSTM = BiLstmSize(bilstm_layers=2, bilstm_units=6)
 
 ONLY_PREDICT = {"do_train": False, "do_eval": False, "do_predict": True}
 
@@ -126,6 +130,7 @@ def test_pairs_and_regression(tmp_path):
         classifier_runs.VOCAB,
         None,
         is_pair=True,
+        bilstm_size=BILSTM,
     )
     data_dir = tmp_path / "data"
     data_dir.mkdir()
@@ -155,6 +160,7 @@ def test_answers_are_those_of_run_squad(version, tmp_path):
         squad_runs.CONFIG,
         squad_runs.VOCAB,
         is_version_2=version == "2",
+        bilstm_size=BILSTM if version == "2" else NO_BILSTM,
     )
     squad_runs.write_data(tmp_path)
     flags = squad_runs.flags_for(tmp_path, model, version, **ONLY_PREDICT)
@@ -221,7 +227,11 @@ def check_nbest(found: list[dict], lines: list[dict], nbest: dict) -> None:
 @pytest.mark.slow
 def test_tags_are_those_of_run_ner(tmp_path):
     model = fitted_models.write_tagger(
-        tmp_path / "model", ner_runs.CONFIG, ner_runs.VOCAB, ner_runs.LABELS
+        tmp_path / "model",
+        ner_runs.CONFIG,
+        ner_runs.VOCAB,
+        ner_runs.LABELS,
+        BILSTM,
     )
     ner_runs.write_data(tmp_path)
     flags = ner_runs.flags_for(model, tmp_path, model, **ONLY_PREDICT)
@@ -264,7 +274,7 @@ def test_tags_are_those_of_run_ner(tmp_path):
 def test_choices_are_those_of_run_swag(ids_only, tmp_path):
     """Questions with other numbers of choices are answered beside them."""
     model = fitted_models.write_chooser(
-        tmp_path / "model", swag_runs.CONFIG, swag_runs.VOCAB
+        tmp_path / "model", swag_runs.CONFIG, swag_runs.VOCAB, BILSTM
     )
     swag_runs.write_data(tmp_path)
     flags = swag_runs.flags_for(model, tmp_path, model, **ONLY_PREDICT)

@@ -1,6 +1,6 @@
 """Begin or resume a training run, and train to its end."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from base import cluster
 
@@ -29,6 +29,7 @@ def fit(
     evaluate: Callable[[int], bool | None],
     keep: Callable[[int], None] = lambda step: None,
     tail: TailMeter | None = None,
+    new_variables: Container[str] = (),
 ) -> int:
     """Train a model to the end of its run; return the number of steps done.
 
@@ -46,9 +47,10 @@ def fit(
         evaluate: see loop.train.
         keep: see loop.train.
         tail: adds up the loss of the last steps; None: nobody asks for it.
+        new_variables: see `begin`.
     """
     optimizer, state = _create_state(strategy, model, settings)
-    first = begin(state, model, settings)
+    first = begin(state, model, settings, new_variables)
     check_same_start(strategy, state, settings, first)
     if tail:
         tail.restore(first)
@@ -117,12 +119,20 @@ def begin(
     state: training_state.TrainingState,
     model: modeling.TaskModel,
     settings: Settings,
+    new_variables: Container[str] = (),
 ) -> int:
     """Set the weights a run begins with; return the number of steps done.
 
     They come from the first of these that is there: the newest checkpoint of
     output_dir; `resume_from`, with moments and step; `init_checkpoint`. Else
     the weights stay as they were created.
+
+    Args:
+        state: the checkpoints of output_dir.
+        model: just created.
+        settings: names the checkpoints.
+        new_variables: paths of variables that stay as they were created where
+            the others come from init_checkpoint.
     """
     state.clean()
     latest = state.latest()
@@ -141,10 +151,20 @@ def begin(
         logging.info("Continuing %s: %d steps are done", source, done)
         return done
     if settings.init_checkpoint:
-        weight_files.restore_weights(model.variables, settings.init_checkpoint)
+        variables = [v for v in model.variables if v.path not in new_variables]
+        weight_files.restore_weights(variables, settings.init_checkpoint)
         logging.info(
             "Starting from the weights of %s", settings.init_checkpoint
         )
+        new = [v.path for v in model.variables if v.path in new_variables]
+        if new:
+            # bert/encoder/layer_11/output/... -> bert/encoder/layer_11
+            parts = ["/".join(path.split("/")[:3]) for path in new]
+            logging.info(
+                "except %d variables with new weights, in %s",
+                len(new),
+                ", ".join(dict.fromkeys(parts)),
+            )
     else:
         logging.info("Starting from new weights, seed %d", settings.random_seed)
     return 0

@@ -7,6 +7,7 @@ from ner_runs import CONFIG
 
 import modeling
 from features import layers as features_layers
+from finetuning import bilstm
 from modeling import BertConfig
 from ner import feature_based
 
@@ -44,7 +45,7 @@ def test_every_row_of_table_7(name):
 def test_padding_does_not_reach_the_words():
     """Neither direction of the BiLSTM reads the padding of a sentence."""
     tf.keras.utils.set_random_seed(1)
-    lstm = feature_based.BiLstm(4, 3)
+    lstm = bilstm.BiLstm(4, 3)
     lstm.build()
     x = np.random.default_rng(0).normal(size=[2, 5, 4]).astype(np.float32)
     mask = tf.constant([[1, 1, 1, 0, 0], [1] * 5])
