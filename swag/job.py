@@ -16,7 +16,6 @@ from swag import data as swag_data
 from swag import export as swag_export
 from swag import model as swag_model
 from swag import records as swag_records
-from training import reporting
 
 
 class SwagJob(Job):
