@@ -106,6 +106,14 @@ flags.DEFINE_integer(
     "Steps in which the learning rate rises from 0.",
     lower_bound=0,
 )
+flags.DEFINE_list(
+    "keep_steps",
+    [],
+    "Keep the weights alone after each of these steps, such as 1000,2000: "
+    "output_dir/step-1000 is a model that every script takes as "
+    "--init_checkpoint. They have a third of a checkpoint's size, and "
+    "--keep_checkpoint_max does not delete them.",
+)
 training_flags.define_training_flags()
 training_flags.define_tpu_flags()
 
@@ -145,6 +153,7 @@ def main(_: list[str]) -> int:
             pretraining_run.adjustable(settings),
             cluster.is_chief(),
         )
+        pretraining_run.warn_of_missed_steps(settings)
     else:
         file_system.make_directory(FLAGS.output_dir)
     tf.keras.utils.set_random_seed(FLAGS.random_seed)
@@ -180,8 +189,29 @@ def read_settings() -> Settings:
         FLAGS, FLAGS.num_train_steps, FLAGS.num_warmup_steps
     )
     return settings._replace(
-        stop_after_steps=FLAGS.stop_after_steps, resume_from=FLAGS.resume_from
+        stop_after_steps=FLAGS.stop_after_steps,
+        resume_from=FLAGS.resume_from,
+        keep_steps=read_keep_steps(),
     )
+
+
+def read_keep_steps() -> tuple[int, ...]:
+    """Return the steps of --keep_steps in order.
+
+    Raises:
+        UserError: a value is not a step of this run.
+    """
+    steps = set()
+    for text in filter(None, map(str.strip, FLAGS.keep_steps)):
+        step = int(text) if text.isdecimal() else 0
+        if not 1 <= step <= FLAGS.num_train_steps:
+            raise UserError(
+                f"--keep_steps: {text!r} is not a step of this run; give "
+                f"numbers from 1 to {FLAGS.num_train_steps} "
+                "(--num_train_steps), separated by commas"
+            )
+        steps.add(step)
+    return tuple(sorted(steps))
 
 
 def find_vocab() -> str | None:

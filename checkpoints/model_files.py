@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from base import cluster, file_system
 from base.errors import UserError
 
+import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -212,6 +213,7 @@ def write_model(
     config: BertConfig,
     vocab_file: str | None,
     do_lower_case: bool | None = None,
+    step: int | None = None,
 ) -> str:
     """Write a model's weights, configuration, vocabulary and casing.
 
@@ -223,6 +225,7 @@ def write_model(
         config: of the model.
         vocab_file: vocabulary to copy; None: none is written.
         do_lower_case: casing to write; None: none is written.
+        step: `global_step` to write; None: none is written.
 
     Returns:
         The prefix of the weights, `bert_model.ckpt` in output_dir.
@@ -247,6 +250,9 @@ def write_model(
         path = os.path.join(output_dir, lookup.VOCAB_NAME)
         tf.io.gfile.copy(vocab_file, path, overwrite=True)
     # Last: the weights' index makes the model visible to find_checkpoint.
-    weight_files.write(prefix, weight_files.as_tensors(model.variables))
+    tensors = weight_files.as_tensors(model.variables)
+    if step is not None:
+        tensors["global_step"] = np.int64(step)
+    weight_files.write(prefix, tensors)
     logging.info("Wrote the weights alone to %s", prefix)
     return prefix

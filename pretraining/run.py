@@ -2,6 +2,7 @@
 
 import functools
 import math
+import os
 from typing import Any
 
 from base import file_system
@@ -11,7 +12,7 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-from checkpoints import model_files, weight_files
+from checkpoints import lookup, model_files, weight_files
 from pretraining import model as pretraining_model
 from pretraining import records as pretraining_records
 from pretraining.records import PretrainingFiles
@@ -62,6 +63,37 @@ def warn_of_shared_files(
             "%d evaluation files are training files too, the first: %s",
             len(shared),
             min(shared),
+        )
+
+
+def kept_folder(output_dir: str, step: int) -> str:
+    """Return the folder of the weights that --keep_steps keeps of a step."""
+    return os.path.join(output_dir, f"step-{step}")
+
+
+def warn_of_missed_steps(settings: Settings) -> None:
+    """Warn of steps to keep that the run has passed without keeping them."""
+    folders = [settings.output_dir]
+    latest = tf.train.latest_checkpoint(settings.output_dir)
+    if settings.resume_from:
+        folders.append(settings.resume_from)
+        latest = latest or lookup.find_training_checkpoint(folders[-1])
+    done = weight_files.global_step(latest) if latest else 0
+    missed = [
+        step
+        for step in settings.keep_steps
+        if step <= done
+        and not any(
+            tf.io.gfile.exists(kept_folder(folder, step)) for folder in folders
+        )
+    ]
+    if missed:
+        logging.warning(
+            "--keep_steps: %d steps are done, so the weights of %s cannot be "
+            "kept in %s",
+            done,
+            ", ".join(map(str, missed)),
+            settings.output_dir,
         )
 
 
@@ -150,6 +182,7 @@ class PretrainingRun:
                 config, 1, length, predictions, data.max_sequences
             ),
             self.evaluate,
+            self.keep,
         )
         if done < settings.last_step:
             return False
@@ -157,6 +190,18 @@ class PretrainingRun:
             settings.output_dir, self.model, config, self.vocab_file
         )
         return True
+
+    def keep(self, step: int) -> None:
+        """Write the weights after a step of --keep_steps to a folder."""
+        folder = kept_folder(self.settings.output_dir, step)
+        file_system.make_directory(folder)
+        model_files.write_model(
+            folder,
+            self.model,
+            self.model.config,
+            self.vocab_file,
+            step=step,
+        )
 
     def evaluate(self, step: int) -> None:
         """Evaluate; write the scores to log, summaries, eval_results.txt."""

@@ -26,6 +26,7 @@ def fit(
     batches: loop.Batches,
     flops_per_row: Callable[[int], float],
     evaluate: Callable[[int], bool | None],
+    keep: Callable[[int], None] = lambda step: None,
 ) -> int:
     """Train a model to the end of its run; return the number of steps done.
 
@@ -41,6 +42,7 @@ def fit(
         batches: of the whole run.
         flops_per_row: see reporting.Meter.
         evaluate: see loop.train.
+        keep: see loop.train.
     """
     optimizer, state = _create_state(strategy, model, settings)
     first = begin(state, model, settings)
@@ -66,7 +68,7 @@ def fit(
     _warn_of_a_single_step(settings)
     size = settings.train_batch_size
     meter = reporting.Meter(size, flops_per_row, peak)
-    return loop.train(step, state, batches, meter, evaluate, first)
+    return loop.train(step, state, batches, meter, evaluate, first, keep)
 
 
 def _warn_of_a_single_step(settings: Settings) -> None:

@@ -44,6 +44,7 @@ def train(
     meter: reporting.Meter,
     evaluate: Callable[[int], bool | None],
     first: int = 0,
+    keep: Callable[[int], None] = lambda step: None,
 ) -> int:
     """Train from step `first` to the end; save, report and evaluate.
 
@@ -55,6 +56,7 @@ def train(
         evaluate: called with the steps done every `eval_steps`; returns
             whether training should end early.
         first: number of steps done before.
+        keep: called with the steps done at each of `keep_steps`.
 
     Returns:
         The number of steps done, fewer than `last_step` after a signal, or
@@ -77,6 +79,10 @@ def train(
             if is_due or is_first or report.is_late():
                 # The last update was number done - 1, with this rate.
                 report.write(done, float(step.schedule(tf.constant(done))))
+            # Before the checkpoint: a run that is killed between the two keeps
+            # them again when it goes on.
+            if done in settings.keep_steps:
+                keep(done)
             is_saved = _is_due(done, settings.save_checkpoints_steps, settings)
             is_last = done == settings.last_step
             if is_saved or stop.is_due or is_last:
@@ -275,6 +281,7 @@ class _Caller:
         """
         settings = self.step.settings
         stops = [settings.iterations_per_loop, settings.last_step - done]
+        stops += [step - done for step in settings.keep_steps if step > done]
         for every in (
             settings.log_steps,
             settings.save_checkpoints_steps,

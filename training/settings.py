@@ -15,6 +15,7 @@ class Settings(NamedTuple):
         init_checkpoint: weights to start from, None for new ones.
         resume_from: another run, whose weights, moments and step this run
             begins with.
+        keep_steps: steps after which the weights alone are kept.
         jit_compile: whether XLA may compile; compilation.py decides what.
         clip_norm: the joint norm of the gradients is clipped to this.
     """
@@ -38,6 +39,7 @@ class Settings(NamedTuple):
     jit_compile: bool = True
     save_checkpoints_steps: int = 1000
     keep_checkpoint_max: int = 5
+    keep_steps: tuple[int, ...] = ()
     iterations_per_loop: int = 1000
     log_steps: int = 100
     eval_steps: int = 0

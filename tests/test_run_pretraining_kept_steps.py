@@ -1,0 +1,97 @@
+"""run_pretraining.py --keep_steps: models of single steps of a run."""
+
+import json
+
+import pytest
+import scripts
+from pretraining_runs import assert_same, flags_for, weights_of, write_data
+from tiny import results_of
+
+from checkpoints import training_state
+
+run_pretraining = scripts.load("run_pretraining")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write_data(tmp_path_factory.mktemp("kept_steps"))
+
+
+@pytest.mark.slow
+def test_kept_weights_are_those_of_the_step(data, tmp_path):
+    """Also those of a step that is no checkpoint, and of the last one."""
+    scripts.run(
+        run_pretraining,
+        **flags_for(data, tmp_path / "all", save_checkpoints_steps=1),
+        keep_checkpoint_max=0,
+    )
+    out = tmp_path / "kept"
+    values = flags_for(data, out, keep_steps="12,3,7")
+    scripts.run(run_pretraining, **values)
+    for step in (3, 7, 12):
+        kept = weights_of(out / f"step-{step}" / "bert_model.ckpt")
+        assert kept["global_step"] == step
+        saved = weights_of(tmp_path / "all" / f"model.ckpt-{step}")
+        slots = ("/adam_m", "/adam_v")
+        assert_same(
+            kept, {n: v for n, v in saved.items() if not n.endswith(slots)}
+        )
+    config = json.loads((out / "step-7" / "bert_config.json").read_text())
+    assert config == json.loads((out / "bert_config.json").read_text())
+    evaluated = {
+        "do_train": False,
+        "do_eval": True,
+        "eval_input_file": data / "dev",
+        "init_checkpoint": out / "step-7",
+        "output_dir": tmp_path / "scores",
+    }
+    scripts.run(run_pretraining, **values | evaluated)
+    assert results_of(tmp_path / "scores")["global_step"] == 7
+
+
+@pytest.mark.slow
+def test_a_run_killed_after_keeping_keeps_again(data, tmp_path, monkeypatch):
+    """The weights of step 7 are kept, but the last checkpoint is of step 5."""
+    save = training_state.TrainingState.save
+
+    def save_or_die(state, step):
+        if step == 10:
+            raise KeyboardInterrupt
+        return save(state, step)
+
+    values = flags_for(data, tmp_path, keep_steps="3,10")
+    monkeypatch.setattr(training_state.TrainingState, "save", save_or_die)
+    with pytest.raises(KeyboardInterrupt):
+        scripts.run(run_pretraining, **values)
+    first = weights_of(tmp_path / "step-10" / "bert_model.ckpt")
+    monkeypatch.undo()
+    (tmp_path / "step-10" / "bert_model.ckpt.index").unlink()
+    scripts.run(run_pretraining, **values)
+    assert_same(first, weights_of(tmp_path / "step-10" / "bert_model.ckpt"))
+
+
+@pytest.mark.slow
+def test_steps_that_are_over_are_named(data, tmp_path, caplog):
+    first = flags_for(
+        data, tmp_path / "first", stop_after_steps=8, keep_steps="3,10"
+    )
+    scripts.run(run_pretraining, **first)
+    assert not (tmp_path / "first" / "step-10").exists()
+    second = flags_for(
+        data,
+        tmp_path / "second",
+        resume_from=tmp_path / "first",
+        keep_steps="3,5,10",
+    )
+    scripts.run(run_pretraining, **second)
+    # Step 3 is in the first phase's folder.
+    assert "8 steps are done, so the weights of 5 cannot be kept" in caplog.text
+    assert (tmp_path / "second" / "step-10" / "bert_model.ckpt.index").exists()
+
+
+@pytest.mark.parametrize("text", ["0", "13", "x", "3,-1", "1.5"])
+def test_bad_steps(data, tmp_path, text):
+    line = scripts.error_of(
+        run_pretraining, **flags_for(data, tmp_path, keep_steps=text)
+    )
+    assert "is not a step of this run; give numbers from 1 to 12" in line
