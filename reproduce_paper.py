@@ -298,7 +298,11 @@ def prepare(
     """Divide the text and write the configurations."""
     folder = os.path.join(FLAGS.work_dir, "corpus")
     text = held_out.prepare(
-        input_files, held_out_files, scale.corpus.held_out_share, folder
+        input_files,
+        held_out_files,
+        scale.corpus.held_out_share,
+        scale.corpus.max_mb,
+        folder,
     )
     sizes = {step.size for step in plan.steps.values() if step.size}
     os.makedirs(os.path.join(FLAGS.work_dir, "configs"), exist_ok=True)
@@ -438,6 +442,8 @@ def print_plan(
     logging.info("Measuring a training step on this machine")
     speed = estimate.measure(sizes, scale.dtype, HERE, FLAGS.work_dir)
     total_bytes = sum(map(os.path.getsize, input_files))
+    if scale.corpus.max_mb:
+        total_bytes = min(total_bytes, round(scale.corpus.max_mb * 1e6))
     share = scale.corpus.held_out_share
     text_bytes = {
         "train": round(total_bytes * (1 - share)),

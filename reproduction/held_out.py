@@ -9,6 +9,7 @@ the place where they stand do not matter.
 
 import json
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ WHOLE_FILES_FROM = 10  # files
 # A random next sentence comes from another document.
 MIN_DOCUMENTS = 2
 FOLDERS = ("train", "held_out")
+_NAMED_FILES = 5  # held-out files that are named in the log
 
 
 class Text(NamedTuple):
@@ -30,18 +32,17 @@ class Text(NamedTuple):
     Attributes:
         how: in words.
         num_bytes: {"train": bytes, "held_out": bytes}.
-        held_out: names of the held-out files; [] if documents are held out.
     """
 
     how: str
     num_bytes: dict[str, int]
-    held_out: list[str]
 
 
 def prepare(
     files: Sequence[str],
     held_out_files: Sequence[str],
     share: float,
+    max_mb: float,
     folder: str,
 ) -> Text:
     """Make the folders train and held_out; return what is in them.
@@ -53,6 +54,7 @@ def prepare(
         files: text, one sentence per line, a blank line between documents.
         held_out_files: to hold out, given by the user; [] to choose.
         share: of the bytes to hold out, about.
+        max_mb: take the first documents up to this size; 0: all of them.
         folder: local path.
 
     Raises:
@@ -62,32 +64,35 @@ def prepare(
     known = text_files.read_own_json(path)
     if known is not None:
         return Text(**known)
-    if held_out_files:
-        chosen = [*held_out_files]
-        how = f"{len(chosen)} files of --held_out_file are held out"
-    elif len(files) >= WHOLE_FILES_FROM:
-        chosen = choose_files(files, share)
-        how = f"{len(chosen)} of {len(files)} files are held out"
-    else:
-        chosen = []
-        how = ""
     for name in FOLDERS:
         os.makedirs(os.path.join(folder, name), exist_ok=True)
         resuming.empty_folder(os.path.join(folder, name))
+    max_bytes = round(max_mb * 1e6) or sys.maxsize
+    chosen = [*held_out_files]
+    how = f"{len(chosen)} files of --held_out_file are held out"
+    if not chosen and not max_mb and len(files) >= WHOLE_FILES_FROM:
+        chosen = choose_files(files, share)
+        how = f"{len(chosen)} of {len(files)} files are held out"
     if chosen:
         kept = {os.path.realpath(path) for path in chosen}
         train = [f for f in files if os.path.realpath(f) not in kept]
-        sizes = _link(train, chosen, folder)
+        parts = (train, chosen)
+        if max_mb:
+            sizes = _copy_files(parts, max_bytes, folder)
+        else:
+            sizes = _link(parts, folder)
     else:
-        sizes, how = _copy(files, share, folder)
-    text = Text(how, sizes, [os.path.basename(path) for path in chosen])
-    logging.info(
-        "%s%s: %.2f MB to train, %.2f MB held out",
-        how,
-        f" ({', '.join(text.held_out)})" if 0 < len(chosen) <= 5 else "",
-        sizes["train"] / 1e6,
-        sizes["held_out"] / 1e6,
+        sizes, how = _copy_documents(files, share, max_bytes, folder)
+    if max_mb:
+        how += f", of the first {max_mb:g} MB of the text"
+    if 0 < len(chosen) <= _NAMED_FILES:
+        how += f" ({', '.join(map(os.path.basename, chosen))})"
+    how += (
+        f": {sizes['train'] / 1e6:.2f} MB to train, "
+        f"{sizes['held_out'] / 1e6:.2f} MB held out"
     )
+    logging.info("%s", how)
+    text = Text(how, sizes)
     file_system.write_text(path, json.dumps(text._asdict()))
     return text
 
@@ -116,17 +121,31 @@ def choose_files(files: Sequence[str], share: float) -> list[str]:
     return found or [min(order, key=lambda path: sizes[path])]
 
 
-def _link(
-    train: Sequence[str], held_out: Sequence[str], folder: str
-) -> dict[str, int]:
-    """Link to whole files; return the bytes of both parts."""
+def _link(parts: Sequence[Sequence[str]], folder: str) -> dict[str, int]:
+    """Link to the whole files of both parts; return the bytes of each."""
     found = {}
-    for name, part in zip(FOLDERS, (train, held_out), strict=True):
+    for name, part in zip(FOLDERS, parts, strict=True):
         _check_documents(part, name)
         for number, path in enumerate(part):
             link = f"{number:05}_{os.path.basename(path)}"
             os.symlink(os.path.abspath(path), os.path.join(folder, name, link))
         found[name] = sum(map(os.path.getsize, part))
+    return found
+
+
+def _copy_files(
+    parts: Sequence[Sequence[str]], max_bytes: int, folder: str
+) -> dict[str, int]:
+    """Copy the first documents of both parts; return the bytes of each."""
+    found = {}
+    for name, part in zip(FOLDERS, parts, strict=True):
+        _check_documents(part, name)
+        path = os.path.join(folder, name, f"{name}.txt")
+        found[name] = 0
+        with file_system.atomic_file(path) as file:
+            for text in first_documents(part, max_bytes, MIN_DOCUMENTS):
+                file.write(text + b"\n")
+                found[name] += len(text) + 1
     return found
 
 
@@ -168,6 +187,19 @@ def documents(path: str) -> Iterator[bytes]:
         yield b"".join(lines)
 
 
+def first_documents(
+    files: Sequence[str], max_bytes: int, least: int
+) -> Iterator[bytes]:
+    """Yield documents until they have `max_bytes`, at least `least` of them."""
+    count = size = 0
+    for path in files:
+        for text in documents(path):
+            yield text
+            count, size = count + 1, size + len(text)
+            if size >= max_bytes and count >= least:
+                return
+
+
 def choose_documents(
     hashes: Sequence[tuple[int, int]], share: float
 ) -> set[int]:
@@ -188,27 +220,27 @@ def choose_documents(
     return chosen
 
 
-def _copy(
-    files: Sequence[str], share: float, folder: str
+def _copy_documents(
+    files: Sequence[str], share: float, max_bytes: int, folder: str
 ) -> tuple[dict[str, int], str]:
     """Write both parts; return their bytes and how they were divided."""
+    least = 2 * MIN_DOCUMENTS
     hashes = [
-        (hash64(text), len(text)) for path in files for text in documents(path)
+        (hash64(text), len(text))
+        for text in first_documents(files, max_bytes, least)
     ]
-    if len(set(hashes)) < 2 * MIN_DOCUMENTS:
-        raise _too_few(len(set(hashes)), "all files", 2 * MIN_DOCUMENTS)
+    if len(set(hashes)) < least:
+        raise _too_few(len(set(hashes)), "all files", least)
     chosen = choose_documents(hashes, share)
     sizes = dict.fromkeys(FOLDERS, 0)
-    paths = {n: os.path.join(folder, n, f"{n}.txt") for n in FOLDERS}
+    paths = [os.path.join(folder, name, f"{name}.txt") for name in FOLDERS]
     with (
-        file_system.atomic_file(paths["train"]) as train,
-        file_system.atomic_file(paths["held_out"]) as held_out,
+        file_system.atomic_file(paths[0]) as train,
+        file_system.atomic_file(paths[1]) as held_out,
     ):
-        for path in files:
-            for text in documents(path):
-                is_held_out = hash64(text) in chosen
-                name = FOLDERS[is_held_out]
-                (held_out if is_held_out else train).write(text + b"\n")
-                sizes[name] += len(text) + 1
+        for text in first_documents(files, max_bytes, least):
+            is_held_out = hash64(text) in chosen
+            (held_out if is_held_out else train).write(text + b"\n")
+            sizes[FOLDERS[is_held_out]] += len(text) + 1
     count = sum(value in chosen for value, _ in hashes)
     return sizes, f"{count} of {len(hashes)} documents are held out"

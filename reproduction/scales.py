@@ -33,6 +33,7 @@ PATH = os.path.join(os.path.dirname(__file__), "scales.toml")
 class Corpus(NamedTuple):
     """How text becomes a vocabulary and records."""
 
+    max_mb: float
     held_out_share: float
     vocab_size: int
     do_lower_case: bool
@@ -176,6 +177,7 @@ class Scale(NamedTuple):
 # more than 0.
 _BOUNDS: dict[str, tuple[float, float]] = {
     "num_train_steps": (0, float("inf")),
+    "max_mb": (0, float("inf")),
     "held_out_share": (1e-9, 0.5),
     "masked_lm_prob": (1e-9, 1),
     "dropout": (0, 0.99),
