@@ -19,9 +19,9 @@ experiment, more tasks or more seeds it uses what is there.
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from base import errors, file_system, resuming, text_files
+from base import errors, file_system, text_files
 from base.errors import UserError
 
 from absl import flags, logging
@@ -30,19 +30,19 @@ from reproduction import (
     estimate,
     experiments,
     held_out,
-    plots,
-    report,
+    listing,
+    results,
     run,
     scales,
     steps,
-    tables,
     work_dir,
 )
+from reproduction import report as reproduction_report
 from reproduction import tasks as reproduction_tasks
-from reproduction.experiments import Experiment
-from reproduction.run import Failure, Places
+from reproduction.estimate import Estimator, Speed
+from reproduction.plan import Plan
+from reproduction.run import Places
 from reproduction.scales import Scale
-from reproduction.steps import Plan
 
 FLAGS = flags.FLAGS
 
@@ -155,34 +155,40 @@ def main(_: list[str]) -> int:
     check_flags()
     scale = scales.read(FLAGS.scale, FLAGS.set)
     data = read_data()
-    names = experiment_names()
-    plan, found = experiments.build(
-        names,
+    plan, tables = experiments.build(
+        experiment_names(),
         scale,
         extra_tasks(),
         data,
         FLAGS.num_seeds or scale.num_seeds,
         FLAGS.vocab_file is not None,
     )
-    check_tasks(found)
-    input_files, held_out_files = find_text()
+    experiments.check_tasks(tables)
+    files, held_out_files = find_text()
     places = find_places()
-    if FLAGS.dry_run:
-        return print_plan(plan, scale, data, places, input_files)
-    file_system.make_directory(FLAGS.work_dir, "work_dir")
-    with resuming.locked_folder(
-        os.path.join(FLAGS.work_dir, "lock"), FLAGS.work_dir
-    ) as lock:
-        begin(plan, scale, data, input_files, held_out_files)
-        text = prepare(plan, scale, input_files, held_out_files)
+    file_system.make_directory(places.work_dir, "work_dir")
+    with work_dir.locked(places.work_dir) as lock:
+        fingerprint = work_dir.fingerprint(
+            scale, files, held_out_files, FLAGS.vocab_file, data, plan.tasks()
+        )
+        work_dir.claim(
+            places.work_dir, FLAGS.scale, fingerprint, not FLAGS.dry_run
+        )
+        if FLAGS.dry_run:
+            return print_commands(plan, scale, data, places, files)
+        text = prepare(plan, scale, files, held_out_files)
         if FLAGS.prepare_only:
             return 0
-        results = Output(plan, found, places, scale, data, text, input_files)
+        report = reproduction_report.Report(
+            plan, places, FLAGS.scale, scale, data, text.how, files
+        )
+        writer = results.Writer(places.work_dir, plan, tables, report)
         failures = []
         if not FLAGS.report_only:
-            failures = run_plan(results, text, lock)
-        results.write(failures, has_pictures=True)
-    return results.conclude(failures)
+            estimator = create_estimator(scale, data, text.num_bytes)
+            failures = run_plan(plan, places, scale, estimator, writer, lock)
+        writer.write(failures)
+    return writer.conclude(failures)
 
 
 # --- Reading flags -----------------------------------------------------------
@@ -241,52 +247,7 @@ def find_places() -> Places:
     return Places(folder, HERE, "" if is_here else HERE, paths)
 
 
-def check_tasks(found: Sequence[Experiment]) -> None:
-    """Check that every table has a task with data; warn of those without.
-
-    Raises:
-        UserError: a table has none.
-    """
-    for experiment in found:
-        lacks = ", ".join(
-            f"{task} ({why})" for task, why in experiment.left_out.items()
-        )
-        has_any = any(
-            cell.steps
-            for row in experiment.rows
-            for column, cell in row.cells.items()
-            if column != experiments.PERPLEXITY
-        )
-        if not has_any:
-            raise UserError(
-                f"--experiment={experiment.name}: no task of it has data: "
-                f"{lacks}; give them, or name other tasks with --tasks"
-            )
-        if lacks:
-            logging.warning("%s: left out: %s", experiment.name, lacks)
-
-
 # --- The work directory ------------------------------------------------------
-
-
-def begin(
-    plan: Plan,
-    scale: Scale,
-    data: reproduction_tasks.Data,
-    input_files: Sequence[str],
-    held_out_files: Sequence[str],
-) -> None:
-    """Begin the work directory, or check that it belongs to this command."""
-    tasks = dict.fromkeys(s.task for s in plan.steps.values() if s.task)
-    values = work_dir.fingerprint(
-        scale,
-        input_files,
-        held_out_files,
-        FLAGS.vocab_file,
-        data,
-        list(tasks),
-    )
-    work_dir.claim(FLAGS.work_dir, FLAGS.scale, values)
 
 
 def prepare(
@@ -321,168 +282,60 @@ def vocab_size(scale: Scale) -> int:
     return len(text_files.read_text(FLAGS.vocab_file).splitlines())
 
 
-class Output:
-    """Collects the scores of the plan and writes the results.
-
-    Args: see main.
-    """
-
-    def __init__(
-        self,
-        plan: Plan,
-        found: Sequence[Experiment],
-        places: Places,
-        scale: Scale,
-        data: reproduction_tasks.Data,
-        text: held_out.Text,
-        input_files: Sequence[str],
-    ):
-        self.plan, self.found, self.places = plan, found, places
-        self.scale, self.data = scale, data
-        self.report = report.Report(
-            plan, places, FLAGS.scale, scale, data, text.how, input_files
-        )
-
-    def scores(self, name: str) -> dict[str, float] | None:
-        """Return the scores of a step, None without."""
-        return work_dir.read_scores(FLAGS.work_dir, self.plan.steps[name])
-
-    def write(self, failures: Sequence[Failure], has_pictures: bool) -> None:
-        """Write CSV, Markdown and pictures of each table, and the report."""
-        failed = [failure.step for failure in failures]
-        every, pictures = [], []
-        for experiment in self.found:
-            results = tables.collect(experiment, self.scores, failed)
-            every.append(results)
-            base = os.path.join(FLAGS.work_dir, experiment.name)
-            file_system.write_text(f"{base}.csv", tables.as_csv(results))
-            text = tables.as_markdown(results)
-            file_system.write_text(f"{base}.md", text)
-            if has_pictures and draw(results, f"{base}.png"):
-                pictures.append(experiment.name)
-        self.report.write(every, failures, pictures)
-
-    def conclude(self, failures: Sequence[Failure]) -> int:
-        """Print the tables and the failures; return the exit status."""
-        for experiment in self.found:
-            results = tables.collect(
-                experiment, self.scores, [f.step for f in failures]
-            )
-            print(f"\n{report.TITLES[experiment.name]}\n")
-            print(tables.as_markdown(results), flush=True)
-        logging.info("Wrote %s/report.md", FLAGS.work_dir)
-        for failure in failures:
-            step = self.plan.steps[failure.step]
-            logging.error("%s: %s", step.title, failure.line)
-            if failure.has_run:
-                logging.error("To repeat it:\n%s", self.places.command(step))
-        if failures:
-            logging.error(
-                "%d of %d steps have no result; the same command tries them "
-                "again",
-                len(failures),
-                len(self.plan.steps),
-            )
-        return 1 if failures else 0
-
-
-def draw(results: tables.Results, path: str) -> bool:
-    """Draw the picture of a table; return whether there is one."""
-    try:
-        return plots.draw(results, path)
-    except ImportError:
-        logging.warning(
-            "%s is not drawn, since matplotlib is not installed; to install "
-            "it: python -m pip install -r requirements.txt",
-            path,
-        )
-        return False
-
-
 # --- Running -----------------------------------------------------------------
 
 
+def create_estimator(
+    scale: Scale,
+    data: reproduction_tasks.Data,
+    text_bytes: Mapping[str, int],
+    speed: Speed = estimate.UNMEASURED,
+) -> Estimator:
+    """Return what estimates the seconds of steps."""
+    return Estimator(speed, data, text_bytes, vocab_size(scale))
+
+
 def run_plan(
-    output: Output, text: held_out.Text, lock: int | None
-) -> list[Failure]:
+    plan: Plan,
+    places: Places,
+    scale: Scale,
+    estimator: Estimator,
+    writer: results.Writer,
+    lock: int | None,
+) -> list[run.Failure]:
     """Run what is not finished; return what failed."""
-    scale = output.scale
-    estimator = create_estimator(
-        output.plan, scale, output.data, text.num_bytes, None
-    )
     runner = run.Runner(
-        output.plan,
-        output.places,
+        plan,
+        places,
         FLAGS.num_parallel or scale.num_parallel,
         estimator.seconds,
         FLAGS.keep_models,
         lock,
-        on_finished=lambda step: output.write(
-            list(runner.failures.values()), has_pictures=False
-        ),
+        lambda failures: writer.write(failures, has_pictures=False),
     )
     return runner.run()
 
 
-def create_estimator(plan, scale, data, text_bytes, speed):
-    """Return what estimates the seconds of steps."""
-    speed = speed or estimate.Speed({256: 1e11}, 10.0, "a guess")
-    return estimate.Estimator(speed, data, text_bytes, vocab_size(scale))
-
-
-def print_plan(
+def print_commands(
     plan: Plan,
     scale: Scale,
     data: reproduction_tasks.Data,
     places: Places,
-    input_files: Sequence[str],
+    files: Sequence[str],
 ) -> int:
     """Print every command with its estimated time; return the exit status."""
-    sizes = [s.size.hidden_size for s in plan.steps.values() if s.size]
     logging.info("Measuring a training step on this machine")
-    speed = estimate.measure(sizes, scale.dtype, HERE, FLAGS.work_dir)
-    total_bytes = sum(map(os.path.getsize, input_files))
-    if scale.corpus.max_mb:
-        total_bytes = min(total_bytes, round(scale.corpus.max_mb * 1e6))
-    share = scale.corpus.held_out_share
-    text_bytes = {
-        "train": round(total_bytes * (1 - share)),
-        "held_out": round(total_bytes * share),
-    }
-    estimator = create_estimator(plan, scale, data, text_bytes, speed)
-    seconds = {n: estimator.seconds(s) for n, s in plan.steps.items()}
-    numbers = {name: n for n, name in enumerate(plan.steps, 1)}
-    print(f"# Times are of this machine. {speed.how}.")
-    own = [a for a in sys.argv[1:] if a.lstrip("-") != "dry_run"]
-    print(f"python {' '.join([sys.argv[0], *own, '--prepare_only'])}\n")
-    for name, step in plan.steps.items():
-        after = [str(numbers[n]) for n in step.after]
-        tables_of = ", ".join(plan.experiments[name])
-        print(
-            f"# Step {numbers[name]}: {step.title} ({tables_of}); "
-            f"about {run.words_for(seconds[name])}; "
-            + (f"after {', '.join(after)}" if after else "after nothing")
-        )
-        print(places.command(step) + "\n")
-    print_total(plan, seconds)
-    return 0
-
-
-def print_total(plan: Plan, seconds: dict[str, float]) -> None:
-    """Print the estimated time of each kind of step and of all."""
-    ends: dict[str, float] = {}
-    for name, step in plan.steps.items():
-        begins = max((ends[n] for n in step.after), default=0.0)
-        ends[name] = begins + seconds[name]
-    for kind in dict.fromkeys(s.kind for s in plan.steps.values()):
-        own = [seconds[n] for n, s in plan.steps.items() if s.kind == kind]
-        print(f"# {kind}: {len(own)} steps, {run.words_for(sum(own))}")
-    print(
-        f"# All {len(seconds)} steps: about {run.words_for(sum(seconds.values()))}"
-        " one after the other on this machine; "
-        f"{run.words_for(max(ends.values()))} on as many such machines as "
-        "there are steps to run"
+    widths = [s.size.hidden_size for s in plan.steps.values() if s.size]
+    speed = estimate.measure(widths, scale.dtype, HERE, places.work_dir)
+    text_bytes = held_out.expected_bytes(
+        files, scale.corpus.held_out_share, scale.corpus.max_mb
     )
+    estimator = create_estimator(scale, data, text_bytes, speed)
+    own = [a for a in sys.argv[1:] if not a.lstrip("-").startswith("dry_run")]
+    command = ["python", sys.argv[0], *own, "--prepare_only"]
+    for line in listing.lines(plan, places, estimator, command):
+        print(line)
+    return 0
 
 
 # --- Checks ------------------------------------------------------------------

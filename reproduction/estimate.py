@@ -22,10 +22,10 @@ from typing import NamedTuple
 from base import file_system, text_files
 from base.errors import UserError
 
-from reproduction import steps as reproduction_steps
+from reproduction import plan as reproduction_plan
 from reproduction import tasks as reproduction_tasks
+from reproduction.plan import Step
 from reproduction.scales import Size
-from reproduction.steps import Step
 
 # Widths of the sizes that benchmark.py measures.
 _MEASURED = {"tiny": 128, "mini": 256, "small": 512, "base": 768}
@@ -35,6 +35,7 @@ _REPEATS = 3
 # docs/measurements.md (build_vocab.py, create_pretraining_data.py).
 _VOCABULARY_RATE = 1.2e6
 _RECORDS_RATE = 2.0e7
+_DEALING_RATE = 5e6  # read and deal out, once
 
 # An English word piece of a lower-cased text has about this many bytes.
 _BYTES_PER_TOKEN = 4.2
@@ -61,6 +62,9 @@ class Speed(NamedTuple):
         }
         return self.rates[min(distance, key=distance.__getitem__)]
 
+
+# Only ratios count until some steps have finished.
+UNMEASURED = Speed({256: 1e11}, 10.0, "a guess")
 
 # --- Operations --------------------------------------------------------------
 
@@ -185,14 +189,14 @@ class Estimator:
 
     def seconds(self, step: Step) -> float:
         """Return the seconds of a step."""
-        if step.kind == reproduction_steps.VOCABULARY:
+        if step.kind == reproduction_plan.VOCABULARY:
             return 2 + self.text_bytes["train"] / _VOCABULARY_RATE
-        if step.kind == reproduction_steps.RECORDS:
+        if step.kind == reproduction_plan.RECORDS:
             is_held_out = "/held_out" in step.output
             size = self.text_bytes["held_out" if is_held_out else "train"]
             passes = int(dict(step.flags)["dupe_factor"])
-            return 3 + size * passes / _RECORDS_RATE
-        if step.kind == reproduction_steps.PRETRAINING:
+            return 3 + size / _DEALING_RATE + size * passes / _RECORDS_RATE
+        if step.kind == reproduction_plan.PRETRAINING:
             flops = pretraining_flops(step, self.vocab_size)
         else:
             flops = finetuning_flops(step, self._examples(step.task))

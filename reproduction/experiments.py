@@ -8,11 +8,16 @@ tables of the first seeds.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from base.errors import UserError
+
+from absl import logging
+
 from reproduction import paper_numbers, steps
 from reproduction import tasks as reproduction_tasks
 from reproduction.paper_numbers import BERT, LTR, LTR_BILSTM, NO_NSP
+from reproduction.plan import Plan
 from reproduction.scales import Scale
-from reproduction.steps import Plan, Pretrained
+from reproduction.steps import Pretrained
 
 NAMES = ("table5", "table6", "table8", "figure5")
 PERPLEXITY = "perplexity"
@@ -307,3 +312,28 @@ def _experiment(
 def perplexity_of(objective: str) -> str:
     """Return the language model whose perplexity an objective reports."""
     return "lm" if objective == "ltr" else "masked_lm"
+
+
+def check_tasks(tables: Sequence[Experiment]) -> None:
+    """Check that every table has a task with data; warn of those without.
+
+    Raises:
+        UserError: a table has none.
+    """
+    for experiment in tables:
+        lacks = ", ".join(
+            f"{task} ({why})" for task, why in experiment.left_out.items()
+        )
+        has_any = any(
+            cell.steps
+            for row in experiment.rows
+            for column, cell in row.cells.items()
+            if column != PERPLEXITY
+        )
+        if not has_any:
+            raise UserError(
+                f"--experiment={experiment.name}: no task of it has data: "
+                f"{lacks}; give them, or name other tasks with --tasks"
+            )
+        if lacks:
+            logging.warning("%s: left out: %s", experiment.name, lacks)

@@ -97,6 +97,17 @@ def prepare(
     return text
 
 
+def expected_bytes(
+    files: Sequence[str], share: float, max_mb: float
+) -> dict[str, int]:
+    """Return about how many bytes `prepare` will train on and hold out."""
+    total = sum(map(os.path.getsize, files))
+    if max_mb:
+        total = min(total, round(max_mb * 1e6))
+    held_out = round(share * total)
+    return {"train": total - held_out, "held_out": held_out}
+
+
 # --- Whole files -------------------------------------------------------------
 
 

@@ -1,20 +1,19 @@
-"""report.md: tables, pictures and claims with machine, data, commands, times."""
+"""report.md: results, claims, machine, data, commands and times."""
 
 import importlib.metadata
 import os
 import platform
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from base import file_system
 
 from reproduction import claims, paper_numbers, run, tables, work_dir
 from reproduction import tasks as reproduction_tasks
+from reproduction.plan import KINDS, Plan
 from reproduction.run import Failure, Places
 from reproduction.scales import Scale
-from reproduction.steps import FINETUNING, PRETRAINING, Plan
 from reproduction.tables import Results
 
 TITLES = {
@@ -63,7 +62,7 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def tasks_results(results: Results, plan: Plan) -> str:
+def section(results: Results) -> str:
     """Return a table's section: numbers, claims, what is left out."""
     experiment = results.experiment
     lines = [
@@ -138,7 +137,7 @@ class Report:
             "of development sets, in percent.\n",
         ]
         for results in all_results:
-            parts.append(tasks_results(results, self.plan))
+            parts.append(section(results))
             name = results.experiment.name
             if name in pictures:
                 parts.append(f"![{TITLES[name]}]({name}.png)\n")
@@ -214,7 +213,7 @@ class Report:
     def _times(self) -> str:
         """Return the section about the time of each kind of step."""
         rows, total = [], 0.0
-        for kind in ("vocabulary", "records", PRETRAINING, FINETUNING):
+        for kind in KINDS:
             seconds = [
                 marker["seconds"]
                 for step in self.plan.steps.values()
@@ -237,11 +236,23 @@ class Report:
         return f"## Time\n\n{table}"
 
     def _commands(self) -> str:
-        """Return the section with the command and all that it ran."""
-        own = " ".join(map(shlex.quote, ["python", *sys.argv]))
-        lines = ["## Commands\n", "```sh", own, "```", "", "It ran:", ""]
+        """Return the section with the command; write commands.sh."""
+        steps = self.plan.steps.values()
+        path = os.path.join(self.places.work_dir, "commands.sh")
+        every = [f"# {s.title}\n{self.places.command(s)}\n" for s in steps]
+        file_system.write_text(path, "\n".join(every))
+        own = shlex.join(
+            ["python", os.path.basename(sys.argv[0]), *sys.argv[1:]]
+        )
+        lines = ["## Commands\n", "```sh", own, "```\n"]
+        lines.append(
+            f"It ran the {len(steps)} commands of [commands.sh](commands.sh). "
+            "The first of each kind:\n"
+        )
         lines.append("```sh")
-        lines += [self.places.command(s) for s in self.plan.steps.values()]
+        for kind in KINDS:
+            first = next((s for s in steps if s.kind == kind), None)
+            lines += [self.places.command(first)] if first else []
         return "\n".join([*lines, "```", ""])
 
 
@@ -252,8 +263,3 @@ def _file_row(kind: str, path: str) -> list[str]:
     except OSError:
         size = digest = "missing"
     return [kind, os.path.basename(path), size, digest]
-
-
-def summary(values: Mapping[str, Any]) -> str:
-    """Return values as one line, "a 1, b 2"."""
-    return ", ".join(f"{name} {value}" for name, value in values.items())

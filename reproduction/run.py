@@ -22,8 +22,9 @@ from typing import IO, NamedTuple
 
 from absl import logging
 
-from reproduction import estimate, steps, work_dir
-from reproduction.steps import Plan, Step
+from reproduction import estimate, work_dir
+from reproduction import plan as reproduction_plan
+from reproduction.plan import Plan, Step
 
 _SECONDS_BETWEEN_REPORTS = 30.0
 _SECONDS_TO_SAVE = 120.0
@@ -63,7 +64,9 @@ class Places(NamedTuple):
 
     def command(self, step: Step) -> str:
         """Return a step's command as one pastes it into a shell."""
-        return steps.command_line(step, self.paths, self.shown_script_dir)
+        return reproduction_plan.command_line(
+            step, self.paths, self.shown_script_dir
+        )
 
 
 class _Child:
@@ -110,7 +113,8 @@ class Runner:
             some steps are finished.
         keep_models: do not remove the weights of fine-tuned models.
         lock: descriptor of the lock of the work directory.
-        on_finished: called after each step that has finished.
+        on_finished: called with what has failed so far, after each step
+            that has written scores.
     """
 
     def __init__(
@@ -121,7 +125,7 @@ class Runner:
         seconds_of: Callable[[Step], float],
         keep_models: bool = False,
         lock: int | None = None,
-        on_finished: Callable[[Step], None] = lambda step: None,
+        on_finished: Callable[[list[Failure]], None] = lambda failures: None,
     ):
         self.plan, self.places = plan, places
         self.num_parallel, self.keep_models = num_parallel, keep_models
@@ -281,10 +285,11 @@ class Runner:
             step,
             {"seconds": round(seconds, 3), "ended": time.strftime("%F %T")},
         )
-        if step.kind == steps.FINETUNING and not self.keep_models:
+        if step.kind == reproduction_plan.FINETUNING and not self.keep_models:
             work_dir.remove_weights(self.places.work_dir, step)
         logging.info("Step %d took %s", child.number, words_for(seconds))
-        self.on_finished(step)
+        if step.kind in reproduction_plan.SCORED:
+            self.on_finished(list(self.failures.values()))
 
     def _forget(self, child: _Child) -> None:
         """Close the pipe and the log of a step that has ended."""

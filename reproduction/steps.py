@@ -1,137 +1,32 @@
-"""A step is one command line; a plan is a list of steps in order.
-
-Shared work is done once because a step's name follows from everything that
-its command depends on: two tables that need the same model name the same step.
-Paths are written with placeholders, {work_dir} and those of the data, so that
-a finished step is recognised whatever the folder it is looked at from.
-"""
+"""The steps of a scale: vocabulary, records, pre-training, fine-tuning."""
 
 import json
 import math
-import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from reproduction import tasks as reproduction_tasks
-from reproduction.scales import Phase, Scale, Size
+from reproduction.plan import (
+    FINETUNING,
+    PRETRAINING,
+    RECORDS,
+    VOCABULARY,
+    Step,
+)
+from reproduction.scales import Finetuning, Phase, Scale, Size
 
 # The seed of the scripts' own default is that of the first run.
 FIRST_SEED = 12345
 # Fine-tuning run r of a model: 1000 (r - 1) more than the model's seed.
 SEEDS_BETWEEN_RESTARTS = 1000
 
-# Kinds of steps.
-VOCABULARY, RECORDS = "vocabulary", "records"
-PRETRAINING, FINETUNING = "pretraining", "finetuning"
-
 # What replaces the predicted tokens, in percent: [MASK], the same, random.
 Masking = tuple[int, int, int]
 STANDARD: Masking = (80, 10, 10)
-OBJECTIVES = ("mlm_nsp", "mlm", "ltr")
+DEFAULT_OBJECTIVE = "mlm_nsp"  # of run_pretraining.py
 
-
-class Step(NamedTuple):
-    """One command.
-
-    Attributes:
-        name: path of its marker and its log below the work directory.
-        title: what it is for.
-        kind: VOCABULARY, RECORDS, PRETRAINING or FINETUNING.
-        script: file name.
-        flags: (flag, value); values may have placeholders.
-        after: names of the steps that have to be finished before.
-        output: the file or directory it writes, below the work directory.
-        size: of the encoder that it trains.
-        task: that it fine-tunes on.
-        num_train_steps: of this phase of pre-training.
-    """
-
-    name: str
-    title: str
-    kind: str
-    script: str
-    flags: tuple[tuple[str, str], ...]
-    after: tuple[str, ...] = ()
-    output: str = ""
-    size: Size | None = None
-    task: str = ""
-    num_train_steps: int = 0
-
-    @property
-    def identity(self) -> list[str]:
-        """Return the command with placeholders: what a marker holds."""
-        return [self.script, *(f"--{name}={v}" for name, v in self.flags)]
-
-    def arguments(self, places: Mapping[str, str]) -> list[str]:
-        """Return the flags for a command line.
-
-        Args:
-            places: placeholder such as "{work_dir}" -> path.
-        """
-        found = []
-        for name, value in self.flags:
-            for placeholder, path in places.items():
-                value = value.replace(placeholder, path)
-            if value == "true":
-                found.append(f"--{name}")
-            else:
-                found.append(f"--{name}={value}")
-        return found
-
-
-class Plan:
-    """Steps in the order in which one machine runs them."""
-
-    def __init__(self) -> None:
-        self.steps: dict[str, Step] = {}
-        self.experiments: dict[str, list[str]] = {}  # step -> its tables
-
-    def add(self, step: Step, experiment: str) -> str:
-        """Add a step unless the plan has it; return its name.
-
-        Args:
-            step: everything it comes after is in the plan already.
-            experiment: the table that needs it.
-        """
-        known = self.steps.setdefault(step.name, step)
-        if known.identity != step.identity:
-            raise ValueError(f"two commands are called {step.name}")
-        for name in (*step.after, step.name):
-            self._note(name, experiment)
-        return step.name
-
-    def _note(self, name: str, experiment: str) -> None:
-        """Note that a table needs a step and all that it comes after."""
-        users = self.experiments.setdefault(name, [])
-        if experiment not in users:
-            users.append(experiment)
-            for before in self.steps[name].after:
-                self._note(before, experiment)
-
-
-def command_line(
-    step: Step, places: Mapping[str, str], script_dir: str = "", width: int = 80
-) -> str:
-    """Return a command that a shell takes, in lines of at most `width`.
-
-    A longer flag is not broken.
-
-    Args:
-        step: the command.
-        places: placeholder -> path.
-        script_dir: where the scripts are, "" for the current directory.
-        width: columns.
-    """
-    script = f"{script_dir}/{step.script}" if script_dir else step.script
-    lines = [f"python {shlex.quote(script)}"]
-    for word in map(shlex.quote, step.arguments(places)):
-        # The end of a line needs two more columns, for " \\".
-        if len(lines[-1]) + len(word) + 3 <= width:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(f"    {word}")
-    return " \\\n".join(lines)
-
+# (length, masking, is_held_out) -> name of the step that makes these records.
+AddRecords = Callable[[int, Masking, bool], str]
 
 # --- Text and records --------------------------------------------------------
 
@@ -285,7 +180,7 @@ def pretraining_steps(
     model: Pretrained,
     scale: Scale,
     keep: Sequence[int],
-    add_records,
+    add_records: AddRecords,
 ) -> list[Step]:
     """Return the steps of a model's phases.
 
@@ -293,8 +188,7 @@ def pretraining_steps(
         model: the run.
         scale: phases, rates, batches.
         keep: training steps whose weights are kept.
-        add_records: (length, masking, is_held_out) -> name of the step in the
-            plan that makes these records.
+        add_records: adds a step to the plan.
     """
     phases = scale.pretraining.phases
     ends = phase_ends(phases, model.num_train_steps)
@@ -365,7 +259,7 @@ def _pretraining_flags(
         path = f"{{work_dir}}/{held_out}/held_out.tfrecord-*"
         flags.append(("eval_input_file", path))
     flags.append(("output_dir", f"{{work_dir}}/{output}"))
-    if model.objective != OBJECTIVES[0]:
+    if model.objective != DEFAULT_OBJECTIVE:
         flags.append(("objective", model.objective))
     flags += [
         ("max_seq_length", str(phase.max_seq_length)),
@@ -474,7 +368,9 @@ def finetuning_step(
     )
 
 
-def _task_flags(task: str, given) -> tuple[str, list[tuple[str, str]]]:
+def _task_flags(
+    task: str, given: Finetuning
+) -> tuple[str, list[tuple[str, str]]]:
     """Return the script of a task and the flags that only it has."""
     batch = str(given.eval_batch_size)
     if task == reproduction_tasks.SQUAD:

@@ -9,25 +9,32 @@ logs/                      what each command printed
 table5.csv, report.md ...  results
 """
 
+import contextlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from base import file_system, resuming, text_files
 from base.errors import UserError
 
+from absl import logging
+
 from reproduction import scales
 from reproduction import tasks as reproduction_tasks
+from reproduction.plan import Step
 from reproduction.scales import Scale
-from reproduction.steps import Step
 
 SETTINGS = "experiment.json"
 
 # Keys of a scale that may change: more runs, not other runs.
 _ADJUSTABLE = ("num_seeds", "num_parallel")
 _ADJUSTABLE_ENDS = (".restarts", ".tasks")
+_DATA = "the data of "  # a task's key
 _SHOWN_DIFFERENCES = 3
+
+_LOCK_SECONDS, _LOCK_POLL_SECONDS = 60.0, 3.0
 
 
 def fingerprint(
@@ -58,7 +65,7 @@ def fingerprint(
     ):
         values[flag] = [_state(path) for path in files]
     for name in tasks:
-        values[f"the data of {name}"] = [_state(f) for f in data.files(name)]
+        values[f"{_DATA}{name}"] = [_state(f) for f in data.files(name)]
     return values
 
 
@@ -69,56 +76,76 @@ def _state(path: str) -> list[Any]:
     ]
 
 
-def claim(path: str, scale_name: str, values: dict[str, Any]) -> None:
+def claim(
+    path: str, scale_name: str, values: dict[str, Any], is_begun: bool = True
+) -> None:
     """Begin a work directory, or check that it was begun by this command.
 
-    Tasks may be added; what both commands have must agree.
+    Tasks may be added or left out: data are compared where both commands have
+    them.
 
     Args:
         path: of the directory; exists.
         scale_name: for messages.
         values: see `fingerprint`.
+        is_begun: False to check alone.
 
     Raises:
         UserError: names what differs.
     """
     file = os.path.join(path, SETTINGS)
     known = text_files.read_own_json(file)
-    if known is None:
-        known = {"scale": scale_name, "fingerprint": {}}
-        if os.path.exists(os.path.join(path, "steps")):
-            raise UserError(
-                f"{path} has finished steps, but {file} is missing or damaged: "
-                "name another --work_dir"
-            )
-    old = known["fingerprint"]
-    data = [key for key in values if key.startswith("the data of ")]
-    new = {
-        key: value
-        for key, value in values.items()
-        if key not in data or key in old
+    if known is None and os.path.exists(os.path.join(path, "steps")):
+        raise UserError(
+            f"--work_dir={path} has finished steps, but {file} is missing or "
+            "damaged: name another --work_dir"
+        )
+    old = known["fingerprint"] if known else {}
+    of_one = {
+        key for key in old.keys() ^ values.keys() if key.startswith(_DATA)
     }
-    if old:
-        compared = {k: v for k, v in old.items() if k in new or k not in data}
-        compared = {
-            k: v
-            for k, v in compared.items()
-            if k in new or not k.startswith("the data of ")
-        }
-        if found := resuming.differences(compared, new):
-            shown = found[:_SHOWN_DIFFERENCES]
-            if len(found) > len(shown):
-                shown.append(f"and {len(found) - len(shown)} more")
-            if known["scale"] != scale_name:
-                shown.insert(0, f"--scale was {known['scale']}")
-            raise UserError(
-                f"--work_dir={path} was begun by a different command: "
-                f"{'; '.join(shown)}. Name another --work_dir, or give what it "
-                "was begun with"
-            )
+    found = known and resuming.differences(
+        {key: value for key, value in old.items() if key not in of_one},
+        {key: value for key, value in values.items() if key not in of_one},
+    )
+    if found:
+        shown = found[:_SHOWN_DIFFERENCES]
+        if len(found) > len(shown):
+            shown.append(f"and {len(found) - len(shown)} more")
+        if known["scale"] != scale_name:
+            shown.insert(0, f"--scale was {known['scale']}, is {scale_name}")
+        raise UserError(
+            f"--work_dir={path} was begun by a different command: "
+            f"{'; '.join(shown)}. Name another --work_dir, or give what it was "
+            "begun with"
+        )
     merged = {"scale": scale_name, "fingerprint": {**old, **values}}
-    if merged != known:
+    if is_begun and merged != known:
         file_system.write_text(file, json.dumps(merged, indent=1))
+
+
+@contextlib.contextmanager
+def locked(path: str) -> Iterator[int | None]:
+    """Lock a work directory; yield the lock, which child processes inherit.
+
+    Commands of a run that was killed hold the lock until they have saved their
+    work, for which this waits.
+
+    Raises:
+        UserError: another run has it.
+    """
+    folder, end = os.path.join(path, "lock"), time.monotonic() + _LOCK_SECONDS
+    with contextlib.ExitStack() as stack:
+        while True:
+            try:
+                lock = stack.enter_context(resuming.locked_folder(folder, path))
+                break
+            except UserError:
+                if time.monotonic() > end:
+                    raise
+            logging.info("Waiting for the commands of an earlier run to end")
+            time.sleep(_LOCK_POLL_SECONDS)
+        yield lock
 
 
 # --- Finished steps ----------------------------------------------------------
