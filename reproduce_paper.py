@@ -19,7 +19,7 @@ experiment, more tasks or more seeds it uses what is there.
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from base import errors, file_system, text_files
 from base.errors import UserError
@@ -39,7 +39,7 @@ from reproduction import (
 )
 from reproduction import report as reproduction_report
 from reproduction import tasks as reproduction_tasks
-from reproduction.estimate import Estimator, Speed
+from reproduction.estimate import Estimator
 from reproduction.plan import Plan
 from reproduction.run import Places
 from reproduction.scales import Scale
@@ -153,27 +153,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 def main(_: list[str]) -> int:
     """Plan and run the experiments; return the exit status."""
     check_flags()
-    scale = scales.read(FLAGS.scale, FLAGS.set)
+    scale = read_scale()
     data = read_data()
-    plan, tables = experiments.build(
-        experiment_names(),
-        scale,
-        extra_tasks(),
-        data,
-        FLAGS.num_seeds or scale.num_seeds,
-        FLAGS.vocab_file is not None,
-    )
-    experiments.check_tasks(tables)
+    plan, tables = build_plan(scale, data)
     files, held_out_files = find_text()
     places = find_places()
     file_system.make_directory(places.work_dir, "work_dir")
     with work_dir.locked(places.work_dir) as lock:
-        fingerprint = work_dir.fingerprint(
-            scale, files, held_out_files, FLAGS.vocab_file, data, plan.tasks()
-        )
-        work_dir.claim(
-            places.work_dir, FLAGS.scale, fingerprint, not FLAGS.dry_run
-        )
+        begin(plan, scale, data, files, held_out_files)
         if FLAGS.dry_run:
             return print_commands(plan, scale, data, places, files)
         text = prepare(plan, scale, files, held_out_files)
@@ -185,13 +172,43 @@ def main(_: list[str]) -> int:
         writer = results.Writer(places.work_dir, plan, tables, report)
         failures = []
         if not FLAGS.report_only:
-            estimator = create_estimator(scale, data, text.num_bytes)
+            estimator = Estimator(
+                estimate.UNMEASURED,
+                data,
+                text.num_bytes,
+                scale.corpus.vocab_size,
+            )
             failures = run_plan(plan, places, scale, estimator, writer, lock)
         writer.write(failures)
     return writer.conclude(failures)
 
 
 # --- Reading flags -----------------------------------------------------------
+
+
+def read_scale() -> Scale:
+    """Return the scale, with the size of the vocabulary that is given."""
+    scale = scales.read(FLAGS.scale, FLAGS.set)
+    if not FLAGS.vocab_file:
+        return scale
+    vocab_size = len(text_files.read_text(FLAGS.vocab_file).splitlines())
+    return scale._replace(corpus=scale.corpus._replace(vocab_size=vocab_size))
+
+
+def build_plan(
+    scale: Scale, data: reproduction_tasks.Data
+) -> tuple[Plan, list[experiments.Experiment]]:
+    """Return all steps, and the tables that they fill."""
+    plan, tables = experiments.build(
+        experiment_names(),
+        scale,
+        extra_tasks(),
+        data,
+        FLAGS.num_seeds or scale.num_seeds,
+        FLAGS.vocab_file is not None,
+    )
+    experiments.check_tasks(tables)
+    return plan, tables
 
 
 def experiment_names() -> list[str]:
@@ -250,6 +267,20 @@ def find_places() -> Places:
 # --- The work directory ------------------------------------------------------
 
 
+def begin(
+    plan: Plan,
+    scale: Scale,
+    data: reproduction_tasks.Data,
+    files: Sequence[str],
+    held_out_files: Sequence[str],
+) -> None:
+    """Begin the work directory, or check that it belongs to this command."""
+    fingerprint = work_dir.fingerprint(
+        scale, files, held_out_files, FLAGS.vocab_file, data, plan.tasks()
+    )
+    work_dir.claim(FLAGS.work_dir, FLAGS.scale, fingerprint, not FLAGS.dry_run)
+
+
 def prepare(
     plan: Plan,
     scale: Scale,
@@ -269,30 +300,13 @@ def prepare(
     os.makedirs(os.path.join(FLAGS.work_dir, "configs"), exist_ok=True)
     for size in sorted(sizes):
         path = os.path.join(FLAGS.work_dir, steps.config_path(size))
-        content = steps.config_json(size, scale, vocab_size(scale))
+        content = steps.config_json(size, scale)
         if not os.path.exists(path) or text_files.read_text(path) != content:
             file_system.write_text(path, content)
     return text
 
 
-def vocab_size(scale: Scale) -> int:
-    """Return the rows of the embedding table."""
-    if not FLAGS.vocab_file:
-        return scale.corpus.vocab_size
-    return len(text_files.read_text(FLAGS.vocab_file).splitlines())
-
-
 # --- Running -----------------------------------------------------------------
-
-
-def create_estimator(
-    scale: Scale,
-    data: reproduction_tasks.Data,
-    text_bytes: Mapping[str, int],
-    speed: Speed = estimate.UNMEASURED,
-) -> Estimator:
-    """Return what estimates the seconds of steps."""
-    return Estimator(speed, data, text_bytes, vocab_size(scale))
 
 
 def run_plan(
@@ -311,7 +325,7 @@ def run_plan(
         estimator.seconds,
         FLAGS.keep_models,
         lock,
-        lambda failures: writer.write(failures, has_pictures=False),
+        lambda failures: writer.write(failures, is_last=False),
     )
     return runner.run()
 
@@ -330,7 +344,7 @@ def print_commands(
     text_bytes = held_out.expected_bytes(
         files, scale.corpus.held_out_share, scale.corpus.max_mb
     )
-    estimator = create_estimator(scale, data, text_bytes, speed)
+    estimator = Estimator(speed, data, text_bytes, scale.corpus.vocab_size)
     own = [a for a in sys.argv[1:] if not a.lstrip("-").startswith("dry_run")]
     command = ["python", sys.argv[0], *own, "--prepare_only"]
     for line in listing.lines(plan, places, estimator, command):

@@ -1,5 +1,6 @@
 """report.md: results, claims, machine, data, commands and times."""
 
+import functools
 import importlib.metadata
 import os
 import platform
@@ -15,6 +16,8 @@ from reproduction.plan import KINDS, Plan
 from reproduction.run import Failure, Places
 from reproduction.scales import Scale
 from reproduction.tables import Results
+
+_LISTED_FILES = 100
 
 TITLES = {
     "table5": "Table 5: pre-training tasks",
@@ -116,12 +119,14 @@ class Report:
         self.scale_name, self.scale = scale_name, scale
         self.data, self.text = data, text
         self.input_files = input_files
+        self._digest = functools.cache(file_system.sha256)
 
     def write(
         self,
         all_results: Sequence[Results],
         failures: Sequence[Failure],
         pictures: Sequence[str],
+        is_last: bool = True,
     ) -> None:
         """Write report.md.
 
@@ -129,6 +134,7 @@ class Report:
             all_results: of every table.
             failures: of the steps.
             pictures: names of the experiments that have a picture.
+            is_last: with the hashes of all files, which takes a while.
         """
         parts = [
             "# The paper's experiments, repeated\n",
@@ -142,9 +148,9 @@ class Report:
             if name in pictures:
                 parts.append(f"![{TITLES[name]}]({name}.png)\n")
         parts += [
-            self._failures(failures, all_results),
+            self._failures(failures),
             self._setting(),
-            self._data_section(all_results),
+            self._data_section(is_last),
             self._times(),
             self._commands(),
         ]
@@ -153,26 +159,28 @@ class Report:
 
     # --- Sections ---
 
-    def _failures(
-        self, failures: Sequence[Failure], all_results: Sequence[Results]
-    ) -> str:
+    def _failures(self, failures: Sequence[Failure]) -> str:
         """Return the section about runs that failed or learned nothing."""
-        scores = [s for results in all_results for s in results.scores.values()]
-        degenerate = sum(score.degenerate for score in scores)
+        steps = self.plan.steps
         lines = ["## Failures\n"]
-        if failures:
-            lines += [
-                f"- {self.plan.steps[f.step].title}: {f.line}" for f in failures
-            ]
-        else:
+        lines += [f"- {steps[f.step].title}: {f.line}" for f in failures]
+        if not failures:
             lines.append("No step has failed.")
-        lines += [
-            "",
-            f"Degenerate runs, which give one answer to everything or whose "
-            f"loss never fell: {degenerate}. Their scores are part of the "
-            "means.\n",
+        found = [
+            step.title
+            for step in steps.values()
+            if (work_dir.read_scores(self.places.work_dir, step) or {}).get(
+                "degenerate"
+            )
         ]
-        return "\n".join(lines)
+        lines.append(
+            "\nDegenerate runs, which give one answer to everything or whose "
+            f"loss never fell: {len(found)}."
+        )
+        if found:
+            lines.append("Their scores are part of the means:\n")
+            lines += [f"- {title}" for title in found]
+        return "\n".join([*lines, ""])
 
     def _setting(self) -> str:
         """Return the section about machine and scale."""
@@ -194,20 +202,23 @@ class Report:
         ]
         return f"## Machine and scale\n\n{tables.markdown(['', ''], rows)}"
 
-    def _data_section(self, all_results: Sequence[Results]) -> str:
+    def _data_section(self, is_last: bool) -> str:
         """Return the section about text and tasks: files, sizes, hashes."""
-        rows = []
-        for path in self.input_files[:50]:
-            rows.append(_file_row("text", path))
-        if len(self.input_files) > 50:
-            more = len(self.input_files) - 50
-            rows.append(["text", f"{more:,} more files", "", ""])
-        tasks = dict.fromkeys(
-            step.task for step in self.plan.steps.values() if step.task
-        )
-        for task in tasks:
-            rows += [_file_row(task, path) for path in self.data.files(task)]
+        files = [("text", path) for path in self.input_files]
+        for task in self.plan.tasks():
+            files += [(task, path) for path in self.data.files(task)]
+        rows = [
+            [
+                kind,
+                os.path.basename(path),
+                f"{os.path.getsize(path):,}",
+                self._digest(path)[:16] if is_last else "",
+            ]
+            for kind, path in files[:_LISTED_FILES]
+        ]
         table = tables.markdown(["", "file", "bytes", "SHA-256"], rows)
+        more = len(files) - len(rows)
+        table += f"\nand {more:,} more files\n" if more else ""
         return f"## Data\n\n{self.text}.\n\n{table}"
 
     def _times(self) -> str:
@@ -254,12 +265,3 @@ class Report:
             first = next((s for s in steps if s.kind == kind), None)
             lines += [self.places.command(first)] if first else []
         return "\n".join([*lines, "```", ""])
-
-
-def _file_row(kind: str, path: str) -> list[str]:
-    try:
-        size = f"{os.path.getsize(path):,}"
-        digest = file_system.sha256(path)[:16]
-    except OSError:
-        size = digest = "missing"
-    return [kind, os.path.basename(path), size, digest]

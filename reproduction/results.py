@@ -46,14 +46,12 @@ class Writer:
     def _scores(self, name: str) -> dict[str, float] | None:
         return work_dir.read_scores(self.path, self.plan.steps[name])
 
-    def write(
-        self, failures: Sequence[Failure], has_pictures: bool = True
-    ) -> None:
+    def write(self, failures: Sequence[Failure], is_last: bool = True) -> None:
         """Write CSV, Markdown and picture of each table, and report.md.
 
         Args:
             failures: steps that failed.
-            has_pictures: False for a report in the middle of a run.
+            is_last: False in the middle of a run: no pictures, no hashes.
         """
         every = self.collect(failures)
         pictures = []
@@ -62,9 +60,9 @@ class Writer:
             base = os.path.join(self.path, name)
             file_system.write_text(f"{base}.csv", tables.as_csv(results))
             file_system.write_text(f"{base}.md", tables.as_markdown(results))
-            if has_pictures and _draw(results, f"{base}.png"):
+            if is_last and _draw(results, f"{base}.png"):
                 pictures.append(name)
-        self.report.write(every, failures, pictures)
+        self.report.write(every, failures, pictures, is_last)
 
     def conclude(self, failures: Sequence[Failure]) -> int:
         """Print the tables, log the failures; return the exit status."""

@@ -398,13 +398,13 @@ def _task_flags(
     return "run_ner.py", flags
 
 
-def config_json(size: Size, scale: Scale, vocab_size: int) -> str:
+def config_json(size: Size, scale: Scale) -> str:
     """Return the text of a size's bert_config.json.
 
     Args:
         size: layers, width, heads.
-        scale: dropout, positions, initial weights.
-        vocab_size: rows of the embedding table.
+        scale: dropout, positions, initial weights, rows of the embedding
+            table.
     """
     config = {
         "attention_probs_dropout_prob": scale.model.dropout,
@@ -417,6 +417,6 @@ def config_json(size: Size, scale: Scale, vocab_size: int) -> str:
         "num_attention_heads": size.num_attention_heads,
         "num_hidden_layers": size.num_hidden_layers,
         "type_vocab_size": 2,
-        "vocab_size": vocab_size,
+        "vocab_size": scale.corpus.vocab_size,
     }
     return json.dumps(config, indent=2) + "\n"

@@ -253,7 +253,7 @@ def test_the_report_joins_tables_pictures_data_and_commands(run, tmp_path):
         "![Table 8: masking](table8.png)",
         "train.conll",
         hashlib.sha256((tmp_path / "text.txt").read_bytes()).hexdigest()[:16],
-        "python run_classifier.py",
+        "/run_classifier.py",
         "| memory |",
         "No NSP below BERT: MRPC: the same direction, one run has no spread",
     ):
