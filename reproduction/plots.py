@@ -1,11 +1,12 @@
 """The pictures: readable in grey, the paper's numbers as a second series.
 
-Ours are black with filled markers, the paper's grey with open ones; series of
+Ours are black with filled markers, the paper's grey with open ones; curves of
 one picture differ in marker and line style too. matplotlib draws into memory:
 no display is needed.
 """
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from base import file_system
 
@@ -13,18 +14,39 @@ from reproduction.experiments import FIGURE_5, PERPLEXITY
 from reproduction.paper_numbers import BERT, LTR, PAPER
 from reproduction.tables import Results
 
-_MARKERS = "osD^vP*X"
-_STYLES = ("-", "--", "-.", ":")
-_OURS, _PAPERS = "black", "0.55"
+_OURS, _PAPERS = "black", "0.5"
 _DPI = 110
+_ACROSS = 4  # panels in a row
+_SMALL = 8  # points, of legends and names
 
 # What the paper says of Figure 5's curves, in shares of its 1M steps: their
-# ends are Table 5's, and the masked LM is "almost 1.0%" better than at 500k.
+# ends are Table 5's, and the masked LM gains "almost 1.0%" after 500k.
 _FIGURE_5_PAPER = {BERT: {0.5: 83.4, 1.0: 84.4}, LTR: {1.0: 82.1}}
+
+# Curve -> its name, marker and line style.
+_CURVES = {
+    BERT: ("masked LM", "o", "-"),
+    LTR: ("left-to-right", "s", "--"),
+}
+
+
+class Series(NamedTuple):
+    """Points of one series.
+
+    Attributes:
+        x, y: coordinates.
+        deviations: standard deviation of each; None: no bar.
+        names: written beside the points; () for none.
+    """
+
+    x: Sequence[float]
+    y: Sequence[float]
+    deviations: Sequence[float | None] = ()
+    names: Sequence[str] = ()
 
 
 def draw(results: Results, path: str) -> bool:
-    """Draw the picture of a table; return False where it has none.
+    """Draw the picture of a table; return False where it has no numbers.
 
     Args:
         results: the numbers.
@@ -33,12 +55,6 @@ def draw(results: Results, path: str) -> bool:
     Raises:
         ImportError: matplotlib is not installed.
     """
-    functions = {
-        "table6": _draw_sizes,
-        "table8": _draw_maskings,
-        "figure5": _draw_steps,
-        "table5": _draw_objectives,
-    }
     columns = [
         column
         for column in results.experiment.columns
@@ -52,47 +68,29 @@ def draw(results: Results, path: str) -> bool:
 
     figure = Figure(layout="constrained")
     FigureCanvasAgg(figure)
-    functions[results.experiment.name](figure, results, columns)
+    draw_panel = {
+        "table5": _draw_differences,
+        "table6": _draw_sizes,
+        "table8": _draw_differences,
+        "figure5": _draw_steps,
+    }[results.experiment.name]
+    for axes, column in zip(
+        _panels(figure, len(columns)), columns, strict=True
+    ):
+        draw_panel(axes, results, column)
+        axes.set_title(column)
+        axes.legend(fontsize=_SMALL)
     with file_system.atomic_file(path) as file:
         figure.savefig(file, format="png", dpi=_DPI)
     return True
 
 
-def _series(axes: Any, x, y, deviations, label: str, number: int, style="-"):
-    """Draw one series of ours, with error bars of one standard deviation."""
-    axes.errorbar(
-        x,
-        y,
-        yerr=[d or 0.0 for d in deviations],
-        color=_OURS,
-        marker=_MARKERS[number % len(_MARKERS)],
-        ls=style,
-        capsize=3,
-        lw=1,
-        label=label,
-    )
-
-
-def _paper_series(axes: Any, x, y, label: str, number: int, style="-"):
-    axes.plot(
-        x,
-        y,
-        color=_PAPERS,
-        marker=_MARKERS[number % len(_MARKERS)],
-        markerfacecolor="white",
-        ls=style,
-        lw=1,
-        label=label,
-    )
-
-
-def _panels(figure: Any, count: int, width: float = 4.0) -> list[Any]:
-    """Return `count` axes side by side, at most four in a row."""
-    across = min(count, 4)
+def _panels(figure: Any, count: int) -> list[Any]:
+    """Return `count` axes with grids, at most _ACROSS side by side."""
+    across = min(count, _ACROSS)
     down = -(-count // across)
-    figure.set_size_inches(max(5.0, width * across), 3.6 * down)
-    grid = figure.subplots(down, across, squeeze=False)
-    axes = list(grid.flat)
+    figure.set_size_inches(max(5.0, 4.0 * across), 3.8 * down)
+    axes = list(figure.subplots(down, across, squeeze=False).flat)
     for unused in axes[count:]:
         unused.set_axis_off()
     for used in axes[:count]:
@@ -100,155 +98,150 @@ def _panels(figure: Any, count: int, width: float = 4.0) -> list[Any]:
     return axes[:count]
 
 
-# --- Table 6 -----------------------------------------------------------------
-
-
-def _draw_sizes(figure: Any, results: Results, columns: list[str]) -> None:
-    """Draw scores over the perplexity, a panel per task."""
-    paper = PAPER["table6"]
-    for axes, column in zip(
-        _panels(figure, len(columns)), columns, strict=True
-    ):
-        points = []
-        for row in results.labels:
-            x = results.mean(row, PERPLEXITY)
-            score = results.scores[row, column]
-            if x is not None and score.mean is not None:
-                points.append((x, score.mean, score.deviation, row))
-        points.sort(reverse=True)
-        x, y, deviations, labels = zip(*points, strict=True) if points else (
-            (), (), (), ())  # fmt: skip
-        _series(axes, x, y, deviations, "ours", 0)
-        for value, score, label in zip(x, y, labels, strict=True):
-            _name_point(axes, value, score, label)
-        if rows := [
-            (v[PERPLEXITY], v[column], k)
-            for k, v in paper.items()
-            if column in v
-        ]:
-            _paper_series(
-                axes,
-                *zip(*((a, b) for a, b, _ in rows), strict=True),
-                "the paper",
-                1,
-                "--",
-            )
-            for value, score, label in (rows[0], rows[-1]):
-                _name_point(axes, value, score, label)
-        axes.set_xscale("log")
-        axes.invert_xaxis()
-        axes.set(
-            title=column,
-            xlabel="held-out masked LM perplexity (log scale)",
-            ylabel=f"{column}, development set",
-        )
-        axes.margins(0.15)
-        axes.legend(fontsize=8)
-
-
-def _name_point(axes: Any, x: float, y: float, text: str) -> None:
-    """Write the size of a model beside its point: 4/256/4."""
-    short = "/".join(part[1:] for part in text.split("_"))
-    axes.annotate(
-        short, (x, y), xytext=(4, -10), textcoords="offset points", fontsize=7
+def _plot(
+    axes: Any,
+    series: Series,
+    label: str,
+    is_ours: bool,
+    marker: str = "o",
+    style: str = "-",
+) -> None:
+    """Draw one series; an empty one has no entry in the legend."""
+    if not series.x:
+        return
+    bars = [deviation or 0.0 for deviation in series.deviations] or None
+    axes.errorbar(
+        series.x,
+        series.y,
+        yerr=bars,
+        color=_OURS if is_ours else _PAPERS,
+        marker=marker,
+        markerfacecolor=_OURS if is_ours else "white",
+        ls=style,
+        lw=1,
+        capsize=3,
+        label=label,
     )
+    for x, y, name in zip(series.x, series.y, series.names, strict=False):
+        axes.annotate(
+            name, (x, y), (4, -10), textcoords="offset points", fontsize=7
+        )
+
+
+# --- Table 6: score over perplexity ------------------------------------------
+
+
+def _draw_sizes(axes: Any, results: Results, column: str) -> None:
+    """Draw scores over the perplexity of the models."""
+    _plot(axes, _sizes(results, column), "ours", True)
+    paper = [
+        (row[PERPLEXITY], row[column], name)
+        for name, row in PAPER["table6"].items()
+        if column in row
+    ]
+    if paper:
+        x, y, names = zip(*paper, strict=True)
+        short = [_short(n) if n in (names[0], names[-1]) else "" for n in names]
+        _plot(axes, Series(x, y, (), short), "the paper", False, "s", "--")
+    axes.set_xscale("log")
+    axes.invert_xaxis()  # better models to the right
+    axes.margins(0.15)
+    axes.set(
+        xlabel="held-out masked LM perplexity, log scale",
+        ylabel="development set, %",
+    )
+
+
+def _sizes(results: Results, column: str) -> Series:
+    """Return the points of our models, the worst perplexity first."""
+    points = []
+    for row in results.labels:
+        perplexity = results.mean(row, PERPLEXITY)
+        score = results.scores.get((row, column))
+        if perplexity is not None and score and score.mean is not None:
+            name = _short(row)
+            points.append((perplexity, score.mean, score.deviation, name))
+    if not points:
+        return Series((), ())
+    return Series(*zip(*sorted(points, reverse=True), strict=True))
+
+
+def _short(size: str) -> str:
+    """Return 4/256/4 for L4_H256_A4: layers, width, heads."""
+    return "/".join(part[1:] for part in size.split("_"))
 
 
 # --- Tables 5 and 8: differences to the first row ----------------------------
 
 
-def _draw_maskings(figure: Any, results: Results, columns: list[str]) -> None:
-    _draw_differences(
-        figure,
-        results,
-        columns,
-        "[MASK] / same / random, % of the predicted tokens",
-    )
-
-
-def _draw_objectives(figure: Any, results: Results, columns: list[str]) -> None:
-    _draw_differences(figure, results, columns, "pre-training")
-
-
-def _draw_differences(
-    figure: Any, results: Results, columns: list[str], xlabel: str
-) -> None:
-    """Draw ours and the paper's difference to the first row, by task."""
+def _draw_differences(axes: Any, results: Results, column: str) -> None:
+    """Draw our differences to the first row beside the paper's."""
     labels = results.labels
-    for axes, column in zip(
-        _panels(figure, len(columns)), columns, strict=True
-    ):
-        found = [
-            (n, results.difference(row, column)) for n, row in enumerate(labels)
+    ours = [(n, results.difference(row, column)) for n, row in _rows(results)]
+    papers = [
+        (n, results.paper_difference(row, column)) for n, row in _rows(results)
+    ]
+    ours = [(n, d) for n, d in ours if d is not None]
+    papers = [(n, d) for n, d in papers if d is not None]
+    deviations = [results.scores[labels[n], column].deviation for n, _ in ours]
+    # Rows have no order: points without lines, side by side.
+    _plot(
+        axes,
+        Series([n - 0.1 for n, _ in ours], [d for _, d in ours], deviations),
+        "ours",
+        True,
+        style="none",
+    )
+    _plot(
+        axes,
+        Series([n + 0.1 for n, _ in papers], [d for _, d in papers]),
+        "the paper",
+        False,
+        "s",
+        "none",
+    )
+    axes.axhline(0, color="0.7", lw=1, zorder=0)
+    axes.set_xticks(
+        range(len(labels)), labels, rotation=30, ha="right", fontsize=_SMALL
+    )
+    axes.set_xlim(-0.5, len(labels) - 0.5)
+    axes.set(ylabel=f"difference to {labels[0]}, %")
+    if results.experiment.name == "table8":
+        axes.set_xlabel("[MASK] / same / random, %")
+    else:
+        axes.set_xlabel("pre-training")
+
+
+def _rows(results: Results) -> Iterator[tuple[int, str]]:
+    return enumerate(results.labels)
+
+
+# --- Figure 5: score over steps ----------------------------------------------
+
+
+def _draw_steps(axes: Any, results: Results, column: str) -> None:
+    """Draw scores over the steps of pre-training."""
+    last = max(row.step for row in results.experiment.rows)
+    for curve in FIGURE_5:
+        name, marker, style = _CURVES[curve]
+        points = [
+            (row.step, score.mean, score.deviation)
+            for row in results.experiment.rows
+            if row.curve == curve
+            and (score := results.scores.get((row.label, column)))
+            and score.mean is not None
         ]
-        found = [(n, d) for n, d in found if d is not None]
-        deviations = [
-            results.scores[labels[n], column].deviation for n, _ in found
-        ]
-        if found:
-            x, y = zip(*found, strict=True)
-            _series(axes, x, y, deviations, "ours", 0)
-        papers = [
-            (n, results.paper_difference(row, column))
-            for n, row in enumerate(labels)
-        ]
-        papers = [(n, d) for n, d in papers if d is not None]
-        if papers:
-            _paper_series(
-                axes, *zip(*papers, strict=True), "the paper", 1, "--"
-            )
-        axes.axhline(0, color="0.8", lw=1, zorder=0)
-        axes.set_xticks(
-            range(len(labels)), labels, rotation=30, ha="right", fontsize=8
-        )
-        axes.set(
-            title=column, xlabel=xlabel, ylabel=f"difference to {labels[0]}"
-        )
-        axes.legend(fontsize=8)
-
-
-# --- Figure 5 ----------------------------------------------------------------
-
-
-def _draw_steps(figure: Any, results: Results, columns: list[str]) -> None:
-    """Draw scores over the steps of pre-training, a panel per task."""
-    rows = results.experiment.rows
-    last = max(row.step for row in rows)
-    for axes, column in zip(
-        _panels(figure, len(columns), 5.0), columns, strict=True
-    ):
-        for number, curve in enumerate(FIGURE_5):
-            points = [
-                (row.step, score.mean, score.deviation)
-                for row in rows
-                if row.curve == curve
-                and (score := results.scores.get((row.label, column)))
-                and score.mean is not None
-            ]
-            style = _STYLES[number]
-            if points:
-                name = "masked LM" if curve == BERT else "left-to-right"
-                _series(
-                    axes,
-                    *zip(*points, strict=True),
-                    f"{name}, ours",
-                    number,
-                    style,
-                )
+        if points:
+            series = Series(*zip(*points, strict=True))
+            _plot(axes, series, f"{name}, ours", True, marker, style)
         if column == "MNLI-m":
-            for number, (curve, points) in enumerate(_FIGURE_5_PAPER.items()):
-                name = "masked LM" if curve == BERT else "left-to-right"
-                _paper_series(
-                    axes,
-                    [share * last for share in points],
-                    list(points.values()),
-                    f"{name}, the paper",
-                    number,
-                    _STYLES[number],
-                )
-        axes.set(
-            title=column,
-            xlabel="pre-training steps (the paper's: shares of 1M)",
-            ylabel=f"{column}, development set",
-        )
-        axes.legend(fontsize=8)
+            shares = _FIGURE_5_PAPER[curve]
+            series = Series([s * last for s in shares], list(shares.values()))
+            _plot(axes, series, f"{name}, the paper", False, marker, style)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes.set(
+        xlabel="pre-training steps (the paper's: shares of 1M)"
+        if column == "MNLI-m"
+        else "pre-training steps",
+        ylabel="development set, %",
+    )

@@ -173,19 +173,21 @@ class Scale(NamedTuple):
         return own or self.pretraining.num_train_steps
 
 
+_LARGEST = sys.float_info.max  # not infinity
 # Key -> least and largest value. Other integers are at least 1, other numbers
 # more than 0.
 _BOUNDS: dict[str, tuple[float, float]] = {
-    "num_train_steps": (0, float("inf")),
-    "max_mb": (0, float("inf")),
+    "num_train_steps": (0, _LARGEST),
+    "max_mb": (0, _LARGEST),
     "held_out_share": (1e-9, 0.5),
     "masked_lm_prob": (1e-9, 1),
     "dropout": (0, 0.99),
     "share": (1e-9, 1),
     "shares": (1e-9, 1),
     "warmup_proportion": (0, 1),
-    "learning_rate": (0, float("inf")),
+    "learning_rate": (0, _LARGEST),
 }
+_MAY_BE_EMPTY = ("tasks", "flags")
 _DTYPES = ("float32", "bfloat16")
 
 # --- Reading -----------------------------------------------------------------
@@ -307,6 +309,8 @@ def _value(wanted: Any, key: str, value: Any, place: str) -> Any:
     if origin is tuple:
         if not isinstance(value, list):
             raise UserError(f"{place} = {value!r}: wanted a list, [...]")
+        if not value and key not in _MAY_BE_EMPTY:
+            raise UserError(f"{place} = []: empty, wanted one at least")
         item = typing.get_args(wanted)[0]
         return tuple(_value(item, key, part, place) for part in value)
     if origin is dict:
@@ -320,12 +324,12 @@ def _value(wanted: Any, key: str, value: Any, place: str) -> Any:
         raise UserError(f"{place} = {value!r}: wanted {_type_name(wanted)}")
     if is_number:
         least = 1 if wanted is int else sys.float_info.min
-        low, high = _BOUNDS.get(key, (least, float("inf")))
+        low, high = _BOUNDS.get(key, (least, _LARGEST))
         if not low <= value <= high:
             wanted_range = f"at least {low:g}" if low >= 1 else "more than 0"
             if low == 0:
                 wanted_range = "0 or more"
-            if high < float("inf"):
+            if high < _LARGEST:
                 wanted_range += f" and at most {high:g}"
             raise UserError(f"{place} = {value!r}: must be {wanted_range}")
     return value
