@@ -1,7 +1,7 @@
 r"""Repeat the paper's ablations: Tables 5, 6 and 8 and Figure 5.
 
     python reproduce_paper.py --experiment=table5 --scale=smoke \
-        --input_file='corpus/*.txt' --glue_dir=glue --work_dir=paper
+        --input_file='text/*.txt' --glue_dir=glue --work_dir=paper
 
 pre-trains a model for each row, fine-tunes it on each task whose data are
 given, and leaves paper/table5.md, table5.csv, table5.png and report.md: our
