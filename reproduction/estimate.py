@@ -256,7 +256,7 @@ def measure(
     known = text_files.read_own_json(path)
     if known and known["command"] == command:
         return _speed(known)
-    began = time.monotonic()
+    began, load = time.monotonic(), _load()
     script = os.path.join(script_dir, command[0])
     result = subprocess.run(
         [sys.executable, script, *command[1:]], capture_output=True, text=True
@@ -268,6 +268,7 @@ def measure(
     values = {
         "command": command,
         "seconds": time.monotonic() - began,
+        "load": load,
         "machine": measured["machine"],
         "figures": measured["figures"],
     }
@@ -295,4 +296,18 @@ def _speed(values: Mapping) -> Speed:
         f"{values['seconds']:.0f} s: a step of {', '.join(timed)}, that is "
         f"{rates_text} GFLOP/s; {start:.0f} s to start a command"
     )
+    if values["load"] > 1:
+        how += (
+            f"; the machine was busy with {values['load']:.1f} processes per "
+            "core, so the times are too long: delete speed.json to measure "
+            "again"
+        )
     return Speed(rates, start, how)
+
+
+def _load() -> float:
+    """Return the processes that want to run, per core; of the last minute."""
+    try:
+        return os.getloadavg()[0] / (os.cpu_count() or 1)
+    except OSError:  # no such number on this system
+        return 0.0

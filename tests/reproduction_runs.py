@@ -96,10 +96,17 @@ def make_text(folder: Path, num_documents: int = 30) -> Path:
 def make_glue(folder: Path) -> Path:
     """Write MRPC and SST-2 with 12 examples each."""
     glue = folder / "glue"
-    for task, row in (("MRPC", "1\t1\t2\ta b\tc d"), ("SST-2", "a film\t1")):
+    for task, header, row in (
+        (
+            "MRPC",
+            "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String",
+            "1\t1\t2\ta b\tc",
+        ),
+        ("SST-2", "sentence\tlabel", "a film\t1"),
+    ):
         (glue / task).mkdir(parents=True, exist_ok=True)
         for part in ("train", "dev"):
-            lines = ["header", *[row] * 12]
+            lines = [header, *[row] * 12]
             (glue / task / f"{part}.tsv").write_text("\n".join(lines) + "\n")
     return glue
 

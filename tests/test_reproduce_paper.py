@@ -171,6 +171,7 @@ SPEED = {
         "--dtype=float32",
     ],
     "seconds": 20.0,
+    "load": 0.5,
     "machine": {},
     "figures": {
         "training step, tiny, batch 32": {

@@ -122,7 +122,9 @@ def test_a_measurement_is_kept(tmp_path, monkeypatch):
     scripts_dir.mkdir()
     script = scripts_dir / "benchmark.py"
     script.write_text(f"print('| table |')\nprint({line!r})\n")
+    monkeypatch.setattr(estimate, "_load", lambda: 3.0)
     first = estimate.measure([256], "float32", str(scripts_dir), str(tmp_path))
+    assert "busy with 3.0 processes per core" in first.how
     assert first.rates == {256: 2e11} and first.start_seconds == 13
     assert "--sizes=mini" in first.how and "0.25 s" in first.how
     script.write_text("import sys\nsys.exit('ERROR: no')\n")
