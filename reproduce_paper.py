@@ -208,6 +208,7 @@ def build_plan(
         FLAGS.vocab_file is not None,
     )
     experiments.check_tasks(tables)
+    experiments.warn_of_lengths(scale, plan.tasks())
     return plan, tables
 
 

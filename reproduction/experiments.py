@@ -337,3 +337,18 @@ def check_tasks(tables: Sequence[Experiment]) -> None:
             )
         if lacks:
             logging.warning("%s: left out: %s", experiment.name, lacks)
+
+
+def warn_of_lengths(scale: Scale, tasks: Sequence[str]) -> None:
+    """Warn of tasks that are longer than the text of pre-training."""
+    longest = max(p.max_seq_length for p in scale.pretraining.phases)
+    for task in tasks:
+        length = scale.for_task(task).max_seq_length
+        if length > longest:
+            logging.warning(
+                "%s is fine-tuned at %d tokens, pre-training ends at %d: the "
+                "later position embeddings are untrained",
+                task,
+                length,
+                longest,
+            )

@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 from base import text_files
 from base.errors import UserError
 
-from absl import logging
-
 from reproduction import tasks as reproduction_tasks
 
 if sys.version_info >= (3, 11):
@@ -386,7 +384,6 @@ def _check(scale: Scale, place: str) -> None:
     for experiment in ("table5", "table6", "table8", "figure5"):
         for task in getattr(scale, experiment).tasks:
             reproduction_tasks.name_of(task, f"{place}: {experiment}.tasks")
-    lengths = [phase.max_seq_length for phase in phases]
     for task in (*reproduction_tasks.GLUE, *reproduction_tasks.OTHERS):
         length = scale.for_task(task).max_seq_length
         if length > scale.model.max_position_embeddings:
@@ -394,15 +391,6 @@ def _check(scale: Scale, place: str) -> None:
                 f"{place}: max_seq_length = {length} of {task} exceeds "
                 "model.max_position_embeddings = "
                 f"{scale.model.max_position_embeddings}"
-            )
-        if length > max(lengths) and task in scale.tasks:
-            logging.warning(
-                "%s: %s is fine-tuned at %d tokens, pre-training ends at %d: "
-                "the later position embeddings are untrained",
-                place,
-                task,
-                length,
-                max(lengths),
             )
 
 

@@ -53,6 +53,7 @@ def test_a_tiny_run_ends_with_scores(tmp_path):
         "corpus.vocab_size=300",
         "finetuning.max_seq_length=32",
         "finetuning.num_train_epochs=1",
+        "finetuning.train_batch_size=4",
     ]
     work = tmp_path / "work"
     command = [
