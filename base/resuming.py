@@ -34,11 +34,12 @@ def file_state(path: str) -> list[int] | None:
 
 
 @contextlib.contextmanager
-def locked_folder(folder: str, what: str) -> Iterator[None]:
+def locked_folder(folder: str, what: str) -> Iterator[int | None]:
     """Make a local folder, and lock it against other runs inside the block.
 
     The lock ends with the process, however that ends. The folder is removed at
-    the end of the block if it is empty.
+    the end of the block if it is empty. Yields the descriptor of the lock,
+    None without locks: child processes that inherit it hold the lock too.
 
     Args:
         folder: local path.
@@ -50,7 +51,7 @@ def locked_folder(folder: str, what: str) -> Iterator[None]:
     os.makedirs(folder, exist_ok=True)
     lock = _lock(folder, what)
     try:
-        yield
+        yield lock
     finally:
         if lock is not None:
             os.close(lock)

@@ -22,7 +22,7 @@ LEVELS = {
     5: ("finetuning",),
     6: ("pretraining", "classifier", "squad", "features"),
     7: ("ner", "swag", "benchmarks"),
-    8: ("prediction",),
+    8: ("prediction", "reproduction"),
 }
 SCRIPT = max(LEVELS) + 1
 MAX_ROOT_FILES = 20

@@ -1,0 +1,384 @@
+r"""Repeat the paper's ablations: Tables 5, 6 and 8 and Figure 5.
+
+    python reproduce_paper.py --experiment=table5 --scale=smoke \
+        --input_file='text/*.txt' --glue_dir=glue --work_dir=paper
+
+pre-trains a model for each row, fine-tunes it on each task whose data are
+given, and leaves paper/table5.md, table5.csv, table5.png and report.md: our
+numbers, the paper's, and the differences to the first row in both.
+
+--scale says how large everything is. `smoke` takes minutes and learns nothing;
+`small` takes hours on a laptop; `paper` is BERT-Base at the paper's settings.
+reproduction/scales.toml has all their values; --set replaces one of them.
+
+The work is done by the other scripts of this project, whose commands are
+shown. --dry_run prints them all, with the time they will take on this machine,
+and runs none. Killed and started again, the same command goes on; with another
+experiment, more tasks or more seeds it uses what is there.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from base import errors, file_system, text_files
+from base.errors import UserError
+
+from absl import flags, logging
+
+from reproduction import (
+    estimate,
+    experiments,
+    held_out,
+    listing,
+    results,
+    run,
+    scales,
+    steps,
+    work_dir,
+)
+from reproduction import report as reproduction_report
+from reproduction import tasks as reproduction_tasks
+from reproduction.estimate import Estimator
+from reproduction.plan import Plan
+from reproduction.run import Places
+from reproduction.scales import Scale
+
+FLAGS = flags.FLAGS
+
+# What to do
+flags.DEFINE_list(
+    "experiment",
+    [],
+    f"One or several of {', '.join(experiments.NAMES)}, or all.",
+)
+flags.DEFINE_string(
+    "scale",
+    "small",
+    "smoke, small or paper, see reproduction/scales.toml; or the path of a "
+    ".toml file of your own with the same keys.",
+)
+flags.DEFINE_multi_string(
+    "set",
+    [],
+    "Replace a value of the scale: --set=pretraining.num_train_steps=500. May "
+    "be given several times.",
+)
+flags.DEFINE_bool(
+    "dry_run",
+    False,
+    "Print every command and an estimate of its time, run none. The estimate "
+    "is made from a training step that is measured on this machine.",
+)
+flags.DEFINE_bool(
+    "prepare_only",
+    False,
+    "Divide the text and write the configurations, then end: what the "
+    "commands of --dry_run need.",
+)
+flags.DEFINE_bool(
+    "report_only",
+    False,
+    "Write tables, pictures and report of the scores that are there, run "
+    "nothing: after the commands of --dry_run have run elsewhere.",
+)
+
+# Text
+flags.DEFINE_string(
+    "input_file",
+    None,
+    "Text to pre-train on, one sentence per line, a blank line between "
+    "documents: globs, separated by commas.",
+)
+flags.DEFINE_string(
+    "held_out_file",
+    None,
+    "Text for the perplexity: globs. Default: a share of input_file, whole "
+    "files where there are ten or more, else documents.",
+)
+flags.DEFINE_string(
+    "vocab_file",
+    None,
+    "A vocabulary to use; default: one is learned from the training text.",
+)
+
+# Tasks
+flags.DEFINE_string(
+    "glue_dir", None, "Folder with the folders MRPC, SST-2, ... of GLUE."
+)
+flags.DEFINE_string(
+    "squad_train_file", None, "SQuAD's JSON, or several files with commas."
+)
+flags.DEFINE_string("squad_dev_file", None, "The same, to score.")
+flags.DEFINE_string(
+    "ner_train_file",
+    None,
+    "Named entities, a word and its tag per line (CoNLL, WNUT).",
+)
+flags.DEFINE_string("ner_dev_file", None, "The same, to score.")
+flags.DEFINE_list(
+    "tasks",
+    [],
+    "Further tasks for every table, such as RTE,CoLA,STS-B,WNUT. Without it: "
+    "the paper's, as far as their data are given.",
+)
+
+# Runs
+flags.DEFINE_string(
+    "work_dir", None, "Directory for everything; an earlier run in it goes on."
+)
+flags.DEFINE_integer(
+    "num_seeds",
+    None,
+    "Pre-training runs of each model, each fine-tuned; default: the scale's. "
+    "Cells have the mean and the standard deviation.",
+    lower_bound=1,
+)
+flags.DEFINE_integer(
+    "num_parallel",
+    None,
+    "Commands that run at the same time; default: the scale's.",
+    lower_bound=1,
+)
+flags.DEFINE_bool(
+    "keep_models",
+    False,
+    "Keep the weights of fine-tuned models; else they are removed when their "
+    "scores are written.",
+)
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def main(_: list[str]) -> int:
+    """Plan and run the experiments; return the exit status."""
+    check_flags()
+    scale = read_scale()
+    data = read_data()
+    plan, tables = build_plan(scale, data)
+    files, held_out_files = find_text()
+    places = find_places()
+    file_system.make_directory(places.work_dir, "work_dir")
+    with work_dir.locked(places.work_dir) as lock:
+        begin(plan, scale, data, files, held_out_files)
+        if FLAGS.dry_run:
+            return print_commands(plan, scale, data, places, files)
+        text = prepare(plan, scale, files, held_out_files)
+        if FLAGS.prepare_only:
+            return 0
+        report = reproduction_report.Report(
+            plan, places, FLAGS.scale, scale, data, text.how, files
+        )
+        writer = results.Writer(places.work_dir, plan, tables, report)
+        failures = []
+        if not FLAGS.report_only:
+            estimator = Estimator(
+                estimate.UNMEASURED,
+                data,
+                text.num_bytes,
+                scale.corpus.vocab_size,
+            )
+            failures = run_plan(plan, places, scale, estimator, writer, lock)
+        writer.write(failures)
+    return writer.conclude(failures)
+
+
+# --- Reading flags -----------------------------------------------------------
+
+
+def read_scale() -> Scale:
+    """Return the scale, with the size of the vocabulary that is given."""
+    scale = scales.read(FLAGS.scale, FLAGS.set)
+    if not FLAGS.vocab_file:
+        return scale
+    vocab_size = len(text_files.read_text(FLAGS.vocab_file).splitlines())
+    return scale._replace(corpus=scale.corpus._replace(vocab_size=vocab_size))
+
+
+def build_plan(
+    scale: Scale, data: reproduction_tasks.Data
+) -> tuple[Plan, list[experiments.Experiment]]:
+    """Return all steps, and the tables that they fill."""
+    plan, tables = experiments.build(
+        experiment_names(),
+        scale,
+        extra_tasks(),
+        data,
+        FLAGS.num_seeds or scale.num_seeds,
+        FLAGS.vocab_file is not None,
+    )
+    experiments.check_tasks(tables)
+    experiments.warn_of_lengths(scale, plan.tasks())
+    return plan, tables
+
+
+def experiment_names() -> list[str]:
+    """Return the experiments of the flag, in the paper's order."""
+    if "all" in FLAGS.experiment:
+        return list(experiments.NAMES)
+    return [name for name in experiments.NAMES if name in FLAGS.experiment]
+
+
+def extra_tasks() -> list[str]:
+    """Return the tasks of --tasks in their usual spelling."""
+    names = [
+        reproduction_tasks.name_of(name, "--tasks") for name in FLAGS.tasks
+    ]
+    return list(dict.fromkeys(names))
+
+
+def read_data() -> reproduction_tasks.Data:
+    """Return the data that the flags name, checked."""
+    data = reproduction_tasks.Data(
+        FLAGS.glue_dir and FLAGS.glue_dir.rstrip("/"),
+        FLAGS.squad_train_file,
+        FLAGS.squad_dev_file,
+        FLAGS.ner_train_file,
+        FLAGS.ner_dev_file,
+    )
+    reproduction_tasks.check_files(data)
+    return data
+
+
+def find_text() -> tuple[list[str], list[str]]:
+    """Return the files of the text, and those the user holds out."""
+    chosen = []
+    if FLAGS.held_out_file:
+        chosen = file_system.find_files(FLAGS.held_out_file, "held_out_file")
+    return file_system.find_files(FLAGS.input_file), chosen
+
+
+def find_places() -> Places:
+    """Return where scripts and data are."""
+    is_here = os.path.realpath(os.getcwd()) == os.path.realpath(HERE)
+    folder = FLAGS.work_dir.rstrip("/")
+    corpus = os.path.join(folder, "corpus")
+    paths = {
+        "{work_dir}": folder,
+        "{train_text}": os.path.join(corpus, "train", "*"),
+        "{held_out_text}": os.path.join(corpus, "held_out", "*"),
+        "{vocab_file}": FLAGS.vocab_file or os.path.join(folder, "vocab.txt"),
+    }
+    for name in reproduction_tasks.Data._fields:
+        value = FLAGS[name].value or ""
+        paths[f"{{{name}}}"] = value.rstrip("/")
+    return Places(folder, HERE, "" if is_here else HERE, paths)
+
+
+# --- The work directory ------------------------------------------------------
+
+
+def begin(
+    plan: Plan,
+    scale: Scale,
+    data: reproduction_tasks.Data,
+    files: Sequence[str],
+    held_out_files: Sequence[str],
+) -> None:
+    """Begin the work directory, or check that it belongs to this command."""
+    fingerprint = work_dir.fingerprint(
+        scale, files, held_out_files, FLAGS.vocab_file, data, plan.tasks()
+    )
+    work_dir.claim(FLAGS.work_dir, FLAGS.scale, fingerprint, not FLAGS.dry_run)
+
+
+def prepare(
+    plan: Plan,
+    scale: Scale,
+    input_files: Sequence[str],
+    held_out_files: Sequence[str],
+) -> held_out.Text:
+    """Divide the text and write the configurations."""
+    folder = os.path.join(FLAGS.work_dir, "corpus")
+    text = held_out.prepare(
+        input_files,
+        held_out_files,
+        scale.corpus.held_out_share,
+        scale.corpus.max_mb,
+        folder,
+    )
+    sizes = {step.size for step in plan.steps.values() if step.size}
+    os.makedirs(os.path.join(FLAGS.work_dir, "configs"), exist_ok=True)
+    for size in sorted(sizes):
+        path = os.path.join(FLAGS.work_dir, steps.config_path(size))
+        content = steps.config_json(size, scale)
+        if not os.path.exists(path) or text_files.read_text(path) != content:
+            file_system.write_text(path, content)
+    return text
+
+
+# --- Running -----------------------------------------------------------------
+
+
+def run_plan(
+    plan: Plan,
+    places: Places,
+    scale: Scale,
+    estimator: Estimator,
+    writer: results.Writer,
+    lock: int | None,
+) -> list[run.Failure]:
+    """Run what is not finished; return what failed."""
+    runner = run.Runner(
+        plan,
+        places,
+        FLAGS.num_parallel or scale.num_parallel,
+        estimator.seconds,
+        FLAGS.keep_models,
+        lock,
+        lambda failures: writer.write(failures, is_last=False),
+    )
+    return runner.run()
+
+
+def print_commands(
+    plan: Plan,
+    scale: Scale,
+    data: reproduction_tasks.Data,
+    places: Places,
+    files: Sequence[str],
+) -> int:
+    """Print every command with its estimated time; return the exit status."""
+    logging.info("Measuring a training step on this machine")
+    widths = [s.size.hidden_size for s in plan.steps.values() if s.size]
+    speed = estimate.measure(widths, scale.dtype, HERE, places.work_dir)
+    text_bytes = held_out.expected_bytes(
+        files, scale.corpus.held_out_share, scale.corpus.max_mb
+    )
+    estimator = Estimator(speed, data, text_bytes, scale.corpus.vocab_size)
+    own = [a for a in sys.argv[1:] if not a.lstrip("-").startswith("dry_run")]
+    command = ["python", sys.argv[0], *own, "--prepare_only"]
+    for line in listing.lines(plan, places, estimator, command):
+        print(line)
+    return 0
+
+
+# --- Checks ------------------------------------------------------------------
+
+
+def check_flags() -> None:
+    """Check what can be checked before any file is read.
+
+    Raises:
+        UserError: names the flags.
+    """
+    known = (*experiments.NAMES, "all")
+    if not FLAGS.experiment:
+        raise UserError(f"--experiment is required: {', '.join(known)}")
+    for name in FLAGS.experiment:
+        if name not in known:
+            raise UserError(
+                f"--experiment={name}: unknown; choose from {', '.join(known)}"
+            )
+    for name in ("input_file", "work_dir"):
+        if not FLAGS[name].value:
+            raise UserError(f"--{name} is required")
+        if file_system.is_remote(FLAGS[name].value):
+            raise UserError(
+                f"--{name}={FLAGS[name].value}: must be local; mount the "
+                "bucket, or change the commands of --dry_run"
+            )
+
+
+if __name__ == "__main__":
+    errors.run(main)

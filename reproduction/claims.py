@@ -1,0 +1,180 @@
+"""Sentences of the paper about its tables, checked on our numbers.
+
+A claim compares two cells of a column. It "shows" if the difference has the
+paper's sign and is larger than one standard deviation of a run, "does not
+show" if it has the other sign and is larger, and is "within one standard
+deviation" else. The standard deviation of both cells together is
+sqrt((a^2 + b^2) / 2). One run has none: then only the sign is told.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from reproduction import tables
+from reproduction.experiments import PERPLEXITY
+from reproduction.paper_numbers import BERT, LTR, LTR_BILSTM, NO_NSP
+from reproduction.tables import Results
+
+SQUAD = "SQuAD"
+
+
+class Claim(NamedTuple):
+    """One comparison of a column: `row` is below `other`.
+
+    Attributes:
+        text: the claim in words.
+        row, other: labels.
+        columns: that it holds for; () for all but the perplexity.
+        except_columns: of all, not these.
+    """
+
+    text: str
+    row: str
+    other: str
+    columns: tuple[str, ...] = ()
+    except_columns: tuple[str, ...] = ()
+
+
+TABLE_5 = (
+    Claim(f"{NO_NSP} below {BERT}", NO_NSP, BERT),
+    Claim(f"{LTR} below {NO_NSP}", LTR, NO_NSP),
+    Claim(f"+ BiLSTM above {LTR} on SQuAD", LTR, LTR_BILSTM, (SQUAD,)),
+    Claim(f"+ BiLSTM below {NO_NSP} on SQuAD", LTR_BILSTM, NO_NSP, (SQUAD,)),
+    Claim(
+        f"+ BiLSTM not above {LTR} elsewhere",
+        LTR_BILSTM,
+        LTR,
+        except_columns=(SQUAD,),
+    ),
+)
+
+TABLE_8 = (
+    Claim(
+        "Random tokens alone below 80/10/10", "0/0/100", "80/10/10", ("MNLI-m",)
+    ),
+    Claim(
+        "[MASK] alone below 80/10/10 with frozen features",
+        "100/0/0",
+        "80/10/10",
+        ("NER-features",),
+    ),
+    Claim(
+        "Random tokens alone below 80/10/10", "0/0/100", "80/10/10", ("NER",)
+    ),
+)
+
+
+def claims_of(results: Results) -> list[Claim]:
+    """Return the paper's claims about a table."""
+    experiment = results.experiment
+    labels = results.labels
+    if experiment.name == "table5":
+        return list(TABLE_5)
+    if experiment.name == "table8":
+        extra = [c for c in experiment.columns if c != PERPLEXITY]
+        return [
+            *TABLE_8,
+            Claim(
+                "Random tokens alone below 80/10/10",
+                "0/0/100",
+                "80/10/10",
+                tuple(c for c in extra if c not in ("MNLI-m", "NER")),
+            ),
+        ]
+    if experiment.name == "table6":
+        return [
+            Claim(f"{small} below {large}", small, large)
+            for small, large in zip(labels, labels[1:], strict=False)
+        ]
+    return _curve_claims(results)
+
+
+def _curve_claims(results: Results) -> list[Claim]:
+    """Return the claims about Figure 5's curves."""
+    rows = results.experiment.rows
+    found = []
+    for masked, left in zip(rows[::2], rows[1::2], strict=True):
+        found.append(
+            Claim(
+                f"At step {masked.step:,}, {left.curve} below {masked.curve}",
+                left.label,
+                masked.label,
+            )
+        )
+    masked_rows = rows[::2]
+    for early, late in zip(masked_rows, masked_rows[1:], strict=False):
+        found.append(
+            Claim(
+                f"{early.curve} at step {early.step:,} below step "
+                f"{late.step:,}",
+                early.label,
+                late.label,
+            )
+        )
+    return found
+
+
+def sentences(results: Results) -> Iterator[str]:
+    """Yield a sentence for each claim and column that has numbers."""
+    for claim in claims_of(results):
+        columns = claim.columns or results.experiment.columns
+        for column in columns:
+            if column == PERPLEXITY or column in claim.except_columns:
+                continue
+            sentence = _sentence(results, claim, column)
+            if sentence:
+                yield sentence
+    if results.experiment.name == "table6":
+        yield from _perplexity_sentences(results)
+
+
+def _sentence(results: Results, claim: Claim, column: str) -> str | None:
+    """Return a claim's verdict on a column, None without numbers."""
+    low = results.scores.get((claim.row, column))
+    high = results.scores.get((claim.other, column))
+    if not low or not high or low.mean is None or high.mean is None:
+        return None
+    difference = low.mean - high.mean
+    found = verdict(difference, low.deviation, high.deviation)
+    text = f"{claim.text}: {column}: {found} ({difference:+.1f}"
+    papers = (
+        results.paper(claim.row, column),
+        results.paper(claim.other, column),
+    )
+    if None not in papers:
+        text += f"; in the paper {papers[0] - papers[1]:+.1f}"
+    return text + ")."
+
+
+def verdict(difference: float, one: float | None, other: float | None) -> str:
+    """Return whether a difference that should be below 0 is.
+
+    Args:
+        difference: of the means.
+        one, other: standard deviations of the two cells, None for one run.
+    """
+    if one is None or other is None:
+        sign = "the same" if difference < 0 else "another"
+        sign = "no" if difference == 0 else sign
+        return f"{sign} direction, one run has no spread"
+    deviation = math.sqrt((one**2 + other**2) / 2)
+    if abs(difference) <= deviation:
+        return f"within one standard deviation, {deviation:.1f}"
+    return "shows" if difference < 0 else "does not show"
+
+
+def _perplexity_sentences(results: Results) -> Iterator[str]:
+    """Yield whether the perplexity falls from size to size."""
+    labels = results.labels
+    for small, large in zip(labels, labels[1:], strict=False):
+        one = results.mean(small, PERPLEXITY)
+        other = results.mean(large, PERPLEXITY)
+        if one is None or other is None:
+            continue
+        found = "shows" if other < one else "does not show"
+        digits = tables.digits_of(PERPLEXITY)
+        yield (
+            f"The perplexity of {large} below that of {small}: {found} "
+            f"({other - one:+.{digits}f})."
+        )

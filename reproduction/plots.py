@@ -1,0 +1,247 @@
+"""The pictures: readable in grey, the paper's numbers as a second series.
+
+Ours are black with filled markers, the paper's grey with open ones; curves of
+one picture differ in marker and line style too. matplotlib draws into memory:
+no display is needed.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from base import file_system
+
+from reproduction.experiments import FIGURE_5, PERPLEXITY
+from reproduction.paper_numbers import BERT, LTR, PAPER
+from reproduction.tables import Results
+
+_OURS, _PAPERS = "black", "0.5"
+_DPI = 110
+_ACROSS = 4  # panels in a row
+_SMALL = 8  # points, of legends and names
+
+# What the paper says of Figure 5's curves, in shares of its 1M steps: their
+# ends are Table 5's, and the masked LM gains "almost 1.0%" after 500k.
+_FIGURE_5_PAPER = {BERT: {0.5: 83.4, 1.0: 84.4}, LTR: {1.0: 82.1}}
+
+# Curve -> its name, marker and line style.
+_CURVES = {
+    BERT: ("masked LM", "o", "-"),
+    LTR: ("left-to-right", "s", "--"),
+}
+
+
+class Series(NamedTuple):
+    """Points of one series.
+
+    Attributes:
+        x, y: coordinates.
+        deviations: standard deviation of each; None: no bar.
+        names: written beside the points; () for none.
+    """
+
+    x: Sequence[float]
+    y: Sequence[float]
+    deviations: Sequence[float | None] = ()
+    names: Sequence[str] = ()
+
+
+def draw(results: Results, path: str) -> bool:
+    """Draw the picture of a table; return False where it has no numbers.
+
+    Args:
+        results: the numbers.
+        path: PNG file to write.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    columns = [
+        column
+        for column in results.experiment.columns
+        if column != PERPLEXITY
+        and any(results.mean(row, column) is not None for row in results.labels)
+    ]
+    if not columns:
+        return False
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(layout="constrained")
+    FigureCanvasAgg(figure)
+    draw_panel = {
+        "table5": _draw_differences,
+        "table6": _draw_sizes,
+        "table8": _draw_differences,
+        "figure5": _draw_steps,
+    }[results.experiment.name]
+    for axes, column in zip(
+        _panels(figure, len(columns)), columns, strict=True
+    ):
+        draw_panel(axes, results, column)
+        axes.set_title(column)
+        axes.legend(fontsize=_SMALL)
+    with file_system.atomic_file(path) as file:
+        figure.savefig(file, format="png", dpi=_DPI)
+    return True
+
+
+def _panels(figure: Any, count: int) -> list[Any]:
+    """Return `count` axes with grids, at most _ACROSS side by side."""
+    across = min(count, _ACROSS)
+    down = -(-count // across)
+    figure.set_size_inches(max(5.0, 4.0 * across), 3.8 * down)
+    axes = list(figure.subplots(down, across, squeeze=False).flat)
+    for unused in axes[count:]:
+        unused.set_axis_off()
+    for used in axes[:count]:
+        used.grid(alpha=0.3)
+    return axes[:count]
+
+
+def _plot(
+    axes: Any,
+    series: Series,
+    label: str,
+    is_ours: bool,
+    marker: str = "o",
+    style: str = "-",
+) -> None:
+    """Draw one series; an empty one has no entry in the legend."""
+    if not series.x:
+        return
+    bars = [deviation or 0.0 for deviation in series.deviations] or None
+    axes.errorbar(
+        series.x,
+        series.y,
+        yerr=bars,
+        color=_OURS if is_ours else _PAPERS,
+        marker=marker,
+        markerfacecolor=_OURS if is_ours else "white",
+        ls=style,
+        lw=1,
+        capsize=3,
+        label=label,
+    )
+    for x, y, name in zip(series.x, series.y, series.names, strict=False):
+        axes.annotate(
+            name, (x, y), (4, -10), textcoords="offset points", fontsize=7
+        )
+
+
+# --- Table 6: score over perplexity ------------------------------------------
+
+
+def _draw_sizes(axes: Any, results: Results, column: str) -> None:
+    """Draw scores over the perplexity of the models."""
+    _plot(axes, _sizes(results, column), "ours", True)
+    paper = [
+        (row[PERPLEXITY], row[column], name)
+        for name, row in PAPER["table6"].items()
+        if column in row
+    ]
+    if paper:
+        x, y, names = zip(*paper, strict=True)
+        short = [_short(n) if n in (names[0], names[-1]) else "" for n in names]
+        _plot(axes, Series(x, y, (), short), "the paper", False, "s", "--")
+    axes.set_xscale("log")
+    axes.invert_xaxis()  # better models to the right
+    axes.margins(0.15)
+    axes.set(
+        xlabel="held-out masked LM perplexity, log scale",
+        ylabel="development set, %",
+    )
+
+
+def _sizes(results: Results, column: str) -> Series:
+    """Return the points of our models, the worst perplexity first."""
+    points = []
+    for row in results.labels:
+        perplexity = results.mean(row, PERPLEXITY)
+        score = results.scores.get((row, column))
+        if perplexity is not None and score and score.mean is not None:
+            name = _short(row)
+            points.append((perplexity, score.mean, score.deviation, name))
+    if not points:
+        return Series((), ())
+    return Series(*zip(*sorted(points, reverse=True), strict=True))
+
+
+def _short(size: str) -> str:
+    """Return 4/256/4 for L4_H256_A4: layers, width, heads."""
+    return "/".join(part[1:] for part in size.split("_"))
+
+
+# --- Tables 5 and 8: differences to the first row ----------------------------
+
+
+def _draw_differences(axes: Any, results: Results, column: str) -> None:
+    """Draw our differences to the first row beside the paper's."""
+    labels = results.labels
+    ours = [(n, results.difference(row, column)) for n, row in _rows(results)]
+    papers = [
+        (n, results.paper_difference(row, column)) for n, row in _rows(results)
+    ]
+    ours = [(n, d) for n, d in ours if d is not None]
+    papers = [(n, d) for n, d in papers if d is not None]
+    deviations = [results.scores[labels[n], column].deviation for n, _ in ours]
+    # Rows have no order: points without lines, side by side.
+    _plot(
+        axes,
+        Series([n - 0.1 for n, _ in ours], [d for _, d in ours], deviations),
+        "ours",
+        True,
+        style="none",
+    )
+    _plot(
+        axes,
+        Series([n + 0.1 for n, _ in papers], [d for _, d in papers]),
+        "the paper",
+        False,
+        "s",
+        "none",
+    )
+    axes.axhline(0, color="0.7", lw=1, zorder=0)
+    axes.set_xticks(
+        range(len(labels)), labels, rotation=30, ha="right", fontsize=_SMALL
+    )
+    axes.set_xlim(-0.5, len(labels) - 0.5)
+    axes.set(ylabel=f"difference to {labels[0]}, %")
+    if results.experiment.name == "table8":
+        axes.set_xlabel("[MASK] / same / random, %")
+    else:
+        axes.set_xlabel("pre-training")
+
+
+def _rows(results: Results) -> Iterator[tuple[int, str]]:
+    return enumerate(results.labels)
+
+
+# --- Figure 5: score over steps ----------------------------------------------
+
+
+def _draw_steps(axes: Any, results: Results, column: str) -> None:
+    """Draw scores over the steps of pre-training."""
+    last = max(row.step for row in results.experiment.rows)
+    for curve in FIGURE_5:
+        name, marker, style = _CURVES[curve]
+        points = [
+            (row.step, score.mean, score.deviation)
+            for row in results.experiment.rows
+            if row.curve == curve
+            and (score := results.scores.get((row.label, column)))
+            and score.mean is not None
+        ]
+        if points:
+            series = Series(*zip(*points, strict=True))
+            _plot(axes, series, f"{name}, ours", True, marker, style)
+        if column == "MNLI-m":
+            shares = _FIGURE_5_PAPER[curve]
+            series = Series([s * last for s in shares], list(shares.values()))
+            _plot(axes, series, f"{name}, the paper", False, marker, style)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes.set(
+        xlabel="pre-training steps (the paper's: shares of 1M)"
+        if column == "MNLI-m"
+        else "pre-training steps",
+        ylabel="development set, %",
+    )

@@ -1,0 +1,210 @@
+"""The work directory: what it was begun with, finished steps, scores.
+
+experiment.json            scale, data; another command is refused
+corpus/, configs/          text in two parts, bert_config.json of each size
+vocab.txt, records/        shared by all tables
+pretraining/, finetuning/  a folder for each run
+steps/                     a marker for each finished step
+logs/                      what each command printed
+table5.csv, report.md ...  results
+"""
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from base import file_system, resuming, text_files
+from base.errors import UserError
+
+from absl import logging
+
+from reproduction import scales
+from reproduction import tasks as reproduction_tasks
+from reproduction.plan import Step
+from reproduction.scales import Scale
+
+SETTINGS = "experiment.json"
+
+# Keys of a scale that may change: more runs, not other runs.
+_ADJUSTABLE = ("num_seeds", "num_parallel")
+_ADJUSTABLE_ENDS = (".restarts", ".tasks")
+_DATA = "the data of "  # a task's key
+_SHOWN_DIFFERENCES = 3
+
+_LOCK_SECONDS, _LOCK_POLL_SECONDS = 60.0, 3.0
+
+
+def fingerprint(
+    scale: Scale,
+    input_files: Sequence[str],
+    held_out_files: Sequence[str],
+    vocab_file: str | None,
+    data: reproduction_tasks.Data,
+    tasks: Sequence[str],
+) -> dict[str, Any]:
+    """Return everything that the results depend on.
+
+    Args:
+        scale: all of its values but seeds, restarts and tasks.
+        input_files, held_out_files, vocab_file: the text.
+        data: of the tasks.
+        tasks: the tasks that run.
+    """
+    values = {
+        f"{key} of the scale": value
+        for key, value in scales.flat(scales.as_values(scale)).items()
+        if key not in _ADJUSTABLE and not key.endswith(_ADJUSTABLE_ENDS)
+    }
+    for flag, files in (
+        ("input_file", input_files),
+        ("held_out_file", held_out_files),
+        ("vocab_file", [vocab_file] if vocab_file else []),
+    ):
+        values[flag] = [_state(path) for path in files]
+    for name in tasks:
+        values[f"{_DATA}{name}"] = [_state(f) for f in data.files(name)]
+    return values
+
+
+def _state(path: str) -> list[Any]:
+    return [
+        resuming.absolute_path(path),
+        *(resuming.file_state(path) or [None, None]),
+    ]
+
+
+def claim(
+    path: str, scale_name: str, values: dict[str, Any], is_begun: bool = True
+) -> None:
+    """Begin a work directory, or check that it was begun by this command.
+
+    Tasks may be added or left out: data are compared where both commands have
+    them.
+
+    Args:
+        path: of the directory; exists.
+        scale_name: for messages.
+        values: see `fingerprint`.
+        is_begun: False to check alone.
+
+    Raises:
+        UserError: names what differs.
+    """
+    file = os.path.join(path, SETTINGS)
+    known = text_files.read_own_json(file)
+    if known is None and os.path.exists(os.path.join(path, "steps")):
+        raise UserError(
+            f"--work_dir={path} has finished steps, but {file} is missing or "
+            "damaged: name another --work_dir"
+        )
+    old = known["fingerprint"] if known else {}
+    of_one = {
+        key for key in old.keys() ^ values.keys() if key.startswith(_DATA)
+    }
+    found = known and resuming.differences(
+        {key: value for key, value in old.items() if key not in of_one},
+        {key: value for key, value in values.items() if key not in of_one},
+    )
+    if found:
+        shown = found[:_SHOWN_DIFFERENCES]
+        if len(found) > len(shown):
+            shown.append(f"and {len(found) - len(shown)} more")
+        if known["scale"] != scale_name:
+            shown.insert(0, f"--scale was {known['scale']}, is {scale_name}")
+        raise UserError(
+            f"--work_dir={path} was begun by a different command: "
+            f"{'; '.join(shown)}. Name another --work_dir, or give what it was "
+            "begun with"
+        )
+    merged = {"scale": scale_name, "fingerprint": {**old, **values}}
+    if is_begun and merged != known:
+        file_system.write_text(file, json.dumps(merged, indent=1))
+
+
+@contextlib.contextmanager
+def locked(path: str) -> Iterator[int | None]:
+    """Lock a work directory; yield the lock, which child processes inherit.
+
+    Commands of a run that was killed hold the lock until they have saved their
+    work, for which this waits.
+
+    Raises:
+        UserError: another run has it.
+    """
+    folder, end = os.path.join(path, "lock"), time.monotonic() + _LOCK_SECONDS
+    with contextlib.ExitStack() as stack:
+        while True:
+            try:
+                lock = stack.enter_context(resuming.locked_folder(folder, path))
+                break
+            except UserError:
+                if time.monotonic() > end:
+                    raise
+            logging.info("Waiting for the commands of an earlier run to end")
+            time.sleep(_LOCK_POLL_SECONDS)
+        yield lock
+
+
+# --- Finished steps ----------------------------------------------------------
+
+
+def marker_path(path: str, step: Step) -> str:
+    """Return the file that says that a step is finished."""
+    return os.path.join(path, "steps", f"{step.name}.json")
+
+
+def log_path(path: str, step: Step) -> str:
+    """Return the file of what a step's command printed."""
+    return os.path.join(path, "logs", f"{step.name}.log")
+
+
+def read_marker(path: str, step: Step) -> dict[str, Any] | None:
+    """Return the marker of a finished step; None if it is to be run."""
+    marker = text_files.read_own_json(marker_path(path, step))
+    if not marker or marker.get("command") != step.identity:
+        return None
+    if not os.path.exists(os.path.join(path, step.output)):
+        return None  # its output has been deleted
+    return marker
+
+
+def write_marker(path: str, step: Step, values: Mapping[str, Any]) -> None:
+    """Mark a step as finished."""
+    file = marker_path(path, step)
+    os.makedirs(os.path.dirname(file), exist_ok=True)
+    text = json.dumps({"command": step.identity, **values}, indent=1)
+    file_system.write_text(file, text)
+
+
+def read_scores(path: str, step: Step) -> dict[str, float] | None:
+    """Return the scores that a step wrote, None without any."""
+    file = os.path.join(path, step.output, "eval_results.txt")
+    if not os.path.exists(file):
+        return None
+    found = {}
+    for line in text_files.read_text(file).splitlines():
+        key, is_pair, value = line.partition(" = ")
+        try:
+            found[key] = float(value)
+        except ValueError:
+            if is_pair:
+                raise UserError(
+                    f"{file}: {line!r} is not a score; delete the folder and "
+                    "give the same command again"
+                ) from None
+    return found
+
+
+def remove_weights(path: str, step: Step) -> int:
+    """Remove the checkpoints of a fine-tuned model; return their bytes."""
+    folder = os.path.join(path, step.output)
+    removed = 0
+    for name, size in list(file_system.files_below(folder)):
+        base = os.path.basename(name)
+        if ".ckpt" in base or base == "checkpoint":
+            os.remove(os.path.join(folder, name))
+            removed += size or 0
+    return removed

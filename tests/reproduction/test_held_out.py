@@ -1,0 +1,112 @@
+"""Training text and held-out text: whole files, documents, shares, limits."""
+
+from base.errors import UserError
+
+import pytest
+
+from reproduction import held_out
+
+
+def write_files(folder, count, documents=3):
+    """Write files of different documents; return their paths."""
+    paths = []
+    for number in range(count):
+        path = folder / f"book{number}.txt"
+        path.write_text(
+            "\n\n".join(f"Book {number}, {n}.\nEnd." for n in range(documents))
+        )
+        paths.append(str(path))
+    return paths
+
+
+def prepare(tmp_path, files, share=0.1, chosen=(), max_mb=0.0, name="corpus"):
+    """Divide files; return the text and the documents of both parts."""
+    folder = tmp_path / name
+    text = held_out.prepare(files, list(chosen), share, max_mb, str(folder))
+    parts = []
+    for part in held_out.FOLDERS:
+        paths = sorted((folder / part).iterdir())
+        parts.append([d for p in paths for d in held_out.documents(str(p))])
+    return text, *parts
+
+
+def test_few_files_are_divided_by_documents(tmp_path):
+    files = write_files(tmp_path, 3, documents=20)
+    text, train, held = prepare(tmp_path, files)
+    every = [d for path in files for d in held_out.documents(path)]
+    assert sorted(train + held) == sorted(every)
+    assert len(held) == 7 and text.how.startswith("7 of 60 documents are held")
+    # Neither the order of the files nor their number decides.
+    other = prepare(tmp_path, files[::-1], name="reversed")
+    assert sorted(other[2]) == sorted(held)
+
+
+def test_many_files_are_held_out_whole(tmp_path):
+    files = write_files(tmp_path, 12)
+    text, train, held = prepare(tmp_path, files)
+    assert len(held) == 3 and len({d[:7] for d in held}) == 1
+    assert len(train) == 33
+    assert text.how.startswith("1 of 12 files are held out (book")
+    links = list((tmp_path / "corpus" / "train").iterdir())
+    assert all(link.is_symlink() for link in links)
+    total = sum(len((tmp_path / f"book{n}.txt").read_text()) for n in range(12))
+    assert sum(text.num_bytes.values()) == total
+
+
+def test_the_share_is_met_as_nearly_as_files_allow(tmp_path):
+    files = write_files(tmp_path, 20)
+    assert len(held_out.choose_files(files, 0.25)) == 5
+    assert len(held_out.choose_files(files, 0.001)) == 1
+
+
+def test_files_of_the_user_are_held_out_and_not_trained_on(tmp_path):
+    files = write_files(tmp_path, 4)
+    _, train, held = prepare(tmp_path, files, chosen=files[1:2])
+    assert {d[:6] for d in held} == {b"Book 1"}
+    assert {d[:6] for d in train} == {b"Book 0", b"Book 2", b"Book 3"}
+
+
+def test_only_the_first_megabytes_are_taken(tmp_path):
+    files = write_files(tmp_path, 12, documents=10)
+    _, train, held = prepare(tmp_path, files, max_mb=0.001)
+    total = sum(map(len, train + held))
+    assert 1000 <= total < 1030
+    _, train, held = prepare(
+        tmp_path, files, chosen=files[:1], max_mb=0.0001, name="chosen"
+    )
+    assert 100 <= sum(map(len, train)) < 130
+    assert {d[:7] for d in held} == {b"Book 0,"}
+
+
+def test_a_second_call_reads_what_the_first_one_did(tmp_path):
+    files = write_files(tmp_path, 3)
+    first = prepare(tmp_path, files)
+    assert prepare(tmp_path, []) == first
+
+
+def test_documents_end_at_blank_lines_and_at_the_end_of_a_file(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"\n\na\nb\n \n\t\nc")
+    assert list(held_out.documents(str(path))) == [b"a\nb\n", b"c\n"]
+
+
+@pytest.mark.parametrize("count", [1, 12])
+def test_equal_documents_count_once(count, tmp_path):
+    """Held out and trained on, a copy would be known to the model."""
+    path = tmp_path / "a.txt"
+    path.write_text("Same.\n\n" * count)
+    with pytest.raises(UserError, match="1 document, wanted 4 at least"):
+        prepare(tmp_path, [str(path)])
+
+
+def test_held_out_files_of_one_document_are_refused(tmp_path):
+    files = write_files(tmp_path, 4)
+    (tmp_path / "one.txt").write_text("Only this.")
+    with pytest.raises(UserError, match="the held-out files have 1 document"):
+        prepare(tmp_path, files, chosen=[str(tmp_path / "one.txt")])
+
+
+def test_a_corpus_without_training_files_is_refused(tmp_path):
+    files = write_files(tmp_path, 2)
+    with pytest.raises(UserError, match="the training files have 0 documents"):
+        prepare(tmp_path, files, chosen=files)
