@@ -667,19 +667,15 @@ def attention_bias(
         query 2  -10000  -10000       0  -10000
         query 3  -10000  -10000  -10000  -10000   (padding)
 
-    With attention_direction "left_to_right" a query sees no key after it. An
-    example of 3 tokens and one of padding, input_mask [[1, 1, 1, 0]], gives
+    With attention_direction "left_to_right" a query sees no key after it in
+    the row, whatever the position_ids. input_mask [[1, 1, 1, 0]] gives
 
-                  key 0       1       2       3
         query 0       0  -10000  -10000  -10000
         query 1       0       0  -10000  -10000
         query 2       0       0       0  -10000
         query 3       0       0       0  -10000   (padding)
 
-    Packed and left to right, a query sees the keys that both masks allow: in
-    the first matrix, query 0 no longer sees key 1. "After" is the place in
-    the row, whatever the position_ids.
-
+    Packed and left to right, a query sees the keys that both masks allow.
     Other arguments are those of BertModel. The result is float32
     [B, 1, F, T], or [B, 1, 1, T] where all queries see the same keys:
     bidirectional without sequence_ids.
@@ -707,11 +703,8 @@ def class_vectors(
     """Return the vector of the token that represents each row, [B, ...].
 
     Bidirectional, it is the first token, [CLS] (section 3). Left to right, it
-    is the last one that is not padding, a [SEP]: [CLS] would see itself alone.
-    The paper leaves the token of its LTR models open. For the input_mask
-
-        1 1 1 0     it is token 2,
-        0 0 0 0     token 0: rows of padding alone fill up batches.
+    is the last one that is not padding, a [SEP], since [CLS] sees itself alone
+    (the paper leaves it open). Rows of padding alone fill batches: token 0.
 
     Args:
         x: [B, S, ...], a vector for each token.
@@ -819,34 +812,3 @@ class OutputLayer(Layer):
     def call(self, x: tf.Tensor) -> tf.Tensor:
         """Return float32 logits [..., K]."""
         return project(x, self.output_weights, self.output_bias)
-
-
-# The original's classifier has these numbers in its code: initializer_range and
-# hidden_dropout_prob of the configuration change the encoder alone.
-_CLASSIFIER_STDDEV = 0.02
-_CLASSIFIER_DROPOUT = 0.1
-
-
-def output_variables(num_outputs: int, size: int) -> tuple[Any, Any]:
-    """Return a classifier's output_weights [K, size] and output_bias [K].
-
-    Variables of no layer: these names are their whole paths in a checkpoint.
-    """
-    weights = keras.Variable(
-        keras.initializers.TruncatedNormal(stddev=_CLASSIFIER_STDDEV),
-        shape=[num_outputs, size],
-        dtype="float32",
-        name="output_weights",
-    )
-    bias = keras.Variable(
-        "zeros", shape=[num_outputs], dtype="float32", name="output_bias"
-    )
-    return weights, bias
-
-
-def head_dropout(x: tf.Tensor, seed: Seed, name: str) -> tf.Tensor:
-    """Return x with a classifier's dropout; `name` names its random stream."""
-    if seed is None:
-        return x
-    seed = elementwise.fold_seed(seed, zlib.crc32(name.encode()))
-    return fused(elementwise.dropout, x, seed, rate=_CLASSIFIER_DROPOUT)

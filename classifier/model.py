@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 import modeling
-from finetuning import bilstm
+from finetuning import bilstm, heads
 from finetuning.bilstm import NO_BILSTM, BiLstmSize
 from modeling import BertConfig, TaskModel, draw_seed
 from ops import losses
@@ -45,7 +45,7 @@ class BertForSequenceClassification(TaskModel):
         self.is_regression = num_labels is None
         self.bilstm = bilstm.create(bilstm_size, config.hidden_size)
         self.uses_pooler = self.bilstm is None
-        self.output_weights, self.output_bias = modeling.output_variables(
+        self.output_weights, self.output_bias = heads.output_variables(
             num_labels or 1,
             bilstm.output_width(bilstm_size, config.hidden_size),
         )
@@ -60,7 +60,7 @@ class BertForSequenceClassification(TaskModel):
         seed = draw_seed(training, dropout_seed)
         output = self.encode(features, training, seed)
         if self.bilstm is None:
-            x = modeling.head_dropout(
+            x = heads.head_dropout(
                 output.pooled_output, seed, "classifier/dropout"
             )  # [B, H]
         else:

@@ -13,7 +13,8 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import logging
 
-from modeling import BertConfig, Layer, Seed, head_dropout
+from finetuning.heads import head_dropout
+from modeling import BertConfig, Layer, Seed
 from ops import recurrence
 from ops.elementwise import add_bias, shape_of
 

@@ -23,11 +23,11 @@ from absl import logging
 
 from features import layers as features_layers
 from finetuning.bilstm import BiLstm
+from finetuning.heads import output_variables
 from modeling import (
     BertConfig,
     TaskModel,
     draw_seed,
-    output_variables,
     project,
 )
 from ner import data as ner_data

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import modeling
 from classifier import model as classifier_model
-from finetuning import bilstm
+from finetuning import bilstm, heads
 from finetuning.bilstm import NO_BILSTM, BiLstmSize
 from modeling import BertConfig, TaskModel, draw_seed
 from ops import losses
@@ -40,7 +40,7 @@ class BertForTokenClassification(TaskModel):
     ):
         super().__init__(config, dtype)
         self.bilstm = bilstm.create(bilstm_size, config.hidden_size)
-        self.output_weights, self.output_bias = modeling.output_variables(
+        self.output_weights, self.output_bias = heads.output_variables(
             num_labels, bilstm.output_width(bilstm_size, config.hidden_size)
         )
 
@@ -54,7 +54,7 @@ class BertForTokenClassification(TaskModel):
         seed = draw_seed(training, dropout_seed)
         x = self.encode(features, training, seed).sequence_output  # [B, S, H]
         if self.bilstm is None:
-            x = modeling.head_dropout(x, seed, "classifier/dropout")
+            x = heads.head_dropout(x, seed, "classifier/dropout")
         else:  # which drops out its output
             mask = bilstm.mask_of(features)
             x = self.bilstm(x, mask, seed, training=training)  # [B, S, 2 * U]

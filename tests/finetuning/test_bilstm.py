@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import modeling
 from classifier.model import BertForSequenceClassification
-from finetuning import bilstm
+from finetuning import bilstm, heads
 from finetuning.bilstm import BiLstmSize
 from ner.model import BertForTokenClassification
 from ops import unpadding
@@ -140,11 +140,11 @@ def test_dropout_follows_each_layer():
     found = layer(x, MASK, seed, training=True)
     np.testing.assert_array_equal(found, layer(x, MASK, seed, training=True))
     assert (found != layer(x, MASK, seed + 1, training=True)).numpy().any()
-    first = modeling.head_dropout(
+    first = heads.head_dropout(
         layer.layers[0](x, MASK, training=True), seed, "layer_0/dropout"
     )
     second = layer.layers[1](first, MASK, training=True)
-    wanted = modeling.head_dropout(second, seed, "layer_1/dropout")
+    wanted = heads.head_dropout(second, seed, "layer_1/dropout")
     np.testing.assert_array_equal(found, wanted)
 
 
