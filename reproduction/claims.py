@@ -20,13 +20,14 @@ SQUAD = "SQuAD"
 
 
 class Claim(NamedTuple):
-    """One comparison of a column: `row` is below `other`.
+    """One comparison of a column: `row` is below `other`, or above it.
 
     Attributes:
         text: the claim in words.
         row, other: labels.
         columns: that it holds for; () for all but the perplexity.
         except_columns: of all, not these.
+        is_above: whether it says "above".
     """
 
     text: str
@@ -34,12 +35,19 @@ class Claim(NamedTuple):
     other: str
     columns: tuple[str, ...] = ()
     except_columns: tuple[str, ...] = ()
+    is_above: bool = False
 
 
 TABLE_5 = (
     Claim(f"{NO_NSP} below {BERT}", NO_NSP, BERT),
     Claim(f"{LTR} below {NO_NSP}", LTR, NO_NSP),
-    Claim(f"+ BiLSTM above {LTR} on SQuAD", LTR, LTR_BILSTM, (SQUAD,)),
+    Claim(
+        f"+ BiLSTM above {LTR} on SQuAD",
+        LTR_BILSTM,
+        LTR,
+        (SQUAD,),
+        is_above=True,
+    ),
     Claim(f"+ BiLSTM below {NO_NSP} on SQuAD", LTR_BILSTM, NO_NSP, (SQUAD,)),
     Claim(
         f"+ BiLSTM not above {LTR} elsewhere",
@@ -131,12 +139,16 @@ def sentences(results: Results) -> Iterator[str]:
 
 def _sentence(results: Results, claim: Claim, column: str) -> str | None:
     """Return a claim's verdict on a column, None without numbers."""
-    low = results.scores.get((claim.row, column))
-    high = results.scores.get((claim.other, column))
-    if not low or not high or low.mean is None or high.mean is None:
+    one = results.scores.get((claim.row, column))
+    other = results.scores.get((claim.other, column))
+    if not one or not other or one.mean is None or other.mean is None:
         return None
-    difference = low.mean - high.mean
-    found = verdict(difference, low.deviation, high.deviation)
+    difference = one.mean - other.mean
+    found = verdict(
+        -difference if claim.is_above else difference,
+        one.deviation,
+        other.deviation,
+    )
     text = f"{claim.text}: {column}: {found} ({difference:+.1f}"
     papers = (
         results.paper(claim.row, column),
