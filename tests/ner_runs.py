@@ -64,6 +64,8 @@ def flags_for(model_dir: Path, data_dir: Path, out: Path, **more) -> dict:
         "train_batch_size": 8,
         "num_train_epochs": 6,
         "learning_rate": 1e-2,
+        # The first updates are larger without it, so few epochs are enough.
+        "bias_correction": False,
         "do_train": True,
         "do_eval": True,
     } | more

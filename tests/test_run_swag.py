@@ -21,9 +21,8 @@ from swag_runs import (
     write_data,
 )
 
-import modeling
 from checkpoints import weight_files
-from finetuning import runner
+from finetuning import heads, runner
 from modeling import BertConfig
 from records import tfrecord
 from serving import saved_model
@@ -373,11 +372,14 @@ def test_devices_and_micro_batches_keep_questions_whole(
     tiny.write_model(folder, config, VOCAB)
     flags = flags_for(folder, data_dir, tmp_path / "whole", do_eval=False)
     flags["num_train_epochs"] = 0.3
-    monkeypatch.setattr(modeling, "_CLASSIFIER_DROPOUT", 0.0)
+    monkeypatch.setattr(heads, "_CLASSIFIER_DROPOUT", 0.0)
     scripts.run(run_swag, **flags)
     flags["output_dir"] = str(tmp_path / "split")
     flags["gradient_accumulation_steps"] = 2  # on each of two devices
-    code = f"import modeling; modeling._CLASSIFIER_DROPOUT = 0.0\n{TWO_DEVICES}"
+    code = (
+        "from finetuning import heads; heads._CLASSIFIER_DROPOUT = 0.0\n"
+        f"{TWO_DEVICES}"
+    )
     arguments = [f"--{name}={value}" for name, value in flags.items()]
     subprocess.run(
         [sys.executable, "-c", code, *arguments],
