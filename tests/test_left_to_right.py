@@ -51,7 +51,6 @@ def turn(folder: Path) -> Path:
     [
         ("run_classifier", classifier_runs),
         ("run_squad", squad_runs),
-        ("run_ner", ner_runs),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -90,7 +90,8 @@ def test_a_failed_run_says_so(
     flags = make_flags(tmp_path, tmp_path / "out")
     # Without XLA, which takes longer to compile than these runs to train.
     flags |= {"learning_rate": 10.0, "num_train_epochs": 1}
-    flags |= {"jit_compile": False, "pad_to_max_length": True} | changes
+    flags |= {"jit_compile": False, "pad_to_max_length": True}
+    flags |= {"bias_correction": True} | changes
     with caplog.at_level("INFO", logger="absl"):
         assert scripts.run(script, **flags) == 0
     last = caplog.records[-1]

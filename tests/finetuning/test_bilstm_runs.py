@@ -69,8 +69,8 @@ def fitted(tmp_path_factory) -> tuple[Flags, Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", TASKS)
-def test_every_script_trains_it(name, tmp_path):
+@pytest.mark.parametrize("name", ["squad", "ner", "swag"])
+def test_every_other_script_trains_it(name, tmp_path):
     script, runs = TASKS[name]
     more = {"num_train_epochs": 0.16, "do_eval": False, "bilstm_layers": 1}
     flags, out = prepare(runs, tmp_path), tmp_path / "out"
