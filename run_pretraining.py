@@ -18,14 +18,14 @@ model whose tokens see those before them alone.
 
 import contextlib
 
-from base import cluster, errors, file_system
+from base import errors, file_system
 from base.errors import UserError
 
 import tensorflow as tf
 from absl import flags, logging
 
 import tokenization
-from checkpoints import lookup, model_files, training_state
+from checkpoints import lookup, model_files
 from modeling import BertConfig
 from pretraining import objectives
 from pretraining import run as pretraining_run
@@ -172,14 +172,7 @@ def main(_: list[str]) -> int:
             settings, config, objective, data
         )
         agreement.check_same_run(strategy, fingerprint)
-        training_state.claim_output_dir(
-            settings.output_dir,
-            fingerprint,
-            pretraining_run.adjustable(settings),
-            cluster.is_chief(),
-            defaults=pretraining_run.FINGERPRINT_DEFAULTS,
-        )
-        pretraining_run.warn_of_missed_steps(settings)
+        pretraining_run.claim_output_dir(settings, fingerprint)
     else:
         file_system.make_directory(FLAGS.output_dir)
     tf.keras.utils.set_random_seed(FLAGS.random_seed)

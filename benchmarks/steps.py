@@ -253,12 +253,7 @@ def measure(
         if objective_name != objectives.DEFAULT:
             name += f", {objective_name}"
         yield from _step_rows(
-            name,
-            batch_size,
-            operations,
-            peak,
-            seconds,
-            compiling,
+            name, batch_size, operations, peak, seconds, compiling
         )
 
 

@@ -151,6 +151,8 @@ class TrainingState:
                 tf.io.gfile.remove(path)
 
 
+_NONE: Mapping = types.MappingProxyType({})
+
 # --- Settings of a run -------------------------------------------------------
 
 
@@ -159,8 +161,8 @@ def claim_output_dir(
     fingerprint: Mapping[str, object],
     adjustable: Mapping[str, object],
     is_chief: bool = True,
-    hints: Mapping[str, str] | None = None,
-    defaults: Mapping[str, object] = types.MappingProxyType({}),
+    hints: Mapping[str, str] = _NONE,
+    defaults: Mapping[str, object] = _NONE,
 ) -> None:
     """Check that output_dir has no other run; write this run's settings to it.
 
@@ -191,18 +193,11 @@ def claim_output_dir(
     is_begun = tf.train.latest_checkpoint(output_dir) is not None
     if is_begun and tf.io.gfile.exists(path):
         before = _read_run(path)
-        for name, value in now["fixed"].items():
-            old = before["fixed"].get(name, defaults.get(name))
-            if old != value:
-                raise UserError(
-                    f"output_dir {output_dir} belongs to a run with {name} = "
-                    f"{_differing(old, value)}; use another --output_dir, or "
-                    "the command that began this one"
-                )
+        _check_fixed(output_dir, {**defaults, **before["fixed"]}, now["fixed"])
         for name, value in now["adjustable"].items():
             old = before["adjustable"].get(name)
             if old != value:
-                hint = f": {hints[name]}" if hints and name in hints else ""
+                hint = f": {hints[name]}" if name in hints else ""
                 logging.warning(
                     "%s changes from %s to %s%s", name, old, value, hint
                 )
@@ -210,6 +205,19 @@ def claim_output_dir(
         file_system.write_text(
             path, json.dumps(now, indent=2, sort_keys=True) + "\n"
         )
+
+
+def _check_fixed(
+    output_dir: str, before: Mapping[str, object], now: Mapping[str, object]
+) -> None:
+    """Raise a UserError for the first value that a run may not change."""
+    for name, value in now.items():
+        if before.get(name) != value:
+            raise UserError(
+                f"output_dir {output_dir} belongs to a run with {name} = "
+                f"{_differing(before.get(name), value)}; use another "
+                "--output_dir, or the command that began this one"
+            )
 
 
 def read_fingerprint(directory: str) -> dict[str, object] | None:

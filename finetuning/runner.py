@@ -13,7 +13,7 @@ from absl import logging
 
 from checkpoints import training_state
 from finetuning import failed_runs, fitted, reinit, selection, sweeps
-from finetuning.job import Job, LoadedModel
+from finetuning.job import Job, LoadedModel, TrainingData
 from finetuning.settings import RunSettings
 from serving import graph_tokenizer, saved_model
 from training import (
@@ -183,15 +183,26 @@ def train(
         compiles,
         loop.Batches(batches.make, batches.length),
         functools.partial(job.flops_per_example, loaded.model),
-        functools.partial(score_and_keep, job, loaded),
-        tail=tail,
-        new_variables=reinit.new_variables(
-            loaded.model, settings.reinit_top_layers
-        ),
+        loop.Hooks(functools.partial(score_and_keep, job, loaded), tail=tail),
+        reinit.new_variables(loaded.model, settings.reinit_top_layers),
     )
     if not finish(job, loaded, done, training):
         return None
-    scores = selection.read_scores(settings.output_dir)
+    return loss_signs(job, data, tail, done)
+
+
+def loss_signs(
+    job: Job, data: TrainingData, tail: TailMeter, done: int
+) -> list[str]:
+    """Return what the loss of the last steps shows of a failed run.
+
+    Args:
+        job: the task.
+        data: its training records.
+        tail: has the loss.
+        done: number of steps done.
+    """
+    scores = selection.read_scores(job.settings.output_dir)
     kept = selection.best_step(scores) if scores else done
     if kept <= tail.first:  # the loss is that of later weights
         return []

@@ -101,10 +101,9 @@ def projected_cross_entropy(
                                                  s = 4, label 0, weight 2:
                                                  2 * [-0.75, 0.75, 0]
 
-    This matrix is never computed. The gradients of x, table and bias are
-    products with it, and a product with weight * e / s is a product with e
-    whose smaller factor is multiplied by weight / s. The one-hot part of the
-    products is R rows, subtracted at the rows of the labels.
+    This matrix is never computed. The gradients are products with it, and a
+    product with weight * e / s is one with e whose smaller factor is multiplied
+    by weight / s. The one-hot part is R rows, subtracted at the labels' rows.
 
     Args:
         x: float32 or bfloat16 [R, H].
@@ -225,56 +224,37 @@ def sliced_cross_entropy(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Return projected_cross_entropy, with the logits of some rows at a time.
 
-    For a left-to-right language model, which predicts the token after every
-    position: R = 4,096 rows for a batch of 32 x 128, whose logits would take
-    500 MB. The rows are cut into slices of equal size, filled up with rows of
-    weight 0, for example 10 rows of at most 4 into 3 slices of 4. A loop over
-    the slices holds the logits of one.
+    For a left-to-right language model, all of whose positions are predicted:
+    the logits of R = 4,096 rows would take 500 MB. The rows are cut into equal
+    slices, filled up with weight 0: 10 rows of at most 4 into 3 slices of 4.
 
-    The loss is a sum, so its gradient is the gradient computed here times one
-    number, the gradient that comes from outside. So the loop computes the
-    gradients along with the loss, from the same logits: nothing is kept for
-    the backward pass but the gradients, and no logits are computed twice.
+    The gradient of the loss, a sum, is what is computed here times the
+    gradient that comes from outside. So the loop over slices computes the
+    gradients from the same logits as the loss, and keeps nothing else.
 
     Args:
         x: float32 or bfloat16 [R, H].
         table: float32 [V, H].
         bias: float32 [V].
-        labels: int32 [R].
-        weights: float32 [R].
+        labels, weights: as for projected_cross_entropy.
         max_rows: rows of a slice at most; fewer than H count as H.
         has_gradient: False computes the loss alone; it then has no gradient.
     """
     rows, hidden = shape_of(x)
-    # The logits of H rows are as large as dtable, [V, H], to which each slice
-    # adds its part: smaller slices would take time and save little memory.
-    known = isinstance(max_rows, int)
-    max_rows = (max if known else tf.maximum)(max_rows, hidden)
-    count = -(-rows // max_rows)  # rounded up
-    size = -(-rows // count)
-
-    def cut(values: tf.Tensor) -> tf.Tensor:  # [R, ...] to [count, size, ...]
-        padding = [[0, count * size - rows]]
-        padding += [[0, 0]] * (len(values.shape) - 1)
-        return tf.reshape(
-            tf.pad(values, padding), [count, size, *values.shape[1:]]
-        )
-
-    wide_slices = tuple(map(cut, (labels, weights)))
+    shape = _slices(rows, hidden, max_rows)
+    parts = _cut(labels, shape), _cut(weights, shape)
     if not has_gradient:
-        x, table, bias = map(tf.stop_gradient, (x, table, bias))
-        sums, _ = _sum_of_slices(cut(x), table, bias, *wide_slices, False)
+        fixed = map(tf.stop_gradient, (_cut(x, shape), table, bias))
+        sums, _ = _sum_of_slices(*fixed, *parts, False)
         return sums[0], sums[1]
 
     @tf.custom_gradient
     def with_gradient(x, table, bias):
         (loss, correct, dtable, dbias), dx = _sum_of_slices(
-            cut(x), table, bias, *wide_slices, True
+            _cut(x, shape), table, bias, *parts, True
         )
-        dx = tf.reshape(dx, [count * size, hidden])[:rows]
-        gradients = _minus_one_hot(
-            (dx, dtable, dbias), x, table, labels, weights[:, None]
-        )
+        some = tf.reshape(dx, [-1, hidden])[:rows], dtable, dbias
+        gradients = _minus_one_hot(some, x, table, labels, weights[:, None])
 
         def gradient(loss_gradient: tf.Tensor, _: tf.Tensor):
             dx, dtable, dbias = (g * loss_gradient for g in gradients)
@@ -283,6 +263,31 @@ def sliced_cross_entropy(
         return (loss, correct), gradient
 
     return with_gradient(x, table, bias)
+
+
+def _slices(
+    rows: tf.Tensor | int, hidden: int, max_rows: tf.Tensor | int
+) -> tuple[tf.Tensor | int, tf.Tensor | int]:
+    """Return the number of slices and their size; see sliced_cross_entropy."""
+    # The logits of H rows are as large as dtable, [V, H], to which each slice
+    # adds its part: smaller slices would take time and save little memory.
+    known = isinstance(max_rows, int)
+    max_rows = (max if known else tf.maximum)(max_rows, hidden)
+    count = -(-rows // max_rows)  # rounded up
+    return count, -(-rows // count)
+
+
+def _cut(values: tf.Tensor, shape: tuple) -> tf.Tensor:
+    """Return values [R, ...] as slices [C, Q, ...], filled up with zeros.
+
+    Args:
+        values: [R, ...].
+        shape: C and Q.
+    """
+    count, size = shape
+    padding = [[0, count * size - shape_of(values)[0]]]
+    padding += [[0, 0]] * (len(values.shape) - 1)
+    return tf.reshape(tf.pad(values, padding), [*shape, *values.shape[1:]])
 
 
 def _sum_of_slices(
@@ -309,12 +314,10 @@ def _sum_of_slices(
     """
     narrow_table = tf.cast(table, x.dtype)  # [V, H]
     count = shape_of(x)[0]
-    zero = tf.zeros([])
-    sums, rows = [zero, zero], []
+    sums, rows = [tf.zeros([]), tf.zeros([])], []
     if has_gradient:
         sums += [tf.zeros_like(table), tf.zeros_like(bias)]
-        shape = x.shape[1:]
-        rows = [tf.TensorArray(tf.float32, count, element_shape=shape)]
+        rows = [tf.TensorArray(tf.float32, count, element_shape=x.shape[1:])]
 
     def add_one(index, sums, rows):
         part = x[index]  # [Q, H]

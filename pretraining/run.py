@@ -4,7 +4,7 @@ import functools
 import os
 from typing import Any
 
-from base import file_system
+from base import cluster, file_system
 from base.errors import UserError
 
 import tensorflow as tf
@@ -165,6 +165,26 @@ def lengths_of(data: PretrainingFiles) -> tuple[int, int]:
     return data.schema["input_ids"].length, data.schema["masked_lm_ids"].length
 
 
+def claim_output_dir(settings: Settings, fixed: dict[str, Any]) -> None:
+    """Begin the run in output_dir, or check that it is the one there.
+
+    Args:
+        settings: names output_dir.
+        fixed: of `fingerprint`.
+
+    Raises:
+        UserError: output_dir holds another run.
+    """
+    training_state.claim_output_dir(
+        settings.output_dir,
+        fixed,
+        adjustable(settings),
+        cluster.is_chief(),
+        defaults=FINGERPRINT_DEFAULTS,
+    )
+    warn_of_missed_steps(settings)
+
+
 class PretrainingRun:
     """The model of a run, and the files it leaves in output_dir.
 
@@ -237,8 +257,7 @@ class PretrainingRun:
                 self.objective.projections(length, predictions),
                 sequences,
             ),
-            self.evaluate,
-            self.keep,
+            loop.Hooks(self.evaluate, self.keep),
         )
         if done < settings.last_step:
             return False

@@ -67,6 +67,24 @@ def prepare(
     for name in FOLDERS:
         os.makedirs(os.path.join(folder, name), exist_ok=True)
         resuming.empty_folder(os.path.join(folder, name))
+    how, sizes = _divide(files, held_out_files, share, max_mb, folder)
+    logging.info("%s", how)
+    text = Text(how, sizes)
+    file_system.write_text(path, json.dumps(text._asdict()))
+    return text
+
+
+def _divide(
+    files: Sequence[str],
+    held_out_files: Sequence[str],
+    share: float,
+    max_mb: float,
+    folder: str,
+) -> tuple[str, dict[str, int]]:
+    """Fill the folders; return how, in words, and {folder: bytes}.
+
+    Arguments are those of `prepare`.
+    """
     max_bytes = round(max_mb * 1e6) or sys.maxsize
     chosen = [*held_out_files]
     how = f"{len(chosen)} files of --held_out_file are held out"
@@ -91,10 +109,7 @@ def prepare(
         f": {sizes['train'] / 1e6:.2f} MB to train, "
         f"{sizes['held_out'] / 1e6:.2f} MB held out"
     )
-    logging.info("%s", how)
-    text = Text(how, sizes)
-    file_system.write_text(path, json.dumps(text._asdict()))
-    return text
+    return how, sizes
 
 
 def expected_bytes(

@@ -192,31 +192,23 @@ def pretraining_steps(
     """
     phases = scale.pretraining.phases
     ends = phase_ends(phases, model.num_train_steps)
-    found: list[Step] = []
-    first = 0
+    found, first = [], 0
     for index, (phase, end) in enumerate(zip(phases, ends, strict=True), 1):
         if end == first:
             continue  # too few steps for a share as small as this
-        is_last = end == model.num_train_steps
-        length = phase.max_seq_length
-        train = add_records(length, model.masking, False)
-        after = [train]
-        flags = [("do_train", "true")]
-        held_out = ""
+        is_last, length = end == model.num_train_steps, phase.max_seq_length
+        after = [train := add_records(length, model.masking, False)]
+        flags, held_out = [("do_train", "true")], ""
         if is_last:
-            held_out = add_records(length, STANDARD, True)
-            after.append(held_out)
+            after.append(held_out := add_records(length, STANDARD, True))
             flags.append(("do_eval", "true"))
         if found:
             after.append(found[-1].name)
             flags.append(("resume_from", f"{{work_dir}}/{found[-1].name}"))
         name = f"{model.name}/phase{index}"
         flags += _pretraining_flags(model, scale, phase, name, train, held_out)
-        if not is_last:
-            flags.append(("stop_after_steps", str(end)))
         kept = [step for step in keep if first < step < end]
-        if kept:
-            flags.append(("keep_steps", ",".join(map(str, kept))))
+        flags += _step_flags(None if is_last else end, kept)
         flags += extra_flags(scale.pretraining.flags)
         found.append(
             Step(
@@ -234,6 +226,18 @@ def pretraining_steps(
         )
         first = end
     return found
+
+
+def _step_flags(
+    stop_after: int | None, kept: Sequence[int]
+) -> list[tuple[str, str]]:
+    """Return the flags of a phase that ends early, and of steps to keep."""
+    flags = []
+    if stop_after is not None:
+        flags.append(("stop_after_steps", str(stop_after)))
+    if kept:
+        flags.append(("keep_steps", ",".join(map(str, kept))))
+    return flags
 
 
 def _pretraining_flags(
@@ -323,18 +327,11 @@ def finetuning_step(
         has_bilstm: put a BiLSTM on top of the encoder.
     """
     checkpoint, after = checkpoint_of(model, scale, checkpoint_step)
-    folder = checkpoint.replace("pretraining/", "finetuning/", 1)
-    folder += "/bilstm" if has_bilstm else ""
-    name = f"{folder}/{task}/run{restart}"
+    name = checkpoint.replace("pretraining/", "finetuning/", 1)
+    name += f"{'/bilstm' if has_bilstm else ''}/{task}/run{restart}"
     given = scale.for_task(task)
     script, own = _task_flags(task, given)
     seed = FIRST_SEED + model.seed - 1 + SEEDS_BETWEEN_RESTARTS * (restart - 1)
-    rates = ",".join(map(number, given.learning_rates))
-    several = len(given.learning_rates) > 1
-    bilstm = [
-        ("bilstm_layers", str(scale.bilstm.layers)),
-        ("bilstm_units", str(scale.bilstm.units)),
-    ]
     flags = [
         ("do_train", "true"),
         ("do_eval", "true"),
@@ -343,13 +340,8 @@ def finetuning_step(
         ("output_dir", f"{{work_dir}}/{name}"),
         ("records_dir", f"{{work_dir}}/records/{task}"),
         *_casing(scale),
-        ("max_seq_length", str(given.max_seq_length)),
-        ("train_batch_size", str(given.train_batch_size)),
-        ("sweep_learning_rates" if several else "learning_rate", rates),
-        ("num_train_epochs", number(given.num_train_epochs)),
-        ("random_seed", str(seed)),
-        ("keep_checkpoint_max", "1"),
-        *(bilstm if has_bilstm else []),
+        *_training_flags(given, seed),
+        *(_bilstm_flags(scale) if has_bilstm else []),
         *_dtype(scale),
         *extra_flags(given.flags),
     ]
@@ -366,6 +358,27 @@ def finetuning_step(
         model.size,
         task,
     )
+
+
+def _training_flags(given: Finetuning, seed: int) -> list[tuple[str, str]]:
+    """Return length, batch, rates, epochs and seed as flags."""
+    rates = ",".join(map(number, given.learning_rates))
+    several = len(given.learning_rates) > 1
+    return [
+        ("max_seq_length", str(given.max_seq_length)),
+        ("train_batch_size", str(given.train_batch_size)),
+        ("sweep_learning_rates" if several else "learning_rate", rates),
+        ("num_train_epochs", number(given.num_train_epochs)),
+        ("random_seed", str(seed)),
+        ("keep_checkpoint_max", "1"),
+    ]
+
+
+def _bilstm_flags(scale: Scale) -> list[tuple[str, str]]:
+    return [
+        ("bilstm_layers", str(scale.bilstm.layers)),
+        ("bilstm_units", str(scale.bilstm.units)),
+    ]
 
 
 def _task_flags(

@@ -14,7 +14,6 @@ from training import agreement, cluster_watch, devices, loop, reporting
 from training.compilation import Compilation
 from training.objective import Objective
 from training.settings import Settings
-from training.tail_loss import TailMeter
 from training.train_step import Step
 
 
@@ -26,9 +25,7 @@ def fit(
     compilation: Compilation,
     batches: loop.Batches,
     flops_per_row: Callable[[int], float],
-    evaluate: Callable[[int], bool | None],
-    keep: Callable[[int], None] = lambda step: None,
-    tail: TailMeter | None = None,
+    hooks: loop.Hooks,
     new_variables: Container[str] = (),
 ) -> int:
     """Train a model to the end of its run; return the number of steps done.
@@ -44,16 +41,14 @@ def fit(
         compilation: what XLA compiles.
         batches: of the whole run.
         flops_per_row: see reporting.Meter.
-        evaluate: see loop.train.
-        keep: see loop.train.
-        tail: adds up the loss of the last steps; None: nobody asks for it.
+        hooks: what is done between steps.
         new_variables: see `begin`.
     """
     optimizer, state = _create_state(strategy, model, settings)
     first = begin(state, model, settings, new_variables)
     check_same_start(strategy, state, settings, first)
-    if tail:
-        tail.restore(first)
+    if hooks.tail:
+        hooks.tail.restore(first)
     if first >= settings.last_step:
         logging.info(
             "%s holds a finished run of %d steps: nothing to train",
@@ -69,7 +64,7 @@ def fit(
     )
     _warn_of_a_single_step(settings)
     meter = reporting.Meter(settings.train_batch_size, flops_per_row, peak)
-    return loop.train(step, state, batches, meter, evaluate, first, keep, tail)
+    return loop.train(step, state, batches, meter, hooks, first)
 
 
 def _create_schedule(
@@ -151,23 +146,28 @@ def begin(
         logging.info("Continuing %s: %d steps are done", source, done)
         return done
     if settings.init_checkpoint:
-        variables = [v for v in model.variables if v.path not in new_variables]
-        weight_files.restore_weights(variables, settings.init_checkpoint)
-        logging.info(
-            "Starting from the weights of %s", settings.init_checkpoint
-        )
-        new = [v.path for v in model.variables if v.path in new_variables]
-        if new:
-            # bert/encoder/layer_11/output/... -> bert/encoder/layer_11
-            parts = ["/".join(path.split("/")[:3]) for path in new]
-            logging.info(
-                "except %d variables with new weights, in %s",
-                len(new),
-                ", ".join(dict.fromkeys(parts)),
-            )
+        _start_from(settings.init_checkpoint, model, new_variables)
     else:
         logging.info("Starting from new weights, seed %d", settings.random_seed)
     return 0
+
+
+def _start_from(
+    checkpoint: str, model: modeling.TaskModel, new_variables: Container[str]
+) -> None:
+    """Set the weights of a model, but for the new variables; see `begin`."""
+    variables = [v for v in model.variables if v.path not in new_variables]
+    weight_files.restore_weights(variables, checkpoint)
+    logging.info("Starting from the weights of %s", checkpoint)
+    new = [v.path for v in model.variables if v.path in new_variables]
+    if new:
+        # bert/encoder/layer_11/output/... -> bert/encoder/layer_11
+        parts = ["/".join(path.split("/")[:3]) for path in new]
+        logging.info(
+            "except %d variables with new weights, in %s",
+            len(new),
+            ", ".join(dict.fromkeys(parts)),
+        )
 
 
 def check_same_start(

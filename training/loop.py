@@ -38,15 +38,28 @@ class Batches(NamedTuple):
     length: Callable[[int], int]
 
 
+class Hooks(NamedTuple):
+    """What else a run does between its steps.
+
+    Attributes:
+        evaluate: called with the steps done every `eval_steps`; returns
+            whether training should end early.
+        keep: called with the steps done at each of `keep_steps`.
+        tail: adds up the loss of the last steps.
+    """
+
+    evaluate: Callable[[int], bool | None]
+    keep: Callable[[int], None] = lambda step: None
+    tail: TailMeter | None = None
+
+
 def train(
     step: Step,
     state: training_state.TrainingState,
     batches: Batches,
     meter: reporting.Meter,
-    evaluate: Callable[[int], bool | None],
+    hooks: Hooks,
     first: int = 0,
-    keep: Callable[[int], None] = lambda step: None,
-    tail: TailMeter | None = None,
 ) -> int:
     """Train from step `first` to the end; save, report and evaluate.
 
@@ -55,30 +68,20 @@ def train(
         state: saves the run.
         batches: of the whole run.
         meter: turns steps and seconds into speed.
-        evaluate: called with the steps done every `eval_steps`; returns
-            whether training should end early.
+        hooks: what else is done.
         first: number of steps done before.
-        keep: called with the steps done at each of `keep_steps`.
-        tail: adds up the loss of the last steps.
 
     Returns:
         The number of steps done, fewer than `last_step` after a signal, or
-        where `evaluate` ended the training.
+        where `hooks.evaluate` ended the training.
     """
     settings = step.settings
-    report = reporting.Report(
-        settings.output_dir,
-        meter,
-        state.is_chief,
-        first,
-        settings.last_step,
-        step.objective.perplexities,
-    )
-    caller = _Caller(step, batches, meter, report, first, tail)
+    report = _create_report(step, state, meter, first)
+    caller = _Caller(step, batches, meter, report, first, hooks.tail)
     with report, _StopRequest(agreement.machines_of(step.strategy)) as stop:
         # The run may have been killed while it evaluated what it had saved.
         is_due = first > 0 and _is_due(first, settings.eval_steps, settings)
-        done, ends_early = first, is_due and bool(evaluate(first))
+        done, ends_early = first, is_due and bool(hooks.evaluate(first))
         while done < settings.last_step and not stop.is_due and not ends_early:
             is_first, (done, sums) = done == first, caller.call(done)
             _check_finite(sums, done, state)
@@ -89,17 +92,35 @@ def train(
             # Before the checkpoint: a run that is killed between the two keeps
             # them again when it goes on.
             if done in settings.keep_steps:
-                keep(done)
+                hooks.keep(done)
             is_due = _is_due(done, settings.save_checkpoints_steps, settings)
             is_last = done == settings.last_step
             if is_due or stop.is_due or is_last:
-                _save(state, done, tail)
+                _save(state, done, hooks.tail)
             # What is saved can be evaluated when the run goes on.
             is_due = _is_due(done, settings.eval_steps, settings)
             if is_due and (is_last or not stop.is_due):
-                ends_early = bool(evaluate(done))
+                ends_early = bool(hooks.evaluate(done))
         stop.log(done)
     return done
+
+
+def _create_report(
+    step: Step,
+    state: training_state.TrainingState,
+    meter: reporting.Meter,
+    first: int,
+) -> reporting.Report:
+    """Return what writes the run's reports."""
+    settings = step.settings
+    return reporting.Report(
+        settings.output_dir,
+        meter,
+        state.is_chief,
+        first,
+        settings.last_step,
+        step.objective.perplexities,
+    )
 
 
 def _write(report: reporting.Report, step: Step, done: int) -> None:
