@@ -338,7 +338,7 @@ def finetuning_step(
         *own,
         ("init_checkpoint", f"{{work_dir}}/{checkpoint}"),
         ("output_dir", f"{{work_dir}}/{name}"),
-        ("records_dir", f"{{work_dir}}/records/{task}"),
+        ("records_dir", f"{{work_dir}}/{_records_dir(name, task)}"),
         *_casing(scale),
         *_training_flags(given, seed),
         *(_bilstm_flags(scale) if has_bilstm else []),
@@ -358,6 +358,20 @@ def finetuning_step(
         model.size,
         task,
     )
+
+
+def _records_dir(name: str, task: str) -> str:
+    """Return where a step's records go, below the work directory.
+
+    Args:
+        name: of the step.
+        task: that it fine-tunes on.
+    """
+    if task == reproduction_tasks.NER_FEATURES:
+        # The activations of an encoder are kept beside the records, under the
+        # same name for every encoder: no other step may read or replace them.
+        return f"{name}/records"
+    return f"records/{task}"
 
 
 def _training_flags(given: Finetuning, seed: int) -> list[tuple[str, str]]:

@@ -34,6 +34,9 @@ _ADJUSTABLE_ENDS = (".restarts", ".tasks")
 _DATA = "the data of "  # a task's key
 _SHOWN_DIFFERENCES = 3
 
+# A step of NER-features keeps activations, and their fingerprint.
+_ACTIVATIONS = (".npy", ".npy.json")
+
 _LOCK_SECONDS, _LOCK_POLL_SECONDS = 60.0, 3.0
 
 
@@ -199,12 +202,19 @@ def read_scores(path: str, step: Step) -> dict[str, float] | None:
 
 
 def remove_weights(path: str, step: Step) -> int:
-    """Remove the checkpoints of a fine-tuned model; return their bytes."""
+    """Remove what a fine-tuned model was made of; return the bytes.
+
+    That is checkpoints, and the activations of NER-features.
+    """
     folder = os.path.join(path, step.output)
     removed = 0
     for name, size in list(file_system.files_below(folder)):
         base = os.path.basename(name)
-        if ".ckpt" in base or base == "checkpoint":
+        if (
+            ".ckpt" in base
+            or base == "checkpoint"
+            or base.endswith(_ACTIVATIONS)
+        ):
             os.remove(os.path.join(folder, name))
             removed += size or 0
     return removed

@@ -227,3 +227,16 @@ def test_flags_of_the_scale_reach_the_scripts(build):
         trains = step.kind in (PRETRAINING, FINETUNING)
         assert ("dtype" in flags) == trains
         assert ("do_lower_case" in flags) == (step.kind != PRETRAINING)
+
+
+def test_activations_are_not_shared_between_encoders(build):
+    plan, _ = build("table8", num_seeds=2, settings=["table8.restarts=2"])
+    folders = {}
+    for step in plan.steps.values():
+        if step.task == "NER-features":
+            flags = dict(step.flags)
+            folder = flags["records_dir"]
+            assert folder.startswith(flags["output_dir"])
+            folders.setdefault(folder, set()).add(flags["init_checkpoint"])
+    assert len(folders) == 6 * 2 * 2  # maskings, seeds, restarts
+    assert all(len(encoders) == 1 for encoders in folders.values())
