@@ -110,6 +110,7 @@ class Finetuning(NamedTuple):
     flags: tuple[str, ...]
     doc_stride: int = 128
     lstm_units: int = 768
+    bias_correction: bool = True  # as by the scripts' own default
 
 
 class Bilstm(NamedTuple):

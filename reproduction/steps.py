@@ -378,7 +378,7 @@ def _training_flags(given: Finetuning, seed: int) -> list[tuple[str, str]]:
     """Return length, batch, rates, epochs and seed as flags."""
     rates = ",".join(map(number, given.learning_rates))
     several = len(given.learning_rates) > 1
-    return [
+    flags = [
         ("max_seq_length", str(given.max_seq_length)),
         ("train_batch_size", str(given.train_batch_size)),
         ("sweep_learning_rates" if several else "learning_rate", rates),
@@ -386,6 +386,9 @@ def _training_flags(given: Finetuning, seed: int) -> list[tuple[str, str]]:
         ("random_seed", str(seed)),
         ("keep_checkpoint_max", "1"),
     ]
+    if not given.bias_correction:
+        flags.append(("bias_correction", "false"))
+    return flags
 
 
 def _bilstm_flags(scale: Scale) -> list[tuple[str, str]]:

@@ -31,6 +31,8 @@ SETTINGS = "experiment.json"
 # Keys of a scale that may change: more runs, not other runs.
 _ADJUSTABLE = ("num_seeds", "num_parallel")
 _ADJUSTABLE_ENDS = (".restarts", ".tasks")
+# Work directories that were begun before there was this key are without it.
+_LATER_DEFAULT = ("finetuning.bias_correction", True)
 _DATA = "the data of "  # a task's key
 _SHOWN_DIFFERENCES = 3
 
@@ -59,7 +61,9 @@ def fingerprint(
     values = {
         f"{key} of the scale": value
         for key, value in scales.flat(scales.as_values(scale)).items()
-        if key not in _ADJUSTABLE and not key.endswith(_ADJUSTABLE_ENDS)
+        if key not in _ADJUSTABLE
+        and not key.endswith(_ADJUSTABLE_ENDS)
+        and (key, value) != _LATER_DEFAULT
     }
     for flag, files in (
         ("input_file", input_files),

@@ -240,3 +240,18 @@ def test_activations_are_not_shared_between_encoders(build):
             folders.setdefault(folder, set()).add(flags["init_checkpoint"])
     assert len(folders) == 6 * 2 * 2  # maskings, seeds, restarts
     assert all(len(encoders) == 1 for encoders in folders.values())
+
+
+@pytest.mark.parametrize(
+    ("value", "flag"), [("false", "false"), ("true", None)]
+)
+def test_the_bias_of_adam_is_corrected_unless_the_scale_forbids(
+    build, value, flag
+):
+    plan, _ = build("table8", settings=[f"finetuning.bias_correction={value}"])
+    found = {
+        dict(step.flags).get("bias_correction")
+        for step in plan.steps.values()
+        if step.kind == FINETUNING
+    }
+    assert found == {flag}

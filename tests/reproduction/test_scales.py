@@ -16,7 +16,7 @@ def test_the_scales_of_the_project_are_right(name):
 
 
 def test_paper_is_what_the_paper_says():
-    """Sections 3, 5 and appendix A.2."""
+    """Sections 3, 4.1, 5 and appendix A.2."""
     scale = scales.read("paper")
     assert scale.model.size.name == "L12_H768_A12"
     assert scale.pretraining.num_train_steps == 1_000_000
@@ -27,7 +27,10 @@ def test_paper_is_what_the_paper_says():
     assert scale.pretraining.learning_rate == 1e-4
     assert scale.pretraining.warmup_proportion * 1e6 == 10_000
     assert scale.model.dropout == 0.1
-    assert scale.finetuning.learning_rates == (5e-5, 3e-5, 2e-5)
+    # Section 4.1; the original's Adam does not correct its bias.
+    assert scale.finetuning.learning_rates == (5e-5, 4e-5, 3e-5, 2e-5)
+    assert not scale.finetuning.bias_correction
+    assert not scale.pretraining.bias_correction
     assert scale.finetuning.train_batch_size == 32
     assert scale.table6.restarts == 5
     assert [s.name for s in scale.table6.sizes] == [

@@ -1,7 +1,8 @@
 """The work directory: what is removed and what may change."""
 
-from reproduction import work_dir
+from reproduction import scales, work_dir
 from reproduction.plan import FINETUNING, Step
+from reproduction.tasks import Data
 
 STEP = Step("finetuning/a", "a", FINETUNING, "run.py", (), output="one")
 
@@ -25,3 +26,21 @@ def test_weights_and_activations_are_removed(tmp_path):
     assert work_dir.remove_weights(str(tmp_path), STEP) == len(gone)
     left = [p for p in (tmp_path / "one").rglob("*") if p.is_file()]
     assert sorted(left) == sorted(tmp_path / "one" / name for name in kept)
+
+
+# --- What may change ---------------------------------------------------------
+
+
+def fingerprint(*settings, tasks=()):
+    """Return the fingerprint of a scale without files."""
+    scale = scales.read("small", settings)
+    return work_dir.fingerprint(scale, [], [], None, Data(), tasks)
+
+
+def test_a_work_dir_from_before_a_key_goes_on(tmp_path):
+    old = fingerprint()
+    assert not any("finetuning.bias_correction" in key for key in old)
+    changed = fingerprint("finetuning.bias_correction=false")
+    assert changed.keys() - old.keys() == {
+        "finetuning.bias_correction of the scale"
+    }
