@@ -39,6 +39,9 @@ _DEALING_RATE = 5e6  # read and deal out, once
 
 # An English word piece of a lower-cased text has about this many bytes.
 _BYTES_PER_TOKEN = 4.2
+# NER-features: the encoder's layers that are concatenated, and the layers of
+# the BiLSTM on them (section 5.3).
+_FEATURE_LAYERS, _FEATURE_LSTMS = 4, 2
 TRAINING = 3  # forward and backward pass / forward pass
 
 
@@ -119,18 +122,47 @@ class Examples(NamedTuple):
     tokens: float
 
 
+def bilstm_flops(inputs: int, units: int, layers: int = 1) -> int:
+    """Return the operations of a BiLSTM's matrix products for a word.
+
+    Args:
+        inputs: width I of the first layer's input; later ones have 2 U.
+        units: width U of a direction. Each of a layer's two directions has
+            products with [I, 4 U] and [U, 4 U], that is 16 U (I + U) in all.
+        layers: number of layers.
+    """
+    first = 16 * units * (inputs + units)
+    return first + (layers - 1) * 16 * units * (2 * units + units)
+
+
 def finetuning_flops(step: Step, examples: Examples) -> float:
-    """Return the operations of fine-tuning on a task and scoring it."""
+    """Return the operations of fine-tuning on a task and scoring it.
+
+    Words of a BiLSTM are counted as if each were one token.
+    """
     flags = dict(step.flags)
     tokens = min(examples.tokens, int(flags["max_seq_length"]))
-    each = encoder_flops(step.size, tokens)
-    epochs = float(flags["num_train_epochs"])
-    rates = flags.get("sweep_learning_rates", "").count(",") + 1
-    is_frozen = flags.get("feature_based") == "true"
-    passes = epochs * TRAINING * examples.train
-    if is_frozen:  # the encoder runs once; the BiLSTM is small beside it
-        passes = examples.train
-    return rates * each * (passes + examples.dev)
+    encoder = encoder_flops(step.size, tokens)
+    passes = float(flags["num_train_epochs"]) * TRAINING * examples.train
+    passes += examples.dev
+    hidden = step.size.hidden_size
+    if flags.get("feature_based") == "true":
+        # The encoder runs once; all runs of a sweep share its activations.
+        once = encoder * (examples.train + examples.dev)
+        each = tokens * bilstm_flops(
+            _FEATURE_LAYERS * hidden, int(flags["lstm_units"]), _FEATURE_LSTMS
+        )
+        return once + num_runs(step) * each * passes
+    if layers := int(flags.get("bilstm_layers", 0)):
+        units = int(flags["bilstm_units"])
+        encoder += tokens * bilstm_flops(hidden, units, layers)
+    return num_runs(step) * encoder * passes
+
+
+def num_runs(step: Step) -> int:
+    """Return the training runs of a step: one for each learning rate."""
+    rates = dict(step.flags).get("sweep_learning_rates", "")
+    return rates.count(",") + 1
 
 
 def count_examples(task: str, data: reproduction_tasks.Data) -> Examples:
@@ -201,7 +233,9 @@ class Estimator:
         else:
             flops = finetuning_flops(step, self._examples(step.task))
         rate = self.speed.rate(step.size.hidden_size)
-        return self.speed.start_seconds + flops / rate
+        # Each run of a sweep is a command of its own, beside that of the sweep.
+        starts = 1 + num_runs(step) if num_runs(step) > 1 else 1
+        return starts * self.speed.start_seconds + flops / rate
 
 
 def correction(

@@ -7,6 +7,7 @@ import reproduction_runs
 
 from reproduction import estimate, experiments, scales
 from reproduction.estimate import Examples, Speed
+from reproduction.plan import FINETUNING, Step
 from reproduction.scales import Size
 from reproduction.tasks import Data
 
@@ -25,6 +26,16 @@ def test_operations_of_an_encoder():
 def test_operations_of_a_head():
     """3 positions: [10, 10] and [10, 50]."""
     assert estimate.head_flops(SIZE, 3, 50) == 3 * 2 * (100 + 500)
+
+
+def test_operations_of_a_bilstm():
+    """Input of 10, 3 units: each direction has [10, 12] and [3, 12].
+
+    2 * 2 * (120 + 36) = 624; a second layer has [6, 12] and [3, 12], so
+    2 * 2 * (72 + 36) = 432.
+    """
+    assert estimate.bilstm_flops(10, 3) == 624
+    assert estimate.bilstm_flops(10, 3, 2) == 624 + 432
 
 
 @pytest.fixture
@@ -81,6 +92,49 @@ def test_fine_tuning_counts_epochs_rates_and_scoring(plan):
     assert estimate.finetuning_flops(step, examples) == pytest.approx(
         3 * wanted
     )
+
+
+def ner_features(**more):
+    """Return a step of NER-features: 2 layers of 10, an epoch, 3 units."""
+    flags = {
+        "max_seq_length": "64",
+        "num_train_epochs": "1",
+        "feature_based": "true",
+        "lstm_units": "3",
+        **more,
+    }
+    return Step("a", "", FINETUNING, "", tuple(flags.items()), size=SIZE)
+
+
+def test_frozen_features_count_the_encoder_once_and_the_bilstm_always():
+    # 100 sentences to train on and 10 to score, 7 words each.
+    examples = Examples(100, 10, 7)
+    encoder = 2 * (16_800 + 1_960)
+    # Input: four layers of 10. 2 * 2 * (40 + 3) * 12 = 2,064; then 432.
+    bilstm = 7 * (2064 + 432)
+    wanted = 110 * encoder + (3 * 100 + 10) * bilstm
+    assert estimate.finetuning_flops(ner_features(), examples) == wanted
+    sweep = ner_features(sweep_learning_rates="1,2")
+    wanted += (3 * 100 + 10) * bilstm
+    assert estimate.finetuning_flops(sweep, examples) == wanted
+
+
+def test_a_bilstm_on_a_fine_tuned_encoder_is_counted():
+    examples = Examples(100, 10, 7)
+    step = ner_features(
+        feature_based="false", bilstm_layers="2", bilstm_units="3"
+    )
+    each = 2 * (16_800 + 1_960) + 7 * (624 + 432)
+    assert estimate.finetuning_flops(step, examples) == 310 * each
+
+
+def test_each_run_of_a_sweep_is_started(tmp_path):
+    ner = reproduction_runs.make_ner(tmp_path)
+    speed = Speed({64: 1e30}, 10.0, "")  # nothing but starts counts
+    estimator = estimate.Estimator(speed, Data(**ner), {}, 2000)
+    for rates, starts in (("1", 1), ("1,2,3", 4)):
+        step = ner_features(sweep_learning_rates=rates)._replace(task="NER")
+        assert estimator.seconds(step) == pytest.approx(10 * starts)
 
 
 def test_examples_are_counted(tmp_path):
