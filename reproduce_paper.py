@@ -173,7 +173,7 @@ def main(_: list[str]) -> int:
         failures = []
         if not FLAGS.report_only:
             estimator = Estimator(
-                estimate.UNMEASURED,
+                estimate.known_speed(places.work_dir),
                 data,
                 text.num_bytes,
                 scale.corpus.vocab_size,

@@ -5,8 +5,8 @@ machine. Its operations divided by its seconds are a rate; a step of another
 size, length, batch or objective takes its own operations divided by the rate
 (of the measured size whose width is nearest: wide models run at a larger share
 of the machine's peak). Starting a script and compiling its step is measured in
-the same run. Steps that are finished replace the estimate: what is left is
-scaled by how much longer or shorter they took.
+the same run. Steps that are finished correct the estimate: those of the same
+kind that are left are scaled by how much longer or shorter they took.
 """
 
 import functools
@@ -30,6 +30,7 @@ from reproduction.scales import Size
 # Widths of the sizes that benchmark.py measures.
 _MEASURED = {"tiny": 128, "mini": 256, "small": 512, "base": 768}
 _REPEATS = 3
+_KEPT = "speed.json"  # the measurement, in the work directory
 
 # Without a neural network: bytes of text in a second on one core, from
 # docs/measurements.md (build_vocab.py, create_pretraining_data.py).
@@ -238,17 +239,36 @@ class Estimator:
         return starts * self.speed.start_seconds + flops / rate
 
 
-def correction(
-    pairs: Iterable[tuple[float, float]],
-) -> float | None:
-    """Return how much longer steps took than estimated; None without any.
+def corrections(
+    finished: Iterable[tuple[str, float, float]],
+) -> dict[str, float]:
+    """Return how much longer the steps of a kind took than estimated.
 
     Args:
-        pairs: (seconds, estimated seconds) of finished steps.
+        finished: (kind, seconds, estimated seconds) of steps.
+
+    Returns:
+        {kind: ratio}, {} before a training step has finished. A training kind
+        without a finished step has the ratio of the other one; the remaining
+        kinds, which depend on other speeds, have 1.
     """
-    pairs = list(pairs)
-    estimated = sum(estimate for _, estimate in pairs)
-    return sum(seconds for seconds, _ in pairs) / estimated if pairs else None
+    sums = {kind: [0.0, 0.0] for kind in reproduction_plan.KINDS}
+    for kind, seconds, estimated in finished:
+        sums[kind][0] += seconds
+        sums[kind][1] += estimated
+    ratios = {kind: took / e for kind, (took, e) in sums.items() if e}
+    training = [ratios[k] for k in reproduction_plan.SCORED if k in ratios]
+    if not training:
+        return {}
+    found = dict.fromkeys(reproduction_plan.KINDS, 1.0)
+    found |= dict.fromkeys(reproduction_plan.SCORED, training[0])
+    return found | ratios
+
+
+def known_speed(work_dir: str) -> Speed:
+    """Return the speed that an earlier --dry_run measured, else a guess."""
+    values = text_files.read_own_json(os.path.join(work_dir, _KEPT))
+    return _speed(values) if values else UNMEASURED
 
 
 def sizes_to_measure(hidden_sizes: Sequence[int]) -> list[str]:
@@ -278,7 +298,7 @@ def measure(
     Raises:
         UserError: benchmark.py failed.
     """
-    path = os.path.join(work_dir, "speed.json")
+    path = os.path.join(work_dir, _KEPT)
     sizes = sizes_to_measure(hidden_sizes)
     command = [
         "benchmark.py",

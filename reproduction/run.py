@@ -109,8 +109,8 @@ class Runner:
         plan: the steps.
         places: where things are.
         num_parallel: steps at the same time.
-        seconds_of: estimated seconds of a step; only their ratio counts until
-            some steps are finished.
+        seconds_of: estimated seconds of a step; finished steps correct those
+            of their kind.
         keep_models: do not remove the weights of fine-tuned models.
         lock: descriptor of the lock of the work directory.
         on_finished: called with what has failed so far, after each step
@@ -225,21 +225,22 @@ class Runner:
         self._selector.register(process.stderr, selectors.EVENT_READ, child)
 
     def _time_left(self) -> str:
-        """Return ", about 40 min left", or "" before a step has finished."""
-        ratio = estimate.correction(
-            (seconds, self.seconds_of(self.plan.steps[name]))
+        """Return ", about 40 min left", "" until a training step has ended."""
+        steps = self.plan.steps
+        ratios = estimate.corrections(
+            (steps[name].kind, seconds, self.seconds_of(steps[name]))
             for name, seconds in self.seconds.items()
         )
-        if ratio is None:
+        if not ratios:
             return ""
         now = time.monotonic()
         left = 0.0
-        for name, step in self.plan.steps.items():
+        for name, step in steps.items():
             if name in self.seconds or name in self.failures:
                 continue
             child = self._running.get(name)
             gone = now - child.began if child else 0.0
-            left += max(0.0, ratio * self.seconds_of(step) - gone)
+            left += max(0.0, ratios[step.kind] * self.seconds_of(step) - gone)
         return f", about {words_for(left / self.num_parallel)} left"
 
     # --- Reading ---

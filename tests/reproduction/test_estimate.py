@@ -156,9 +156,24 @@ def test_the_nearest_sizes_are_measured():
     assert estimate.sizes_to_measure([768, 1024]) == ["base"]
 
 
-def test_finished_steps_correct_the_estimate():
-    assert estimate.correction([]) is None
-    assert estimate.correction([(30, 10), (10, 10)]) == 2
+def test_finished_steps_correct_the_estimate_of_their_kind():
+    assert estimate.corrections([]) == {}
+    # The speed of text processing tells nothing of that of training.
+    assert estimate.corrections([("vocabulary", 50, 1)]) == {}
+    finished = [
+        ("vocabulary", 50, 1),
+        ("pretraining", 30, 10),
+        ("pretraining", 10, 10),
+    ]
+    assert estimate.corrections(finished) == {
+        "vocabulary": 50,
+        "records": 1,
+        "pretraining": 2,
+        "finetuning": 2,
+    }
+    finished.append(("finetuning", 5, 10))
+    found = estimate.corrections(finished)
+    assert (found["pretraining"], found["finetuning"]) == (2, 0.5)
 
 
 def test_a_measurement_is_kept(tmp_path, monkeypatch):
@@ -181,6 +196,8 @@ def test_a_measurement_is_kept(tmp_path, monkeypatch):
     assert "busy with 3.0 processes per core" in first.how
     assert first.rates == {256: 2e11} and first.start_seconds == 13
     assert "--sizes=mini" in first.how and "0.25 s" in first.how
+    assert estimate.known_speed(str(tmp_path)) == first
+    assert estimate.known_speed(str(scripts_dir)) == estimate.UNMEASURED
     script.write_text("import sys\nsys.exit('ERROR: no')\n")
     again = estimate.measure([256], "float32", str(scripts_dir), str(tmp_path))
     assert again == first
