@@ -169,7 +169,7 @@ class Report:
         found = [
             step.title
             for step in steps.values()
-            if (work_dir.read_scores(self.places.work_dir, step) or {}).get(
+            if (work_dir.known_scores(self.places.work_dir, step) or {}).get(
                 "degenerate"
             )
         ]

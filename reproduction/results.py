@@ -44,7 +44,7 @@ class Writer:
         ]
 
     def _scores(self, name: str) -> dict[str, float] | None:
-        return work_dir.read_scores(self.path, self.plan.steps[name])
+        return work_dir.known_scores(self.path, self.plan.steps[name])
 
     def write(self, failures: Sequence[Failure], is_last: bool = True) -> None:
         """Write CSV, Markdown and picture of each table, and report.md.

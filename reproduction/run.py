@@ -20,6 +20,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import IO, NamedTuple
 
+from base.errors import UserError
+
 from absl import logging
 
 from reproduction import estimate, work_dir
@@ -151,7 +153,7 @@ class Runner:
             while waiting or self._running:
                 waiting = self._start_ready(waiting)
                 self._read_all()
-        except KeyboardInterrupt:
+        except BaseException:  # a full disk or a bug leaves no process behind
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             self._end_all()
             raise
@@ -163,7 +165,7 @@ class Runner:
         """Read the markers of finished steps."""
         for name, step in self.plan.steps.items():
             marker = work_dir.read_marker(self.places.work_dir, step)
-            if marker:
+            if marker and not self._problem_of_scores(step):
                 self.seconds[name] = marker["seconds"]
         if self.seconds:
             logging.info(
@@ -171,6 +173,14 @@ class Runner:
                 len(self.seconds),
                 len(self.plan.steps),
             )
+
+    def _problem_of_scores(self, step: Step) -> str:
+        """Return what is wrong with the scores of a step, "" if nothing is."""
+        try:
+            work_dir.read_scores(self.places.work_dir, step)
+        except UserError as error:
+            return str(error)
+        return ""
 
     # --- Starting ---
 
@@ -279,6 +289,10 @@ class Runner:
         seconds = time.monotonic() - child.began
         if status:
             self._note_failure(child, status)
+            return
+        if problem := self._problem_of_scores(step):
+            logging.error("Step %d: %s", child.number, problem)
+            self.failures[step.name] = Failure(step.name, problem, True)
             return
         self.seconds[step.name] = seconds
         work_dir.write_marker(

@@ -187,7 +187,11 @@ def write_marker(path: str, step: Step, values: Mapping[str, Any]) -> None:
 
 
 def read_scores(path: str, step: Step) -> dict[str, float] | None:
-    """Return the scores that a step wrote, None without any."""
+    """Return the scores that a step wrote, None without any.
+
+    Raises:
+        UserError: the file has something else.
+    """
     file = os.path.join(path, step.output, "eval_results.txt")
     if not os.path.exists(file):
         return None
@@ -203,6 +207,18 @@ def read_scores(path: str, step: Step) -> dict[str, float] | None:
                     "give the same command again"
                 ) from None
     return found
+
+
+def known_scores(path: str, step: Step) -> dict[str, float] | None:
+    """Return the scores that a step wrote, None without any that are readable.
+
+    One step with a broken file does not keep the others out of the tables.
+    """
+    try:
+        return read_scores(path, step)
+    except UserError as error:
+        logging.warning("%s", error)
+        return None
 
 
 def remove_weights(path: str, step: Step) -> int:

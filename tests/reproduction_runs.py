@@ -50,6 +50,7 @@ score = 0.5 + 0.01 * seed + 0.1 * ("mlm_nsp" in line) + 0.05 * ("/mlm_" in line)
 keys = "eval_accuracy f1 matthews_correlation spearman"
 lines = [f"{key} = {score}" for key in keys.split()]
 lines += ["masked_lm_perplexity = 9.5", "lm_perplexity = 20.5"]
+lines += ["f1 = high"] if settings["garbles"] in line else []
 lines += ["degenerate = 1"] if settings["degenerate"] in line else []
 (folder / "eval_results.txt").write_text("\\n".join(lines))
 '''
@@ -60,7 +61,7 @@ def make_scripts(folder: Path, **settings: str) -> Path:
 
     Args:
         folder: where; its `calls` has the flags of every run.
-        **settings: fails, hangs, degenerate: part of a command line.
+        **settings: fails, hangs, degenerate, garbles: part of a command line.
     """
     own = folder / "scripts"
     own.mkdir(exist_ok=True)
@@ -69,6 +70,7 @@ def make_scripts(folder: Path, **settings: str) -> Path:
     for name in ("run_classifier", "run_squad", "run_ner"):
         (own / f"{name}.py").write_text(_STAND_IN)
     values = {"fails": "", "hangs": "", "degenerate": "no such line"}
+    values |= {"garbles": "no such line"}
     values |= {"calls": str(folder / "calls"), **settings}
     (own / "s.json").write_text(json.dumps(values))
     return own

@@ -110,6 +110,16 @@ def test_a_failed_task_is_in_its_cell_and_the_others_go_on(
     assert len(reproduction_runs.calls(tmp_path)) == count + 2
 
 
+def test_scores_that_are_none_are_a_failure_of_their_step(run, tmp_path):
+    assert run({"garbles": "bilstm_layers"}.items()) == 1
+    cells = read_csv(tmp_path)
+    assert cells["+ BiLSTM", "MRPC"]["failed"] == "1"
+    assert cells["LTR & No NSP", "MRPC"]["runs"] == "1"
+    count = len(reproduction_runs.calls(tmp_path))
+    assert run() == 0
+    assert len(reproduction_runs.calls(tmp_path)) == count + 2
+
+
 def test_what_needs_a_failed_step_is_left_out(run, tmp_path):
     assert run({"fails": "--objective=ltr"}.items()) == 1
     cells = read_csv(tmp_path)

@@ -1,0 +1,63 @@
+"""The processes of a run: how they are ended and when they are finished."""
+
+import os
+import time
+
+import pytest
+
+from reproduction import run
+from reproduction.plan import FINETUNING, Plan, Step
+
+
+def make_runner(tmp_path, *sources, **more):
+    """Return a runner of steps whose scripts have these sources."""
+    plan = Plan()
+    for number, source in enumerate(sources):
+        (tmp_path / f"script{number}.py").write_text(source)
+        step = Step(
+            f"finetuning/{number}",
+            "",
+            FINETUNING,
+            f"script{number}.py",
+            (("output", f"{{work_dir}}/{number}"),),
+            output=f"{number}",
+        )
+        (tmp_path / f"{number}").mkdir()
+        plan.add(step, "table5")
+    places = run.Places(
+        str(tmp_path), str(tmp_path), "", {"{work_dir}": str(tmp_path)}
+    )
+    return run.Runner(plan, places, 2, lambda step: 1.0, **more)
+
+
+def is_running(path):
+    """Return whether the process whose id a file has is there."""
+    try:
+        os.kill(int(path.read_text()), 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_an_error_ends_the_running_steps(tmp_path):
+    pid = tmp_path / "pid"
+    hangs = (
+        "import os, pathlib, time\n"
+        f"pathlib.Path({str(pid)!r}).write_text(str(os.getpid()))\n"
+        "time.sleep(60)\n"
+    )
+    waits = (
+        "import os, time\n"
+        f"while not os.path.exists({str(pid)!r}):\n"
+        "    time.sleep(0.01)\n"
+    )
+
+    def fail(failures):
+        raise OSError("no space")
+
+    runner = make_runner(tmp_path, hangs, waits, on_finished=fail)
+    began = time.monotonic()
+    with pytest.raises(OSError, match="no space"):
+        runner.run()
+    assert not is_running(pid)
+    assert time.monotonic() - began < 50
