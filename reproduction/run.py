@@ -257,19 +257,24 @@ class Runner:
 
     def _read_all(self) -> None:
         """Wait for lines of the running steps; mark those that have ended."""
-        ready = self._selector.select(timeout=1.0)
-        for key, _ in ready:
+        # A process that a step has left behind may keep the pipe open. All
+        # that the step itself printed is in the pipe, whose 64 KiB one read
+        # takes: its end need not be waited for.
+        ended = [
+            child
+            for child in self._running.values()
+            if child.process.poll() is not None
+        ]
+        for key, _ in self._selector.select(timeout=0.0 if ended else 1.0):
             child = key.data
             lines, is_open = child.read()
             for line in lines:
                 self._show(child, line)
             if not is_open:
                 self._finish(child)
-        if not ready:
-            # A process that a step has left behind may keep the pipe open.
-            for child in list(self._running.values()):
-                if child.process.poll() is not None:
-                    self._finish(child)
+        for child in ended:
+            if child.step.name in self._running:
+                self._finish(child)
 
     def _show(self, child: _Child, line: str) -> None:
         """Show warnings and errors, and reports of progress now and then."""
