@@ -5,9 +5,12 @@ command a user would give. So its numbers are those of a single run. A run
 that was interrupted goes on, and one that is finished is not repeated.
 """
 
+import contextlib
+import ctypes
 import itertools
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -22,6 +25,11 @@ from absl import flags, logging
 from checkpoints import lookup
 
 flags.disclaim_key_flags()  # --help of a script shows what is defined here
+
+_SECONDS_BETWEEN_LOOKS = 0.5
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+# Looked up before there is a child, which should do as little as it can.
+_PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 # Flag of the grid -> flag of a run, and its short name in a run's folder.
 _GRID = {
@@ -181,7 +189,7 @@ def run_all(sweep: Sweep, output_dir: str, metric: str, **more: Any) -> str:
             logging.info("%s: finished before", place)
         else:
             logging.info("%s", place)
-            status = subprocess.run(line, check=False).returncode
+            status = run_command(line)
             if status:
                 raise UserError(
                     f"run {run.name} ended with status {status}, see above; "
@@ -198,6 +206,50 @@ def run_all(sweep: Sweep, output_dir: str, metric: str, **more: Any) -> str:
     file_system.write_text(path, "\n".join(lines) + "\n")
     warn_of_failed(order, results)
     return os.path.join(output_dir, f"runs/{order[0]}")
+
+
+def run_command(command: Sequence[str]) -> int:
+    """Run a command to its end; return its exit status.
+
+    SIGTERM and Ctrl-C are passed on to it, each once: a run that trains saves
+    at the first and ends at once at the second. It has a process group of its
+    own, so that it does not get those that are sent to this group as well. On
+    Linux it is also asked to end when this process is killed.
+
+    Raises:
+        KeyboardInterrupt: there was such a signal; the command has ended.
+    """
+    received: list[int] = []
+    before = {
+        number: signal.signal(number, lambda n, frame: received.append(n))
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        process = subprocess.Popen(
+            command,
+            # The lock of a work directory is held until training has ended.
+            close_fds=False,
+            start_new_session=True,
+            preexec_fn=_end_with_parent if _PRCTL else None,
+        )
+        sent, status = 0, None
+        while status is None:
+            for number in received[sent:]:
+                process.send_signal(number)
+                sent += 1
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                status = process.wait(timeout=_SECONDS_BETWEEN_LOOKS)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if received:
+        raise KeyboardInterrupt
+    return status
+
+
+def _end_with_parent() -> None:
+    """Ask the kernel to send SIGTERM when the parent ends; in the child."""
+    _PRCTL(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def ranked(

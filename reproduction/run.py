@@ -313,7 +313,8 @@ class Runner:
 
     def _forget(self, child: _Child) -> None:
         """Close the pipe and the log of a step that has ended."""
-        self._selector.unregister(child.process.stderr)
+        with contextlib.suppress(KeyError):  # not at its end
+            self._selector.unregister(child.process.stderr)
         child.process.stderr.close()
         child.log.close()
         del self._running[child.step.name]
@@ -333,7 +334,7 @@ class Runner:
         self.failures[child.step.name] = Failure(child.step.name, line, True)
 
     def _end_all(self) -> None:
-        """Ask the running steps to save and end; wait for them."""
+        """Ask the running steps to save and end; wait for all processes."""
         if not self._running:
             return
         logging.info(
@@ -346,10 +347,13 @@ class Runner:
         end = time.monotonic() + _SECONDS_TO_SAVE
         try:
             while self._running and time.monotonic() < end:
-                for key, _ in self._selector.select(timeout=0.5):
-                    key.data.read()  # a full pipe would stop it
+                for key, _ in self._selector.select(timeout=0.2):
+                    _, is_open = key.data.read()  # a full pipe would stop it
+                    if not is_open:
+                        self._selector.unregister(key.fileobj)
                 for child in list(self._running.values()):
-                    if child.process.poll() is not None:
+                    child.process.poll()
+                    if not _signal_group(child.process, 0):
                         self._forget(child)
         finally:
             for child in self._running.values():
@@ -365,10 +369,21 @@ def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def _signal_group(process: subprocess.Popen, number: int) -> None:
-    """Send a signal to a child and to the processes that it has started."""
-    with contextlib.suppress(ProcessLookupError):
+def _signal_group(process: subprocess.Popen, number: int) -> bool:
+    """Send a signal to a child and to the processes that it has started.
+
+    Args:
+        process: the child, first of its process group.
+        number: of the signal; 0 sends none.
+
+    Returns:
+        Whether there was a process in the group.
+    """
+    try:
         os.killpg(process.pid, number)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def words_for(seconds: float) -> str:

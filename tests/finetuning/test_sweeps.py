@@ -1,5 +1,15 @@
 """The table of a sweep: order, failed runs, mean and spread."""
 
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from paths import ROOT
+
 from finetuning import sweeps
 
 GOOD = {"accuracy": 0.6, "loss": 0.7, "global_step": 9.0}
@@ -39,3 +49,72 @@ def test_a_failed_run_is_never_the_best_unless_all_are(caplog):
         assert "1 of 3 runs failed: c; a is the best of" in caplog.text
         sweeps.warn_of_failed(["c", "d"], both)
         assert "All 2 runs failed, so the one that is kept, c" in caplog.text
+
+
+# --- Signals -----------------------------------------------------------------
+
+# Notes each SIGTERM; saves for a while, as training does, and then ends.
+TRAINING = """
+import os, pathlib, signal, sys, time
+folder = pathlib.Path(sys.argv[1])
+def save(number, frame):
+    with open(folder / "signals", "a") as file:
+        file.write(f"{number}\\n")
+    time.sleep(1)
+    (folder / "saved").touch()
+    os._exit(1)
+signal.signal(signal.SIGTERM, save)
+(folder / "begun").touch()
+time.sleep(60)
+"""
+
+SWEEP = """
+import sys
+from finetuning import sweeps
+sweeps.run_command([sys.executable, "-c", sys.argv[1], sys.argv[2]])
+"""
+
+
+def wait_for(condition):
+    """Wait until a function returns true, a minute at most."""
+    for _ in range(1200):
+        if condition():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it did not happen")
+
+
+def is_locked(path):
+    """Return whether another process has the lock of a file."""
+    with open(path) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_run_saves_and_is_locked_when_its_sweep_is_stopped(number, tmp_path):
+    lock = tmp_path / "lock"
+    with open(lock, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        sweep = subprocess.Popen(
+            [sys.executable, "-c", SWEEP, TRAINING, str(tmp_path)],
+            cwd=ROOT,
+            start_new_session=True,
+            pass_fds=[file.fileno()],
+            stderr=subprocess.DEVNULL,
+        )
+    wait_for((tmp_path / "begun").exists)
+    # As reproduce_paper.py does: to the whole group.
+    os.killpg(sweep.pid, number)
+    wait_for((tmp_path / "signals").exists)
+    assert is_locked(lock)
+    assert sweep.wait() != 0
+    if number == signal.SIGTERM:  # it has waited for its run
+        assert (tmp_path / "saved").exists()
+    wait_for((tmp_path / "saved").exists)
+    assert (tmp_path / "signals").read_text() == f"{signal.SIGTERM}\n"
+    wait_for(lambda: not is_locked(lock))
