@@ -224,7 +224,8 @@ def known_scores(path: str, step: Step) -> dict[str, float] | None:
 def remove_weights(path: str, step: Step) -> int:
     """Remove what a fine-tuned model was made of; return the bytes.
 
-    That is checkpoints, and the activations of NER-features.
+    That is checkpoints, the activations of NER-features, and what marks the
+    runs of a sweep as finished: without their weights they are not.
     """
     folder = os.path.join(path, step.output)
     removed = 0
@@ -234,6 +235,7 @@ def remove_weights(path: str, step: Step) -> int:
             ".ckpt" in base
             or base == "checkpoint"
             or base.endswith(_ACTIVATIONS)
+            or base == "finished.json"
         ):
             os.remove(os.path.join(folder, name))
             removed += size or 0

@@ -14,10 +14,17 @@ def write(path, text="x"):
 
 
 def test_weights_and_activations_are_removed(tmp_path):
-    kept = ["eval_results.txt", "records/dev.tf_record"]
+    # A run of a sweep without weights is not finished.
+    kept = [
+        "runs/a/eval_results.txt",
+        "eval_results.txt",
+        "records/dev.tf_record",
+    ]
     gone = [
         "bert_model.ckpt.index",
         "checkpoint",
+        "runs/a/bert_model.ckpt.index",
+        "runs/a/finished.json",
         "records/dev_1_2.npy",
         "records/dev_1_2.npy.json",
     ]
