@@ -28,12 +28,14 @@ from reproduction.scales import Scale
 
 SETTINGS = "experiment.json"
 
-# Keys of a scale that may change: more runs, not other runs.
-_ADJUSTABLE = ("num_seeds", "num_parallel")
+# Keys of a scale that may change: more runs, not other runs. A step's name has
+# its size.
+_ADJUSTABLE = ("num_seeds", "num_parallel", "table6.sizes")
 _ADJUSTABLE_ENDS = (".restarts", ".tasks")
 # Work directories that were begun before there was this key are without it.
 _LATER_DEFAULT = ("finetuning.bias_correction", True)
-_DATA = "the data of "  # a task's key
+_SCALE = " of the scale"  # ends the keys of its values
+_DATA = "the data of "  # begins the keys of files, a task each
 _SHOWN_DIFFERENCES = 3
 
 # A step of NER-features keeps activations, and their fingerprint.
@@ -59,7 +61,7 @@ def fingerprint(
         tasks: the tasks that run.
     """
     values = {
-        f"{key} of the scale": value
+        f"{key}{_SCALE}": value
         for key, value in scales.flat(scales.as_values(scale)).items()
         if key not in _ADJUSTABLE
         and not key.endswith(_ADJUSTABLE_ENDS)
@@ -84,18 +86,18 @@ def _state(path: str) -> list[Any]:
 
 
 def claim(
-    path: str, scale_name: str, values: dict[str, Any], is_begun: bool = True
+    path: str, scale_name: str, values: dict[str, Any], writes: bool = True
 ) -> None:
     """Begin a work directory, or check that it was begun by this command.
 
-    Tasks may be added or left out: data are compared where both commands have
-    them.
+    Tasks may be added or left out: what belongs to one task is compared if both
+    commands run it.
 
     Args:
-        path: of the directory; exists.
+        path: of the directory.
         scale_name: for messages.
         values: see `fingerprint`.
-        is_begun: False to check alone.
+        writes: False to check alone.
 
     Raises:
         UserError: names what differs.
@@ -107,9 +109,13 @@ def claim(
             f"--work_dir={path} has finished steps, but {file} is missing or "
             "damaged: name another --work_dir"
         )
-    old = known["fingerprint"] if known else {}
+    old = _of_tasks_that_run(known["fingerprint"]) if known else {}
+    values = _of_tasks_that_run(values)
     of_one = {
-        key for key in old.keys() ^ values.keys() if key.startswith(_DATA)
+        key
+        for task in _tasks_of(old) ^ _tasks_of(values)
+        for key in (*old, *values)
+        if _task_of(key) == task
     }
     found = known and resuming.differences(
         {key: value for key, value in old.items() if key not in of_one},
@@ -127,8 +133,33 @@ def claim(
             "begun with"
         )
     merged = {"scale": scale_name, "fingerprint": {**old, **values}}
-    if is_begun and merged != known:
+    if writes and merged != known:
         file_system.write_text(file, json.dumps(merged, indent=1))
+
+
+def _task_of(key: str) -> str:
+    """Return the task that a key of a fingerprint belongs to, "" if none."""
+    if key.startswith(_DATA):
+        return key.removeprefix(_DATA)
+    if key.startswith("tasks.") and key.endswith(_SCALE):
+        return key.split(".")[1]
+    return ""
+
+
+def _tasks_of(values: Mapping[str, Any]) -> set[str]:
+    """Return the tasks that the command of a fingerprint runs."""
+    return {_task_of(key) for key in values if key.startswith(_DATA)}
+
+
+def _of_tasks_that_run(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a fingerprint without what no run of its command depends on."""
+    used = {"", *_tasks_of(values)}
+    adjustable = [f"{key}{_SCALE}" for key in _ADJUSTABLE]
+    return {
+        key: value
+        for key, value in values.items()
+        if _task_of(key) in used and key not in adjustable
+    }
 
 
 @contextlib.contextmanager

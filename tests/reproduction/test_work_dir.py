@@ -1,5 +1,11 @@
 """The work directory: what is removed and what may change."""
 
+import json
+
+from base.errors import UserError
+
+import pytest
+
 from reproduction import scales, work_dir
 from reproduction.plan import FINETUNING, Step
 from reproduction.tasks import Data
@@ -51,3 +57,43 @@ def test_a_work_dir_from_before_a_key_goes_on(tmp_path):
     assert changed.keys() - old.keys() == {
         "finetuning.bias_correction of the scale"
     }
+
+
+SIZES = (
+    "table6.sizes=[{num_hidden_layers = 2, hidden_size = 128, "
+    "num_attention_heads = 2}]"
+)
+
+
+@pytest.mark.parametrize(
+    "setting", [SIZES, "tasks.RTE.num_train_epochs=5", "table5.restarts=3"]
+)
+def test_what_no_finished_step_depends_on_may_change(setting, tmp_path):
+    path = str(tmp_path)
+    work_dir.claim(path, "small", fingerprint(tasks=["MNLI"]))
+    work_dir.claim(path, "small", fingerprint(setting, tasks=["MNLI"]))
+
+
+def test_values_of_a_task_are_fixed_from_its_first_run_on(tmp_path):
+    path, setting = str(tmp_path), "tasks.RTE.num_train_epochs=5"
+    work_dir.claim(path, "small", fingerprint(tasks=["MNLI"]))
+    work_dir.claim(path, "small", fingerprint(setting, tasks=["RTE"]))
+    # Another task's runs neither need nor replace the value.
+    work_dir.claim(path, "small", fingerprint(tasks=["MNLI"]))
+    with pytest.raises(UserError, match="tasks.RTE.num_train_epochs of the"):
+        work_dir.claim(path, "small", fingerprint(tasks=["RTE", "MNLI"]))
+    work_dir.claim(path, "small", fingerprint(setting, tasks=["RTE", "MNLI"]))
+
+
+def test_work_dirs_from_before_go_on(tmp_path):
+    """Their experiment.json has all sizes and the values of all tasks."""
+    values = fingerprint(tasks=["MNLI"]) | {
+        "table6.sizes of the scale": [[1, 2, 3, 0.0]],
+        "tasks.RTE.num_train_epochs of the scale": 7,
+    }
+    text = json.dumps({"scale": "small", "fingerprint": values})
+    (tmp_path / "experiment.json").write_text(text)
+    work_dir.claim(str(tmp_path), "small", fingerprint(tasks=["MNLI", "RTE"]))
+    again = fingerprint("tasks.MNLI.num_train_epochs=9", tasks=["MNLI"])
+    with pytest.raises(UserError, match="tasks.MNLI.num_train_epochs"):
+        work_dir.claim(str(tmp_path), "small", again)
