@@ -17,6 +17,7 @@ and runs none. Killed and started again, the same command goes on; with another
 experiment, more tasks or more seeds it uses what is there.
 """
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -158,8 +159,9 @@ def main(_: list[str]) -> int:
     plan, tables = build_plan(scale, data)
     files, held_out_files = find_text()
     places = find_places()
-    file_system.make_directory(places.work_dir, "work_dir")
-    with work_dir.locked(places.work_dir) as lock:
+    if not FLAGS.dry_run:
+        file_system.make_directory(places.work_dir, "work_dir")
+    with lock_unless_reading(places) as lock:
         begin(plan, scale, data, files, held_out_files)
         if FLAGS.dry_run:
             return print_commands(plan, scale, data, places, files)
@@ -268,6 +270,29 @@ def find_places() -> Places:
 # --- The work directory ------------------------------------------------------
 
 
+def lock_unless_reading(
+    places: Places,
+) -> contextlib.AbstractContextManager[int | None]:
+    """Return the lock of the work directory, one of None if none is needed.
+
+    What only reads steps and scores may do so while a run is going.
+    """
+    if is_reading():
+        return contextlib.nullcontext()
+    return work_dir.locked(places.work_dir)
+
+
+def is_reading() -> bool:
+    """Return whether neither text nor steps will be written."""
+    is_prepared = held_out.is_prepared(corpus_dir())
+    return FLAGS.dry_run or (FLAGS.report_only and is_prepared)
+
+
+def corpus_dir() -> str:
+    """Return the folder of the text."""
+    return os.path.join(FLAGS.work_dir, "corpus")
+
+
 def begin(
     plan: Plan,
     scale: Scale,
@@ -279,7 +304,7 @@ def begin(
     fingerprint = work_dir.fingerprint(
         scale, files, held_out_files, FLAGS.vocab_file, data, plan.tasks()
     )
-    work_dir.claim(FLAGS.work_dir, FLAGS.scale, fingerprint, not FLAGS.dry_run)
+    work_dir.claim(FLAGS.work_dir, FLAGS.scale, fingerprint, not is_reading())
 
 
 def prepare(
@@ -289,13 +314,12 @@ def prepare(
     held_out_files: Sequence[str],
 ) -> held_out.Text:
     """Divide the text and write the configurations."""
-    folder = os.path.join(FLAGS.work_dir, "corpus")
     text = held_out.prepare(
         input_files,
         held_out_files,
         scale.corpus.held_out_share,
         scale.corpus.max_mb,
-        folder,
+        corpus_dir(),
     )
     sizes = {step.size for step in plan.steps.values() if step.size}
     os.makedirs(os.path.join(FLAGS.work_dir, "configs"), exist_ok=True)

@@ -23,6 +23,7 @@ WHOLE_FILES_FROM = 10  # files
 # A random next sentence comes from another document.
 MIN_DOCUMENTS = 2
 FOLDERS = ("train", "held_out")
+_NAME = "corpus.json"  # what became of the text
 _NAMED_FILES = 5  # held-out files that are named in the log
 
 
@@ -36,6 +37,11 @@ class Text(NamedTuple):
 
     how: str
     num_bytes: dict[str, int]
+
+
+def is_prepared(folder: str) -> bool:
+    """Return whether `prepare` has finished in a folder."""
+    return text_files.read_own_json(os.path.join(folder, _NAME)) is not None
 
 
 def prepare(
@@ -60,7 +66,7 @@ def prepare(
     Raises:
         UserError: too few documents.
     """
-    path = os.path.join(folder, "corpus.json")
+    path = os.path.join(folder, _NAME)
     known = text_files.read_own_json(path)
     if known is not None:
         return Text(**known)

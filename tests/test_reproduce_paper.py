@@ -14,7 +14,7 @@ import pytest
 import reproduction_runs
 import scripts
 
-from reproduction import work_dir
+from reproduction import estimate, work_dir
 
 reproduce_paper = reproduction_runs.reproduce_paper
 
@@ -368,3 +368,21 @@ def test_two_runs_cannot_share_a_work_dir(run, tmp_path, monkeypatch):
         pytest.raises(UserError, match="another run is writing"),
     ):
         run()
+
+
+def test_lists_and_reports_do_not_wait_for_a_run(run, tmp_path, capsys):
+    run()
+    (tmp_path / "work" / "speed.json").write_text(json.dumps(SPEED))
+    (tmp_path / "work" / "table5.csv").unlink()
+    with work_dir.locked(str(tmp_path / "work")):
+        assert run(dry_run=True) == 0
+        assert run(report_only=True) == 0
+    assert "steps are finished" in capsys.readouterr().out
+    assert read_csv(tmp_path)["BERT", "MRPC"]["runs"] == "1"
+
+
+def test_a_dry_run_makes_no_work_dir(run, tmp_path, monkeypatch):
+    speed = estimate.UNMEASURED
+    monkeypatch.setattr(estimate, "measure", lambda *arguments: speed)
+    assert run(dry_run=True) == 0
+    assert not (tmp_path / "work").exists()
