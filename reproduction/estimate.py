@@ -40,9 +40,7 @@ _DEALING_RATE = 5e6  # read and deal out, once
 
 # An English word piece of a lower-cased text has about this many bytes.
 _BYTES_PER_TOKEN = 4.2
-# NER-features: the encoder's layers that are concatenated, and the layers of
-# the BiLSTM on them (section 5.3).
-_FEATURE_LAYERS, _FEATURE_LSTMS = 4, 2
+_FEATURE_LSTMS = 2  # layers of the BiLSTM of NER-features (section 5.3)
 TRAINING = 3  # forward and backward pass / forward pass
 
 
@@ -151,7 +149,9 @@ def finetuning_flops(step: Step, examples: Examples) -> float:
         # The encoder runs once; all runs of a sweep share its activations.
         once = encoder * (examples.train + examples.dev)
         each = tokens * bilstm_flops(
-            _FEATURE_LAYERS * hidden, int(flags["lstm_units"]), _FEATURE_LSTMS
+            reproduction_tasks.FEATURE_LAYERS * hidden,
+            int(flags["lstm_units"]),
+            _FEATURE_LSTMS,
         )
         return once + num_runs(step) * each * passes
     if layers := int(flags.get("bilstm_layers", 0)):

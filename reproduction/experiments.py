@@ -82,7 +82,7 @@ class Experiment(NamedTuple):
         name: of NAMES.
         columns: headers: the paper's, then those of further tasks.
         rows: in the paper's order.
-        left_out: task -> why it has no score.
+        left_out: task, or "task of row", -> why it has no score.
     """
 
     name: str
@@ -233,6 +233,12 @@ def build(
         chosen[name] = [task for task in every if reasons[task] is None]
         left_out[name] = {t: why for t, why in reasons.items() if why}
         found[name] = {}
+        left_out[name] |= {
+            f"{task} of {variant.label}": why
+            for variant in variants(name, scale)
+            for task in chosen[name]
+            if (why := _why_not(variant, task))
+        }
     for seed in range(1, num_seeds + 1):
         for name in names:
             _add_seed(builder, name, seed, chosen[name], found[name])
@@ -240,6 +246,21 @@ def build(
         _experiment(name, scale, chosen[name], left_out[name], found[name])
         for name in names
     ]
+
+
+def _why_not(variant: _Variant, task: str) -> str:
+    """Return why the model of a row cannot run a task, "" if it can."""
+    if task != reproduction_tasks.NER_FEATURES:
+        return ""
+    if variant.has_bilstm:
+        return "it has a BiLSTM of its own"
+    layers = variant.model.size.num_hidden_layers
+    if layers < reproduction_tasks.FEATURE_LAYERS:
+        return (
+            f"it reads the last {reproduction_tasks.FEATURE_LAYERS} layers, "
+            f"the model has {layers}"
+        )
+    return ""
 
 
 def _add_seed(
@@ -256,6 +277,8 @@ def _add_seed(
         last = builder.pretrained(model, name)
         cells.setdefault((variant.label, PERPLEXITY), []).append(last)
         for task in tasks:
+            if _why_not(variant, task):
+                continue
             column = reproduction_tasks.TASKS[task].column
             for restart in range(1, getattr(scale, name).restarts + 1):
                 step = steps.finetuning_step(
@@ -291,6 +314,8 @@ def _experiment(
         own = {}
         for column in columns:
             names = tuple(cells.get((variant.label, column), ()))
+            if not names:
+                continue
             if column == PERPLEXITY:
                 key = f"{perplexity_of(variant.model.objective)}_perplexity"
                 own[column] = Cell(names, key, 1.0)

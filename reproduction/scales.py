@@ -416,7 +416,7 @@ def _check_sizes(scale: Scale, place: str) -> None:
             )
     if (
         "NER-features" in scale.table8.tasks
-        and scale.model.num_hidden_layers < 4
+        and scale.model.num_hidden_layers < reproduction_tasks.FEATURE_LAYERS
     ):
         raise UserError(
             f"{place}: NER-features reads the last 4 layers, "

@@ -53,6 +53,7 @@ GLUE: dict[str, Task] = {
     )
 }
 
+FEATURE_LAYERS = 4  # that NER-features reads, the last ones (section 5.3)
 SQUAD, NER, NER_FEATURES = "SQuAD", "NER", "NER-features"
 OTHERS: dict[str, Task] = {
     SQUAD: Task(SQUAD, "SQuAD", "f1", 1.0, "F1 of the answers"),

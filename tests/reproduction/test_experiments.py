@@ -255,3 +255,24 @@ def test_the_bias_of_adam_is_corrected_unless_the_scale_forbids(
         if step.kind == FINETUNING
     }
     assert found == {flag}
+
+
+def test_models_that_ner_features_cannot_read_have_empty_cells(build):
+    plan, tables = build("table5", "table6", extra=("MRPC", "NER-features"))
+    reasons = [table.left_out for table in tables]
+    assert reasons[0]["NER-features of + BiLSTM"].startswith("it has a BiLSTM")
+    assert reasons[1] == {
+        "NER-features of L2_H64_A2": "it reads the last 4 layers, the model "
+        "has 2"
+    }
+    assert ["NER-features" in row.cells for row in tables[0].rows] == [
+        True,
+        True,
+        True,
+        False,
+    ]
+    assert "MRPC" in tables[0].rows[3].cells
+    for step in plan.steps.values():
+        if step.task == "NER-features":
+            assert step.size.num_hidden_layers >= 4
+            assert "bilstm_layers" not in dict(step.flags)
