@@ -21,6 +21,7 @@ class Task(NamedTuple):
         factor: the score in the table is this times that of the file.
         metric: what the score is, in words.
         train, dev: files in the task's folder (GLUE).
+        also_scored: further files of it that have to be there.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Task(NamedTuple):
     metric: str
     train: str = "train.tsv"
     dev: str = "dev.tsv"
+    also_scored: tuple[str, ...] = ()
 
 
 def _glue(name: str, key: str = "eval_accuracy", metric: str = "accuracy"):
@@ -41,7 +43,11 @@ def _glue(name: str, key: str = "eval_accuracy", metric: str = "accuracy"):
 GLUE: dict[str, Task] = {
     task.name: task
     for task in (
-        _glue("MNLI")._replace(column="MNLI-m", dev="dev_matched.tsv"),
+        _glue("MNLI")._replace(
+            column="MNLI-m",
+            dev="dev_matched.tsv",
+            also_scored=("dev_mismatched.tsv",),
+        ),
         _glue("QNLI"),
         _glue("MRPC"),
         _glue("SST-2"),
@@ -137,7 +143,9 @@ def missing(name: str, data: Data) -> str | None:
             return "no --glue_dir"
         kind = "squad" if name == SQUAD else "ner"
         return f"no --{kind}_train_file and --{kind}_dev_file"
-    for path in files:
+    folder = os.path.dirname(files[0])
+    also = [os.path.join(folder, f) for f in TASKS[name].also_scored]
+    for path in (*files, *also):
         if not os.path.isfile(path):
             return f"no {path}"
     if name in GLUE and (count := count_examples(files[0])) < MIN_EXAMPLES:
