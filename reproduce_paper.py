@@ -314,13 +314,19 @@ def prepare(
     held_out_files: Sequence[str],
 ) -> held_out.Text:
     """Divide the text and write the configurations."""
-    text = held_out.prepare(
-        input_files,
-        held_out_files,
-        scale.corpus.held_out_share,
-        scale.corpus.max_mb,
-        corpus_dir(),
-    )
+    corpus = scale.corpus
+    try:
+        text = held_out.prepare(
+            input_files,
+            held_out_files,
+            corpus.held_out_share,
+            corpus.max_mb,
+            corpus_dir(),
+        )
+        held_out.check_files(corpus_dir(), corpus.num_record_files)
+    except UserError:
+        work_dir.unclaim(FLAGS.work_dir)
+        raise
     sizes = {step.size for step in plan.steps.values() if step.size}
     os.makedirs(os.path.join(FLAGS.work_dir, "configs"), exist_ok=True)
     for size in sorted(sizes):

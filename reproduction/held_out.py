@@ -80,6 +80,30 @@ def prepare(
     return text
 
 
+def check_files(folder: str, num_files: int) -> None:
+    """Check that there is a training document for each file of records.
+
+    Args:
+        folder: of `prepare`.
+        num_files: corpus.num_record_files; no more documents are counted.
+
+    Raises:
+        UserError: names the key and a value that it may have.
+    """
+    count = 0
+    train = os.path.join(folder, FOLDERS[0])
+    for name in sorted(os.listdir(train)):
+        for _ in documents(os.path.join(train, name)):
+            count += 1
+            if count >= num_files:
+                return
+    raise UserError(
+        f"--input_file: {count} documents to train on, fewer than the "
+        f"{num_files} files of records: give --set=corpus.num_record_files="
+        f"{count}, or put blank lines between documents"
+    )
+
+
 def _divide(
     files: Sequence[str],
     held_out_files: Sequence[str],

@@ -137,6 +137,17 @@ def claim(
         file_system.write_text(file, json.dumps(merged, indent=1))
 
 
+def unclaim(path: str) -> None:
+    """Take back a `claim`, so that a mended command may have the directory.
+
+    Nothing is done where a step has finished.
+    """
+    if not os.path.exists(os.path.join(path, "steps")):
+        for name in (SETTINGS, os.path.join("corpus", "corpus.json")):
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(os.path.join(path, name))
+
+
 def _task_of(key: str) -> str:
     """Return the task that a key of a fingerprint belongs to, "" if none."""
     if key.startswith(_DATA):
