@@ -27,6 +27,7 @@ from base.errors import UserError
 
 from absl import flags, logging
 
+import tokenization
 from reproduction import (
     estimate,
     experiments,
@@ -193,7 +194,7 @@ def read_scale() -> Scale:
     scale = scales.read(FLAGS.scale, FLAGS.set)
     if not FLAGS.vocab_file:
         return scale
-    vocab_size = len(text_files.read_text(FLAGS.vocab_file).splitlines())
+    vocab_size = len(tokenization.load_vocab(FLAGS.vocab_file))
     return scale._replace(corpus=scale.corpus._replace(vocab_size=vocab_size))
 
 

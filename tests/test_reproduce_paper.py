@@ -77,6 +77,17 @@ def test_means_and_differences_are_in_the_table(run, tmp_path):
     assert "| BERT | " in text and "65.5 ± 0.7 (2)" in text
 
 
+def test_the_tokens_of_a_vocabulary_are_counted_as_the_scripts_do(
+    run, tmp_path
+):
+    # U+2028 is a token of the Chinese vocabulary, and not the end of a line.
+    path = tmp_path / "vocab.txt"
+    path.write_text("[PAD]\na\u0085b\n\u2028\nc\n\n", encoding="utf-8")
+    run(prepare_only=True, vocab_file=str(path))
+    (config,) = (tmp_path / "work" / "configs").iterdir()
+    assert json.loads(config.read_text())["vocab_size"] == 4
+
+
 def test_finished_steps_are_not_repeated(run, tmp_path):
     run()
     count = len(reproduction_runs.calls(tmp_path))
@@ -299,7 +310,7 @@ def test_the_report_joins_tables_pictures_data_and_commands(run, tmp_path):
         ({"set": "table5.restart=2"}, "unknown key restart; did you mean rest"),
         ({"set": "table5.restarts=two"}, "restarts = 'two': wanted an integer"),
         ({"set": "corpus.dupe_factor=0"}, "dupe_factor = 0: must be at least"),
-        ({"vocab_file": "none.txt"}, "none.txt: cannot be read"),
+        ({"vocab_file": "none.txt"}, "cannot read the vocabulary 'none.txt'"),
         ({"held_out_file": "none"}, "--held_out_file: no file matches 'none'"),
     ],
 )
