@@ -19,10 +19,13 @@ from base.hashing import hash64
 
 from absl import logging
 
+from pretraining import dealing
+
 WHOLE_FILES_FROM = 10  # files
 # A random next sentence comes from another document.
 MIN_DOCUMENTS = 2
 FOLDERS = ("train", "held_out")
+_BUCKET_BYTES = 4 << 20  # --bucket_mb of create_pretraining_data.py
 _NAME = "corpus.json"  # what became of the text
 _NAMED_FILES = 5  # held-out files that are named in the log
 
@@ -81,26 +84,30 @@ def prepare(
 
 
 def check_files(folder: str, num_files: int) -> None:
-    """Check that there is a training document for each file of records.
+    """Check that there is a document, or a part of one, for each record file.
+
+    create_pretraining_data.py deals long documents out in parts.
 
     Args:
         folder: of `prepare`.
-        num_files: corpus.num_record_files; no more documents are counted.
+        num_files: corpus.num_record_files; no more parts are counted.
 
     Raises:
         UserError: names the key and a value that it may have.
     """
-    count = 0
+    count = num_documents = 0
     train = os.path.join(folder, FOLDERS[0])
+    part_size = dealing.part_size(_BUCKET_BYTES)
     for name in sorted(os.listdir(train)):
-        for _ in documents(os.path.join(train, name)):
-            count += 1
+        for text in documents(os.path.join(train, name)):
+            num_documents += 1
+            count += max(1, len(text) // part_size)
             if count >= num_files:
                 return
     raise UserError(
-        f"--input_file: {count} documents to train on, fewer than the "
-        f"{num_files} files of records: give --set=corpus.num_record_files="
-        f"{count}, or put blank lines between documents"
+        f"--input_file: {num_documents} short documents to train on, fewer "
+        f"than the {num_files} files of records: give --set=corpus."
+        f"num_record_files={count}, or put blank lines between documents"
     )
 
 

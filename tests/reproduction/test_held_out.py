@@ -110,3 +110,14 @@ def test_a_corpus_without_training_files_is_refused(tmp_path):
     files = write_files(tmp_path, 2)
     with pytest.raises(UserError, match="the training files have 0 documents"):
         prepare(tmp_path, files, chosen=files)
+
+
+def test_a_long_document_fills_several_files_of_records(tmp_path):
+    folder = tmp_path / "corpus"
+    (folder / "train").mkdir(parents=True)
+    text = "a b c\n" * 60_000 + "\nd"
+    (folder / "train" / "train.txt").write_text(text)
+    # 360,000 characters are two parts of 131,072; the other document is one.
+    held_out.check_files(str(folder), 3)
+    with pytest.raises(UserError, match="corpus.num_record_files=3,"):
+        held_out.check_files(str(folder), 4)
