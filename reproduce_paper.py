@@ -165,7 +165,13 @@ def main(_: list[str]) -> int:
     with lock_unless_reading(places) as lock:
         begin(plan, scale, data, files, held_out_files)
         if FLAGS.dry_run:
-            return print_commands(plan, scale, data, places, files)
+            text_bytes = held_out.expected_bytes(
+                files,
+                held_out_files,
+                scale.corpus.held_out_share,
+                scale.corpus.max_mb,
+            )
+            return print_commands(plan, scale, data, places, text_bytes)
         text = prepare(plan, scale, files, held_out_files)
         if FLAGS.prepare_only:
             return 0
@@ -367,15 +373,12 @@ def print_commands(
     scale: Scale,
     data: reproduction_tasks.Data,
     places: Places,
-    files: Sequence[str],
+    text_bytes: dict[str, int],
 ) -> int:
     """Print every command with its estimated time; return the exit status."""
     logging.info("Measuring a training step on this machine")
     widths = [s.size.hidden_size for s in plan.steps.values() if s.size]
     speed = estimate.measure(widths, scale.dtype, HERE, places.work_dir)
-    text_bytes = held_out.expected_bytes(
-        files, scale.corpus.held_out_share, scale.corpus.max_mb
-    )
     estimator = Estimator(speed, data, text_bytes, scale.corpus.vocab_size)
     own = [a for a in sys.argv[1:] if not a.lstrip("-").startswith("dry_run")]
     command = ["python", sys.argv[0], *own, "--prepare_only"]

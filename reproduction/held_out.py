@@ -63,7 +63,8 @@ def prepare(
         files: text, one sentence per line, a blank line between documents.
         held_out_files: to hold out, given by the user; [] to choose.
         share: of the bytes to hold out, about.
-        max_mb: take the first documents up to this size; 0: all of them.
+        max_mb: take the first documents up to this size, of held_out_files up
+            to `share` of it; 0: all of them.
         folder: local path.
 
     Raises:
@@ -133,7 +134,8 @@ def _divide(
         train = [f for f in files if os.path.realpath(f) not in kept]
         parts = (train, chosen)
         if max_mb:
-            sizes = _copy_files(parts, max_bytes, folder)
+            limits = (max_bytes, round(share * max_bytes))
+            sizes = _copy_files(parts, limits, folder)
         else:
             sizes = _link(parts, folder)
     else:
@@ -150,12 +152,23 @@ def _divide(
 
 
 def expected_bytes(
-    files: Sequence[str], share: float, max_mb: float
+    files: Sequence[str],
+    held_out_files: Sequence[str],
+    share: float,
+    max_mb: float,
 ) -> dict[str, int]:
     """Return about how many bytes `prepare` will train on and hold out."""
-    total = sum(map(os.path.getsize, files))
-    if max_mb:
-        total = min(total, round(max_mb * 1e6))
+    limit = round(max_mb * 1e6) or sys.maxsize
+    if held_out_files:
+        kept = set(map(os.path.realpath, held_out_files))
+        train = [f for f in files if os.path.realpath(f) not in kept]
+        held_out = sum(map(os.path.getsize, held_out_files))
+        most = round(share * limit) if max_mb else limit
+        return {
+            "train": min(sum(map(os.path.getsize, train)), limit),
+            "held_out": min(held_out, most),
+        }
+    total = min(sum(map(os.path.getsize, files)), limit)
     held_out = round(share * total)
     return {"train": total - held_out, "held_out": held_out}
 
@@ -197,11 +210,17 @@ def _link(parts: Sequence[Sequence[str]], folder: str) -> dict[str, int]:
 
 
 def _copy_files(
-    parts: Sequence[Sequence[str]], max_bytes: int, folder: str
+    parts: Sequence[Sequence[str]], limits: Sequence[int], folder: str
 ) -> dict[str, int]:
-    """Copy the first documents of both parts; return the bytes of each."""
+    """Copy the first documents of both parts; return the bytes of each.
+
+    Args:
+        parts: files.
+        limits: bytes of each part.
+        folder: has a folder for each.
+    """
     found = {}
-    for name, part in zip(FOLDERS, parts, strict=True):
+    for name, part, max_bytes in zip(FOLDERS, parts, limits, strict=True):
         _check_documents(part, name)
         path = os.path.join(folder, name, f"{name}.txt")
         found[name] = 0

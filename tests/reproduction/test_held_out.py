@@ -121,3 +121,21 @@ def test_a_long_document_fills_several_files_of_records(tmp_path):
     held_out.check_files(str(folder), 3)
     with pytest.raises(UserError, match="corpus.num_record_files=3,"):
         held_out.check_files(str(folder), 4)
+
+
+def test_held_out_files_are_no_larger_than_their_share(tmp_path):
+    files = write_files(tmp_path, 2, documents=200)
+    own = tmp_path / "own.txt"
+    own.write_text("\n\n".join(f"Mine, {n}.\nEnd." for n in range(200)))
+    settings = {"share": 0.1, "max_mb": 0.002}
+    text, *_ = prepare(tmp_path, files, chosen=[str(own)], **settings)
+    assert 200 <= text.num_bytes["held_out"] < 240
+    # Blank lines are not counted against the limit.
+    assert 2000 <= text.num_bytes["train"] < 2200
+    found = held_out.expected_bytes(files, [str(own)], **settings)
+    assert found == {"train": 2000, "held_out": 200}
+    every = held_out.expected_bytes([*files, str(own)], [str(own)], 0.1, 0)
+    assert every["held_out"] == own.stat().st_size
+    assert every["train"] == sum(
+        (tmp_path / f"book{n}.txt").stat().st_size for n in range(2)
+    )
