@@ -175,8 +175,8 @@ def main(_: list[str]) -> int:
         text = prepare(plan, scale, files, held_out_files)
         if FLAGS.prepare_only:
             return 0
-        report = reproduction_report.Report(
-            plan, places, FLAGS.scale, scale, data, text.how, files
+        report = make_report(
+            plan, places, scale, data, text, files, held_out_files
         )
         writer = results.Writer(places.work_dir, plan, tables, report)
         failures = []
@@ -366,6 +366,32 @@ def run_plan(
         lambda failures: writer.write(failures, is_last=False),
     )
     return runner.run()
+
+
+def make_report(
+    plan: Plan,
+    places: Places,
+    scale: Scale,
+    data: reproduction_tasks.Data,
+    text: held_out.Text,
+    files: Sequence[str],
+    held_out_files: Sequence[str],
+) -> reproduction_report.Report:
+    """Return what writes report.md."""
+    return reproduction_report.Report(
+        plan,
+        places,
+        FLAGS.scale,
+        scale,
+        FLAGS.num_seeds or scale.num_seeds,
+        data,
+        text.how,
+        {
+            "text": files,
+            "held-out text": held_out_files,
+            "vocabulary": [FLAGS.vocab_file] if FLAGS.vocab_file else [],
+        },
+    )
 
 
 def print_commands(

@@ -2,15 +2,23 @@
 
 import functools
 import importlib.metadata
+import json
 import os
 import platform
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from base import file_system
 
-from reproduction import claims, paper_numbers, run, tables, work_dir
+from reproduction import (
+    claims,
+    paper_numbers,
+    run,
+    scales,
+    tables,
+    work_dir,
+)
 from reproduction import tasks as reproduction_tasks
 from reproduction.plan import KINDS, Plan
 from reproduction.run import Failure, Places
@@ -100,9 +108,10 @@ class Report:
         places: where they are.
         scale_name: of --scale.
         scale: its values.
+        num_seeds: pre-training runs of each model.
         data: of the tasks.
         text: what became of the text, in words.
-        input_files: of the text.
+        text_files: what they are for -> paths, as in "held-out text".
     """
 
     def __init__(
@@ -111,14 +120,16 @@ class Report:
         places: Places,
         scale_name: str,
         scale: Scale,
+        num_seeds: int,
         data: reproduction_tasks.Data,
         text: str,
-        input_files: Sequence[str],
+        text_files: Mapping[str, Sequence[str]],
     ):
         self.plan, self.places = plan, places
         self.scale_name, self.scale = scale_name, scale
+        self.num_seeds = num_seeds
         self.data, self.text = data, text
-        self.input_files = input_files
+        self.text_files = text_files
         self._digest = functools.cache(file_system.sha256)
 
     def write(
@@ -200,11 +211,23 @@ class Report:
             ],
             ["matrix products in", scale.dtype],
         ]
-        return f"## Machine and scale\n\n{tables.markdown(['', ''], rows)}"
+        values = scales.flat(scales.as_values(scale)) | {
+            "num_seeds": self.num_seeds
+        }
+        values = [[key, json.dumps(v)] for key, v in values.items()]
+        return (
+            f"## Machine and scale\n\n{tables.markdown(['', ''], rows)}\n"
+            "All values of the scale, with those of --set and --num_seeds:\n\n"
+            f"{tables.markdown(['key', 'value'], values)}"
+        )
 
     def _data_section(self, is_last: bool) -> str:
         """Return the section about text and tasks: files, sizes, hashes."""
-        files = [("text", path) for path in self.input_files]
+        files = [
+            (kind, path)
+            for kind, paths in self.text_files.items()
+            for path in paths
+        ]
         for task in self.plan.tasks():
             files += [(task, path) for path in self.data.files(task)]
         rows = [
@@ -223,28 +246,33 @@ class Report:
 
     def _times(self) -> str:
         """Return the section about the time of each kind of step."""
-        rows, total = [], 0.0
+        rows, total, count = [], 0.0, 0
         for kind in KINDS:
+            own = [s for s in self.plan.steps.values() if s.kind == kind]
             seconds = [
                 marker["seconds"]
-                for step in self.plan.steps.values()
-                if step.kind == kind
-                and (marker := work_dir.read_marker(self.places.work_dir, step))
+                for step in own
+                if (marker := work_dir.read_marker(self.places.work_dir, step))
             ]
             if seconds:
                 total += sum(seconds)
+                count += len(seconds)
                 rows.append(
                     [
                         kind,
-                        str(len(seconds)),
+                        f"{len(seconds)} of {len(own)}",
                         run.words_for(sum(seconds) / len(seconds)),
                         run.words_for(sum(seconds)),
                     ]
                 )
         rows.append(["all", "", "", run.words_for(total)])
-        header = ["steps", "number", "time of one", "time of all"]
+        header = ["steps", "with a time", "time of one", "time of all"]
         table = tables.markdown(header, rows)
-        return f"## Time\n\n{table}"
+        return (
+            f"## Time\n\n{count} of {len(self.plan.steps)} steps have times; "
+            "those that ran elsewhere have none.\n\n"
+            f"{table}"
+        )
 
     def _commands(self) -> str:
         """Return the section with the command; write commands.sh."""

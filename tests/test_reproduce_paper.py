@@ -408,3 +408,30 @@ def test_a_dry_run_makes_no_work_dir(run, tmp_path, monkeypatch):
     monkeypatch.setattr(estimate, "measure", lambda *arguments: speed)
     assert run(dry_run=True) == 0
     assert not (tmp_path / "work").exists()
+
+
+def test_the_report_has_all_that_the_numbers_depend_on(run, tmp_path):
+    (tmp_path / "own.txt").write_text("One.\n\nTwo.\n")
+    (tmp_path / "tokens.txt").write_text("[PAD]\n")
+    run(
+        num_seeds=3,
+        report_only=True,
+        held_out_file=str(tmp_path / "own.txt"),
+        vocab_file=str(tmp_path / "tokens.txt"),
+    )
+    report = (tmp_path / "work" / "report.md").read_text()
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in report.splitlines()
+    ]
+    for row in (
+        ["num_seeds", "3"],
+        ["finetuning.learning_rates", "[0.0005]"],
+        ["tasks.MNLI.num_train_epochs", "0.001"],
+        ["table6.restarts", "2"],
+    ):
+        assert row in rows, row
+    named = [row[:2] for row in rows if len(row) == 4]
+    assert ["held-out text", "own.txt"] in named
+    assert ["vocabulary", "tokens.txt"] in named
+    assert "0 of 35 steps have times" in report
