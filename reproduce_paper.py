@@ -7,8 +7,9 @@ pre-trains a model for each row, fine-tunes it on each task whose data are
 given, and leaves paper/table5.md, table5.csv, table5.png and report.md: our
 numbers, the paper's, and the differences to the first row in both.
 
---scale says how large everything is. `smoke` takes minutes and learns nothing;
-`small` takes hours on a laptop; `paper` is BERT-Base at the paper's settings.
+--scale says how large everything is. `smoke` takes minutes; its models are too
+small and too briefly trained for the numbers to mean anything. `small` takes
+hours on a laptop; `paper` is BERT-Base at the paper's settings.
 reproduction/scales.toml has all their values; --set replaces one of them.
 
 The work is done by the other scripts of this project, whose commands are

@@ -24,10 +24,11 @@ class Claim(NamedTuple):
 
     Attributes:
         text: the claim in words.
-        row, other: labels.
-        columns: that it holds for; () for all but the perplexity.
-        except_columns: of all, not these.
-        is_above: whether it says "above".
+        row: label of the row that the claim is about.
+        other: label of the row that it is compared with.
+        columns: in which the paper claims it; () for all but the perplexity.
+        except_columns: those of all columns for which it is not claimed.
+        is_above: whether `row` is claimed to be above `other`, not below.
     """
 
     text: str

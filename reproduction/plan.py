@@ -1,9 +1,9 @@
 """A step is one command line; a plan is a list of steps in order.
 
 Shared work is done once because a step's name follows from everything that
-its command depends on: two tables that need the same model name the same step.
-Paths are written with placeholders, {work_dir} and those of the data, so that
-a finished step is recognised whatever the folder it is looked at from.
+its command depends on: a model that two tables need has one step name, so it
+is trained once. Paths are written with placeholders, {work_dir} and those of
+the data, so that a marker does not depend on how a command writes its paths.
 """
 
 import shlex

@@ -175,10 +175,11 @@ def _of_tasks_that_run(values: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def locked(path: str) -> Iterator[int | None]:
-    """Lock a work directory; yield the lock, which child processes inherit.
+    """Lock a work directory inside the block; yield the lock's descriptor.
 
-    Commands of a run that was killed hold the lock until they have saved their
-    work, for which this waits.
+    Child processes that inherit the descriptor hold the lock too. Those of a
+    run that was killed do so until they have saved their work: this waits for
+    them, a minute at most. Yields None where there are no locks.
 
     Raises:
         UserError: another run has it.
