@@ -11,17 +11,20 @@ from typing import Any, NamedTuple
 from base import file_system
 
 from reproduction.experiments import FIGURE_5, PERPLEXITY
-from reproduction.paper_numbers import BERT, LTR, PAPER
+from reproduction.paper_numbers import (
+    BERT,
+    FIGURE_5_ABOUT,
+    FIGURE_5_ENDS,
+    FIGURE_5_STEPS,
+    LTR,
+    PAPER,
+)
 from reproduction.tables import Results
 
 _OURS, _PAPERS = "black", "0.5"
 _DPI = 110
 _ACROSS = 4  # panels in a row
 _SMALL = 8  # points, of legends and names
-
-# What the paper says of Figure 5's curves, in shares of its 1M steps: their
-# ends are Table 5's, and the masked LM gains "almost 1.0%" after 500k.
-_FIGURE_5_PAPER = {BERT: {0.5: 83.4, 1.0: 84.4}, LTR: {1.0: 82.1}}
 
 # Curve -> its name, marker and line style.
 _CURVES = {
@@ -235,9 +238,7 @@ def _draw_steps(axes: Any, results: Results, column: str) -> None:
             series = Series(*zip(*points, strict=True))
             _plot(axes, series, f"{name}, ours", True, marker, style)
         if column == "MNLI-m":
-            shares = _FIGURE_5_PAPER[curve]
-            series = Series([s * last for s in shares], list(shares.values()))
-            _plot(axes, series, f"{name}, the paper", False, marker, style)
+            _draw_paper_curve(axes, curve, last)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.set(
         xlabel="pre-training steps (the paper's: shares of 1M)"
@@ -245,3 +246,22 @@ def _draw_steps(axes: Any, results: Results, column: str) -> None:
         else "pre-training steps",
         ylabel="development set, %",
     )
+
+
+def _draw_paper_curve(axes: Any, curve: str, last: int) -> None:
+    """Draw the paper's numbers of a curve: single points, no line.
+
+    Args:
+        axes: to draw on.
+        curve: its name.
+        last: our number of steps, where the paper's last one is drawn.
+    """
+    name, marker, _ = _CURVES[curve]
+    for numbers, label, own in (
+        (FIGURE_5_ENDS, "the paper", marker),
+        (FIGURE_5_ABOUT, "about, from a sentence of section C.1", "x"),
+    ):
+        points = numbers.get(curve, {})
+        x = [step * last / FIGURE_5_STEPS for step in points]
+        series = Series(x, list(points.values()))
+        _plot(axes, series, f"{name}, {label}", False, own, "none")

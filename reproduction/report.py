@@ -81,9 +81,12 @@ def section(results: Results) -> str:
         f"The paper's {paper_numbers.SOURCES[experiment.name]}.\n",
     ]
     if experiment.name == "figure5":
+        about = paper_numbers.FIGURE_5_ABOUT[paper_numbers.BERT][500_000]
         lines.append(
-            "The paper has a curve without numbers: its ends are those of "
-            "Table 5.\n"
+            "The paper has a curve without numbers. Its ends are those of "
+            "Table 5; its masked LM at 500,000 steps is about "
+            f"{about:.1f}, from the sentence of section C.1 that the second "
+            'half of the steps adds "almost 1.0%".\n'
         )
     lines.append(tables.as_markdown(results))
     found = list(claims.sentences(results))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from reproduction import paper_numbers
 from reproduction.paper_numbers import PAPER
 
 TABLE_5 = """
@@ -42,3 +43,12 @@ def test_numbers_are_the_papers(name, text, columns):
         label: dict(zip(columns, map(float, numbers), strict=True))
         for label, *numbers in filter(None, lines)
     }
+
+
+def test_figure_5_ends_at_the_scores_of_table_5():
+    for curve, points in paper_numbers.FIGURE_5_ENDS.items():
+        wanted = paper_numbers.PAPER["table5"][curve]["MNLI-m"]
+        assert points == {paper_numbers.FIGURE_5_STEPS: wanted}
+    (end,) = paper_numbers.FIGURE_5_ENDS[paper_numbers.BERT].values()
+    (about,) = paper_numbers.FIGURE_5_ABOUT[paper_numbers.BERT].values()
+    assert about == pytest.approx(end - 1.0)
