@@ -431,6 +431,13 @@ def check_flags() -> None:
             raise UserError(
                 f"--experiment={name}: unknown; choose from {', '.join(known)}"
             )
+    modes = [
+        f"--{name}"
+        for name in ("dry_run", "prepare_only", "report_only")
+        if FLAGS[name].value
+    ]
+    if len(modes) > 1:
+        raise UserError(f"{' and '.join(modes)} exclude each other: give one")
     for name in ("input_file", "work_dir"):
         if not FLAGS[name].value:
             raise UserError(f"--{name} is required")

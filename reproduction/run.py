@@ -39,7 +39,7 @@ class Failure(NamedTuple):
 
     Attributes:
         step: name.
-        line: the last line that it printed, or which step it needs.
+        line: its error or the last line it printed, or which step it needs.
         has_run: whether it was started.
     """
 
@@ -323,6 +323,8 @@ class Runner:
         """Show the end of what a step printed."""
         path = work_dir.log_path(self.places.work_dir, child.step)
         last = child.lines[-1] if child.lines else "it printed nothing"
+        # Libraries may print more after it, at the end of the process.
+        errors = [line for line in child.lines if line.startswith("ERROR: ")]
         logging.error(
             "Step %d ended with status %d; its log is %s and ends with\n%s",
             child.number,
@@ -330,7 +332,7 @@ class Runner:
             path,
             "\n".join(f"    {line}" for line in child.lines) or f"    {last}",
         )
-        line = last.removeprefix("ERROR: ")
+        line = (errors or [last])[-1].removeprefix("ERROR: ")
         self.failures[child.step.name] = Failure(child.step.name, line, True)
 
     def _end_all(self) -> None:

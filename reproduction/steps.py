@@ -297,10 +297,11 @@ def _dtype(scale: Scale) -> list[tuple[str, str]]:
 
 
 def extra_flags(flags: Sequence[str]) -> list[tuple[str, str]]:
-    """Return flags such as "--use_tpu" and "--tpu_name=x" as pairs."""
+    """Return flags such as "--use_tpu" and "-tpu_name=x" as pairs."""
     pairs = []
     for flag in flags:
-        name, _, value = flag.removeprefix("--").partition("=")
+        # absl takes one dash for two.
+        name, _, value = flag.lstrip("-").partition("=")
         pairs.append((name, value or "true"))
     return pairs
 

@@ -295,6 +295,10 @@ def test_the_report_joins_tables_pictures_data_and_commands(run, tmp_path):
         ({"experiment": "table9"}, "--experiment=table9: unknown; choose"),
         ({"scale": "big"}, "--scale=big: unknown; choose from paper, small"),
         ({"scale": "none.toml"}, "none.toml: cannot be read"),
+        (
+            {"dry_run": True, "report_only": True},
+            "--dry_run and --report_only exclude each other",
+        ),
         ({"input_file": None}, "--input_file is required"),
         ({"input_file": "none*.txt"}, "no file matches 'none*.txt'"),
         ({"input_file": "gs://a/b"}, "must be local"),

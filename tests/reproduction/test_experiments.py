@@ -276,3 +276,10 @@ def test_models_that_ner_features_cannot_read_have_empty_cells(build):
         if step.task == "NER-features":
             assert step.size.num_hidden_layers >= 4
             assert "bilstm_layers" not in dict(step.flags)
+
+
+def test_further_flags_may_have_one_dash_or_two(build):
+    settings = ["finetuning.flags=['-use_tpu', '--tpu_name=a=b']"]
+    plan, _ = build("table8", settings=settings)
+    step = next(s for s in plan.steps.values() if s.kind == FINETUNING)
+    assert step.flags[-2:] == (("use_tpu", "true"), ("tpu_name", "a=b"))

@@ -75,3 +75,9 @@ def test_a_step_ends_although_it_leaves_a_process_that_prints(tmp_path):
     )
     assert make_runner(tmp_path, leaves).run() == []
     assert not ended.exists()
+
+
+def test_the_error_of_a_step_is_shown_and_not_what_follows_it(tmp_path):
+    fails = "import sys; sys.exit('ERROR: it is broken\\nand a farewell')\n"
+    (failure,) = make_runner(tmp_path, fails).run()
+    assert failure.line == "it is broken"
