@@ -173,13 +173,14 @@ def count_examples(task: str, data: reproduction_tasks.Data) -> Examples:
         parts = ((data.squad_train_file or ""), (data.squad_dev_file or ""))
         (train, size), (dev, _) = (_count_questions(p) for p in parts)
         return Examples(train, dev, size / _BYTES_PER_TOKEN)
-    texts = [text_files.read_text(path) for path in files]
     if task in reproduction_tasks.GLUE:
-        counts = [max(1, text.count("\n") - 1) for text in texts]
+        rows = [reproduction_tasks.count_rows(task, path) for path in files]
+        train, dev = (max(1, count) for count in rows)
     else:
-        counts = [text.strip().count("\n\n") + 1 for text in texts]
-    size = len(texts[0]) / counts[0]
-    return Examples(counts[0], counts[1], size / _BYTES_PER_TOKEN)
+        texts = [text_files.read_text(path) for path in files]
+        train, dev = (text.strip().count("\n\n") + 1 for text in texts)
+    size = os.path.getsize(files[0]) / train
+    return Examples(train, dev, size / _BYTES_PER_TOKEN)
 
 
 def _count_questions(files: str) -> tuple[int, float]:
