@@ -5,7 +5,7 @@ one picture differ in marker and line style too. matplotlib draws into memory:
 no display is needed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from base import file_system
@@ -71,34 +71,42 @@ def draw(results: Results, path: str) -> bool:
 
     figure = Figure(layout="constrained")
     FigureCanvasAgg(figure)
-    draw_panel = {
-        "table5": _draw_differences,
-        "table6": _draw_sizes,
-        "table8": _draw_differences,
-        "figure5": _draw_steps,
+    kinds = {
+        "table5": (_draw_differences,),
+        "table6": (_draw_perplexities, _draw_parameters),
+        "table8": (_draw_differences,),
+        "figure5": (_draw_steps,),
     }[results.experiment.name]
-    for axes, column in zip(
-        _panels(figure, len(columns)), columns, strict=True
+    for draw_panel, row in zip(
+        kinds, _panels(figure, len(columns), len(kinds)), strict=True
     ):
-        draw_panel(axes, results, column)
-        axes.set_title(column)
-        axes.legend(fontsize=_SMALL)
+        for axes, column in zip(row, columns, strict=True):
+            draw_panel(axes, results, column)
+            axes.set_title(column)
+            axes.legend(fontsize=_SMALL)
     with file_system.atomic_file(path) as file:
         figure.savefig(file, format="png", dpi=_DPI)
     return True
 
 
-def _panels(figure: Any, count: int) -> list[Any]:
-    """Return `count` axes with grids, at most _ACROSS side by side."""
+def _panels(figure: Any, count: int, kinds: int) -> list[list[Any]]:
+    """Return `count` axes with grids for each kind of panel.
+
+    At most _ACROSS are side by side; each kind begins a row.
+    """
     across = min(count, _ACROSS)
     down = -(-count // across)
-    figure.set_size_inches(max(5.0, 4.0 * across), 3.8 * down)
-    axes = list(figure.subplots(down, across, squeeze=False).flat)
-    for unused in axes[count:]:
-        unused.set_axis_off()
-    for used in axes[:count]:
-        used.grid(alpha=0.3)
-    return axes[:count]
+    figure.set_size_inches(max(5.0, 4.0 * across), 3.8 * down * kinds)
+    every = list(figure.subplots(down * kinds, across, squeeze=False).flat)
+    found = []
+    for kind in range(kinds):
+        axes = every[kind * down * across : (kind + 1) * down * across]
+        for unused in axes[count:]:
+            unused.set_axis_off()
+        for used in axes[:count]:
+            used.grid(alpha=0.3)
+        found.append(axes[:count])
+    return found
 
 
 def _plot(
@@ -131,42 +139,77 @@ def _plot(
         )
 
 
-# --- Table 6: score over perplexity ------------------------------------------
+# --- Table 6: score over perplexity, and over size ---------------------------
 
 
-def _draw_sizes(axes: Any, results: Results, column: str) -> None:
+def _draw_perplexities(axes: Any, results: Results, column: str) -> None:
     """Draw scores over the perplexity of the models."""
-    _plot(axes, _sizes(results, column), "ours", True)
+    ours = {row: results.mean(row, PERPLEXITY) for row in results.labels}
+    papers = {row: n[PERPLEXITY] for row, n in PAPER["table6"].items()}
+    _draw_sizes(axes, results, column, ours, papers)
+    axes.invert_xaxis()  # better models to the right
+    axes.set(xlabel="held-out masked LM perplexity, log scale")
+
+
+def _draw_parameters(axes: Any, results: Results, column: str) -> None:
+    """Draw scores over the parameters of the encoders."""
+    ours = {row: parameters_of(row) for row in results.labels}
+    papers = {row: parameters_of(row) for row in PAPER["table6"]}
+    _draw_sizes(axes, results, column, ours, papers)
+    axes.set(xlabel="parameters of the layers, millions, log scale")
+
+
+def parameters_of(size: str) -> float:
+    """Return the millions of parameters of the transformer layers.
+
+    The embeddings are left out: their number follows from the vocabulary. A
+    layer of width H has matrices of 12 H^2 (four of [H, H], and [H, 4 H] and
+    [4 H, H]) and 13 H in biases and layer normalization.
+
+    Args:
+        size: such as "L12_H768_A12".
+    """
+    layers, hidden, _ = (int(part[1:]) for part in size.split("_"))
+    return layers * (12 * hidden**2 + 13 * hidden) / 1e6
+
+
+def _draw_sizes(
+    axes: Any,
+    results: Results,
+    column: str,
+    ours: Mapping[str, float | None],
+    papers: Mapping[str, float],
+) -> None:
+    """Draw scores over a number of each model, with the models' names.
+
+    Args:
+        axes: to draw on.
+        results: the scores.
+        column: of the scores.
+        ours: row -> its number; None: it has none yet.
+        papers: the same of the paper's rows.
+    """
+    points = [
+        (x, score.mean, score.deviation, _short(row))
+        for row, x in ours.items()
+        if x is not None
+        and (score := results.scores.get((row, column)))
+        and score.mean is not None
+    ]
+    if points:
+        series = Series(*zip(*sorted(points), strict=True))
+        _plot(axes, series, "ours", True)
     paper = [
-        (row[PERPLEXITY], row[column], name)
-        for name, row in PAPER["table6"].items()
-        if column in row
+        (papers[row], numbers[column], None, _short(row))
+        for row, numbers in PAPER["table6"].items()
+        if column in numbers
     ]
     if paper:
-        x, y, names = zip(*paper, strict=True)
-        short = [_short(n) if n in (names[0], names[-1]) else "" for n in names]
-        _plot(axes, Series(x, y, (), short), "the paper", False, "s", "--")
+        series = Series(*zip(*sorted(paper), strict=True))
+        _plot(axes, series, "the paper", False, "s", "--")
     axes.set_xscale("log")
-    axes.invert_xaxis()  # better models to the right
     axes.margins(0.15)
-    axes.set(
-        xlabel="held-out masked LM perplexity, log scale",
-        ylabel="development set, %",
-    )
-
-
-def _sizes(results: Results, column: str) -> Series:
-    """Return the points of our models, the worst perplexity first."""
-    points = []
-    for row in results.labels:
-        perplexity = results.mean(row, PERPLEXITY)
-        score = results.scores.get((row, column))
-        if perplexity is not None and score and score.mean is not None:
-            name = _short(row)
-            points.append((perplexity, score.mean, score.deviation, name))
-    if not points:
-        return Series((), ())
-    return Series(*zip(*sorted(points, reverse=True), strict=True))
+    axes.set(ylabel="development set, %")
 
 
 def _short(size: str) -> str:

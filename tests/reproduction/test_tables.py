@@ -214,3 +214,8 @@ def test_no_claim_is_made_twice_for_a_column():
         made = [(claim.text, claim.columns) for claim in table]
         assert len({text for text, _ in made}) == len(made)
     assert not any("SQuAD" in claim.text for claim in claims.TABLE_5)
+
+
+def test_parameters_of_a_size():
+    """BERT-Base: 12 layers of 7,087,872, of which 9,984 are vectors."""
+    assert plots.parameters_of("L12_H768_A12") == pytest.approx(85.054464)
