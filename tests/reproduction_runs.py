@@ -17,6 +17,7 @@ reproduce_paper = scripts.load("reproduce_paper")
 
 _STAND_IN = '''"""Stand-in for a script of the project."""
 
+import glob
 import json
 import os
 import pathlib
@@ -35,6 +36,12 @@ if settings["hangs"] and settings["hangs"] in line:
     time.sleep(60)
 if settings["fails"] and settings["fails"] in line:
     sys.exit("12:00:00 first line\\nERROR: it is broken")
+for name in ("init_checkpoint", "resume_from"):
+    if name in flags and not list(pathlib.Path(flags[name]).glob("*.ckpt*")):
+        sys.exit(f"ERROR: --{name}={flags[name]}: no checkpoint")
+for path in flags.get("input_file", "").split(","):
+    if path and not glob.glob(path):
+        sys.exit(f"ERROR: --input_file={path}: no file")
 print("12:00:00 WARNING: beware", file=sys.stderr)
 folder = pathlib.Path(flags.get("output_dir") or flags["output_file"])
 if flags["script"] == "build_vocab.py":
@@ -42,11 +49,18 @@ if flags["script"] == "build_vocab.py":
     sys.exit(0)
 if "output_file" in flags:
     folder.parent.mkdir(parents=True, exist_ok=True)
+    name, _, count = folder.name.partition("@")
+    for n in range(int(count)):
+        path = folder.with_name(f"{name}-{n:05}-of-{int(count):05}")
+        path.write_text("records")
     sys.exit(0)
 folder.mkdir(parents=True, exist_ok=True)
 seed = int(flags["random_seed"]) - 12345
 score = 0.5 + 0.01 * seed + 0.1 * ("mlm_nsp" in line) + 0.05 * ("/mlm_" in line)
 (folder / "bert_model.ckpt.index").write_text("weights")
+for step in filter(None, flags.get("keep_steps", "").split(",")):
+    (folder / f"step-{step}").mkdir(exist_ok=True)
+    (folder / f"step-{step}" / "bert_model.ckpt.index").write_text("weights")
 keys = "eval_accuracy f1 matthews_correlation spearman"
 lines = [f"{key} = {score}" for key in keys.split()]
 lines += ["masked_lm_perplexity = 9.5", "lm_perplexity = 20.5"]

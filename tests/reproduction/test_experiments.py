@@ -3,7 +3,7 @@
 import pytest
 import reproduction_runs
 
-from reproduction import experiments, scales
+from reproduction import experiments, scales, steps
 from reproduction.plan import FINETUNING, PRETRAINING, RECORDS
 from reproduction.tasks import Data
 
@@ -283,3 +283,12 @@ def test_further_flags_may_have_one_dash_or_two(build):
     plan, _ = build("table8", settings=settings)
     step = next(s for s in plan.steps.values() if s.kind == FINETUNING)
     assert step.flags[-2:] == (("use_tpu", "true"), ("tpu_name", "a=b"))
+
+
+def test_kept_checkpoints_are_where_pretraining_writes_them():
+    from pretraining import run  # imports TensorFlow
+
+    scale = scales.read("smoke", SETTINGS)
+    model = steps.Pretrained(scale.model.size, "ltr", steps.STANDARD, 1000, 1)
+    folder, step = steps.checkpoint_of(model, scale, 250)
+    assert folder == run.kept_folder(step, 250)
