@@ -81,8 +81,13 @@ class TailMeter:
         """Write the sums after `done` steps; only the chief writes."""
         if done <= self.first or not cluster.is_chief():
             return
-        entries = dict(list(self._entries().items())[-_KEPT + 1 :])
-        entries.pop(str(done), None)
+        # Entries of steps that are done again are not counted. Example: saved
+        # at 94 and 97, killed while 97 was saved, on from 94: when 97 is saved
+        # again, the entry to keep beside it is that of 94.
+        found = self._entries()
+        before = [step for step in found if step.isdecimal()]
+        before = sorted((s for s in before if int(s) < done), key=int)
+        entries = {step: found[step] for step in before[-_KEPT + 1 :]}
         entries[str(done)] = self._sums
         value = {"last_step": self._last_step, "sums": entries}
         file_system.write_text(self._path, json.dumps(value) + "\n")

@@ -53,6 +53,21 @@ def test_a_run_that_goes_on_has_the_sums_of_all_parts(tmp_path):
     assert finished.value() == again.value()
 
 
+def test_a_run_killed_twice_while_it_saves_the_same_step(tmp_path):
+    """The sums of step 97 are written, but not its checkpoint."""
+    meter = TailMeter(str(tmp_path), 100, 32)
+    meter.add(90, sums(6.0, 4, 128))
+    meter.save(94)
+    for _ in range(3):
+        meter = TailMeter(str(tmp_path), 100, 32)
+        meter.restore(94)
+        assert meter.value() == TailLoss(1.5, 4, 128)
+        meter.add(94, sums(1.0, 3, 96))
+        meter.save(97)
+    meter.restore(97)
+    assert meter.value() == TailLoss(1.0, 7, 224)
+
+
 def test_nothing_is_written_before_the_last_steps(tmp_path):
     TailMeter(str(tmp_path), 100, 32).save(90)
     assert not list(tmp_path.iterdir())
