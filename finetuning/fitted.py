@@ -16,6 +16,7 @@ from finetuning.source import nothing_fitted
 
 # Keys of a fitted model's configuration that do not describe its encoder.
 ADDED_TO_CONFIG = (
+    model_files.OBJECTIVE,  # fine-tuning trains what pre-training did not
     "id2label",
     "sentence_pairs",
     "task",

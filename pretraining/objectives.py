@@ -16,6 +16,7 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
+from checkpoints import model_files
 from ops.losses import Loss
 from pretraining import model as pretraining_model
 from pretraining.model import BertForPreTraining
@@ -179,6 +180,16 @@ class PretrainingObjective(NamedTuple):
         """
         return length if self.is_left_to_right else predictions
 
+    def add_to_config(self, config: modeling.BertConfig) -> modeling.BertConfig:
+        """Return the configuration to write beside the trained weights.
+
+        It names the objective if pooler and next sentence head are untrained.
+        """
+        if self.predicts_next_sentence:
+            return config
+        named = config.to_dict() | {model_files.OBJECTIVE: self.name}
+        return modeling.BertConfig.from_dict(named)
+
     def log(self, length: int, predictions: int) -> None:
         """Log the objective, and what it predicts of a record."""
         text = self.predicts.format(length=length, predictions=predictions)
@@ -254,6 +265,8 @@ def set_direction(config: modeling.BertConfig, name: str, source: str) -> None:
     Raises:
         UserError: the configuration has the other one.
     """
+    # It is that of init_checkpoint, which may be another one.
+    vars(config).pop(model_files.OBJECTIVE, None)
     wanted = OBJECTIVES[name].attention_direction
     found = config.to_dict().get("attention_direction")  # None: not given
     if found is None and wanted == modeling.LEFT_TO_RIGHT:

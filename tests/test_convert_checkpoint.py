@@ -142,6 +142,15 @@ def test_architecture(names, architecture):
     assert convert_checkpoint.architecture_of(names, config) == architecture
 
 
+def test_an_untrained_next_sentence_head_is_not_announced():
+    """After run_pretraining.py --objective=mlm."""
+    names = ["bert/x", "cls/predictions/x", "cls/seq_relationship/x"]
+    config = modeling.BertConfig(vocab_size=9)
+    config.objective = "mlm"
+    found = convert_checkpoint.architecture_of(names, config)
+    assert found == "BertForMaskedLM"
+
+
 # Classes of theirs, our models with the same heads, the task of their kind.
 _CLASSES = {
     "BertForPreTraining": (pretraining_model.BertForPreTraining, None),

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import prediction_runs
 import pytest
 import scripts
 import tensorflow as tf
@@ -47,6 +48,7 @@ def logged_run(data: Path, out: Path, name: str) -> str:
         eval_input_file=data / "dev",
         eval_steps=5,
         eval_batch_size=4,
+        keep_steps=5,
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("absl.logging.info", lambda s, *a: lines.append(s % a))
@@ -110,6 +112,48 @@ def test_ltr_writes_the_direction(finished, data):
     assert "attention_direction" not in (data / "config.json").read_text()
     other = json.loads((finished["mlm"][0] / "bert_config.json").read_text())
     assert "attention_direction" not in other
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KEYS)
+def test_kept_weights_name_their_objective(
+    finished, data, tmp_path, name, caplog
+):
+    """They are without their run; the pooler is not trained."""
+    out, _ = finished[name]
+    folder = out / "step-5"
+    for path in (out, folder):
+        config = json.loads((path / "bert_config.json").read_text())
+        assert config["objective"] == name
+    run = json.loads((out / "training_config.json").read_text())
+    assert "objective" not in run["fixed"]["model"]
+    scoring = {"do_train": False, "do_eval": True, "init_checkpoint": folder}
+    scoring["eval_input_file"] = data / "dev"
+    line = change(data, tmp_path, **scoring)
+    assert f"is of a run with --objective={name}, not mlm_nsp" in line
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "word"]
+    (tmp_path / "vocab.txt").write_text("\n".join(tokens))
+    (tmp_path / "in.txt").write_text("word\n")
+    warning = f"--objective={name}, which does not train the pooler"
+    for vectors in ("mean_output", "pooled_output"):
+        prediction_runs.predict(
+            folder,
+            tmp_path / "in.txt",
+            tmp_path / vectors,
+            task="encoder",
+            vectors=vectors,
+            vocab_file=tmp_path / "vocab.txt",
+            max_seq_length=8,
+        )
+        assert (warning in caplog.text) == (vectors == "pooled_output")
+    # Another objective goes on from the weights, under its own name.
+    more = {"objective": "mlm_nsp", "num_train_steps": 1}
+    if name == "mlm":
+        flags = flags_for(data, tmp_path / "next", **more)
+        flags |= {"init_checkpoint": folder, "bert_config_file": None}
+        scripts.run(run_pretraining, **flags)
+        written = (tmp_path / "next" / "bert_config.json").read_text()
+        assert "objective" not in written
 
 
 @pytest.mark.slow
@@ -238,11 +282,14 @@ def test_a_run_keeps_its_objective(finished, data, tmp_path):
 def test_weights_of_the_other_direction_are_not_scored(
     finished, data, tmp_path
 ):
-    """Copied without their run, with a configuration that hides it."""
+    """Copied without their run, by a version that did not name objectives."""
     model = tmp_path / "model"
     model.mkdir()
     for path in finished["ltr"][0].glob("bert_*"):
         (model / path.name).write_bytes(path.read_bytes())
+    config = json.loads((model / "bert_config.json").read_text())
+    del config["objective"]
+    (model / "bert_config.json").write_text(json.dumps(config))
     flags = {"do_train": False, "do_eval": True, "init_checkpoint": model}
     flags["eval_input_file"] = data / "dev"
     line = change(data, tmp_path, **flags, objective="mlm")
