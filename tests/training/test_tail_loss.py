@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from training.tail_loss import TailLoss, TailMeter
+from training.tail_loss import TailLoss, TailMeter, read_sign
 
 
 def sums(loss: float, steps: int, examples: int) -> dict:
@@ -73,12 +73,31 @@ def test_nothing_is_written_before_the_last_steps(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_the_sign_of_a_failed_run_is_that_of_one_step(tmp_path):
+    """A run that goes on loses it."""
+    meter = TailMeter(str(tmp_path), 100, 32)
+    meter.write_sign(100, None)
+    assert not list(tmp_path.iterdir())
+    meter.save(100)
+    meter.write_sign(100, "the loss is high")
+    assert read_sign(str(tmp_path), 100) == "the loss is high"
+    assert read_sign(str(tmp_path), 99) is None
+    meter.restore(100)  # the sums are there still
+    TailMeter(str(tmp_path), 200, 32).save(200)
+    assert read_sign(str(tmp_path), 100) is None
+    meter.write_sign(100, "the loss is high")
+    meter.write_sign(100, None)
+    assert read_sign(str(tmp_path), 100) is None
+
+
 @pytest.mark.parametrize(
     "text", ["{", "[]", '{"last_step": 100}', '{"last_step": 100, "sums": [1]}']
 )
 def test_a_damaged_file_is_as_none(tmp_path, text):
     (tmp_path / "tail_loss.json").write_text(text)
+    assert read_sign(str(tmp_path), 97) is None
     meter = TailMeter(str(tmp_path), 100, 32)
+    meter.write_sign(97, "x")
     meter.restore(97)
     meter.add(97, sums(2.0, 3, 96))
     assert meter.value().num_examples == 96
