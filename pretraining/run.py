@@ -317,9 +317,11 @@ class PretrainingRun:
                 "score noise"
             )
         self._check_source(source)
-        weight_files.restore_weights(
-            self.model.variables, source, required=r"^(bert|cls)/"
-        )
+        # Pooler and next sentence head have no part in the other objectives.
+        required = rf"{weight_files.ENCODER}|^cls/predictions/"
+        if self.objective.predicts_next_sentence:
+            required = r"^(bert|cls)/"
+        weight_files.restore_weights(self.model.variables, source, required)
         return weight_files.global_step(source)
 
     def _check_source(self, source: str) -> None:
