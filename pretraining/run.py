@@ -86,8 +86,8 @@ def warn_of_missed_steps(settings: Settings) -> None:
     folders = [settings.output_dir]
     latest = tf.train.latest_checkpoint(settings.output_dir)
     if settings.resume_from:
-        folders.append(settings.resume_from)
-        latest = latest or lookup.find_training_checkpoint(folders[-1])
+        folders.append(lookup.folder_of(settings.resume_from))
+        latest = latest or lookup.find_training_checkpoint(settings.resume_from)
     done = weight_files.global_step(latest) if latest else 0
     missed = [
         step
