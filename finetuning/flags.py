@@ -180,7 +180,7 @@ def read(f: flags.FlagValues) -> RunSettings:
         warmup_proportion=f.warmup_proportion,
         early_stopping_patience=f.early_stopping_patience,
         predict_batch_size=f.predict_batch_size,
-        is_restart=f["num_restarts"].present > 0,
+        is_restart=f.num_restarts > 1 or sweeps.is_run_of_sweep(),
         training=training_flags.read_settings(
             f, num_train_steps=0, num_warmup_steps=0
         ),

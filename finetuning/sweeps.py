@@ -33,6 +33,9 @@ _GRID = {
 # Flags of the sweep itself.
 _OWN = (*_GRID, "num_restarts", "output_dir", "flagfile")
 
+# Environment variable of the processes of a sweep's runs.
+_RUN_OF_SWEEP = "BERT_RUN_OF_SWEEP"
+
 # Flags for the best run only.
 _LATER = ("do_predict", "do_export", "export_dir")
 
@@ -90,8 +93,6 @@ class Sweep(NamedTuple):
             **more: further flags and their values.
         """
         values = {**run.values, **more, "output_dir": output_dir}
-        # RunSettings.is_restart: the advice of a failed run leaves it out.
-        values["num_restarts"] = 1
         given = [
             argument
             for name, argument in self.arguments.items()
@@ -154,6 +155,11 @@ def grid(f: flags.FlagValues) -> list[SweepRun]:
     ]
 
 
+def is_run_of_sweep() -> bool:
+    """Whether this process makes one of the runs of a sweep."""
+    return _RUN_OF_SWEEP in os.environ
+
+
 # --- Making the runs ---------------------------------------------------------
 
 
@@ -181,7 +187,12 @@ def run_all(sweep: Sweep, output_dir: str, metric: str, **more: Any) -> str:
             logging.info("%s: finished before", place)
         else:
             logging.info("%s", place)
-            status = subprocess.run(line, check=False).returncode
+            # Not a flag: with another command line a run that is finished
+            # would be made again.
+            environment = {**os.environ, _RUN_OF_SWEEP: "1"}
+            status = subprocess.run(
+                line, check=False, env=environment
+            ).returncode
             if status:
                 raise UserError(
                     f"run {run.name} ended with status {status}, see above; "
@@ -232,8 +243,8 @@ def warn_of_failed(
     if len(failed) == len(order):
         logging.warning(
             "All %d runs failed, so the one that is kept, %s, is one of them: "
-            "its answers do not depend on the input. The log of each run ends "
-            "with what was seen and what usually helps",
+            "its answers depend little on the input, or not at all. The log of "
+            "each run ends with what was seen and what usually helps",
             len(order),
             order[0],
         )
