@@ -29,8 +29,8 @@ from training import (
 from training.settings import Settings
 from training.tail_loss import TailMeter
 
-# Logged if a run that began without bias correction goes on with it: that may
-# be due to the default, which was false in version 0.1.0.
+# Logged if a run that began without bias correction goes on with it, as
+# --bias_correction asks.
 _HINTS = {
     "bias_correction": "the moments are corrected from here on; "
     "--nobias_correction goes on as the run began",
