@@ -28,6 +28,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 import tensorflow as tf
+from absl import logging
 
 from modeling import LEFT_TO_RIGHT, BertConfig
 
@@ -74,7 +75,12 @@ _CAUSAL = "is_decoder"
 
 # Their classes that read the vector of [CLS]. Under a causal mask it is the
 # same for every text; ours read the last token (see modeling.class_vectors).
-_POOLING = ("BertForSequenceClassification", "BertForMultipleChoice")
+_POOLING = (
+    "BertForSequenceClassification",
+    "BertForMultipleChoice",
+    "BertForPreTraining",
+    "BertForNextSentencePrediction",
+)
 
 # Metadata about their file, dropped on import.
 _NOT_OURS = ("_name_or_path", "architectures", "transformers_version", "dtype")
@@ -272,6 +278,8 @@ def write_config(
 def check_reads_no_cls(architectures: Sequence[str], path: str) -> None:
     """Check that a left-to-right model is the same here and there.
 
+    The output of an encoder's pooler is not, which is logged.
+
     Args:
         architectures: their classes that have its head.
         path: for the message.
@@ -286,6 +294,13 @@ def check_reads_no_cls(architectures: Sequence[str], path: str) -> None:
                 "sees itself alone; a left-to-right model of this project "
                 "reads the last token, so the two cannot be converted "
                 "(--output_format=original keeps such a model)"
+            )
+        if architecture == "BertModel":
+            logging.warning(
+                "%s: pooler_output of BertModel with is_decoder is made of "
+                "[CLS], which sees itself alone; pooled_output of this project "
+                "is made of the last token. The other outputs are the same",
+                path,
             )
 
 

@@ -17,7 +17,7 @@ import tensorflow as tf
 from paths import GOLDEN
 
 import modeling
-from checkpoints import lookup, model_files, weight_files
+from checkpoints import huggingface, lookup, model_files, weight_files
 from classifier import model as classifier_model
 from modeling import BIDIRECTIONAL, LEFT_TO_RIGHT
 from ner import model as ner_model
@@ -284,6 +284,10 @@ def test_transformers_reads_what_we_write(tmp_path, name, direction):
             {"is_decoder": True, "architectures": ["BertForMultipleChoice"]},
             ["BertForMultipleChoice with is_decoder reads [CLS]"],
         ),
+        (
+            {"is_decoder": True, "architectures": ["BertForPreTraining"]},
+            ["BertForPreTraining with is_decoder reads [CLS]"],
+        ),
         ({"hidden_act": "swish"}, ["hidden_act 'swish' is unknown"]),
         ({"vocab_size": None}, ["vocab_size is missing"]),
         ({"hidden_size": 32}, ["contradict", "[61, 32]", "[61, 16]"]),
@@ -302,7 +306,7 @@ def test_configurations_that_are_not_the_models(
 
 
 def test_is_decoder_travels_as_attention_direction(directory, tmp_path):
-    change(directory, is_decoder=True)
+    change(directory, is_decoder=True, architectures=["BertLMHeadModel"])
     convert(directory, tmp_path / "a", "original")
     config = json.loads((tmp_path / "a" / "bert_config.json").read_text())
     assert config["attention_direction"] == LEFT_TO_RIGHT
@@ -311,6 +315,13 @@ def test_is_decoder_travels_as_attention_direction(directory, tmp_path):
     config = json.loads((tmp_path / "b" / "config.json").read_text())
     assert config["is_decoder"] and "attention_direction" not in config
     assert config["architectures"] == ["BertLMHeadModel"]
+
+
+def test_a_left_to_right_pooler_gives_a_warning(caplog):
+    huggingface.check_reads_no_cls(["BertLMHeadModel"], "model")
+    assert not caplog.text
+    huggingface.check_reads_no_cls(["BertModel"], "model")
+    assert "pooler_output of BertModel with is_decoder is made" in caplog.text
 
 
 def test_a_left_to_right_classifier_stays_in_our_format(tmp_path):
