@@ -88,7 +88,8 @@ def _define_change_flags() -> None:
     flags.DEFINE_integer(
         "bilstm_units",
         768,
-        "bilstm_layers: width of each direction of a layer.",
+        "Width of each direction of a layer of bilstm_layers. The BiLSTM of "
+        "run_ner.py --feature_based has --lstm_units instead.",
         lower_bound=1,
     )
     flags.DEFINE_integer(
