@@ -271,7 +271,8 @@ def set_direction(config: modeling.BertConfig, name: str, source: str) -> None:
     found = config.to_dict().get("attention_direction")  # None: not given
     if found is None and wanted == modeling.LEFT_TO_RIGHT:
         config.attention_direction = wanted
-        # Files of Hugging Face have it: false, which would contradict.
+        # A file of Hugging Face may have "is_decoder": false. Written beside
+        # left_to_right it would contradict it.
         vars(config).pop("is_decoder", None)
         logging.info(
             "attention_direction is set to %s in the configuration of %s: "
