@@ -23,6 +23,8 @@ from tiny import results_of
 
 from checkpoints import model_files, weight_files
 from modeling import LEFT_TO_RIGHT
+from pretraining import run as pretraining_run
+from training.settings import Settings
 
 run_pretraining = scripts.load("run_pretraining")
 
@@ -345,7 +347,12 @@ def test_a_run_of_an_earlier_version_is_one_of_mlm_nsp(
     run = json.loads((out / "training_config.json").read_text())
     del run["fixed"]["objective"]
     (tmp_path / "training_config.json").write_text(json.dumps(run))
-    for name in ("checkpoint", "model.ckpt-12.index"):
-        (tmp_path / name).write_bytes((out / name).read_bytes())
+    for path in (out / "checkpoint", *out.glob("model.ckpt-12.*")):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
     line = change(data, tmp_path, output_dir=tmp_path, objective="mlm")
     assert "belongs to a run with objective = mlm_nsp, not mlm" in line
+    # And goes on as one.
+    fixed = run["fixed"] | {"objective": "mlm_nsp"}
+    pretraining_run.claim_output_dir(Settings(str(tmp_path), 12, 4), fixed)
+    again = json.loads((tmp_path / "training_config.json").read_text())
+    assert again["fixed"] == fixed
