@@ -154,7 +154,7 @@ class PretrainingObjective(NamedTuple):
         name: the value.
         predicts: what is predicted, for the log; may have {predictions} and
             {length}, the numbers of a record.
-        training: losses and metrics.
+        objective: losses and metrics.
         attention_direction: that the model has to have.
         predicts_next_sentence: whether pooler and next sentence head are
             trained.
@@ -162,7 +162,7 @@ class PretrainingObjective(NamedTuple):
 
     name: str
     predicts: str
-    training: Objective
+    objective: Objective
     attention_direction: str = modeling.BIDIRECTIONAL
     predicts_next_sentence: bool = False
 

@@ -227,7 +227,7 @@ class PretrainingRun:
         self.evaluator = eval_data and evaluation.Evaluator(
             strategy,
             model,
-            objective.training,
+            objective.objective,
             functools.partial(
                 eval_data.evaluation, eval_batch_size, max_eval_steps
             ),
@@ -249,7 +249,7 @@ class PretrainingRun:
         done = fit.fit(
             self.strategy,
             self.model,
-            self.objective.training,
+            self.objective.objective,
             settings,
             compilation.for_training(self.strategy, settings.jit_compile),
             loop.Batches(
