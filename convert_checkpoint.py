@@ -163,6 +163,8 @@ def architecture_of(names: list[str], config: modeling.BertConfig) -> str:
         if any(re.search(pattern, name) for name in names):
             if is_left_to_right(config) and architecture in _MASKED:
                 return "BertLMHeadModel"  # the same head, for next tokens
+            if model_files.objective_in(config) and architecture in _MASKED:
+                return "BertForMaskedLM"  # the other head is untrained
             return architecture
     raise AssertionError(names)
 

@@ -200,6 +200,7 @@ def create_export(
             tokens=tokenizer.tokens,
             top_k=FLAGS.top_k,
         )
+    model_files.warn_of_untrained_pooler(config, prefix)
     model = modeling.TaskModel(config)
     return features_export.Encoder(*restored(model, weight_files.ENCODER))
 

@@ -77,7 +77,8 @@ flags.DEFINE_enum(
 flags.DEFINE_integer(
     "lstm_units",
     768,
-    "feature_based: width of each direction of its two layers.",
+    "feature_based: width of each direction of its two layers. A BiLSTM that "
+    "is fine-tuned with the encoder has --bilstm_units instead.",
     lower_bound=1,
 )
 

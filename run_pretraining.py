@@ -11,9 +11,10 @@ and speed as it goes, and ends with `out/bert_model.ckpt`, `bert_config.json`,
 with the same command, it goes on where it was and ends with the same bits.
 Curves: `tensorboard --logdir=out`.
 
---objective says what is predicted: by default masked tokens and whether
-sentence B follows A, as for BERT; masked tokens alone; or the next token, for a
-model whose tokens see those before them alone.
+--objective chooses what is predicted: masked tokens and whether sentence B
+follows A, as for BERT (mlm_nsp, the default); masked tokens alone (mlm); or
+every next token (ltr), by a model whose tokens attend to those before them and
+to themselves alone.
 """
 
 import contextlib
@@ -49,8 +50,9 @@ flags.DEFINE_enum(
     "tokens and next sentence, as BERT. mlm: masked tokens alone; pooler and "
     "next sentence head are not trained. ltr: every next token from those "
     "before it, with attention_direction left_to_right in the configuration "
-    "that is written; masked tokens are restored. mlm and ltr are 'No NSP' "
-    "and 'LTR & No NSP' of the paper's table 5. For --do_eval alone, the one "
+    "that is written; masked tokens are restored, and a step takes 2 to 4 "
+    "times as long. mlm and ltr are 'No NSP' and 'LTR & No NSP' of the paper's "
+    "table 5. For --do_eval alone, the one "
     "that the model was trained for.",
 )
 

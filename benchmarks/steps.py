@@ -93,7 +93,7 @@ def create_step(
     return train_step.Step(
         strategy,
         model,
-        objective.training,
+        objective.objective,
         optimizer,
         optimization.create_schedule(1e-4, 1000, 100),
         settings,

@@ -28,17 +28,14 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 import tensorflow as tf
+from absl import logging
 
 from modeling import LEFT_TO_RIGHT, BertConfig
 
 CONFIG_NAME = "config.json"
-
 WEIGHTS_NAME = "model.safetensors"
-
 INDEX_NAME = "model.safetensors.index.json"
-
 TOKENIZER_CONFIG_NAME = "tokenizer_config.json"
-
 VOCAB_NAME = "vocab.txt"
 
 # Their name of an activation to ours. One name has two meanings: "gelu" is
@@ -74,7 +71,12 @@ _CAUSAL = "is_decoder"
 
 # Their classes that read the vector of [CLS]. Under a causal mask it is the
 # same for every text; ours read the last token (see modeling.class_vectors).
-_POOLING = ("BertForSequenceClassification", "BertForMultipleChoice")
+_POOLING = (
+    "BertForSequenceClassification",
+    "BertForMultipleChoice",
+    "BertForPreTraining",
+    "BertForNextSentencePrediction",
+)
 
 # Metadata about their file, dropped on import.
 _NOT_OURS = ("_name_or_path", "architectures", "transformers_version", "dtype")
@@ -233,9 +235,8 @@ def read_config(directory: str) -> BertConfig:
         ours["attention_direction"] = LEFT_TO_RIGHT
     # Their default; the original's, and BertConfig's, is 16.
     ours.setdefault("type_vocab_size", 2)
-    for architecture in architectures:
-        if architecture in TASKS:
-            ours["task"] = TASKS[architecture]
+    for name in filter(TASKS.get, architectures):
+        ours["task"] = TASKS[name]
     try:
         return BertConfig.from_dict(ours)
     except UserError as error:
@@ -270,7 +271,7 @@ def write_config(
 
 
 def check_reads_no_cls(architectures: Sequence[str], path: str) -> None:
-    """Check that a left-to-right model is the same here and there.
+    """Check that a left-to-right model is the same in transformers.
 
     Args:
         architectures: their classes that have its head.
@@ -279,14 +280,20 @@ def check_reads_no_cls(architectures: Sequence[str], path: str) -> None:
     Raises:
         UserError: such a class reads the vector of [CLS].
     """
-    for architecture in architectures:
-        if architecture in _POOLING:
-            raise UserError(
-                f"{path}: {architecture} with is_decoder reads [CLS], which "
-                "sees itself alone; a left-to-right model of this project "
-                "reads the last token, so the two cannot be converted "
-                "(--output_format=original keeps such a model)"
-            )
+    if "BertModel" in architectures:
+        logging.warning(
+            "%s: pooler_output of BertModel with is_decoder is made of [CLS], "
+            "pooled_output of this project of the last token",
+            path,
+        )
+    pooling = [name for name in architectures if name in _POOLING]
+    if pooling:
+        raise UserError(
+            f"{path}: {pooling[0]} with is_decoder reads [CLS], which sees "
+            "itself alone; a left-to-right model of this project reads the "
+            "last token, so the two cannot be converted "
+            "(--output_format=original keeps such a model)"
+        )
 
 
 def _write_json(path: str, value: Mapping[str, Any]) -> None:

@@ -20,6 +20,10 @@ import tokenization
 from checkpoints import huggingface, lookup, weight_files
 from modeling import BertConfig
 
+# Key of bert_config.json: the objective of a pre-trained model whose pooler and
+# next sentence head were not trained.
+OBJECTIVE = "objective"
+
 # --- Configuration -----------------------------------------------------------
 
 
@@ -46,6 +50,33 @@ def read_config(prefix: str, bert_config_file: str | None = None) -> BertConfig:
         f"no {lookup.BERT_CONFIG_NAME} beside {prefix}: name it with "
         "--bert_config_file"
     )
+
+
+def objective_in(config: BertConfig) -> str | None:
+    """Return what run_pretraining.py trained a model for, if it is not BERT's.
+
+    Returns:
+        `mlm` or `ltr`; None for masked LM and next sentence prediction, for
+        fine-tuned models and for files that do not name it.
+    """
+    return getattr(config, OBJECTIVE, None)
+
+
+def warn_of_untrained_pooler(config: BertConfig, prefix: str) -> None:
+    """Warn if the pooler of a pre-trained model has its initial weights.
+
+    Args:
+        config: of the model.
+        prefix: of its checkpoint, for the message.
+    """
+    objective = objective_in(config)
+    if objective:
+        logging.warning(
+            "%s was pre-trained with --objective=%s, which does not train the "
+            "pooler: pooled_output is that of random weights; use mean_output",
+            prefix,
+            objective,
+        )
 
 
 def check_length(max_seq_length: int, config: BertConfig) -> None:

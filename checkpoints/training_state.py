@@ -230,6 +230,22 @@ def read_fingerprint(directory: str) -> dict[str, object] | None:
     return _read_run(path)["fixed"] if tf.io.gfile.exists(path) else None
 
 
+def read_adjustable(directory: str) -> dict[str, object]:
+    """Return the adjustable settings of the run that has begun in a directory.
+
+    Returns:
+        {name: value}; empty without a checkpoint of a run.
+
+    Raises:
+        UserError: the file that describes the run is damaged.
+    """
+    path = os.path.join(directory, CONFIG_NAME)
+    is_begun = tf.train.latest_checkpoint(directory) is not None
+    if not is_begun or not tf.io.gfile.exists(path):
+        return {}
+    return _read_run(path)["adjustable"]
+
+
 def _read_run(path: str) -> dict[str, dict[str, object]]:
     """Return the content of a training_config.json.
 

@@ -8,8 +8,8 @@ from serving import saved_model
 class Encoder(saved_model.Export):
     """Returns three kinds of vectors for each of n texts.
 
-    pooled_output [n, H], mean_output [n, H] (over the real tokens) and
-    sequence_output [n, S, H], all float32.
+    pooled_output [n, H] (see modeling.class_vectors), mean_output [n, H] (over
+    the real tokens) and sequence_output [n, S, H], all float32.
     """
 
     task = "encoder"

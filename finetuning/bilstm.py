@@ -14,7 +14,7 @@ import tensorflow as tf
 from absl import logging
 
 from finetuning.heads import head_dropout
-from modeling import BertConfig, Layer, Seed
+from modeling import LEFT_TO_RIGHT, BertConfig, Layer, Seed, class_vectors
 from ops import recurrence
 from ops.elementwise import add_bias, shape_of
 
@@ -303,17 +303,11 @@ def final_states(x: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
         input_mask: [B, S].
     """
     forward, backward = tf.split(x, 2, axis=-1)
-    is_real = tf.cast(input_mask, tf.int32)
-    places = tf.range(shape_of(x)[1])  # [S]
-    last = tf.reduce_max(places * is_real, axis=1)  # [B]
-    first = tf.argmax(is_real, axis=1, output_type=tf.int32)  # [B]
-    return tf.concat(
-        [
-            tf.gather(forward, last, batch_dims=1),
-            tf.gather(backward, first, batch_dims=1),
-        ],
-        axis=-1,
-    )
+    last = class_vectors(forward, input_mask, LEFT_TO_RIGHT)  # [B, U]
+    is_real = tf.cast(input_mask != 0, tf.int32)
+    place = tf.argmax(is_real, axis=1, output_type=tf.int32)  # [B]
+    first = tf.gather(backward, place, batch_dims=1)  # [B, U]
+    return tf.concat([last, first], axis=-1)
 
 
 def training_flops(size: BiLstmSize, inputs: int, tokens: int) -> int:

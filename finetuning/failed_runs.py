@@ -322,11 +322,16 @@ def advice(settings: RunSettings, lowest_rate: float) -> list[str]:
     rate, share = training.learning_rate, settings.warmup_proportion
     if not rate:
         return ["a --learning_rate above 0, which trains nothing"]
-    change = "higher" if rate < lowest_rate else "lower"
+    if settings.bilstm and settings.bilstm.bilstm_layers:
+        # New layers learn more from a higher rate, the encoder from a lower
+        # one.
+        change = "another"
+    else:
+        change = "a higher" if rate < lowest_rate else "a lower"
     found = [f"another --random_seed (it was {training.random_seed})"]
     if not training.bias_correction:
         found.append("--bias_correction")
-    found.append(f"a {change} --learning_rate (it was {rate:g})")
+    found.append(f"{change} --learning_rate (it was {rate:g})")
     if share < _LONG_WARMUP:
         found.append(f"a longer --warmup_proportion (it was {share:g})")
     found.append(

@@ -16,6 +16,7 @@ from finetuning.source import nothing_fitted
 
 # Keys of a fitted model's configuration that do not describe its encoder.
 ADDED_TO_CONFIG = (
+    model_files.OBJECTIVE,  # fine-tuning trains what pre-training did not
     "id2label",
     "sentence_pairs",
     "task",
@@ -93,6 +94,7 @@ def restore_fitted(job: Job, model: modeling.TaskModel) -> tuple[str, int]:
             "untrained head are noise; --do_train first, or name the "
             "output_dir of a fine-tuned model as --init_checkpoint"
         )
+    _check_bilstm(reader, paths, prefix)
     # A prefix that is a directory is a Hugging Face model, which has a
     # configuration of its own. Without a configuration the task is unknown.
     has_config = lookup.beside(prefix, lookup.BERT_CONFIG_NAME)
@@ -106,6 +108,28 @@ def restore_fitted(job: Job, model: modeling.TaskModel) -> tuple[str, int]:
         model.variables, prefix, required=f"{encoder}|{job.head_pattern}"
     )
     return prefix, _step_of(output_dir, prefix)
+
+
+def _check_bilstm(
+    reader: weight_files.Reader, paths: list[str], prefix: str
+) -> None:
+    """Raise an error for weights with a BiLSTM that the model lacks.
+
+    Where training was interrupted, no configuration has its size yet. Without
+    flags the model has none, and an output layer of the width of BERT's
+    vectors (2 * U = H) would fit: its scores would be noise.
+    """
+    found = any(map(_is_bilstm, reader.get_variable_to_shape_map()))
+    if found and not any(map(_is_bilstm, paths)):
+        raise UserError(
+            f"{prefix} has a BiLSTM, but the configuration does not: give "
+            "--bilstm_layers and --bilstm_units as in training"
+        )
+
+
+def _is_bilstm(path: str) -> bool:
+    """Whether a variable is one of a BiLSTM."""
+    return path.startswith("bilstm/")
 
 
 def _step_of(output_dir: str, prefix: str) -> int:

@@ -4,8 +4,9 @@ import os
 
 from base.errors import UserError
 
-from absl import flags
+from absl import flags, logging
 
+from checkpoints import training_state
 from finetuning import fitted, sweeps
 from finetuning.bilstm import NO_BILSTM, BiLstmSize
 from finetuning.settings import RunSettings
@@ -19,7 +20,8 @@ flags.disclaim_key_flags()  # --help of a script shows what is defined here
 _WHY_BIAS_CORRECTION = (
     "Without it, which is the original's way (--nobias_correction), the first "
     "updates are several times as large, and fine-tuning on small data fails "
-    "more often."
+    "more often (Zhang et al. 2020, Mosbach et al. 2020). A run that goes on "
+    "keeps the value that it began with."
 )
 
 
@@ -86,7 +88,8 @@ def _define_change_flags() -> None:
     flags.DEFINE_integer(
         "bilstm_units",
         768,
-        "bilstm_layers: width of each direction of a layer.",
+        "Width of each direction of a layer of bilstm_layers. The BiLSTM of "
+        "run_ner.py --feature_based has --lstm_units instead.",
         lower_bound=1,
     )
     flags.DEFINE_integer(
@@ -180,12 +183,29 @@ def read(f: flags.FlagValues) -> RunSettings:
         warmup_proportion=f.warmup_proportion,
         early_stopping_patience=f.early_stopping_patience,
         predict_batch_size=f.predict_batch_size,
-        is_restart=f["num_restarts"].present > 0,
+        is_restart=f.num_restarts > 1 or sweeps.is_run_of_sweep(),
         training=training_flags.read_settings(
             f, num_train_steps=0, num_warmup_steps=0
-        ),
+        )._replace(bias_correction=_read_bias_correction(f)),
         devices=training_flags.read_devices(f),
     )
+
+
+def _read_bias_correction(f: flags.FlagValues) -> bool:
+    """Return --bias_correction; by default that of the run in output_dir.
+
+    Version 0.1.0 did not correct by default. A run that began so goes on so:
+    the optimizer is not to change in the middle.
+    """
+    if f["bias_correction"].present or not f.do_train:
+        return f.bias_correction
+    before = training_state.read_adjustable(f.output_dir)
+    found = bool(before.get("bias_correction", f.bias_correction))
+    if found != f.bias_correction:
+        logging.info(
+            "bias_correction = %s, as the run in %s began", found, f.output_dir
+        )
+    return found
 
 
 def _read_bilstm(f: flags.FlagValues) -> BiLstmSize | None:

@@ -26,13 +26,12 @@ def check(reinit_top_layers: int, config: modeling.BertConfig) -> None:
 def new_variables(
     model: modeling.TaskModel, reinit_top_layers: int
 ) -> set[str]:
-    """Return the paths of the variables that keep the weights they have.
+    """Return the paths of the variables that are not read from init_checkpoint.
 
-    A model is created with the weights at which pre-training starts:
-    truncated normal of initializer_range, zeros, and ones for norms. They
-    follow from --random_seed. So these variables are not drawn again, they are
-    left out when init_checkpoint is read. The pooler is one of them if the
-    head reads it.
+    They keep their random initial weights. A model is created with the weights
+    at which pre-training starts: truncated normal of initializer_range, zeros,
+    and ones for norms. They follow from --random_seed. So these variables are
+    not drawn again. The pooler is one of them if the head reads it.
 
     Args:
         model: just created.

@@ -11,7 +11,7 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import training_state
+from checkpoints import lookup, training_state
 from finetuning import failed_runs, fitted, reinit, selection, sweeps
 from finetuning.job import Job, LoadedModel, TrainingData
 from finetuning.settings import RunSettings
@@ -24,12 +24,13 @@ from training import (
     loop,
     prediction,
     reporting,
+    tail_loss,
 )
 from training.settings import Settings
 from training.tail_loss import TailMeter
 
-# Logged if a run that began without bias correction goes on with it: that may
-# be due to the default, which was false in version 0.1.0.
+# Logged if a run that began without bias correction goes on with it, as
+# --bias_correction asks.
 _HINTS = {
     "bias_correction": "the moments are corrected from here on; "
     "--nobias_correction goes on as the run began",
@@ -72,7 +73,9 @@ def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
         prefix, step = fitted.restore_fitted(job, loaded.model)
         loaded = loaded._replace(prefix=prefix)
         if scores_best:
-            signs = score_finished(job, loaded, step, signs)
+            # The sign may be that of an earlier command, which trained.
+            sign = tail_loss.read_sign(lookup.folder_of(prefix), step)
+            signs = score_finished(job, loaded, step, [sign] if sign else [])
         if settings.do_predict:
             job.predict(loaded)
         if settings.do_export:
@@ -160,7 +163,7 @@ def train(
     # A run that stopped early has steps left, which `fit` would train.
     if selection.stops_early(scores, settings.early_stopping_patience):
         logging.info("%s ended early: nothing to train", settings.output_dir)
-        return []  # it had steps left, so there is no loss of the last ones
+        return []  # what the loss showed was written when it ended
     data = job.train_data(loaded)
     training = with_steps(settings, job.num_examples(data))
     size = training.train_batch_size
@@ -196,6 +199,8 @@ def loss_signs(
 ) -> list[str]:
     """Return what the loss of the last steps shows of a failed run.
 
+    It is written too, for commands that score the weights later.
+
     Args:
         job: the task.
         data: its training records.
@@ -204,9 +209,10 @@ def loss_signs(
     """
     scores = selection.read_scores(job.settings.output_dir)
     kept = selection.best_step(scores) if scores else done
-    if kept <= tail.first:  # the loss is that of later weights
-        return []
-    sign = failed_runs.not_below_guessing(tail.value(), job.guess(data))
+    sign = None
+    if kept > tail.first:  # else the loss is that of later weights
+        sign = failed_runs.not_below_guessing(tail.value(), job.guess(data))
+    tail.write_sign(kept, sign)
     return [sign] if sign else []
 
 

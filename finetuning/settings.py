@@ -18,7 +18,7 @@ class RunSettings(NamedTuple):
         max_seq_length: the flag's value.
         is_length_given: whether the flag was given; if not, a fitted model
             keeps the length it was fitted with.
-        is_restart: whether --num_restarts was given, or this is a run of a
+        is_restart: whether --num_restarts is above 1, or this is a run of a
             sweep.
         training: how to train; its numbers of steps are 0 until the training
             data have been read.

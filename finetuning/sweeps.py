@@ -41,6 +41,9 @@ _GRID = {
 # Flags of the sweep itself.
 _OWN = (*_GRID, "num_restarts", "output_dir", "flagfile")
 
+# Environment variable of the processes of a sweep's runs.
+_RUN_OF_SWEEP = "BERT_RUN_OF_SWEEP"
+
 # Flags for the best run only.
 _LATER = ("do_predict", "do_export", "export_dir")
 
@@ -98,8 +101,6 @@ class Sweep(NamedTuple):
             **more: further flags and their values.
         """
         values = {**run.values, **more, "output_dir": output_dir}
-        # RunSettings.is_restart: the advice of a failed run leaves it out.
-        values["num_restarts"] = 1
         given = [
             argument
             for name, argument in self.arguments.items()
@@ -160,6 +161,11 @@ def grid(f: flags.FlagValues) -> list[SweepRun]:
         )
         for point in points
     ]
+
+
+def is_run_of_sweep() -> bool:
+    """Whether this process makes one of the runs of a sweep."""
+    return _RUN_OF_SWEEP in os.environ
 
 
 # --- Making the runs ---------------------------------------------------------
@@ -229,6 +235,9 @@ def run_command(command: Sequence[str]) -> int:
             command,
             # The lock of a work directory is held until training has ended.
             close_fds=False,
+            # Not a flag: with another command line a run that is finished
+            # would be made again.
+            env={**os.environ, _RUN_OF_SWEEP: "1"},
             start_new_session=True,
             preexec_fn=_end_with_parent if _PRCTL else None,
         )
@@ -284,8 +293,8 @@ def warn_of_failed(
     if len(failed) == len(order):
         logging.warning(
             "All %d runs failed, so the one that is kept, %s, is one of them: "
-            "its answers do not depend on the input. The log of each run ends "
-            "with what was seen and what usually helps",
+            "its answers depend little on the input, or not at all. The log of "
+            "each run ends with what was seen and what usually helps",
             len(order),
             order[0],
         )

@@ -28,8 +28,9 @@ from records import in_memory
 from serving import graph_tokenizer
 from training import prediction, reporting
 
-# A new BiLSTM learns little from a rate below this one; 1e-3 is usual.
-_LOWEST_BILSTM_RATE = 3e-4
+# A BiLSTM on frozen features learns little from a rate below this one; 1e-3 is
+# usual.
+_LOWEST_FEATURE_BASED_RATE = 3e-4
 
 
 class DataFiles(NamedTuple):
@@ -105,7 +106,7 @@ class NerJob(Job):
         if options.feature_layers:
             self.fitted_task = "feature_tagging"
             self._layers = layer_choice(options.feature_layers, self.config)
-            self.lowest_usual_rate = _LOWEST_BILSTM_RATE
+            self.lowest_usual_rate = _LOWEST_FEATURE_BASED_RATE
         # Read the files now, so that an error in them is reported before hours
         # of training, not after them.
         if is_training:

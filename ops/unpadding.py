@@ -104,9 +104,10 @@ def real_tokens(input_mask: tf.Tensor, num_heads: int) -> Tokens:
     """Return the indices of the real tokens of a batch.
 
     Two kinds of padding count as real, so that the result is that of the
-    padded batch. The first token of a row, since the pooled output is computed
-    from it. All tokens of a row that is padding alone, since its attention
-    sees all of them (see modeling.attention_bias).
+    padded batch. The first token of a row, since the pooled output may be
+    computed from it (see modeling.class_vectors). All tokens of a row that is
+    padding alone, since its attention sees all of them (see
+    modeling.attention_bias).
 
     Args:
         input_mask: [B, S], 0 at padding, at any place of a row.

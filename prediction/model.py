@@ -419,11 +419,10 @@ def _create_export(settings: Settings) -> saved_model.Export:
         )
     model = modeling.TaskModel(config)
     # A vector of the pooler needs its weights.
-    encoder = (
-        "^bert/"
-        if "pooled_output" in settings.vectors
-        else (weight_files.ENCODER)
-    )
+    encoder = weight_files.ENCODER
+    if "pooled_output" in settings.vectors:
+        encoder = "^bert/"
+        model_files.warn_of_untrained_pooler(config, prefix)
     return features_export.Encoder(*restored(model, encoder))
 
 

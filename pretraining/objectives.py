@@ -16,6 +16,7 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
+from checkpoints import model_files
 from ops.losses import Loss
 from pretraining import model as pretraining_model
 from pretraining.model import BertForPreTraining
@@ -153,7 +154,7 @@ class PretrainingObjective(NamedTuple):
         name: the value.
         predicts: what is predicted, for the log; may have {predictions} and
             {length}, the numbers of a record.
-        training: losses and metrics.
+        objective: losses and metrics.
         attention_direction: that the model has to have.
         predicts_next_sentence: whether pooler and next sentence head are
             trained.
@@ -161,7 +162,7 @@ class PretrainingObjective(NamedTuple):
 
     name: str
     predicts: str
-    training: Objective
+    objective: Objective
     attention_direction: str = modeling.BIDIRECTIONAL
     predicts_next_sentence: bool = False
 
@@ -178,6 +179,16 @@ class PretrainingObjective(NamedTuple):
             predictions: masked tokens that it may have.
         """
         return length if self.is_left_to_right else predictions
+
+    def add_to_config(self, config: modeling.BertConfig) -> modeling.BertConfig:
+        """Return the configuration to write beside the trained weights.
+
+        It names the objective if pooler and next sentence head are untrained.
+        """
+        if self.predicts_next_sentence:
+            return config
+        named = config.to_dict() | {model_files.OBJECTIVE: self.name}
+        return modeling.BertConfig.from_dict(named)
 
     def log(self, length: int, predictions: int) -> None:
         """Log the objective, and what it predicts of a record."""
@@ -254,11 +265,14 @@ def set_direction(config: modeling.BertConfig, name: str, source: str) -> None:
     Raises:
         UserError: the configuration has the other one.
     """
+    # It is that of init_checkpoint, which may be another one.
+    vars(config).pop(model_files.OBJECTIVE, None)
     wanted = OBJECTIVES[name].attention_direction
     found = config.to_dict().get("attention_direction")  # None: not given
     if found is None and wanted == modeling.LEFT_TO_RIGHT:
         config.attention_direction = wanted
-        # Files of Hugging Face have it: false, which would contradict.
+        # A file of Hugging Face may have "is_decoder": false. Written beside
+        # left_to_right it would contradict it.
         vars(config).pop("is_decoder", None)
         logging.info(
             "attention_direction is set to %s in the configuration of %s: "

@@ -86,8 +86,8 @@ def warn_of_missed_steps(settings: Settings) -> None:
     folders = [settings.output_dir]
     latest = tf.train.latest_checkpoint(settings.output_dir)
     if settings.resume_from:
-        folders.append(settings.resume_from)
-        latest = latest or lookup.find_training_checkpoint(folders[-1])
+        folders.append(lookup.folder_of(settings.resume_from))
+        latest = latest or lookup.find_training_checkpoint(settings.resume_from)
     done = weight_files.global_step(latest) if latest else 0
     missed = [
         step
@@ -138,8 +138,8 @@ def check_same_objective(
     """Check that a run can be continued or scored with an objective.
 
     Args:
-        path: of a directory or a checkpoint in it. One that no run of
-            run_pretraining.py has left is not checked.
+        path: of a directory or a checkpoint in it. One that does not name
+            its objective is not checked.
         objective: of this command.
         flag: that names the path, for the message.
         mend: what to do if it cannot, for the message.
@@ -147,17 +147,27 @@ def check_same_objective(
     Raises:
         UserError: the run there has another one.
     """
-    folder = path if tf.io.gfile.isdir(path) else os.path.dirname(path)
-    found = training_state.read_fingerprint(folder)
-    # Runs of fine-tuning have such a file too.
-    if not found or not found.keys() & {"packing", "max_predictions_per_seq"}:
-        return
-    name = found.get("objective", objectives.DEFAULT)
-    if name != objective.name:
+    name = _objective_of(lookup.folder_of(path))
+    if name and name != objective.name:
         raise UserError(
             f"{flag}={path} is of a run with --objective={name}, not "
             f"{objective.name}: {mend}"
         )
+
+
+def _objective_of(folder: str) -> str | None:
+    """Return the objective of the pre-training in a folder; None: unknown."""
+    found = training_state.read_fingerprint(folder)
+    if found:
+        # Runs of fine-tuning have such a file too.
+        is_ours = found.keys() & {"packing", "max_predictions_per_seq"}
+        return found.get("objective", objectives.DEFAULT) if is_ours else None
+    # Weights without their run, as --keep_steps leaves them. A configuration
+    # without the key may be of any objective, since earlier versions had none.
+    path = os.path.join(folder, lookup.BERT_CONFIG_NAME)
+    if not tf.io.gfile.exists(path):
+        return None
+    return model_files.objective_in(modeling.BertConfig.from_json_file(path))
 
 
 def lengths_of(data: PretrainingFiles) -> tuple[int, int]:
@@ -217,7 +227,7 @@ class PretrainingRun:
         self.evaluator = eval_data and evaluation.Evaluator(
             strategy,
             model,
-            objective.training,
+            objective.objective,
             functools.partial(
                 eval_data.evaluation, eval_batch_size, max_eval_steps
             ),
@@ -239,7 +249,7 @@ class PretrainingRun:
         done = fit.fit(
             self.strategy,
             self.model,
-            self.objective.training,
+            self.objective.objective,
             settings,
             compilation.for_training(self.strategy, settings.jit_compile),
             loop.Batches(
@@ -262,7 +272,10 @@ class PretrainingRun:
         if done < settings.last_step:
             return False
         model_files.write_model(
-            settings.output_dir, self.model, config, self.vocab_file
+            settings.output_dir,
+            self.model,
+            self.objective.add_to_config(config),
+            self.vocab_file,
         )
         return True
 
@@ -273,7 +286,7 @@ class PretrainingRun:
         model_files.write_model(
             folder,
             self.model,
-            self.model.config,
+            self.objective.add_to_config(self.model.config),
             self.vocab_file,
             step=step,
         )
@@ -304,9 +317,11 @@ class PretrainingRun:
                 "score noise"
             )
         self._check_source(source)
-        weight_files.restore_weights(
-            self.model.variables, source, required=r"^(bert|cls)/"
-        )
+        # Pooler and next sentence head have no part in the other objectives.
+        required = rf"{weight_files.ENCODER}|^cls/predictions/"
+        if self.objective.predicts_next_sentence:
+            required = r"^(bert|cls)/"
+        weight_files.restore_weights(self.model.variables, source, required)
         return weight_files.global_step(source)
 
     def _check_source(self, source: str) -> None:

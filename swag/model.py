@@ -1,8 +1,8 @@
 """The model for multiple choice, and its objective (paper section 4.4).
 
 Every choice is a sequence of its own: sentence A is the context, sentence B
-the choice. A vector, the only new parameters, scores each [CLS] output; a
-softmax over the scores of one question decides.
+the choice. A vector, the only new parameters, scores the pooled output of each
+(see modeling.class_vectors); a softmax over the scores of one question decides.
 """
 
 import tensorflow as tf
@@ -18,7 +18,11 @@ from records.streaming import Batch
 
 
 class BertForMultipleChoice(classifier_model.BertForSequenceClassification):
-    """An encoder, and one vector whose product with [CLS] scores a choice."""
+    """An encoder, and one vector that scores a choice.
+
+    The score is its product with the pooled output, which is made of [CLS],
+    or of the last token left to right (see modeling.class_vectors).
+    """
 
     def __init__(
         self,

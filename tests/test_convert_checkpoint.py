@@ -17,7 +17,7 @@ import tensorflow as tf
 from paths import GOLDEN
 
 import modeling
-from checkpoints import lookup, model_files, weight_files
+from checkpoints import huggingface, lookup, model_files, weight_files
 from classifier import model as classifier_model
 from modeling import BIDIRECTIONAL, LEFT_TO_RIGHT
 from ner import model as ner_model
@@ -140,6 +140,15 @@ def test_architecture(names, architecture):
     if architecture in ("BertForMaskedLM", "BertForPreTraining"):
         architecture = "BertLMHeadModel"
     assert convert_checkpoint.architecture_of(names, config) == architecture
+
+
+def test_an_untrained_next_sentence_head_is_not_announced():
+    """After run_pretraining.py --objective=mlm."""
+    names = ["bert/x", "cls/predictions/x", "cls/seq_relationship/x"]
+    config = modeling.BertConfig(vocab_size=9)
+    config.objective = "mlm"
+    found = convert_checkpoint.architecture_of(names, config)
+    assert found == "BertForMaskedLM"
 
 
 # Classes of theirs, our models with the same heads, the task of their kind.
@@ -275,6 +284,10 @@ def test_transformers_reads_what_we_write(tmp_path, name, direction):
             {"is_decoder": True, "architectures": ["BertForMultipleChoice"]},
             ["BertForMultipleChoice with is_decoder reads [CLS]"],
         ),
+        (
+            {"is_decoder": True, "architectures": ["BertForPreTraining"]},
+            ["BertForPreTraining with is_decoder reads [CLS]"],
+        ),
         ({"hidden_act": "swish"}, ["hidden_act 'swish' is unknown"]),
         ({"vocab_size": None}, ["vocab_size is missing"]),
         ({"hidden_size": 32}, ["contradict", "[61, 32]", "[61, 16]"]),
@@ -293,7 +306,7 @@ def test_configurations_that_are_not_the_models(
 
 
 def test_is_decoder_travels_as_attention_direction(directory, tmp_path):
-    change(directory, is_decoder=True)
+    change(directory, is_decoder=True, architectures=["BertLMHeadModel"])
     convert(directory, tmp_path / "a", "original")
     config = json.loads((tmp_path / "a" / "bert_config.json").read_text())
     assert config["attention_direction"] == LEFT_TO_RIGHT
@@ -302,6 +315,13 @@ def test_is_decoder_travels_as_attention_direction(directory, tmp_path):
     config = json.loads((tmp_path / "b" / "config.json").read_text())
     assert config["is_decoder"] and "attention_direction" not in config
     assert config["architectures"] == ["BertLMHeadModel"]
+
+
+def test_a_left_to_right_pooler_gives_a_warning(caplog):
+    huggingface.check_reads_no_cls(["BertLMHeadModel"], "model")
+    assert not caplog.text
+    huggingface.check_reads_no_cls(["BertModel"], "model")
+    assert "pooler_output of BertModel with is_decoder is made" in caplog.text
 
 
 def test_a_left_to_right_classifier_stays_in_our_format(tmp_path):

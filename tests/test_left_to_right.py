@@ -16,12 +16,18 @@ import numpy as np
 import prediction_runs
 import pytest
 import scripts
+import small_models
 import squad_runs
+import tensorflow as tf
 import tiny
 
 import modeling
 from checkpoints import model_files
-from modeling import LEFT_TO_RIGHT
+from classifier.model import BertForSequenceClassification
+from modeling import BIDIRECTIONAL, LEFT_TO_RIGHT
+from ner.model import BertForTokenClassification
+from squad.model import BertForQuestionAnswering
+from swag.model import BertForMultipleChoice
 
 extract_features = scripts.load("extract_features")
 fill_mask = scripts.load("fill_mask")
@@ -68,6 +74,54 @@ def test_fine_tuning_keeps_the_direction(tmp_path, name, runs):
     assert scripts.run(scripts.load(name), **flags | _DONE) == 0
     config = model_files.read_config(str(tmp_path / "out" / "bert_model.ckpt"))
     assert config.attention_direction == LEFT_TO_RIGHT
+
+
+def per_token(model, features: dict) -> np.ndarray:
+    """Return what the head reads or gives for each token, [B, S, ...]."""
+    if isinstance(model, BertForSequenceClassification):  # swag's too
+        seed = modeling.draw_seed(True, 7)
+        return model.encode(features, True, seed).sequence_output.numpy()
+    values = model(features, training=True, dropout_seed=7).numpy()
+    if isinstance(model, BertForQuestionAnswering):  # [2, B, S]
+        values = values.transpose(1, 2, 0)
+    return values
+
+
+@pytest.mark.parametrize("direction", [LEFT_TO_RIGHT, BIDIRECTIONAL])
+@pytest.mark.parametrize(
+    "create",
+    [
+        lambda config: BertForSequenceClassification(config, 3),
+        BertForMultipleChoice,
+        BertForQuestionAnswering,
+        lambda config: BertForTokenClassification(config, 5),
+    ],
+)
+def test_training_sees_the_left_alone(create, direction):
+    """Two batches whose tokens differ from position 4 on, with dropout."""
+    config = dataclasses.replace(
+        small_models.tiny_config(),
+        attention_direction=direction,
+        hidden_dropout_prob=0.1,
+        attention_probs_dropout_prob=0.1,
+        initializer_range=0.5,
+    )
+    model = create(config)
+    ids = np.arange(24).reshape(3, 8) + 1
+    features = {
+        "input_mask": np.ones_like(ids),
+        "segment_ids": np.zeros_like(ids),
+    }
+    other = ids.copy()
+    other[:, 4:] += 1
+    one, two = (
+        per_token(model, {**features, "input_ids": tf.constant(found)})
+        for found in (ids, other)
+    )
+    difference = np.abs(one - two).max(axis=-1)  # [B, S]
+    assert (difference[:, 4:] > 1e-3).all()
+    is_same = difference[:, :4].max() < 1e-5
+    assert is_same == (direction == LEFT_TO_RIGHT)
 
 
 # --- Prediction and export ---------------------------------------------------

@@ -136,6 +136,12 @@ def test_a_finished_run_says_so_and_records_are_reused(
 ):
     before = values_of(finished / "bert_model.ckpt")
     written = (finished / "train.tf_record").stat().st_mtime_ns
+    # As version 0.1.0 wrote it, which had none of these flags.
+    path = finished / "training_config.json"
+    run = json.loads(path.read_text())
+    for name in ("bilstm_layers", "bilstm_units", "reinit_top_layers"):
+        assert run["fixed"].pop(name) is None
+    path.write_text(json.dumps(run))
     with caplog.at_level("INFO", logger="absl"):
         flags = flags_for(model_dir, data_dir, finished)
         assert scripts.run(run_classifier, **flags) == 0

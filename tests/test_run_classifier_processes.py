@@ -58,14 +58,15 @@ def test_grid(model_dir, data_dir, tmp_path):
     assert line[1] == "s.py"
     assert {"--learning_rate=0.01", "--random_seed=12346", "--a=1"} < set(line)
     assert {"--output_dir=o", "--max_seq_length=40", "--do_train"} < set(line)
-    assert "--num_restarts=1" in line  # so its advice names no restarts
+    # Runs of sweeps of version 0.1.0 have the same command.
+    assert not any("num_restarts" in argument for argument in line)
     text = " ".join(line)
     assert "predict" not in text and "sweep" not in text
 
 
 @pytest.mark.slow
 def test_sweep_keeps_the_best_and_repeats_nothing(
-    model_dir, data_dir, tmp_path
+    model_dir, data_dir, tmp_path, capfd
 ):
     flags = sweep_flags(model_dir, data_dir, tmp_path) | {"num_restarts": 1}
     assert scripts.run(run_classifier, **flags) == 0
@@ -76,6 +77,8 @@ def test_sweep_keeps_the_best_and_repeats_nothing(
     assert lines[3].endswith("over 2 runs")
     assert lines[4] == "1 of 2 runs failed: lr0.0_seed12345"
     assert lines[5].endswith("over 1 other run")
+    log = capfd.readouterr().err  # of the runs
+    assert "This run failed: " in log and "--num_restarts" not in log
     best = tmp_path / "runs" / "lr0.01_seed12345"
     assert tiny.results_of(tmp_path) == tiny.results_of(best)
     for name, value in values_of(best / "bert_model.ckpt").items():

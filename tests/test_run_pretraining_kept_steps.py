@@ -6,6 +6,8 @@ from pretraining_runs import assert_same, flags_for, weights_of, write_data
 from tiny import results_of
 
 from checkpoints import training_state
+from pretraining import run as pretraining_run
+from training.settings import Settings
 
 run_pretraining = scripts.load("run_pretraining")
 
@@ -79,6 +81,19 @@ def test_steps_that_are_over_are_named(data, tmp_path, caplog):
     # Step 3 is in the first phase's folder.
     assert "8 steps are done, so the weights of 5 cannot be kept" in caplog.text
     assert (tmp_path / "second" / "step-10" / "bert_model.ckpt.index").exists()
+    # The same, given as a prefix.
+    settings = Settings(
+        str(tmp_path / "third"),
+        12,
+        4,
+        resume_from=str(tmp_path / "first" / "model.ckpt-8"),
+        keep_steps=(3,),
+    )
+    caplog.clear()
+    pretraining_run.warn_of_missed_steps(settings)
+    assert not caplog.text
+    pretraining_run.warn_of_missed_steps(settings._replace(keep_steps=(3, 5)))
+    assert "so the weights of 5 cannot be kept" in caplog.text
 
 
 @pytest.mark.parametrize("text", ["0", "13", "x", "3,-1", "1.5"])

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import prediction_runs
 import pytest
 import scripts
 import tensorflow as tf
@@ -20,8 +21,10 @@ from pretraining_runs import (
 )
 from tiny import results_of
 
-from checkpoints import model_files
+from checkpoints import model_files, weight_files
 from modeling import LEFT_TO_RIGHT
+from pretraining import run as pretraining_run
+from training.settings import Settings
 
 run_pretraining = scripts.load("run_pretraining")
 
@@ -47,6 +50,7 @@ def logged_run(data: Path, out: Path, name: str) -> str:
         eval_input_file=data / "dev",
         eval_steps=5,
         eval_batch_size=4,
+        keep_steps=5,
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("absl.logging.info", lambda s, *a: lines.append(s % a))
@@ -113,6 +117,48 @@ def test_ltr_writes_the_direction(finished, data):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", KEYS)
+def test_kept_weights_name_their_objective(
+    finished, data, tmp_path, name, caplog
+):
+    """They are without their run; the pooler is not trained."""
+    out, _ = finished[name]
+    folder = out / "step-5"
+    for path in (out, folder):
+        config = json.loads((path / "bert_config.json").read_text())
+        assert config["objective"] == name
+    run = json.loads((out / "training_config.json").read_text())
+    assert "objective" not in run["fixed"]["model"]
+    scoring = {"do_train": False, "do_eval": True, "init_checkpoint": folder}
+    scoring["eval_input_file"] = data / "dev"
+    line = change(data, tmp_path, **scoring)
+    assert f"is of a run with --objective={name}, not mlm_nsp" in line
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "word"]
+    (tmp_path / "vocab.txt").write_text("\n".join(tokens))
+    (tmp_path / "in.txt").write_text("word\n")
+    warning = f"--objective={name}, which does not train the pooler"
+    for vectors in ("mean_output", "pooled_output"):
+        prediction_runs.predict(
+            folder,
+            tmp_path / "in.txt",
+            tmp_path / vectors,
+            task="encoder",
+            vectors=vectors,
+            vocab_file=tmp_path / "vocab.txt",
+            max_seq_length=8,
+        )
+        assert (warning in caplog.text) == (vectors == "pooled_output")
+    # Another objective goes on from the weights, under its own name.
+    more = {"objective": "mlm_nsp", "num_train_steps": 1}
+    if name == "mlm":
+        flags = flags_for(data, tmp_path / "next", **more)
+        flags |= {"init_checkpoint": folder, "bert_config_file": None}
+        scripts.run(run_pretraining, **flags)
+        written = (tmp_path / "next" / "bert_config.json").read_text()
+        assert "objective" not in written
+
+
+@pytest.mark.slow
 def test_evaluation_alone_gives_the_scores(finished, data, tmp_path):
     """Of the weights alone, in batches of another size."""
     out, _ = finished["ltr"]
@@ -133,13 +179,45 @@ def test_evaluation_alone_gives_the_scores(finished, data, tmp_path):
         assert found[key] == pytest.approx(wanted[key], rel=1e-5)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KEYS)
+def test_models_without_pooler_and_next_sentence_head_are_scored(
+    finished, data, tmp_path, name
+):
+    """As masked LMs of other projects are; mlm_nsp needs both."""
+    out, _ = finished[name]
+    model = tmp_path / "model"
+    model.mkdir()
+    weights = weights_of(out / "bert_model.ckpt")
+    parts = ("/pooler/", "/seq_relationship/")
+    weight_files.write(
+        str(model / "bert_model.ckpt"),
+        {n: v for n, v in weights.items() if not any(p in n for p in parts)},
+    )
+    config = json.loads((out / "bert_config.json").read_text())
+    del config["objective"]
+    (model / "bert_config.json").write_text(json.dumps(config))
+    flags = flags_for(data, tmp_path / "scores", objective=name)
+    flags |= {"do_train": False, "do_eval": True, "init_checkpoint": model}
+    flags |= {"eval_input_file": data / "dev", "bert_config_file": None}
+    scripts.run(run_pretraining, **flags)
+    wanted, found = results_of(out), results_of(tmp_path / "scores")
+    for key in set(wanted) - {"global_step"}:
+        assert found[key] == pytest.approx(wanted[key], rel=1e-5)
+    if name == "mlm":
+        flags["objective"] = "mlm_nsp"
+        line = scripts.error_of(run_pretraining, **flags)
+        assert "lacks 4 variables" in line
+
+
 # --- Killed, several devices -------------------------------------------------
 
 
 @pytest.mark.slow
-def test_a_resumed_run_ends_with_the_same_bits(finished, data, tmp_path):
+@pytest.mark.parametrize("name", KEYS)
+def test_a_resumed_run_ends_with_the_same_bits(finished, data, tmp_path, name):
     """Killed after the checkpoint of step 5."""
-    out, _ = finished["ltr"]
+    out, _ = finished[name]
     for path in out.glob("model.ckpt-5.*"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     (tmp_path / "checkpoint").write_text(
@@ -148,7 +226,7 @@ def test_a_resumed_run_ends_with_the_same_bits(finished, data, tmp_path):
     )
     config = (out / "training_config.json").read_text()
     (tmp_path / "training_config.json").write_text(config)
-    scripts.run(run_pretraining, **flags_for(data, tmp_path, objective="ltr"))
+    scripts.run(run_pretraining, **flags_for(data, tmp_path, objective=name))
     for file in ("model.ckpt-12", "bert_model.ckpt"):
         assert_same(weights_of(out / file), weights_of(tmp_path / file))
 
@@ -238,11 +316,14 @@ def test_a_run_keeps_its_objective(finished, data, tmp_path):
 def test_weights_of_the_other_direction_are_not_scored(
     finished, data, tmp_path
 ):
-    """Copied without their run, with a configuration that hides it."""
+    """Copied without their run, by a version that did not name objectives."""
     model = tmp_path / "model"
     model.mkdir()
     for path in finished["ltr"][0].glob("bert_*"):
         (model / path.name).write_bytes(path.read_bytes())
+    config = json.loads((model / "bert_config.json").read_text())
+    del config["objective"]
+    (model / "bert_config.json").write_text(json.dumps(config))
     flags = {"do_train": False, "do_eval": True, "init_checkpoint": model}
     flags["eval_input_file"] = data / "dev"
     line = change(data, tmp_path, **flags, objective="mlm")
@@ -266,7 +347,12 @@ def test_a_run_of_an_earlier_version_is_one_of_mlm_nsp(
     run = json.loads((out / "training_config.json").read_text())
     del run["fixed"]["objective"]
     (tmp_path / "training_config.json").write_text(json.dumps(run))
-    for name in ("checkpoint", "model.ckpt-12.index"):
-        (tmp_path / name).write_bytes((out / name).read_bytes())
+    for path in (out / "checkpoint", *out.glob("model.ckpt-12.*")):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
     line = change(data, tmp_path, output_dir=tmp_path, objective="mlm")
     assert "belongs to a run with objective = mlm_nsp, not mlm" in line
+    # And goes on as one.
+    fixed = run["fixed"] | {"objective": "mlm_nsp"}
+    pretraining_run.claim_output_dir(Settings(str(tmp_path), 12, 4), fixed)
+    again = json.loads((tmp_path / "training_config.json").read_text())
+    assert again["fixed"] == fixed

@@ -101,3 +101,12 @@ def test_a_failed_run_says_so(
     assert "--bias_correction" not in last.getMessage()  # is on
     results = tiny.results_of(tmp_path / "out")
     assert results["degenerate"] == 1
+    if script is not run_swag:
+        return
+    # Scored by another command, which has no training loss of its own.
+    (tmp_path / "out" / "eval_results.txt").unlink()
+    assert scripts.run(script, **flags | {"do_train": False}) == 0
+    assert tiny.results_of(tmp_path / "out") == results
+    last = caplog.records[-1].getMessage()
+    assert last.startswith("The run that fitted this model failed: ")
+    assert seen in last

@@ -90,7 +90,7 @@ def train(
             if is_due or is_first or report.is_late():
                 _write(report, step, done)
             # Before the checkpoint: a run that is killed between the two keeps
-            # them again when it goes on.
+            # the weights of this step again when it goes on.
             if done in settings.keep_steps:
                 hooks.keep(done)
             is_due = _is_due(done, settings.save_checkpoints_steps, settings)

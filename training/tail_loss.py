@@ -2,7 +2,9 @@
 
 A single step's loss is noise. The mean over the last steps shows what the run
 ended with. Its sums are written before each checkpoint among these steps, so
-that a run that goes on after an interruption has all of them.
+that a run that goes on after an interruption has all of them. When training
+ends, what they show of a failed run is written too: another command may score
+the weights.
 """
 
 import json
@@ -14,6 +16,8 @@ from typing import NamedTuple
 from base import cluster, file_system, text_files
 
 _FILE = "tail_loss.json"
+
+_SIGN = "sign"  # its key for what the loss shows of a failed run
 
 # The last steps are a tenth of the run, or more: those that take this many
 # examples, but at most half of the run.
@@ -81,8 +85,13 @@ class TailMeter:
         """Write the sums after `done` steps; only the chief writes."""
         if done <= self.first or not cluster.is_chief():
             return
-        entries = dict(list(self._entries().items())[-_KEPT + 1 :])
-        entries.pop(str(done), None)
+        # Entries of steps that are done again are not counted. Example: saved
+        # at 94 and 97, killed while 97 was saved, on from 94: when 97 is saved
+        # again, the entry to keep beside it is that of 94.
+        found = self._entries()
+        before = [step for step in found if step.isdecimal()]
+        before = sorted((s for s in before if int(s) < done), key=int)
+        entries = {step: found[step] for step in before[-_KEPT + 1 :]}
         entries[str(done)] = self._sums
         value = {"last_step": self._last_step, "sums": entries}
         file_system.write_text(self._path, json.dumps(value) + "\n")
@@ -107,8 +116,40 @@ class TailMeter:
         sums = found.get("sums")
         return sums if isinstance(sums, dict) else {}
 
+    def write_sign(self, step: int, text: str | None) -> None:
+        """Write what the loss showed when training ended, for later commands.
+
+        Args:
+            step: of the weights that are kept.
+            text: the sign of a failed run; None: none, an older one is removed.
+        """
+        if not cluster.is_chief():
+            return
+        found = text_files.read_own_json(self._path)
+        value = dict(found) if isinstance(found, dict) else {}
+        if text is None and _SIGN not in value:
+            return
+        value.pop(_SIGN, None)
+        if text:
+            value[_SIGN] = {"step": step, "text": text}
+        file_system.write_text(self._path, json.dumps(value) + "\n")
+
     def value(self) -> TailLoss:
         """Return the mean loss and what it is a mean of."""
         loss, steps, examples = self._sums
         mean = loss / steps if steps else math.nan
         return TailLoss(mean, int(steps), int(examples))
+
+
+def read_sign(output_dir: str, step: int) -> str | None:
+    """Return what the training loss showed of a failed run, if anything.
+
+    Args:
+        output_dir: of the run.
+        step: of the weights; there is no sign for those of other steps.
+    """
+    found = text_files.read_own_json(os.path.join(output_dir, _FILE))
+    sign = found.get(_SIGN) if isinstance(found, dict) else None
+    if not isinstance(sign, dict) or sign.get("step") != step:
+        return None
+    return sign.get("text")

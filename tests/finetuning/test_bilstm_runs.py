@@ -6,6 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 import classifier_runs
+import fitted_models
 import ner_runs
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ import tiny
 from classifier_runs import values_of
 
 from checkpoints import training_state
+from finetuning.bilstm import BiLstmSize
 
 convert_checkpoint = scripts.load("convert_checkpoint")
 extract_features = scripts.load("extract_features")
@@ -96,6 +98,31 @@ def test_it_travels_with_the_model(fitted, tmp_path):
     assert tiny.results_of(tmp_path / "again") == wanted
     line = scripts.error_of(run_classifier, **again | {"bilstm_layers": 1})
     assert "was fitted with a BiLSTM of 2 layers of 6 units: leave" in line
+
+
+def test_weights_with_a_bilstm_are_not_scored_without_one(tmp_path):
+    """As of an interrupted run, which has no configuration of its own yet.
+
+    2 * U = H: the output layer fits a model without a BiLSTM too.
+    """
+    flags = prepare(classifier_runs, tmp_path)
+    model = fitted_models.write_classifier(
+        tmp_path / "fitted",
+        classifier_runs.CONFIG,
+        classifier_runs.VOCAB,
+        ["bad", "good"],
+        bilstm_size=BiLstmSize(1, classifier_runs.CONFIG.hidden_size // 2),
+    )
+    path = model / "bert_config.json"
+    config = json.loads(path.read_text())
+    for name in SIZE:
+        del config[name]
+    path.write_text(json.dumps(config))
+    more = {"init_checkpoint": model, "do_train": False}
+    again = flags(tmp_path / "out", **more, **dict.fromkeys(SIZE))
+    line = scripts.error_of(run_classifier, **again)
+    assert f"{model}/bert_model.ckpt has a BiLSTM" in line
+    assert "give --bilstm_layers and --bilstm_units as in training" in line
 
 
 # --- Interrupted, continued, started from ------------------------------------

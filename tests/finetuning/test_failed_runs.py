@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from finetuning import failed_runs
+from finetuning.bilstm import BiLstmSize
 from finetuning.settings import RunSettings
 from training.settings import Settings
 from training.tail_loss import TailLoss
@@ -218,6 +219,9 @@ def test_advice_leaves_out_what_was_used():
     )
     assert "--bias_correction" not in text and "--num_restarts" not in text
     assert "a higher --learning_rate (it was 1e-06)" in text
+    with_bilstm = settings()._replace(bilstm=BiLstmSize(1, 6))
+    text = failed_runs.warning(["first"], with_bilstm)
+    assert "another --learning_rate (it was 5e-05)" in text
 
 
 def test_a_model_that_is_only_scored_gets_no_values_of_other_flags():

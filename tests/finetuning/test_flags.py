@@ -1,5 +1,8 @@
 """Defaults that fine-tuning and pre-training do not share."""
 
+import json
+from unittest import mock
+
 import pytest
 import scripts
 
@@ -21,3 +24,43 @@ def test_fine_tuning_corrects_by_default_and_pretraining_does_not(name):
     pretraining = scripts.load("run_pretraining").FLAGS["bias_correction"]
     assert pretraining.default is False
     assert "--nobias_correction" not in pretraining.help
+
+
+@pytest.mark.parametrize(
+    "argument, environment, is_restart",
+    [
+        ("--num_restarts=1", {}, False),
+        ("--num_restarts=2", {}, True),
+        ("--num_restarts=1", {"BERT_RUN_OF_SWEEP": "1"}, True),
+    ],
+)
+def test_restarts_are_advised_to_single_runs(argument, environment, is_restart):
+    f = scripts.load("run_classifier").FLAGS
+    f.unparse_flags()
+    f(["x", "--output_dir=out", argument])
+    with mock.patch.dict("os.environ", environment):
+        found = finetuning_flags.read(f).is_restart
+    f["num_restarts"].unparse()
+    assert found is is_restart
+
+
+def test_a_run_keeps_its_bias_correction(tmp_path):
+    """One of version 0.1.0, where it was off by default, goes on without."""
+    f = scripts.load("run_classifier").FLAGS
+    run = {"fixed": {}, "adjustable": {"bias_correction": False}}
+    (tmp_path / "training_config.json").write_text(json.dumps(run))
+
+    def corrects(*arguments: str) -> bool:
+        f.unparse_flags()
+        f["bias_correction"].unparse()
+        f(["x", f"--output_dir={tmp_path}", *arguments])
+        return finetuning_flags.read(f).training.bias_correction
+
+    assert corrects("--do_train")  # without a checkpoint there is no run
+    (tmp_path / "checkpoint").write_text(
+        'model_checkpoint_path: "model.ckpt-5"\n'
+    )
+    (tmp_path / "model.ckpt-5.index").write_text("")
+    assert not corrects("--do_train")
+    assert corrects("--do_train", "--bias_correction")
+    f["do_train"].unparse()

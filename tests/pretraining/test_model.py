@@ -12,7 +12,7 @@ import tensorflow as tf
 from pretraining import model as pretraining_model
 from pretraining import objectives
 
-OBJECTIVE = objectives.OBJECTIVES["mlm_nsp"].training
+OBJECTIVE = objectives.OBJECTIVES["mlm_nsp"].objective
 
 
 @pytest.fixture(scope="module")

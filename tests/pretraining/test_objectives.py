@@ -52,12 +52,12 @@ def loss_and_gradients(
     """
 
     def run(batch):
-        weights = objective.training.loss_weights(batch)
+        weights = objective.objective.loss_weights(batch)
         with tf.GradientTape() as tape:
-            sums = objective.training.forward(
+            sums = objective.objective.forward(
                 model, batch, training=True, dropout_seed=dropout_seed
             )
-            loss = objective.training.total_loss(
+            loss = objective.objective.total_loss(
                 {name: sums[name][0] for name in weights}, weights
             )
         gradients = tape.gradient(
@@ -227,17 +227,17 @@ def test_ltr_loss_is_the_one_computed_by_hand(ltr_model):
             correct += found[place].argmax() == ids[place + 1]
             count += 1
     for training in (False, True):
-        sums = LTR.training.forward(
+        sums = LTR.objective.forward(
             ltr_model, batch, training=training, dropout_seed=1
         )
-        assert sums.keys() == set(LTR.training.names)
+        assert sums.keys() == set(LTR.objective.names)
         assert float(sums["lm_loss"][1]) == count > 60
         np.testing.assert_allclose(sums["lm_loss"][0], total, rtol=1e-5)
         assert float(sums["lm_accuracy"][0]) == correct
-    denominators = LTR.training.loss_weights(batch)
+    denominators = LTR.objective.loss_weights(batch)
     assert float(denominators["lm_loss"]) == count
     mean = {"lm_loss": total / count}
-    found = reporting.add_perplexities(mean, LTR.training.perplexities)
+    found = reporting.add_perplexities(mean, LTR.objective.perplexities)
     assert found["lm_perplexity"] == pytest.approx(np.exp(total / count))
 
 
@@ -252,7 +252,7 @@ def test_ltr_gradients_are_the_slopes_of_the_loss(ltr_model):
 
     @tf.function(autograph=False)
     def loss():
-        sums = LTR.training.forward(
+        sums = LTR.objective.forward(
             ltr_model, batch, training=False, dropout_seed=None
         )
         return sums["lm_loss"][0] / sums["lm_loss"][1]
@@ -291,20 +291,20 @@ def test_mlm_is_mlm_nsp_without_next_sentence():
         "cls/seq_relationship/output_bias",
     }
     sums, loss, gradients = loss_and_gradients(MLM, alone, batch)
-    assert sums.keys() == set(MLM.training.names)
+    assert sums.keys() == set(MLM.objective.names)
     # mlm_nsp, with the next sentence loss taken out of the sum.
     variables = [v for v in both.trainable_variables if v.path in trained]
-    weights = MLM_NSP.training.loss_weights(batch)
+    weights = MLM_NSP.objective.loss_weights(batch)
     with tf.GradientTape() as tape:
-        expected = MLM_NSP.training.forward(
+        expected = MLM_NSP.objective.forward(
             both, batch, training=True, dropout_seed=1
         )
         parts = {name: expected[name][0] for name in weights}
         parts["next_sentence_loss"] = tf.zeros([])
-        masked = MLM_NSP.training.total_loss(parts, weights)
+        masked = MLM_NSP.objective.total_loss(parts, weights)
     slopes = tape.gradient(masked, [v.value for v in variables])
     assert loss == float(masked)
-    for name in MLM.training.names:
+    for name in MLM.objective.names:
         np.testing.assert_array_equal(sums[name], expected[name])
     for variable, slope in zip(variables, slopes, strict=True):
         np.testing.assert_array_equal(

@@ -36,7 +36,7 @@ def test_whole_step_is_one_program(parts):
         step = train_step.Step(
             tf.distribute.get_strategy(),
             model,
-            objectives.OBJECTIVES["mlm_nsp"].training,
+            objectives.OBJECTIVES["mlm_nsp"].objective,
             optimizer,
             optimization.create_schedule(1e-3, 10, 0),
             Settings(
