@@ -155,10 +155,7 @@ class BertConfig:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a copy of every key, those not listed above included.
-
-        attention_direction is left out if no file gave it.
-        """
+        """Return a copy of every key, those not listed above included."""
         return copy.deepcopy(vars(self))
 
     def to_json_string(self) -> str:
@@ -170,23 +167,13 @@ def get_activation(name: str | Callable | None) -> Callable | None:
     """Return the activation function of a name; None is the identity."""
     if name is None or callable(name):
         return name
-    activations = {
-        # The published models were trained with the tanh approximation. Keras
-        # and Hugging Face call the exact form, x * Phi(x), "gelu". They differ
-        # by up to 0.0005, so a model trained with one is run with that one.
-        "gelu": elementwise.gelu,
-        "gelu_erf": elementwise.gelu_erf,
-        "relu": tf.nn.relu,
-        "tanh": tf.tanh,
-        "linear": None,
-        "": None,
-    }
-    if not isinstance(name, str) or name.lower() not in activations:
+    known = elementwise.ACTIVATIONS
+    if not isinstance(name, str) or name.lower() not in known:
         raise UserError(
-            f"bert config: unknown activation {name!r}; choose from gelu, "
-            "gelu_erf, relu, tanh, linear"
+            f"bert config: unknown activation {name!r}; choose from "
+            f"{', '.join(filter(None, known))}"
         )
-    return activations[name.lower()]
+    return known[name.lower()]
 
 
 # --- Building blocks ---------------------------------------------------------
@@ -676,9 +663,8 @@ def attention_bias(
         query 3       0       0       0  -10000   (padding)
 
     Packed and left to right, a query sees the keys that both masks allow.
-    Other arguments are those of BertModel. The result is float32
-    [B, 1, F, T], or [B, 1, 1, T] where all queries see the same keys:
-    bidirectional without sequence_ids.
+    Other arguments are those of BertModel. The result is float32 [B, 1, F, T],
+    or [B, 1, 1, T] where all queries see the same keys.
     """
     if input_mask is None:
         input_mask = tf.ones_like(input_ids)

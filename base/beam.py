@@ -183,7 +183,7 @@ def count(job_name: str, counts: Mapping[str, int]) -> None:
 
 
 def create(pipeline: Any, items: Iterable[Any], path: str) -> Any:
-    """Return a collection of many items, by way of a file.
+    """Return a Beam collection of items that workers read from a file.
 
     `beam.Create` would send the items with the pipeline, whose size runners
     limit (Dataflow: 10 MB).

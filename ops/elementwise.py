@@ -192,6 +192,20 @@ def gelu_erf(x: tf.Tensor) -> tf.Tensor:
     return tf.nn.gelu(x, approximate=False)
 
 
+# hidden_act -> function; None is the identity. The published models were
+# trained with the tanh approximation. Keras and Hugging Face call the exact
+# form, x * Phi(x), "gelu". They differ by up to 0.0005, so a model trained with
+# one is run with that one.
+ACTIVATIONS: dict[str, Callable | None] = {
+    "gelu": gelu,
+    "gelu_erf": gelu_erf,
+    "relu": tf.nn.relu,
+    "tanh": tf.tanh,
+    "linear": None,
+    "": None,
+}
+
+
 def add_bias(x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     """Return x + bias in the dtype of x."""
     return tf.nn.bias_add(x, tf.cast(bias, x.dtype))

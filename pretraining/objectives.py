@@ -7,7 +7,7 @@
 All three read the same records.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from base.errors import UserError
@@ -23,7 +23,21 @@ from pretraining.model import BertForPreTraining
 from records.streaming import Batch
 from training.objective import Objective, Sums
 
-# --- Sums and means that the objectives share --------------------------------
+# --- Parts that the objectives share -----------------------------------------
+
+
+def _masked_lm_sums(
+    model: BertForPreTraining, output: modeling.BertOutput, batch: Batch
+) -> Sums:
+    """Return loss and accuracy of the masked tokens, as sums and counts."""
+    return _sums_of("masked_lm", model.masked_lm_loss(output, batch))
+
+
+def _next_sentence_sums(
+    model: BertForPreTraining, output: modeling.BertOutput, batch: Batch
+) -> Sums:
+    """Return loss and accuracy of the next sentences, as sums and counts."""
+    return _sums_of("next_sentence", model.next_sentence_loss(output, batch))
 
 
 def _sums_of(name: str, found: Loss) -> Sums:
@@ -39,6 +53,28 @@ def _tokens(batch: Batch) -> Sums:
     tokens = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32))
     sequences = tf.reduce_sum(pretraining_model.sequence_weights(batch))
     return {"tokens": (tokens, sequences)}
+
+
+def _forward_of(*parts: Callable[..., Sums]) -> Callable[..., Sums]:
+    """Return an Objective's forward pass over a batch as it is.
+
+    Args:
+        *parts: (model, the encoder's output, batch) -> sums of a loss.
+    """
+
+    def forward(
+        model: BertForPreTraining,
+        batch: Batch,
+        training: bool,
+        dropout_seed: tf.Tensor | None,
+    ) -> Sums:
+        output = model.encode(batch, training, dropout_seed)
+        sums = _tokens(batch)
+        for part in parts:
+            sums |= part(model, output, batch)
+        return sums
+
+    return forward
 
 
 def _mean_of_tokens(sums: Mapping, weights: Mapping, name: str) -> tf.Tensor:
@@ -65,21 +101,6 @@ def _mlm_nsp_weights(batch: Batch) -> dict[str, tf.Tensor]:
     }
 
 
-def _mlm_nsp_sums(
-    model: BertForPreTraining,
-    batch: Batch,
-    training: bool,
-    dropout_seed: tf.Tensor | None,
-) -> Sums:
-    """Return losses and metrics of a batch, as sums and counts."""
-    output = model.encode(batch, training, dropout_seed)
-    return {
-        **_sums_of("masked_lm", model.masked_lm_loss(output, batch)),
-        **_sums_of("next_sentence", model.next_sentence_loss(output, batch)),
-        **_tokens(batch),
-    }
-
-
 def _mlm_nsp_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:
     """Return mean masked LM loss + mean next sentence loss (paper A.2)."""
     return (
@@ -96,22 +117,8 @@ def _mlm_weights(batch: Batch) -> dict[str, tf.Tensor]:
     return {"masked_lm_loss": tf.reduce_sum(batch["masked_lm_weights"])}
 
 
-def _mlm_sums(
-    model: BertForPreTraining,
-    batch: Batch,
-    training: bool,
-    dropout_seed: tf.Tensor | None,
-) -> Sums:
-    """Return loss and metrics of a batch, as sums and counts."""
-    output = model.encode(batch, training, dropout_seed)
-    return {
-        **_sums_of("masked_lm", model.masked_lm_loss(output, batch)),
-        **_tokens(batch),
-    }
-
-
 def _mlm_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:
-    """Return the mean masked LM loss."""
+    """Return the mean masked LM loss of the predicted tokens."""
     return _mean_of_tokens(sums, weights, "masked_lm_loss")
 
 
@@ -207,7 +214,7 @@ OBJECTIVES = {
             "record, and whether sentence B follows A",
             Objective(
                 loss_weights=_mlm_nsp_weights,
-                forward=_mlm_nsp_sums,
+                forward=_forward_of(_masked_lm_sums, _next_sentence_sums),
                 total_loss=_mlm_nsp_loss,
                 names=(
                     "masked_lm_loss",
@@ -226,7 +233,7 @@ OBJECTIVES = {
             "record",
             Objective(
                 loss_weights=_mlm_weights,
-                forward=_mlm_sums,
+                forward=_forward_of(_masked_lm_sums),
                 total_loss=_mlm_loss,
                 names=("masked_lm_loss", "masked_lm_accuracy", "tokens"),
                 perplexities={"masked_lm_loss": "masked_lm_perplexity"},

@@ -92,7 +92,7 @@ def head_flops(size: Size, positions: float, vocab_size: int) -> float:
 
 
 def pretraining_flops(step: Step, vocab_size: int) -> float:
-    """Return the operations of a step of pre-training, evaluation apart."""
+    """Return the operations of pre-training in a step of a plan."""
     flags = dict(step.flags)
     length = int(flags["max_seq_length"])
     # The left-to-right language model predicts at every position.
@@ -361,7 +361,7 @@ def _speed(values: Mapping) -> Speed:
 
 
 def _load() -> float:
-    """Return the processes that want to run, per core; of the last minute."""
+    """Return the mean number of runnable processes per core, last minute."""
     try:
         return os.getloadavg()[0] / (os.cpu_count() or 1)
     except OSError:  # no such number on this system

@@ -106,15 +106,15 @@ class Plan:
 def command_line(
     step: Step, places: Mapping[str, str], script_dir: str = "", width: int = 80
 ) -> str:
-    """Return a command that a shell takes, in lines of at most `width`.
+    """Return a step's command for a shell, broken into lines.
 
-    A longer flag is not broken.
+    A flag that is longer than a line is not broken.
 
     Args:
         step: the command.
         places: placeholder -> path.
         script_dir: where the scripts are, "" for the current directory.
-        width: columns.
+        width: characters of a line.
     """
     script = f"{script_dir}/{step.script}" if script_dir else step.script
     lines = [f"python {shlex.quote(script)}"]

@@ -96,7 +96,7 @@ class Results(NamedTuple):
         return paper.get(row, {}).get(column)
 
     def paper_difference(self, row: str, column: str) -> float | None:
-        """Return the paper's number - that of its first row."""
+        """Return the paper's number minus that of its first row."""
         rows = paper_numbers.PAPER[self.experiment.name]
         first = next(iter(rows.values()), {}).get(column)
         return _minus(self.paper(row, column), first)

@@ -19,19 +19,17 @@ def define_training_flags(
         bias_correction: default of --bias_correction.
         why_bias_correction: the end of its help text.
     """
-    define_optimizer_flags(bias_correction, why_bias_correction)
-    define_loop_flags()
+    _define_batch_flags()
+    flags.DEFINE_bool(
+        "bias_correction",
+        bias_correction,
+        f"Correct Adam's moments for starting at zero. {why_bias_correction}",
+    )
+    _define_loop_flags()
 
 
-def define_optimizer_flags(
-    bias_correction: bool, why_bias_correction: str
-) -> None:
-    """Define the flags of the batch, the optimizer and the seed.
-
-    Args:
-        bias_correction: default of --bias_correction.
-        why_bias_correction: the end of its help text.
-    """
+def _define_batch_flags() -> None:
+    """Define the flags of the batch, the optimizer and the seed."""
     flags.DEFINE_integer(
         "train_batch_size",
         32,
@@ -56,11 +54,6 @@ def define_optimizer_flags(
         "same with a trust ratio per variable, for very large batches.",
     )
     flags.DEFINE_bool(
-        "bias_correction",
-        bias_correction,
-        f"Correct Adam's moments for starting at zero. {why_bias_correction}",
-    )
-    flags.DEFINE_bool(
         "continuous_schedule",
         False,
         "Let the learning rate fall from its peak at the end of the warm-up. "
@@ -75,7 +68,7 @@ def define_optimizer_flags(
     )
 
 
-def define_loop_flags() -> None:
+def _define_loop_flags() -> None:
     """Define the flags of checkpoints, reports, number type and compiler."""
     flags.DEFINE_integer(
         "save_checkpoints_steps",
