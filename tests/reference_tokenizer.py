@@ -122,3 +122,14 @@ def is_cjk(char: str) -> bool:
         if first <= ord(char) <= last:
             return True
     return False
+
+
+def put_in_context(char: str) -> str:
+    """Put a character inside a word, at the end of one, and alone.
+
+    Of the 1,114,112 code points, some 970,000 are unassigned, private or
+    surrogates, nothing but unknown letters: the first is enough for them.
+    """
+    if unicodedata.category(char) in ("Cn", "Co", "Cs"):
+        return f"a{char}b"
+    return f"a{char}b c{char} {char}"

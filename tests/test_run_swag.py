@@ -309,26 +309,6 @@ def test_best_weights_and_early_stopping(model_dir, data_dir, tmp_path):
 
 
 @pytest.mark.slow
-def test_restarts_keep_the_best_seed(model_dir, data_dir, tmp_path):
-    """Two seeds, one after the other; the better one answers."""
-    flags = flags_for(model_dir, data_dir, tmp_path, num_train_epochs=1)
-    flags |= {"num_restarts": 2, "do_predict": True}
-    assert scripts.run(run_swag, **flags) == 0
-    scores = [
-        tiny.results_of(tmp_path / "runs" / f"seed{seed}")["accuracy"]
-        for seed in (12345, 12346)
-    ]
-    assert tiny.results_of(tmp_path)["accuracy"] == max(scores)
-    lines = (tmp_path / "sweep_results.txt").read_text().splitlines()
-    assert [line.split()[0] for line in lines[1:3]] == [
-        "seed12345",
-        "seed12346",
-    ]
-    assert lines[3].startswith("accuracy: best")
-    assert len((tmp_path / "test.tsv").read_text().splitlines()) > 1
-
-
-@pytest.mark.slow
 def test_hugging_face_there_and_back(finished, tmp_path):
     """As BertForMultipleChoice; `classifier.weight` is output_weights."""
     import safetensors.numpy

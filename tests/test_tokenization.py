@@ -106,24 +106,13 @@ def test_ids_are_those_of_the_tokens(golden, casing):
 BLOCK = 1 << 14
 
 
-def put_in_context(char: str) -> str:
-    """Put a character inside a word, at the end of one, and alone.
-
-    Of the 1,114,112 code points, some 970,000 are unassigned, private or
-    surrogates, nothing but unknown letters: the first is enough for them.
-    """
-    if unicodedata.category(char) in ("Cn", "Co", "Cs"):
-        return f"a{char}b"
-    return f"a{char}b c{char} {char}"
-
-
 def compare_code_points(casing: str) -> tuple[int, list[str]]:
     """Return the number of code points compared and those that differ."""
     tokenizer = load_tokenizer(casing)
     compared, different = 0, []
     for start in range(0, sys.maxunicode + 1, BLOCK):
         chars = list(map(chr, range(start, start + BLOCK)))
-        texts = list(map(put_in_context, chars))
+        texts = list(map(reference_tokenizer.put_in_context, chars))
         found = split_lines(*tokenizer.lines_to_ids(texts))
         for char, text, ids in zip(chars, texts, found, strict=True):
             compared += 1

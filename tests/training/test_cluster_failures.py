@@ -46,10 +46,6 @@ def test_whatever_fails_the_run_ends_with_the_same_bits(data, tmp_path):
     with Cluster(data, folder, fail={0: "files:8"}) as cluster:
         assert_named(cluster, [1], f"{cluster.name(0)} has ended")
         assert "; step 4 is saved" in cluster.last_line(1)
-    # The chief, while it evaluates what it has saved. The scores of step 4 are
-    # computed again, as the run cannot know whether they were complete.
-    with Cluster(data, folder, fail={0: "evaluate:2"}) as cluster:
-        assert_named(cluster, [1], f"{cluster.name(0)} has ended")
     # A worker that is about to be taken away.
     with Cluster(data, folder, iterations_per_loop=1) as cluster:
         cluster.wait_for(0, "The first step")
