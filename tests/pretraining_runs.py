@@ -12,7 +12,7 @@ LENGTH, PREDICTIONS, VOCAB = 16, 3, 50
 CONFIG = {
     "vocab_size": VOCAB,
     "hidden_size": 16,
-    "num_hidden_layers": 2,
+    "num_hidden_layers": 1,
     "num_attention_heads": 2,
     "intermediate_size": 32,
     "max_position_embeddings": 32,

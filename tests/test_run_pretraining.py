@@ -57,7 +57,7 @@ def test_output_files_and_names(finished):
         modeling.BertConfig.from_dict(CONFIG)
     )
     assert set(weights) == {variable.path for variable in model.variables}
-    assert "bert/encoder/layer_1/attention/self/query/kernel" in weights
+    assert "bert/encoder/layer_0/attention/self/query/kernel" in weights
     trained = weights_of(finished / "model.ckpt-12")
     slots = {f"{name}/adam_{slot}" for name in weights for slot in "mv"}
     assert set(trained) == set(weights) | slots | {"global_step"}
@@ -317,12 +317,12 @@ def test_corrupted_record(data, tmp_path):
 @pytest.mark.slow
 def test_output_dir_of_another_model_or_data(data, finished, tmp_path):
     config = tmp_path / "other.json"
-    config.write_text(json.dumps(CONFIG | {"num_hidden_layers": 1}))
+    config.write_text(json.dumps(CONFIG | {"num_hidden_layers": 2}))
     values = flags_for(data, finished)
     line = scripts.error_of(
         run_pretraining, **values | {"bert_config_file": config}
     )
-    assert "model = {'num_hidden_layers': 2}, not {'num_hidden_layers': 1}" in (
+    assert "model = {'num_hidden_layers': 1}, not {'num_hidden_layers': 2}" in (
         line
     )
     line = scripts.error_of(
@@ -342,7 +342,7 @@ def test_checkpoint_that_contradicts_the_model(data, finished, tmp_path):
     )
     assert "[16, 64]" in line and "[16, 32]" in line
     deeper = tmp_path / "deep.json"
-    deeper.write_text(json.dumps(CONFIG | {"num_hidden_layers": 3}))
+    deeper.write_text(json.dumps(CONFIG | {"num_hidden_layers": 2}))
     line = change(
         data,
         tmp_path,

@@ -34,9 +34,8 @@ def data(tmp_path_factory) -> Path:
         packed_batches.write(folder / f"{name}-single", single)
         packed_batches.write(folder / f"{name}-packed", packed, "GZIP")
     assert len(packed_batches.both(SEQUENCES, SEED)[1]["input_ids"]) == ROWS
-    with_dropout = CONFIG | {"num_hidden_layers": 1}
-    (folder / "config.json").write_text(json.dumps(with_dropout))
-    config = with_dropout | {
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    config = CONFIG | {
         "hidden_dropout_prob": 0.0,
         "attention_probs_dropout_prob": 0.0,
     }
