@@ -146,7 +146,7 @@ def test_resumed_run_ends_with_the_same_bits(data, finished, tmp_path):
 def test_kill_9_and_start_again(data, tmp_path):
     """Killed at several moments, the run ends with the same bits."""
     values = flags_for(
-        data, tmp_path / "killed", num_train_steps=600, log_steps=10
+        data, tmp_path / "killed", num_train_steps=300, log_steps=10
     )
     reference = values | {"output_dir": tmp_path / "whole"}
     command = [sys.executable, str(ROOT / "run_pretraining.py")]
@@ -170,8 +170,8 @@ def test_kill_9_and_start_again(data, tmp_path):
     assert kills
     scripts.run(run_pretraining, **values)
     assert_same(
-        weights_of(tmp_path / "whole" / "model.ckpt-600"),
-        weights_of(tmp_path / "killed" / "model.ckpt-600"),
+        weights_of(tmp_path / "whole" / "model.ckpt-300"),
+        weights_of(tmp_path / "killed" / "model.ckpt-300"),
     )
 
 
