@@ -1,5 +1,6 @@
 """Begin or resume a training run, and train to its end."""
 
+import functools
 from collections.abc import Callable, Container
 
 from base import cluster
@@ -15,6 +16,9 @@ from training.compilation import Compilation
 from training.objective import Objective
 from training.settings import Settings
 from training.train_step import Step
+
+# Half a second of products, once in a process that trains several models.
+_matmul_peak = functools.cache(devices.measure_matmul_peak)
 
 
 def fit(
@@ -56,7 +60,7 @@ def fit(
             first,
         )
         return first
-    peak = devices.measure_matmul_peak(settings.dtype, strategy)
+    peak = _matmul_peak(settings.dtype, strategy)
     logging.info("Matrix-product peak, measured: %.1f GFLOP/s", peak / 1e9)
     schedule = _create_schedule(settings)
     step = Step(
