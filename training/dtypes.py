@@ -36,8 +36,8 @@ _WORTHWHILE = 1.5
 # Instructions for bfloat16 products, as /proc/cpuinfo names them.
 _BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16"}
 
-# 1,024 tokens times a kernel of Base: about 10 ms on 2 cores.
-_SHAPE = (1024, 768, 768)
+# Tokens for each core, times a kernel of Base: some milliseconds.
+_TOKENS_PER_CORE, _MAX_TOKENS, _HIDDEN = 256, 4096, 768
 _SECONDS = 0.06  # how long products are timed, after 3 of each type
 _ROUNDS = 3
 
@@ -101,16 +101,19 @@ def measure(dtype: str) -> float:
     """Return how many times as fast as in float32 a CPU multiplies in a type.
 
     In turns, since the speed of a shared machine changes from one moment to
-    the next; the best time of each type counts. Takes about 0.1 s.
+    the next; the best time of each type counts. It is the time of the process
+    on all cores: while another process has them, it stands still. Takes about
+    0.1 s.
     """
-    rows, inner, columns = _SHAPE
+    cores = len(os.sched_getaffinity(0))
+    rows = min(cores * _TOKENS_PER_CORE, _MAX_TOKENS)
     names = ("float32", dtype)
     with tf.device("CPU:0"):
         # The time does not depend on the values.
         operands = {
             name: (
-                tf.fill([rows, inner], tf.cast(0.5, name)),
-                tf.fill([inner, columns], tf.cast(0.5, name)),
+                tf.fill([rows, _HIDDEN], tf.cast(0.5, name)),
+                tf.fill([_HIDDEN, _HIDDEN], tf.cast(0.5, name)),
             )
             for name in names
         }
@@ -120,9 +123,9 @@ def measure(dtype: str) -> float:
         began, rounds = time.perf_counter(), 0
         while rounds < _ROUNDS or time.perf_counter() - began < _SECONDS:
             for name, pair in operands.items():
-                start = time.perf_counter()
+                start = time.process_time()
                 tf.matmul(*pair)
-                best[name] = min(best[name], time.perf_counter() - start)
+                best[name] = min(best[name], time.process_time() - start)
             rounds += 1
     return best["float32"] / best[dtype]
 
