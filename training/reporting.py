@@ -217,6 +217,8 @@ class Report:
         """
         means = add_perplexities(to_means(self.sums), self.perplexities)
         del means["tokens"]
+        if math.isnan(means.get("gradient_norm", 0.0)):
+            del means["gradient_norm"]  # all steps were skipped
         rates = self.meter.rates(
             self.seconds, self.flops, self.sequences, self.tokens
         )

@@ -297,7 +297,9 @@ class Step:
             )
             if scale is not None:
                 loss *= scale
-        gradients = tape.gradient(loss, [v.value for v in variables])
+        # The backward pass may compute parts of the forward pass again.
+        with elementwise.differentiating():
+            gradients = tape.gradient(loss, [v.value for v in variables])
         for variable, gradient in zip(variables, gradients, strict=True):
             if gradient is None:
                 raise AssertionError(f"{variable.path} has no gradient")
