@@ -24,7 +24,7 @@ from absl import flags, logging
 import modeling
 from benchmarks import packing as benchmarks_packing
 from benchmarks import serving as benchmarks_serving
-from benchmarks import steps, table
+from benchmarks import serving_requests, steps, table
 from benchmarks import tasks as benchmarks_tasks
 from benchmarks import text as benchmarks_text
 from benchmarks.table import Row
@@ -116,11 +116,24 @@ flags.DEFINE_string(
     "For --parts=serving: sentences, one per line, or a .tsv of GLUE; default: "
     "lines of --input_file.",
 )
+flags.DEFINE_list(
+    "servers",
+    ["savedmodel", "transformers"],
+    "For --parts=serving: what to compare, of "
+    f"{', '.join(benchmarks_serving.KINDS)}. The SavedModels frozen and "
+    "bfloat16 are written with --freeze.",
+)
 flags.DEFINE_string(
     "transformers_python",
     None,
     "For --parts=serving: a Python interpreter that has transformers and "
     "torch, to compare with; default: the interpreter of this script.",
+)
+flags.DEFINE_string(
+    "onnxruntime_python",
+    None,
+    "For --parts=serving: one that has onnxruntime and onnx too; default: "
+    "--transformers_python.",
 )
 
 
@@ -167,10 +180,15 @@ def text_rows() -> Iterator[Row]:
                 folder,
                 FLAGS.serving_size,
                 found.vocab_file,
-                benchmarks_serving.read_sentences(
+                serving_requests.read_sentences(
                     FLAGS.serving_file or found.files[0]
                 ),
-                FLAGS.transformers_python,
+                FLAGS.servers,
+                {
+                    "transformers": FLAGS.transformers_python,
+                    "onnxruntime": FLAGS.onnxruntime_python
+                    or FLAGS.transformers_python,
+                },
                 rounds=FLAGS.repeats,
             )
         if "packing" in FLAGS.parts:
@@ -241,7 +259,11 @@ def rows() -> Iterator[Row]:
 def check_flags() -> None:
     """Check that parts and sizes exist and that parts have their data."""
     parts = (*PARTS, *DATA_PARTS)
-    for name, known in (("parts", parts), ("sizes", modeling.NAMED_SIZES)):
+    for name, known in (
+        ("parts", parts),
+        ("sizes", modeling.NAMED_SIZES),
+        ("servers", benchmarks_serving.KINDS),
+    ):
         for value in FLAGS[name].value:
             if value not in known:
                 raise UserError(

@@ -64,6 +64,7 @@ flags.DEFINE_integer(
     "model.",
     lower_bound=5,
 )
+saved_model.define_freeze_flag()
 flags.DEFINE_integer(
     "top_k", 5, "masked_lm: tokens for every [MASK].", lower_bound=1
 )
@@ -85,7 +86,7 @@ def main(_: list[str]) -> int:
     model_files.check_length(length, config)
     task = choose_task(FLAGS.task, prefix, config)
     export = create_export(prefix, task, config, length)
-    saved_model.write(export, FLAGS.export_dir)
+    saved_model.write(export, FLAGS.export_dir, FLAGS.freeze)
     return 0
 
 

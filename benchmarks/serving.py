@@ -1,10 +1,9 @@
-"""Time an exported SavedModel, and Hugging Face transformers beside it.
+"""Time ways to serve an exported model, and other libraries beside them.
 
-Both sides get the same random weights, vocabulary and inputs, and return the
+All servers get the same random weights, vocabulary and inputs, and return the
 last hidden state and the pooled output as arrays. Each runs in a process of its
-own, because PyTorch and TensorFlow in one process can interfere: ours
-imports TensorFlow and tensorflow_text and no file of this project. They take
-turns call by call, so that the noise of a shared machine slows both.
+own, because PyTorch and TensorFlow in one process can interfere. They take
+turns call by call, so that the noise of a shared machine slows all of them.
 """
 
 import contextlib
@@ -14,7 +13,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,239 +24,68 @@ import numpy as np
 import tensorflow as tf
 
 import modeling
+from benchmarks import serving_programs as programs
+from benchmarks.serving_requests import (
+    MAX_SEQ_LENGTH,
+    Case,
+    make_cases,
+    padding_share,
+)
 from benchmarks.table import Row
 from checkpoints import huggingface, weight_files
 from features import export as features_export
 from serving import graph_tokenizer, saved_model
 
-MAX_SEQ_LENGTH = 128
-
-SENTENCES_PER_BATCH, MAX_BATCHES = 32, 4
-
-_IDS = ("input_ids", "input_mask", "segment_ids")
-
-# Batch and length of the ids signature: one short text, one long, many.
-SHAPES = ((1, 32), (1, 128), (32, 128))
-
-# The second half of both programs. It reads a JSON line {"case": name,
-# "calls": n} and writes one with the seconds of each call and the pooled
-# output of the last.
-_LOOP = """
-cases = json.load(open(sys.argv[2]))
-print("ready", flush=True)
-for line in sys.stdin:
-    asked = json.loads(line)
-    case, seconds = cases[asked["case"]], []
-    for _ in range(asked["calls"]):
-        began = time.perf_counter()
-        pooled = [call(batch) for batch in case]
-        seconds.append(time.perf_counter() - began)
-    pooled = [row for batch in pooled for row in batch.tolist()]
-    print(json.dumps({"seconds": seconds, "pooled": pooled}), flush=True)
-"""
-
-OURS = (
-    """
-import json, sys, time
-import tensorflow as tf, tensorflow_text
-signatures = tf.saved_model.load(sys.argv[1]).signatures
-
-def call(batch):
-    if "text" in batch:
-        found = signatures["serving_default"](text=tf.constant(batch["text"]))
-    else:
-        ids = {k: tf.constant(v, tf.int32) for k, v in batch.items()}
-        found = signatures["ids"](**ids)
-    found["sequence_output"].numpy()
-    return found["pooled_output"].numpy()
-"""
-    + _LOOP
-)
-
-THEIRS = (
-    """
-import json, os, sys, time
-import torch, transformers
-torch.set_num_threads(len(os.sched_getaffinity(0)))
-tokenizer = transformers.AutoTokenizer.from_pretrained(sys.argv[1])
-model = transformers.BertModel.from_pretrained(sys.argv[1]).eval()
-NAMES = {"input_ids": "input_ids", "input_mask": "attention_mask",
-         "segment_ids": "token_type_ids"}
-
-@torch.inference_mode()
-def call(batch):
-    if "text" in batch:
-        ids = tokenizer(batch["text"], padding=True, truncation=True,
-                        return_tensors="pt")
-    else:
-        ids = {NAMES[k]: torch.tensor(v) for k, v in batch.items()}
-    found = model(**ids)
-    found.last_hidden_state.numpy()
-    return found.pooler_output.numpy()
-"""
-    + _LOOP
-)
+# --- What can be compared ----------------------------------------------------
 
 
-class Case(NamedTuple):
-    """A request to time.
+class Kind(NamedTuple):
+    """A way to serve a model.
 
     Attributes:
-        name: in the table.
-        batches: the inputs; one timed call serves all of them.
-        calls: how many calls a side makes per turn.
-        rows: texts or rows of ids in all batches.
+        program: of serving_programs.py.
+        model: its file or directory, below the folder of the models.
+        needs: libraries that its interpreter has to have; none: it is one of
+            ours and runs in the interpreter of the benchmark.
+        takes_text: whether it takes strings.
     """
 
-    name: str
-    batches: list[dict[str, Any]]
-    calls: int
-    rows: int
+    program: str
+    model: str
+    needs: tuple[str, ...] = ()
+    takes_text: bool = True
 
 
-class Result(NamedTuple):
-    """The times of a case on both sides.
+_ONNX = ("torch", "transformers", "onnx", "onnxruntime")
 
-    Attributes:
-        case: what was timed.
-        ours: seconds of each call.
-        theirs: the same of transformers; empty if it is not installed.
-        difference: the largest between the two pooled outputs.
-    """
+KINDS = {
+    "savedmodel": Kind(programs.SAVED_MODEL, "savedmodel/1"),
+    "frozen": Kind(programs.SAVED_MODEL, "frozen/1"),
+    "bfloat16": Kind(programs.SAVED_MODEL, "bfloat16/1"),
+    "transformers": Kind(
+        programs.TRANSFORMERS, "transformers", ("torch", "transformers")
+    ),
+    "onnxruntime": Kind(
+        programs.ONNX_RUNTIME, "onnx/model.onnx", _ONNX, takes_text=False
+    ),
+    "onnxruntime_int8": Kind(
+        programs.ONNX_RUNTIME, "onnx/model-int8.onnx", _ONNX, takes_text=False
+    ),
+}
 
-    case: Case
-    ours: list[float]
-    theirs: list[float]
-    difference: float
-
-    def rates(self) -> str:
-        """Return the speed with its unit, for the table's second column."""
-        if not self.theirs:
-            return f"{self.case.rows / min(self.ours):,.1f} rows/s"
-        times = min(self.theirs) / min(self.ours)
-        return f"{times:.2f} times transformers"
-
-    def note(self) -> str:
-        """Return best and median of both sides, for the third column."""
-
-        def words(seconds: list[float]) -> str:
-            median = statistics.median(seconds)
-            return f"{min(seconds) * 1e3:.1f} ms, median {median * 1e3:.1f}"
-
-        if not self.theirs:
-            return words(self.ours)
-        times = statistics.median(self.theirs) / statistics.median(self.ours)
-        return (
-            f"{words(self.ours)}; transformers {words(self.theirs)}; medians "
-            f"{times:.2f} times; answers within {self.difference:.0e}"
-        )
-
-    def figures(self) -> dict[str, float]:
-        """Return the same as numbers."""
-        found = {
-            "rows_per_second": self.case.rows / min(self.ours),
-            "seconds": min(self.ours),
-            "median_seconds": statistics.median(self.ours),
-        }
-        if self.theirs:
-            found["transformers_seconds"] = min(self.theirs)
-            found["transformers_median_seconds"] = statistics.median(
-                self.theirs
-            )
-        return found
-
-
-# --- Models and requests -----------------------------------------------------
-
-
-def read_sentences(path: str) -> list[str]:
-    """Return the lines of a file, or the sentences of a .tsv of GLUE.
-
-    A .tsv has a header; the columns with "string" or "sentence" in their name
-    hold sentences, e.g. "#1 String" of MRPC and "sentence1" of RTE.
-
-    Raises:
-        UserError: the file cannot be read, has no such column, or has too few
-            sentences for a batch.
-    """
-    try:
-        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"--serving_file={path}: {error}") from error
-    if path.endswith(".tsv"):
-        header, *rows = [line.split("\t") for line in lines] or [[]]
-        columns = [
-            column
-            for column, name in enumerate(header)
-            if "string" in name.lower() or "sentence" in name.lower()
-        ]
-        if not columns:
-            raise UserError(
-                f"{path}, line 1: no column is named like 'sentence' or "
-                f"'#1 String'; found {', '.join(header)[:200]!r}"
-            )
-        lines = [
-            row[column]
-            for row in rows
-            for column in columns
-            if column < len(row)
-        ]
-    texts = [line.strip() for line in lines if line.strip()]
-    if len(texts) < SENTENCES_PER_BATCH:
-        raise UserError(
-            f"{path}: found {len(texts)} sentences, wanted at least "
-            f"{SENTENCES_PER_BATCH}, a batch; give a larger --serving_file"
-        )
-    return texts
-
-
-def make_cases(texts: list[str], vocab_size: int) -> list[Case]:
-    """Return the requests to time: rows of random ids, then batches of texts.
-
-    Args:
-        texts: at least SENTENCES_PER_BATCH.
-        vocab_size: bound of the ids.
-    """
-    rng = np.random.default_rng(0)
-    cases = []
-    for rows, length in SHAPES:
-        shape = [rows, length]
-        values = (
-            rng.integers(0, vocab_size, shape),
-            np.ones(shape, int),
-            np.zeros(shape, int),
-        )
-        batch = {k: v.tolist() for k, v in zip(_IDS, values, strict=True)}
-        # Short calls are grouped, else the turns would cost more than they.
-        calls = max(1, 512 // (rows * length))
-        cases.append(Case(f"ids, {rows} x {length}", [batch], calls, rows))
-    size = SENTENCES_PER_BATCH
-    count = min(MAX_BATCHES, len(texts) // size)
-    batches = [{"text": texts[n * size : (n + 1) * size]} for n in range(count)]
-    name = f"text, {count} batches of {size} sentences"
-    return [*cases, Case(name, batches, 1, count * size)]
-
-
-def padding_share(tokenizer: graph_tokenizer.Tokenizer, case: Case) -> float:
-    """Return the share of padding in the batches of a text case."""
-    masks = [
-        graph_tokenizer.make_features(
-            tokenizer, tf.constant(batch["text"]), None, MAX_SEQ_LENGTH
-        )["input_mask"].numpy()
-        for batch in case.batches
-    ]
-    return 1 - sum(m.sum() for m in masks) / sum(m.size for m in masks)
+# --- Models ------------------------------------------------------------------
 
 
 def write_models(
-    folder: Path, size: str, vocab_file: str
+    folder: Path, size: str, vocab_file: str, names: Sequence[str]
 ) -> graph_tokenizer.Tokenizer:
-    """Write a random model as SavedModel `ours/1` and for transformers.
+    """Write a random model in the formats of this project and of transformers.
 
     Args:
-        folder: gets `ours/1` and `theirs`, Hugging Face's files.
+        folder: gets the SavedModels of `names`, and `transformers`.
         size: one of modeling.NAMED_SIZES.
         vocab_file: a lower-cased vocabulary.
+        names: of KINDS.
     """
     tokenizer = graph_tokenizer.Tokenizer(vocab_file)
     config = modeling.BertConfig.from_size(size, len(tokenizer.tokens))
@@ -264,14 +93,21 @@ def write_models(
     config.hidden_act = "gelu_erf"
     tf.keras.utils.set_random_seed(1)
     model = modeling.TaskModel(config)
-    export = features_export.Encoder(
-        model, tokenizer, vocab_file, MAX_SEQ_LENGTH
-    )
-    saved_model.write(export, str(folder / "ours" / "1"))
-    theirs = folder / "theirs"
+    weights = weight_files.as_tensors(model.variables)
+    for name in names:
+        if KINDS[name].program == programs.SAVED_MODEL:
+            dtype = "bfloat16" if name == "bfloat16" else "float32"
+            _write_saved_model(
+                str(folder / KINDS[name].model),
+                modeling.TaskModel(config, dtype),
+                weights,
+                tokenizer,
+                vocab_file,
+                freeze=name != "savedmodel",
+            )
+    theirs = folder / KINDS["transformers"].model
     theirs.mkdir()
     huggingface.write_config(str(theirs), config, "BertModel")
-    weights = weight_files.as_tensors(model.variables)
     huggingface.write_weights(
         str(theirs), {name: value.numpy() for name, value in weights.items()}
     )
@@ -281,17 +117,91 @@ def write_models(
     return tokenizer
 
 
-# --- The two processes -------------------------------------------------------
+def _write_saved_model(
+    directory: str,
+    model: modeling.TaskModel,
+    weights: Mapping[str, tf.Tensor],
+    tokenizer: graph_tokenizer.Tokenizer,
+    vocab_file: str,
+    freeze: bool,
+) -> None:
+    """Write an encoder with the given weights, name -> value."""
+    for variable in model.variables:
+        variable.assign(weights[variable.path])
+    export = features_export.Encoder(
+        model, tokenizer, vocab_file, MAX_SEQ_LENGTH
+    )
+    saved_model.write(export, directory, freeze)
 
 
-class Side:
+def write_onnx(python: str, folder: Path) -> None:
+    """Let ONNX Runtime's tools write their files from `transformers`.
+
+    Args:
+        python: an interpreter that has what KINDS["onnxruntime"] needs.
+        folder: of the models; gets `onnx`.
+
+    Raises:
+        UserError: it failed; quotes the last line it wrote.
+    """
+    (folder / "onnx").mkdir()
+    theirs = folder / KINDS["transformers"].model
+    result = subprocess.run(
+        [python, "-c", programs.WRITE_ONNX, str(theirs), str(folder / "onnx")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+    )
+    if result.returncode:
+        lines = (result.stderr.strip() or "no message").splitlines()
+        raise UserError(f"the export to ONNX failed: {lines[-1][:500]}")
+
+
+def _python_of(name: str, pythons: Mapping[str, str]) -> str:
+    """Return the interpreter of one of KINDS."""
+    if not KINDS[name].needs:
+        return sys.executable
+    return pythons.get(_library_of(name)) or sys.executable
+
+
+def _library_of(name: str) -> str:
+    """Return the library of one of KINDS: transformers or onnxruntime."""
+    return KINDS[name].needs[-1]
+
+
+def is_missing(name: str, pythons: Mapping[str, str]) -> bool:
+    """Return whether the interpreter of one of KINDS lacks a library.
+
+    Raises:
+        UserError: the interpreter cannot be run.
+    """
+    if not KINDS[name].needs:
+        return False
+    python = _python_of(name, pythons)
+    program = f"import {', '.join(KINDS[name].needs)}"
+    try:
+        result = subprocess.run([python, "-c", program], capture_output=True)
+    except OSError as error:
+        raise UserError(
+            f"--{_library_of(name)}_python={python} cannot be run: {error}"
+        ) from error
+    return result.returncode != 0
+
+
+# --- The processes -----------------------------------------------------------
+
+
+class Server:
     """A process that serves a model; requests and answers are JSON lines.
 
     Args:
         python: its interpreter.
-        program: OURS or THEIRS.
-        model: directory of the model.
+        program: of serving_programs.py.
+        model: file or directory of the model.
         cases: JSON file, {name of a case: its batches}.
+
+    Attributes:
+        start_seconds: from the start of the process until it can answer.
 
     Raises:
         UserError: the process ended; quotes the last line it wrote.
@@ -301,16 +211,18 @@ class Side:
         self.errors = tempfile.TemporaryFile("w+")
         environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
         environment.pop("PYTHONPATH", None)
+        began = time.perf_counter()
         self.process = subprocess.Popen(
             [python, "-c", program, str(model), str(cases)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,
             text=True,
-            cwd=model,
+            cwd=model.parent,
             env=environment,
         )
         self._line()  # ready
+        self.start_seconds = time.perf_counter() - began
 
     def ask(self, case: str, calls: int) -> dict[str, Any]:
         """Make calls; return their {"seconds"} and the {"pooled"} output.
@@ -323,6 +235,15 @@ class Side:
             self.process.stdin.write(question + "\n")
             self.process.stdin.flush()
         return json.loads(self._line())
+
+    def memory(self) -> int:
+        """Return the bytes that are resident in memory; 0 if unknown."""
+        with contextlib.suppress(OSError):
+            path = Path(f"/proc/{self.process.pid}/status")
+            for line in path.read_text().splitlines():
+                if line.startswith("VmRSS:"):
+                    return int(line.split()[1]) * 1024
+        return 0
 
     def _line(self) -> str:
         """Return the next line of the process; raise a UserError without."""
@@ -343,47 +264,47 @@ class Side:
         self.errors.close()
 
 
-def has_transformers(python: str) -> bool:
-    """Return whether an interpreter can import torch and transformers.
+# --- Measurements ------------------------------------------------------------
 
-    Raises:
-        UserError: it cannot be run.
+
+class Result(NamedTuple):
+    """The times of a case on one server.
+
+    Attributes:
+        seconds: of each call.
+        difference: the largest between its pooled output and the first
+            server's.
     """
-    try:
-        result = subprocess.run(
-            [python, "-c", "import torch, transformers"], capture_output=True
-        )
-    except OSError as error:
-        raise UserError(
-            f"--transformers_python={python} cannot be run: {error}"
-        ) from error
-    return result.returncode == 0
+
+    seconds: list[float]
+    difference: float
 
 
-def race(sides: list[Side], case: Case, rounds: int) -> Result:
-    """Time a case on all sides in turns.
+def race(
+    servers: Mapping[str, Server], case: Case, rounds: int
+) -> dict[str, Result]:
+    """Time a case on all servers in turns.
 
     Args:
-        sides: ours, then perhaps theirs.
+        servers: name -> server.
         case: what to call.
-        rounds: turns of each side; cases with one call per turn get a third.
+        rounds: turns of each; cases with one call per turn get a third.
     """
     # The first call compiles and is not timed.
     pooled = [
-        np.array(side.ask(case.name, calls=1)["pooled"]) for side in sides
+        np.array(server.ask(case.name, calls=1)["pooled"])
+        for server in servers.values()
     ]
-    seconds: list[list[float]] = [[] for _ in sides]
+    seconds: dict[str, list[float]] = {name: [] for name in servers}
     # Calls that take seconds vary less than calls of milliseconds.
     rounds = max(2, rounds // 3) if case.calls == 1 else rounds
     for _ in range(rounds):
-        for mine, side in zip(seconds, sides, strict=True):
-            mine += side.ask(case.name, case.calls)["seconds"]
-    return Result(
-        case,
-        seconds[0],
-        seconds[1] if len(sides) > 1 else [],
-        float(np.abs(pooled[0] - pooled[-1]).max()),
-    )
+        for name, server in servers.items():
+            seconds[name] += server.ask(case.name, case.calls)["seconds"]
+    return {
+        name: Result(seconds[name], float(np.abs(found - pooled[0]).max()))
+        for name, found in zip(servers, pooled, strict=True)
+    }
 
 
 def measure(
@@ -391,56 +312,116 @@ def measure(
     size: str,
     vocab_file: str,
     texts: list[str],
-    transformers_python: str | None,
+    names: Sequence[str],
+    pythons: Mapping[str, str],
     rounds: int,
 ) -> Iterator[Row]:
-    """Time an exported model on requests of ids and of texts.
+    """Time ways to serve a model on requests of ids and of texts.
 
     Args:
         folder: an empty folder for the models.
         size: one of modeling.NAMED_SIZES; the weights are random.
         vocab_file: a lower-cased vocabulary.
-        texts: at least SENTENCES_PER_BATCH.
-        transformers_python: an interpreter to run transformers with; None:
-            this one. Without transformers the comparison is skipped.
-        rounds: turns of each side.
+        texts: at least serving_requests.SENTENCES_PER_BATCH.
+        names: of KINDS; those whose libraries are missing are skipped.
+        pythons: interpreters of the libraries that KINDS need, "transformers"
+            and "onnxruntime"; default: this one.
+        rounds: turns of each.
     """
-    python = transformers_python or sys.executable
-    compared = has_transformers(python)
-    tokenizer = write_models(folder, size, vocab_file)
+    present = []
+    for name in names:
+        if is_missing(name, pythons):
+            yield _skipped(name, _python_of(name, pythons))
+        else:
+            present.append(name)
+    tokenizer = write_models(folder, size, vocab_file, present)
+    onnx = [name for name in present if KINDS[name].model.startswith("onnx/")]
+    if onnx:
+        write_onnx(_python_of(onnx[0], pythons), folder)
     cases = make_cases(texts, len(tokenizer.tokens))
     path = folder / "cases.json"
     path.write_text(json.dumps({case.name: case.batches for case in cases}))
-    programs = [(sys.executable, OURS, folder / "ours" / "1")]
-    if compared:
-        programs.append((python, THEIRS, folder / "theirs"))
     with contextlib.ExitStack() as stack:
-        sides = [
-            stack.enter_context(contextlib.closing(Side(*program, path)))
-            for program in programs
-        ]
+        servers = {}
+        for name in present:
+            kind, python = KINDS[name], _python_of(name, pythons)
+            server = Server(python, kind.program, folder / kind.model, path)
+            servers[name] = stack.enter_context(contextlib.closing(server))
         for case in cases:
-            yield _row(size, race(sides, case, rounds), tokenizer)
-    if not compared:
+            found = race(_takers(servers, case), case, rounds)
+            yield from case_rows(size, case, found, tokenizer)
+        for name, server in servers.items():
+            yield _server_row(size, name, server, folder / KINDS[name].model)
+
+
+def _takers(servers: Mapping[str, Server], case: Case) -> dict[str, Server]:
+    """Return the servers that take the inputs of a case."""
+    return {
+        name: server
+        for name, server in servers.items()
+        if KINDS[name].takes_text or "text" not in case.batches[0]
+    }
+
+
+def case_rows(
+    size: str,
+    case: Case,
+    results: Mapping[str, Result],
+    tokenizer: graph_tokenizer.Tokenizer,
+) -> Iterator[Row]:
+    """Yield the rows of a case, one for each server.
+
+    Each note has its time as a share of the times of the other libraries.
+    """
+    ending = ""
+    if "text" in case.batches[0]:
+        share = padding_share(tokenizer, case)
+        ending = f"; {share:.0%} of the batches is padding"
+    first = next(iter(results))
+    for name, (seconds, difference) in results.items():
+        best, median = min(seconds), statistics.median(seconds)
+        figures = {
+            "rows_per_second": case.rows / best,
+            "seconds": best,
+            "median_seconds": median,
+        }
+        note = f"median {median * 1e3:.1f}, {case.rows / best:,.1f} rows/s"
+        for other, result in results.items():
+            if KINDS[other].needs and other != name:
+                figures[f"share_of_{other}"] = best / min(result.seconds)
+                note += f"; {figures[f'share_of_{other}']:.2f} of {other}"
+        if name != first:
+            note += f"; answers within {difference:.0e}"
         yield Row(
-            "serving against transformers",
-            "skipped",
-            f"{python} has no transformers and torch; name an interpreter "
-            "that has them: --transformers_python",
+            f"serving {size}, {case.name}, {name}",
+            f"{best * 1e3:.1f} ms",
+            note + ending,
+            figures,
         )
 
 
-def _row(
-    size: str, result: Result, tokenizer: graph_tokenizer.Tokenizer
-) -> Row:
-    """Return the row of a case; texts with their share of padding."""
-    note = result.note()
-    if "text" in result.case.batches[0]:
-        share = padding_share(tokenizer, result.case)
-        note += f"; {share:.0%} of the batches is padding"
+def _server_row(size: str, name: str, server: Server, model: Path) -> Row:
+    """Return the row of a server's memory, start and size on disk."""
+    files = [model] if model.is_file() else model.rglob("*")
+    stored = sum(path.stat().st_size for path in files)
     return Row(
-        f"serving {size}, {result.case.name}",
-        result.rates(),
-        note,
-        result.figures(),
+        f"serving {size}, start and memory, {name}",
+        f"{server.start_seconds:.1f} s",
+        f"{server.memory() / 1e6:,.0f} MB resident, {stored / 1e6:,.0f} MB of "
+        "files",
+        {
+            "start_seconds": server.start_seconds,
+            "resident_bytes": server.memory(),
+            "file_bytes": stored,
+        },
+    )
+
+
+def _skipped(name: str, python: str) -> Row:
+    """Return the row of a library that is not installed."""
+    return Row(
+        f"serving with {name}",
+        "skipped",
+        f"{python} does not have {', '.join(KINDS[name].needs)}; name an "
+        f"interpreter that has them: --{_library_of(name)}_python",
     )

@@ -54,6 +54,7 @@ def define_finetuning_flags(
         None,
         "Directory of the SavedModel; default: saved_model/1 in output_dir.",
     )
+    saved_model.define_freeze_flag()
     training_flags.define_model_flags()
     _define_change_flags()
     flags.DEFINE_string(
@@ -170,6 +171,7 @@ def read(f: flags.FlagValues) -> RunSettings:
         output_dir=f.output_dir,
         records_dir=f.records_dir or f.output_dir,
         export_dir=directory.rstrip("/"),
+        freeze=f.freeze,
         init_checkpoint=f.init_checkpoint,
         bert_config_file=f.bert_config_file,
         vocab_file=f.vocab_file,

@@ -342,7 +342,7 @@ def write_saved_model(job: Job, loaded: LoadedModel) -> None:
     )
     export = job.create_export(loaded, tokenizer)
     if cluster.is_chief():
-        saved_model.write(export, directory)
+        saved_model.write(export, directory, job.settings.freeze)
 
 
 def run_sweep(

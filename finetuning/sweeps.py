@@ -45,7 +45,7 @@ _OWN = (*_GRID, "num_restarts", "output_dir", "flagfile")
 _RUN_OF_SWEEP = "BERT_RUN_OF_SWEEP"
 
 # Flags for the best run only.
-_LATER = ("do_predict", "do_export", "export_dir")
+_LATER = ("do_predict", "do_export", "export_dir", "freeze")
 
 
 def define_flags() -> None:

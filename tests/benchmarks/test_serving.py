@@ -10,6 +10,7 @@ import pytest
 import scripts
 
 from benchmarks import serving as benchmarks_serving
+from benchmarks import serving_programs, serving_requests
 from serving import graph_tokenizer
 
 pytest.importorskip("tensorflow_text")
@@ -21,7 +22,7 @@ VOCAB += "the a film was good bad long short .".split()
 # nine seconds and a pooled output of zeros.
 FAKE = """#!{python}
 import json, sys
-if "import torch, transformers" == sys.argv[2]:
+if sys.argv[2].startswith("import torch, transformers"):
     sys.exit()
 cases = json.load(open(sys.argv[4]))
 print("ready", flush=True)
@@ -40,8 +41,8 @@ for line in sys.stdin:
 @pytest.fixture
 def small(monkeypatch):
     """Shapes and batches that are computed in a moment."""
-    monkeypatch.setattr(benchmarks_serving, "SHAPES", ((1, 4), (2, 8)))
-    monkeypatch.setattr(benchmarks_serving, "SENTENCES_PER_BATCH", 4)
+    monkeypatch.setattr(serving_requests, "SHAPES", ((1, 4), (2, 8)))
+    monkeypatch.setattr(serving_requests, "SENTENCES_PER_BATCH", 4)
 
 
 @pytest.fixture
@@ -51,6 +52,14 @@ def files(tmp_path):
     vocab.write_text("\n".join(VOCAB) + "\n")
     text.write_text("The film was good .\n\nBad .\n" * 3)
     return {"vocab_file": str(vocab), "input_file": str(text)}
+
+
+def write_python(folder, text):
+    """Write a stand-in for an interpreter and return its path."""
+    path = folder / "python"
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
 
 
 def table(capsys, **values):
@@ -70,8 +79,13 @@ def table(capsys, **values):
     return {row[0]: row[1:] for row in rows}
 
 
+CASES = ("ids, 1 x 4", "ids, 2 x 8", "text, 1 batches of 4 sentences")
+
+
 class Answering:
     """Answers each call with half a second and a pooled output of zeros."""
+
+    start_seconds = 1.5
 
     def __init__(self, *_):
         pass
@@ -79,49 +93,71 @@ class Answering:
     def ask(self, case, calls):
         return {"seconds": [0.5] * calls, "pooled": [[0.0]]}
 
+    def memory(self):
+        return 7_000_000
+
     def close(self):
         pass
 
 
-def test_without_transformers_the_comparison_is_skipped(
+def test_libraries_that_are_missing_are_skipped(
     small, files, tmp_path, capsys, monkeypatch
 ):
-    python = tmp_path / "python"
-    python.write_text("#!/bin/sh\nexit 1\n")
-    python.chmod(0o755)
+    python = write_python(tmp_path, "#!/bin/sh\nexit 1\n")
     tokenizer = graph_tokenizer.Tokenizer(files["vocab_file"])
     for name, value in (
         ("write_models", lambda *_: tokenizer),
-        ("Side", Answering),
+        ("Server", Answering),
         ("padding_share", lambda *_: 0.25),
     ):
         monkeypatch.setattr(benchmarks_serving, name, value)
-    rows = table(capsys, transformers_python=python, **files)
-    value, note = rows["serving against transformers"]
-    assert value == "skipped" and str(python) in note
-    assert "--transformers_python" in note
-    value, note = rows["serving tiny, text, 1 batches of 4 sentences"]
-    assert value == "8.0 rows/s"
-    assert "25% of the batches is padding" in note
-    assert {"serving tiny, ids, 1 x 4", "serving tiny, ids, 2 x 8"} < set(rows)
+    rows = table(
+        capsys,
+        transformers_python=python,
+        servers="savedmodel,transformers,onnxruntime_int8",
+        **files,
+    )
+    for name, flag in (
+        ("transformers", "--transformers_python"),
+        ("onnxruntime_int8", "--onnxruntime_python"),
+    ):
+        value, note = rows[f"serving with {name}"]
+        assert value == "skipped" and str(python) in note
+        assert note.endswith(flag)
+    value, note = rows[f"serving tiny, {CASES[2]}, savedmodel"]
+    assert value == "500.0 ms"
+    assert note == "median 500.0, 8.0 rows/s; 25% of the batches is padding"
+    value, note = rows["serving tiny, start and memory, savedmodel"]
+    assert value == "1.5 s" and note.startswith("7 MB resident")
 
 
 @pytest.mark.slow
-def test_both_sides_are_compared(small, files, tmp_path, capsys):
-    python = tmp_path / "python"
-    python.write_text(FAKE.format(python=sys.executable))
-    python.chmod(0o755)
-    rows = table(capsys, transformers_python=python, **files)
-    assert "serving against transformers" not in rows
-    for name in ("ids, 1 x 4", "ids, 2 x 8", "text, 1 batches of 4 sentences"):
-        value, note = rows[f"serving tiny, {name}"]
-        assert value.endswith("times transformers")
-        assert float(value.split()[0]) > 1  # nine seconds
-        assert "transformers 9000.0 ms, median 9000.0" in note
+def test_servers_are_compared(small, files, tmp_path, capsys):
+    python = write_python(tmp_path, FAKE.format(python=sys.executable))
+    rows = table(
+        capsys,
+        transformers_python=python,
+        servers="savedmodel,bfloat16,transformers",
+        **files,
+    )
+    for case in CASES:
+        value, note = rows[f"serving tiny, {case}, transformers"]
+        assert value == "9000.0 ms"
         difference = float(note.split("answers within ")[1].split(";")[0])
         assert 1e-3 < difference <= 1  # of a tanh and the fake's zeros
+        value, note = rows[f"serving tiny, {case}, savedmodel"]
+        share = float(value.split()[0]) / 9000
+        assert f"; {share:.2f} of transformers" in note
+        value, note = rows[f"serving tiny, {case}, bfloat16"]
+        difference = float(note.split("answers within ")[1].split(";")[0])
+        assert 0 < difference < 0.05  # digits that bfloat16 does not have
     # Four sentences of 7, 4, 7 and 4 tokens.
     assert "21% of the batches is padding" in note
+    for name in ("savedmodel", "bfloat16"):
+        note = rows[f"serving tiny, start and memory, {name}"][1]
+        # "123 MB resident, 4 MB of files"
+        words = note.replace(",", "").split()
+        assert float(words[0]) > 100 > float(words[3]) > 1
 
 
 def test_a_process_that_fails_at_its_start_is_quoted(tmp_path):
@@ -129,35 +165,36 @@ def test_a_process_that_fails_at_its_start_is_quoted(tmp_path):
     cases.write_text("{}")
     program = "raise RuntimeError('no such model')"
     with pytest.raises(UserError, match="no such model"):
-        benchmarks_serving.Side(sys.executable, program, tmp_path, cases)
+        benchmarks_serving.Server(sys.executable, program, tmp_path, cases)
 
 
 def test_a_process_that_fails_in_a_call_is_quoted(tmp_path):
     cases = tmp_path / "cases.json"
     cases.write_text(json.dumps({"one": [{}]}))
     program = "import sys, time, json\n\ndef call(batch):\n    1 / 0\n"
-    side = benchmarks_serving.Side(
-        sys.executable, program + benchmarks_serving._LOOP, tmp_path, cases
+    side = benchmarks_serving.Server(
+        sys.executable, program + serving_programs.LOOP, tmp_path, cases
     )
     with pytest.raises(UserError, match="ZeroDivisionError"):
         side.ask("one", 1)
     side.close()
 
 
-def test_an_interpreter_that_cannot_be_run_is_refused():
-    with pytest.raises(UserError, match="--transformers_python=/no/where"):
-        benchmarks_serving.has_transformers("/no/where")
+@pytest.mark.parametrize("library", ["transformers", "onnxruntime"])
+def test_an_interpreter_that_cannot_be_run_is_refused(library):
+    with pytest.raises(UserError, match=f"--{library}_python=/no/where"):
+        benchmarks_serving.is_missing(library, {library: "/no/where"})
 
 
 def test_sentences_of_a_tsv_are_found_by_their_header(tmp_path, monkeypatch):
-    monkeypatch.setattr(benchmarks_serving, "SENTENCES_PER_BATCH", 4)
+    monkeypatch.setattr(serving_requests, "SENTENCES_PER_BATCH", 4)
     path = tmp_path / "dev.tsv"
     path.write_text(
         "\ufeffQuality\t#1 ID\t#1 String\t#2 String\n"
         "1\t7\tone\ttwo \n0\t8\tthree\tfour\n",
         encoding="utf-8",
     )
-    found = benchmarks_serving.read_sentences(str(path))
+    found = serving_requests.read_sentences(str(path))
     assert found == ["one", "two", "three", "four"]
 
 
@@ -180,13 +217,13 @@ def test_files_without_enough_sentences_are_refused(
             content if isinstance(content, bytes) else content.encode()
         )
     with pytest.raises(UserError, match=words) as caught:
-        benchmarks_serving.read_sentences(str(path))
+        serving_requests.read_sentences(str(path))
     assert name in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_cases_are_full_rows_and_whole_batches():
     texts = [f"text {n}" for n in range(70)]
-    cases = benchmarks_serving.make_cases(texts, 50)
+    cases = serving_requests.make_cases(texts, 50)
     assert [case.rows for case in cases] == [1, 1, 32, 64]
     assert np.shape(cases[2].batches[0]["input_ids"]) == (32, 128)
     assert np.min(cases[2].batches[0]["input_mask"]) == 1
@@ -195,13 +232,15 @@ def test_cases_are_full_rows_and_whole_batches():
     assert cases[0].calls > cases[1].calls > cases[2].calls == 1
 
 
-def test_rates_and_notes_hold_best_and_median():
-    case = benchmarks_serving.Case("x", [], 1, 64)
-    alone = benchmarks_serving.Result(case, [0.5, 1.0], [], 0.0)
-    assert alone.rates() == "128.0 rows/s"
-    assert alone.note() == "500.0 ms, median 750.0"
-    both = benchmarks_serving.Result(
-        case, [0.5, 1.0, 2.0], [1.0, 4.0, 4.0], 2e-6
-    )
-    assert both.rates() == "2.00 times transformers"
-    assert "medians 4.00 times; answers within 2e-06" in both.note()
+def test_notes_have_the_median_and_the_share_of_others():
+    case = serving_requests.Case("x", [{}], 1, 64)
+    results = {
+        "savedmodel": benchmarks_serving.Result([0.5, 1.0, 0.75], 0.0),
+        "onnxruntime": benchmarks_serving.Result([2.0, 4.0, 3.0], 0.001),
+    }
+    first, second = benchmarks_serving.case_rows("tiny", case, results, None)
+    assert first.what == "serving tiny, x, savedmodel"
+    assert first.value == "500.0 ms"
+    assert first.note == "median 750.0, 128.0 rows/s; 0.25 of onnxruntime"
+    assert first.figures["share_of_onnxruntime"] == 0.25
+    assert second.note == "median 3000.0, 32.0 rows/s; answers within 1e-03"

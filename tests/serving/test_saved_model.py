@@ -9,28 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from exports import CONFIG, VOCAB, export, ids_of, write_model
+from exports import CONFIG, EXPORTS, VOCAB, export, ids_of, write_model
 
 import modeling
 import tokenization
-from classifier import export as classifier_export
 from classifier import model as classifier_model
-from features import export as features_export
-from features import layers as features_layers
 from modeling import BertConfig
-from ner import export as ner_export
-from ner import feature_based
-from ner import model as ner_model
 from ops import unpadding
-from pretraining import export as pretraining_export
 from pretraining import filling
 from pretraining import model as pretraining_model
 from serving import graph_tokenizer
-from squad import export as squad_export
-from squad import model as squad_model
-from squad import windows as squad_windows
-from swag import export as swag_export
-from swag import model as swag_model
 
 pytest.importorskip("tensorflow_text")
 
@@ -254,51 +242,6 @@ def test_ids_longer_than_the_model_are_an_error(encoder):
         tf.errors.InvalidArgumentError, match="max_position_embeddings 20"
     ):
         signature(input_ids=ids, input_mask=ids, segment_ids=ids)
-
-
-LABELS = ["O", "B-X", "I-X"]
-CHOICE = next(iter(features_layers.table_7(2).values()))
-EXPORTS = {
-    "classifier": lambda *common: classifier_export.Classifier(
-        classifier_model.BertForSequenceClassification(CONFIG, 3),
-        *common,
-        labels=LABELS,
-        is_pair=False,
-    ),
-    "pairs": lambda *common: classifier_export.Classifier(
-        classifier_model.BertForSequenceClassification(CONFIG, None),
-        *common,
-        labels=None,
-        is_pair=True,
-    ),
-    "encoder": lambda *common: features_export.Encoder(
-        modeling.TaskModel(CONFIG), *common
-    ),
-    "masked_lm": lambda *common: pretraining_export.MaskedLm(
-        pretraining_model.BertForPreTraining(CONFIG),
-        *common,
-        tokens=VOCAB,
-        top_k=3,
-    ),
-    "multiple_choice": lambda *common: swag_export.MultipleChoice(
-        swag_model.BertForMultipleChoice(CONFIG), *common
-    ),
-    "tagger": lambda *common: ner_export.Tagger(
-        ner_model.BertForTokenClassification(CONFIG, 3), *common, labels=LABELS
-    ),
-    "bilstm": lambda *common: ner_export.Tagger(
-        feature_based.BertForFeatureTagging(CONFIG, 3, CHOICE, 4),
-        *common,
-        labels=LABELS,
-    ),
-    "question_answering": lambda *common: squad_export.QuestionAnswering(
-        squad_model.BertForQuestionAnswering(CONFIG),
-        *common[:2],
-        squad_windows.Lengths(20, 8, 5),
-        max_answer_length=5,
-        null_threshold=0.0,
-    ),
-}
 
 
 @pytest.mark.parametrize(
