@@ -171,7 +171,6 @@ def create_export(
     do_lower_case = model_files.resolve_lower_case(FLAGS.do_lower_case, prefix)
     tokenizer = graph_tokenizer.Tokenizer(vocab_file, do_lower_case)
     model_files.check_vocab(len(tokenizer.tokens), vocab_file, config)
-
     size = bilstm.size_in(config)
 
     def restored(model: modeling.TaskModel, required: str) -> tuple:

@@ -64,6 +64,10 @@ def fused(function: Callable, *inputs: Any, **options: Any) -> Any:
     again from its inputs: that is faster than writing the values in between
     to memory in the forward pass and reading them in the backward pass.
 
+    16-bit inputs are read as float32 and the results stored in the type of the
+    first input. CPUs have no 16-bit arithmetic: every operation would convert
+    its numbers to float32 and back.
+
     Args:
         function: a pure function of tensors that returns a tensor or a tuple.
         *inputs: tensors or variables; None, allowed at the end only, leaves
@@ -82,7 +86,7 @@ def _compiled(function: Callable, options: tuple) -> Callable:
 
     Cached: all layers with the same options share the two programs.
     """
-    function = functools.partial(function, **dict(options))
+    function = _in_float32(functools.partial(function, **dict(options)))
     forward = _compile(function)
 
     @_compile
@@ -102,6 +106,23 @@ def _compiled(function: Callable, options: tuple) -> Callable:
         return forward(*inputs), gradient
 
     return recompute
+
+
+def _in_float32(function: Callable) -> Callable:
+    """Return the function with float32 arithmetic on 16-bit inputs."""
+
+    def in_float32(*inputs):
+        stored = inputs[0].dtype
+        if stored not in (tf.bfloat16, tf.float16):
+            return function(*inputs)
+        wide = [
+            tf.cast(x, tf.float32) if x.dtype.is_floating else x for x in inputs
+        ]
+        return tf.nest.map_structure(
+            lambda x: tf.cast(x, stored), function(*wide)
+        )
+
+    return in_float32
 
 
 def fused_forward(function: Callable, *inputs: tf.Tensor) -> Any:

@@ -24,9 +24,6 @@ from training.objective import Objective
 from training.settings import Settings
 from training.train_step import Step
 
-# Half a second of products, once in a process that trains several models.
-_matmul_peak = functools.cache(devices.measure_matmul_peak)
-
 
 def fit(
     strategy: tf.distribute.Strategy,
@@ -68,25 +65,24 @@ def fit(
             first,
         )
         return first
-    peak = _matmul_peak(settings.dtype, strategy)
-    logging.info("Matrix-product peak, measured: %.1f GFLOP/s", peak / 1e9)
+    peak = _measured_peak(settings.dtype, strategy)
     schedule = _create_schedule(settings)
-    step = Step(
-        strategy,
-        model,
-        objective,
-        optimizer,
-        schedule,
-        settings,
-        compilation,
-        scale,
-    )
+    parts = (strategy, model, objective, optimizer, schedule)
+    step = Step(*parts, settings, compilation, scale)
     _warn_of_a_single_step(settings)
     meter = reporting.Meter(settings.train_batch_size, flops_per_row, peak)
     done = loop.train(step, state, batches, meter, hooks, first)
     if scale:
         scale.log(done)
     return done
+
+
+@functools.cache
+def _measured_peak(dtype: str, strategy: tf.distribute.Strategy) -> float:
+    """Return the matrix-product rate in FLOP/s, measured once in a process."""
+    peak = devices.measure_matmul_peak(dtype, strategy)
+    logging.info("Matrix-product peak, measured: %.1f GFLOP/s", peak / 1e9)
+    return peak
 
 
 def _create_schedule(

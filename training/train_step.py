@@ -105,10 +105,9 @@ class Step:
         """
         # float64: the tokens of 1,000 steps of 100,000 exceed 2**24, from where
         # on float32 does not hold every integer.
-        names = (*self.objective.names, "loss", "gradient_norm")
         zero = tf.zeros([], tf.float64)
-        totals = {name: (zero, zero) for name in names}
-
+        names = (*self.objective.names, "loss", "gradient_norm")
+        totals = dict.fromkeys(names, (zero, zero))
         scale = self.loss_scale.read() if self.loss_scale else ()
 
         def goes_on(done, is_good, scale, totals):

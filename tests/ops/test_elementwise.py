@@ -180,6 +180,21 @@ def test_fused_and_plain_give_the_same_values_and_gradients():
             np.testing.assert_allclose(fused, plain, rtol=1e-4, atol=1e-5)
 
 
+def test_fused_16_bit_numbers_are_rounded_once():
+    """The result in float32, rounded; step by step it is another number."""
+    x = tf.cast(tf.linspace(-3.0, 3.0, 64)[None], tf.bfloat16)
+    bias = tf.fill([64], 0.3)
+    wanted = elementwise.gelu(tf.cast(x, tf.float32) + bias)
+    with elementwise.fusing():
+        found = elementwise.fused(
+            elementwise.bias_activation, x, bias, activation=elementwise.gelu
+        )
+    assert found.dtype == tf.bfloat16
+    np.testing.assert_array_equal(found, tf.cast(wanted, tf.bfloat16))
+    plain = elementwise.bias_activation(x, bias, elementwise.gelu)
+    assert (plain != found).numpy().any()
+
+
 def test_fusing_ends_with_its_block_also_after_an_error():
     def is_compiled(x):
         return tf.constant(tf.inside_function()) & (x == x)
