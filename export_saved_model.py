@@ -65,6 +65,13 @@ flags.DEFINE_integer(
     lower_bound=5,
 )
 saved_model.define_freeze_flag()
+flags.DEFINE_enum(
+    "dtype",
+    "float32",
+    list(modeling.DTYPES),
+    "Type of the SavedModel's matrix products: the one that is fast on the "
+    "machine that serves. With --freeze the weights are stored in it.",
+)
 flags.DEFINE_integer(
     "top_k", 5, "masked_lm: tokens for every [MASK].", lower_bound=1
 )
@@ -171,38 +178,52 @@ def create_export(
     do_lower_case = model_files.resolve_lower_case(FLAGS.do_lower_case, prefix)
     tokenizer = graph_tokenizer.Tokenizer(vocab_file, do_lower_case)
     model_files.check_vocab(len(tokenizer.tokens), vocab_file, config)
-    size = bilstm.size_in(config)
-
-    def restored(model: modeling.TaskModel, required: str) -> tuple:
-        """Return what all exports have, the model's weights restored."""
-        weight_files.restore_weights(model.variables, prefix, required)
-        return model, tokenizer, vocab_file, length
-
+    model, required = create_model(prefix, task, config)
+    weight_files.restore_weights(model.variables, prefix, required)
+    common = model, tokenizer, vocab_file, length
     if task == "classifier":
-        labels = classes_of(prefix, config)
-        model = classifier_model.BertForSequenceClassification(
-            config, labels and len(labels), bilstm_size=size
-        )
         is_pair = FLAGS.sentence_pairs
         if is_pair is None:
             is_pair = bool(getattr(config, "sentence_pairs", False))
         return classifier_export.Classifier(
-            *restored(model, _OUTPUT_HEAD), labels=labels, is_pair=is_pair
+            *common, labels=classes_of(prefix, config), is_pair=is_pair
         )
     if task == "multiple_choice":
-        model = swag_model.BertForMultipleChoice(config, bilstm_size=size)
-        return swag_export.MultipleChoice(*restored(model, _OUTPUT_HEAD))
+        return swag_export.MultipleChoice(*common)
+    if task == "masked_lm":
+        return pretraining_export.MaskedLm(
+            *common, tokens=tokenizer.tokens, top_k=FLAGS.top_k
+        )
+    return features_export.Encoder(*common)
+
+
+def create_model(
+    prefix: str, task: str, config: modeling.BertConfig
+) -> tuple[modeling.TaskModel, str]:
+    """Return a new model for a task, and the variables it has to restore.
+
+    Args:
+        prefix, task, config: as for `create_export`.
+
+    Returns:
+        The model, and a pattern of the names of variables.
+    """
+    size, dtype = bilstm.size_in(config), FLAGS.dtype
+    if task == "classifier":
+        labels = classes_of(prefix, config)
+        model = classifier_model.BertForSequenceClassification(
+            config, labels and len(labels), dtype, bilstm_size=size
+        )
+        return model, _OUTPUT_HEAD
+    if task == "multiple_choice":
+        model = swag_model.BertForMultipleChoice(config, dtype, size)
+        return model, _OUTPUT_HEAD
     if task == "masked_lm":
         filling.check_sees_both_sides(config, prefix)
-        model = pretraining_model.BertForPreTraining(config)
-        return pretraining_export.MaskedLm(
-            *restored(model, "^(bert/(?!pooler/)|cls/predictions/)"),
-            tokens=tokenizer.tokens,
-            top_k=FLAGS.top_k,
-        )
+        model = pretraining_model.BertForPreTraining(config, dtype=dtype)
+        return model, "^(bert/(?!pooler/)|cls/predictions/)"
     model_files.warn_of_untrained_pooler(config, prefix)
-    model = modeling.TaskModel(config)
-    return features_export.Encoder(*restored(model, weight_files.ENCODER))
+    return modeling.TaskModel(config, dtype), weight_files.ENCODER
 
 
 def check_flags() -> None:
