@@ -31,7 +31,11 @@ FLAGS = flags.FLAGS
 
 # --- Flags -------------------------------------------------------------------
 
-flags.DEFINE_string("input", None, "Checkpoint prefix or directory to read.")
+flags.DEFINE_string(
+    "input",
+    None,
+    "Checkpoint prefix or directory to read, or hf://owner/name[@revision].",
+)
 flags.DEFINE_string(
     "output", None, "Directory to write; must not hold a checkpoint."
 )

@@ -17,7 +17,7 @@ import tensorflow as tf
 from absl import logging
 
 import tokenization
-from checkpoints import huggingface, lookup, weight_files
+from checkpoints import hub, huggingface, lookup, weight_files
 from modeling import BertConfig
 
 # Key of bert_config.json: the objective of a pre-trained model whose pooler and
@@ -148,22 +148,31 @@ def resolve_lower_case(do_lower_case: bool | None, prefix: str) -> bool:
 
     The checkpoint's casing is the setting in the tokenizer_config.json beside
     it. The released checkpoints have no such file; their casing follows from
-    the name of their directory (uncased_L-12_H-768_A-12). Without either, text
-    is lower-cased, as by the original.
+    the name of their directory (uncased_L-12_H-768_A-12), or of their
+    repository on the hub. Without either, text is lower-cased, as by the
+    original; a model of the hub has to be told, since nobody has read its page.
 
     Args:
         do_lower_case: value of the flag; None: as the checkpoint.
         prefix: of `lookup.find_checkpoint`; empty without a checkpoint.
 
     Raises:
-        UserError: flag and checkpoint disagree.
+        UserError: flag and checkpoint disagree, or a model of the hub does
+            not tell.
     """
     trained = None
+    repository = hub.repository_of(prefix)
     if prefix:
         trained = huggingface.lower_cases(lookup.folder_of(prefix))
     if trained is None:
-        trained = tokenization.casing_of_checkpoint(prefix)
+        trained = tokenization.casing_of_checkpoint(repository or prefix)
     if do_lower_case is None:
+        if trained is None and repository:
+            raise UserError(
+                f"{hub.SCHEME}{repository} does not tell its casing (no "
+                f"do_lower_case in a {huggingface.TOKENIZER_CONFIG_NAME}): "
+                "give --do_lower_case, or --nodo_lower_case for a cased model"
+            )
         do_lower_case = True if trained is None else trained
         logging.info(
             "do_lower_case = %s%s",

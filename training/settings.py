@@ -2,6 +2,8 @@
 
 from typing import Any, NamedTuple
 
+from checkpoints import hub
+
 
 class Settings(NamedTuple):
     """How a model is trained; fields have the names of the scripts' flags.
@@ -68,4 +70,11 @@ class Settings(NamedTuple):
             "gradient_accumulation_steps": self.gradient_accumulation_steps,
             "dtype": self.dtype,
             "jit_compile": self.jit_compile,
+            **self._commit(),
         }
+
+    def _commit(self) -> dict[str, str]:
+        """Return {init_checkpoint: name and commit} of a model on the hub."""
+        if not hub.is_name(self.init_checkpoint):
+            return {}
+        return {"init_checkpoint": hub.with_commit(self.init_checkpoint)}
