@@ -9,7 +9,8 @@ The input may be a checkpoint prefix, a released directory, an output_dir of
 this project or a Hugging Face directory. The output holds the weights of the
 encoder and of its heads, pre-trained or fine-tuned, with configuration,
 vocabulary and casing, which are read from beside the input. Adam's slots and
-the step are left out, so that a training checkpoint shrinks to a third.
+the step are left out, so that a training checkpoint shrinks to a third. A
+Hugging Face directory gets a model card, README.md, unless there is one.
 """
 
 import os
@@ -24,7 +25,13 @@ import tensorflow as tf
 from absl import flags, logging
 
 import modeling
-from checkpoints import huggingface, lookup, model_files, weight_files
+from checkpoints import (
+    huggingface,
+    lookup,
+    model_card,
+    model_files,
+    weight_files,
+)
 from training import flags as training_flags
 
 FLAGS = flags.FLAGS
@@ -44,7 +51,8 @@ flags.DEFINE_enum(
     None,
     ["original", "huggingface"],
     "original: bert_model.ckpt with the names of the 2018 release and "
-    "bert_config.json; huggingface: model.safetensors and config.json.",
+    "bert_config.json; huggingface: model.safetensors, config.json and a "
+    "model card.",
 )
 flags.DEFINE_string(
     "bert_config_file", None, "Configuration; default: that beside the input."
@@ -93,6 +101,7 @@ def main(_: list[str]) -> int:
         write_original(FLAGS.output, weights, config)
     else:
         write_huggingface(FLAGS.output, weights, config, architecture)
+        model_card.write(FLAGS.output, prefix, config, architecture)
     size = sum(value.nbytes for value in weights.values()) / 1e6
     logging.info(
         "Wrote %d variables (%.1f MB) of %s to %s",
