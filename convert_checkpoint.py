@@ -88,10 +88,10 @@ def main(_: list[str]) -> int:
     check_flags()
     prefix = lookup.find_checkpoint(FLAGS.input, flag="input")
     config = model_files.read_config(prefix, FLAGS.bert_config_file)
-    weights = read_weights(prefix)
+    weights = weight_files.read_weights(prefix)
     if FLAGS.output_format == "huggingface":
         refuse_bilstm(prefix, weights)
-    check_weights(weights, config, prefix)
+    model_files.check_weights(weights, config, prefix)
     architecture = architecture_of(list(weights), config)
     if is_left_to_right(config) and FLAGS.output_format == "huggingface":
         huggingface.check_reads_no_cls([architecture], prefix)
@@ -114,47 +114,6 @@ def main(_: list[str]) -> int:
 
 
 # --- Steps -------------------------------------------------------------------
-
-
-def read_weights(prefix: str) -> dict[str, np.ndarray]:
-    """Return {name: value} of a checkpoint, without slots and step."""
-    reader = weight_files.open_reader(prefix)
-    return {
-        name: weight_files.read_tensor(reader, prefix, name)
-        for name in sorted(reader.get_variable_to_shape_map())
-        if not weight_files.is_training_only(name)
-    }
-
-
-def check_weights(
-    weights: Mapping[str, np.ndarray],
-    config: modeling.BertConfig,
-    prefix: str,
-) -> None:
-    """Check that weights have the shapes of an encoder.
-
-    Args:
-        weights: of `read_weights`.
-        config: of the encoder.
-        prefix: of the checkpoint, for messages.
-
-    Raises:
-        UserError: they are not those of a BERT model, or of one of another
-            size.
-    """
-    with tf.device("CPU"):
-        model = modeling.BertModel(config)
-    wanted = {v.path: list(v.shape) for v in model.variables}
-    found = {name: list(value.shape) for name, value in weights.items()}
-    report = weight_files.compare(wanted, found)
-    weight_files.check_required(report, prefix)
-    extra = sum(bool(re.search(r"^bert/", name)) for name in report.unused)
-    if extra:
-        raise UserError(
-            f"{prefix} holds {extra} variables of the encoder that the "
-            f"configuration does not have, the first: {report.unused[0]}; use "
-            "the configuration that belongs to the checkpoint"
-        )
 
 
 def is_left_to_right(config: modeling.BertConfig) -> bool:
@@ -261,17 +220,7 @@ def check_flags() -> None:
     training_flags.require(FLAGS, "input", "output", "output_format")
     if FLAGS.vocab_file and not tf.io.gfile.exists(FLAGS.vocab_file):
         raise UserError(f"--vocab_file={FLAGS.vocab_file} does not exist")
-    for name in (
-        lookup.WEIGHTS_NAME + ".index",
-        huggingface.WEIGHTS_NAME,
-        huggingface.INDEX_NAME,
-        "checkpoint",
-    ):
-        if tf.io.gfile.exists(os.path.join(FLAGS.output, name)):
-            raise UserError(
-                f"--output={FLAGS.output} holds a checkpoint already ({name}); "
-                "name a new directory"
-            )
+    lookup.check_no_checkpoint(FLAGS.output, "output")
 
 
 if __name__ == "__main__":

@@ -122,6 +122,29 @@ def find_training_checkpoint(path: str) -> str:
     return find_checkpoint(path, flag="resume_from")
 
 
+def check_no_checkpoint(directory: str, flag: str) -> None:
+    """Check that a checkpoint can be written without hiding another one.
+
+    Args:
+        directory: to be written; need not exist.
+        flag: that names it.
+
+    Raises:
+        UserError: it holds a checkpoint.
+    """
+    for name in (
+        WEIGHTS_NAME + ".index",
+        huggingface.WEIGHTS_NAME,
+        huggingface.INDEX_NAME,
+        "checkpoint",
+    ):
+        if tf.io.gfile.exists(os.path.join(directory, name)):
+            raise UserError(
+                f"--{flag}={directory} holds a checkpoint already ({name}); "
+                "name a new directory"
+            )
+
+
 def beside(prefix: str, name: str) -> str | None:
     """Return the path of the file `name` beside a checkpoint.
 

@@ -7,7 +7,8 @@ beside a checkpoint.
 """
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 from base import cluster, file_system
 from base.errors import UserError
@@ -16,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+import modeling
 import tokenization
 from checkpoints import hub, huggingface, lookup, weight_files
 from modeling import BertConfig
@@ -242,6 +244,37 @@ def load_tokenizer(
     tokenization.validate_special_tokens(tokenizer.vocab, needed, vocab_file)
     check_vocab(len(tokenizer.vocab), vocab_file, config)
     return tokenizer
+
+
+def check_weights(
+    weights: Mapping[str, np.ndarray],
+    config: BertConfig,
+    prefix: str,
+) -> None:
+    """Check that weights have the shapes of an encoder.
+
+    Args:
+        weights: of `weight_files.read_weights`.
+        config: of the encoder.
+        prefix: of the checkpoint, for messages.
+
+    Raises:
+        UserError: they are not those of a BERT model, or of one of another
+            size.
+    """
+    with tf.device("CPU"):
+        model = modeling.BertModel(config)
+    wanted = {v.path: list(v.shape) for v in model.variables}
+    found = {name: list(value.shape) for name, value in weights.items()}
+    report = weight_files.compare(wanted, found)
+    weight_files.check_required(report, prefix)
+    extra = sum(bool(re.search(r"^bert/", name)) for name in report.unused)
+    if extra:
+        raise UserError(
+            f"{prefix} holds {extra} variables of the encoder that the "
+            f"configuration does not have, the first: {report.unused[0]}; use "
+            "the configuration that belongs to the checkpoint"
+        )
 
 
 # --- Writing -----------------------------------------------------------------
