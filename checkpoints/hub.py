@@ -13,9 +13,11 @@ HF_HUB_OFFLINE=1 it opens no connection. HF_ENDPOINT names another server.
 import contextlib
 import functools
 import io
+import logging as logging_module
 import os
 import re
 import urllib.parse
+import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -49,6 +51,9 @@ _CACHED = re.compile(r"/models--([^/]+?)--([^/]+)/snapshots/[^/]+")
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+
+# What versions of the client send requests with.
+_HTTP_LIBRARIES = ("httpx", "httpx2", "requests", "urllib3")
 
 # Revisions of open pull requests that are looked at for safetensors.
 _MAX_PULL_REQUESTS = 10
@@ -151,7 +156,7 @@ def _fetch(name: Name, flag: str) -> str:
     if not _has_weights(folder):
         logging.info("Fetching the weights of %s into %s", commit, folder)
         with _explained(client, name, what):
-            _snapshot(client, commit, _WEIGHTS, shows_progress=True)
+            _snapshot(client, commit, _WEIGHTS)
         if not _has_weights(folder):
             raise _without_safetensors(client, name, commit, flag)
         _check_hashes(folder, what)
@@ -169,49 +174,67 @@ def _import_client(flag: str) -> Any:
             f"--{flag}=hf://... needs huggingface_hub: pip install -r "
             f"requirements.txt ({errors.reason(error)})"
         ) from error
+    for library in _HTTP_LIBRARIES:  # they log every request
+        logging_module.getLogger(library).setLevel(logging_module.WARNING)
     return huggingface_hub
 
 
-def _snapshot(
-    client: Any, name: Name, files: Sequence[str], shows_progress: bool = False
-) -> str:
+def _snapshot(client: Any, name: Name, files: Sequence[str]) -> str:
     """Return the folder of a commit with these files of it, where it has them.
 
     Args:
         client: the module huggingface_hub.
         name: of the model.
         files: names or patterns.
-        shows_progress: draw the client's bars, if there is a terminal.
     """
-    draws = shows_progress and progress.is_terminal()
-    return client.snapshot_download(
-        name.repository,
-        revision=name.revision,
-        allow_patterns=list(files),
-        tqdm_class=None if draws else _Lines,
-    )
+    with _Progress() as shown:
+        return client.snapshot_download(
+            name.repository,
+            revision=name.revision,
+            allow_patterns=list(files),
+            tqdm_class=type("_Counter", (_Counter,), {"shown": shown}),
+        )
 
 
-class _Lines(tqdm.tqdm):
-    """Progress of the client as log lines, one in 30 seconds at most."""
+class _Progress:
+    """A bar of this project that begins with the first bytes that arrive."""
+
+    def __init__(self):
+        self._bar: progress.Bar | None = None
+
+    def __enter__(self) -> "_Progress":
+        return self
+
+    def __exit__(self, kind, *exception) -> None:
+        if self._bar:
+            self._bar.close(is_complete=kind is None)
+
+    def update(self, count: float, total: float | None) -> None:
+        """Add bytes; the total grows with every file that begins."""
+        if not self._bar:
+            self._bar = progress.bar(total, "B", "Fetching", unit_scale=True)
+        self._bar.set_total(total)
+        self._bar.update(count)
+
+
+class _Counter(tqdm.tqdm):
+    """Stands for the client's several bars, of which nobody sees any."""
+
+    shown: _Progress
+    # Its own, or bars that are seen would leave lines free for these.
+    _instances: weakref.WeakSet = weakref.WeakSet()
+    monitor_interval = 0  # no thread that redraws them
 
     def __init__(self, *args, **kwargs):
-        # A bar of tqdm's that nobody sees.
         super().__init__(*args, **kwargs | {"file": io.StringIO()})
-        # Of the client's two bars of bytes, this one moves for some servers.
+        # Of two bars of bytes, this one moves for some servers alone.
         is_other = kwargs.get("desc") == "Downloading bytes"
-        counts = kwargs.get("unit") == "B" and not is_other
-        self._lines = (
-            progress.Bar(None, "B", "Fetching", unit_scale=True)
-            if counts
-            else None
-        )
+        self._counts = kwargs.get("unit") == "B" and not is_other
 
     def update(self, n: float | None = 1) -> bool | None:
         """Add finished units."""
-        if self._lines:
-            self._lines.total = self.total
-            self._lines.update(n or 0)
+        if self._counts and n:
+            self.shown.update(n, self.total)
         return super().update(n)
 
 
@@ -382,12 +405,8 @@ def _reason(client: Any, name: Name, error: Exception) -> str:
 def _is_network(error: BaseException) -> bool:
     """Whether an error is one of the client's HTTP libraries."""
     package = type(error).__module__.split(".")[0]
-    return isinstance(error, ConnectionError | TimeoutError) or package in (
-        "httpx",
-        "httpx2",
-        "requests",
-        "urllib3",
-    )
+    is_of_system = isinstance(error, ConnectionError | TimeoutError)
+    return is_of_system or package in _HTTP_LIBRARIES
 
 
 def _first_cause(error: BaseException) -> BaseException:

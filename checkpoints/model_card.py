@@ -91,7 +91,7 @@ _TASKS = {
 }
 
 # Of training_config.json, what is no flag or belongs to the machine.
-_NOT_SHOWN = ("model", "jit_compile", "data", "init_checkpoint", "rows")
+_NOT_SHOWN = ("model", "jit_compile", "data", "init_checkpoint")
 
 
 def write(

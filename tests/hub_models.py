@@ -8,6 +8,9 @@ from pathlib import Path
 from unittest import mock
 
 import hub_server
+
+# With all it imports, which is not imported anew below.
+import huggingface_hub.file_download
 import mask_models
 import scripts
 
@@ -42,6 +45,7 @@ def client_of(
         **variables: further environment variables.
     """
     url = server if isinstance(server, str) else server.url
+    assert huggingface_hub.file_download
     environment = {"HF_ENDPOINT": url, "HF_HOME": str(cache), **variables}
     others = {n: m for n, m in sys.modules.items() if not _is_client(n)}
     hub._fetch.cache_clear()

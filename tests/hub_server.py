@@ -30,7 +30,8 @@ class Repository(NamedTuple):
 
 def read_folder(folder: Path) -> dict[str, bytes]:
     """Return {name: content} of a folder, for `HubServer.add`."""
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    files = filter(Path.is_file, folder.iterdir())
+    return {path.name: path.read_bytes() for path in files}
 
 
 class HubServer:
