@@ -330,6 +330,7 @@ def check_flags() -> None:
             "give --init_checkpoint (weights alone, steps from 0) or "
             "--resume_from (weights, moments and step), not both"
         )
+    lookup.check_has_state(FLAGS.resume_from)
     if FLAGS.num_warmup_steps > FLAGS.num_train_steps:
         logging.warning(
             "num_warmup_steps=%d exceeds num_train_steps=%d: the learning "

@@ -108,18 +108,27 @@ def find_training_checkpoint(path: str) -> str:
     Raises:
         UserError: there is none.
     """
-    if hub.is_name(path):
-        raise UserError(
-            f"--resume_from={path}: a model on the hub has weights alone, "
-            "without the moments and the step of a run; give it as "
-            "--init_checkpoint"
-        )
+    check_has_state(path)
     if tf.io.gfile.isdir(path):
         latest = tf.train.latest_checkpoint(path)
         if latest:
             return latest
         raise UserError(f"--resume_from={path}: no `checkpoint` file in it")
     return find_checkpoint(path, flag="resume_from")
+
+
+def check_has_state(path: str | None) -> None:
+    """Check that a run can be resumed from a path: it is none on the hub.
+
+    Raises:
+        UserError: it is the name of a model on the hub.
+    """
+    if hub.is_name(path):
+        raise UserError(
+            f"--resume_from={path}: a model on the hub has weights alone, "
+            "without the moments and the step of a run; give it as "
+            "--init_checkpoint"
+        )
 
 
 def check_no_checkpoint(directory: str, flag: str) -> None:
