@@ -61,7 +61,7 @@ flags.DEFINE_integer(
 flags.DEFINE_enum(
     "dtype",
     "float32",
-    ["float32", "bfloat16"],
+    list(modeling.DTYPES),
     "Number format of the matrix products.",
 )
 flags.DEFINE_bool("jit_compile", True, "Compile the training step with XLA.")

@@ -31,7 +31,7 @@ from checkpoints import lookup, model_files, weight_files
 from features import layers as features_layers
 from features import lines as features_lines
 from features import writers as features_writers
-from training import devices
+from training import devices, dtypes
 from training import flags as training_flags
 from training.prediction import Predictor
 
@@ -89,12 +89,7 @@ flags.DEFINE_bool(
     "Pad every batch to max_seq_length, as the original, instead of batching "
     "lines of similar length.",
 )
-flags.DEFINE_enum(
-    "dtype",
-    "float32",
-    ["float32", "bfloat16"],
-    "Type that matrix products are computed in.",
-)
+training_flags.define_dtype_flag()
 training_flags.define_tpu_flags()
 flags.DEFINE_bool(
     "use_one_hot_embeddings",
@@ -109,6 +104,7 @@ def main(_: list[str]) -> int:
     """Read the model, then write the features."""
     check_flags()
     strategy = devices.create_strategy(training_flags.read_devices(FLAGS))
+    dtype = dtypes.resolve(FLAGS.dtype, strategy)
     prefix = lookup.find_checkpoint(FLAGS.init_checkpoint)
     config = model_files.read_config(prefix, FLAGS.bert_config_file)
     model_files.check_length(FLAGS.max_seq_length, config)
@@ -119,7 +115,7 @@ def main(_: list[str]) -> int:
         prefix, config, FLAGS.vocab_file, FLAGS.do_lower_case
     )
     with strategy.scope():
-        model = modeling.TaskModel(config, FLAGS.dtype)
+        model = modeling.TaskModel(config, dtype)
     weight_files.restore_weights(model.variables, prefix)
     predictor = Predictor(
         strategy,

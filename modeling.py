@@ -57,6 +57,7 @@ NAMED_SIZES = {
 # What a token attends to: the tokens on both sides of it, as in BERT, or those
 # before it and itself, as in the model "LTR" of the paper's table 5.
 BIDIRECTIONAL, LEFT_TO_RIGHT = "bidirectional", "left_to_right"
+DTYPES = ("float32", "bfloat16", "float16")  # of the matrix products
 
 
 @dataclasses.dataclass
@@ -189,8 +190,8 @@ class Layer(keras.layers.Layer):
     """
 
     def __init__(self, name: str):
-        # Variables are float32, activations may be bfloat16: autocast would
-        # turn them into float32 at the entrance of every layer.
+        # Variables are float32, activations need not be: autocast would turn
+        # them into float32 at the entrance of every layer.
         super().__init__(name=name, dtype="float32", autocast=False)
 
     def build(self) -> None:
@@ -515,7 +516,7 @@ class Encoder(Layer):
 
 
 class BertOutput(NamedTuple):
-    """The result of BertModel; float32, or bfloat16 for that dtype."""
+    """The result of BertModel in its dtype."""
 
     sequence_output: tf.Tensor  # [B, S, H], the last layer
     pooled_output: tf.Tensor  # [B, H], see class_vectors
@@ -529,7 +530,7 @@ class BertModel(Layer):
     Args:
         config: the sizes.
         name: the first part of every variable's path.
-        dtype: of activations, float32 or bfloat16; variables are float32.
+        dtype: of activations, one of DTYPES; variables are float32.
 
     Call arguments:
         input_ids: [B, S], ids of word pieces.
@@ -557,10 +558,8 @@ class BertModel(Layer):
         self, config: BertConfig, name: str = "bert", dtype: str | None = None
     ):
         super().__init__(name)
-        if dtype not in (None, "float32", "bfloat16"):
-            raise UserError(
-                f"--dtype: unknown type {dtype!r}; choose float32 or bfloat16"
-            )
+        if dtype not in (None, *DTYPES):
+            raise UserError(f"--dtype={dtype}: choose {', '.join(DTYPES)}")
         self.config = config
         self.embeddings = Embeddings(config, dtype or "float32")
         self.encoder = Encoder(config)
@@ -775,7 +774,7 @@ def project(x: tf.Tensor, weights: Any, bias: Any) -> tf.Tensor:
     that the paper's W has in section 4.1.
     """
     logits = tf.matmul(x, tf.cast(weights, x.dtype), transpose_b=True)
-    # The softmax needs more digits than bfloat16 has.
+    # The softmax needs more digits than a 16-bit type has.
     return tf.cast(logits, tf.float32) + bias  # [..., K]
 
 

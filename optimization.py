@@ -180,7 +180,7 @@ class AdamWeightDecay:
         Returns:
             `slots`: variable path -> slot name -> slot variable.
         """
-        # float32 also with --dtype=bfloat16: a moment changes by so little in
+        # float32 whatever the --dtype: a moment changes by so little in
         # a step that bfloat16 would often round the change away.
         for variable in variables:
             self.slots[variable.path] = {
@@ -207,6 +207,7 @@ class AdamWeightDecay:
         gradients: Sequence[tf.Tensor],
         learning_rate: tf.Tensor,
         step: tf.Tensor,
+        is_applied: tf.Tensor | None = None,
     ) -> None:
         """Update every variable and its slots.
 
@@ -217,9 +218,14 @@ class AdamWeightDecay:
             gradients: one for each, clipped, summed over all replicas.
             learning_rate: a float32 scalar.
             step: number of the update, from 0, for the bias correction.
+            is_applied: a bool scalar; False leaves variables and slots as
+                they are, to the bit, whatever the gradients. None: True.
         """
+        options = [learning_rate, step]
+        if is_applied is not None:
+            options.append(is_applied)
 
-        def update_all(strategy, gradients, learning_rate, step):
+        def update_all(strategy, gradients, *options):
             for variable, gradient in zip(variables, gradients, strict=True):
                 slots = self.slots[variable.path]
                 strategy.extended.update(
@@ -228,8 +234,7 @@ class AdamWeightDecay:
                     args=(
                         gradient,
                         *(slots[name] for name in self.slot_names),
-                        learning_rate,
-                        step,
+                        *options,
                     ),
                     group=False,
                 )
@@ -237,7 +242,7 @@ class AdamWeightDecay:
         # Variables of a strategy may be assigned to in cross-replica context
         # only; `update` then runs the function on the device of each copy.
         tf.distribute.get_replica_context().merge_call(
-            update_all, args=(list(gradients), learning_rate, step)
+            update_all, args=(list(gradients), *options)
         )
 
     def update_variable(
@@ -249,6 +254,7 @@ class AdamWeightDecay:
         adam_v: tf.Variable,
         learning_rate: tf.Tensor,
         step: tf.Tensor,
+        is_applied: tf.Tensor | None = None,
     ) -> None:
         """Update one variable (or one device's copy of it) and its slots."""
         # bfloat16 has 8 significant bits: there 0.999 v + 0.001 g^2 would
@@ -271,9 +277,16 @@ class AdamWeightDecay:
             update += self.weight_decay_rate * variable
         update *= learning_rate * self.trust_ratio(path, variable, update)
         # Assigned last, when everything is computed from the old values.
-        adam_m.assign(next_m)
-        adam_v.assign(next_v)
-        variable.assign(variable - update)
+        for target, value in (
+            (adam_m, next_m),
+            (adam_v, next_v),
+            (variable, variable - update),
+        ):
+            # A selection and not tf.cond: it can be part of a program of XLA
+            # and of a strategy's update, and needs no transfer from a GPU.
+            if is_applied is not None:
+                value = tf.where(is_applied, value, target)
+            target.assign(value)
 
     def trust_ratio(
         self, path: str, variable: tf.Variable, update: tf.Tensor

@@ -164,6 +164,7 @@ def main(_: list[str]) -> int:
     check_flags()
     settings = read_settings()
     strategy = devices.create_strategy(training_flags.read_devices(FLAGS))
+    settings = pretraining_run.with_dtype(settings, strategy, FLAGS.do_train)
     objective = read_objective()
     vocab_file = find_vocab()
     config = read_config(vocab_file)
@@ -181,7 +182,7 @@ def main(_: list[str]) -> int:
     tf.keras.utils.set_random_seed(FLAGS.random_seed)
     with strategy.scope():
         model = BertForPreTraining(
-            config, FLAGS.dtype, objective.predicts_next_sentence
+            config, settings.dtype, objective.predicts_next_sentence
         )
     run = pretraining_run.PretrainingRun(
         strategy,

@@ -1,9 +1,9 @@
 """Errors, files, log lines, progress, processes, clusters.
 
 Import base before TensorFlow: importing it hides TensorFlow's start-up
-messages (see tensorflow_messages).
+messages and makes scripts start sooner (see tensorflow_import).
 """
 
-from base import tensorflow_messages
+from base import tensorflow_import
 
-tensorflow_messages.hide()
+tensorflow_import.prepare()

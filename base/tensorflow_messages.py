@@ -12,8 +12,6 @@ the process while it is imported.
 """
 
 import contextlib
-import importlib.abc
-import importlib.util
 import os
 import re
 import sys
@@ -38,34 +36,18 @@ _NOISE = re.compile(
 def hide() -> None:
     """Hide TensorFlow's messages in this process and those it starts.
 
-    Does nothing where the user has set TF_CPP_MIN_LOG_LEVEL to 0. Has to be
-    called before TensorFlow is imported; does not import it.
+    A level that the user has set stays. Has to be called before TensorFlow is
+    imported; tensorflow_import.py removes what the import itself writes.
     """
     # Without an NVIDIA driver TensorFlow reports an error where there is none
     # ("failed call to cuInit"). With one, errors are worth reading.
     can_fail = os.path.exists(_DRIVER)
     os.environ.setdefault(LEVEL, "2" if can_fail else "3")
-    if os.environ[LEVEL] != "0" and "tensorflow" not in sys.modules:
-        sys.meta_path.insert(0, _Finder())
 
 
-class _Finder(importlib.abc.MetaPathFinder):
-    """Finds TensorFlow as Python does, and imports it without its messages."""
-
-    def find_spec(self, name, path=None, target=None):
-        if name != "tensorflow":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec and spec.loader:
-            execute = spec.loader.exec_module
-
-            def execute_without_noise(module) -> None:
-                with without_noise():
-                    execute(module)
-
-            spec.loader.exec_module = execute_without_noise
-        return spec
+def are_hidden() -> bool:
+    """Return whether TensorFlow's messages are to be hidden."""
+    return os.environ.get(LEVEL) != "0"
 
 
 @contextlib.contextmanager

@@ -82,7 +82,7 @@ def measure(
         folder: for the records.
         sizes: names in modeling.NAMED_SIZES.
         repeats: how often each kind is timed.
-        dtype: of the matrix products, "float32" or "bfloat16".
+        dtype: of the matrix products, one of modeling.DTYPES.
         jit_compile: compile with XLA.
     """
     for length, (predictions, batch_size) in LENGTHS.items():

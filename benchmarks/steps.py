@@ -20,7 +20,13 @@ from benchmarks import measuring
 from benchmarks.table import Row
 from pretraining import model as pretraining_model
 from pretraining import objectives
-from training import compilation, devices, reporting, train_step
+from training import (
+    compilation,
+    devices,
+    loss_scale,
+    reporting,
+    train_step,
+)
 from training.settings import Settings
 
 MAX_SEQ_LENGTH, MAX_PREDICTIONS, VOCAB_SIZE = 128, 20, 30522
@@ -70,7 +76,7 @@ def create_step(
     Args:
         size: one of modeling.NAMED_SIZES; the weights are random.
         batch_size: rows in a step.
-        dtype: of the matrix products, "float32" or "bfloat16".
+        dtype: of the matrix products, one of modeling.DTYPES.
         jit_compile: compile with XLA.
         vocab_size: ids from 0 up that the records may have.
         objective_name: what for, a key of OBJECTIVES.
@@ -87,6 +93,7 @@ def create_step(
         output_dir="",
         num_train_steps=1000,
         train_batch_size=batch_size,
+        dtype=dtype,
         jit_compile=jit_compile,
     )
     strategy = tf.distribute.get_strategy()
@@ -98,6 +105,7 @@ def create_step(
         optimization.create_schedule(1e-4, 1000, 100),
         settings,
         compilation.for_training(strategy, jit_compile),
+        loss_scale.create(settings),
     )
 
 
@@ -221,7 +229,7 @@ def measure(
     Args:
         sizes: names in modeling.NAMED_SIZES.
         repeats: timed steps of a size; of a large one a quarter.
-        dtype: of the matrix products, "float32" or "bfloat16".
+        dtype: of the matrix products, one of modeling.DTYPES.
         jit_compile: compile with XLA.
         objective_name: what the step is for, a key of OBJECTIVES.
     """

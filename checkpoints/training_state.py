@@ -29,8 +29,8 @@ class TrainingState:
     """The training checkpoints of a run: weights, slots and step.
 
     Random numbers and the order of the data are functions of the seed and the
-    step, so these three are the whole state of a run: killed and started
-    again, it ends with the same bits.
+    step, so these three, and the loss scale of a run in float16, are the whole
+    state of a run: killed and started again, it ends with the same bits.
 
     Args:
         output_dir: directory of `model.ckpt-<step>` and `checkpoint`.
@@ -39,6 +39,8 @@ class TrainingState:
             in the original, a slot is saved as `<variable path>/<slot name>`.
         keep_checkpoint_max: checkpoints to keep; 0 keeps all.
         is_chief: whether this process writes; of several only one does.
+        loss_scale: {name: variable} of a run in float16, saved as
+            `loss_scale/<name>`. Runs in other types have none.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class TrainingState:
         slots: Mapping[str, Mapping[str, tf.Variable]],
         keep_checkpoint_max: int = 5,
         is_chief: bool = True,
+        loss_scale: Mapping[str, tf.Variable] | None = None,
     ):
         self.output_dir = output_dir
         self.keep_checkpoint_max = keep_checkpoint_max
@@ -57,6 +60,10 @@ class TrainingState:
             f"{path}/{name}": slot
             for path, named in slots.items()
             for name, slot in named.items()
+        }
+        self._loss_scale = {
+            f"{weight_files.LOSS_SCALE}/{name}": variable
+            for name, variable in (loss_scale or {}).items()
         }
 
     def latest(self) -> str | None:
@@ -69,8 +76,9 @@ class TrainingState:
         if not self.is_chief:
             return prefix
         tensors = weight_files.as_tensors(self._weights.values())
+        others = {**self._slots, **self._loss_scale}
         tensors.update(
-            {name: tf.convert_to_tensor(s) for name, s in self._slots.items()}
+            {name: tf.convert_to_tensor(v) for name, v in others.items()}
         )
         tensors["global_step"] = np.int64(step)
         weight_files.write(prefix, tensors)
@@ -110,14 +118,20 @@ class TrainingState:
                 f"({len(problems)} variables differ, the first: {problem}); "
                 "weights alone can be given as --init_checkpoint"
             )
+        # A run may change its type: in float16 it then begins with the loss
+        # scale of a new run, in the others it has none.
+        targets.update(
+            {n: v for n, v in self._loss_scale.items() if n in found}
+        )
         for name, variable in targets.items():
             variable.assign(weight_files.read_tensor(reader, prefix, name))
         return int(weight_files.read_tensor(reader, prefix, "global_step"))
 
     def checksum(self) -> int:
-        """Return a checksum of all weights and slots, to compare machines."""
+        """Return a checksum of the state of the run, to compare machines."""
         total = 0
-        for name, variable in {**self._weights, **self._slots}.items():
+        state = {**self._weights, **self._slots, **self._loss_scale}
+        for name, variable in state.items():
             total = zlib.crc32(name.encode(), total)
             total = zlib.crc32(variable.numpy().tobytes(), total)
         return total

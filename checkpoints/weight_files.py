@@ -24,7 +24,10 @@ from checkpoints import huggingface, lookup
 Reader = Any
 
 # Names of the optimizer's slots and the step, in a training checkpoint.
-_TRAINING_ONLY = re.compile(r"(/adam_m|/adam_v)$|^global_step$")
+# The first part of the names of what training in float16 adds.
+LOSS_SCALE = "loss_scale"
+
+_TRAINING_ONLY = re.compile(rf"(/adam_m|/adam_v)$|^global_step$|^{LOSS_SCALE}/")
 
 # Variables that a checkpoint must have: the encoder without its pooler. A head
 # starts from new weights when fine-tuning begins, and a model that was saved

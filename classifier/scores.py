@@ -4,8 +4,6 @@ import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy import stats
-from sklearn import metrics
 
 NAMES = (
     "accuracy",
@@ -39,6 +37,10 @@ def score(
     Raises:
         KeyError: the name is unknown.
     """
+    # They take a second to import, which only runs that score need to spend.
+    from scipy import stats
+    from sklearn import metrics
+
     functions = {
         "accuracy": lambda: metrics.accuracy_score(labels, predictions),
         "f1": lambda: metrics.f1_score(labels, predictions, zero_division=0.0),

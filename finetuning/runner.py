@@ -20,6 +20,7 @@ from training import (
     agreement,
     compilation,
     devices,
+    dtypes,
     fit,
     loop,
     prediction,
@@ -51,6 +52,7 @@ def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
     """
     settings = job.settings
     strategy = devices.create_strategy(settings.devices)
+    settings = job.settings = with_dtype(settings, strategy, do_train)
     if settings.training.eval_steps:
         job.deciding_metric()  # raises an error without data to score
     if do_train:
@@ -87,6 +89,18 @@ def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
             failed_runs.warning(signs, settings, job.lowest_usual_rate),
         )
     return 0
+
+
+def with_dtype(
+    settings: RunSettings, strategy: tf.distribute.Strategy, do_train: bool
+) -> RunSettings:
+    """Return the settings with the type that --dtype=auto is, and log it."""
+    dtype = dtypes.resolve(
+        settings.training.dtype,
+        strategy,
+        (settings.output_dir,) if do_train else (),
+    )
+    return settings._replace(training=settings.training._replace(dtype=dtype))
 
 
 def claim_output_dir(job: Job, strategy: tf.distribute.Strategy) -> None:

@@ -209,6 +209,8 @@ def run_all(sweep: Sweep, output_dir: str, metric: str, **more: Any) -> str:
                 )
             file_system.write_text(marker, json.dumps(line[2:]))
         results[run.name] = _read_results(folder)
+        if number == 1:
+            sweep = _with_type_of(folder, sweep)
     order = ranked(results, metric)
     lines = table(order, results, metric)
     for line in lines:
@@ -217,6 +219,24 @@ def run_all(sweep: Sweep, output_dir: str, metric: str, **more: Any) -> str:
     file_system.write_text(path, "\n".join(lines) + "\n")
     warn_of_failed(order, results)
     return os.path.join(output_dir, f"runs/{order[0]}")
+
+
+def _with_type_of(folder: str, sweep: Sweep) -> Sweep:
+    """Return the sweep with the type that --dtype=auto was in a run of it.
+
+    Each run would measure again, and runs of different types do not compare.
+    """
+    if sweep.arguments.get("dtype") != "--dtype=auto":
+        return sweep
+    dtype = training_state.read_adjustable(folder).get("dtype")
+    if not dtype:
+        return sweep
+    arguments = {**sweep.arguments, "dtype": f"--dtype={dtype}"}
+    if dtype != "float16":  # the other types refuse flags of the loss scale
+        arguments = {
+            n: a for n, a in arguments.items() if "loss_scale" not in n
+        }
+    return sweep._replace(arguments=arguments)
 
 
 def run_command(command: Sequence[str]) -> int:

@@ -14,7 +14,6 @@ import json
 from collections.abc import Sequence
 
 import numpy as np
-from seqscore import scoring
 
 from classifier.scores import log_softmax
 from ner.data import File, class_ids
@@ -35,6 +34,9 @@ def entity_scores(
         predicted: the tags of a model. By conlleval's rule, an I- that
             continues no entity of its type begins one.
     """
+    # It takes a second to import, which only runs that score need to spend.
+    from seqscore import scoring
+
     entities, words = scoring.score_label_sequences(
         predicted, gold, "BIO", repair="conlleval"
     )

@@ -39,6 +39,24 @@ def fusing(enabled: bool = True) -> Iterator[None]:
         _is_fusing = before
 
 
+# As _is_fusing: read while code is called or traced.
+_is_differentiating = False
+
+
+@contextlib.contextmanager
+def differentiating() -> Iterator[None]:
+    """Choose operations for their gradient, in code called or traced inside.
+
+    See `add_bias`.
+    """
+    global _is_differentiating
+    before, _is_differentiating = _is_differentiating, True
+    try:
+        yield
+    finally:
+        _is_differentiating = before
+
+
 def fused(function: Callable, *inputs: Any, **options: Any) -> Any:
     """Return function(*inputs, **options), under `fusing` compiled by XLA.
 
@@ -208,7 +226,13 @@ ACTIVATIONS: dict[str, Callable | None] = {
 
 def add_bias(x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     """Return x + bias in the dtype of x."""
-    return tf.nn.bias_add(x, tf.cast(bias, x.dtype))
+    bias = tf.cast(bias, x.dtype)
+    # On CPUs the gradient of bias_add is summed in the dtype of x. A sum of
+    # ones in bfloat16 stops at 256, since 257 rounds to 256. The gradient of
+    # `+` is summed in float32. Without a gradient bias_add is faster.
+    if _is_differentiating and x.dtype == tf.bfloat16:
+        return x + bias
+    return tf.nn.bias_add(x, bias)
 
 
 def bias_activation(
@@ -216,7 +240,13 @@ def bias_activation(
 ) -> tf.Tensor:
     """Return activation(x + bias)."""
     x = add_bias(x, bias)
-    return x if activation is None else activation(x)
+    if activation is None:
+        return x
+    if x.dtype == tf.float16:
+        # GELU has x^3, which float16 cannot hold from 41 on; beyond 256 the
+        # gradient, 0 times infinity, would be NaN.
+        return tf.cast(activation(tf.cast(x, tf.float32)), x.dtype)
+    return activation(x)
 
 
 def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:

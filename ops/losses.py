@@ -106,7 +106,7 @@ def projected_cross_entropy(
     by weight / s. The one-hot part is R rows, subtracted at the labels' rows.
 
     Args:
-        x: float32 or bfloat16 [R, H].
+        x: [R, H], float32 or a 16-bit type.
         table: float32 [V, H], the word embeddings.
         bias: float32 [V].
         labels: int32 [R].
@@ -179,12 +179,52 @@ def _softmax_gradients(
         sums: row sums of exps, [R, 1].
     """
     scale = row_weights / sums  # [R, 1]
+    dbias = tf.matmul(scale, exps, transpose_a=True)[0]  # [V]
+    if x.dtype == tf.float16:
+        probs = exps / sums  # [R, V]
+        return *_half_products(x, narrow_table, row_weights, probs), dbias
     narrow_exps = tf.cast(exps, x.dtype)  # [R, V]
     dx = tf.cast(tf.matmul(narrow_exps, narrow_table), tf.float32) * scale
     scaled_x = tf.cast(tf.cast(x, tf.float32) * scale, x.dtype)  # [R, H]
     dtable = tf.matmul(narrow_exps, scaled_x, transpose_a=True)  # [V, H]
-    dbias = tf.matmul(scale, exps, transpose_a=True)[0]  # [V]
     return dx, tf.cast(dtable, tf.float32), dbias
+
+
+# The largest float16 is 65,504, the smallest of full precision 0.00006.
+_HALF_SUM = 32768.0  # what sums of products may come to
+_HALF_PROBABILITY = 64.0  # a probability of 1; 1 / 30,522 is then 0.002
+
+
+def _half_products(
+    x: tf.Tensor,
+    narrow_table: tf.Tensor,
+    row_weights: tf.Tensor,
+    probs: tf.Tensor,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return dx and dtable of `_softmax_gradients` by float16 products.
+
+    Factors are scaled so that nothing overflows and little underflows,
+    whatever the loss scale: here the sum over all V words of exponentials
+    times table could exceed 65,504, and x / V would be 0 or nearly.
+
+    Args:
+        x: float16 [R, H].
+        narrow_table: float16 [V, H].
+        row_weights: [R, 1].
+        probs: float32 [R, V], rows sum to 1.
+    """
+    narrow = tf.cast(probs * _HALF_PROBABILITY, tf.float16)  # [R, V]
+    dx = tf.cast(tf.matmul(narrow, narrow_table), tf.float32)  # [R, H]
+    dx *= row_weights / _HALF_PROBABILITY
+    weighted = tf.cast(x, tf.float32) * row_weights  # [R, H]
+    # No sum over R rows is larger than R times the largest term.
+    rows = tf.cast(shape_of(x)[0], tf.float32)
+    bound = tf.reduce_max(tf.abs(weighted)) * rows * _HALF_PROBABILITY
+    gain = _HALF_SUM / tf.maximum(bound, 1e-30)
+    dtable = tf.matmul(
+        narrow, tf.cast(weighted * gain, tf.float16), transpose_a=True
+    )  # [V, H]
+    return dx, tf.cast(dtable, tf.float32) / (gain * _HALF_PROBABILITY)
 
 
 def _minus_one_hot(
@@ -233,7 +273,7 @@ def sliced_cross_entropy(
     gradients from the same logits as the loss, and keeps nothing else.
 
     Args:
-        x: float32 or bfloat16 [R, H].
+        x: [R, H], float32 or a 16-bit type.
         table: float32 [V, H].
         bias: float32 [V].
         labels, weights: as for projected_cross_entropy.

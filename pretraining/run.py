@@ -22,7 +22,7 @@ from pretraining import objectives
 from pretraining import records as pretraining_records
 from pretraining.objectives import PretrainingObjective
 from pretraining.records import PretrainingFiles
-from training import compilation, evaluation, fit, loop, reporting
+from training import compilation, dtypes, evaluation, fit, loop, reporting
 from training.settings import Settings
 
 _FILES_LOGGED = 20
@@ -57,6 +57,19 @@ def read_data(
     if data.is_packed:
         data.log_packing()
     return data
+
+
+def with_dtype(
+    settings: Settings, strategy: tf.distribute.Strategy, do_train: bool
+) -> Settings:
+    """Return the settings with the type that --dtype=auto is, and log it."""
+    resumed = [settings.output_dir]
+    if settings.resume_from:
+        resumed.append(lookup.folder_of(settings.resume_from))
+    dtype = dtypes.resolve(
+        settings.dtype, strategy, tuple(resumed) if do_train else ()
+    )
+    return settings._replace(dtype=dtype)
 
 
 def warn_of_shared_files(

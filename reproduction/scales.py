@@ -187,7 +187,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "learning_rate": (0, _LARGEST),
 }
 _MAY_BE_EMPTY = ("tasks", "flags")
-_DTYPES = ("float32", "bfloat16")
+_DTYPES = ("float32", "bfloat16", "float16")
 
 # --- Reading -----------------------------------------------------------------
 

@@ -15,9 +15,10 @@ import os
 import signal
 import time
 
-from base import errors
+from base import errors, tensorflow_import
 
-import tensorflow as tf
+with tensorflow_import.without_optional_libraries():  # as in a script
+    import tensorflow as tf
 
 import run_pretraining
 from checkpoints import training_state, weight_files

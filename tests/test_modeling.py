@@ -380,20 +380,21 @@ def test_only_masked_positions_reach_the_vocabulary():
     np.testing.assert_allclose(logits, picked, atol=1e-5)
 
 
-# --- bfloat16 ----------------------------------------------------------------
+# --- 16-bit types ------------------------------------------------------------
 
 
 @pytest.mark.slow
-def test_bfloat16_is_near_float32():
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_16_bit_types_are_near_float32(dtype):
     config = tiny_config(initializer_range=0.05)
     wide = BertForPreTraining(config)
-    narrow = BertForPreTraining(config, dtype="bfloat16")
+    narrow = BertForPreTraining(config, dtype=dtype)
     for a, b in zip(wide.variables, narrow.variables, strict=True):
         b.assign(a.value)
     assert all(v.dtype == "float32" for v in narrow.variables)
     features = batch_of(config)
     output = narrow.encode(features)
-    assert output.sequence_output.dtype == tf.bfloat16
+    assert output.sequence_output.dtype == dtype
     a, b = wide(features), narrow(features)
     assert b.masked_lm_logits.dtype == tf.float32
     assert b.next_sentence_logits.dtype == tf.float32
@@ -408,8 +409,8 @@ def test_bfloat16_is_near_float32():
 
 
 def test_unknown_dtype_names_the_choices():
-    with pytest.raises(UserError, match="float32 or bfloat16"):
-        BertModel(tiny_config(), dtype="float16")
+    with pytest.raises(UserError, match="float32, bfloat16, float16"):
+        BertModel(tiny_config(), dtype="float64")
 
 
 # --- Other -------------------------------------------------------------------

@@ -102,6 +102,33 @@ def test_saved_model_gives_the_predictions(finished, data_dir, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_float32_model_is_used_in_16_bits(
+    finished, data_dir, tmp_path, dtype
+):
+    """Scores, predictions and the SavedModel are nearly those of float32."""
+    flags = flags_for(finished, data_dir, tmp_path, do_train=False)
+    flags |= {"do_predict": True, "do_export": True, "dtype": dtype}
+    scripts.run(run_classifier, **flags)
+    wanted, found = results_of(finished), results_of(tmp_path)
+    found["global_step"] = wanted["global_step"]  # 0 in another folder
+    assert found == pytest.approx(wanted, abs=0.02)
+    wide, narrow = (
+        [[float(p) for p in row.split("\t")] for row in text.splitlines()]
+        for text in (
+            (folder / "test_results.tsv").read_text()
+            for folder in (finished, tmp_path)
+        )
+    )
+    np.testing.assert_allclose(narrow, wide, atol=0.02)
+    assert narrow != wide
+    loaded = tf.saved_model.load(str(tmp_path / "saved_model" / "1"))
+    texts = [text for text, _ in sentences(21, 3)]
+    found = loaded.signatures["serving_default"](text=tf.constant(texts))
+    np.testing.assert_allclose(found["probabilities"], narrow, atol=0.02)
+
+
+@pytest.mark.slow
 def test_exported_directory_is_complete(finished):
     config = json.loads((finished / "bert_config.json").read_text())
     assert config["id2label"] == {"0": "bad", "1": "good"}

@@ -30,7 +30,7 @@ class DeviceChoice(NamedTuple):
     gcp_project: str | None = None
     master: str | None = None
     num_tpu_cores: int = 8
-    dtype: str = "float32"  # 16-bit types need a check of the processor
+    dtype: str = "float32"  # others need a check of the processor
 
 
 def is_tpu(strategy: tf.distribute.Strategy) -> bool:
@@ -39,6 +39,9 @@ def is_tpu(strategy: tf.distribute.Strategy) -> bool:
 
 
 # --- Processors that report AMX without having it ----------------------------
+
+# Where it is set, it says which instructions oneDNN may use.
+AMX_SETTING = "ONEDNN_MAX_CPU_ISA"
 
 _PROBE = """
 import tensorflow as tf
@@ -54,20 +57,20 @@ def avoid_broken_amx(dtype: str) -> None:
     Where AMX is reported and a 16-bit type asked for, one product is tried in
     another process. Call this before any other TensorFlow work.
     """
-    setting = "ONEDNN_MAX_CPU_ISA"
-    if dtype == "float32" or setting in os.environ or not _reports_amx():
+    is_set = AMX_SETTING in os.environ
+    if dtype == "float32" or is_set or not _reports_amx():
         return
     probe = subprocess.run(
         [sys.executable, "-c", _PROBE], capture_output=True, check=False
     )
     if probe.returncode == -signal.SIGILL:
-        os.environ[setting] = "AVX512_CORE_BF16"
+        os.environ[AMX_SETTING] = "AVX512_CORE_BF16"
         logging.warning(
             "This processor reports AMX, but its instructions fail, as on "
             "virtual machines that do not pass them on: set %s=%s, which "
             "does without AMX",
-            setting,
-            os.environ[setting],
+            AMX_SETTING,
+            os.environ[AMX_SETTING],
         )
 
 

@@ -43,7 +43,8 @@ class Evaluator:
                 model, batch, training=False, dropout_seed=None
             )
 
-        if compilation.compiles_evaluation(strategy, jit_compile):
+        dtype = model.bert.embeddings.output_dtype
+        if compilation.compiles_evaluation(strategy, jit_compile, dtype):
             forward = compilation.compiled(forward)
 
         @functools.partial(tf.function, autograph=False)

@@ -11,7 +11,14 @@ from absl import logging
 import modeling
 import optimization
 from checkpoints import lookup, training_state, weight_files
-from training import agreement, cluster_watch, devices, loop, reporting
+from training import (
+    agreement,
+    cluster_watch,
+    devices,
+    loop,
+    loss_scale,
+    reporting,
+)
 from training.compilation import Compilation
 from training.objective import Objective
 from training.settings import Settings
@@ -48,7 +55,8 @@ def fit(
         hooks: what is done between steps.
         new_variables: see `begin`.
     """
-    optimizer, state = _create_state(strategy, model, settings)
+    scale = loss_scale.create(settings)
+    optimizer, state = _create_state(strategy, model, settings, scale)
     first = begin(state, model, settings, new_variables)
     check_same_start(strategy, state, settings, first)
     if hooks.tail:
@@ -64,11 +72,21 @@ def fit(
     logging.info("Matrix-product peak, measured: %.1f GFLOP/s", peak / 1e9)
     schedule = _create_schedule(settings)
     step = Step(
-        strategy, model, objective, optimizer, schedule, settings, compilation
+        strategy,
+        model,
+        objective,
+        optimizer,
+        schedule,
+        settings,
+        compilation,
+        scale,
     )
     _warn_of_a_single_step(settings)
     meter = reporting.Meter(settings.train_batch_size, flops_per_row, peak)
-    return loop.train(step, state, batches, meter, hooks, first)
+    done = loop.train(step, state, batches, meter, hooks, first)
+    if scale:
+        scale.log(done)
+    return done
 
 
 def _create_schedule(
@@ -96,6 +114,7 @@ def _create_state(
     strategy: tf.distribute.Strategy,
     model: modeling.TaskModel,
     settings: Settings,
+    scale: loss_scale.LossScale | None,
 ) -> tuple[optimization.AdamWeightDecay, training_state.TrainingState]:
     """Return the optimizer with its slots, and the run's checkpoints."""
     with strategy.scope():
@@ -111,6 +130,7 @@ def _create_state(
         slots,
         settings.keep_checkpoint_max,
         cluster.is_chief(),
+        scale.variables if scale else None,
     )
 
 

@@ -4,7 +4,9 @@ from base.errors import UserError
 
 from absl import flags
 
+import modeling
 from checkpoints import training_state
+from training import dtypes
 from training.devices import DeviceChoice
 from training.settings import Settings
 
@@ -95,20 +97,50 @@ def _define_loop_flags() -> None:
         "Write a report line every this many steps.",
         lower_bound=1,
     )
-    flags.DEFINE_enum(
-        "dtype",
-        "float32",
-        ["float32", "bfloat16"],
-        "What matrix products are computed in; weights, norms, softmax and "
-        "losses stay float32. bfloat16 is faster on TPUs, on GPUs of compute "
-        "capability 8 and more, and on CPUs with avx512_bf16 or AMX (see "
-        "/proc/cpuinfo); on other CPUs it is slower.",
-    )
+    define_dtype_flag()
+    _define_loss_scale_flags()
     flags.DEFINE_bool(
         "jit_compile",
         True,
         "Compile with XLA: the whole step on GPUs, its elementwise operations "
         "and the update on CPUs.",
+    )
+
+
+def define_dtype_flag() -> None:
+    """Define --dtype; `dtypes.resolve` turns it into a type."""
+    flags.DEFINE_enum(
+        "dtype",
+        "float32",
+        [*modeling.DTYPES, dtypes.AUTO],
+        "What matrix products are computed in; weights, norms, softmax and "
+        "losses stay float32. bfloat16 is for TPUs, GPUs of compute capability "
+        "8 and more, and CPUs with avx512_bf16 or AMX; float16 for GPUs of "
+        "compute capability 7. auto: the one of these that is fast here; on a "
+        "CPU a product of each type is timed.",
+    )
+
+
+def _define_loss_scale_flags() -> None:
+    """Define the flags of the loss scale."""
+    flags.DEFINE_float(
+        "initial_loss_scale",
+        65536.0,
+        "With float16: what the loss is multiplied by at first, so that "
+        "gradients do not underflow.",
+    )
+    flags.DEFINE_integer(
+        "loss_scale_growth_steps",
+        2000,
+        "With float16: the loss scale is doubled after this many steps in a "
+        "row without overflow.",
+        lower_bound=1,
+    )
+    flags.DEFINE_float(
+        "loss_scale_backoff",
+        0.5,
+        "With float16: a step whose gradients overflow is skipped, and the "
+        "loss scale multiplied by this.",
     )
 
 
@@ -178,7 +210,11 @@ def read_settings(
         f: FLAGS of a script that called `define_training_flags`.
         num_train_steps: steps of the schedule.
         num_warmup_steps: steps of its warm-up.
+
+    Raises:
+        UserError: a flag of the loss scale is of no use.
     """
+    _check_loss_scale(f)
     return Settings(
         output_dir=f.output_dir,
         num_train_steps=num_train_steps,
@@ -193,6 +229,9 @@ def read_settings(
         continuous_schedule=f.continuous_schedule,
         random_seed=f.random_seed,
         dtype=f.dtype,
+        initial_loss_scale=f.initial_loss_scale,
+        loss_scale_growth_steps=f.loss_scale_growth_steps,
+        loss_scale_backoff=f.loss_scale_backoff,
         jit_compile=f.jit_compile,
         save_checkpoints_steps=f.save_checkpoints_steps,
         keep_checkpoint_max=f.keep_checkpoint_max,
@@ -200,6 +239,30 @@ def read_settings(
         log_steps=f.log_steps,
         eval_steps=f.eval_steps,
     )
+
+
+def _check_loss_scale(f: flags.FlagValues) -> None:
+    """Raise a UserError for flags of the loss scale that cannot work."""
+    names = (
+        "initial_loss_scale",
+        "loss_scale_growth_steps",
+        "loss_scale_backoff",
+    )
+    for name in names if f.dtype in ("float32", "bfloat16") else ():
+        if f[name].present:
+            raise UserError(
+                f"--{name} is for --dtype=float16, found --dtype={f.dtype}"
+            )
+    if not 1 <= f.initial_loss_scale < 2.0**127:
+        raise UserError(
+            f"--initial_loss_scale={f.initial_loss_scale:g}: wanted a number "
+            "from 1 to 1e38"
+        )
+    if not 0 < f.loss_scale_backoff < 1:
+        raise UserError(
+            f"--loss_scale_backoff={f.loss_scale_backoff:g}: wanted a number "
+            "between 0 and 1, such as 0.5"
+        )
 
 
 def read_devices(f: flags.FlagValues) -> DeviceChoice:

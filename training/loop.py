@@ -84,7 +84,7 @@ def train(
         done, ends_early = first, is_due and bool(hooks.evaluate(first))
         while done < settings.last_step and not stop.is_due and not ends_early:
             is_first, (done, sums) = done == first, caller.call(done)
-            _check_finite(sums, done, state)
+            _check_good(sums, done, step, state)
             caller.seconds_per_step = stop.agree(done, meter.seconds_per_step)
             is_due = _is_due(done, settings.log_steps, settings)
             if is_due or is_first or report.is_late():
@@ -126,7 +126,8 @@ def _create_report(
 def _write(report: reporting.Report, step: Step, done: int) -> None:
     """Write a report line."""
     # The last update was number done - 1, with this rate.
-    report.write(done, float(step.schedule(tf.constant(done))))
+    rate = float(step.schedule(tf.constant(done)))
+    report.write(done, rate, step.loss_scale.means() if step.loss_scale else {})
 
 
 def _save(
@@ -144,26 +145,37 @@ def _is_due(done: int, every: int, settings: Settings) -> bool:
     return every > 0 and (done % every == 0 or done == settings.last_step)
 
 
-def _check_finite(
-    sums: Mapping, done: int, state: training_state.TrainingState
+def _check_good(
+    sums: Mapping, done: int, step: Step, state: training_state.TrainingState
 ) -> None:
     """Stop a run whose loss or gradient is infinite or not a number.
 
-    Called before all else, so that NaN weights are never saved.
+    With a loss scale a gradient may be, until the scale is too small. Called
+    before all else, so that NaN weights are never saved.
 
     Raises:
         UserError: names the step and the last good checkpoint.
     """
     means = to_means(sums)
-    for name in ("loss", "gradient_norm"):
-        if not math.isfinite(means[name]):
-            last = state.latest()
-            raise UserError(
-                f"{name} became {means[name]} at step {done}, which is not "
-                "saved; the last good checkpoint is "
-                f"{last or 'none: the run had not saved yet'}; try a lower "
-                "--learning_rate, more warm-up or --dtype=float32"
+    problem = None
+    if not math.isfinite(means["loss"]):
+        problem = f"loss became {means['loss']}"
+    elif step.loss_scale:
+        scale = step.loss_scale.read()
+        if not step.loss_scale.is_usable(scale):
+            problem = (
+                "gradients overflowed, and a loss scale of "
+                f"{float(scale.value):g} is too small,"
             )
+    elif not math.isfinite(means["gradient_norm"]):
+        problem = f"gradient_norm became {means['gradient_norm']}"
+    if problem:
+        last = state.latest()
+        raise UserError(
+            f"{problem} at step {done}, which is not saved; the last good "
+            f"checkpoint is {last or 'none: the run had not saved yet'}; try "
+            "a lower --learning_rate, more warm-up or --dtype=float32"
+        )
 
 
 class _StopRequest:

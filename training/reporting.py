@@ -198,7 +198,12 @@ class Report:
         """Whether the last report line is too long ago."""
         return time.monotonic() - self.written > progress.SECONDS_BETWEEN_LINES
 
-    def write(self, done: int, learning_rate: float) -> None:
+    def write(
+        self,
+        done: int,
+        learning_rate: float,
+        others: Mapping[str, float] = types.MappingProxyType({}),
+    ) -> None:
         """Write one line, and the same numbers for TensorBoard.
 
         The share of the matrix-product peak goes to TensorBoard alone, whose
@@ -208,19 +213,29 @@ class Report:
         Args:
             done: the step.
             learning_rate: of the last step.
+            others: {name: number} to write with them, as they are now.
         """
         means = add_perplexities(to_means(self.sums), self.perplexities)
         del means["tokens"]
+        if math.isnan(means.get("gradient_norm", 0.0)):
+            del means["gradient_norm"]  # all steps were skipped
         rates = self.meter.rates(
             self.seconds, self.flops, self.sequences, self.tokens
         )
         seconds_left = (self.last - done) * self.meter.seconds_per_step
         logging.info(
             "%s",
-            _line(done, self.last, means, learning_rate, rates, seconds_left),
+            _line(
+                done,
+                self.last,
+                means,
+                {"learning_rate": learning_rate, **others},
+                rates,
+                seconds_left,
+            ),
         )
         with self.writer.as_default(step=done):
-            for name, value in {**means, **rates}.items():
+            for name, value in {**means, **rates, **others}.items():
                 tf.summary.scalar(name, value)
             tf.summary.scalar("learning_rate", learning_rate)
         self.writer.flush()
@@ -231,11 +246,11 @@ def _line(
     done: int,
     last: int,
     means: Means,
-    learning_rate: float,
+    others: Mapping[str, float],
     rates: Mapping[str, float],
     seconds_left: float,
 ) -> str:
-    """Return a report line: step, loss, other means, learning rate, speed.
+    """Return a report line: step, loss, other means, other numbers, speed.
 
     step 1,200/100,000 (1.2%) | loss 5.3312 | ... | 184.5 sequences/s
     | 23,616 tokens/s | ETA 00:24:10, without the speed if `rates` is empty.
@@ -243,7 +258,9 @@ def _line(
     names = ["loss", *(name for name in means if name != "loss")]
     parts = [f"step {done:,}/{last:,} ({done / last:.1%})"]
     parts += [f"{name} {means[name]:.4f}" for name in names]
-    parts.append(f"learning_rate {learning_rate:.3g}")
+    for name, value in others.items():
+        is_rate = name == "learning_rate"
+        parts.append(f"{name} {value:{'.3g' if is_rate else ',.10g'}}")
     if rates:
         parts.append(f"{rates['sequences_per_second']:.1f} sequences/s")
         parts.append(f"{rates['tokens_per_second']:,.0f} tokens/s")

@@ -20,6 +20,9 @@ class Settings(NamedTuple):
         keep_steps: steps after which the weights alone are kept.
         jit_compile: whether XLA may compile; compilation.py decides what.
         clip_norm: the joint norm of the gradients is clipped to this.
+        dtype: of the matrix products, one of modeling.DTYPES.
+        initial_loss_scale: with float16, see loss_scale.py; so are
+            loss_scale_growth_steps and loss_scale_backoff.
     """
 
     output_dir: str
@@ -38,6 +41,9 @@ class Settings(NamedTuple):
     random_seed: int = 12345
     gradient_accumulation_steps: int = 1
     dtype: str = "float32"
+    initial_loss_scale: float = 65536.0
+    loss_scale_growth_steps: int = 2000
+    loss_scale_backoff: float = 0.5
     jit_compile: bool = True
     save_checkpoints_steps: int = 1000
     keep_checkpoint_max: int = 5
@@ -62,7 +68,7 @@ class Settings(NamedTuple):
 
     def adjustable(self) -> dict[str, Any]:
         """Return the settings that may change when a run is resumed."""
-        return {
+        values = {
             "learning_rate": self.learning_rate,
             "weight_decay_rate": self.weight_decay_rate,
             "bias_correction": self.bias_correction,
@@ -72,6 +78,12 @@ class Settings(NamedTuple):
             "jit_compile": self.jit_compile,
             **self._commit(),
         }
+        if self.dtype == "float16":
+            values |= {
+                "loss_scale_growth_steps": self.loss_scale_growth_steps,
+                "loss_scale_backoff": self.loss_scale_backoff,
+            }
+        return values
 
     def _commit(self) -> dict[str, str]:
         """Return {init_checkpoint: name and commit} of a model on the hub."""

@@ -24,6 +24,7 @@ import optimization
 from ops import elementwise
 from records.streaming import Batch
 from training.compilation import Compilation, compiled
+from training.loss_scale import LossScale, Scale
 from training.objective import Objective, Sums
 from training.settings import Settings
 
@@ -39,6 +40,8 @@ class Step:
         schedule: step -> learning rate.
         settings: batch size, seed, micro-batches, clipping.
         compilation: what XLA compiles.
+        loss_scale: with it a step whose gradient is not finite is skipped;
+            for float16.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class Step:
         schedule: Callable[[tf.Tensor], tf.Tensor],
         settings: Settings,
         compilation: Compilation,
+        loss_scale: LossScale | None = None,
     ):
         self.strategy = strategy
         self.model = model
@@ -58,6 +62,7 @@ class Step:
         self.schedule = schedule
         self.settings = settings
         self.compilation = compilation
+        self.loss_scale = loss_scale
         self.replicas = strategy.num_replicas_in_sync
         self.replica_batch_size = check_batch_size(settings, self.replicas)
         self.replica_step = self._replica_step
@@ -83,7 +88,10 @@ class Step:
         count: tf.Tensor,
         length: int | None = None,
     ) -> tuple[tf.Tensor, Sums]:
-        """Run up to `count` steps; stop at the first non-finite one.
+        """Run up to `count` steps; stop at the first that ends the run.
+
+        That is one whose loss or gradient is not finite. With a loss scale it
+        is one whose loss is not finite, or after which the scale is too small.
 
         Args:
             iterator: of the batches from step `start` on.
@@ -101,28 +109,53 @@ class Step:
         zero = tf.zeros([], tf.float64)
         totals = {name: (zero, zero) for name in names}
 
-        def goes_on(done, is_finite, totals):
-            del totals
-            return tf.logical_and(done < count, is_finite)
+        scale = self.loss_scale.read() if self.loss_scale else ()
 
-        def run_one(done, is_finite, totals):
-            del is_finite
+        def goes_on(done, is_good, scale, totals):
+            del scale, totals
+            return tf.logical_and(done < count, is_good)
+
+        def run_one(done, is_good, scale, totals):
+            del is_good
             sums = self.strategy.run(
-                self.replica_step, args=(next(iterator), start + done, length)
+                self.replica_step,
+                args=(next(iterator), start + done, length, *scale[:1]),
             )
             sums = tf.nest.map_structure(self._on_host, sums)
-            # The sum of two numbers is finite only if both are. NaN weights
-            # never become finite again, so more steps would be of no use.
-            watched = sums["loss"][0] + sums["gradient_norm"][0]
+            is_good, scale, sums = self._judge(sums, scale)
             totals = tf.nest.map_structure(tf.add, totals, sums)
-            return done + 1, tf.math.is_finite(watched), totals
+            return done + 1, is_good, scale, totals
 
-        done, _, totals = tf.while_loop(
+        done, _, scale, totals = tf.while_loop(
             goes_on,
             run_one,
-            (tf.zeros([], tf.int64), tf.constant(True), totals),
+            (tf.zeros([], tf.int64), tf.constant(True), scale, totals),
         )
+        if self.loss_scale:
+            self.loss_scale.assign(scale)
         return done, totals
+
+    def _judge(
+        self, sums: Sums, scale: Scale | tuple[()]
+    ) -> tuple[tf.Tensor, Scale | tuple[()], Sums]:
+        """Return whether training goes on after a step, next scale, and sums.
+
+        Args:
+            sums: of the step.
+            scale: of the step; () without a loss scale.
+        """
+        loss, norm = sums["loss"][0], sums["gradient_norm"][0]
+        if not self.loss_scale:
+            # The sum of two numbers is finite only if both are. NaN weights
+            # never become finite again, so more steps would be of no use.
+            return tf.math.is_finite(loss + norm), scale, sums
+        is_applied = tf.math.is_finite(norm)
+        scale = self.loss_scale.after(scale, is_applied)
+        # The mean norm is that of the steps that were not skipped.
+        one = tf.cast(is_applied, norm.dtype)
+        norm = tf.where(is_applied, norm, tf.zeros_like(norm))
+        is_good = tf.math.is_finite(loss) & self.loss_scale.is_usable(scale)
+        return is_good, scale, {**sums, "gradient_norm": (norm, one)}
 
     def _on_host(self, value: tf.Tensor) -> tf.Tensor:
         """Return the value, equal on all replicas, in float64 for long sums."""
@@ -132,9 +165,20 @@ class Step:
     # --- On one replica ------------------------------------------------------
 
     def _replica_step(
-        self, batch: Batch, step: tf.Tensor, length: int | None = None
+        self,
+        batch: Batch,
+        step: tf.Tensor,
+        length: int | None = None,
+        scale: tf.Tensor | None = None,
     ) -> Sums:
-        """Train on this replica's part of the batch number `step`, from 0."""
+        """Train on this replica's part of the batch number `step`, from 0.
+
+        Args:
+            batch: of this replica.
+            step: int64 scalar.
+            length: see `run`.
+            scale: float32 scalar, the loss scale; None without one.
+        """
         context = tf.distribute.get_replica_context()
         batch = {
             name: tf.ensure_shape(value, self._static_shape(value, length))
@@ -148,10 +192,11 @@ class Step:
         seed = elementwise.fold_seed(
             self.settings.random_seed, step, context.replica_id_in_sync_group
         )
-        gradients, sums = self._gradients(batch, weights, seed)
+        gradients, sums = self._gradients(batch, weights, seed, scale)
         gradients, sums = self._all_reduce(context, (gradients, sums))
         # The norm of the sum over the devices: clipped device by device, as by
-        # the original on TPUs, the result depends on the number of devices.
+        # the original on TPUs, the result depends on the number of devices. An
+        # overflow on one device makes the norm infinite or NaN on all of them.
         norm = optimization.global_norm(gradients)
         self._update(gradients, norm, step)
         loss = self.objective.total_loss(
@@ -177,12 +222,16 @@ class Step:
         return context.all_reduce(tf.distribute.ReduceOp.SUM, values)
 
     def _sum_gradients(
-        self, batch: Batch, weights: dict, seed: tf.Tensor
+        self,
+        batch: Batch,
+        weights: dict,
+        seed: tf.Tensor,
+        scale: tf.Tensor | None,
     ) -> tuple[list[tf.Tensor], Sums]:
         """Return gradients and sums of this replica, over its micro-batches."""
         micro_batches = self.settings.gradient_accumulation_steps
         if micro_batches == 1:
-            return self._micro_gradients(batch, weights, seed)
+            return self._micro_gradients(batch, weights, seed, scale)
         # A loop and not a list of passes, so that the graph does not grow with
         # the number of micro-batches.
         size = self.replica_batch_size // micro_batches
@@ -205,7 +254,7 @@ class Step:
             # Folded in, as the device is: each micro-batch has a dropout of
             # its own.
             more = self._micro_gradients(
-                part, weights, elementwise.fold_seed(seed, index)
+                part, weights, elementwise.fold_seed(seed, index), scale
             )
             total = tf.nest.map_structure(tf.add, (gradients, sums), more)
             return index + 1, *total
@@ -221,28 +270,45 @@ class Step:
         return gradients, sums
 
     def _micro_gradients(
-        self, batch: Batch, weights: dict, seed: tf.Tensor
+        self,
+        batch: Batch,
+        weights: dict,
+        seed: tf.Tensor,
+        scale: tf.Tensor | None,
     ) -> tuple[list[tf.Tensor], Sums]:
         """Return gradients and sums of one forward and backward pass.
 
         `weights` are the denominators of the whole batch, so the gradients of
-        its parts add up to the gradient of its mean loss.
+        its parts add up to the gradient of its mean loss. They are not scaled,
+        and not finite where they overflowed with the loss scaled.
         """
         variables = self.model.trainable_variables
         fuses = self.compilation.elementwise
-        with tf.GradientTape() as tape, elementwise.fusing(fuses):
+        with (
+            tf.GradientTape() as tape,
+            elementwise.fusing(fuses),
+            elementwise.differentiating(),
+        ):
             sums = self.objective.forward(
                 self.model, batch, training=True, dropout_seed=seed
             )
             loss = self.objective.total_loss(
                 {name: sums[name][0] for name in weights}, weights
             )
-        gradients = tape.gradient(loss, [v.value for v in variables])
+            if scale is not None:
+                loss *= scale
+        # The backward pass may compute parts of the forward pass again.
+        with elementwise.differentiating():
+            gradients = tape.gradient(loss, [v.value for v in variables])
         for variable, gradient in zip(variables, gradients, strict=True):
             if gradient is None:
                 raise AssertionError(f"{variable.path} has no gradient")
         # Sparse gradients neither all-reduce nor compile well.
-        return [tf.convert_to_tensor(g) for g in gradients], sums
+        gradients = [tf.convert_to_tensor(g) for g in gradients]
+        if scale is not None:
+            # A division: 1 / scale could be too small for a float32.
+            gradients = [tf.cast(g, tf.float32) / scale for g in gradients]
+        return gradients, sums
 
     def _apply(
         self, gradients: list[tf.Tensor], norm: tf.Tensor, step: tf.Tensor
@@ -262,6 +328,7 @@ class Step:
             gradients,
             learning_rate=self.schedule(step + 1),
             step=step,
+            is_applied=tf.math.is_finite(norm) if self.loss_scale else None,
         )
 
 

@@ -1,11 +1,13 @@
 """The table of a sweep: order, failed runs, mean and spread."""
 
 import fcntl
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from paths import ROOT
@@ -49,6 +51,38 @@ def test_a_failed_run_is_never_the_best_unless_all_are(caplog):
         assert "1 of 3 runs failed: c; a is the best of" in caplog.text
         sweeps.warn_of_failed(["c", "d"], both)
         assert "All 2 runs failed, so the one that is kept, c" in caplog.text
+
+
+def test_all_runs_have_the_type_that_auto_was_in_the_first(
+    tmp_path, monkeypatch
+):
+    """A second measurement could give another one."""
+    commands = []
+
+    def run_command(command):
+        commands.append(command[2:-1])
+        folder = Path(command[-1].removeprefix("--output_dir="))
+        folder.mkdir(parents=True)
+        run = {"fixed": {}, "adjustable": {"dtype": "bfloat16"}}
+        (folder / "training_config.json").write_text(json.dumps(run))
+        (folder / "checkpoint").write_text('model_checkpoint_path: "m"\n')
+        (folder / "m.index").write_text("")
+        (folder / "eval_results.txt").write_text("accuracy = 0.5\n")
+        return 0
+
+    monkeypatch.setattr(sweeps, "run_command", run_command)
+    arguments = {
+        "dtype": "--dtype=auto",
+        "initial_loss_scale": "--initial_loss_scale=8.0",
+    }
+    runs = [sweeps.SweepRun(name, {}) for name in ("a", "b", "c")]
+    sweep = sweeps.Sweep("script.py", runs, arguments)
+    sweeps.run_all(sweep, str(tmp_path), "accuracy")
+    first = ["--dtype=auto", "--initial_loss_scale=8.0"]
+    assert commands == [first, ["--dtype=bfloat16"], ["--dtype=bfloat16"]]
+    # Given again, the same command repeats nothing.
+    sweeps.run_all(sweep, str(tmp_path), "accuracy")
+    assert len(commands) == 3
 
 
 # --- Signals -----------------------------------------------------------------

@@ -112,6 +112,48 @@ def test_the_two_forms_of_gelu_differ_by_up_to_0_0005():
     assert 0.0004 < float(tf.reduce_max(difference)) < 0.0005
 
 
+# --- 16-bit types ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_the_gradient_of_a_bias_is_a_long_sum(dtype):
+    """1,000 ones: a sum in bfloat16 would stop at 256."""
+    bias = tf.Variable(tf.zeros([3]))
+    x = tf.zeros([1000, 3], dtype)
+    with tf.GradientTape() as tape, elementwise.differentiating():
+        y = elementwise.add_bias(x, bias)
+    assert y.dtype == dtype
+    np.testing.assert_array_equal(tape.gradient(y, bias), [1000] * 3)
+
+
+@pytest.mark.parametrize("name", ["gelu", "gelu_erf", "tanh"])
+def test_activations_of_large_float16_numbers(name):
+    """x^3 of GELU would be infinite from 41 on, and its gradient NaN."""
+    x = tf.constant([[-1000.0, -300.0, 50.0, 300.0, 60_000.0]], tf.float16)
+    bias = tf.zeros([5])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = elementwise.bias_activation(x, bias, elementwise.ACTIVATIONS[name])
+    assert y.dtype == tf.float16
+    is_tanh = name == "tanh"
+    wanted = [-1, -1, 1, 1, 1] if is_tanh else [0, 0, 50, 300, 60_000]
+    np.testing.assert_array_equal(y, tf.constant([wanted], tf.float16))
+    slope = [0] * 5 if is_tanh else [0, 0, 1, 1, 1]
+    np.testing.assert_array_equal(tape.gradient(y, x), [slope])
+
+
+def test_softmax_and_norm_of_float16_are_computed_in_float32():
+    """The mask of -10,000 leaves 0; a norm of small numbers does not vanish."""
+    scores = tf.constant([[[[300.0, 300.0, 300.0]]]], tf.float16)
+    bias = tf.constant([[[[0.0, 0.0, -10_000.0]]]])
+    found = elementwise.attention_probs(scores, bias, scale=1.0, rate=0.0)
+    assert found.dtype == tf.float16
+    np.testing.assert_array_equal(found, [[[[0.5, 0.5, 0]]]])
+    x = tf.constant([[1e-4, -1e-4], [7, 7]], tf.float16)
+    found = elementwise.layer_norm(x, tf.ones([2]), tf.zeros([2]))
+    np.testing.assert_allclose(found, [[1, -1], [0, 0]], atol=1e-3)
+
+
 # --- Fusing ------------------------------------------------------------------
 
 

@@ -51,6 +51,58 @@ def test_projected_cross_entropy_and_its_gradients(is_fused):
         np.testing.assert_allclose(found, wanted, atol=2e-5)
 
 
+@pytest.mark.parametrize("loss_scale", [1.0, 65536.0])
+@pytest.mark.parametrize("is_sliced", [False, True])
+def test_float16_gradients_neither_overflow_nor_underflow(
+    is_sliced, loss_scale
+):
+    """With 30,000 words of one probability, and sums of 60,000.
+
+    In float16 alone, the sum of the exponentials times the table would be
+    infinite, and x divided by the number of words nearly 0.
+    """
+    rng = np.random.default_rng(4)
+    rows, hidden, words = 24, 8, 30_000
+    x = rng.normal(size=[rows, hidden]).astype(np.float32)
+    x[:4] *= 1e-3  # all words have nearly the same logit
+    table = rng.normal(0.0, 0.1, [words, hidden]).astype(np.float32)
+    table[:, 0] = 4.0
+    x[:, 0] = 1e-3
+    labels = tf.constant(rng.integers(0, words, [rows]), tf.int32)
+    weights = tf.ones([rows])
+    bias = tf.zeros([words])
+
+    def gradients(dtype):
+        # Rounded first: the same numbers in both types.
+        inputs = [tf.cast(tf.cast(v, tf.float16), dtype) for v in (x, table)]
+        inputs = [inputs[0], tf.cast(inputs[1], tf.float32), bias]
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            if is_sliced:
+                loss, _ = losses.sliced_cross_entropy(
+                    *inputs, labels, weights, 10, True
+                )
+            else:
+                loss, _ = losses.projected_cross_entropy(
+                    *inputs, labels, weights
+                )
+            scaled = loss * (loss_scale / rows)
+        return [tf.cast(g, tf.float32) for g in tape.gradient(scaled, inputs)]
+
+    for found, wanted in zip(
+        gradients(tf.float16), gradients(tf.float32), strict=True
+    ):
+        error = tf.norm(found - wanted) / tf.norm(wanted)
+        assert float(error) < 2e-3
+    # Words that are no label, whose gradients are the smallest.
+    others = np.setdiff1d(np.arange(words), labels)
+    found, wanted = (
+        gradients(dtype)[1].numpy()[others] for dtype in ("float16", "float32")
+    )
+    difference = np.linalg.norm(found - wanted)
+    assert difference < 0.02 * np.linalg.norm(wanted)
+
+
 def test_classification_loss_is_a_sum_over_the_weighted_rows():
     logits = tf.constant([[2.0, -1.0], [0.5, 0.25], [1.0, 3.0]])
     labels = tf.constant([[0], [1], [1]])

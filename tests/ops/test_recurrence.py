@@ -77,13 +77,14 @@ def test_the_gradient_is_that_of_finite_differences():
             np.testing.assert_allclose(gradient[tuple(place)], slope, atol=1e-5)
 
 
-def test_bfloat16_is_in_the_products_alone():
+@pytest.mark.parametrize("dtype", [tf.bfloat16, tf.float16])
+def test_16_bit_types_are_in_the_products_alone(dtype):
     x, kernel = numbers()
-    states = recurrence.lstm(x, kernel, tf.bfloat16, True)
+    states = recurrence.lstm(x, kernel, dtype, True)
     assert states.dtype == tf.float32
     np.testing.assert_allclose(states, by_hand(x, kernel), rtol=0, atol=0.03)
     for one, other in zip(
-        gradients(x, kernel, True, tf.bfloat16),
+        gradients(x, kernel, True, dtype),
         gradients(x, kernel, True),
         strict=True,
     ):

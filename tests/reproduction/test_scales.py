@@ -100,7 +100,7 @@ def test_a_file_of_ones_own_begins_from_a_scale(tmp_path):
         ("[tasks.MRCP]\nnum_train_epochs = 1", "unknown task 'MRCP'; choose"),
         ("[tasks.MRPC]\nepochs = 1", "tasks.MRPC: unknown key epochs"),
         ("[table5]\ntasks = ['XYZ']", "table5.tasks: unknown task 'XYZ'"),
-        ("dtype = 'float16'", "dtype = 'float16'; choose from float32, bfl"),
+        ("dtype = 'float64'", "dtype = 'float64'; choose from float32, bfl"),
         ("[model]\nnum_attention_heads = 3", "does not divide by num_atten"),
         ("[model]\nnum_hidden_layers = 2", "NER-features reads the last 4"),
         ("[model]\nmax_position_embeddings = 64", "a phase has max_seq_length"),

@@ -80,6 +80,13 @@ def test_evaluation_is_compiled_except_on_a_tpu(kind):
     assert not compilation.compiles_evaluation(FakeStrategy(), False)
 
 
+def test_16_bit_products_are_not_compiled_on_a_cpu(kind):
+    """There XLA's own are slower than oneDNN's, which it does not call."""
+    for dtype in ("bfloat16", "float16"):
+        found = compilation.compiles_evaluation(FakeStrategy(), True, dtype)
+        assert found == (kind == "GPU")
+
+
 def test_prediction_is_compiled_on_a_gpu_alone(kind):
     found = compilation.compiles_prediction(FakeStrategy(), True)
     assert found == (kind == "GPU")

@@ -40,6 +40,23 @@ def sums_of(loss: float, examples: int) -> dict:
     }
 
 
+def test_a_line_of_skipped_steps_has_a_scale_and_no_norm(tmp_path, caplog):
+    with reporting.Report(str(tmp_path), meter_of(), True, 0, 10) as report:
+        sums = sums_of(9.0, 8) | {"gradient_norm": (0.0, 0.0)}
+        report.add(sums, 1, [], 1.0)
+        others = {"loss_scale": 2.0**20, "skipped_steps": 1}
+        report.write(1, 0.5, others)
+        report.add(sums | {"gradient_norm": (3.0, 1.0)}, 1, [], 1.0)
+        report.write(2, 0.5, others)
+    first, second = caplog.messages
+    assert first.endswith("0.5 | loss_scale 1,048,576 | skipped_steps 1")
+    assert "gradient_norm" not in first and "gradient_norm 3.0000" in second
+    scalars = scalars_of(tmp_path)
+    assert scalars["loss_scale"] == [(1, 2.0**20), (2, 2.0**20)]
+    assert scalars["skipped_steps"] == [(1, 1), (2, 1)]
+    assert scalars["gradient_norm"] == [(2, 3.0)]
+
+
 def test_a_report_line_has_step_losses_speed_and_time_left(tmp_path, caplog):
     with reporting.Report(
         str(tmp_path), meter_of(), True, first=1000, last=100_000

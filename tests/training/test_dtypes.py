@@ -1,0 +1,183 @@
+"""The type of the products by machine, and what is said of it.
+
+Machines are described here, and their speed given: no test depends on the
+machine that it runs on.
+"""
+
+import json
+import logging
+
+from base.errors import UserError
+
+import pytest
+import tensorflow as tf
+
+from training import agreement, devices, dtypes
+from training.dtypes import Hardware
+
+CPU = Hardware("CPU")
+FAST_CPU = Hardware("CPU", cpu_flags=frozenset({"avx512_bf16"}))
+AMX_CPU = Hardware("CPU", cpu_flags=frozenset({"amx_bf16", "amx_tile"}))
+
+
+def never(dtype: str) -> float:
+    raise AssertionError(f"{dtype} is timed for nothing")
+
+
+def speed(ratio: float):
+    return lambda dtype: ratio
+
+
+@pytest.mark.parametrize(
+    ("hardware", "ratio", "dtype", "why"),
+    [
+        (Hardware("TPU"), None, "bfloat16", "TPUs"),
+        (Hardware("GPU", (9, 0)), None, "bfloat16", "capability 9.0"),
+        (Hardware("GPU", (8, 0)), None, "bfloat16", "capability 8.0"),
+        (Hardware("GPU", (7, 5)), None, "float16", "capability 7.5"),
+        (Hardware("GPU", (7, 0)), None, "float16", "capability 7.0"),
+        (Hardware("GPU", (6, 1)), None, "float32", "capability 6.1"),
+        (Hardware("GPU"), None, "float32", "does not tell"),
+        (FAST_CPU, 1.84, "bfloat16", "1.8 times as fast"),
+        (FAST_CPU, 1.5, "bfloat16", "1.5 times as fast"),
+        (FAST_CPU, 1.4, "float32", "1.4 times as fast"),
+        (CPU, 0.3, "float32", "0.3 times as fast"),
+    ],
+)
+def test_what_auto_is(hardware, ratio, dtype, why):
+    measure = never if ratio is None else speed(ratio)
+    found = dtypes.choose(hardware, measure)
+    assert found.dtype == dtype
+    assert why in found.why
+
+
+@pytest.mark.parametrize(
+    ("dtype", "hardware", "ratio", "level", "words"),
+    [
+        ("float32", CPU, None, None, ""),
+        ("float32", FAST_CPU, 1.8, logging.INFO, "multiply 1.8 times as fast"),
+        ("float32", FAST_CPU, 1.2, None, ""),
+        ("float32", Hardware("GPU", (8, 0)), None, None, ""),
+        ("bfloat16", FAST_CPU, 1.8, None, ""),
+        ("bfloat16", FAST_CPU, 1.1, None, ""),
+        ("bfloat16", CPU, 0.31, logging.WARNING, "0.31 times as fast"),
+        (
+            "bfloat16",
+            Hardware("GPU", (7, 5)),
+            None,
+            logging.WARNING,
+            "is 7.5, below 8.0; --dtype=float16 is faster",
+        ),
+        ("bfloat16", Hardware("TPU"), None, None, ""),
+        ("float16", Hardware("GPU", (7, 5)), None, None, ""),
+        (
+            "float16",
+            Hardware("GPU", (6, 1)),
+            None,
+            logging.WARNING,
+            "--dtype=float32 is faster",
+        ),
+        ("float16", CPU, 0.4, logging.WARNING, "0.40 times as fast"),
+    ],
+)
+def test_what_is_said_of_a_type(dtype, hardware, ratio, level, words):
+    measure = never if ratio is None else speed(ratio)
+    found = dtypes.remark(dtype, hardware, measure)
+    if level is None:
+        assert found is None
+    else:
+        absl_level, line = found
+        assert {0: logging.INFO, -1: logging.WARNING}[absl_level] == level
+        assert words in line and "\n" not in line
+
+
+def test_a_tpu_has_no_float16():
+    with pytest.raises(UserError, match="on a TPU use --dtype=bfloat16"):
+        dtypes.remark("float16", Hardware("TPU"), never)
+
+
+def test_amx_is_not_tried_for_a_hint(monkeypatch):
+    """Where its instructions fail, the trial would kill a float32 run."""
+    monkeypatch.delenv(devices.AMX_SETTING, raising=False)
+    _, line = dtypes.remark("float32", AMX_CPU, never)
+    assert "--dtype=auto tries it" in line
+    monkeypatch.setenv(devices.AMX_SETTING, "AVX512_CORE_BF16")
+    _, line = dtypes.remark("float32", AMX_CPU, speed(2.0))
+    assert "2.0 times" in line
+
+
+def test_the_machine_is_described(monkeypatch):
+    strategy = tf.distribute.get_strategy()
+    monkeypatch.setattr(devices, "kind", lambda: "CPU")
+    found = dtypes.find_hardware(strategy)
+    assert found.kind == "CPU" and found.capability is None
+    monkeypatch.setattr(devices, "kind", lambda: "GPU")
+    monkeypatch.setattr(
+        tf.config, "list_physical_devices", lambda kind: ["new", "old"]
+    )
+    details = {"new": (8, 6), "old": (7, 5)}
+    monkeypatch.setattr(
+        tf.config.experimental,
+        "get_device_details",
+        lambda gpu: {"compute_capability": details[gpu]},
+    )
+    # All take part in a step, so the oldest decides.
+    assert dtypes.find_hardware(strategy) == Hardware("GPU", (7, 5))
+    monkeypatch.setattr(
+        tf.config.experimental, "get_device_details", lambda gpu: {}
+    )
+    assert dtypes.find_hardware(strategy) == Hardware("GPU", None)
+
+
+def test_products_are_measured_once(monkeypatch):
+    assert dtypes.measure("bfloat16") > 0
+    monkeypatch.setattr(tf, "matmul", never)
+    assert dtypes.measure("bfloat16") > 0
+
+
+@pytest.fixture
+def fast_machine(monkeypatch):
+    monkeypatch.setattr(dtypes, "find_hardware", lambda strategy: FAST_CPU)
+    monkeypatch.setattr(
+        dtypes, "choose", lambda hardware: dtypes.Choice("bfloat16", "of speed")
+    )
+
+
+def test_auto_says_what_it_chose(fast_machine, caplog, tmp_path):
+    caplog.set_level("INFO", logger="absl")
+    strategy = tf.distribute.get_strategy()
+    assert dtypes.resolve("auto", strategy, (str(tmp_path),)) == "bfloat16"
+    assert caplog.messages == ["--dtype=auto: bfloat16, since of speed"]
+
+
+def test_auto_keeps_the_type_of_the_run(fast_machine, caplog, tmp_path):
+    """On another machine too: a run goes on as it began."""
+    caplog.set_level("INFO", logger="absl")
+    run = {"fixed": {}, "adjustable": {"dtype": "float16"}}
+    (tmp_path / "training_config.json").write_text(json.dumps(run))
+    strategy = tf.distribute.get_strategy()
+    # Without a checkpoint no run has begun.
+    assert dtypes.resolve("auto", strategy, (str(tmp_path),)) == "bfloat16"
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "m"\n')
+    for name in ("m.index", "m.data-00000-of-00001"):
+        (tmp_path / name).write_text("")
+    dirs = (str(tmp_path / "none"), None, str(tmp_path))
+    assert dtypes.resolve("auto", strategy, dirs) == "float16"
+    assert "--dtype=auto: float16, as the run in" in caplog.messages[-1]
+    assert dtypes.resolve("float32", strategy, dirs) == "float32"
+
+
+def test_machines_that_differ_take_float32(fast_machine, monkeypatch, caplog):
+    caplog.set_level("INFO", logger="absl")
+
+    class Two:
+        count = 2
+
+        def first_to_differ(self, row):
+            return 1, 0
+
+    monkeypatch.setattr(agreement, "check_same_run", lambda *arguments: None)
+    monkeypatch.setattr(agreement, "machines_of", lambda strategy: Two())
+    strategy = tf.distribute.get_strategy()
+    assert dtypes.resolve("auto", strategy) == "float32"
+    assert "the machines of the cluster differ" in caplog.text

@@ -1,0 +1,284 @@
+"""Choose the type of the matrix products: --dtype, and what `auto` is.
+
+    TPU                                     bfloat16
+    GPU of compute capability 8 and more    bfloat16
+    GPU of compute capability 7             float16, with a loss scale
+    older GPU, or one that does not say     float32
+    CPU                                     bfloat16 where it is measured to be
+                                            at least 1.5 times as fast
+
+On a CPU one product of each type is timed as training computes it: as an
+operation of its own, which oneDNN computes. (Products that XLA compiles on a
+CPU are slower in bfloat16, so compilation.py leaves them out there.)
+"""
+
+import functools
+import os
+import pathlib
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from base.errors import UserError
+
+import tensorflow as tf
+from absl import logging
+
+from checkpoints import training_state
+from training import agreement, devices
+
+AUTO = "auto"
+
+# How many times as fast as float32 products bfloat16 ones have to be. The
+# other operations of a step take about as long in both types.
+_WORTHWHILE = 1.5
+
+# Instructions for bfloat16 products, as /proc/cpuinfo names them.
+_BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16"}
+
+# Tokens for each core, times a kernel of Base: some milliseconds.
+_TOKENS_PER_CORE, _MAX_TOKENS, _HIDDEN = 256, 4096, 768
+_SECONDS = 0.06  # how long products are timed, after 3 of each type
+_ROUNDS = 3
+
+# dtype -> product rate relative to float32's.
+Measure = Callable[[str], float]
+
+
+class Hardware(NamedTuple):
+    """What a run is computed on.
+
+    Attributes:
+        kind: CPU, GPU or TPU.
+        capability: the least compute capability of the GPUs, (7, 5) for
+            example; None where they do not tell.
+        cpu_flags: of the processor, as /proc/cpuinfo has them.
+    """
+
+    kind: str
+    capability: tuple[int, int] | None = None
+    cpu_flags: frozenset[str] = frozenset()
+
+
+class Choice(NamedTuple):
+    """A type and the reason for it, for the log."""
+
+    dtype: str
+    why: str
+
+
+# --- The machine -------------------------------------------------------------
+
+
+def find_hardware(strategy: tf.distribute.Strategy) -> Hardware:
+    """Return what the strategy runs on."""
+    if devices.is_tpu(strategy):
+        return Hardware("TPU")
+    if devices.kind() == "CPU":
+        return Hardware("CPU", cpu_flags=_cpu_flags())
+    found = [
+        tf.config.experimental.get_device_details(gpu).get("compute_capability")
+        for gpu in tf.config.list_physical_devices("GPU")
+    ]
+    return Hardware("GPU", None if None in found else min(found))
+
+
+def _cpu_flags() -> frozenset[str]:
+    """Return the flags of the first processor; none where they are unknown."""
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return frozenset()
+    for line in lines:
+        name, _, flags = line.partition(":")
+        if name.strip() in ("flags", "Features"):  # x86, ARM
+            return frozenset(flags.split())
+    return frozenset()
+
+
+@functools.cache
+def measure(dtype: str) -> float:
+    """Return how many times as fast as in float32 a CPU multiplies in a type.
+
+    In turns, since the speed of a shared machine changes from one moment to
+    the next; the best time of each type counts. It is the time of the process
+    on all cores: while another process has them, it stands still. Takes about
+    0.1 s.
+    """
+    cores = len(os.sched_getaffinity(0))
+    rows = min(cores * _TOKENS_PER_CORE, _MAX_TOKENS)
+    names = ("float32", dtype)
+    with tf.device("CPU:0"):
+        # The time does not depend on the values.
+        operands = {
+            name: (
+                tf.fill([rows, _HIDDEN], tf.cast(0.5, name)),
+                tf.fill([_HIDDEN, _HIDDEN], tf.cast(0.5, name)),
+            )
+            for name in names
+        }
+        for pair in operands.values():
+            tf.matmul(*pair)  # the first one also prepares
+        best = dict.fromkeys(names, float("inf"))
+        began, rounds = time.perf_counter(), 0
+        while rounds < _ROUNDS or time.perf_counter() - began < _SECONDS:
+            for name, pair in operands.items():
+                start = time.process_time()
+                tf.matmul(*pair)
+                best[name] = min(best[name], time.process_time() - start)
+            rounds += 1
+    return best["float32"] / best[dtype]
+
+
+# --- The choice --------------------------------------------------------------
+
+
+def choose(hardware: Hardware, measure: Measure = measure) -> Choice:
+    """Return what --dtype=auto is on a machine."""
+    if hardware.kind == "TPU":
+        return Choice("bfloat16", "it is the type of TPUs")
+    if hardware.kind == "GPU":
+        return _choose_for_gpu(hardware.capability)
+    ratio = measure("bfloat16")
+    why = (
+        f"bfloat16 products are {ratio:.1f} times as fast as float32 ones on "
+        "this CPU (measured)"
+    )
+    if ratio >= _WORTHWHILE:
+        return Choice("bfloat16", why)
+    return Choice("float32", f"{why}, and {_WORTHWHILE} times would pay")
+
+
+def _choose_for_gpu(capability: tuple[int, int] | None) -> Choice:
+    if capability is None:
+        return Choice("float32", "the GPU does not tell its compute capability")
+    why = f"the GPU has compute capability {_version(capability)}"
+    if capability >= (8, 0):
+        return Choice("bfloat16", why)
+    if capability >= (7, 0):
+        return Choice("float16", f"{why}: no bfloat16, and fast float16")
+    return Choice("float32", f"{why}: no fast 16-bit products")
+
+
+def _version(capability: tuple[int, int]) -> str:
+    return ".".join(map(str, capability))
+
+
+def remark(
+    dtype: str, hardware: Hardware, measure: Measure = measure
+) -> tuple[int, str] | None:
+    """Return (level of logging, line) to log with a type that flags name.
+
+    It is a warning of a type that is slow on this machine, or the hint of a
+    faster one. None: there is nothing to say.
+
+    Raises:
+        UserError: the machine cannot compute in the type.
+    """
+    if hardware.kind == "TPU":
+        if dtype == "float16":
+            raise UserError(
+                "--dtype=float16 is for GPUs; on a TPU use --dtype=bfloat16"
+            )
+        return None
+    if hardware.kind == "GPU":
+        wanted = {"bfloat16": (8, 0), "float16": (7, 0)}.get(dtype)
+        found = hardware.capability
+        if wanted is None or found is None or found >= wanted:
+            return None
+        return logging.WARNING, (
+            f"--dtype={dtype} is slow on this GPU, whose compute capability "
+            f"is {_version(found)}, below {_version(wanted)}; "
+            f"--dtype={_choose_for_gpu(found).dtype} is faster"
+        )
+    return _remark_for_cpu(dtype, hardware, measure)
+
+
+def _remark_for_cpu(
+    dtype: str, hardware: Hardware, measure: Measure
+) -> tuple[int, str] | None:
+    """Return what `remark` does for a CPU."""
+    if dtype != "float32":
+        ratio = measure(dtype)
+        if ratio >= 1:
+            return None
+        return logging.WARNING, (
+            f"--dtype={dtype} is slow on this CPU: its products are "
+            f"{ratio:.2f} times as fast as float32 ones (measured); "
+            "--dtype=float32 is faster"
+        )
+    if not hardware.cpu_flags & _BFLOAT16_FLAGS:
+        return None
+    if not _may_measure(hardware):
+        return logging.INFO, (
+            "This CPU reports AMX, for bfloat16 products: --dtype=auto tries "
+            "it, and uses it where it is faster than float32"
+        )
+    ratio = measure("bfloat16")
+    if ratio < _WORTHWHILE:
+        return None
+    return logging.INFO, (
+        f"--dtype=bfloat16 would multiply {ratio:.1f} times as fast on this "
+        "CPU (measured) as float32 does"
+    )
+
+
+def _may_measure(hardware: Hardware) -> bool:
+    """Whether a float32 run may try a bfloat16 product.
+
+    Not where it would use AMX: see devices.avoid_broken_amx, whose own trial
+    takes seconds.
+    """
+    has_amx = any(flag.startswith("amx_") for flag in hardware.cpu_flags)
+    return not has_amx or devices.AMX_SETTING in os.environ
+
+
+@functools.cache
+def _log_once(level: int, line: str) -> None:
+    logging.log(level, "%s", line)
+
+
+def resolve(
+    dtype: str,
+    strategy: tf.distribute.Strategy,
+    resumed_dirs: tuple[str | None, ...] = (),
+) -> str:
+    """Return the type of the products that --dtype asks for; log what to know.
+
+    Call it after `devices.create_strategy`, before the model is created.
+
+    Args:
+        dtype: the flag.
+        strategy: that of the model.
+        resumed_dirs: directories of runs that this one may go on from; with
+            auto the first that holds a run gives the type.
+
+    Raises:
+        UserError: the machine cannot compute in the type, or the machines of
+            a cluster were given different ones.
+    """
+    agreement.check_same_run(strategy, {"dtype": dtype})
+    hardware = find_hardware(strategy)
+    if dtype != AUTO:
+        found = remark(dtype, hardware)
+        if found:
+            _log_once(*found)
+        return dtype
+    for directory in filter(None, resumed_dirs):
+        before = training_state.read_adjustable(directory).get("dtype")
+        if before:
+            logging.info(
+                "--dtype=auto: %s, as the run in %s began", before, directory
+            )
+            return str(before)
+    choice = _agree(choose(hardware), strategy)
+    logging.info("--dtype=auto: %s, since %s", choice.dtype, choice.why)
+    return choice.dtype
+
+
+def _agree(choice: Choice, strategy: tf.distribute.Strategy) -> Choice:
+    """Return the choice if all machines made it, else float32."""
+    code = agreement.checksum(choice.dtype)
+    if agreement.machines_of(strategy).first_to_differ([code]):
+        return Choice("float32", "the machines of the cluster differ")
+    return choice
