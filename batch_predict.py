@@ -39,7 +39,7 @@ flags.DEFINE_string(
     "model",
     None,
     "Directory of a fine-tuned model, a checkpoint or an exported SavedModel; "
-    "or the prefix of a checkpoint.",
+    "or the prefix of a checkpoint; or hf://owner/name[@revision].",
 )
 flags.DEFINE_enum(
     "task",

@@ -9,7 +9,8 @@ The input may be a checkpoint prefix, a released directory, an output_dir of
 this project or a Hugging Face directory. The output holds the weights of the
 encoder and of its heads, pre-trained or fine-tuned, with configuration,
 vocabulary and casing, which are read from beside the input. Adam's slots and
-the step are left out, so that a training checkpoint shrinks to a third.
+the step are left out, so that a training checkpoint shrinks to a third. A
+Hugging Face directory gets a model card, README.md, unless there is one.
 """
 
 import os
@@ -24,14 +25,24 @@ import tensorflow as tf
 from absl import flags, logging
 
 import modeling
-from checkpoints import huggingface, lookup, model_files, weight_files
+from checkpoints import (
+    huggingface,
+    lookup,
+    model_card,
+    model_files,
+    weight_files,
+)
 from training import flags as training_flags
 
 FLAGS = flags.FLAGS
 
 # --- Flags -------------------------------------------------------------------
 
-flags.DEFINE_string("input", None, "Checkpoint prefix or directory to read.")
+flags.DEFINE_string(
+    "input",
+    None,
+    "Checkpoint prefix or directory to read, or hf://owner/name[@revision].",
+)
 flags.DEFINE_string(
     "output", None, "Directory to write; must not hold a checkpoint."
 )
@@ -40,7 +51,8 @@ flags.DEFINE_enum(
     None,
     ["original", "huggingface"],
     "original: bert_model.ckpt with the names of the 2018 release and "
-    "bert_config.json; huggingface: model.safetensors and config.json.",
+    "bert_config.json; huggingface: model.safetensors, config.json and a "
+    "model card.",
 )
 flags.DEFINE_string(
     "bert_config_file", None, "Configuration; default: that beside the input."
@@ -76,10 +88,10 @@ def main(_: list[str]) -> int:
     check_flags()
     prefix = lookup.find_checkpoint(FLAGS.input, flag="input")
     config = model_files.read_config(prefix, FLAGS.bert_config_file)
-    weights = read_weights(prefix)
+    weights = weight_files.read_weights(prefix)
     if FLAGS.output_format == "huggingface":
         refuse_bilstm(prefix, weights)
-    check_weights(weights, config, prefix)
+    model_files.check_weights(weights, config, prefix)
     architecture = architecture_of(list(weights), config)
     if is_left_to_right(config) and FLAGS.output_format == "huggingface":
         huggingface.check_reads_no_cls([architecture], prefix)
@@ -89,6 +101,7 @@ def main(_: list[str]) -> int:
         write_original(FLAGS.output, weights, config)
     else:
         write_huggingface(FLAGS.output, weights, config, architecture)
+        model_card.write(FLAGS.output, prefix, config, architecture)
     size = sum(value.nbytes for value in weights.values()) / 1e6
     logging.info(
         "Wrote %d variables (%.1f MB) of %s to %s",
@@ -101,47 +114,6 @@ def main(_: list[str]) -> int:
 
 
 # --- Steps -------------------------------------------------------------------
-
-
-def read_weights(prefix: str) -> dict[str, np.ndarray]:
-    """Return {name: value} of a checkpoint, without slots and step."""
-    reader = weight_files.open_reader(prefix)
-    return {
-        name: weight_files.read_tensor(reader, prefix, name)
-        for name in sorted(reader.get_variable_to_shape_map())
-        if not weight_files.is_training_only(name)
-    }
-
-
-def check_weights(
-    weights: Mapping[str, np.ndarray],
-    config: modeling.BertConfig,
-    prefix: str,
-) -> None:
-    """Check that weights have the shapes of an encoder.
-
-    Args:
-        weights: of `read_weights`.
-        config: of the encoder.
-        prefix: of the checkpoint, for messages.
-
-    Raises:
-        UserError: they are not those of a BERT model, or of one of another
-            size.
-    """
-    with tf.device("CPU"):
-        model = modeling.BertModel(config)
-    wanted = {v.path: list(v.shape) for v in model.variables}
-    found = {name: list(value.shape) for name, value in weights.items()}
-    report = weight_files.compare(wanted, found)
-    weight_files.check_required(report, prefix)
-    extra = sum(bool(re.search(r"^bert/", name)) for name in report.unused)
-    if extra:
-        raise UserError(
-            f"{prefix} holds {extra} variables of the encoder that the "
-            f"configuration does not have, the first: {report.unused[0]}; use "
-            "the configuration that belongs to the checkpoint"
-        )
 
 
 def is_left_to_right(config: modeling.BertConfig) -> bool:
@@ -248,17 +220,7 @@ def check_flags() -> None:
     training_flags.require(FLAGS, "input", "output", "output_format")
     if FLAGS.vocab_file and not tf.io.gfile.exists(FLAGS.vocab_file):
         raise UserError(f"--vocab_file={FLAGS.vocab_file} does not exist")
-    for name in (
-        lookup.WEIGHTS_NAME + ".index",
-        huggingface.WEIGHTS_NAME,
-        huggingface.INDEX_NAME,
-        "checkpoint",
-    ):
-        if tf.io.gfile.exists(os.path.join(FLAGS.output, name)):
-            raise UserError(
-                f"--output={FLAGS.output} holds a checkpoint already ({name}); "
-                "name a new directory"
-            )
+    lookup.check_no_checkpoint(FLAGS.output, "output")
 
 
 if __name__ == "__main__":

@@ -66,8 +66,9 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "init_checkpoint",
     None,
-    "Weights to start from: a prefix (.../bert_model.ckpt) or a directory "
-    "that holds one. Read only when output_dir holds no run yet.",
+    "Weights to start from: a prefix (.../bert_model.ckpt), a directory that "
+    "holds one, or hf://owner/name[@revision] on the Hugging Face hub. Read "
+    "only when output_dir holds no run yet.",
 )
 flags.DEFINE_string(
     "resume_from",
@@ -256,14 +257,14 @@ def find_vocab() -> str | None:
     """Return the vocabulary named or beside init_checkpoint, if any."""
     if FLAGS.vocab_file or not FLAGS.init_checkpoint:
         return FLAGS.vocab_file
-    prefix = lookup.find_checkpoint(FLAGS.init_checkpoint)
+    prefix = lookup.find_checkpoint(training_flags.read_init_checkpoint(FLAGS))
     return lookup.beside(prefix, "vocab.txt")
 
 
 def read_config(vocab_file: str | None) -> BertConfig:
     """Return the configuration, compared with the other flags."""
     prefix = FLAGS.init_checkpoint and lookup.find_checkpoint(
-        FLAGS.init_checkpoint
+        training_flags.read_init_checkpoint(FLAGS)
     )
     config = model_files.read_config(prefix or "", FLAGS.bert_config_file)
     objectives.set_direction(
@@ -330,6 +331,7 @@ def check_flags() -> None:
             "give --init_checkpoint (weights alone, steps from 0) or "
             "--resume_from (weights, moments and step), not both"
         )
+    lookup.check_has_state(FLAGS.resume_from)
     if FLAGS.num_warmup_steps > FLAGS.num_train_steps:
         logging.warning(
             "num_warmup_steps=%d exceeds num_train_steps=%d: the learning "

@@ -5,6 +5,8 @@ A checkpoint in the original's format is several files with one prefix:
 `bert_model.ckpt.data-00000-of-00001`. The released models and the output
 directories of this project hold, beside the weights, `bert_config.json` and
 `vocab.txt`. A Hugging Face directory has no prefix: its path is used instead.
+The name of a model on the Hugging Face hub, hf://owner/name, stands for such a
+directory in the cache of its client.
 """
 
 import os
@@ -14,7 +16,7 @@ from base.errors import UserError
 
 import tensorflow as tf
 
-from checkpoints import huggingface
+from checkpoints import hub, huggingface
 
 BERT_CONFIG_NAME = "bert_config.json"
 
@@ -29,7 +31,8 @@ def find_checkpoint(path: str, flag: str = "init_checkpoint") -> str:
     Args:
         path: a prefix (`.../bert_model.ckpt`, `.../model.ckpt-1000`) or a
             directory: a released model, an `output_dir` of this project or a
-            Hugging Face model.
+            Hugging Face model; or hf://owner/name[@revision], which is
+            fetched.
         flag: the flag that gave the path, for messages.
 
     Returns:
@@ -40,6 +43,8 @@ def find_checkpoint(path: str, flag: str = "init_checkpoint") -> str:
         UserError: there is no checkpoint; the message describes what is at
             `path` instead.
     """
+    if hub.is_name(path):
+        return hub.fetch(path, flag)
     if tf.io.gfile.exists(path + ".index"):
         return path
     if tf.io.gfile.isdir(path):
@@ -103,12 +108,50 @@ def find_training_checkpoint(path: str) -> str:
     Raises:
         UserError: there is none.
     """
+    check_has_state(path)
     if tf.io.gfile.isdir(path):
         latest = tf.train.latest_checkpoint(path)
         if latest:
             return latest
         raise UserError(f"--resume_from={path}: no `checkpoint` file in it")
     return find_checkpoint(path, flag="resume_from")
+
+
+def check_has_state(path: str | None) -> None:
+    """Check that a run can be resumed from a path: it is none on the hub.
+
+    Raises:
+        UserError: it is the name of a model on the hub.
+    """
+    if hub.is_name(path):
+        raise UserError(
+            f"--resume_from={path}: a model on the hub has weights alone, "
+            "without the moments and the step of a run; give it as "
+            "--init_checkpoint"
+        )
+
+
+def check_no_checkpoint(directory: str, flag: str) -> None:
+    """Check that a checkpoint can be written without hiding another one.
+
+    Args:
+        directory: to be written; need not exist.
+        flag: that names it.
+
+    Raises:
+        UserError: it holds a checkpoint.
+    """
+    for name in (
+        WEIGHTS_NAME + ".index",
+        huggingface.WEIGHTS_NAME,
+        huggingface.INDEX_NAME,
+        "checkpoint",
+    ):
+        if tf.io.gfile.exists(os.path.join(directory, name)):
+            raise UserError(
+                f"--{flag}={directory} holds a checkpoint already ({name}); "
+                "name a new directory"
+            )
 
 
 def beside(prefix: str, name: str) -> str | None:

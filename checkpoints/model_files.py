@@ -7,7 +7,8 @@ beside a checkpoint.
 """
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 from base import cluster, file_system
 from base.errors import UserError
@@ -16,8 +17,9 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+import modeling
 import tokenization
-from checkpoints import huggingface, lookup, weight_files
+from checkpoints import hub, huggingface, lookup, weight_files
 from modeling import BertConfig
 
 # Key of bert_config.json: the objective of a pre-trained model whose pooler and
@@ -148,22 +150,31 @@ def resolve_lower_case(do_lower_case: bool | None, prefix: str) -> bool:
 
     The checkpoint's casing is the setting in the tokenizer_config.json beside
     it. The released checkpoints have no such file; their casing follows from
-    the name of their directory (uncased_L-12_H-768_A-12). Without either, text
-    is lower-cased, as by the original.
+    the name of their directory (uncased_L-12_H-768_A-12), or of their
+    repository on the hub. Without either, text is lower-cased, as by the
+    original; a model of the hub has to be told, since nobody has read its page.
 
     Args:
         do_lower_case: value of the flag; None: as the checkpoint.
         prefix: of `lookup.find_checkpoint`; empty without a checkpoint.
 
     Raises:
-        UserError: flag and checkpoint disagree.
+        UserError: flag and checkpoint disagree, or a model of the hub does
+            not tell.
     """
     trained = None
+    repository = hub.repository_of(prefix)
     if prefix:
         trained = huggingface.lower_cases(lookup.folder_of(prefix))
     if trained is None:
-        trained = tokenization.casing_of_checkpoint(prefix)
+        trained = tokenization.casing_of_checkpoint(repository or prefix)
     if do_lower_case is None:
+        if trained is None and repository:
+            raise UserError(
+                f"{hub.SCHEME}{repository} does not tell its casing (no "
+                f"do_lower_case in a {huggingface.TOKENIZER_CONFIG_NAME}): "
+                "give --do_lower_case, or --nodo_lower_case for a cased model"
+            )
         do_lower_case = True if trained is None else trained
         logging.info(
             "do_lower_case = %s%s",
@@ -233,6 +244,37 @@ def load_tokenizer(
     tokenization.validate_special_tokens(tokenizer.vocab, needed, vocab_file)
     check_vocab(len(tokenizer.vocab), vocab_file, config)
     return tokenizer
+
+
+def check_weights(
+    weights: Mapping[str, np.ndarray],
+    config: BertConfig,
+    prefix: str,
+) -> None:
+    """Check that weights have the shapes of an encoder.
+
+    Args:
+        weights: of `weight_files.read_weights`.
+        config: of the encoder.
+        prefix: of the checkpoint, for messages.
+
+    Raises:
+        UserError: they are not those of a BERT model, or of one of another
+            size.
+    """
+    with tf.device("CPU"):
+        model = modeling.BertModel(config)
+    wanted = {v.path: list(v.shape) for v in model.variables}
+    found = {name: list(value.shape) for name, value in weights.items()}
+    report = weight_files.compare(wanted, found)
+    weight_files.check_required(report, prefix)
+    extra = sum(bool(re.search(r"^bert/", name)) for name in report.unused)
+    if extra:
+        raise UserError(
+            f"{prefix} holds {extra} variables of the encoder that the "
+            f"configuration does not have, the first: {report.unused[0]}; use "
+            "the configuration that belongs to the checkpoint"
+        )
 
 
 # --- Writing -----------------------------------------------------------------

@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import weight_files
+from checkpoints import hub, weight_files
 
 TRAINING_NAME = "model.ckpt"
 
@@ -258,6 +258,36 @@ def read_adjustable(directory: str) -> dict[str, object]:
     if not is_begun or not tf.io.gfile.exists(path):
         return {}
     return _read_run(path)["adjustable"]
+
+
+def pinned(init_checkpoint: str | None, output_dir: str | None) -> str | None:
+    """Return the weights that a run starts from, at the commit it began with.
+
+    A model on the hub may get another commit while a run is interrupted, or
+    between the runs of a sweep. A name without revision stands for the commit
+    that output_dir, or a run in its folder `runs`, has recorded.
+
+    Args:
+        init_checkpoint: value of the flag.
+        output_dir: of the run.
+    """
+    if not hub.is_name(init_checkpoint) or not output_dir:
+        return init_checkpoint
+    given = hub.parse(init_checkpoint)
+    folders = [output_dir]
+    folders += sorted(tf.io.gfile.glob(os.path.join(output_dir, "runs/*")))
+    for folder in folders:
+        recorded = read_adjustable(folder).get("init_checkpoint")
+        if given.revision or not hub.is_name(recorded):
+            continue
+        name = hub.parse(recorded)
+        if name.repository == given.repository:
+            # Flags are read more than once.
+            logging.log_first_n(
+                logging.INFO, "%s began with %s: it is used", 1, folder, name
+            )
+            return str(name)
+    return init_checkpoint
 
 
 def _read_run(path: str) -> dict[str, dict[str, object]]:

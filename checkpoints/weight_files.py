@@ -227,6 +227,16 @@ def read_tensor(reader: Reader, prefix: str, name: str) -> np.ndarray:
         ) from error
 
 
+def read_weights(prefix: str) -> dict[str, np.ndarray]:
+    """Return {name: value} of a checkpoint, without slots and step."""
+    reader = open_reader(prefix)
+    return {
+        name: read_tensor(reader, prefix, name)
+        for name in sorted(reader.get_variable_to_shape_map())
+        if not is_training_only(name)
+    }
+
+
 def global_step(path: str) -> int:
     """Return the step at which a checkpoint was saved.
 

@@ -172,7 +172,7 @@ def read(f: flags.FlagValues) -> RunSettings:
         records_dir=f.records_dir or f.output_dir,
         export_dir=directory.rstrip("/"),
         freeze=f.freeze,
-        init_checkpoint=f.init_checkpoint,
+        init_checkpoint=training_flags.read_init_checkpoint(f),
         bert_config_file=f.bert_config_file,
         vocab_file=f.vocab_file,
         bilstm=_read_bilstm(f),

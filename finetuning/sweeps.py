@@ -22,7 +22,7 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import flags, logging
 
-from checkpoints import lookup, training_state
+from checkpoints import hub, lookup, training_state
 
 flags.disclaim_key_flags()  # --help of a script shows what is defined here
 
@@ -133,6 +133,11 @@ def read(f: flags.FlagValues, script: str) -> Sweep | None:
         for name in f
         if f[name].present and name not in (*_OWN, *_LATER)
     }
+    # All runs start from one commit, whatever happens on the hub meanwhile.
+    checkpoint = training_state.pinned(f.init_checkpoint, f.output_dir)
+    if hub.is_name(checkpoint):
+        commit = hub.with_commit(checkpoint)
+        arguments["init_checkpoint"] = f"--init_checkpoint={commit}"
     return Sweep(script, runs, {k: v for k, v in arguments.items() if v})
 
 

@@ -17,7 +17,7 @@ from absl import logging
 
 import modeling
 import tokenization
-from checkpoints import huggingface, lookup, model_files, weight_files
+from checkpoints import hub, huggingface, lookup, model_files, weight_files
 from classifier import export as classifier_export
 from classifier import model as classifier_model
 from features import export as features_export
@@ -126,7 +126,9 @@ def describe(
     given = {
         name: value for name, value in options.items() if value is not None
     }
-    if not file_system.exists(os.path.join(path, "saved_model.pb")):
+    if hub.is_name(path) or not file_system.exists(
+        os.path.join(path, "saved_model.pb")
+    ):
         return _describe_checkpoint(
             path, task, bert_config_file, vocab_file, do_lower_case, given
         )

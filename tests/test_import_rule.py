@@ -21,7 +21,7 @@ LEVELS = {
     4: ("training",),
     5: ("finetuning",),
     6: ("pretraining", "classifier", "squad", "features"),
-    7: ("ner", "swag", "benchmarks"),
+    7: ("ner", "swag", "benchmarks", "extending"),
     8: ("prediction", "reproduction"),
 }
 SCRIPT = max(LEVELS) + 1

@@ -5,6 +5,7 @@ from base.errors import UserError
 from absl import flags
 
 import modeling
+from checkpoints import training_state
 from training import dtypes
 from training.devices import DeviceChoice
 from training.settings import Settings
@@ -170,7 +171,8 @@ def define_model_flags() -> None:
         "init_checkpoint",
         None,
         "Weights to start from: a prefix (.../bert_model.ckpt), a "
-        "directory that holds one, or a Hugging Face directory.",
+        "directory that holds one, a Hugging Face directory, or a model on the "
+        "Hugging Face hub, hf://owner/name or hf://owner/name@revision.",
     )
     flags.DEFINE_string(
         "bert_config_file",
@@ -194,6 +196,11 @@ def define_model_flags() -> None:
 # --- Flags as plain values ---------------------------------------------------
 
 
+def read_init_checkpoint(f: flags.FlagValues) -> str | None:
+    """Return --init_checkpoint, at the commit with which output_dir began."""
+    return training_state.pinned(f.init_checkpoint, f.output_dir)
+
+
 def read_settings(
     f: flags.FlagValues, num_train_steps: int, num_warmup_steps: int
 ) -> Settings:
@@ -212,7 +219,7 @@ def read_settings(
         output_dir=f.output_dir,
         num_train_steps=num_train_steps,
         num_warmup_steps=num_warmup_steps,
-        init_checkpoint=f.init_checkpoint,
+        init_checkpoint=read_init_checkpoint(f),
         train_batch_size=f.train_batch_size,
         gradient_accumulation_steps=f.gradient_accumulation_steps,
         learning_rate=f.learning_rate,

@@ -2,6 +2,8 @@
 
 from typing import Any, NamedTuple
 
+from checkpoints import hub
+
 
 class Settings(NamedTuple):
     """How a model is trained; fields have the names of the scripts' flags.
@@ -74,6 +76,7 @@ class Settings(NamedTuple):
             "gradient_accumulation_steps": self.gradient_accumulation_steps,
             "dtype": self.dtype,
             "jit_compile": self.jit_compile,
+            **self._commit(),
         }
         if self.dtype == "float16":
             values |= {
@@ -81,3 +84,9 @@ class Settings(NamedTuple):
                 "loss_scale_backoff": self.loss_scale_backoff,
             }
         return values
+
+    def _commit(self) -> dict[str, str]:
+        """Return {init_checkpoint: name and commit} of a model on the hub."""
+        if not hub.is_name(self.init_checkpoint):
+            return {}
+        return {"init_checkpoint": hub.with_commit(self.init_checkpoint)}

@@ -1,0 +1,416 @@
+"""Fetch published models from the Hugging Face hub by name.
+
+    hf://google-bert/bert-base-uncased
+    hf://google/bert_uncased_L-2_H-128_A-2@refs/pr/1
+
+A name stands for a Hugging Face directory (see huggingface.py): configuration,
+vocabulary, casing and safetensors, and no other file of the repository. The
+client, huggingface_hub, keeps them in its cache (HF_HOME, by default
+~/.cache/huggingface), so that the next run needs no network; with
+HF_HUB_OFFLINE=1 it opens no connection. HF_ENDPOINT names another server.
+"""
+
+import contextlib
+import functools
+import io
+import logging as logging_module
+import os
+import re
+import urllib.parse
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from base import errors, file_system, progress, text_files
+from base.errors import UserError
+
+import tqdm
+from absl import logging
+
+from checkpoints import huggingface
+
+SCHEME = "hf://"
+
+# The files beside the weights. Names without a folder: a repository may hold
+# other models in folders.
+_SMALL = (
+    huggingface.CONFIG_NAME,
+    huggingface.VOCAB_NAME,
+    huggingface.TOKENIZER_CONFIG_NAME,
+)
+_WEIGHTS = (
+    huggingface.WEIGHTS_NAME,
+    huggingface.INDEX_NAME,
+    "model-*-of-*.safetensors",
+)
+
+_NAME = re.compile(r"hf://(?:models/)?([\w.-]+/[\w.-]+)(?:@([^@\s]+))?/?")
+
+# The place of a repository's files in the cache.
+_CACHED = re.compile(r"/models--([^/]+?)--([^/]+)/snapshots/[^/]+")
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+# What versions of the client send requests with.
+_HTTP_LIBRARIES = ("httpx", "httpx2", "requests", "urllib3")
+
+# Revisions of open pull requests that are looked at for safetensors.
+_MAX_PULL_REQUESTS = 10
+
+
+class Name(NamedTuple):
+    """A model on the hub.
+
+    Attributes:
+        repository: owner/name.
+        revision: a branch, a tag, a commit or refs/pr/N; None: the main branch.
+    """
+
+    repository: str
+    revision: str | None
+
+    def __str__(self) -> str:
+        at = f"@{self.revision}" if self.revision else ""
+        return f"{SCHEME}{self.repository}{at}"
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether the revision is a commit, whose files never change."""
+        return bool(self.revision and _COMMIT.fullmatch(self.revision))
+
+
+# --- Names -------------------------------------------------------------------
+
+
+def is_name(path: str | None) -> bool:
+    """Whether a path is the name of a model on the hub."""
+    return (path or "").startswith(SCHEME)
+
+
+def parse(text: str, flag: str = "init_checkpoint") -> Name:
+    """Return the repository and the revision in a name.
+
+    Args:
+        text: hf://owner/name or hf://owner/name@revision.
+        flag: the flag that gave it, for the message.
+
+    Raises:
+        UserError: it has another form.
+    """
+    # The hub's own addresses have refs%2Fpr%2F1.
+    match = _NAME.fullmatch(urllib.parse.unquote(text))
+    if not match:
+        raise UserError(
+            f"--{flag}={text}: wanted hf://owner/name or "
+            "hf://owner/name@revision, for example "
+            "hf://google-bert/bert-base-uncased"
+        )
+    return Name(match[1], match[2] and match[2].rstrip("/"))
+
+
+def repository_of(path: str) -> str | None:
+    """Return owner/name of a folder of the cache; None for other paths."""
+    match = _CACHED.search(path)
+    return f"{match[1]}/{match[2]}" if match else None
+
+
+def with_commit(text: str) -> str:
+    """Return a name whose revision is the commit that is used.
+
+    Args:
+        text: hf://owner/name[@revision]; fetched where that is not done yet.
+    """
+    folder = fetch(text)
+    return str(parse(text)._replace(revision=os.path.basename(folder)))
+
+
+# --- Fetching ----------------------------------------------------------------
+
+
+def fetch(text: str, flag: str = "init_checkpoint") -> str:
+    """Return the local folder of a model on the hub, fetched where needed.
+
+    Args:
+        text: hf://owner/name[@revision].
+        flag: the flag that gave it, for messages.
+
+    Returns:
+        A Hugging Face directory in the client's cache, named after the commit.
+
+    Raises:
+        UserError: there is no such model, it is not a BERT with safetensors,
+            or the hub cannot be reached and the cache does not have it.
+    """
+    return _fetch(parse(text, flag), flag)
+
+
+@functools.cache  # one commit for the whole process, and one request
+def _fetch(name: Name, flag: str) -> str:
+    client = _import_client(flag)
+    what = f"--{flag}={name}"
+    with _explained(client, name, what):
+        folder = _snapshot(client, name, _SMALL)
+    _check_is_bert(folder, what)
+    commit = Name(name.repository, os.path.basename(folder))
+    if not _has_weights(folder):
+        logging.info("Fetching the weights of %s into %s", commit, folder)
+        with _explained(client, name, what):
+            _snapshot(client, commit, _WEIGHTS)
+        if not _has_weights(folder):
+            raise _without_safetensors(client, name, commit, flag)
+        _check_hashes(folder, what)
+    logging.info("%s is commit %s in %s", name, commit.revision, folder)
+    return folder
+
+
+def _import_client(flag: str) -> Any:
+    """Return the module huggingface_hub."""
+    try:
+        import huggingface_hub
+        import huggingface_hub.errors
+    except ImportError as error:
+        raise UserError(
+            f"--{flag}=hf://... needs huggingface_hub: pip install -r "
+            f"requirements.txt ({errors.reason(error)})"
+        ) from error
+    for library in _HTTP_LIBRARIES:  # they log every request
+        logging_module.getLogger(library).setLevel(logging_module.WARNING)
+    return huggingface_hub
+
+
+def _snapshot(client: Any, name: Name, files: Sequence[str]) -> str:
+    """Return the folder of a commit with these files of it, where it has them.
+
+    Args:
+        client: the module huggingface_hub.
+        name: of the model.
+        files: names or patterns.
+    """
+    with _Progress() as shown:
+        return client.snapshot_download(
+            name.repository,
+            revision=name.revision,
+            allow_patterns=list(files),
+            tqdm_class=type("_Counter", (_Counter,), {"shown": shown}),
+        )
+
+
+class _Progress:
+    """A bar of this project that begins with the first bytes that arrive."""
+
+    def __init__(self):
+        self._bar: progress.Bar | None = None
+
+    def __enter__(self) -> "_Progress":
+        return self
+
+    def __exit__(self, kind, *exception) -> None:
+        if self._bar:
+            self._bar.close(is_complete=kind is None)
+
+    def update(self, count: float, total: float | None) -> None:
+        """Add bytes; the total grows with every file that begins."""
+        if not self._bar:
+            self._bar = progress.bar(total, "B", "Fetching", unit_scale=True)
+        self._bar.set_total(total)
+        self._bar.update(count)
+
+
+class _Counter(tqdm.tqdm):
+    """Stands for the client's several bars, of which nobody sees any."""
+
+    shown: _Progress
+    # Its own, or bars that are seen would leave lines free for these.
+    _instances: weakref.WeakSet = weakref.WeakSet()
+    monitor_interval = 0  # no thread that redraws them
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs | {"file": io.StringIO()})
+        # Of two bars of bytes, this one moves for some servers alone.
+        is_other = kwargs.get("desc") == "Downloading bytes"
+        self._counts = kwargs.get("unit") == "B" and not is_other
+
+    def update(self, n: float | None = 1) -> bool | None:
+        """Add finished units."""
+        if self._counts and n:
+            self.shown.update(n, self.total)
+        return super().update(n)
+
+
+# --- Checks ------------------------------------------------------------------
+
+
+def _check_is_bert(folder: str, what: str) -> None:
+    """Raise an error if the configuration is not one of BERT's."""
+    if not os.path.exists(os.path.join(folder, huggingface.CONFIG_NAME)):
+        raise UserError(
+            f"{what}: the repository has no {huggingface.CONFIG_NAME}, so it "
+            "is not a model in the format of transformers"
+        )
+    try:
+        huggingface.read_config(folder)
+    except UserError as error:
+        raise UserError(f"{what} is not a BERT: {error}") from error
+
+
+def _has_weights(folder: str) -> bool:
+    """Whether a folder has all its safetensors."""
+    index = os.path.join(folder, huggingface.INDEX_NAME)
+    if os.path.exists(os.path.join(folder, huggingface.WEIGHTS_NAME)):
+        return True
+    if not os.path.exists(index):
+        return False
+    places = text_files.read_json_object(index).get("weight_map") or {}
+    return all(
+        os.path.exists(os.path.join(folder, name))
+        for name in set(places.values())
+    )
+
+
+def _check_hashes(folder: str, what: str) -> None:
+    """Check the weights against their SHA-256, by which the cache names them.
+
+    Raises:
+        UserError: a file differs; it is removed from the cache.
+    """
+    for name in sorted(os.listdir(folder)):
+        if not name.endswith(".safetensors"):
+            continue
+        blob = os.path.realpath(os.path.join(folder, name))
+        wanted = os.path.basename(blob)
+        # Where a file system has no links, the name is not a hash.
+        if _SHA256.fullmatch(wanted) and file_system.sha256(blob) != wanted:
+            os.remove(blob)
+            os.remove(os.path.join(folder, name))
+            raise UserError(
+                f"{what}: {name} arrived damaged (its SHA-256 is not the "
+                "hub's) and was removed: give the same command again"
+            )
+
+
+def _without_safetensors(
+    client: Any, name: Name, commit: Name, flag: str
+) -> UserError:
+    """Return the error of a repository that has pickles alone.
+
+    Args:
+        client: the module huggingface_hub.
+        name: of the model, as it was given.
+        commit: the same with its commit.
+        flag: that gave it.
+    """
+    api = client.HfApi()
+    # Old versions of the client return a folder of which they have a part.
+    with _explained(client, name, f"--{flag}={name}"):
+        files = _weights_among(api, commit)
+    found: list[str] = []
+    # The message is right without the pull requests.
+    with contextlib.suppress(Exception):
+        found = [
+            revision
+            for revision in _pull_requests(api, name)
+            if _has_safetensors(api, name, revision)
+        ]
+    there = f", only {', '.join(files)}" if files else ""
+    way = (
+        "save it as safetensors where you trust it: "
+        "AutoModel.from_pretrained(NAME).save_pretrained(DIR), and give the "
+        "directory"
+    )
+    if found:
+        newest = name._replace(revision=found[0])
+        way = f"its revision {found[0]} has them: --{flag}={newest}"
+    return UserError(
+        f"--{flag}={name} has no {huggingface.WEIGHTS_NAME}{there}; pickles "
+        f"are not read, since reading one runs the code in it; {way}"
+    )
+
+
+def _weights_among(api: Any, name: Name) -> list[str]:
+    """Return the files of a repository that hold weights in other formats."""
+    names = api.list_repo_files(name.repository, revision=name.revision)
+    endings = (".bin", ".msgpack", ".h5", ".pt", ".ckpt", ".onnx")
+    return sorted(name for name in names if name.endswith(endings))[:3]
+
+
+def _pull_requests(api: Any, name: Name) -> list[str]:
+    """Return refs/pr/N of a repository, the newest first."""
+    refs = api.list_repo_refs(name.repository, include_pull_requests=True)
+    names = [ref.ref for ref in refs.pull_requests or ()]
+    numbers = sorted(
+        (int(ref.rsplit("/", 1)[-1]) for ref in names), reverse=True
+    )
+    return [f"refs/pr/{number}" for number in numbers[:_MAX_PULL_REQUESTS]]
+
+
+def _has_safetensors(api: Any, name: Name, revision: str) -> bool:
+    """Whether a revision of a repository has weights that are read here."""
+    names = api.list_repo_files(name.repository, revision=revision)
+    return any(
+        wanted in names
+        for wanted in (huggingface.WEIGHTS_NAME, huggingface.INDEX_NAME)
+    )
+
+
+# --- Errors ------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _explained(client: Any, name: Name, what: str) -> Iterator[None]:
+    """Turn what the client raises into one line."""
+    try:
+        yield
+    except Exception as error:
+        # Whatever is wrong between here and the hub ends up here: the client
+        # has three HTTP libraries by version, and one more for large files.
+        raise UserError(f"{what}: {_reason(client, name, error)}") from error
+
+
+def _reason(client: Any, name: Name, error: Exception) -> str:
+    """Return what went wrong and how to mend it."""
+    known = client.errors
+    place = f"{client.constants.ENDPOINT}/{name.repository}"
+    if isinstance(error, known.GatedRepoError):
+        return (
+            f"the repository is gated: accept its conditions at {place}, then "
+            "log in with `hf auth login` or set HF_TOKEN"
+        )
+    if isinstance(error, known.RepositoryNotFoundError):
+        return (
+            f"there is no repository {place}, or it is private (then log in "
+            "with `hf auth login` or set HF_TOKEN)"
+        )
+    if isinstance(error, known.RevisionNotFoundError):
+        return f"the repository has no revision {name.revision or 'main'}"
+    if isinstance(error, known.HFValidationError):
+        return f"not a name of the hub: {error}"
+    if client.constants.HF_HUB_OFFLINE:
+        return (
+            f"the cache {client.constants.HF_HUB_CACHE} does not have it all, "
+            "and HF_HUB_OFFLINE forbids to fetch it: unset it once"
+        )
+    missing = f"the cache {client.constants.HF_HUB_CACHE} does not have it all"
+    cause = _first_cause(error)
+    response = getattr(cause, "response", None)
+    if response is not None:
+        return f"{place} answers with status {response.status_code}; {missing}"
+    if isinstance(error, known.LocalEntryNotFoundError) or _is_network(error):
+        why = str(cause) or type(cause).__name__
+        server = client.constants.ENDPOINT
+        return f"{server} cannot be reached ({why}); {missing}"
+    return f"it cannot be fetched: {type(error).__name__}: {error}"
+
+
+def _is_network(error: BaseException) -> bool:
+    """Whether an error is one of the client's HTTP libraries."""
+    package = type(error).__module__.split(".")[0]
+    is_of_system = isinstance(error, ConnectionError | TimeoutError)
+    return is_of_system or package in _HTTP_LIBRARIES
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """Return the error that others were raised from."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error

@@ -1,0 +1,269 @@
+"""Write the model card of a Hugging Face directory: README.md.
+
+The card says what the model is, its scores, how it was trained and how it is
+loaded, so that the directory can be uploaded as it is. The licence and the
+text it was trained on are left to the person who uploads it: no file knows
+them. A card that exists is never changed.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from base import file_system, text_files
+
+import tensorflow as tf
+from absl import logging
+
+from checkpoints import hub, lookup, training_state
+from modeling import BertConfig
+
+CARD_NAME = "README.md"
+
+RESULTS_NAME = "eval_results.txt"
+
+
+class Task(NamedTuple):
+    """What a class in transformers is for.
+
+    Attributes:
+        tag: the hub's name of the task.
+        purpose: completes "BERT for ...".
+        auto_class: loads the model.
+        script: trains such a model.
+    """
+
+    tag: str
+    purpose: str
+    auto_class: str
+    script: str
+
+
+_TASKS = {
+    "BertForSequenceClassification": Task(
+        "text-classification",
+        "the classification of sentences or pairs of sentences",
+        "AutoModelForSequenceClassification",
+        "run_classifier.py",
+    ),
+    "BertForQuestionAnswering": Task(
+        "question-answering",
+        "questions whose answer is a span of a paragraph",
+        "AutoModelForQuestionAnswering",
+        "run_squad.py",
+    ),
+    "BertForTokenClassification": Task(
+        "token-classification",
+        "named entities and other labels of words",
+        "AutoModelForTokenClassification",
+        "run_ner.py",
+    ),
+    "BertForMultipleChoice": Task(
+        "multiple-choice",
+        "the choice among several continuations",
+        "AutoModelForMultipleChoice",
+        "run_swag.py",
+    ),
+    "BertForPreTraining": Task(
+        "fill-mask",
+        "masked words and next sentences, to be fine-tuned",
+        "AutoModelForPreTraining",
+        "run_pretraining.py",
+    ),
+    "BertForMaskedLM": Task(
+        "fill-mask",
+        "masked words, to be fine-tuned",
+        "AutoModelForMaskedLM",
+        "run_pretraining.py",
+    ),
+    "BertLMHeadModel": Task(
+        "text-generation",
+        "next words: every token sees those before it alone",
+        "AutoModelForCausalLM",
+        "run_pretraining.py",
+    ),
+    "BertModel": Task(
+        "feature-extraction",
+        "vectors of words and sentences",
+        "AutoModel",
+        "run_pretraining.py",
+    ),
+}
+
+# Of training_config.json, what is no flag or belongs to the machine.
+_NOT_SHOWN = ("model", "jit_compile", "data", "init_checkpoint")
+
+
+def write(
+    directory: str, prefix: str, config: BertConfig, architecture: str
+) -> None:
+    """Write README.md beside a model, if there is none.
+
+    Args:
+        directory: of config.json and model.safetensors.
+        prefix: of the checkpoint that was converted; scores and settings of
+            its run are read from beside it.
+        config: of the model.
+        architecture: the class in transformers that has its heads.
+    """
+    path = os.path.join(directory, CARD_NAME)
+    if tf.io.gfile.exists(path):
+        logging.info("%s is kept as it is: no model card is written", path)
+        return
+    name = os.path.basename(os.path.abspath(directory))
+    text = make(name, prefix, config, architecture)
+    file_system.write_text(path, text)
+    logging.info("Wrote the model card %s; add the licence", path)
+
+
+def make(name: str, prefix: str, config: BertConfig, architecture: str) -> str:
+    """Return the text of a card.
+
+    Args:
+        name: of the model, its title.
+        prefix: see `write`.
+        config: of the model.
+        architecture: the class in transformers that has its heads.
+    """
+    task = _TASKS[architecture]
+    run = _read_run(prefix)
+    base = _base_model(prefix, run)
+    parts = [
+        _header(task, base),
+        f"# {name}",
+        _description(config, task, base),
+        _labels(config),
+        _scores(prefix),
+        _training(task, run),
+        _use(name, task, architecture),
+        "## Licence and limits\n\nNot stated yet. The author of the model "
+        "adds `license` and `language` to the block at the top of this file, "
+        "and says here what text it was trained on and what it should not be "
+        "used for.",
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+# --- Parts of the card -------------------------------------------------------
+
+
+def _header(task: Task, base: str | None) -> str:
+    """Return the block that the hub reads."""
+    lines = ["library_name: transformers", f"pipeline_tag: {task.tag}"]
+    if base:
+        lines.append(f"base_model: {base}")
+    return "\n".join(["---", *lines, "tags:", "- bert", "---"])
+
+
+def _description(config: BertConfig, task: Task, base: str | None) -> str:
+    """Return what the model is, in a few sentences."""
+    text = (
+        f"BERT for {task.purpose}: {config.num_hidden_layers} layers of "
+        f"{config.hidden_size} units, {config.num_attention_heads} heads, "
+        f"{config.vocab_size:,} word pieces."
+    )
+    length = getattr(config, "max_seq_length", None)
+    if length:
+        text += f" It was fitted with sequences of {length} tokens."
+    if base:
+        text += f" Its weights began as those of `{base}`."
+    if getattr(config, "objective", None):
+        text += " Its pooler was not trained: use the mean of the last layer."
+    return text
+
+
+def _labels(config: BertConfig) -> str:
+    """Return the labels with their numbers; empty without labels."""
+    names = getattr(config, "id2label", None) or {}
+    lines = [f"    {i}  {names[i]}" for i in sorted(names, key=int)]
+    return "\n".join(["## Labels", "", *lines]) if lines else ""
+
+
+def _scores(prefix: str) -> str:
+    """Return the scores of the run as a table; empty without scores."""
+    path = lookup.beside(prefix, RESULTS_NAME)
+    if not path:
+        return ""
+    with tf.io.gfile.GFile(path) as file:
+        pairs = [line.split(" = ", 1) for line in file.read().splitlines()]
+    rows = [f"| {pair[0]} | {pair[1]} |" for pair in pairs if len(pair) == 2]
+    if not rows:
+        return ""
+    lines = ["## Scores", "", "On the evaluation data of the run:", ""]
+    lines += ["| score | value |", "|---|---|", *rows]
+    if ["degenerate", "1"] in pairs:
+        lines += ["", "The run failed: its answers depend little on the input."]
+    return "\n".join(lines)
+
+
+def _training(task: Task, run: Mapping[str, Any]) -> str:
+    """Return the command line of the run; empty if it is unknown."""
+    fixed, adjustable = run.get("fixed", {}), run.get("adjustable", {})
+    data = fixed.get("data")
+    data = data if isinstance(data, dict) else {}
+    given = {
+        "init_checkpoint": adjustable.get("init_checkpoint"),
+        "do_lower_case": data.get("do_lower_case"),
+        "max_seq_length": data.get("max_seq_length"),
+        **_shown(fixed),
+        **_shown(adjustable),
+    }
+    flags = [
+        _flag(name, value) for name, value in given.items() if value is not None
+    ]
+    if not any(flags):
+        return ""
+    lines = [f"    python {task.script} --do_train", *flags]
+    command = " \\\n        ".join(lines)
+    return (
+        "## Training\n\nWith the scripts of this model's repository of code; "
+        f"data and directories are not shown:\n\n{command}"
+    )
+
+
+def _shown(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that are flags, in alphabetical order."""
+    return {
+        name: value
+        for name, value in sorted(settings.items())
+        if name not in _NOT_SHOWN
+        and isinstance(value, bool | int | float | str)
+    }
+
+
+def _flag(name: str, value: object) -> str:
+    """Return a flag as it is given on a command line."""
+    if isinstance(value, bool):
+        return f"--{name}" if value else f"--no{name}"
+    return f"--{name}={value}"
+
+
+def _use(name: str, task: Task, architecture: str) -> str:
+    """Return how the model is loaded."""
+    return f"""## Use
+
+```python
+from transformers import AutoTokenizer, {task.auto_class}
+
+tokenizer = AutoTokenizer.from_pretrained("{name}")
+model = {task.auto_class}.from_pretrained("{name}")  # {architecture}
+```"""
+
+
+# --- What is known of the run ------------------------------------------------
+
+
+def _read_run(prefix: str) -> dict[str, dict[str, Any]]:
+    """Return the settings of a run; empty without training_config.json."""
+    path = os.path.join(lookup.folder_of(prefix), training_state.CONFIG_NAME)
+    run = text_files.read_own_json(path)
+    parts = run.items() if isinstance(run, dict) else ()
+    return {name: part for name, part in parts if isinstance(part, dict)}
+
+
+def _base_model(prefix: str, run: Mapping[str, Any]) -> str | None:
+    """Return owner/name of the model on the hub that training began with."""
+    began = run.get("adjustable", {}).get("init_checkpoint")
+    if hub.is_name(began):
+        return hub.parse(began).repository
+    return hub.repository_of(prefix)

@@ -1,0 +1,344 @@
+r"""Add words to a model's vocabulary, or positions for longer texts.
+
+    python extend_checkpoint.py --input_file='domain/*.txt' \
+        --num_new_words=2000 --output_dir=extended \
+        --init_checkpoint=hf://google-bert/bert-base-uncased
+    python extend_checkpoint.py --init_checkpoint=uncased_L-12_H-768_A-12 \
+        --new_words_file=words.txt --output_dir=extended
+    python extend_checkpoint.py --init_checkpoint=uncased_L-12_H-768_A-12 \
+        --max_position_embeddings=1024 --output_dir=long
+
+The words are those of a list, or those of a text that cost most pieces in all:
+count * (pieces - 1). They take the places of the [unused] tokens, then they are
+appended; every other token keeps its id. The row of a new word in the embedding
+table begins as the mean of the rows of its old pieces, the bias of the masked
+LM likewise. New positions repeat the old ones.
+
+The output is a model in the original's format: weights, configuration,
+vocabulary and casing, and new_words.tsv with a row per new word. It is made to
+be trained further: records made with the old vocabulary do not fit, since the
+longest match of a word changes (docs/domain.md has all steps).
+"""
+
+import collections
+import os
+from collections.abc import Mapping, Sequence
+
+from base import errors, file_system
+from base.errors import UserError
+
+import numpy as np
+from absl import flags, logging
+
+import tokenization
+from checkpoints import huggingface, lookup, model_files, weight_files
+from extending import vocabulary, weights
+from extending import words as new_words
+from extending.words import NewWord
+from modeling import BertConfig
+from pretraining import words as pretraining_words
+from training import flags as training_flags
+
+FLAGS = flags.FLAGS
+
+# --- Flags -------------------------------------------------------------------
+
+training_flags.define_model_flags()
+flags.DEFINE_string(
+    "output_dir", None, "Directory to write; must not hold a checkpoint."
+)
+flags.DEFINE_string(
+    "new_words_file",
+    None,
+    "UTF-8 text with one word per line: the words to add.",
+)
+flags.DEFINE_string(
+    "input_file",
+    None,
+    "Text of the domain: patterns such as 'domain/*.txt', separated by commas. "
+    "With --num_new_words the words to add are chosen from it; with "
+    "--new_words_file it is only measured.",
+)
+flags.DEFINE_integer(
+    "num_new_words",
+    None,
+    "Add this many words of --input_file, those that cost most pieces in all.",
+    lower_bound=1,
+)
+flags.DEFINE_integer(
+    "min_frequency",
+    2,
+    "Choose no word of --input_file that occurs less often.",
+    lower_bound=1,
+)
+flags.DEFINE_enum(
+    "new_row_norm",
+    "mean",
+    ["mean", "median"],
+    "mean: the row of a new word is the mean of the rows of its pieces, which "
+    "is shorter than they are; median: it is scaled to the median norm of the "
+    "old rows.",
+)
+flags.DEFINE_integer(
+    "max_position_embeddings",
+    None,
+    "Tokens that the model can read at most: the learned positions are "
+    "repeated up to here. Worth little before some thousand steps of training.",
+    lower_bound=1,
+)
+
+WORDS_NAME = "new_words.tsv"
+
+# New words and notes that are shown in the log.
+_SHOWN = 10
+
+
+def main(_: list[str]) -> int:
+    """Read the model, choose words, extend it and write it."""
+    check_flags()
+    prefix = lookup.find_checkpoint(FLAGS.init_checkpoint)
+    config = model_files.read_config(prefix, FLAGS.bert_config_file)
+    check_positions(config)
+    tokenizer = model_files.load_tokenizer(
+        prefix, config, FLAGS.vocab_file, FLAGS.do_lower_case
+    )
+    values = weight_files.read_weights(prefix)
+    model_files.check_weights(values, config, prefix)
+    counts = count_words(tokenizer)
+    words = choose_words(tokenizer, counts)
+    extended = vocabulary.extend(tokenizer.vocab_file, words)
+    if words:
+        report_splitting(tokenizer, counts, words, extended)
+        values = add_words(values, config, tokenizer, words, extended)
+    if FLAGS.max_position_embeddings:
+        values = add_positions(values, config)
+    file_system.make_directory(FLAGS.output_dir, flag="output_dir")
+    if words:
+        write_words(FLAGS.output_dir, words, extended)
+    write(FLAGS.output_dir, values, config, tokenizer, extended)
+    if words:
+        logging.warning(
+            "Make the records anew: words are split in another way now"
+        )
+    return 0
+
+
+# --- Words -------------------------------------------------------------------
+
+
+def count_words(
+    tokenizer: tokenization.FullTokenizer,
+) -> collections.Counter[str]:
+    """Return word -> occurrences in --input_file; empty without it."""
+    if not FLAGS.input_file:
+        return collections.Counter()
+    return pretraining_words.count_words(
+        sorted(file_system.find_files(FLAGS.input_file)),
+        tokenizer.basic_tokenizer.do_lower_case,
+    )
+
+
+def choose_words(
+    tokenizer: tokenization.FullTokenizer, counts: Mapping[str, int]
+) -> list[NewWord]:
+    """Return the words to add; log what was noticed about others."""
+    if FLAGS.new_words_file:
+        source = FLAGS.new_words_file
+        chosen = new_words.read_list(source, tokenizer, counts)
+    elif FLAGS.num_new_words:
+        source = FLAGS.input_file
+        chosen = new_words.choose_from_text(
+            counts, tokenizer, FLAGS.num_new_words, FLAGS.min_frequency
+        )
+        if len(chosen.words) < FLAGS.num_new_words:
+            logging.warning(
+                "--num_new_words=%d: the text has only %d that can be added",
+                FLAGS.num_new_words,
+                len(chosen.words),
+            )
+    else:
+        return []
+    logging.info("%d words of %s are added", len(chosen.words), source)
+    for what, count in chosen.notes.items():
+        example = chosen.examples[what]
+        logging.info("  words that %s: %d, such as %r", what, count, example)
+    for word in chosen.words[:_SHOWN]:
+        times = f", {word.count:,} times" if word.count else ""
+        logging.info("  %s: %s%s", word.word, " ".join(word.pieces), times)
+    if len(chosen.words) > _SHOWN:
+        logging.info("  ... (all are in %s)", WORDS_NAME)
+    return chosen.words
+
+
+def report_splitting(
+    tokenizer: tokenization.FullTokenizer,
+    counts: Mapping[str, int],
+    words: Sequence[NewWord],
+    extended: vocabulary.Extended,
+) -> None:
+    """Log the pieces per word before and after."""
+    after = tokenization.WordpieceTokenizer(vocabulary.vocab_of(extended.lines))
+    change = vocabulary.compare(
+        counts or new_words.counts_of(words),
+        tokenizer.wordpiece_tokenizer,
+        after,
+        words,
+    )
+    logging.info(
+        "Pieces per word: %.3f before, %.3f after, %s (%+.1f%%)",
+        change.before / change.num_words,
+        change.after / change.num_words,
+        f"in {change.num_words:,} words of the text"
+        if counts
+        else "in the new words alone",
+        100 * (change.after / change.before - 1),
+    )
+    if change.others:
+        logging.info(
+            "  other words that are split in another way, as their beginning "
+            "is a new word: %d, such as %r; of them %d have more pieces than "
+            "before or are [UNK]",
+            len(change.others),
+            change.others[0],
+            len(change.longer),
+        )
+
+
+# --- Weights -----------------------------------------------------------------
+
+
+def add_words(
+    values: Mapping[str, np.ndarray],
+    config: BertConfig,
+    tokenizer: tokenization.FullTokenizer,
+    words: Sequence[NewWord],
+    extended: vocabulary.Extended,
+) -> dict[str, np.ndarray]:
+    """Return the weights with rows for new words; set vocab_size."""
+    before = config.vocab_size
+    config.vocab_size = max(before, len(extended.lines))
+    pieces = [tokenizer.convert_tokens_to_ids(word.pieces) for word in words]
+    old_ids = vocabulary.used_ids(tokenizer.vocab)
+    values, norms = weights.extend_words(
+        values,
+        pieces,
+        extended.ids,
+        config.vocab_size,
+        old_ids,
+        FLAGS.new_row_norm == "median",
+    )
+    logging.info(
+        "%d words replace [unused] tokens, %d are appended; vocab_size %d "
+        "becomes %d",
+        extended.num_reused,
+        len(words) - extended.num_reused,
+        before,
+        config.vocab_size,
+    )
+    logging.info(
+        "Norms of the new rows: median %.3f as means of their pieces, %.3f as "
+        "written; of the old rows %.3f",
+        np.median(norms.means),
+        np.median(norms.written),
+        norms.median_before,
+    )
+    if weights.BIAS not in values:
+        logging.info("The checkpoint has no masked LM: no bias to extend")
+    return values
+
+
+def add_positions(
+    values: Mapping[str, np.ndarray], config: BertConfig
+) -> dict[str, np.ndarray]:
+    """Return the weights with more positions; set the configuration's."""
+    size = FLAGS.max_position_embeddings
+    table = weights.repeat_positions(values[weights.POSITIONS], size)
+    logging.warning(
+        "max_position_embeddings %d becomes %d, the learned positions "
+        "repeated: beyond the old limit the model is worth little before some "
+        "thousand steps of training",
+        config.max_position_embeddings,
+        size,
+    )
+    config.max_position_embeddings = size
+    return {**values, weights.POSITIONS: table}
+
+
+# --- Writing -----------------------------------------------------------------
+
+
+def write(
+    directory: str,
+    values: Mapping[str, np.ndarray],
+    config: BertConfig,
+    tokenizer: tokenization.FullTokenizer,
+    extended: vocabulary.Extended,
+) -> None:
+    """Write configuration, vocabulary and casing, then the weights."""
+    file_system.write_text(
+        os.path.join(directory, lookup.BERT_CONFIG_NAME),
+        config.to_json_string(),
+    )
+    huggingface.write_tokenizer(
+        directory,
+        "".join(f"{line}\n" for line in extended.lines).encode(),
+        tokenizer.basic_tokenizer.do_lower_case,
+        config.max_position_embeddings,
+    )
+    # Last: a directory with weights is a model.
+    prefix = os.path.join(directory, lookup.WEIGHTS_NAME)
+    weight_files.write(prefix, values)
+    logging.info("Wrote the extended model to %s", directory)
+
+
+def write_words(
+    directory: str, words: Sequence[NewWord], extended: vocabulary.Extended
+) -> None:
+    """Write id, word, count and old pieces of each new word."""
+    rows = [
+        f"{number}\t{word.word}\t{word.count}\t{' '.join(word.pieces)}\n"
+        for number, word in zip(extended.ids, words, strict=True)
+    ]
+    path = os.path.join(directory, WORDS_NAME)
+    file_system.write_text(path, "".join(["id\tword\tcount\tpieces\n", *rows]))
+
+
+# --- Checks ------------------------------------------------------------------
+
+
+def check_flags() -> None:
+    """Raise an error for flags that cannot work, before anything is read."""
+    training_flags.require(FLAGS, "init_checkpoint", "output_dir")
+    has_words = FLAGS.new_words_file or FLAGS.num_new_words
+    if FLAGS.new_words_file and FLAGS.num_new_words:
+        raise UserError(
+            "give --new_words_file (a list) or --num_new_words (to be chosen "
+            "from --input_file), not both"
+        )
+    if FLAGS.num_new_words and not FLAGS.input_file:
+        raise UserError("--num_new_words needs --input_file, to choose from")
+    if FLAGS.input_file and not has_words:
+        raise UserError(
+            "--input_file needs --num_new_words, how many words to add, or "
+            "--new_words_file"
+        )
+    if not has_words and not FLAGS.max_position_embeddings:
+        raise UserError(
+            "nothing to add: give --new_words_file, --num_new_words or "
+            "--max_position_embeddings"
+        )
+    lookup.check_no_checkpoint(FLAGS.output_dir, "output_dir")
+
+
+def check_positions(config: BertConfig) -> None:
+    """Raise an error if the model has as many positions already."""
+    wanted = FLAGS.max_position_embeddings
+    if wanted and wanted <= config.max_position_embeddings:
+        raise UserError(
+            f"--max_position_embeddings={wanted}: the model has "
+            f"{config.max_position_embeddings} already; give a larger number"
+        )
+
+
+if __name__ == "__main__":
+    errors.run(main)

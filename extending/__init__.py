@@ -1,0 +1,1 @@
+"""Parts of extend_checkpoint.py: new words and longer texts for a model."""

@@ -1,0 +1,314 @@
+"""Models fetched by name, with the real client and a server of our own."""
+
+import builtins
+import importlib.metadata
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from base.errors import UserError
+
+import hub_models
+import hub_server
+import numpy as np
+import pytest
+
+from checkpoints import hub, huggingface, lookup, model_files, weight_files
+from checkpoints import training_state as state
+
+TINY = "google/tiny"
+
+# Older ones ask more often, and show no bytes of a file to others.
+needs_client_2 = pytest.mark.skipif(
+    int(importlib.metadata.version("huggingface_hub").split(".")[0]) < 2,
+    reason="needs huggingface_hub 2",
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A tiny masked LM as a Hugging Face directory."""
+    return hub_models.write_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="module")
+def server(folder) -> Iterator[hub_server.HubServer]:
+    """A hub that has the model, and others that cannot be used."""
+    server = hub_server.HubServer()
+    files = hub_server.read_folder(folder)
+    small = {name: files[name] for name in ("config.json", "vocab.txt")}
+    pickled = small | {"pytorch_model.bin": b"\x80", "model.onnx": b""}
+    more = {"pytorch_model.bin": b"\x80", "README.md": b"#"}
+    more |= {"onnx/model.safetensors": b"", "1_Pooling/config.json": b"{}"}
+    server.add(TINY, main=files | more)
+    server.add("a/pickled", main=pickled)
+    server.add("a/pull", main=pickled, refs_pr_1=files, refs_pr_2=pickled)
+    server.add("a/gated", is_gated=True, main=files)
+    server.add("a/data", main={"README.md": b"#"})
+    roberta = {"config.json": b'{"model_type": "roberta"}'}
+    server.add("a/roberta", main=files | roberta)
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory) -> Path:
+    """HF_HOME of the tests that do not need an empty one."""
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def client(server, home) -> Iterator[None]:
+    """The client, which asks the server."""
+    with hub_models.client_of(server, home):
+        yield
+
+
+@pytest.fixture
+def new_process(client) -> None:
+    """Nothing is known of what was fetched before, but for the cache."""
+    hub._fetch.cache_clear()
+
+
+def requests_of(server, name: str) -> list[str]:
+    """Fetch a model; return the requests, without what the client counts."""
+    before = len(server.requests)
+    lookup.find_checkpoint(name)
+    found = server.requests[before:]
+    return [line for line in found if "agent-harnesses" not in line]
+
+
+def error_of(name: str) -> str:
+    with pytest.raises(UserError) as caught:
+        lookup.find_checkpoint(name)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+# --- Names -------------------------------------------------------------------
+
+
+def test_names():
+    commit = "0" * 40
+    for text, wanted in {
+        "hf://a/b": ("a/b", None),
+        "hf://models/a/b": ("a/b", None),
+        "hf://a/b/": ("a/b", None),
+        "hf://a-b/c.d_e@v1.0": ("a-b/c.d_e", "v1.0"),
+        "hf://a/b@refs/pr/1": ("a/b", "refs/pr/1"),
+        "hf://a/b@refs%2Fpr%2F1": ("a/b", "refs/pr/1"),
+        f"hf://a/b@{commit}": ("a/b", commit),
+    }.items():
+        name = hub.parse(text)
+        assert name == wanted
+        assert hub.parse(str(name)) == name
+        assert name.is_pinned == (name.revision == commit)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hf://",
+        "hf://bert",
+        "hf://a/b/c/d",
+        "hf://a/b@",
+        "hf://a b/c",
+        "hf:///b",
+    ],
+)
+def test_other_forms_are_refused(text):
+    assert "wanted hf://owner/name or" in error_of(text)
+
+
+def test_a_name_that_the_client_refuses(new_process):
+    assert "not a name of the hub: " in error_of("hf://a--b/c")
+
+
+# --- Fetching ----------------------------------------------------------------
+
+
+@needs_client_2
+def test_what_is_asked_for(server, tmp_path):
+    """Three small files, the weights, and no other file of the model."""
+    with hub_models.client_of(server, tmp_path):
+        found = requests_of(server, f"hf://{TINY}")
+        commit = server.repositories[TINY].commits["main"]
+        assert found[:2] == [
+            f"GET /api/models/{TINY}/revision/main",
+            f"GET /api/models/{TINY}/tree/{commit}",
+        ]
+        # By several threads, so in any order.
+        small = ("config.json", "tokenizer_config.json", "vocab.txt")
+        files = [f"/{TINY}/resolve/{commit}/{name}" for name in small]
+        wanted = [f"{m} {file}" for m in ("GET", "HEAD") for file in files]
+        assert sorted(found[2:8]) == sorted(wanted)
+        weights = f"/{TINY}/resolve/{commit}/model.safetensors"
+        assert found[8:] == [f"HEAD {weights}", f"GET {weights}"]
+        # The same process asks nothing, another one for the commit alone.
+        assert requests_of(server, f"hf://{TINY}") == []
+        hub._fetch.cache_clear()
+        assert requests_of(server, f"hf://{TINY}") == found[:1]
+        assert requests_of(server, f"hf://{TINY}@{commit}") == []
+
+
+def test_the_weights_are_those_of_the_folder(new_process, folder, tmp_path):
+    prefix = lookup.find_checkpoint(f"hf://{TINY}")
+    assert hub.repository_of(prefix) == TINY
+    ours = weight_files.open_reader(str(folder))
+    theirs = weight_files.open_reader(prefix)
+    shapes = ours.get_variable_to_shape_map()
+    assert shapes == theirs.get_variable_to_shape_map()
+    for name in shapes:
+        assert np.array_equal(ours.get_tensor(name), theirs.get_tensor(name))
+    config = model_files.read_config(prefix)
+    tokenizer = model_files.load_tokenizer(prefix, config, None, None)
+    assert tokenizer.tokenize("The cats") == ["the", "cat", "##s"]
+
+
+def test_another_revision(new_process, server):
+    prefix = lookup.find_checkpoint("hf://a/pull@refs/pr/1")
+    commit = server.repositories["a/pull"].commits["refs/pr/1"]
+    assert Path(prefix).name == commit
+    assert hub.with_commit("hf://a/pull@refs/pr/1") == f"hf://a/pull@{commit}"
+
+
+def test_a_model_in_several_files(new_process, server, folder):
+    files = hub_server.read_folder(folder)
+    index = '{"weight_map": {"%s": "model-00001-of-00001.safetensors"}}'
+    first = "bert.embeddings.LayerNorm.bias"
+    files["model.safetensors.index.json"] = (index % first).encode()
+    files["model-00001-of-00001.safetensors"] = files.pop("model.safetensors")
+    server.add("a/sharded", main=files)
+    prefix = lookup.find_checkpoint("hf://a/sharded")
+    assert huggingface.Reader(prefix).has_tensor("bert/pooler/dense/bias")
+
+
+def test_without_network_the_cache_is_used(server, home, new_process):
+    wanted = lookup.find_checkpoint(f"hf://{TINY}")
+    before = len(server.requests)
+    with hub_models.client_of(server, home, HF_HUB_OFFLINE="1"):
+        assert lookup.find_checkpoint(f"hf://{TINY}") == wanted
+        assert "HF_HUB_OFFLINE forbids" in error_of("hf://a/other")
+    with hub_models.client_of("http://127.0.0.1:9", home):
+        assert lookup.find_checkpoint(f"hf://{TINY}") == wanted
+        line = error_of("hf://a/other")
+    assert "127.0.0.1:9 cannot be reached (" in line and "refused" in line
+    assert len(server.requests) == before
+
+
+def test_damage_on_the_way_is_found(new_process, server, folder, caplog):
+    server.add("a/damaged", main=hub_server.read_folder(folder))
+    server.damages.add("model.safetensors")
+    # The cache is shared by content: the same file must not be in it.
+    files = server.repositories["a/damaged"].files
+    files[next(iter(files))]["model.safetensors"] += b" "
+    line = error_of("hf://a/damaged")
+    assert "model.safetensors arrived damaged" in line
+    server.damages.clear()
+    assert lookup.find_checkpoint("hf://a/damaged")
+
+
+@needs_client_2
+def test_progress_in_a_file_is_whole_lines(
+    server, folder, tmp_path, caplog, monkeypatch
+):
+    monkeypatch.setattr("base.progress.SECONDS_BETWEEN_LINES", 0.0)
+    caplog.set_level(logging.INFO, logger="absl")
+    with hub_models.client_of(server, tmp_path):
+        lookup.find_checkpoint(f"hf://{TINY}")
+    size = (folder / "model.safetensors").stat().st_size / 1e3
+    wanted = rf"Fetching 100% \| {size:.1f}/{size:.1f} kB \| "
+    assert any(re.match(wanted, line) for line in caplog.messages)
+
+
+# --- What cannot be used -----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("a/none", r"there is no repository http.*/a/none, or it is private"),
+        (f"{TINY}@v7", "the repository has no revision v7"),
+        ("a/gated", "is gated: accept its conditions at .*HF_TOKEN"),
+        ("a/data", "has no config.json"),
+        ("a/roberta", "is not a BERT: .*model_type is 'roberta'"),
+        (
+            "a/pickled",
+            "has no model.safetensors, only model.onnx, pytorch_model.bin; "
+            "pickles are not read, .*save_pretrained",
+        ),
+        (
+            "a/pull",
+            "its revision refs/pr/1 has them: "
+            "--init_checkpoint=hf://a/pull@refs/pr/1$",
+        ),
+    ],
+)
+def test_repositories_that_cannot_be_used(new_process, name, words):
+    line = error_of(f"hf://{name}")
+    assert line.startswith(f"--init_checkpoint=hf://{name}")
+    assert re.search(words, line), line
+
+
+def test_nothing_is_fetched_of_a_model_that_is_not_a_bert(server, new_process):
+    before = len(server.requests)
+    error_of("hf://a/roberta")
+    assert not any("safetensors" in r for r in server.requests[before:])
+
+
+def test_a_server_that_is_out_of_order(server, new_process, monkeypatch):
+    monkeypatch.setattr(server, "status", 503)
+    assert "answers with status 503" in error_of("hf://a/new")
+
+
+def test_without_the_client(monkeypatch):
+    real = builtins.__import__
+
+    def refuse(name, *args, **kwargs):
+        if name.startswith("huggingface_hub"):
+            raise ImportError(f"No module named {name!r}")
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    hub._fetch.cache_clear()
+    assert "pip install -r requirements.txt" in error_of("hf://a/b")
+
+
+def test_a_run_cannot_be_resumed_from_the_hub():
+    with pytest.raises(UserError, match="give it as --init_checkpoint"):
+        lookup.find_training_checkpoint("hf://a/b")
+    lookup.check_has_state(None)
+
+
+# --- Casing and commits ------------------------------------------------------
+
+
+def test_the_casing_follows_from_the_repository_or_is_asked_for(tmp_path):
+    for name, wanted in {
+        "google--bert_uncased_L-2_H-128_A-2": True,
+        "google-bert--bert-base-cased": False,
+    }.items():
+        place = tmp_path / f"models--{name}" / "snapshots" / "abc"
+        assert model_files.resolve_lower_case(None, str(place)) is wanted
+    place = tmp_path / "models--a--b" / "snapshots" / "abc"
+    with pytest.raises(UserError, match="hf://a/b does not tell its casing"):
+        model_files.resolve_lower_case(None, str(place))
+    assert model_files.resolve_lower_case(False, str(place)) is False
+
+
+def test_a_run_keeps_its_commit(model, tmp_path):
+    """Also one of a sweep; an explicit revision is taken as it is."""
+    began = f"hf://a/b@{'1' * 40}"
+    folder = tmp_path / "runs" / "seed1"
+    run = state.TrainingState(str(folder), model.variables, {})
+    state.claim_output_dir(str(folder), {}, {"init_checkpoint": began})
+    assert state.pinned("hf://a/b", str(folder)) == "hf://a/b"  # no step yet
+    run.save(1)
+    for place in (folder, tmp_path):
+        assert state.pinned("hf://a/b", str(place)) == began
+        assert state.pinned("hf://a/c", str(place)) == "hf://a/c"
+        assert state.pinned("hf://a/b@v2", str(place)) == "hf://a/b@v2"
+        assert state.pinned("model", str(place)) == "model"
+    assert state.pinned("hf://a/b", None) == "hf://a/b"
+    assert state.pinned(None, str(folder)) is None

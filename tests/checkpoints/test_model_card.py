@@ -1,0 +1,115 @@
+"""The model card: what is known is in it, what is unknown is left out."""
+
+import json
+
+import pytest
+
+import modeling
+from checkpoints import model_card
+
+CONFIG = modeling.BertConfig(vocab_size=30522)
+
+RUN = {
+    "adjustable": {
+        "init_checkpoint": f"hf://google-bert/bert-base-cased@{'0' * 40}",
+        "learning_rate": 5e-05,
+        "bias_correction": False,
+        "jit_compile": True,
+    },
+    "fixed": {
+        "data": {"max_seq_length": 64, "data": "c227", "do_lower_case": False},
+        "model": {"hidden_size": 16},
+        "random_seed": 7,
+        "reinit_top_layers": None,
+    },
+}
+
+
+@pytest.fixture
+def run(tmp_path) -> str:
+    """The prefix of a fine-tuned model with scores and settings."""
+    (tmp_path / "training_config.json").write_text(json.dumps(RUN))
+    scores = "accuracy = 0.5\ndegenerate = 1\n"
+    (tmp_path / "eval_results.txt").write_text(scores)
+    return str(tmp_path / "bert_model.ckpt")
+
+
+def test_the_whole_card(run):
+    config = modeling.BertConfig.from_dict(
+        CONFIG.to_dict()
+        | {"id2label": {"0": "no", "10": "b|d", "2": "yes"}}
+        | {"max_seq_length": 64}
+    )
+    name = "BertForSequenceClassification"
+    assert model_card.make("mine", run, config, name) == (
+        """---
+library_name: transformers
+pipeline_tag: text-classification
+base_model: google-bert/bert-base-cased
+tags:
+- bert
+---
+
+# mine
+
+BERT for the classification of sentences or pairs of sentences: 12 layers of 768 units, 12 heads, 30,522 word pieces. It was fitted with sequences of 64 tokens. Its weights began as those of `google-bert/bert-base-cased`.
+
+## Labels
+
+    0  no
+    2  yes
+    10  b|d
+
+## Scores
+
+On the evaluation data of the run:
+
+| score | value |
+|---|---|
+| accuracy | 0.5 |
+| degenerate | 1 |
+
+The run failed: its answers depend little on the input.
+
+## Training
+
+With the scripts of this model's repository of code; data and directories are not shown:
+
+    python run_classifier.py --do_train \\
+        --init_checkpoint=hf://google-bert/bert-base-cased@0000000000000000000000000000000000000000 \\
+        --nodo_lower_case \\
+        --max_seq_length=64 \\
+        --random_seed=7 \\
+        --nobias_correction \\
+        --learning_rate=5e-05
+
+## Use
+
+```python
+from transformers import AutoTokenizer, AutoModelForSequenceClassification
+
+tokenizer = AutoTokenizer.from_pretrained("mine")
+model = AutoModelForSequenceClassification.from_pretrained("mine")  # BertForSequenceClassification
+```
+
+## Licence and limits
+
+Not stated yet. The author of the model adds `license` and `language` to the block at the top of this file, and says here what text it was trained on and what it should not be used for.
+"""  # noqa: E501
+    )
+
+
+def test_what_is_unknown_is_left_out(tmp_path):
+    text = model_card.make("mine", str(tmp_path), CONFIG, "BertModel")
+    for words in ("base_model", "Labels", "Scores", "Training", "None"):
+        assert words not in text
+    assert "pipeline_tag: feature-extraction" in text
+    place = tmp_path / "models--a--b" / "snapshots" / "abc"
+    text = model_card.make("mine", str(place), CONFIG, "BertForMaskedLM")
+    assert "base_model: a/b\n" in text
+
+
+def test_a_card_that_exists_is_kept(tmp_path):
+    (tmp_path / "README.md").write_text("Mine.")
+    model_card.write(str(tmp_path), str(tmp_path), CONFIG, "BertModel")
+    assert (tmp_path / "README.md").read_text() == "Mine."

@@ -1,0 +1,276 @@
+"""extend_checkpoint.py: vocabulary, configuration and weights agree."""
+
+import json
+from pathlib import Path
+
+import mask_models
+import numpy as np
+import pytest
+import scripts
+import tensorflow as tf
+
+import tokenization
+from checkpoints import model_files, weight_files
+from pretraining.model import BertForPreTraining
+
+extend_checkpoint = scripts.load("extend_checkpoint")
+convert_checkpoint = scripts.load("convert_checkpoint")
+fill_mask = scripts.load("fill_mask")
+
+TABLE = "bert/embeddings/word_embeddings"
+BIAS = "cls/predictions/output_bias"
+POSITIONS = "bert/embeddings/position_embeddings"
+
+# Two [unused] tokens; the configuration has 20 rows, two more than tokens.
+VOCAB = ["[PAD]", "[unused1]", "[unused2]", *mask_models.WORDS.split()[1:]]
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory) -> Path:
+    folder = mask_models.write_model(tmp_path_factory.mktemp("model"))
+    (folder / "vocab.txt").write_text("\n".join(VOCAB) + "\n")
+    return folder
+
+
+def extend(source: Path | str, out: Path, **flags) -> None:
+    flags = {"init_checkpoint": source, "output_dir": out} | flags
+    assert scripts.run(extend_checkpoint, **flags) == 0
+
+
+def write(path: Path, text: str) -> str:
+    path.write_text(text, "utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def words(tmp_path) -> str:
+    """Five words: two replace tokens, two take rows, one needs a new one."""
+    return write(tmp_path / "words", "mats\ncats\ncatmat\nsats\nons\n")
+
+
+def weights_of(folder: Path) -> dict[str, np.ndarray]:
+    return weight_files.read_weights(str(folder / "bert_model.ckpt"))
+
+
+def lines_of(path: Path) -> list[str]:
+    return path.read_text("utf-8").splitlines()
+
+
+# --- What comes out ----------------------------------------------------------
+
+
+def test_words_of_a_list(source, words, tmp_path, caplog):
+    write(source / "vocab.txt", "\n".join([*VOCAB, "##mat"]) + "\n")
+    caplog.set_level("INFO", logger="absl")
+    try:
+        extend(source, tmp_path / "out", new_words_file=words)
+    finally:
+        write(source / "vocab.txt", "\n".join(VOCAB) + "\n")
+    out = tmp_path / "out"
+    vocab = lines_of(out / "vocab.txt")
+    assert vocab == [
+        *("[PAD]", "mats", "cats", *VOCAB[3:], "##mat"),
+        *("catmat", "sats", "ons"),
+    ]
+    config = json.loads((out / "bert_config.json").read_text())
+    assert config["vocab_size"] == len(vocab) == 22
+    before, after = weights_of(source), weights_of(out)
+    assert set(before) == set(after)
+    ids = {token: number for number, token in enumerate(VOCAB)}
+    new = {1: ("mat", "##s"), 2: ("cat", "##s"), 20: ("sat", "##s")}
+    new |= {21: ("on", "##s")}
+    for name in (TABLE, BIAS):
+        assert len(after[name]) == 22
+        for number, pieces in new.items():
+            mean = np.mean([before[name][ids[p]] for p in pieces], axis=0)
+            np.testing.assert_allclose(after[name][number], mean, rtol=1e-5)
+        old = [0, *range(3, 19)]
+        np.testing.assert_array_equal(after[name][old], before[name][old])
+    for name in set(before) - {TABLE, BIAS}:
+        np.testing.assert_array_equal(after[name], before[name])
+    assert lines_of(out / "new_words.tsv")[:3] == [
+        "id\tword\tcount\tpieces",
+        "1\tmats\t0\tmat ##s",
+        "2\tcats\t0\tcat ##s",
+    ]
+    log = caplog.text
+    assert "Pieces per word: 2.000 before, 1.000 after" in log
+    assert "2 words replace [unused] tokens, 3 are appended" in log
+    assert "vocab_size 20 becomes 22" in log
+    assert "Make the records anew" in log
+
+
+def test_it_is_a_model(source, words, tmp_path, capsys):
+    """Old tokens keep their logits, new ones can be predicted."""
+    out = tmp_path / "out"
+    extend(source, out, new_words_file=words)
+    scripts.run(fill_mask, init_checkpoint=out, text="cats [MASK] on", top_k=21)
+    assert "sats" in capsys.readouterr().out
+    logits = []
+    for folder in (source, out):
+        prefix = str(folder / "bert_model.ckpt")
+        config = model_files.read_config(prefix)
+        model = BertForPreTraining(config)
+        weight_files.restore_weights(model.variables, prefix)
+        ids = tf.constant([[5, 8, 7, 11, 13, 14, 6]])  # [1, 7]
+        hidden = model.bert(ids).sequence_output  # [1, 7, H]
+        positions = tf.constant([[2]])
+        logits.append(
+            model.cls.predictions(
+                hidden, positions, model.bert.embeddings.word_embeddings
+            )
+        )
+    old = [0, *range(3, 18)]
+    before, after = (np.take(value, old, axis=-1) for value in logits)
+    np.testing.assert_allclose(after, before, atol=1e-5)
+
+
+def test_a_hugging_face_directory(source, words, tmp_path):
+    folder = tmp_path / "hf"
+    scripts.run(
+        convert_checkpoint,
+        input=source,
+        output=folder,
+        output_format="huggingface",
+    )
+    extend(folder, tmp_path / "a", new_words_file=words)
+    extend(source, tmp_path / "b", new_words_file=words)
+    first, second = weights_of(tmp_path / "a"), weights_of(tmp_path / "b")
+    assert set(first) == set(second)
+    for name, value in first.items():
+        np.testing.assert_array_equal(value, second[name])
+    vocab = [lines_of(tmp_path / name / "vocab.txt") for name in "ab"]
+    assert vocab[0] == vocab[1]
+
+
+def test_words_of_a_text(source, tmp_path, caplog):
+    text = "The cats sat. A cat sat on mats.\n\nCats, cats: mats! sats\n"
+    write(tmp_path / "a.txt", text)
+    caplog.set_level("INFO", logger="absl")
+    extend(
+        source,
+        tmp_path / "out",
+        input_file=tmp_path / "*.txt",
+        num_new_words=5,
+        new_row_norm="median",
+    )
+    assert lines_of(tmp_path / "out" / "new_words.tsv")[1:] == [
+        "1\tcats\t3\tcat ##s",
+        "2\tmats\t2\tmat ##s",
+    ]
+    assert "--num_new_words=5: the text has only 2" in caplog.text
+    assert "occur less than 2 times: 1, such as 'sats'" in caplog.text
+    # 17 words and marks; six of them of two pieces.
+    assert "Pieces per word: 1.353 before, 1.059 after" in caplog.text
+    after = weights_of(tmp_path / "out")
+    norms = np.linalg.norm(after[TABLE], axis=1)
+    median = np.median(norms[[0, *range(3, 18)]])
+    np.testing.assert_allclose(norms[[1, 2]], median, rtol=1e-5)
+    assert len(after[TABLE]) == 20
+
+
+def test_positions(source, tmp_path):
+    """A text of more than 12 tokens; a short one gives the same as before."""
+    out = tmp_path / "out"
+    extend(source, out, max_position_embeddings=30)
+    before, after = weights_of(source), weights_of(out)
+    rows = np.arange(30) % 12
+    np.testing.assert_array_equal(after[POSITIONS], before[POSITIONS][rows])
+    config = json.loads((out / "bert_config.json").read_text())
+    assert config["max_position_embeddings"] == 30
+    settings = json.loads((out / "tokenizer_config.json").read_text())
+    assert settings["model_max_length"] == 30
+    assert lines_of(out / "vocab.txt") == VOCAB
+    assert not (out / "new_words.tsv").exists()
+    scripts.run(fill_mask, init_checkpoint=out, text="[MASK] " * 20)
+
+
+def test_moments_are_left_out(source, words, tmp_path):
+    training = weights_of(source)
+    training |= {f"{name}/adam_m": value for name, value in training.items()}
+    weight_files.write(
+        str(tmp_path / "model.ckpt-3"), training | {"global_step": np.int64(3)}
+    )
+    for name in ("vocab.txt", "bert_config.json"):
+        (tmp_path / name).write_bytes((source / name).read_bytes())
+    extend(tmp_path / "model.ckpt-3", tmp_path / "out", new_words_file=words)
+    assert set(weights_of(tmp_path / "out")) == set(weights_of(source))
+
+
+def test_the_longest_match_is_said(source, tmp_path, caplog):
+    write(tmp_path / "words", "mata")
+    write(tmp_path / "text", "matas mats cat\n")
+    caplog.set_level("INFO", logger="absl")
+    extend(
+        source,
+        tmp_path / "out",
+        new_words_file=tmp_path / "words",
+        input_file=tmp_path / "text",
+    )
+    assert "were [UNK], whose row they begin with: 1, such as" in caplog.text
+    assert "is a new word: 1, such as 'matas'; of them 0 have" in caplog.text
+    tokenizer = tokenization.FullTokenizer(str(tmp_path / "out" / "vocab.txt"))
+    assert tokenizer.tokenize("Matas") == ["mata", "##s"]
+
+
+# --- Mistakes ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"init_checkpoint": None}, "--init_checkpoint is required"),
+        ({"output_dir": None}, "--output_dir is required"),
+        ({"new_words_file": None}, "nothing to add: give --new_words_file"),
+        ({"num_new_words": 5}, "to be chosen from --input_file), not both"),
+        (
+            {"new_words_file": None, "num_new_words": 5},
+            "--num_new_words needs --input_file",
+        ),
+        (
+            {"new_words_file": None, "input_file": "text"},
+            "--input_file needs --num_new_words",
+        ),
+        ({"init_checkpoint": "none"}, "none: no such checkpoint"),
+        ({"init_checkpoint": "hf://none"}, "wanted hf://owner/name"),
+        ({"new_words_file": "none"}, "none: cannot be read"),
+        ({"new_words_file": "latin"}, "latin, line 2: not UTF-8"),
+        ({"new_words_file": "blank"}, "is empty: wanted one word per line"),
+        ({"new_words_file": "known"}, "none of its 2 words can be added"),
+        ({"input_file": "*.none"}, "no file matches"),
+        ({"input_file": "latin"}, "latin: line 2 is not UTF-8"),
+        ({"input_file": "blank"}, "--input_file: no text in 1 file"),
+        (
+            {"new_words_file": None, "num_new_words": 5, "input_file": "known"},
+            "of 2 different words none is split into pieces 2 times",
+        ),
+        ({"max_position_embeddings": 12}, "the model has 12 already"),
+        ({"max_position_embeddings": 5}, "give a larger number"),
+        ({"output_dir": "."}, "holds a checkpoint already"),
+        ({"output_dir": "/proc/nowhere"}, "--output_dir=/proc/nowhere"),
+        ({"vocab_file": "none"}, "cannot read the vocabulary 'none'"),
+        ({"vocab_file": "known"}, "known: [UNK] missing"),
+        ({"bert_config_file": "none"}, "none"),
+        ({"bert_config_file": "small.json"}, "contradict each other"),
+        ({"init_checkpoint": "other"}, "it is not a BERT checkpoint"),
+    ],
+)
+def test_mistakes_end_in_one_line(
+    source, tmp_path, monkeypatch, flags, message
+):
+    monkeypatch.chdir(tmp_path)
+    write(Path("words"), "mats\n")
+    write(Path("known"), "the\ncat\n")
+    write(Path("blank"), "\n \n")
+    Path("latin").write_bytes(b"mats\ncaf\xe9\n")
+    config = json.loads((source / "bert_config.json").read_text())
+    write(Path("small.json"), json.dumps(config | {"hidden_size": 8}))
+    weight_files.write("other", {"x": np.zeros([2], np.float32)})
+    weight_files.write("bert_model.ckpt", {"x": np.zeros([2], np.float32)})
+    for name in ("vocab.txt", "bert_config.json"):
+        Path(name).write_bytes((source / name).read_bytes())
+    before = sorted(tmp_path.rglob("*"))
+    values = {"init_checkpoint": source, "output_dir": "out"}
+    values |= {"new_words_file": "words"} | flags
+    assert message in scripts.error_of(extend_checkpoint, **values)
+    assert sorted(tmp_path.rglob("*")) == before

@@ -1,0 +1,145 @@
+"""Scripts that read a model by its name on the hub."""
+
+import concurrent.futures
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import classifier_runs
+import hub_models
+import hub_server
+import prediction_runs
+import pytest
+import scripts
+
+from checkpoints import hub
+from finetuning import sweeps
+
+NAME = "hf://a/model"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return hub_models.write_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="module")
+def server(folder) -> Iterator[hub_server.HubServer]:
+    server = hub_server.HubServer()
+    server.add("a/model", main=hub_server.read_folder(folder))
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def client(server, tmp_path_factory) -> Iterator[None]:
+    with hub_models.client_of(server, tmp_path_factory.mktemp("home")):
+        yield
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory) -> Path:
+    return classifier_runs.write_data(tmp_path_factory.mktemp("data"))
+
+
+def test_masks_are_filled_as_from_the_folder(client, folder, capsys):
+    fill_mask = scripts.load("fill_mask")
+    for place in (folder, NAME):
+        scripts.run(fill_mask, init_checkpoint=place, text="the [MASK] sat")
+    first, second = capsys.readouterr().out.split("the [MASK] sat\n")[1:]
+    assert first == second and "0." in first
+
+
+def test_a_model_is_converted(client, folder, tmp_path):
+    convert = scripts.load("convert_checkpoint")
+    out = tmp_path / "out"
+    scripts.run(convert, input=NAME, output=out, output_format="original")
+    assert (out / "vocab.txt").read_text() == (folder / "vocab.txt").read_text()
+    assert (out / "bert_model.ckpt.index").exists()
+    message = scripts.error_of(
+        convert, input="hf://model", output=out / "x", output_format="original"
+    )
+    assert message.startswith("--input=hf://model: wanted hf://owner/name")
+
+
+@pytest.mark.slow
+def test_batch_prediction(client, folder, tmp_path):
+    (tmp_path / "text").write_text("the [MASK] sat\n")
+    found = [
+        prediction_runs.predict(model, tmp_path / "text", tmp_path / out)
+        for model, out in ((NAME, "by_name"), (folder, "by_folder"))
+    ]
+    assert found[0] == found[1] and len(found[0]) == 1
+
+
+def flags_for(data_dir: Path, out: Path, **more) -> dict:
+    flags = classifier_runs.flags_for(Path(), data_dir, out, **more)
+    return flags | {
+        "init_checkpoint": NAME,
+        "max_seq_length": 12,
+        "train_batch_size": 50,
+        "num_train_epochs": 1,
+        "jit_compile": False,
+        "pad_to_max_length": True,
+    }
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_with_its_commit(
+    client, server, folder, data_dir, tmp_path
+):
+    """The model on the hub changes while the run is interrupted."""
+    run_classifier = scripts.load("run_classifier")
+    flags = flags_for(data_dir, tmp_path, do_eval=False)
+    before = server.repositories["a/model"]
+    assert scripts.run(run_classifier, **flags) == 0
+    run = json.loads((tmp_path / "training_config.json").read_text())
+    began = f"{NAME}@{before.commits['main']}"
+    assert run["adjustable"]["init_checkpoint"] == began
+    files = hub_server.read_folder(folder)
+    config = json.loads(files["config.json"]) | {"hidden_act": "relu"}
+    files["config.json"] = json.dumps(config).encode()
+    server.add("a/model", main=files)
+    server.repositories["a/model"].files.update(before.files)
+    try:
+        hub._fetch.cache_clear()  # a new process
+        # The same command, which has nothing left to train.
+        assert scripts.run(run_classifier, **flags) == 0
+        line = scripts.error_of(
+            run_classifier, **flags | {"init_checkpoint": f"{NAME}@main"}
+        )
+        assert "belongs to a run with model" in line
+    finally:
+        server.repositories["a/model"] = before
+        hub._fetch.cache_clear()
+
+
+def test_the_runs_of_a_sweep_have_one_commit(
+    client, server, data_dir, tmp_path
+):
+    run_classifier = scripts.load("run_classifier")
+    flags = flags_for(data_dir, tmp_path, num_restarts=2)
+    run_classifier.FLAGS.unparse_flags()
+    run_classifier.FLAGS(["x", *(f"--{k}={v}" for k, v in flags.items())])
+    sweep = sweeps.read(run_classifier.FLAGS, "s.py")
+    commit = server.repositories["a/model"].commits["main"]
+    command = sweep.command(sweep.runs[0], "out")
+    assert f"--init_checkpoint={NAME}@{commit}" in command
+
+
+def test_readers_that_start_together(server, tmp_path):
+    """Machines of a cluster that share a home: the weights come once.
+
+    The client's locks are on files, so that threads stand for processes.
+    """
+    before = len(server.requests)
+    fetch = hub._fetch.__wrapped__
+    with (
+        hub_models.client_of(server, tmp_path),
+        concurrent.futures.ThreadPoolExecutor(4) as pool,
+    ):
+        asked = [hub.parse(NAME)] * 4
+        found = set(pool.map(fetch, asked, ["init_checkpoint"] * 4))
+    assert len(found) == 1 and found.pop().startswith(str(tmp_path))
+    weights = [r for r in server.requests[before:] if "safetensors" in r]
+    assert len([r for r in weights if r.startswith("GET")]) == 1
