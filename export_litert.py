@@ -47,8 +47,9 @@ flags.DEFINE_enum(
 flags.DEFINE_list(
     "lengths",
     [],
-    "Lengths of further signatures, such as 32,128,512, of one row each, for "
-    "runtimes that cannot resize inputs; they share the weights.",
+    "Fixed lengths such as 32,128,512, each a signature of one row, for "
+    "runtimes that cannot resize inputs, or for a weight cache; they share the "
+    "weights. Default: one signature of any batch and length.",
 )
 flags.DEFINE_integer(
     "max_seq_length",
@@ -104,7 +105,7 @@ def main(_: list[str]) -> int:
     data = export.create(model, settings, FLAGS.quantize, lengths)
     with file_system.atomic_file(FLAGS.export_path) as file:
         file.write(data)
-    export.log_mediapipe(settings)
+    export.log_mediapipe(settings, lengths)
     logging.info(
         "Wrote %s: %s, weights %s, %.1f MB",
         FLAGS.export_path,

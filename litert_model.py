@@ -47,8 +47,8 @@ flags.DEFINE_integer(
 flags.DEFINE_string(
     "weight_cache",
     None,
-    "File that keeps the weights as this kind of processor needs them; it is "
-    "written once, and all processes share it. Needs a model with --lengths.",
+    "Directory that keeps the weights as this kind of processor needs them: "
+    "written once, shared by all processes. Needs a model with --lengths.",
 )
 flags.DEFINE_integer(
     "batch_size",

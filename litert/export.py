@@ -1,12 +1,12 @@
 """Write a fitted model as a LiteRT file that has all that its reader needs.
 
 The outputs are `numbers` of the task's export, the one that makes SavedModels
-too. A file has the signature `ids`, whose batch and length are free; each of
---lengths adds `ids_128` and the like, one row of a fixed length, for runtimes
-that cannot resize (GPUs, NPUs, LiteRT's CompiledModel). All signatures share
-the weights.
+too. A file has the signature `ids`, whose batch and length are free; or, for
+runtimes that cannot resize (GPUs, NPUs, LiteRT's CompiledModel), one for each
+of --lengths, `ids_128` and the like, for one row. These share the weights.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -45,8 +45,11 @@ def _signatures(
         }
 
     function = tf.function(numbers, autograph=False)
+    # Not both kinds: CompiledModel takes all sizes from the first graph if
+    # that one can be resized.
     shapes: dict[str, list[int | None]] = {"ids": [None, None]}
-    shapes |= {f"ids_{length}": [1, length] for length in lengths}
+    if lengths:
+        shapes = {f"ids_{length}": [1, length] for length in lengths}
     return {
         key: function.get_concrete_function(
             **{name: tf.TensorSpec(shape, tf.int32, name) for name in INPUTS}
@@ -77,6 +80,7 @@ def create(
     module.weights = export.weights
     data = convert.convert(module, _signatures(export, lengths), quantize)
     described = description(export, settings, quantize, lengths)
+    described["sha256"] = hashlib.sha256(data).hexdigest()  # of the weights
     labels = described["labels"]
     is_classifier = settings.task == "classifier" and labels
     data = convert.with_metadata(
@@ -108,6 +112,8 @@ def description(
 ) -> dict[str, Any]:
     """Return what export.json inside the file says."""
     found = {name: getattr(settings, name) for name in DESCRIBED}
+    if lengths:
+        found["max_seq_length"] = max(lengths)
     if settings.task == "token_classification":
         found["labels"] = [x.decode() for x in export.labels.numpy().tolist()]
     return {
@@ -158,8 +164,14 @@ def check_new(path: str) -> None:
     file_system.make_directory(os.path.dirname(path) or ".", "export_path")
 
 
-def log_mediapipe(settings: Settings) -> None:
+def log_mediapipe(settings: Settings, lengths: Sequence[int]) -> None:
     """Say what MediaPipe can do with the file."""
+    if len(lengths) > 1:
+        logging.info(
+            "MediaPipe takes files of one signature: for it, export without "
+            "--lengths, or with one"
+        )
+        return
     if settings.task not in ("classifier", "encoder") or (
         settings.task == "classifier" and settings.labels is None
     ):

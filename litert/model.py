@@ -42,8 +42,8 @@ class LiteRtModel:
     Args:
         path: of a file that export_litert.py has written.
         num_threads: None: all cores that the process may use.
-        weight_cache: a file that keeps the weights as the processor needs
-            them, for all processes that run this model; None: none.
+        weight_cache: a directory that keeps the weights as this kind of
+            processor needs them, for all processes; None: none.
         batch_size: rows of max_seq_length tokens in a batch; of shorter rows
             more. None: as many as make 512 tokens, whose activations stay in
             the processor's cache.
@@ -79,10 +79,18 @@ class LiteRtModel:
         tokens = self.task.tokenizer.vocab  # in the order of ids
         self.tokens = np.array([token.encode() for token in tokens], object)
         threads = num_threads or runtime.num_cores()
-        if weight_cache:
-            self.run = runtime.Fixed(
-                path, threads, weight_cache, self.details["lengths"]
+        lengths = self.details["lengths"]
+        if weight_cache and not lengths:
+            raise UserError(
+                f"--weight_cache needs fixed lengths, and {path} has none: "
+                "export it with --lengths=128 or the like"
             )
+        if weight_cache:
+            self.run = runtime.Cached(
+                path, threads, lengths, weight_cache, self.details["sha256"]
+            )
+        elif lengths:
+            self.run = runtime.Fixed(path, threads, lengths)
         else:
             self.run = runtime.Resizable(path, threads)
 

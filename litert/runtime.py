@@ -1,10 +1,10 @@
 """Run the signatures of a LiteRT file with ai-edge-litert.
 
-Two interfaces of the runtime are used. The Interpreter resizes inputs, so that
-a batch needs no more padding than its longest row; it keeps a copy of the
-weights, in the order of the processor's products, in the memory of each
-process. CompiledModel has fixed sizes, one row at a time; it keeps that copy in
-a file that all processes share, so that they start faster and take less memory.
+A file has one signature whose inputs can be resized, or several of one row and
+a fixed length. The runtime's Interpreter runs both. It keeps a copy of the
+weights, in the order in which the processor multiplies them, in the memory of
+each process. CompiledModel keeps that copy in a file that all processes share,
+so that they start faster and take less memory, but it needs fixed lengths.
 """
 
 import importlib
@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from base import file_system
 from base.errors import UserError
 
 import numpy as np
@@ -55,13 +56,8 @@ class Resizable:
     """
 
     def __init__(self, path: str, num_threads: int):
-        interpreter = _package("interpreter").Interpreter
-        try:
-            # The runtime's own default is a single thread.
-            self.interpreter = interpreter(path, num_threads=num_threads)
-            self.runner = self.interpreter.get_signature_runner("ids")
-        except (ValueError, RuntimeError) as error:
-            raise _damaged(path, error) from error
+        self.interpreter = _open(path, num_threads)
+        self.runner = _signature(path, self.interpreter, "ids")
 
     def __call__(self, features: Features) -> Outputs:
         """Return the outputs for features [B, S]."""
@@ -69,13 +65,53 @@ class Resizable:
 
 
 class Fixed:
-    """Runs signatures of one row and a fixed length, with a weight cache.
+    """Runs signatures of one row and a fixed length, row by row.
+
+    Args:
+        path: of the file.
+        num_threads: of the products.
+        lengths: of the signatures.
+
+    Raises:
+        UserError: the file is damaged, or lacks a signature.
+    """
+
+    def __init__(self, path: str, num_threads: int, lengths: Sequence[int]):
+        self.lengths = sorted(lengths)
+        self.interpreter = _open(path, num_threads)
+        self.runners = {
+            length: _signature(path, self.interpreter, f"ids_{length}")
+            for length in self.lengths
+        }
+
+    def __call__(self, features: Features) -> Outputs:
+        """Return the outputs for features [B, S]."""
+        width = features["input_ids"].shape[1]
+        length = next(one for one in self.lengths if one >= width)
+        padded = {
+            name: np.pad(value, [(0, 0), (0, length - width)])
+            for name, value in features.items()
+        }
+        rows = [
+            self.run_row(length, {n: v[i : i + 1] for n, v in padded.items()})
+            for i in range(len(features["input_ids"]))
+        ]
+        return {n: np.concatenate([row[n] for row in rows]) for n in rows[0]}
+
+    def run_row(self, length: int, features: Features) -> Outputs:
+        """Return the outputs for features [1, length]."""
+        return self.runners[length](**features)
+
+
+class Cached(Fixed):
+    """As `Fixed`, with the weights in a file that all processes share.
 
     Args:
         path: of the LiteRT file.
         num_threads: of the products.
-        weight_cache: a file; it is written if it does not exist.
         lengths: of the signatures.
+        weight_cache: a directory; a file in it is written if it is not there.
+        digest: of the model, which names the file.
 
     Raises:
         UserError: the file is damaged, or the cache cannot be written.
@@ -85,79 +121,85 @@ class Fixed:
         self,
         path: str,
         num_threads: int,
-        weight_cache: str,
         lengths: Sequence[int],
+        weight_cache: str,
+        digest: str,
     ):
-        module = _package("compiled_model")
         self.lengths = sorted(lengths)
-        if not self.lengths:
-            raise UserError(
-                f"--weight_cache needs signatures of fixed lengths, and {path} "
-                "has none: export it with --lengths=128 or the like"
-            )
-        _check_cache(weight_cache)
+        # An old cache of another model would give other numbers.
+        cache = os.path.join(weight_cache, f"{digest[:16]}.xnnpack")
+        file_system.make_directory(weight_cache, "weight_cache")
         options = _package("options").Options(
             hardware_accelerators=_package(
                 "hardware_accelerator"
             ).HardwareAccelerator.CPU,
             cpu_options=_package("cpu_options").CpuOptions(
-                num_threads=num_threads, xnnpack_weight_cache_path=weight_cache
+                # A file, though the runtime's documentation says a directory.
+                num_threads=num_threads,
+                xnnpack_weight_cache_path=cache,
             ),
         )
+        compiled = _package("compiled_model").CompiledModel
         try:
-            self.model = module.CompiledModel.from_file(path, options=options)
-            self.parts = {one: self._buffers(one) for one in self.lengths}
-        except (ValueError, RuntimeError) as error:
+            self.model = compiled.from_file(path, options=options)
+            self.buffers = {one: self._buffers(one) for one in self.lengths}
+        except (KeyError, ValueError, RuntimeError) as error:
             raise _damaged(path, error) from error
 
-    def _buffers(self, length: int) -> tuple[dict, dict, dict]:
-        """Return inputs, outputs and shapes of outputs of a length."""
+    def _buffers(self, length: int) -> tuple[dict, dict]:
+        """Return inputs and outputs of a length, name -> buffer."""
         key = f"ids_{length}"
         names = self.model.get_signature_list()[key]
-        inputs = {
-            name: self.model.create_input_buffer_by_name(key, name)
-            for name in names["inputs"]
-        }
-        outputs = {
-            name: self.model.create_output_buffer_by_name(key, name)
-            for name in names["outputs"]
-        }
-        details = self.model.get_output_tensor_details(key)
-        return inputs, outputs, {n: details[n]["shape"] for n in outputs}
+        model = self.model
+        return (
+            {
+                n: model.create_input_buffer_by_name(key, n)
+                for n in names["inputs"]
+            },
+            {
+                n: model.create_output_buffer_by_name(key, n)
+                for n in names["outputs"]
+            },
+        )
 
-    def __call__(self, features: Features) -> Outputs:
-        """Return the outputs for features [B, S], one row after the other."""
-        width = features["input_ids"].shape[1]
-        length = next(one for one in self.lengths if one >= width)
-        inputs, outputs, shapes = self.parts[length]
-        rows = []
-        for row in range(len(features["input_ids"])):
-            for name, buffer in inputs.items():
-                values = np.zeros([1, length], np.int32)
-                values[0, :width] = features[name][row]
-                buffer.write(values)
-            self.model.run_by_name(f"ids_{length}", inputs, outputs)
-            rows.append(
-                {
-                    name: buffer.read(int(np.prod(shapes[name])), np.float32)
-                    .reshape(shapes[name])
-                    .copy()
-                    for name, buffer in outputs.items()
-                }
-            )
-        return {
-            name: np.concatenate([row[name] for row in rows]) for name in shapes
-        }
+    def run_row(self, length: int, features: Features) -> Outputs:
+        """Return the outputs for features [1, length]."""
+        inputs, outputs = self.buffers[length]
+        for name, buffer in inputs.items():
+            buffer.write(features[name])
+        self.model.run_by_name(f"ids_{length}", inputs, outputs)
+        found = {}
+        for name, buffer in outputs.items():
+            shape = buffer.get_tensor_details()["shape"]
+            values = buffer.read(int(np.prod(shape)), np.float32)
+            found[name] = np.array(values).reshape(shape)
+        return found
 
 
-def _check_cache(path: str) -> None:
-    """Raise a UserError if the weight cache cannot be written."""
-    folder = os.path.dirname(path) or "."
-    if os.path.isdir(path):
-        raise UserError(f"--weight_cache={path} is a directory: give a file")
-    place = path if os.path.exists(path) else folder
-    if not os.access(place, os.W_OK):
-        raise UserError(f"--weight_cache={path} cannot be written")
+def _open(path: str, num_threads: int) -> Any:
+    """Return the interpreter of a file.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    interpreter = _package("interpreter").Interpreter
+    try:
+        # The runtime's own default is a single thread.
+        return interpreter(path, num_threads=num_threads)
+    except (ValueError, RuntimeError) as error:
+        raise _damaged(path, error) from error
+
+
+def _signature(path: str, interpreter: Any, key: str) -> Any:
+    """Return the function of a signature.
+
+    Raises:
+        UserError: there is none of this name.
+    """
+    try:
+        return interpreter.get_signature_runner(key)
+    except (ValueError, RuntimeError) as error:
+        raise _damaged(path, error) from error
 
 
 def _damaged(path: str, error: Exception) -> UserError:
