@@ -187,7 +187,13 @@ def read_files(path: str) -> dict[str, bytes]:
                     "b'TFL3'"
                 )
             with zipfile.ZipFile(file) as archive:
-                return {name: archive.read(name) for name in archive.namelist()}
+                names = archive.namelist()
+                if len(set(names)) < len(names):
+                    raise UserError(
+                        f"--model={path} has two files of one name inside: "
+                        f"{', '.join(sorted(names))}"
+                    )
+                return {name: archive.read(name) for name in names}
     except OSError as error:
         reason = error.strerror or str(error)
         raise UserError(f"--model={path} cannot be read: {reason}") from error

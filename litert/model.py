@@ -162,7 +162,14 @@ class LiteRtModel:
 
         The exports of the tasks have both: `numbers` and `answers`.
         """
-        task = self.settings.task
+        task, labels = self.settings.task, self.settings.labels
+        if labels is not None:
+            probs = outputs["probabilities"]  # [B, K], [B, S, K]
+            if probs.shape[-1] != len(labels):
+                raise UserError(
+                    f"--model={self.path} gives {probs.shape[-1]} "
+                    f"probabilities, and has {len(labels)} labels inside"
+                )
         if task == "masked_lm":
             ids = outputs["token_ids"]  # [B, M, top_k]
             tokens = np.where(ids < 0, b"", self.tokens[ids])
@@ -171,10 +178,9 @@ class LiteRtModel:
             probs = _softmax(outputs["logits"])  # [B, C]
             return {"probabilities": probs, "answer": probs.argmax(-1)}
         if task == "token_classification":
-            probs = outputs["probabilities"]  # [B, S, K]
-            labels = [label.encode() for label in self.settings.labels]
+            names = np.array([label.encode() for label in labels], object)
             return {
-                "tags": np.array(labels, object)[probs.argmax(-1)],
+                "tags": names[probs.argmax(-1)],
                 "scores": probs.max(-1),
             }
         return outputs
