@@ -98,8 +98,7 @@ flags.DEFINE_float(
 def main(_: list[str]) -> int:
     """Find the model, convert it, write the file."""
     lengths = check_flags()
-    settings = find_model()
-    export.check_lengths(lengths, settings)
+    settings = with_lengths(find_model(), lengths)
     model = prediction_model.create_export(settings)
     logging.info("Converting %s (%s)", settings.path, settings.task)
     data = export.create(model, settings, FLAGS.quantize, lengths)
@@ -151,9 +150,22 @@ def find_model() -> Settings:
         {name: value for name, value in options.items() if value is not None},
         "init_checkpoint",
     )
-    all_tasks.create_task(settings)  # checks vocabulary and lengths
     if settings.task == "encoder":
         model_files.warn_of_untrained_pooler(config, prefix)
+    return settings
+
+
+def with_lengths(settings: Settings, lengths: list[int]) -> Settings:
+    """Return the settings of a model with signatures of these lengths.
+
+    Raises:
+        UserError: the model or its task cannot have them, or the vocabulary
+            lacks a token.
+    """
+    export.check_lengths(lengths, settings)
+    if lengths:
+        settings = settings._replace(max_seq_length=max(lengths))
+    all_tasks.create_task(settings)  # checks vocabulary and windows
     return settings
 
 

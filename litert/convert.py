@@ -16,13 +16,16 @@ Two mistakes give a file that is wrong, or none:
 Besides, the products must be in float32: those of bfloat16 do not convert.
 """
 
+import contextlib
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from base.errors import UserError
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 # What the weights become -> bytes of each. int8 is dynamic-range: the weights
 # of matrix products are int8, activations are quantized while it runs. Full
@@ -56,7 +59,7 @@ def convert(
     Raises:
         UserError: an operation of the model has no counterpart in LiteRT.
     """
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, _quiet():
         tf.saved_model.save(module, folder, dict(signatures))
         # from_concrete_functions would lose the names of the signatures.
         converter = tf.lite.TFLiteConverter.from_saved_model(
@@ -77,6 +80,20 @@ def convert(
             ) from error
     _check_weights(data, module, quantize)
     return bytes(data)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Hide TensorFlow's log lines about a directory that is soon removed."""
+    level, logger = logging.get_verbosity(), tf.get_logger()
+    before = logger.level
+    logging.set_verbosity(logging.WARNING)
+    logger.setLevel("WARNING")
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+        logging.set_verbosity(level)
 
 
 def _first_reason(message: str) -> str:
@@ -100,42 +117,25 @@ def _check_weights(data: bytes, module: tf.Module, quantize: str) -> None:
 # --- Metadata ----------------------------------------------------------------
 
 
-def input_names(data: bytes) -> list[str]:
-    """Return the names of the inputs of the first graph, in its order.
-
-    The converter does not keep the order of the signature.
-    """
-    return _names(data, "inputs")
-
-
-def output_names(data: bytes) -> list[str]:
-    """Return the names of the outputs of the first graph, in its order."""
-    return _names(data, "outputs")
-
-
-def _names(data: bytes, what: str) -> list[str]:
-    model = _unpacked(data)
-    for signature in model.signatureDefs:
-        if not signature.subgraphIndex:
-            names = {
-                tensor.tensorIndex: tensor.name.decode()
-                for tensor in getattr(signature, what)
-            }
-    return [names[index] for index in getattr(model.subgraphs[0], what)]
-
-
-def with_metadata(data: bytes, name: str, content: bytes) -> bytes:
+def with_metadata(
+    data: bytes,
+    name: str,
+    describe: Callable[[list[str], list[str]], bytes],
+) -> bytes:
     """Return a LiteRT file with one more piece of metadata inside.
 
     Args:
         data: the file.
         name: of the metadata.
-        content: its bytes.
+        describe: (names of inputs, names of outputs) of the first graph ->
+            the metadata. The converter does not keep the order of the
+            signature.
     """
     import flatbuffers
     from tensorflow.lite.python import schema_py_generated as schema
 
-    model = _unpacked(data)
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(data, 0))
+    content = describe(_names(model, "inputs"), _names(model, "outputs"))
     buffer = schema.BufferT()
     buffer.data = np.frombuffer(content, np.uint8)
     model.buffers.append(buffer)
@@ -147,8 +147,13 @@ def with_metadata(data: bytes, name: str, content: bytes) -> bytes:
     return bytes(builder.Output())
 
 
-def _unpacked(data: bytes):
-    """Return a LiteRT file as an object of its schema."""
-    from tensorflow.lite.python import schema_py_generated as schema
-
-    return schema.ModelT.InitFromObj(schema.Model.GetRootAs(data, 0))
+def _names(model: Any, what: str) -> list[str]:
+    """Return the names of the inputs or outputs of the first graph."""
+    signature = next(
+        one for one in model.signatureDefs if not one.subgraphIndex
+    )
+    names = {
+        tensor.tensorIndex: tensor.name.decode()
+        for tensor in getattr(signature, what)
+    }
+    return [names[index] for index in getattr(model.subgraphs[0], what)]

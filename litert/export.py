@@ -82,16 +82,16 @@ def create(
     described = description(export, settings, quantize, lengths)
     described["sha256"] = hashlib.sha256(data).hexdigest()  # of the weights
     labels = described["labels"]
-    is_classifier = settings.task == "classifier" and labels
+    is_classifier = settings.task == "classifier" and bool(labels)
     data = convert.with_metadata(
         data,
         metadata.NAME,
-        metadata.describe(
-            os.path.basename(settings.path.rstrip("/")) or "model",
-            f"BERT, {settings.task}; see {metadata.DESCRIPTION}",
-            convert.input_names(data),
-            convert.output_names(data),
-            bool(is_classifier),
+        lambda inputs, outputs: metadata.describe(
+            "BERT",
+            f"{settings.task}; see {metadata.DESCRIPTION}",
+            inputs,
+            outputs,
+            has_labels=is_classifier,
         ),
     )
     with file_system.open_for_reading(settings.vocab_file) as file:
@@ -112,8 +112,6 @@ def description(
 ) -> dict[str, Any]:
     """Return what export.json inside the file says."""
     found = {name: getattr(settings, name) for name in DESCRIBED}
-    if lengths:
-        found["max_seq_length"] = max(lengths)
     if settings.task == "token_classification":
         found["labels"] = [x.decode() for x in export.labels.numpy().tolist()]
     return {

@@ -144,8 +144,7 @@ def describe_checkpoint(
     """Return the settings of a checkpoint, from the files beside it.
 
     Args:
-        path, task, bert_config_file, vocab_file, do_lower_case: see `describe`.
-        given: more fields of Settings.
+        path, task, ..., given: see `describe`; given are its options.
         flag: that the path comes from, for messages.
 
     Raises:
