@@ -52,7 +52,9 @@ class MaskedLm(saved_model.Export):
         """Return ids and scores [n, M, top_k]; ids are -1 behind the masks."""
         ids = features["input_ids"]
         is_mask = tf.cast(ids == self.mask_id, tf.int32)  # [n, S]
-        most = tf.reduce_max(tf.reduce_sum(is_mask, axis=1))  # M
+        counts = tf.reduce_sum(is_mask, axis=1)  # [n]
+        # reduce_max of no text is the smallest int32.
+        most = tf.maximum(0, tf.reduce_max(counts))  # M
         # The M largest of S - place at masks, 0 elsewhere, are the masks in
         # order. There is no ragged operation: LiteRT has none.
         left = tf.shape(ids)[1] - tf.range(tf.shape(ids)[1])  # [S]
