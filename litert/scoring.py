@@ -4,6 +4,7 @@ The scores are those of run_classifier.py, run_squad.py and run_ner.py
 --do_eval, so that what int8 costs can be read off.
 """
 
+import importlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -21,6 +22,7 @@ from prediction.batches import Unit
 from prediction.data import Input, Place
 from prediction.tasks import Encoded, Outputs
 from squad import data as squad_data
+from squad import scores as squad_scores
 
 _ROWS = 256  # rows between two updates of the progress bar
 
@@ -32,6 +34,21 @@ def check_task(model: LiteRtModel, wanted: str, flag: str) -> None:
             f"--{flag} is for {wanted}, but {model.path} does "
             f"{model.settings.task}"
         )
+
+
+def _scores_of(task: str) -> Any:
+    """Return the module of a task's scores, which predictions do not need.
+
+    Raises:
+        UserError: a package that it needs is not installed.
+    """
+    try:
+        return importlib.import_module(f"{task}.scores")
+    except ImportError as error:
+        raise UserError(
+            f"--do_eval needs scikit-learn and seqscore ({error}): pip install "
+            "'scikit-learn>=1.4,<2' 'seqscore>=0.9,<0.10'"
+        ) from error
 
 
 def _outputs(model: LiteRtModel, units: list[Unit]) -> list[Outputs]:
@@ -67,10 +84,9 @@ def score_classifier(
     Raises:
         UserError: a file cannot be read, or the task is not the model's.
     """
-    from classifier import scores as classifier_scores  # needs scikit-learn
-
     check_task(model, "classifier", "task_name")
     _check_labels(model, task)
+    classifier_scores = _scores_of("classifier")
     results: dict[str, float] = {}
     for name, split in task.dev.items():
         examples = classifier_data.read_examples(
@@ -138,8 +154,6 @@ def score_questions(model: LiteRtModel, path: str) -> dict[str, float]:
     Raises:
         UserError: the file cannot be read, or has no answers.
     """
-    from squad import scores as squad_scores
-
     check_task(model, "question_answering", "predict_file")
     is_version_2 = model.settings.null_threshold is not None
     data = squad_data.read_squad([path], False, is_version_2)
@@ -188,9 +202,8 @@ def score_entities(model: LiteRtModel, path: str) -> dict[str, float]:
     Raises:
         UserError: the file cannot be read, or has tags of unknown types.
     """
-    from ner import scores as ner_scores  # needs seqscore
-
     check_task(model, "token_classification", "dev_file")
+    ner_scores = _scores_of("ner")
     types = sorted({x[2:] for x in model.settings.labels} - {""})
     file = ner_data.with_iob2_tags(
         ner_data.read_file(path, ner_data.Columns()), types

@@ -88,9 +88,7 @@ def test_tensorflow_is_not_needed(files):
 
 
 @pytest.mark.slow
-def test_lines_come_from_standard_input_too(
-    tmp_path, files, monkeypatch, capfd
-):
+def test_lines_come_from_standard_input_too(tmp_path, files, monkeypatch):
     lines = b"a good film\n\n\xff\nbad\r\n"
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines)))
     out = tmp_path / "out"
@@ -297,6 +295,20 @@ def test_damaged_files_are_named(tmp_path, files):
     ):
         with_description(good, bad, change)
         assert words in error(), words
+
+
+@pytest.mark.slow
+def test_missing_scores_say_how_to_install_them(tmp_path, files, monkeypatch):
+    folder = str(classifier_runs.write_data(tmp_path))
+    monkeypatch.setitem(sys.modules, "classifier.scores", None)
+    line = scripts.error_of(
+        litert_model,
+        model=str(files("classifier")),
+        do_eval=True,
+        task_name="tsv",
+        data_dir=folder,
+    )
+    assert "pip install 'scikit-learn" in line
 
 
 @pytest.mark.slow
