@@ -37,8 +37,7 @@ def close_padding(x: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
         x: float32 [B, S, 4 * U].
         input_mask: [B, S], 0 at padding.
     """
-    is_real = tf.cast(input_mask, tf.float32)
-    is_real = tf.expand_dims(is_real, -1)  # [B, S, 1]
+    is_real = tf.cast(input_mask, tf.float32)[..., None]  # [B, S, 1]
     return x + (1.0 - is_real) * _CLOSED
 
 
