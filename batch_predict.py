@@ -26,8 +26,8 @@ from base.errors import UserError
 
 from absl import flags, logging
 
+from prediction import all_tasks, outputs, plan, run
 from prediction import model as prediction_model
-from prediction import outputs, plan, run
 from prediction.plan import Plan
 from prediction.tasks import Settings, Task
 from training import flags as training_flags
@@ -44,7 +44,7 @@ flags.DEFINE_string(
 flags.DEFINE_enum(
     "task",
     None,
-    prediction_model.TASK_NAMES,
+    all_tasks.TASK_NAMES,
     "What to predict; default: what the model was fine-tuned to, else "
     "masked_lm for a pre-trained one that sees both sides, else encoder "
     "(vectors).",
@@ -188,7 +188,7 @@ def main(_: list[str]) -> int:
     """Predict the shards that are missing; return the exit status."""
     check_flags()
     settings = find_model()
-    task = prediction_model.create_task(settings)
+    task = all_tasks.create_task(settings)
     check_text_columns(task)
     job = make_plan(settings)
     plan.check_first_inputs(job, task.parse)

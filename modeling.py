@@ -661,24 +661,24 @@ def attention_bias(
         query 2       0       0       0  -10000
         query 3       0       0       0  -10000   (padding)
 
-    Packed and left to right, a query sees the keys that both masks allow.
-    Other arguments are those of BertModel. The result is float32 [B, 1, F, T],
-    or [B, 1, 1, T] where all queries see the same keys.
+    Packed and left to right, both masks apply. Other arguments: see BertModel.
+    Returns float32 [B, 1, F, T]; [B, 1, 1, T] if all queries see the same keys.
     """
     if input_mask is None:
         input_mask = tf.ones_like(input_ids)
-    visible = tf.cast(input_mask, tf.float32)[:, None, None, :]  # [B, 1, 1, T]
+    # Not [:, None, None]: see litert/convert.py.
+    visible = tf.expand_dims(tf.cast(input_mask, tf.float32), 1)  # [B, 1, T]
+    visible = tf.expand_dims(visible, 1)  # [B, 1, 1, T]
     if sequence_ids is not None:
         same = tf.equal(sequence_ids[:, :, None], sequence_ids[:, None, :])
         visible *= tf.cast(same, tf.float32)[:, None]  # [B, 1, F, T]
     if attention_direction == LEFT_TO_RIGHT:
         places = tf.range(elementwise.shape_of(input_ids)[1])  # [S]
-        before = places[None, :] <= places[:, None]  # [F, T]
+        before = places <= tf.expand_dims(places, 1)  # [F, T]
         visible *= tf.cast(before, tf.float32)  # [B, 1, F, T]
     # -10000 as in the original: exp(-10000) is 0 in float32, as good as
-    # minus infinity. But where a query sees no key, as in a row of padding
-    # alone, minus infinity gives a softmax of NaN, and -10000 everywhere
-    # leaves the differences between the scores, hence finite numbers.
+    # minus infinity. But if a query sees no key, as in a row of padding alone,
+    # minus infinity gives a softmax of NaN, and -10000 everywhere finite ones.
     return (1.0 - visible) * -10000.0
 
 

@@ -36,14 +36,20 @@ class Classifier(saved_model.Export):
         """Return the names of the inputs: text, or text_a and text_b."""
         return ["text_a", "text_b"] if self.is_pair else ["text"]
 
-    def answers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
-        """Return probabilities and the likeliest label, or the number."""
+    def numbers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
+        """Return the probabilities, or the number of a regression."""
         logits = self.model(features)  # [n, K]
         if self.labels is None:
             return {"value": logits[:, 0]}
-        probs = tf.nn.softmax(logits)
-        return {
-            "probabilities": probs,
+        return {"probabilities": tf.nn.softmax(logits)}
+
+    def answers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
+        """Return probabilities and the likeliest label, or the number."""
+        outputs = self.numbers(features)
+        if self.labels is None:
+            return outputs
+        probs = outputs["probabilities"]  # [n, K]
+        return outputs | {
             "label": tf.gather(self.labels, tf.argmax(probs, -1)),
             "score": tf.reduce_max(probs, -1),
         }

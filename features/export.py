@@ -14,14 +14,15 @@ class Encoder(saved_model.Export):
 
     task = "encoder"
 
-    def answers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
+    def numbers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
         """Return the three outputs of a batch.
 
         Args:
             features: input_ids, input_mask and segment_ids, [n, S].
         """
         output = self.model.encode(features)
-        mask = tf.cast(features["input_mask"], tf.float32)[..., None]
+        mask = tf.cast(features["input_mask"], tf.float32)
+        mask = tf.expand_dims(mask, -1)  # [n, S, 1]
         sequence = tf.cast(output.sequence_output, tf.float32)
         total = tf.reduce_sum(sequence * mask, axis=1)  # [n, H]
         return {

@@ -99,9 +99,13 @@ class Tagger(saved_model.Export):
         self.types = tf.constant([names.index(x[2:]) for x in labels])
         self.is_inside = tf.constant([x[0] == "I" for x in labels])
 
+    def numbers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
+        """Return the probability of every tag at every piece."""
+        return {"probabilities": tf.nn.softmax(self.model(features))}
+
     def answers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
         """Return the likeliest tag and its probability at every piece."""
-        probs = tf.nn.softmax(self.model(features))  # [n, S, K]
+        probs = self.numbers(features)["probabilities"]  # [n, S, K]
         return {
             "tags": tf.gather(self.labels, tf.argmax(probs, -1)),
             "scores": tf.reduce_max(probs, -1),

@@ -25,16 +25,8 @@ from finetuning import bilstm, fitted
 from ner import export as ner_export
 from ner import model as ner_model
 from ops import unpadding
-from prediction.choices import MultipleChoice
-from prediction.entities import Entities
-from prediction.question_answering import QuestionAnswering
-from prediction.tasks import (
-    Classification,
-    MaskedTokens,
-    Settings,
-    Task,
-    Vectors,
-)
+from prediction.all_tasks import DESCRIBED, TASKS
+from prediction.tasks import Model, Settings
 from pretraining import export as pretraining_export
 from pretraining import filling
 from pretraining import model as pretraining_model
@@ -47,53 +39,8 @@ from squad import windows as squad_windows
 from swag import export as swag_export
 from swag import model as swag_model
 
-_TASKS: dict[str, type[Task]] = {
-    "classifier": Classification,
-    "question_answering": QuestionAnswering,
-    "token_classification": Entities,
-    "multiple_choice": MultipleChoice,
-    "masked_lm": MaskedTokens,
-    "encoder": Vectors,
-}
-
-TASK_NAMES = tuple(_TASKS)
-
-# The names of Settings that a SavedModel's description may have.
-_DESCRIBED = (
-    "task",
-    "max_seq_length",
-    "do_lower_case",
-    "labels",
-    "sentence_pairs",
-    "doc_stride",
-    "max_query_length",
-    "max_answer_length",
-    "null_threshold",
-    "top_k",
-)
-
 # Variables that a classifier and multiple choice need.
 _OUTPUT_HEAD = "^(bert|bilstm|output_)"
-
-# Batch features -> outputs, name -> array.
-Model = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
-
-
-def create_task(settings: Settings) -> Task:
-    """Return the task of a model.
-
-    Raises:
-        UserError: the vocabulary lacks a token, or lengths do not fit.
-    """
-    needed = ["[CLS]", "[SEP]"]
-    if settings.task == "masked_lm":
-        needed.append("[MASK]")
-    tokenization.validate_special_tokens(
-        tokenization.load_vocab(settings.vocab_file),
-        needed,
-        settings.vocab_file,
-    )
-    return _TASKS[settings.task](settings)
 
 
 # --- Describing --------------------------------------------------------------
@@ -129,7 +76,7 @@ def describe(
     if hub.is_name(path) or not file_system.exists(
         os.path.join(path, "saved_model.pb")
     ):
-        return _describe_checkpoint(
+        return describe_checkpoint(
             path, task, bert_config_file, vocab_file, do_lower_case, given
         )
     for name, value in (
@@ -159,10 +106,10 @@ def _describe_saved_model(
             "give the checkpoint it was made from"
         )
     found = text_files.read_json_object(place)
-    if found.get("task") not in _TASKS:
+    if found.get("task") not in TASKS:
         raise UserError(
             f"{place}: task is {found.get('task')!r}, wanted one of "
-            f"{', '.join(_TASKS)}"
+            f"{', '.join(TASKS)}"
         )
     if task and task != found["task"]:
         raise UserError(
@@ -175,7 +122,7 @@ def _describe_saved_model(
         if len(names) != 1:
             raise UserError(f"{path}/assets holds no vocabulary: export again")
         vocab = names[0]
-    described = {name: found[name] for name in _DESCRIBED if name in found}
+    described = {name: found[name] for name in DESCRIBED if name in found}
     if described.get("labels") is not None:
         described["labels"] = tuple(described["labels"])
     return Settings(
@@ -187,16 +134,25 @@ def _describe_saved_model(
     )
 
 
-def _describe_checkpoint(
+def describe_checkpoint(
     path: str,
     task: str | None,
     bert_config_file: str | None,
     vocab_file: str | None,
     do_lower_case: bool | None,
     given: dict[str, Any],
+    flag: str = "model",
 ) -> Settings:
-    """Return the settings of a checkpoint, from the files beside it."""
-    prefix = lookup.find_checkpoint(path, "model")
+    """Return the settings of a checkpoint, from the files beside it.
+
+    Args:
+        path, task, ..., given: see `describe`; given are its options.
+        flag: that the path comes from, for messages.
+
+    Raises:
+        UserError: as `describe`.
+    """
+    prefix = lookup.find_checkpoint(path, flag)
     config = model_files.read_config(prefix, bert_config_file)
     task = choose_task(task, prefix, config)
     tokenizer = model_files.load_tokenizer(
@@ -339,7 +295,7 @@ def load(settings: Settings) -> Model:
     if settings.is_saved_model:
         function = _load_saved_model(settings)
     else:
-        export = _create_export(settings)
+        export = create_export(settings)
         # As in exported models: a sixth faster in batches by length too.
         with unpadding.skipping():
             function = export.ids_signature()
@@ -382,8 +338,11 @@ def _load_saved_model(settings: Settings) -> Callable:
     return function
 
 
-def _create_export(settings: Settings) -> saved_model.Export:
-    """Return the export of a checkpoint, its weights restored."""
+def create_export(settings: Settings) -> saved_model.Export:
+    """Return the export of a checkpoint, its weights restored.
+
+    It has no tokenizer, so it has the signature `ids` alone.
+    """
     prefix, task = settings.path, settings.task
     config = model_files.read_config(prefix, settings.bert_config_file)
     length = settings.max_seq_length

@@ -24,14 +24,14 @@ import numpy as np
 from absl import logging
 from apache_beam.ml.inference import base as inference
 
+from prediction import all_tasks, data, outputs, run
 from prediction import batches as prediction_batches
-from prediction import data, outputs, run
 from prediction import model as prediction_model
 from prediction.batches import Batch
 from prediction.data import Window
 from prediction.outputs import WindowResult
 from prediction.plan import Plan
-from prediction.tasks import Encoded, Outputs, Settings
+from prediction.tasks import Encoded, Model, Outputs, Settings
 
 JOB_NAME = "batch_predict"
 
@@ -158,7 +158,7 @@ class _ReadWindows(beam.DoFn):
 
     def setup(self) -> None:
         """Load the vocabulary, once per worker."""
-        self.task = prediction_model.create_task(self.settings)
+        self.task = all_tasks.create_task(self.settings)
 
     def process(self, shard: int, first_lines: Mapping[int, int]) -> Iterator:
         """Yield the windows and batches of a shard."""
@@ -191,14 +191,14 @@ class BertHandler(inference.ModelHandler):
         super().__init__()
         self.settings = settings
 
-    def load_model(self) -> prediction_model.Model:
+    def load_model(self) -> Model:
         """Return the model."""
         return prediction_model.load(self.settings)
 
     def run_inference(
         self,
         batch: Sequence[_KeyedBatch],
-        model: prediction_model.Model,
+        model: Model,
         inference_args: dict[str, Any] | None = None,
     ) -> Iterator[tuple[_Key, tuple[np.ndarray, Outputs]]]:
         """Yield (key, (units, outputs)) of each batch in a list."""
@@ -227,7 +227,7 @@ class _MakeLines(beam.DoFn):
 
     def setup(self) -> None:
         """Load the vocabulary, once per worker."""
-        self.task = prediction_model.create_task(self.settings)
+        self.task = all_tasks.create_task(self.settings)
 
     def process(
         self, element: tuple[_Key, Mapping[str, Iterable]]

@@ -15,15 +15,15 @@ from base.errors import UserError
 from absl import logging
 
 from prediction import batches as prediction_batches
-from prediction import data, model, outputs
+from prediction import data, outputs
 from prediction.data import Problem, Window
 from prediction.outputs import WindowResult
 from prediction.plan import Plan
-from prediction.tasks import Encoded, Outputs, Task
+from prediction.tasks import Encoded, Model, Outputs, Task
 
 
 def predict_window(
-    task: Task, run_model: model.Model, window: Window, batch_size: int
+    task: Task, run_model: Model, window: Window, batch_size: int
 ) -> WindowResult:
     """Return the predictions of a window.
 
@@ -104,7 +104,7 @@ def predict_shards(
     plan: Plan,
     to_do: Sequence[int],
     task: Task,
-    load_model: Callable[[], model.Model],
+    load_model: Callable[[], Model],
     batch_size: int,
 ) -> None:
     """Write the shards with the numbers `to_do`.

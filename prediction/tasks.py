@@ -8,7 +8,7 @@ entities.py have the tasks with several rows per input.
 
 import abc
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from classifier import data as classifier_data
 from prediction import batches
 from prediction.batches import Row, Unit
 from prediction.data import BadInput, Input, Place
-from pretraining import filling
+from pretraining import masked_sentences
 from records import tfrecord
 
 NOT_FINITE = (
@@ -27,6 +27,9 @@ NOT_FINITE = (
 
 # The outputs of a unit of rows: name -> array.
 Outputs = dict[str, np.ndarray]
+
+# The features of a batch -> its outputs.
+Model = Callable[[Mapping[str, np.ndarray]], Outputs]
 
 
 class Settings(NamedTuple):
@@ -409,7 +412,9 @@ class MaskedTokens(RowTask):
             raise BadInput(
                 "no [MASK] in the text (--task=encoder makes vectors)"
             )
-        size = len(filling.sentence_to_ids(texts["text"], self.tokenizer))
+        size = len(
+            masked_sentences.sentence_to_ids(texts["text"], self.tokenizer)
+        )
         if size > self.settings.max_seq_length:
             raise BadInput(
                 f"{size} tokens, more than --max_seq_length="
@@ -418,7 +423,7 @@ class MaskedTokens(RowTask):
 
     def row(self, text_a: str, text_b: str | None = None) -> tuple[Row, bool]:
         """Return the row of a text, with [MASK] as one token."""
-        ids = filling.sentence_to_ids(text_a, self.tokenizer)
+        ids = masked_sentences.sentence_to_ids(text_a, self.tokenizer)
         return batches.make_row(ids, len(ids)), False
 
     def result(self, unit: Unit, outputs: Outputs) -> dict[str, Any]:

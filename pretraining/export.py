@@ -48,21 +48,33 @@ class MaskedLm(saved_model.Export):
             self.tokenizer.ids, ids, None, self.max_seq_length
         )
 
-    def answers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
-        """Return the most probable tokens for every [MASK]."""
+    def numbers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
+        """Return ids and scores [n, M, top_k]; ids are -1 behind the masks."""
         ids = features["input_ids"]
-        width = tf.shape(ids)[1]
-        place = tf.range(width)[None] + tf.zeros_like(ids)
-        positions = tf.ragged.boolean_mask(place, ids == self.mask_id)
-        is_mask = tf.sequence_mask(positions.row_lengths())  # [n, M]
-        output = self.model(
-            features | {"masked_lm_positions": positions.to_tensor()}
-        )
+        is_mask = tf.cast(ids == self.mask_id, tf.int32)  # [n, S]
+        counts = tf.reduce_sum(is_mask, axis=1)  # [n]
+        # reduce_max of no text is the smallest int32.
+        most = tf.maximum(0, tf.reduce_max(counts))  # M
+        # The M largest of S - place at masks, 0 elsewhere, are the masks in
+        # order. There is no ragged operation: LiteRT has none.
+        left = tf.shape(ids)[1] - tf.range(tf.shape(ids)[1])  # [S]
+        found = tf.math.top_k(is_mask * left, most)  # [n, M]
+        output = self.model(features | {"masked_lm_positions": found.indices})
         # Some models have more rows of embeddings than there are tokens.
         logits = output.masked_lm_logits[..., : len(self.tokens)]  # [n, M, V]
         scores, best = tf.math.top_k(tf.nn.softmax(logits), self.top_k)
-        is_mask = is_mask[..., None]
+        is_found = tf.expand_dims(found.values > 0, -1)  # [n, M, 1]
         return {
-            "tokens": tf.where(is_mask, tf.gather(self.tokens, best), ""),
-            "scores": tf.where(is_mask, scores, 0.0),
+            "token_ids": tf.where(is_found, best, -1),
+            "scores": tf.where(is_found, scores, 0.0),
+        }
+
+    def answers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
+        """Return the most probable tokens for every [MASK]."""
+        outputs = self.numbers(features)
+        ids = outputs["token_ids"]  # [n, M, top_k]
+        tokens = tf.gather(self.tokens, tf.maximum(ids, 0))
+        return {
+            "tokens": tf.where(ids < 0, "", tokens),
+            "scores": outputs["scores"],
         }

@@ -15,6 +15,7 @@ import tensorflow as tf
 import modeling
 import tokenization
 from checkpoints import model_files, weight_files
+from pretraining import masked_sentences
 from pretraining.model import BertForPreTraining
 
 _BATCH_SIZE = 32
@@ -88,22 +89,6 @@ def check_sees_both_sides(config: modeling.BertConfig, prefix: str) -> None:
 # --- Sentences ---------------------------------------------------------------
 
 
-def sentence_to_ids(
-    text: str, tokenizer: tokenization.FullTokenizer
-) -> list[int]:
-    """Return the ids of [CLS] text [SEP], with [MASK] as one token.
-
-    The tokenizer splits "[MASK]" into [, mask and ], as the original's does.
-    So the texts before, between and after the [MASK]s are tokenized.
-    """
-    vocab = tokenizer.vocab
-    first, *others = text.split("[MASK]")
-    ids = [vocab["[CLS]"], *tokenizer.text_to_ids(first)]
-    for other in others:
-        ids += [vocab["[MASK]"], *tokenizer.text_to_ids(other)]
-    return [*ids, vocab["[SEP]"]]
-
-
 def encode_sentences(
     texts: Sequence[str],
     tokenizer: tokenization.FullTokenizer,
@@ -124,7 +109,7 @@ def encode_sentences(
                 f"no [MASK] in {text!r}{hint}: write [MASK] in place of each "
                 "word to find"
             )
-        ids = sentence_to_ids(text, tokenizer)
+        ids = masked_sentences.sentence_to_ids(text, tokenizer)
         if len(ids) > max_seq_length:
             raise UserError(
                 f"{text[:40]!r}... has {len(ids)} tokens, [CLS] and [SEP] "

@@ -21,7 +21,7 @@ def vectors_at(sequence_output: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
     """Return the vectors [B * P, H] of [B, S, H] at positions [B, P]."""
     batch, length, hidden = shape_of(sequence_output)
     # Gather from a matrix: position p of row b is row b * S + p.
-    starts = tf.range(batch)[:, None] * length  # [B, 1]
+    starts = tf.expand_dims(tf.range(batch) * length, 1)  # [B, 1]
     rows = tf.reshape(positions + starts, [-1])  # [B * P]
     x = tf.reshape(sequence_output, [-1, hidden])  # [B * S, H]
     return tf.gather(x, rows)  # [B * P, H]

@@ -40,8 +40,8 @@ DESCRIPTION = "assets.extra/export.json"
 class Export(tf.Module):
     """The model, tokenizer and signatures of a SavedModel.
 
-    Subclasses define the outputs with `answers`, and more inputs than one text
-    with `text_names` and `text_specs`.
+    Subclasses define the outputs with `numbers`, those that are words with
+    `answers`, and more inputs than one text with `text_names` and `text_specs`.
 
     Args:
         model: with trained variables.
@@ -80,9 +80,20 @@ class Export(tf.Module):
         """
         self.model, self.weights = freezing.FrozenModel(self.model), []
 
+    def numbers(self, features: dict[str, tf.Tensor]) -> Outputs:
+        """Return the outputs of which `answers` makes words.
+
+        They are what a LiteRT file computes (litert/export.py), which has no
+        strings.
+
+        Args:
+            features: input_ids, input_mask and segment_ids, [n, S].
+        """
+        raise NotImplementedError
+
     def answers(self, features: dict[str, tf.Tensor]) -> Outputs:
         """Return the outputs for input_ids, input_mask, segment_ids [n, S]."""
-        raise NotImplementedError
+        return self.numbers(features)
 
     def features(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         """Return the features of strings [n]."""

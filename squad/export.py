@@ -80,7 +80,7 @@ class QuestionAnswering(saved_model.Export):
         """Return the names of the string inputs."""
         return ["question", "context"]
 
-    def answers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
+    def numbers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
         """Return start_logits and end_logits [W, S] of rows of ids."""
         starts, ends = tf.unstack(self.model(features))
         return {"start_logits": starts, "end_logits": ends}

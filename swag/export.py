@@ -45,8 +45,12 @@ class MultipleChoice(saved_model.Export):
             for name, value in rows.items()
         }
 
+    def numbers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
+        """Return the logits of choices, [n, C] of [n, C, S], [R] of [R, S]."""
+        return {"logits": self.model(features)}
+
     def answers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
         """Return the probability of every choice, and the likeliest one."""
-        probs = tf.nn.softmax(self.model(features))  # [n, C]
+        probs = tf.nn.softmax(self.numbers(features)["logits"])  # [n, C]
         answer = tf.argmax(probs, -1, tf.int32)
         return {"probabilities": probs, "answer": answer}

@@ -23,9 +23,10 @@ LEVELS = {
     6: ("pretraining", "classifier", "squad", "features"),
     7: ("ner", "swag", "benchmarks", "extending"),
     8: ("prediction", "reproduction"),
+    9: ("litert",),
 }
 SCRIPT = max(LEVELS) + 1
-MAX_ROOT_FILES = 20
+MAX_ROOT_FILES = 22
 
 
 def level_of(unit: str) -> int:

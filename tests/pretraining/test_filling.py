@@ -10,7 +10,7 @@ import tensorflow as tf
 import modeling
 import tokenization
 from checkpoints import weight_files
-from pretraining import filling
+from pretraining import filling, masked_sentences
 from pretraining.model import BertForPreTraining
 
 
@@ -30,7 +30,7 @@ def loaded(model_dir):
 
 
 def tokens(text, tokenizer):
-    ids = filling.sentence_to_ids(text, tokenizer)
+    ids = masked_sentences.sentence_to_ids(text, tokenizer)
     return " ".join(tokenizer.convert_ids_to_tokens(ids))
 
 

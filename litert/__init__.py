@@ -1,0 +1,1 @@
+"""LiteRT files: conversion, metadata, and the reader without TensorFlow."""

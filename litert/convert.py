@@ -1,0 +1,159 @@
+"""Convert a model to LiteRT: the only module that needs the converter.
+
+TensorFlow 2.20 and 2.21 have `tf.lite.TFLiteConverter`. Its removal is
+announced, and no other package converts TensorFlow models yet, so that a newer
+TensorFlow may not do. The files need none: ai-edge-litert runs them.
+
+Two mistakes give a file that is wrong, or none:
+
+1. Variables must be reachable from the saved tf.Module as tf.Variable, as
+   `Export.weights` are. Keras variables alone give a file of 90 KB that reads
+   variables which nobody sets, and no error. `convert` checks the size.
+2. x[:, None] of an unknown size is an operation that LiteRT lacks (StridedSlice
+   with a new_axis mask: "neither a custom op nor a flex op"). tf.expand_dims
+   converts. This holds for all code between the inputs and the outputs.
+
+Besides, the products must be in float32: those of bfloat16 do not convert.
+"""
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from base.errors import UserError
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+# What the weights become -> bytes of each. int8 is dynamic-range: the weights
+# of matrix products are int8, activations are quantized while it runs. Full
+# int8, with activations in fixed ranges, destroys BERT and is not offered.
+BYTES_PER_WEIGHT = {"none": 4.0, "float16": 2.0, "int8": 1.0}
+
+
+def check_converter() -> None:
+    """Check that this TensorFlow has the converter.
+
+    Raises:
+        UserError: it has not.
+    """
+    if not hasattr(getattr(tf, "lite", None), "TFLiteConverter"):
+        raise UserError(
+            f"TensorFlow {tf.__version__} has no converter to LiteRT: pip "
+            "install 'tensorflow>=2.20,<2.22'"
+        )
+
+
+def convert(
+    module: tf.Module, signatures: Mapping[str, Callable], quantize: str
+) -> bytes:
+    """Return the LiteRT file of some signatures, which share the weights.
+
+    Args:
+        module: what the signatures belong to, with its variables.
+        signatures: name -> concrete function.
+        quantize: a key of BYTES_PER_WEIGHT.
+
+    Raises:
+        UserError: an operation of the model has no counterpart in LiteRT.
+    """
+    with tempfile.TemporaryDirectory() as folder, _quiet():
+        tf.saved_model.save(module, folder, dict(signatures))
+        # from_concrete_functions would lose the names of the signatures.
+        converter = tf.lite.TFLiteConverter.from_saved_model(
+            folder, signature_keys=list(signatures)
+        )
+        if quantize != "none":
+            converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        if quantize == "float16":
+            converter.target_spec.supported_types = [tf.float16]
+        try:
+            data = converter.convert()
+        except Exception as error:  # ConverterError is not public
+            if type(error).__name__ != "ConverterError":
+                raise
+            raise UserError(
+                "LiteRT lacks an operation of this model: "
+                f"{_first_reason(str(error))}"
+            ) from error
+    _check_weights(data, module, quantize)
+    return bytes(data)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Hide TensorFlow's log lines about a directory that is soon removed."""
+    level, logger = logging.get_verbosity(), tf.get_logger()
+    before = logger.level
+    logging.set_verbosity(logging.WARNING)
+    logger.setLevel("WARNING")
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+        logging.set_verbosity(level)
+
+
+def _first_reason(message: str) -> str:
+    """Return the line of the converter's message that names operations."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    named = [line for line in lines if "ops:" in line or "error:" in line]
+    return (named or lines or ["no reason was given"])[-1][:200]
+
+
+def _check_weights(data: bytes, module: tf.Module, quantize: str) -> None:
+    """Raise an error if the file is too small to hold the weights."""
+    numbers = sum(int(np.prod(v.shape)) for v in module.variables)
+    # The pooler and others may be unused; embeddings are always there.
+    if len(data) < 0.25 * numbers * BYTES_PER_WEIGHT[quantize]:
+        raise RuntimeError(
+            f"the converted file has {len(data)} bytes for {numbers} weights: "
+            "they are not among its constants"
+        )
+
+
+# --- Metadata ----------------------------------------------------------------
+
+
+def with_metadata(
+    data: bytes,
+    name: str,
+    describe: Callable[[list[str], list[str]], bytes],
+) -> bytes:
+    """Return a LiteRT file with one more piece of metadata inside.
+
+    Args:
+        data: the file.
+        name: of the metadata.
+        describe: (names of inputs, names of outputs) of the first graph ->
+            the metadata. The converter does not keep the order of the
+            signature.
+    """
+    import flatbuffers
+    from tensorflow.lite.python import schema_py_generated as schema
+
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(data, 0))
+    content = describe(_names(model, "inputs"), _names(model, "outputs"))
+    buffer = schema.BufferT()
+    buffer.data = np.frombuffer(content, np.uint8)
+    model.buffers.append(buffer)
+    entry = schema.MetadataT()
+    entry.name, entry.buffer = name.encode(), len(model.buffers) - 1
+    model.metadata = [*(model.metadata or []), entry]
+    builder = flatbuffers.Builder(len(data) + len(content) + (1 << 16))
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def _names(model: Any, what: str) -> list[str]:
+    """Return the names of the inputs or outputs of the first graph."""
+    signature = next(
+        one for one in model.signatureDefs if not one.subgraphIndex
+    )
+    names = {
+        tensor.tensorIndex: tensor.name.decode()
+        for tensor in getattr(signature, what)
+    }
+    return [names[index] for index in getattr(model.subgraphs[0], what)]

