@@ -18,7 +18,7 @@ from paths import ROOT
 import modeling
 
 PAGES = pages.all_pages()
-LIMITS = {"README.md": 200, "CONTRIBUTING.md": 120}
+LIMITS = {"README.md": 200, "CONTRIBUTING.md": 120, "CHANGELOG.md": 400}
 MAX_LINES = 200
 
 
