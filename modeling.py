@@ -34,7 +34,7 @@ from base.errors import UserError
 import keras
 import tensorflow as tf
 
-from ops import elementwise, unpadding
+from ops import elementwise, recompute, unpadding
 from ops.elementwise import fold_seed, fused
 
 Seed = tf.Tensor | None  # uint32 scalar of a call's dropout; None: no dropout
@@ -373,23 +373,23 @@ class SelfAttention(Layer):
                 heads=self.num_heads,
             )
 
-        query = heads(self.query)  # [B, N, F, D]
-        key = heads(self.key)  # [B, N, T, D]
-        value = heads(self.value)  # [B, N, T, D]
-        scores = tf.matmul(query, key, transpose_b=True)  # [B, N, F, T]
         # A score is a sum of D products. If these are independent and of
-        # variance 1, the score has variance D: deviation 8 for D = 64, and the
-        # softmax is all but an argmax, with hardly a gradient. Division by
-        # sqrt(D) brings the deviation back to 1.
-        probs = fused(
-            elementwise.attention_probs,
-            scores,
-            bias,
-            self.dropout(seed),
-            scale=1.0 / math.sqrt(self.head_size),
-            rate=self.dropout.rate,
-        )  # [B, N, F, T]
-        context = tf.matmul(probs, value)  # [B, N, F, D]
+        # variance 1, its deviation is sqrt(D): 8 for D = 64, and the softmax is
+        # all but an argmax, with hardly a gradient. So it is divided by sqrt(D).
+        def attend(query, key, value):
+            scores = tf.matmul(query, key, transpose_b=True)  # [B, N, F, T]
+            probs = fused(
+                elementwise.attention_probs,
+                scores,
+                bias,
+                self.dropout(seed),
+                scale=1.0 / math.sqrt(self.head_size),
+                rate=self.dropout.rate,
+            )  # [B, N, F, T]
+            return tf.matmul(probs, value)  # [B, N, F, D]
+
+        parts = map(heads, (self.query, self.key, self.value))
+        context = recompute.attention(attend, *parts)  # [B, N, F, D]
         if tokens is not None:
             return tokens.merge_heads(context)  # [R, H]
         return fused(elementwise.merge_heads, context)  # [B * F, H]
@@ -506,7 +506,7 @@ class Encoder(Layer):
         """Return the output of every layer, first to last, L of [B * S, H]."""
         outputs = []
         for layer in self.layers:
-            x = layer(x, bias, seed, tokens)  # [B * S, H]
+            x = recompute.layer(layer, x, bias, seed, tokens)  # [B * S, H]
             outputs.append(x)
         return outputs
 

@@ -39,6 +39,11 @@ def fusing(enabled: bool = True) -> Iterator[None]:
         _is_fusing = before
 
 
+def is_fusing() -> bool:
+    """Whether `fused` compiles its function here."""
+    return _is_fusing
+
+
 def fused(function: Callable, *inputs: Any, **options: Any) -> Any:
     """Return function(*inputs, **options), under `fusing` compiled by XLA.
 

@@ -4,6 +4,7 @@ from base.errors import UserError
 
 from absl import flags
 
+from ops import recompute
 from training.devices import DeviceChoice
 from training.settings import Settings
 
@@ -109,6 +110,16 @@ def _define_loop_flags() -> None:
         "Compile with XLA: the whole step on GPUs, its elementwise operations "
         "and the update on CPUs.",
     )
+    flags.DEFINE_enum(
+        "recompute",
+        recompute.NONE,
+        list(recompute.CHOICES),
+        "Activations of the encoder that the backward pass computes again "
+        "instead of keeping them. layers: all within a layer, which needs a "
+        "fraction of the memory and a third more time; attention: the scores "
+        "and probabilities alone, most of the memory of long sequences. The "
+        "numbers stay the same.",
+    )
 
 
 def define_tpu_flags() -> None:
@@ -187,6 +198,7 @@ def read_settings(
         random_seed=f.random_seed,
         dtype=f.dtype,
         jit_compile=f.jit_compile,
+        recompute=f.recompute,
         save_checkpoints_steps=f.save_checkpoints_steps,
         keep_checkpoint_max=f.keep_checkpoint_max,
         iterations_per_loop=f.iterations_per_loop,

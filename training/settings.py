@@ -17,6 +17,7 @@ class Settings(NamedTuple):
             begins with.
         keep_steps: steps after which the weights alone are kept.
         jit_compile: whether XLA may compile; compilation.py decides what.
+        recompute: activations to compute again, see ops/recompute.py.
         clip_norm: the joint norm of the gradients is clipped to this.
     """
 
@@ -37,6 +38,7 @@ class Settings(NamedTuple):
     gradient_accumulation_steps: int = 1
     dtype: str = "float32"
     jit_compile: bool = True
+    recompute: str = "none"
     save_checkpoints_steps: int = 1000
     keep_checkpoint_max: int = 5
     keep_steps: tuple[int, ...] = ()
@@ -68,4 +70,6 @@ class Settings(NamedTuple):
             "gradient_accumulation_steps": self.gradient_accumulation_steps,
             "dtype": self.dtype,
             "jit_compile": self.jit_compile,
+            # None where it is off, as for runs that began before the flag was.
+            "recompute": self.recompute if self.recompute != "none" else None,
         }

@@ -21,7 +21,7 @@ import tensorflow as tf
 
 import modeling
 import optimization
-from ops import elementwise
+from ops import elementwise, recompute
 from records.streaming import Batch
 from training.compilation import Compilation, compiled
 from training.objective import Objective, Sums
@@ -230,7 +230,11 @@ class Step:
         """
         variables = self.model.trainable_variables
         fuses = self.compilation.elementwise
-        with tf.GradientTape() as tape, elementwise.fusing(fuses):
+        with (
+            tf.GradientTape() as tape,
+            elementwise.fusing(fuses),
+            recompute.recomputing(self.settings.recompute),
+        ):
             sums = self.objective.forward(
                 self.model, batch, training=True, dropout_seed=seed
             )
