@@ -374,8 +374,8 @@ class SelfAttention(Layer):
             )
 
         # A score is a sum of D products. If these are independent and of
-        # variance 1, its deviation is sqrt(D): 8 for D = 64, and the softmax is
-        # all but an argmax, with hardly a gradient. So it is divided by sqrt(D).
+        # variance 1, its deviation is sqrt(D), 8 for D = 64, and the softmax is
+        # all but an argmax, with hardly a gradient. So sqrt(D) divides it.
         def attend(query, key, value):
             scores = tf.matmul(query, key, transpose_b=True)  # [B, N, F, T]
             probs = fused(
