@@ -10,7 +10,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -118,7 +118,7 @@ def time_steps(
     step: train_step.Step,
     repeats: int,
     length: int = MAX_SEQ_LENGTH,
-    clock: Callable[[], float] = time.perf_counter,
+    clock: Callable[[], Any] = time.perf_counter,
 ) -> tuple[float, list[float]]:
     """Return the seconds of the compiling call and of each later step.
 
@@ -126,7 +126,7 @@ def time_steps(
         step: its batch size is that of the fake batch.
         repeats: the number of later steps.
         length: of the sequences.
-        clock: time.process_time counts the processor's time of all threads.
+        clock: what is read before and after each step.
     """
     config, size = step.model.config, step.settings.train_batch_size
     batch = fake_batch(size, config, length=length)

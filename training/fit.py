@@ -11,7 +11,14 @@ from absl import logging
 import modeling
 import optimization
 from checkpoints import lookup, training_state, weight_files
-from training import agreement, cluster_watch, devices, loop, reporting
+from training import (
+    agreement,
+    cluster_watch,
+    devices,
+    loop,
+    memory,
+    reporting,
+)
 from training.compilation import Compilation
 from training.objective import Objective
 from training.settings import Settings
@@ -31,6 +38,7 @@ def fit(
     flops_per_row: Callable[[int], float],
     hooks: loop.Hooks,
     new_variables: Container[str] = (),
+    row: memory.Rows = memory.ONE_SEQUENCE,
 ) -> int:
     """Train a model to the end of its run; return the number of steps done.
 
@@ -47,6 +55,7 @@ def fit(
         flops_per_row: see reporting.Meter.
         hooks: what is done between steps.
         new_variables: see `begin`.
+        row: what a row of a batch is, for the estimate of the memory.
     """
     optimizer, state = _create_state(strategy, model, settings)
     first = begin(state, model, settings, new_variables)
@@ -60,6 +69,16 @@ def fit(
             first,
         )
         return first
+    run = memory.Run(
+        model,
+        len(optimizer.slot_names),
+        settings,
+        compilation,
+        strategy.num_replicas_in_sync,
+        memory.longest(batches.length, first, settings.last_step),
+        row,
+    )
+    memory.log_estimate(run, strategy)
     peak = _matmul_peak(settings.dtype, strategy)
     logging.info("Matrix-product peak, measured: %.1f GFLOP/s", peak / 1e9)
     schedule = _create_schedule(settings)
