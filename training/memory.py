@@ -249,7 +249,9 @@ def longest(length: Callable[[int], int], first: int, last: int) -> int:
 def log_estimate(run: Run, strategy: tf.distribute.Strategy) -> None:
     """Log what a run will need; warn where that is more than there is."""
     is_cpu = not devices.is_tpu(strategy) and devices.kind() == "CPU"
-    sharing = len(strategy.extended.worker_devices) if is_cpu else 1
+    sharing = 1  # devices of this machine that share one memory
+    if is_cpu and run.replicas > 1:
+        sharing = len(strategy.extended.worker_devices)
     own = RUNTIME_BYTES if is_cpu else 0
     found = run.estimate()
     logging.info("%s", describe(run, found, sharing, own))
