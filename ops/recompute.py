@@ -10,7 +10,8 @@ alone, and computes everything else a second time when its gradient is due
     attention  scores and probabilities of attention, B * N * S * S numbers of
                each layer: most of the memory of long sequences, little time
                ("selective", Korthikanti et al. 2022, arXiv:2205.05198)
-    layers     each Transformer layer, which keeps its input [B * S, H]
+    layers     each Transformer layer up to its last product: it keeps three
+               matrices [B * S, H], its input, that product and its residual
 
 The numbers are the same: dropout follows from a seed (ops/elementwise.py), so
 the second time drops the same elements.
@@ -48,17 +49,16 @@ def recomputing(choice: str) -> Iterator[None]:
         _choice = before
 
 
-def layer(function: Callable, x: tf.Tensor, *constants: Any) -> tf.Tensor:
-    """Return function(x, *constants); with LAYERS it keeps x alone.
+def layer(function: Callable, x: tf.Tensor) -> Any:
+    """Return function(x); with LAYERS it keeps x and the result alone.
 
     Args:
-        function: a Transformer layer; gradients reach x and its variables.
-        x: float, the layer's input.
-        *constants: arguments without a gradient: tensors, tuples, None.
+        function: from the input of a Transformer layer to its last product
+            and the residual. In a graph the second call leaves the last
+            product out, a third of all, since no gradient needs its value.
+        x: float.
     """
-    if _choice != LAYERS:
-        return function(x, *constants)
-    return _recomputed(lambda x: function(x, *constants), x)
+    return _recomputed(function, x) if _choice == LAYERS else function(x)
 
 
 def attention(function: Callable, *inputs: tf.Tensor) -> tf.Tensor:
@@ -73,12 +73,12 @@ def attention(function: Callable, *inputs: tf.Tensor) -> tf.Tensor:
     return _recomputed(function, *inputs)
 
 
-def _recomputed(function: Callable, *inputs: tf.Tensor) -> tf.Tensor:
+def _recomputed(function: Callable, *inputs: tf.Tensor) -> Any:
     """Return function(*inputs), whose gradient calls the function again."""
     # The gradient is traced after the block in which the function was called.
     is_fusing = elementwise.is_fusing()
 
-    def call(*inputs: tf.Tensor) -> tf.Tensor:
+    def call(*inputs: tf.Tensor) -> Any:
         with elementwise.fusing(is_fusing):
             return function(*inputs)
 

@@ -26,7 +26,7 @@ of e bytes (4; 2 for bfloat16), and I = intermediate_size:
        Not compiled, operations keep values in between: 6 X + 5 X I / H + A
        and, of the float32 inside norms, softmax and dropout, (16 / e + 2 / e) X
        + (4 / e + 1 / e) A.
-       --recompute=layers keeps X, and K for one layer at a time.
+       --recompute=layers keeps 3 X, and K for one layer at a time.
        --recompute=attention leaves out the terms with A but for one layer.
     W  one layer's backward pass: 3 X + 2 X I / H + 2 A
     E  embeddings: 8 B S H
@@ -138,7 +138,7 @@ def activation_bytes(
         attention = scores + 5 * scores // size
     count = config.num_hidden_layers
     if batch.choice == recompute.LAYERS:
-        kept = count * x + layer + attention
+        kept = 3 * count * x + layer + attention
     elif batch.choice == recompute.ATTENTION:
         kept = count * layer + attention
     else:

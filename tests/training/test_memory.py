@@ -24,7 +24,7 @@ BACKWARD = 3 * X + 2 * 2 * X + 2 * A
     [
         ("none", 2 * (LAYER + 2 * A)),
         ("attention", 2 * LAYER + 2 * A),
-        ("layers", 2 * X + LAYER + 2 * A),
+        ("layers", 2 * 3 * X + LAYER + 2 * A),
     ],
 )
 def test_activations_by_hand(choice, kept):
