@@ -116,9 +116,9 @@ def _define_loop_flags() -> None:
         list(recompute.CHOICES),
         "Activations of the encoder that the backward pass computes again "
         "instead of keeping them. layers: all within a layer, which needs a "
-        "fraction of the memory and up to a third more time; attention: the scores "
-        "and probabilities alone, most of the memory of long sequences. The "
-        "numbers stay the same.",
+        "fraction of the memory and up to a third more time; attention: the "
+        "scores and probabilities alone, most of the memory of long sequences. "
+        "The numbers stay the same.",
     )
 
 
