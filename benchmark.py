@@ -22,12 +22,14 @@ from base.errors import UserError
 from absl import flags, logging
 
 import modeling
+from benchmarks import memory as benchmarks_memory
 from benchmarks import packing as benchmarks_packing
 from benchmarks import serving as benchmarks_serving
 from benchmarks import serving_requests, steps, table
 from benchmarks import tasks as benchmarks_tasks
 from benchmarks import text as benchmarks_text
 from benchmarks.table import Row
+from ops import recompute
 from pretraining import objectives
 from training import devices
 
@@ -38,6 +40,7 @@ PARTS = ("train", "tokenizer", "generator", "reader", "serving")
 
 # The other parts, each with the flags it requires.
 DATA_PARTS = {
+    "memory": (),
     "packing": (),
     "buckets": ("task_name", "data_dir", "vocab_file"),
     "squad": ("squad_file", "vocab_file"),
@@ -71,11 +74,21 @@ flags.DEFINE_enum(
     list(objectives.OBJECTIVES),
     "For --parts=train: the objective of run_pretraining.py.",
 )
+flags.DEFINE_list(
+    "shapes",
+    ["base:8x512", "large:4x512", "large:16x128"],
+    "For --parts=memory: models with rows and length of their batches.",
+)
+flags.DEFINE_list(
+    "recompute",
+    list(recompute.CHOICES),
+    "For --parts=memory: values of the training scripts' flag to compare.",
+)
 flags.DEFINE_string(
     "input_file",
     None,
-    "Text for all parts but train, buckets and squad: globs, separated by "
-    "commas.",
+    "Text for all parts but train, memory, buckets and squad: globs, separated "
+    "by commas.",
 )
 flags.DEFINE_string(
     "vocab_file",
@@ -246,6 +259,14 @@ def rows() -> Iterator[Row]:
     if ({*PARTS, "packing"} - {"train"}) & {*FLAGS.parts}:
         yield from text_rows()
     yield from task_rows()
+    if "memory" in FLAGS.parts:
+        yield from benchmarks_memory.measure(
+            FLAGS.shapes,
+            FLAGS.recompute,
+            FLAGS.repeats,
+            FLAGS.dtype,
+            FLAGS.jit_compile,
+        )
     if "train" in FLAGS.parts:
         yield from steps.measure(
             FLAGS.sizes,
@@ -269,6 +290,7 @@ def check_flags() -> None:
                 raise UserError(
                     f"--{name}={value}: unknown; choose from {', '.join(known)}"
                 )
+    benchmarks_memory.check(FLAGS.shapes, FLAGS.recompute)
     for part, names in DATA_PARTS.items():
         for name in names:
             if part in FLAGS.parts and not FLAGS[name].value:

@@ -34,7 +34,7 @@ from base.errors import UserError
 import keras
 import tensorflow as tf
 
-from ops import elementwise, unpadding
+from ops import elementwise, recompute, unpadding
 from ops.elementwise import fold_seed, fused
 
 Seed = tf.Tensor | None  # uint32 scalar of a call's dropout; None: no dropout
@@ -109,9 +109,8 @@ class BertConfig:
                 f"{self.attention_direction!r}; choose from {BIDIRECTIONAL}, "
                 f"{LEFT_TO_RIGHT}"
             )
-        # The default is read from the class. So `to_dict` has the key only if
-        # it is in the file or not the default, and the files of ordinary
-        # models stay as the original's.
+        # The default is read from the class: `to_dict` leaves it out, and the
+        # files of ordinary models stay as the original's.
         if self.attention_direction == BIDIRECTIONAL:
             del self.attention_direction
 
@@ -374,23 +373,23 @@ class SelfAttention(Layer):
                 heads=self.num_heads,
             )
 
-        query = heads(self.query)  # [B, N, F, D]
-        key = heads(self.key)  # [B, N, T, D]
-        value = heads(self.value)  # [B, N, T, D]
-        scores = tf.matmul(query, key, transpose_b=True)  # [B, N, F, T]
         # A score is a sum of D products. If these are independent and of
-        # variance 1, the score has variance D: deviation 8 for D = 64, and the
-        # softmax is all but an argmax, with hardly a gradient. Division by
-        # sqrt(D) brings the deviation back to 1.
-        probs = fused(
-            elementwise.attention_probs,
-            scores,
-            bias,
-            self.dropout(seed),
-            scale=1.0 / math.sqrt(self.head_size),
-            rate=self.dropout.rate,
-        )  # [B, N, F, T]
-        context = tf.matmul(probs, value)  # [B, N, F, D]
+        # variance 1, its deviation is sqrt(D), 8 for D = 64, and the softmax is
+        # all but an argmax, with hardly a gradient. So sqrt(D) divides it.
+        def attend(query, key, value):
+            scores = tf.matmul(query, key, transpose_b=True)  # [B, N, F, T]
+            probs = fused(
+                elementwise.attention_probs,
+                scores,
+                bias,
+                self.dropout(seed),
+                scale=1.0 / math.sqrt(self.head_size),
+                rate=self.dropout.rate,
+            )  # [B, N, F, T]
+            return tf.matmul(probs, value)  # [B, N, F, D]
+
+        parts = map(heads, (self.query, self.key, self.value))
+        context = recompute.attention(attend, *parts)  # [B, N, F, D]
         if tokens is not None:
             return tokens.merge_heads(context)  # [R, H]
         return fused(elementwise.merge_heads, context)  # [B * F, H]
@@ -413,10 +412,10 @@ class ResidualOutput(Layer):
         self.norm = LayerNorm(hidden)
 
     def call(self, x: tf.Tensor, residual: tf.Tensor, seed: Seed) -> tf.Tensor:
-        """Return [B * S, H] for x [B * S, inputs], residual [B * S, H]."""
+        """Return [B * S, H] for x, the product of `dense`, and residual."""
         return fused(
             elementwise.add_norm,
-            self.dense(x),  # [B * S, H]
+            x,
             self.dense.bias,
             residual,
             self.norm.gamma,
@@ -439,7 +438,8 @@ class Attention(Layer):
     ) -> tf.Tensor:
         """Return [B * S, H]; arguments as for SelfAttention."""
         context = self.self_attention(x, bias, seed, tokens)  # [B * S, H]
-        return self.residual_output(context, x, seed)
+        product = self.residual_output.dense(context)  # [B * S, H]
+        return self.residual_output(product, x, seed)
 
 
 class DenseActivation(Layer):
@@ -481,9 +481,12 @@ class TransformerLayer(Layer):
         self, x: tf.Tensor, bias: tf.Tensor, seed: Seed, tokens: Tokens
     ) -> tf.Tensor:
         """Return [B * S, H]; arguments as for SelfAttention."""
-        x = self.attention(x, bias, seed, tokens)  # [B * S, H]
-        wide = self.intermediate(x)  # [B * S, I]
-        return self.residual_output(wide, x, seed)  # [B * S, H]
+
+        def sublayers(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            x = self.attention(x, bias, seed, tokens)  # [B * S, H]
+            return self.residual_output.dense(self.intermediate(x)), x
+
+        return self.residual_output(*recompute.layer(sublayers, x), seed)
 
 
 class Encoder(Layer):
@@ -505,11 +508,10 @@ class Encoder(Layer):
         self, x: tf.Tensor, bias: tf.Tensor, seed: Seed, tokens: Tokens
     ) -> list[tf.Tensor]:
         """Return the output of every layer, first to last, L of [B * S, H]."""
-        outputs = []
+        outputs = [x]
         for layer in self.layers:
-            x = layer(x, bias, seed, tokens)  # [B * S, H]
-            outputs.append(x)
-        return outputs
+            outputs.append(layer(outputs[-1], bias, seed, tokens))
+        return outputs[1:]
 
 
 # --- The encoder of all tasks ------------------------------------------------
@@ -756,12 +758,10 @@ class TaskModel(tf.Module):
         dropout_seed: tf.Tensor | int | None = None,
     ) -> BertOutput:
         """Run the encoder on a batch of features; labels are ignored."""
+        names = ("input_mask", "segment_ids", "position_ids", "sequence_ids")
         return self.bert(
             features["input_ids"],
-            input_mask=features.get("input_mask"),
-            segment_ids=features.get("segment_ids"),
-            position_ids=features.get("position_ids"),
-            sequence_ids=features.get("sequence_ids"),
+            **{name: features.get(name) for name in names},
             training=training,
             dropout_seed=dropout_seed,
         )

@@ -31,6 +31,7 @@ from finetuning.source import find_source
 from ner import data as ner_data
 from ner import job as ner_job
 from ner.job import NerJob, TaggerOptions
+from ops import recompute
 
 FLAGS = flags.FLAGS
 
@@ -194,6 +195,11 @@ def check_feature_based_flags() -> None:
         raise UserError(
             "--reinit_top_layers is for fine-tuning: the layers of "
             "--feature_based are frozen, and new ones would be noise"
+        )
+    if FLAGS.recompute != recompute.NONE:
+        raise UserError(
+            f"--recompute={FLAGS.recompute} is for fine-tuning: the encoder of "
+            "--feature_based is frozen, and nothing of it is kept"
         )
     rates = ("learning_rate", "sweep_learning_rates")
     if not any(FLAGS[name].present for name in rates):

@@ -6,10 +6,11 @@ from minute to minute, and the share changes less than the time does. The
 step's own matrix products, timed one by one, bound the share from above.
 """
 
+import math
 import statistics
 import time
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -18,6 +19,7 @@ import modeling
 import optimization
 from benchmarks import measuring
 from benchmarks.table import Row
+from ops import recompute
 from pretraining import model as pretraining_model
 from pretraining import objectives
 from training import (
@@ -38,18 +40,26 @@ DEFAULT_BATCH_SIZE = 32
 # --- The step ----------------------------------------------------------------
 
 
+def predictions_of(length: int) -> int:
+    """Return the masked tokens of a sequence: 20 for 128, 77 for 512."""
+    return math.ceil(0.15 * length)
+
+
 def fake_batch(
-    rows: int, config: modeling.BertConfig, seed: int = 0
+    rows: int,
+    config: modeling.BertConfig,
+    seed: int = 0,
+    length: int = MAX_SEQ_LENGTH,
 ) -> dict[str, tf.Tensor]:
-    """Return a batch of random ids without padding, [rows, MAX_SEQ_LENGTH].
+    """Return a batch of random ids without padding, [rows, length].
 
     The time of a step does not depend on the values, only on the shapes.
     """
     rng = np.random.default_rng(seed)
-    shape, slots = (rows, MAX_SEQ_LENGTH), (rows, MAX_PREDICTIONS)
+    shape, slots = (rows, length), (rows, predictions_of(length))
     # The first columns of a permutation of each row: positions without
     # repetition.
-    positions = np.argsort(rng.random(shape), axis=1)[:, :MAX_PREDICTIONS]
+    positions = np.argsort(rng.random(shape), axis=1)[:, : slots[1]]
     batch = {
         "input_ids": rng.integers(0, config.vocab_size, shape),
         "input_mask": np.ones(shape),
@@ -70,6 +80,7 @@ def create_step(
     jit_compile: bool,
     vocab_size: int = VOCAB_SIZE,
     objective_name: str = objectives.DEFAULT,
+    recompute_choice: str = recompute.NONE,
 ) -> train_step.Step:
     """Return the step that run_pretraining.py trains a model of a size with.
 
@@ -80,6 +91,7 @@ def create_step(
         jit_compile: compile with XLA.
         vocab_size: ids from 0 up that the records may have.
         objective_name: what for, a key of OBJECTIVES.
+        recompute_choice: one of recompute.CHOICES.
     """
     objective = objectives.OBJECTIVES[objective_name]
     config = modeling.BertConfig.from_size(size, vocab_size)
@@ -95,6 +107,7 @@ def create_step(
         train_batch_size=batch_size,
         dtype=dtype,
         jit_compile=jit_compile,
+        recompute=recompute_choice,
     )
     strategy = tf.distribute.get_strategy()
     return train_step.Step(
@@ -110,18 +123,29 @@ def create_step(
 
 
 def time_steps(
-    step: train_step.Step, repeats: int
+    step: train_step.Step,
+    repeats: int,
+    length: int = MAX_SEQ_LENGTH,
+    clock: Callable[[], Any] = time.perf_counter,
 ) -> tuple[float, list[float]]:
-    """Return the seconds of the compiling call and of each later step."""
-    batch = fake_batch(step.settings.train_batch_size, step.model.config)
+    """Return the seconds of the compiling call and of each later step.
+
+    Args:
+        step: its batch size is that of the fake batch.
+        repeats: the number of later steps.
+        length: of the sequences.
+        clock: what is read before and after each step.
+    """
+    config, size = step.model.config, step.settings.train_batch_size
+    batch = fake_batch(size, config, length=length)
     iterator = iter(tf.data.Dataset.from_tensors(batch).repeat())
     one = tf.constant(1, tf.int64)
 
     def run(number: int) -> float:
-        began = time.perf_counter()
+        began = clock()
         done, _ = step.run(iterator, tf.constant(number, tf.int64), one)
         int(done)  # waits for the device
-        return time.perf_counter() - began
+        return clock() - began
 
     compiling = run(0)
     run(1)  # the first call after compilation still allocates memory

@@ -29,7 +29,7 @@ from finetuning.settings import RunSettings
 from finetuning.source import ModelSource
 from records import in_memory
 from serving import graph_tokenizer, saved_model
-from training import prediction, reporting
+from training import memory, prediction, reporting
 from training.objective import Objective
 
 
@@ -160,6 +160,12 @@ class Job(abc.ABC):
         return flops + bilstm.training_flops(
             self.source.bilstm, self.config.hidden_size, length
         )
+
+    def row(self) -> memory.Rows:
+        """Return what a row of the training batches is, for their memory."""
+        layers, units = self.source.bilstm
+        # The inputs of the gates, the gates, h and c, of both directions.
+        return memory.Rows(head_numbers=20 * units * layers)
 
     def add_to_config(self, config: modeling.BertConfig) -> None:
         """Add to a fitted model's configuration what prediction needs."""

@@ -202,6 +202,7 @@ def train(
         functools.partial(job.flops_per_example, loaded.model),
         loop.Hooks(functools.partial(score_and_keep, job, loaded), tail=tail),
         reinit.new_variables(loaded.model, settings.reinit_top_layers),
+        job.row(),
     )
     if not finish(job, loaded, done, training):
         return None

@@ -26,7 +26,7 @@ from ner import records as ner_records
 from ner import scores as ner_scores
 from records import in_memory
 from serving import graph_tokenizer
-from training import prediction, reporting
+from training import memory, prediction, reporting
 
 # A BiLSTM on frozen features learns little from a rate below this one; 1e-3 is
 # usual.
@@ -186,6 +186,15 @@ class NerJob(Job):
         if self._layers:
             return model.flops(length)
         return super().flops_per_example(model, length)
+
+    def row(self) -> memory.Rows:
+        """Return what a window is; on features the encoder is not trained."""
+        if not self._layers:
+            return super().row()
+        features = len(self._layers.indices) * self.config.hidden_size
+        # Two layers, see Job.row.
+        numbers = features + 2 * 20 * self.options.lstm_units
+        return memory.Rows(encoded=0, head_numbers=numbers)
 
     def _split(
         self, loaded: LoadedModel, name: str, file: ner_data.File

@@ -39,6 +39,11 @@ def fusing(enabled: bool = True) -> Iterator[None]:
         _is_fusing = before
 
 
+def is_fusing() -> bool:
+    """Whether `fused` compiles its function here."""
+    return _is_fusing
+
+
 # As _is_fusing: read while code is called or traced.
 _is_differentiating = False
 

@@ -22,7 +22,15 @@ from pretraining import objectives
 from pretraining import records as pretraining_records
 from pretraining.objectives import PretrainingObjective
 from pretraining.records import PretrainingFiles
-from training import compilation, dtypes, evaluation, fit, loop, reporting
+from training import (
+    compilation,
+    dtypes,
+    evaluation,
+    fit,
+    loop,
+    memory,
+    reporting,
+)
 from training.settings import Settings
 
 _FILES_LOGGED = 20
@@ -281,6 +289,7 @@ class PretrainingRun:
                 sequences,
             ),
             loop.Hooks(self.evaluate, self.keep),
+            row=memory.Rows(logits=predictions * config.vocab_size),
         )
         if done < settings.last_step:
             return False

@@ -16,6 +16,7 @@ from swag import data as swag_data
 from swag import export as swag_export
 from swag import model as swag_model
 from swag import records as swag_records
+from training import memory
 
 
 class SwagJob(Job):
@@ -93,8 +94,15 @@ class SwagJob(Job):
         self, model: modeling.TaskModel, length: int
     ) -> float:
         """Return the operations of training on all choices of a question."""
-        num_choices = len(self.records.questions("train")[0].choices)
-        return num_choices * super().flops_per_example(model, length)
+        return self._num_choices * super().flops_per_example(model, length)
+
+    def row(self) -> memory.Rows:
+        """Return what a question is: a sequence for each of its choices."""
+        return super().row()._replace(encoded=self._num_choices)
+
+    @property
+    def _num_choices(self) -> int:
+        return len(self.records.questions("train")[0].choices)
 
     # --- Scores and predictions ----------------------------------------------
 

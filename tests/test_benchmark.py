@@ -14,6 +14,9 @@ benchmark = scripts.load("benchmark")
         ({"parts": "train,cooking"}, "--parts=cooking: unknown"),
         ({"sizes": "enormous"}, "--sizes=enormous: unknown"),
         ({"parts": "squad"}, "--parts=squad needs --squad_file"),
+        ({"shapes": "base:8"}, "--shapes=base:8: give size:rowsxlength"),
+        ({"shapes": "base:8x0"}, "--shapes=base:8x0: give size"),
+        ({"recompute": "all"}, "--recompute=all: unknown; choose from none"),
         ({"parts": "buckets"}, "--parts=buckets needs --task_name"),
     ],
 )

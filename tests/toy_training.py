@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 import optimization
+from modeling import BertConfig
 from training import fit, loop, loss_scale, train_step
 from training.compilation import Compilation
 from training.objective import Objective
@@ -32,6 +33,8 @@ class Toy:
             np.float32([[0.01], [-0.01], [0.005], [0.02]]), name="toy_kernel"
         )
         self.variables = self.trainable_variables = [self.kernel]
+        # Of an encoder, for the estimate of the memory; this model has none.
+        self.config = BertConfig(vocab_size=1)
 
 
 def forward(model, batch, training, dropout_seed):

@@ -17,6 +17,7 @@ from training import (
     devices,
     loop,
     loss_scale,
+    memory,
     reporting,
 )
 from training.compilation import Compilation
@@ -35,6 +36,7 @@ def fit(
     flops_per_row: Callable[[int], float],
     hooks: loop.Hooks,
     new_variables: Container[str] = (),
+    row: memory.Rows = memory.ONE_SEQUENCE,
 ) -> int:
     """Train a model to the end of its run; return the number of steps done.
 
@@ -51,6 +53,7 @@ def fit(
         flops_per_row: see reporting.Meter.
         hooks: what is done between steps.
         new_variables: see `begin`.
+        row: what a row of a batch is, for the estimate of the memory.
     """
     scale = loss_scale.create(settings)
     optimizer, state = _create_state(strategy, model, settings, scale)
@@ -58,23 +61,52 @@ def fit(
     check_same_start(strategy, state, settings, first)
     if hooks.tail:
         hooks.tail.restore(first)
-    if first >= settings.last_step:
-        logging.info(
-            "%s holds a finished run of %d steps: nothing to train",
-            settings.output_dir,
-            first,
-        )
+    if _is_finished(settings, first):
         return first
-    peak = _measured_peak(settings.dtype, strategy)
     schedule = _create_schedule(settings)
     parts = (strategy, model, objective, optimizer, schedule)
     step = Step(*parts, settings, compilation, scale)
+    longest = memory.longest(batches.length, first, settings.last_step)
+    _log_memory(step, longest, row)
     _warn_of_a_single_step(settings)
+    peak = _measured_peak(settings.dtype, strategy)
     meter = reporting.Meter(settings.train_batch_size, flops_per_row, peak)
     done = loop.train(step, state, batches, meter, hooks, first)
     if scale:
         scale.log(done)
     return done
+
+
+def _is_finished(settings: Settings, first: int) -> bool:
+    """Return, and log, whether output_dir holds all steps of the run."""
+    if first < settings.last_step:
+        return False
+    logging.info(
+        "%s holds a finished run of %d steps: nothing to train",
+        settings.output_dir,
+        first,
+    )
+    return True
+
+
+def _log_memory(step: Step, length: int, row: memory.Rows) -> None:
+    """Log what training will need, with a warning if it will not fit.
+
+    Args:
+        step: of the run.
+        length: tokens of the longest batch.
+        row: see `fit`.
+    """
+    run = memory.Run(
+        step.model,
+        len(step.optimizer.slot_names),
+        step.settings,
+        step.compilation,
+        step.replicas,
+        length,
+        row,
+    )
+    memory.log_estimate(run, step.strategy)
 
 
 @functools.cache

@@ -6,6 +6,7 @@ from absl import flags
 
 import modeling
 from checkpoints import training_state
+from ops import recompute
 from training import dtypes
 from training.devices import DeviceChoice
 from training.settings import Settings
@@ -104,6 +105,16 @@ def _define_loop_flags() -> None:
         True,
         "Compile with XLA: the whole step on GPUs, its elementwise operations "
         "and the update on CPUs.",
+    )
+    flags.DEFINE_enum(
+        "recompute",
+        recompute.NONE,
+        list(recompute.CHOICES),
+        "Activations of the encoder that the backward pass computes again "
+        "instead of keeping them. layers: all within a layer, which needs a "
+        "fraction of the memory and up to a third more time; attention: the "
+        "scores and probabilities alone, most of the memory of long sequences. "
+        "The numbers stay the same.",
     )
 
 
@@ -233,6 +244,7 @@ def read_settings(
         loss_scale_growth_steps=f.loss_scale_growth_steps,
         loss_scale_backoff=f.loss_scale_backoff,
         jit_compile=f.jit_compile,
+        recompute=f.recompute,
         save_checkpoints_steps=f.save_checkpoints_steps,
         keep_checkpoint_max=f.keep_checkpoint_max,
         iterations_per_loop=f.iterations_per_loop,

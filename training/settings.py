@@ -19,6 +19,7 @@ class Settings(NamedTuple):
             begins with.
         keep_steps: steps after which the weights alone are kept.
         jit_compile: whether XLA may compile; compilation.py decides what.
+        recompute: activations to compute again, see ops/recompute.py.
         clip_norm: the joint norm of the gradients is clipped to this.
         dtype: of the matrix products, one of modeling.DTYPES.
         initial_loss_scale: with float16, see loss_scale.py; so are
@@ -45,6 +46,7 @@ class Settings(NamedTuple):
     loss_scale_growth_steps: int = 2000
     loss_scale_backoff: float = 0.5
     jit_compile: bool = True
+    recompute: str = "none"
     save_checkpoints_steps: int = 1000
     keep_checkpoint_max: int = 5
     keep_steps: tuple[int, ...] = ()
@@ -77,6 +79,8 @@ class Settings(NamedTuple):
             "dtype": self.dtype,
             "jit_compile": self.jit_compile,
             **self._commit(),
+            # None where it is off, as for runs that began before the flag was.
+            "recompute": self.recompute if self.recompute != "none" else None,
         }
         if self.dtype == "float16":
             values |= {

@@ -21,7 +21,7 @@ import tensorflow as tf
 
 import modeling
 import optimization
-from ops import elementwise
+from ops import elementwise, recompute
 from records.streaming import Batch
 from training.compilation import Compilation, compiled
 from training.loss_scale import LossScale, Scale
@@ -125,11 +125,8 @@ class Step:
             totals = tf.nest.map_structure(tf.add, totals, sums)
             return done + 1, is_good, scale, totals
 
-        done, _, scale, totals = tf.while_loop(
-            goes_on,
-            run_one,
-            (tf.zeros([], tf.int64), tf.constant(True), scale, totals),
-        )
+        state = (tf.zeros([], tf.int64), tf.constant(True), scale, totals)
+        done, _, scale, totals = tf.while_loop(goes_on, run_one, state)
         if self.loss_scale:
             self.loss_scale.assign(scale)
         return done, totals
@@ -287,6 +284,7 @@ class Step:
             tf.GradientTape() as tape,
             elementwise.fusing(fuses),
             elementwise.differentiating(),
+            recompute.recomputing(self.settings.recompute),
         ):
             sums = self.objective.forward(
                 self.model, batch, training=True, dropout_seed=seed

@@ -75,6 +75,7 @@ def fitted(tmp_path_factory) -> tuple[Flags, Path]:
 def test_every_other_script_trains_it(name, tmp_path):
     script, runs = TASKS[name]
     more = {"num_train_epochs": 0.16, "do_eval": False, "bilstm_layers": 1}
+    more["recompute"] = "layers"
     flags, out = prepare(runs, tmp_path), tmp_path / "out"
     assert scripts.run(script, **flags(out, **more)) == 0
     config = json.loads((out / "bert_config.json").read_text())
@@ -212,6 +213,10 @@ def test_flags_that_cannot_work(tmp_path):
         (
             {"feature_based": True, "reinit_top_layers": 1},
             "--reinit_top_layers is for fine-tuning",
+        ),
+        (
+            {"feature_based": True, "recompute": "layers"},
+            "--recompute=layers is for fine-tuning",
         ),
         ({"reinit_top_layers": 2}, "the model has 1 layers; give at most"),
         (

@@ -1,0 +1,194 @@
+"""Measure the memory of a training step, and what --recompute saves of it.
+
+Each measurement is a process of its own, since a process keeps the peak of all
+that it has done. Linux only: the peak is VmHWM of /proc/self/status.
+
+    python benchmark.py --parts=memory --shapes=base:8x512,large:4x512
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from base.errors import UserError
+
+import numpy as np
+
+import modeling
+from benchmarks import steps
+from benchmarks.table import Row
+from ops import recompute
+
+_ROOT = Path(__file__).resolve().parents[1]
+
+# Runs measure_here(*arguments) in a process and prints the result.
+_CHILD = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from benchmarks import memory
+print(json.dumps(memory.measure_here(*json.loads(sys.argv[2]))))
+"""
+
+
+class Shape(NamedTuple):
+    """A model and its batch, such as base:8x512.
+
+    Attributes:
+        size: one of modeling.NAMED_SIZES.
+        rows: sequences of a step.
+        length: of each sequence.
+    """
+
+    size: str
+    rows: int
+    length: int
+
+    def __str__(self) -> str:
+        return f"{self.size}:{self.rows}x{self.length}"
+
+
+def parse_shape(text: str) -> Shape:
+    """Return the shape of a text such as base:8x512.
+
+    Raises:
+        UserError: it is not one.
+    """
+    size, _, batch = text.partition(":")
+    rows, _, length = batch.partition("x")
+    if size in modeling.NAMED_SIZES and rows.isdecimal() and length.isdecimal():
+        shape = Shape(size, int(rows), int(length))
+        if shape.rows and 1 <= shape.length <= 512:
+            return shape
+    raise UserError(
+        f"--shapes={text}: give size:rowsxlength, such as base:8x512, with a "
+        f"size of {', '.join(modeling.NAMED_SIZES)} and a length of at most 512"
+    )
+
+
+def measure_here(
+    size: str,
+    rows: int,
+    length: int,
+    choice: str,
+    dtype: str,
+    jit_compile: bool,
+    repeats: int,
+) -> dict[str, float]:
+    """Train for some steps in this process; return memory and time.
+
+    Returns:
+        `before`: bytes resident with weights and slots, before the first step;
+        `peak`: bytes resident at most; `seconds` and `processor_seconds` of
+        the fastest step.
+    """
+    step = steps.create_step(
+        size, rows, dtype, jit_compile, recompute_choice=choice
+    )
+    before = _status("VmRSS")
+    _, times = steps.time_steps(step, repeats, length, _clocks)
+    seconds, processor_seconds = np.min(times, axis=0)
+    return {
+        "before": before,
+        "peak": _status("VmHWM"),
+        "seconds": float(seconds),
+        "processor_seconds": float(processor_seconds),
+    }
+
+
+def _clocks() -> np.ndarray:
+    """Return wall-clock time and the processor's time of all threads, [2]."""
+    return np.array([time.perf_counter(), time.process_time()])
+
+
+def _status(name: str) -> int:
+    """Return an entry of /proc/self/status in bytes."""
+    for line in Path("/proc/self/status").read_text("utf-8").splitlines():
+        if line.startswith(f"{name}:"):
+            return 1024 * int(line.split()[1])
+    raise UserError(f"--parts=memory: /proc/self/status has no {name}")
+
+
+def _measure_apart(*arguments) -> dict[str, float]:
+    """Return measure_here(*arguments) of a process of its own.
+
+    Raises:
+        UserError: the process failed, or the kernel killed it.
+    """
+    command = [sys.executable, "-c", _CHILD, str(_ROOT), json.dumps(arguments)]
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode:
+        last = result.stderr.strip().rpartition("\n")[2][:300]
+        raise UserError(
+            f"--parts=memory: the process of {arguments[:4]} ended with status "
+            f"{result.returncode} (-9: killed, most likely for its memory): "
+            f"{last}"
+        )
+    return json.loads(result.stdout.strip().rpartition("\n")[2])
+
+
+def measure(
+    shapes: Sequence[str],
+    choices: Sequence[str],
+    repeats: int,
+    dtype: str,
+    jit_compile: bool,
+) -> Iterator[Row]:
+    """Measure each shape with each choice; yield a row for each pair.
+
+    Args:
+        shapes: see parse_shape.
+        choices: some of recompute.CHOICES; the first is the one that the
+            others are compared with.
+        repeats: timed steps.
+        dtype: of the matrix products.
+        jit_compile: compile with XLA.
+    """
+    for shape in map(parse_shape, shapes):
+        first = None
+        for choice in choices:
+            found = _measure_apart(
+                *shape, choice, dtype, jit_compile, max(1, repeats // 4)
+            )
+            first = first or found
+            yield _row(shape, choice, found, first)
+
+
+def _row(shape: Shape, choice: str, found: dict, first: dict) -> Row:
+    """Return the row of a measurement, compared with the first choice's."""
+    step = found["peak"] - found["before"]
+    saved = step / (first["peak"] - first["before"])
+    slower = found["seconds"] / first["seconds"]
+    busier = found["processor_seconds"] / first["processor_seconds"]
+    return Row(
+        f"memory of a step, {shape}, --recompute={choice}",
+        f"{found['peak'] / 1e6:,.0f} MB",
+        f"{step / 1e6:,.0f} MB more than before the first step, {saved:.2f} "
+        f"times; {found['seconds']:.2f} s, {slower:.2f} times (processor time "
+        f"{busier:.2f} times)",
+        {
+            "peak_bytes": found["peak"],
+            "step_bytes": step,
+            "seconds": found["seconds"],
+            "processor_seconds": found["processor_seconds"],
+        },
+    )
+
+
+def check(shapes: Sequence[str], choices: Sequence[str]) -> None:
+    """Check the flags of this part.
+
+    Raises:
+        UserError: a shape or a choice does not exist.
+    """
+    for shape in shapes:
+        parse_shape(shape)
+    for choice in choices:
+        if choice not in recompute.CHOICES:
+            raise UserError(
+                f"--recompute={choice}: unknown; choose from "
+                f"{', '.join(recompute.CHOICES)}"
+            )

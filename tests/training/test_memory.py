@@ -1,0 +1,214 @@
+"""The estimate of a run's memory: computed by hand, and what is advised."""
+
+import pytest
+import tensorflow as tf
+from small_models import tiny_config
+
+import modeling
+from ops import recompute
+from pretraining.model import BertForPreTraining
+from training import memory
+from training.compilation import Compilation
+from training.memory_limits import Limit, find_limit
+from training.settings import Settings
+
+# B 2, S 10, H 32, I 64, N 4, L 2: X = 2 * 10 * 32 * 4 bytes, I / H = 2,
+# A = 2 * 4 * 10 * 10 * 4 bytes.
+X, A, E = 2560, 3200, 8 * 2 * 10 * 32
+LAYER = 12 * X + 2 * 2 * X
+BACKWARD = 3 * X + 2 * 2 * X + 2 * A
+
+
+@pytest.mark.parametrize(
+    "choice, kept",
+    [
+        ("none", 2 * (LAYER + 2 * A)),
+        ("attention", 2 * LAYER + 2 * A),
+        ("layers", 2 * 3 * X + LAYER + 2 * A),
+    ],
+)
+def test_activations_by_hand(choice, kept):
+    batch = memory.Batch(2, 10, choice=choice)
+    found = memory.activation_bytes(tiny_config(), batch)
+    assert found == E + kept + BACKWARD
+
+
+def test_activations_that_are_not_compiled_by_hand():
+    batch = memory.Batch(2, 10, is_fused=False)
+    # Norms: (16 / 4 + 2 / 4) X. Attention: A, and (4 / 4 + 1 / 4) A.
+    layer = 6 * X + 5 * 2 * X + 4.5 * X + 2.25 * A
+    found = memory.activation_bytes(tiny_config(), batch)
+    assert found == E + 2 * layer + BACKWARD
+
+
+def test_bfloat16_has_half_the_activations():
+    batch = memory.Batch(2, 10, number_bytes=2)
+    found = memory.activation_bytes(tiny_config(), batch)
+    assert found == E + (2 * (LAYER + 2 * A) + BACKWARD) // 2
+
+
+def test_rows_of_choices_logits_and_heads():
+    batch, config = memory.Batch(2, 10), tiny_config()
+    one = memory.activation_bytes(config, batch)
+    four = memory.activation_bytes(config, batch, memory.Rows(encoded=4))
+    assert four == 4 * one
+    row = memory.Rows(logits=9000)  # 2 * 9000 * 4 bytes and their gradient
+    found = memory.activation_bytes(config, batch, row)
+    assert found == one - BACKWARD + 8 * 2 * 9000
+    row = memory.Rows(encoded=0, head_numbers=7)
+    assert memory.activation_bytes(config, batch, row) == 2 * 10 * 7 * 4
+
+
+def test_total_by_hand():
+    found = memory.estimate(100, 90, 2, activations=5000)
+    assert found == memory.Estimate(400, 720, 360, 5000, 1080)
+    assert found.total == 400 + 720 + 360 + 5000
+    small = memory.estimate(100, 90, 2, activations=10)
+    assert small.total == 400 + 720 + 360 + 1080, "the update is larger"
+    found = memory.estimate(100, 90, 2, 5000, True, False)
+    assert (found.gradients, found.update) == (720, 360)
+
+
+def test_measured_peaks_of_base_and_mini():
+    """docs/memory.md: peaks of benchmark.py --parts=memory, within 10%."""
+    for size, rows, length, choice, measured in MEASURED:
+        config = modeling.BertConfig.from_size(size, 30522)
+        numbers = PARAMETERS[size]
+        row = memory.Rows(logits=PREDICTIONS[length] * 30522)
+        batch = memory.Batch(rows, length, choice=choice)
+        activations = memory.activation_bytes(config, batch, row)
+        found = memory.estimate(numbers, numbers, 2, activations).total
+        assert found + memory.RUNTIME_BYTES == pytest.approx(measured, rel=0.1)
+
+
+PREDICTIONS = {128: 20, 512: 77}
+PARAMETERS = {"mini": 11_301_692, "base": 110_106_428}
+MEASURED = [
+    ("mini", 8, 512, "none", 1974e6),
+    ("mini", 8, 512, "layers", 1564e6),
+    ("mini", 8, 512, "attention", 1771e6),
+    ("mini", 32, 128, "none", 1784e6),
+    ("base", 8, 512, "none", 8715e6),
+    ("base", 8, 512, "attention", 6587e6),
+    ("base", 8, 512, "layers", 4287e6),
+]
+
+# --- Runs --------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def model():
+    return BertForPreTraining(tiny_config())
+
+
+def run_of(model, replicas=1, **changes):
+    settings = Settings("", 10, 16)._replace(**changes)
+    compilation = Compilation(elementwise=True, update=replicas == 1)
+    return memory.Run(
+        model, 2, settings, compilation, replicas, 40, memory.Rows()
+    )
+
+
+def test_devices_and_micro_batches_share_the_batch(model):
+    one = run_of(model).estimate()
+    for run in (
+        run_of(model, replicas=4),
+        run_of(model, gradient_accumulation_steps=4),
+        run_of(model, replicas=2, gradient_accumulation_steps=2),
+    ):
+        found = run.estimate()
+        assert found.activations == one.activations // 4
+        assert found.gradients == 2 * one.gradients
+        assert found.weights == one.weights
+
+
+def test_longest_batch_counts():
+    lengths = [8, 64, 16, 128]
+    assert memory.longest(lambda step: lengths[step], 0, 4) == 128
+    assert memory.longest(lambda step: lengths[step], 0, 3) == 64
+
+
+def test_the_line_names_what_is_needed(model):
+    run = run_of(model, replicas=2)
+    line = memory.describe(run, run.estimate(), 2, memory.RUNTIME_BYTES)
+    assert line.startswith("Memory, estimated for each of 2 devices: weights 0")
+    assert "(--recompute=none, length 40)" in line
+
+
+def test_the_warning_names_what_fits(model):
+    run = run_of(model)
+
+    def needed(run):
+        return run.estimate().total
+
+    layers = needed(run.with_settings(recompute="layers"))
+    text = memory.warning(run, needed, Limit("a GPU", layers, layers))
+    assert "is more than the memory of a GPU" in text
+    assert "What fits: --recompute=layers (about" in text
+    assert "--recompute=attention" not in text
+    assert "--gradient_accumulation_steps=16" in text
+    text = memory.warning(run, needed, Limit("a GPU", 10**9, 10**9))
+    assert "may be more than" not in text or needed(run) <= 10**9
+    text = memory.warning(run, needed, Limit("a GPU", 100, 100))
+    assert "use a smaller model" in text
+
+
+def test_a_run_that_does_not_fit_warns(model, monkeypatch, caplog):
+    caplog.set_level("INFO", "absl")
+    limit = Limit("this machine", 10**9, 10**6)
+    monkeypatch.setattr(memory, "find_limit", lambda kind: limit)
+    memory.log_estimate(run_of(model), tf.distribute.get_strategy())
+    assert "may be more than the memory of this machine" in caplog.text
+    caplog.clear()
+    limit = Limit("this machine", 10**12, 10**12)
+    memory.log_estimate(run_of(model), tf.distribute.get_strategy())
+    assert "Memory, estimated" in caplog.text and "more than" not in caplog.text
+
+
+# --- Limits ------------------------------------------------------------------
+
+
+def write_proc(root, group="0::/job\n"):
+    proc = root / "proc"
+    (proc / "self").mkdir(parents=True)
+    (proc / "meminfo").write_text(
+        "MemTotal:       1000 kB\nMemAvailable:    300 kB\n"
+    )
+    (proc / "self/status").write_text("Name:\tpython\nVmRSS:\t   100 kB\n")
+    (proc / "self/cgroup").write_text(group)
+
+
+def test_the_machine_without_a_group(tmp_path):
+    write_proc(tmp_path)
+    assert find_limit("CPU", str(tmp_path)) == Limit(
+        "this machine", 1_024_000, 409_600
+    )
+
+
+@pytest.mark.parametrize(
+    "group, file",
+    [
+        ("0::/job/step\n", "memory.max"),  # of the container's root
+        ("0::/job/step\n", "job/memory.max"),
+        ("9:cpu:/x\n5:memory:/job\n", "memory/job/memory.limit_in_bytes"),
+        ("5:memory:/job\n", "memory/memory.limit_in_bytes"),
+    ],
+)
+def test_the_groups_limit_counts(tmp_path, group, file):
+    write_proc(tmp_path, group)
+    path = tmp_path / "sys/fs/cgroup" / file
+    path.parent.mkdir(parents=True)
+    path.write_text("200000\n")
+    found = find_limit("CPU", str(tmp_path))
+    assert found == Limit("this control group (container)", 200000, 200000)
+    path.write_text("max\n")
+    assert find_limit("CPU", str(tmp_path)).total == 1_024_000
+
+
+def test_unknown_limits(tmp_path):
+    assert find_limit("CPU", str(tmp_path)) is None, "no /proc"
+    assert find_limit("TPU") is None
+
+
+def test_choices_are_those_of_the_flag():
+    assert recompute.CHOICES == ("none", "layers", "attention")
