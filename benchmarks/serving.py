@@ -24,6 +24,7 @@ import numpy as np
 import tensorflow as tf
 
 import modeling
+from benchmarks import measuring
 from benchmarks import serving_programs as programs
 from benchmarks.serving_requests import (
     MAX_SEQ_LENGTH,
@@ -45,7 +46,8 @@ class Kind(NamedTuple):
     Attributes:
         program: of serving_programs.py.
         model: its file or directory, below the folder of the models.
-        needs: libraries that its interpreter has to have; none: it is one of
+        needs: libraries that its interpreter has to have.
+        library: another library that ours are compared with; "": it is one of
             ours and runs in the interpreter of the benchmark.
         takes_text: whether it takes strings.
     """
@@ -53,23 +55,35 @@ class Kind(NamedTuple):
     program: str
     model: str
     needs: tuple[str, ...] = ()
+    library: str = ""
     takes_text: bool = True
 
 
-_ONNX = ("torch", "transformers", "onnx", "onnxruntime")
+_TRANSFORMERS = ("torch", "transformers")
+_ONNX = (*_TRANSFORMERS, "onnx", "onnxruntime")
 
 KINDS = {
     "savedmodel": Kind(programs.SAVED_MODEL, "savedmodel/1"),
     "frozen": Kind(programs.SAVED_MODEL, "frozen/1"),
     "bfloat16": Kind(programs.SAVED_MODEL, "bfloat16/1"),
+    "litert": Kind(
+        programs.LITERT, "float32.tflite", ("ai_edge_litert",), takes_text=False
+    ),
+    "litert_int8": Kind(
+        programs.LITERT, "int8.tflite", ("ai_edge_litert",), takes_text=False
+    ),
     "transformers": Kind(
-        programs.TRANSFORMERS, "transformers", ("torch", "transformers")
+        programs.TRANSFORMERS, "transformers", _TRANSFORMERS, "transformers"
     ),
     "onnxruntime": Kind(
-        programs.ONNX_RUNTIME, "onnx/model.onnx", _ONNX, takes_text=False
+        programs.ONNX_RUNTIME, "onnx/model.onnx", _ONNX, "onnxruntime", False
     ),
     "onnxruntime_int8": Kind(
-        programs.ONNX_RUNTIME, "onnx/model-int8.onnx", _ONNX, takes_text=False
+        programs.ONNX_RUNTIME,
+        "onnx/model-int8.onnx",
+        _ONNX,
+        "onnxruntime",
+        False,
     ),
 }
 
@@ -82,7 +96,8 @@ def write_models(
     """Write a random model in the formats of this project and of transformers.
 
     Args:
-        folder: gets the SavedModels of `names`, and `transformers`.
+        folder: gets the SavedModels of `names`, and `transformers`, of which
+            the others are made.
         size: one of modeling.NAMED_SIZES.
         vocab_file: a lower-cased vocabulary.
         names: of KINDS.
@@ -157,16 +172,21 @@ def write_onnx(python: str, folder: Path) -> None:
         raise UserError(f"the export to ONNX failed: {lines[-1][:500]}")
 
 
+def write_litert(folder: Path, name: str) -> None:
+    """Write the LiteRT file of one of KINDS from `transformers`."""
+    measuring.run_script(
+        "export_litert.py",
+        init_checkpoint=folder / KINDS["transformers"].model,
+        task="encoder",
+        do_lower_case="true",
+        quantize="int8" if name.endswith("int8") else "none",
+        export_path=folder / KINDS[name].model,
+    )
+
+
 def _python_of(name: str, pythons: Mapping[str, str]) -> str:
     """Return the interpreter of one of KINDS."""
-    if not KINDS[name].needs:
-        return sys.executable
-    return pythons.get(_library_of(name)) or sys.executable
-
-
-def _library_of(name: str) -> str:
-    """Return the library of one of KINDS: transformers or onnxruntime."""
-    return KINDS[name].needs[-1]
+    return pythons.get(KINDS[name].library) or sys.executable
 
 
 def is_missing(name: str, pythons: Mapping[str, str]) -> bool:
@@ -175,15 +195,15 @@ def is_missing(name: str, pythons: Mapping[str, str]) -> bool:
     Raises:
         UserError: the interpreter cannot be run.
     """
-    if not KINDS[name].needs:
+    kind, python = KINDS[name], _python_of(name, pythons)
+    if not kind.needs:
         return False
-    python = _python_of(name, pythons)
-    program = f"import {', '.join(KINDS[name].needs)}"
+    program = f"import {', '.join(kind.needs)}"
     try:
         result = subprocess.run([python, "-c", program], capture_output=True)
     except OSError as error:
         raise UserError(
-            f"--{_library_of(name)}_python={python} cannot be run: {error}"
+            f"--{kind.library}_python={python} cannot be run: {error}"
         ) from error
     return result.returncode != 0
 
@@ -335,9 +355,12 @@ def measure(
         else:
             present.append(name)
     tokenizer = write_models(folder, size, vocab_file, present)
-    onnx = [name for name in present if KINDS[name].model.startswith("onnx/")]
+    onnx = [name for name in present if KINDS[name].library == "onnxruntime"]
     if onnx:
         write_onnx(_python_of(onnx[0], pythons), folder)
+    for name in present:
+        if KINDS[name].program == programs.LITERT:
+            write_litert(folder, name)
     cases = make_cases(texts, len(tokenizer.tokens))
     path = folder / "cases.json"
     path.write_text(json.dumps({case.name: case.batches for case in cases}))
@@ -387,7 +410,7 @@ def case_rows(
         }
         note = f"median {median * 1e3:.1f}, {case.rows / best:,.1f} rows/s"
         for other, result in results.items():
-            if KINDS[other].needs and other != name:
+            if KINDS[other].library and other != name:
                 figures[f"share_of_{other}"] = best / min(result.seconds)
                 note += f"; {figures[f'share_of_{other}']:.2f} of {other}"
         if name != first:
@@ -418,10 +441,13 @@ def _server_row(size: str, name: str, server: Server, model: Path) -> Row:
 
 
 def _skipped(name: str, python: str) -> Row:
-    """Return the row of a library that is not installed."""
+    """Return the row of a kind whose libraries are not installed."""
+    kind = KINDS[name]
+    remedy = "install requirements-litert.txt"
+    if kind.library:
+        remedy = f"name an interpreter that has them: --{kind.library}_python"
     return Row(
         f"serving with {name}",
         "skipped",
-        f"{python} does not have {', '.join(KINDS[name].needs)}; name an "
-        f"interpreter that has them: --{_library_of(name)}_python",
+        f"{python} does not have {', '.join(kind.needs)}; {remedy}",
     )

@@ -81,6 +81,28 @@ def call(batch):
     + LOOP
 )
 
+# Batches of about 512 tokens, as litert_model.py makes them: larger ones are
+# slower.
+LITERT = (
+    """
+import json, os, sys, time
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter
+interpreter = Interpreter(
+    sys.argv[1], num_threads=len(os.sched_getaffinity(0)))
+runner = interpreter.get_signature_runner("ids")
+
+def call(batch):
+    ids = {k: np.array(v, np.int32) for k, v in batch.items()}
+    rows, length = ids["input_ids"].shape
+    step = max(1, 512 // length)
+    return np.concatenate([
+        runner(**{k: v[n:n + step] for k, v in ids.items()})["pooled_output"]
+        for n in range(0, rows, step)])
+"""
+    + LOOP
+)
+
 # Writes model.onnx and model-int8.onnx: the export of PyTorch, fused by ONNX
 # Runtime's own optimizer for BERT, and its dynamic quantization. Arguments: a
 # model of transformers, the folder to write to.
