@@ -172,7 +172,7 @@ def test_export_saved_model_recognizes_the_task(
 ):
     """By `task` of the configuration; the shape is a regression's too."""
     exports = []
-    monkeypatch.setattr(saved_model, "write", lambda e, _: exports.append(e))
+    monkeypatch.setattr(saved_model, "write", lambda e, *_: exports.append(e))
     flags = {
         "init_checkpoint": str(finished),
         "export_dir": str(tmp_path / "1"),

@@ -137,7 +137,7 @@ def step_gradients(choice, compilation, parts=1, compiles=False):
         step._sum_gradients, jit_compile=compiles, autograph=False
     )
     weights = objective.loss_weights(batch)
-    found = run(batch, weights, tf.constant(5, tf.uint32))
+    found = run(batch, weights, tf.constant(5, tf.uint32), None)
     return [x.numpy() for x in tf.nest.flatten(found)]
 
 
