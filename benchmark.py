@@ -72,7 +72,7 @@ flags.DEFINE_enum(
     "objective",
     objectives.DEFAULT,
     list(objectives.OBJECTIVES),
-    "For --parts=train: the objective of run_pretraining.py.",
+    "For --parts=train,memory: the objective of run_pretraining.py.",
 )
 flags.DEFINE_list(
     "shapes",
@@ -266,6 +266,7 @@ def rows() -> Iterator[Row]:
             FLAGS.repeats,
             FLAGS.dtype,
             FLAGS.jit_compile,
+            FLAGS.objective,
         )
     if "train" in FLAGS.parts:
         yield from steps.measure(

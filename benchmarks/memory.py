@@ -76,6 +76,7 @@ def measure_here(
     choice: str,
     dtype: str,
     jit_compile: bool,
+    objective_name: str,
     repeats: int,
 ) -> dict[str, float]:
     """Train for some steps in this process; return memory and time.
@@ -86,7 +87,12 @@ def measure_here(
         the fastest step.
     """
     step = steps.create_step(
-        size, rows, dtype, jit_compile, recompute_choice=choice
+        size,
+        rows,
+        dtype,
+        jit_compile,
+        objective_name=objective_name,
+        recompute_choice=choice,
     )
     before = _status("VmRSS")
     _, times = steps.time_steps(step, repeats, length, _clocks)
@@ -136,6 +142,7 @@ def measure(
     repeats: int,
     dtype: str,
     jit_compile: bool,
+    objective_name: str,
 ) -> Iterator[Row]:
     """Measure each shape with each choice; yield a row for each pair.
 
@@ -146,13 +153,13 @@ def measure(
         repeats: timed steps.
         dtype: of the matrix products.
         jit_compile: compile with XLA.
+        objective_name: what the step is for, a key of OBJECTIVES.
     """
+    options = dtype, jit_compile, objective_name, max(1, repeats // 4)
     for shape in map(parse_shape, shapes):
         first = None
         for choice in choices:
-            found = _measure_apart(
-                *shape, choice, dtype, jit_compile, max(1, repeats // 4)
-            )
+            found = _measure_apart(*shape, choice, *options)
             first = first or found
             yield _row(shape, choice, found, first)
 
