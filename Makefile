@@ -1,5 +1,5 @@
 # make demo   the whole main job on text that ships with Python, 2-8 minutes
-# make check  lint and the fast tests: under 90 seconds on 2 cores
+# make check  lint and the fast tests: about two minutes on 2 cores
 # make test   lint and all tests: about 19 minutes on 2 cores
 # make lint   ruff and the import rule
 # make docs   docs/flags.md from the scripts' flags
