@@ -14,6 +14,10 @@ import logging as standard_logging
 from absl import flags, logging
 
 
+# Libraries that log at INFO about files of their own, such as font caches.
+_QUIET = ("matplotlib",)
+
+
 class Formatter(standard_logging.Formatter):
     """Formats log records as the docstring of this module shows."""
 
@@ -44,6 +48,8 @@ def set_up() -> None:
         flags.FLAGS.mark_as_parsed()
     logging.use_absl_handler()
     logging.get_absl_handler().setFormatter(Formatter())
+    for name in _QUIET:
+        standard_logging.getLogger(name).setLevel(standard_logging.WARNING)
     set_level(logging.INFO)
 
 
