@@ -13,7 +13,6 @@ import logging as standard_logging
 
 from absl import flags, logging
 
-
 # Libraries that log at INFO about files of their own, such as font caches.
 _QUIET = ("matplotlib",)
 
