@@ -174,7 +174,8 @@ def test_the_rows_of_a_text_are_the_fewest_but_for_half_a_percent(size, places):
     least = least_rows(lengths, size)
     assert len(lengths) > 1.02 * least
     print(f"{len(lengths)} sequences, {rows} rows, at least {least}")
-    assert least <= rows <= 1.005 * least
+    # Whole rows: half a percent of Python 3.10's 171 is less than one.
+    assert least <= rows <= math.ceil(1.005 * least)
 
 
 @pytest.mark.parametrize(
