@@ -281,9 +281,9 @@ def find_places() -> Places:
 def lock_unless_reading(
     places: Places,
 ) -> contextlib.AbstractContextManager[int | None]:
-    """Return the lock of the work directory, one of None if none is needed.
+    """Return a context that locks the work directory where that is needed.
 
-    What only reads steps and scores may do so while a run is going.
+    Commands that only read it need no lock, so they work while a run is going.
     """
     if is_reading():
         return contextlib.nullcontext()
@@ -291,7 +291,7 @@ def lock_unless_reading(
 
 
 def is_reading() -> bool:
-    """Return whether neither text nor steps will be written."""
+    """Return whether the command only reads the work directory's steps."""
     is_prepared = held_out.is_prepared(corpus_dir())
     return FLAGS.dry_run or (FLAGS.report_only and is_prepared)
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import IO, Any
 
+from base import packages
 from base.errors import UserError
 
 from absl import flags, logging
@@ -105,15 +106,14 @@ def import_beam() -> ModuleType:
     # Beam logs a warning about Google's client libraries when it is imported.
     standard_logging.disable(standard_logging.WARNING)
     try:
-        import apache_beam
-    except ImportError as error:
-        raise UserError(
-            "--runner=beam needs Apache Beam: pip install -r "
-            f"requirements-beam.txt ({error})"
-        ) from error
+        return packages.load(
+            "apache_beam",
+            "--runner=beam",
+            "Apache Beam",
+            "requirements-beam.txt",
+        )
     finally:
         standard_logging.disable(standard_logging.NOTSET)
-    return apache_beam
 
 
 def run(

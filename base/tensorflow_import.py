@@ -1,10 +1,10 @@
 """Import TensorFlow without its messages and without what no script needs.
 
 TensorFlow imports Keras. Keras imports scikit-learn, SciPy, matplotlib and
-Pillow wherever they are installed, for wrappers and pictures of its own: more
-than a third of the time that a script takes to start. A script of this project
-imports them itself when it needs them. Programs that use this project as a
-library get all of Keras.
+Pillow wherever they are installed, for wrappers and pictures of its own, which
+takes a large part of the time that a script needs to start. A script of this
+project imports them itself when it needs them. Programs that use this project
+as a library get all of Keras.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ def is_script() -> bool:
 
 @contextlib.contextmanager
 def without_optional_libraries() -> Iterator[None]:
-    """Let imports of libraries that Keras does not need fail in the block."""
+    """Make imports of libraries that Keras can do without fail in the block."""
     finder = _Missing()
     sys.meta_path.insert(0, finder)
     try:
@@ -64,19 +64,18 @@ class _Missing(importlib.abc.MetaPathFinder):
 
 
 def _import_inside(name: str, context: Context) -> None:
-    """Let a library be imported inside a context, when it is imported."""
+    """Run the import of a library inside a context, whenever it takes place.
+
+    Does nothing for a library that has been imported already.
+    """
     if name not in sys.modules:
         sys.meta_path.insert(0, _Finder(name, context))
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds a library as Python does; it is imported inside a context."""
+    """Finds a library as Python does, and runs its import inside a context."""
 
-    def __init__(
-        self,
-        name: str,
-        context: Callable[[], contextlib.AbstractContextManager],
-    ):
+    def __init__(self, name: str, context: Context):
         self.name, self.context = name, context
 
     def find_spec(self, name, path=None, target=None):

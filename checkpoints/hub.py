@@ -21,7 +21,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from base import errors, file_system, progress, text_files
+from base import file_system, packages, progress, text_files
 from base.errors import UserError
 
 import tqdm
@@ -49,7 +49,6 @@ _NAME = re.compile(r"hf://(?:models/)?([\w.-]+/[\w.-]+)(?:@([^@\s]+))?/?")
 # The place of a repository's files in the cache.
 _CACHED = re.compile(r"/models--([^/]+?)--([^/]+)/snapshots/[^/]+")
 
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 # What versions of the client send requests with.
@@ -74,17 +73,12 @@ class Name(NamedTuple):
         at = f"@{self.revision}" if self.revision else ""
         return f"{SCHEME}{self.repository}{at}"
 
-    @property
-    def is_pinned(self) -> bool:
-        """Whether the revision is a commit, whose files never change."""
-        return bool(self.revision and _COMMIT.fullmatch(self.revision))
-
 
 # --- Names -------------------------------------------------------------------
 
 
 def is_name(path: str | None) -> bool:
-    """Whether a path is the name of a model on the hub."""
+    """Return whether a path has the form hf://... of a model on the hub."""
     return (path or "").startswith(SCHEME)
 
 
@@ -145,7 +139,7 @@ def fetch(text: str, flag: str = "init_checkpoint") -> str:
     return _fetch(parse(text, flag), flag)
 
 
-@functools.cache  # one commit for the whole process, and one request
+@functools.cache  # a process asks once, and keeps to the commit it was told
 def _fetch(name: Name, flag: str) -> str:
     client = _import_client(flag)
     what = f"--{flag}={name}"
@@ -166,17 +160,12 @@ def _fetch(name: Name, flag: str) -> str:
 
 def _import_client(flag: str) -> Any:
     """Return the module huggingface_hub."""
-    try:
-        import huggingface_hub
-        import huggingface_hub.errors
-    except ImportError as error:
-        raise UserError(
-            f"--{flag}=hf://... needs huggingface_hub: pip install -r "
-            f"requirements.txt ({errors.reason(error)})"
-        ) from error
+    what = f"--{flag}=hf://..."
+    client = packages.load("huggingface_hub", what, "huggingface_hub")
+    packages.load("huggingface_hub.errors", what, "huggingface_hub")
     for library in _HTTP_LIBRARIES:  # they log every request
         logging_module.getLogger(library).setLevel(logging_module.WARNING)
-    return huggingface_hub
+    return client
 
 
 def _snapshot(client: Any, name: Name, files: Sequence[str]) -> str:
@@ -197,7 +186,7 @@ def _snapshot(client: Any, name: Name, files: Sequence[str]) -> str:
 
 
 class _Progress:
-    """A bar of this project that begins with the first bytes that arrive."""
+    """Shows the bytes fetched as one progress bar, from the first one on."""
 
     def __init__(self):
         self._bar: progress.Bar | None = None
@@ -218,18 +207,24 @@ class _Progress:
 
 
 class _Counter(tqdm.tqdm):
-    """Stands for the client's several bars, of which nobody sees any."""
+    """A hidden bar that passes the bytes it counts on to a `_Progress`.
+
+    The client makes several bars of the class that it is given. They are drawn
+    into memory; the user sees the bar of `_Progress` alone.
+    """
 
     shown: _Progress
-    # Its own, or bars that are seen would leave lines free for these.
+    # tqdm keeps a line of the terminal free for each bar in this set. With a
+    # set of their own, hidden bars take no lines from visible ones.
     _instances: weakref.WeakSet = weakref.WeakSet()
-    monitor_interval = 0  # no thread that redraws them
+    monitor_interval = 0  # tqdm starts no thread that redraws them
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs | {"file": io.StringIO()})
-        # Of two bars of bytes, this one moves for some servers alone.
-        is_other = kwargs.get("desc") == "Downloading bytes"
-        self._counts = kwargs.get("unit") == "B" and not is_other
+        # The client has two bars of bytes: received and written to disk. The
+        # first one moves only for servers with its Xet protocol.
+        is_received = kwargs.get("desc") == "Downloading bytes"
+        self._counts = kwargs.get("unit") == "B" and not is_received
 
     def update(self, n: float | None = 1) -> bool | None:
         """Add finished units."""
@@ -255,7 +250,7 @@ def _check_is_bert(folder: str, what: str) -> None:
 
 
 def _has_weights(folder: str) -> bool:
-    """Whether a folder has all its safetensors."""
+    """Return whether a folder has all its safetensors."""
     index = os.path.join(folder, huggingface.INDEX_NAME)
     if os.path.exists(os.path.join(folder, huggingface.WEIGHTS_NAME)):
         return True
@@ -292,7 +287,7 @@ def _check_hashes(folder: str, what: str) -> None:
 def _without_safetensors(
     client: Any, name: Name, commit: Name, flag: str
 ) -> UserError:
-    """Return the error of a repository that has pickles alone.
+    """Return the error for a repository without safetensors.
 
     Args:
         client: the module huggingface_hub.
@@ -301,11 +296,12 @@ def _without_safetensors(
         flag: that gave it.
     """
     api = client.HfApi()
-    # Old versions of the client return a folder of which they have a part.
+    # Old versions of the client return an incomplete folder, and no error,
+    # when the network fails; this request reports the failure.
     with _explained(client, name, f"--{flag}={name}"):
         files = _weights_among(api, commit)
     found: list[str] = []
-    # The message is right without the pull requests.
+    # Without an answer about the pull requests the message is right too.
     with contextlib.suppress(Exception):
         found = [
             revision
@@ -345,7 +341,7 @@ def _pull_requests(api: Any, name: Name) -> list[str]:
 
 
 def _has_safetensors(api: Any, name: Name, revision: str) -> bool:
-    """Whether a revision of a repository has weights that are read here."""
+    """Return whether a revision of a repository has safetensors."""
     names = api.list_repo_files(name.repository, revision=revision)
     return any(
         wanted in names
@@ -358,12 +354,12 @@ def _has_safetensors(api: Any, name: Name, revision: str) -> bool:
 
 @contextlib.contextmanager
 def _explained(client: Any, name: Name, what: str) -> Iterator[None]:
-    """Turn what the client raises into one line."""
+    """Raise any error of the client in the block as a UserError of one line."""
     try:
         yield
     except Exception as error:
-        # Whatever is wrong between here and the hub ends up here: the client
-        # has three HTTP libraries by version, and one more for large files.
+        # Not a list of classes: which HTTP library raises them depends on the
+        # version of the client, and large files come by one more library.
         raise UserError(f"{what}: {_reason(client, name, error)}") from error
 
 
@@ -385,12 +381,12 @@ def _reason(client: Any, name: Name, error: Exception) -> str:
         return f"the repository has no revision {name.revision or 'main'}"
     if isinstance(error, known.HFValidationError):
         return f"not a name of the hub: {error}"
+    missing = f"the cache {client.constants.HF_HUB_CACHE} does not have it all"
     if client.constants.HF_HUB_OFFLINE:
         return (
-            f"the cache {client.constants.HF_HUB_CACHE} does not have it all, "
-            "and HF_HUB_OFFLINE forbids to fetch it: unset it once"
+            f"{missing}, and HF_HUB_OFFLINE forbids fetching it: unset "
+            "HF_HUB_OFFLINE for one run"
         )
-    missing = f"the cache {client.constants.HF_HUB_CACHE} does not have it all"
     cause = _first_cause(error)
     response = getattr(cause, "response", None)
     if response is not None:
@@ -403,14 +399,14 @@ def _reason(client: Any, name: Name, error: Exception) -> str:
 
 
 def _is_network(error: BaseException) -> bool:
-    """Whether an error is one of the client's HTTP libraries."""
+    """Return whether an error comes from the network."""
     package = type(error).__module__.split(".")[0]
     is_of_system = isinstance(error, ConnectionError | TimeoutError)
     return is_of_system or package in _HTTP_LIBRARIES
 
 
 def _first_cause(error: BaseException) -> BaseException:
-    """Return the error that others were raised from."""
+    """Return the error at the beginning of a chain of `raise ... from`."""
     while error.__cause__ is not None:
         error = error.__cause__
     return error

@@ -118,7 +118,7 @@ def find_training_checkpoint(path: str) -> str:
 
 
 def check_has_state(path: str | None) -> None:
-    """Check that a run can be resumed from a path: it is none on the hub.
+    """Check that a path may hold a run: models on the hub are weights alone.
 
     Raises:
         UserError: it is the name of a model on the hub.

@@ -15,7 +15,7 @@ from base import file_system, text_files
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import hub, lookup, training_state
+from checkpoints import hub, lookup, model_files, training_state
 from modeling import BertConfig
 
 CARD_NAME = "README.md"
@@ -90,7 +90,8 @@ _TASKS = {
     ),
 }
 
-# Of training_config.json, what is no flag or belongs to the machine.
+# Keys of training_config.json that are no flags or depend on the machine, and
+# init_checkpoint, which `_training` writes first.
 _NOT_SHOWN = ("model", "jit_compile", "data", "init_checkpoint")
 
 
@@ -167,20 +168,20 @@ def _description(config: BertConfig, task: Task, base: str | None) -> str:
         text += f" It was fitted with sequences of {length} tokens."
     if base:
         text += f" Its weights began as those of `{base}`."
-    if getattr(config, "objective", None):
+    if model_files.objective_in(config):
         text += " Its pooler was not trained: use the mean of the last layer."
     return text
 
 
 def _labels(config: BertConfig) -> str:
-    """Return the labels with their numbers; empty without labels."""
+    """Return the section with the labels; empty for a model without them."""
     names = getattr(config, "id2label", None) or {}
     lines = [f"    {i}  {names[i]}" for i in sorted(names, key=int)]
     return "\n".join(["## Labels", "", *lines]) if lines else ""
 
 
 def _scores(prefix: str) -> str:
-    """Return the scores of the run as a table; empty without scores."""
+    """Return the section with the scores; empty without eval_results.txt."""
     path = lookup.beside(prefix, RESULTS_NAME)
     if not path:
         return ""
@@ -197,12 +198,12 @@ def _scores(prefix: str) -> str:
 
 
 def _training(task: Task, run: Mapping[str, Any]) -> str:
-    """Return the command line of the run; empty if it is unknown."""
+    """Return the section with the run's flags; empty if they are unknown."""
     fixed, adjustable = run.get("fixed", {}), run.get("adjustable", {})
     data = fixed.get("data")
     data = data if isinstance(data, dict) else {}
     given = {
-        "init_checkpoint": adjustable.get("init_checkpoint"),
+        "init_checkpoint": _shown_checkpoint(adjustable.get("init_checkpoint")),
         "do_lower_case": data.get("do_lower_case"),
         "max_seq_length": data.get("max_seq_length"),
         **_shown(fixed),
@@ -211,14 +212,26 @@ def _training(task: Task, run: Mapping[str, Any]) -> str:
     flags = [
         _flag(name, value) for name, value in given.items() if value is not None
     ]
-    if not any(flags):
+    if not flags:
         return ""
     lines = [f"    python {task.script} --do_train", *flags]
     command = " \\\n        ".join(lines)
     return (
-        "## Training\n\nWith the scripts of this model's repository of code; "
-        f"data and directories are not shown:\n\n{command}"
+        f"## Training\n\nBy `{task.script}` with these flags; those that name "
+        f"data and directories are left out:\n\n{command}"
     )
+
+
+def _shown_checkpoint(path: str | None) -> str | None:
+    """Return --init_checkpoint without the folders of the machine.
+
+    Args:
+        path: value of the flag: of a file, the folder that it is in is shown.
+    """
+    if not path or hub.is_name(path):
+        return path
+    folder, name = os.path.split(os.path.normpath(path))
+    return (".ckpt" in name and os.path.basename(folder)) or name
 
 
 def _shown(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -239,7 +252,7 @@ def _flag(name: str, value: object) -> str:
 
 
 def _use(name: str, task: Task, architecture: str) -> str:
-    """Return how the model is loaded."""
+    """Return the section that shows how the model is loaded."""
     return f"""## Use
 
 ```python

@@ -55,11 +55,11 @@ def read_config(prefix: str, bert_config_file: str | None = None) -> BertConfig:
 
 
 def objective_in(config: BertConfig) -> str | None:
-    """Return what run_pretraining.py trained a model for, if it is not BERT's.
+    """Return a pre-trained model's --objective, if it is not the paper's.
 
     Returns:
-        `mlm` or `ltr`; None for masked LM and next sentence prediction, for
-        fine-tuned models and for files that do not name it.
+        `mlm` or `ltr`; None for the paper's, masked LM and next sentence
+        prediction, for fine-tuned models and for files that do not name it.
     """
     return getattr(config, OBJECTIVE, None)
 
@@ -152,15 +152,16 @@ def resolve_lower_case(do_lower_case: bool | None, prefix: str) -> bool:
     it. The released checkpoints have no such file; their casing follows from
     the name of their directory (uncased_L-12_H-768_A-12), or of their
     repository on the hub. Without either, text is lower-cased, as by the
-    original; a model of the hub has to be told, since nobody has read its page.
+    original, but for models of the hub, most of which are not the original's:
+    there the flag is required.
 
     Args:
         do_lower_case: value of the flag; None: as the checkpoint.
         prefix: of `lookup.find_checkpoint`; empty without a checkpoint.
 
     Raises:
-        UserError: flag and checkpoint disagree, or a model of the hub does
-            not tell.
+        UserError: flag and checkpoint disagree, or the casing of a model of
+            the hub is unknown.
     """
     trained = None
     repository = hub.repository_of(prefix)
@@ -172,7 +173,7 @@ def resolve_lower_case(do_lower_case: bool | None, prefix: str) -> bool:
         if trained is None and repository:
             raise UserError(
                 f"{hub.SCHEME}{repository} does not tell its casing (no "
-                f"do_lower_case in a {huggingface.TOKENIZER_CONFIG_NAME}): "
+                f"do_lower_case in its {huggingface.TOKENIZER_CONFIG_NAME}): "
                 "give --do_lower_case, or --nodo_lower_case for a cased model"
             )
         do_lower_case = True if trained is None else trained

@@ -261,11 +261,12 @@ def read_adjustable(directory: str) -> dict[str, object]:
 
 
 def pinned(init_checkpoint: str | None, output_dir: str | None) -> str | None:
-    """Return the weights that a run starts from, at the commit it began with.
+    """Return --init_checkpoint, with the commit that a run began with.
 
     A model on the hub may get another commit while a run is interrupted, or
     between the runs of a sweep. A name without revision stands for the commit
-    that output_dir, or a run in its folder `runs`, has recorded.
+    that is recorded in output_dir, or by a run in its folder `runs`. Any other
+    value is returned as it is.
 
     Args:
         init_checkpoint: value of the flag.
@@ -274,19 +275,25 @@ def pinned(init_checkpoint: str | None, output_dir: str | None) -> str | None:
     if not hub.is_name(init_checkpoint) or not output_dir:
         return init_checkpoint
     given = hub.parse(init_checkpoint)
+    if given.revision:
+        return init_checkpoint
     folders = [output_dir]
     folders += sorted(tf.io.gfile.glob(os.path.join(output_dir, "runs/*")))
     for folder in folders:
         recorded = read_adjustable(folder).get("init_checkpoint")
-        if given.revision or not hub.is_name(recorded):
-            continue
-        name = hub.parse(recorded)
-        if name.repository == given.repository:
-            # Flags are read more than once.
+        if (
+            hub.is_name(recorded)
+            and hub.parse(recorded).repository == given.repository
+        ):
+            # Once, though the flags are read more than once.
             logging.log_first_n(
-                logging.INFO, "%s began with %s: it is used", 1, folder, name
+                logging.INFO,
+                "The run in %s began with %s, which is used again",
+                1,
+                folder,
+                recorded,
             )
-            return str(name)
+            return recorded
     return init_checkpoint
 
 

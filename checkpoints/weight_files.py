@@ -23,10 +23,11 @@ from checkpoints import huggingface, lookup
 # huggingface.Reader.
 Reader = Any
 
-# Names of the optimizer's slots and the step, in a training checkpoint.
-# The first part of the names of what training in float16 adds.
+# First part of the names of the loss scale's variables (runs in float16).
 LOSS_SCALE = "loss_scale"
 
+# Names in a training checkpoint that are no weights: the optimizer's slots, the
+# step and the loss scale.
 _TRAINING_ONLY = re.compile(rf"(/adam_m|/adam_v)$|^global_step$|^{LOSS_SCALE}/")
 
 # Variables that a checkpoint must have: the encoder without its pooler. A head

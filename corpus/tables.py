@@ -9,8 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 
-from base import file_system
-from base.errors import UserError
+from base import file_system, packages
 
 from corpus.sources import Blocks
 
@@ -28,14 +27,12 @@ def require_pyarrow(path: str):
     Raises:
         UserError: pyarrow is not installed.
     """
-    try:
-        import pyarrow.parquet
-    except ImportError as error:
-        raise UserError(
-            f"{path} is a parquet file, which needs pyarrow: pip install -r "
-            "requirements-parquet.txt"
-        ) from error
-    return pyarrow.parquet
+    return packages.load(
+        "pyarrow.parquet",
+        f"the parquet file {path}",
+        "pyarrow",
+        "requirements-parquet.txt",
+    )
 
 
 def read_column(

@@ -37,8 +37,8 @@ def extend(vocab_file: str, words: Sequence[NewWord]) -> Extended:
         vocab_file: one token per line.
         words: none of them a token of it.
     """
-    # Not tokenization.load_vocab: lines that it reads as blank, as one with
-    # U+2028 alone, stay as they are.
+    # Not tokenization.load_vocab, which renames lines that are blank to it,
+    # such as one of U+2028 alone. Here they stay as they are.
     lines = text_files.read_text(vocab_file).rstrip().split("\n")
     unused = [
         i for i, line in enumerate(lines) if _UNUSED.fullmatch(line.strip())
@@ -64,9 +64,10 @@ class Change(NamedTuple):
         num_words: words of the text.
         before: pieces in all with the old vocabulary.
         after: the same with the new one.
-        others: different words that are split in another way though they
-            are not added: the longest match at their beginning is new.
-        longer: those of them that have more pieces than before.
+        others: words that are not added themselves and are split in another
+            way, since the longest token that they begin with is new.
+        longer: those of them that have more pieces than before, or are
+            unknown now.
     """
 
     num_words: int
@@ -82,7 +83,7 @@ def compare(
     after: tokenization.WordpieceTokenizer,
     new_words: Sequence[NewWord],
 ) -> Change:
-    """Return how new words change the splitting of a text.
+    """Count the pieces of a text's words with the old and a new vocabulary.
 
     Args:
         counts: word of the text -> occurrences.

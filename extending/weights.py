@@ -1,7 +1,7 @@
 """New rows for new words and new positions.
 
-A new word begins as the mean of the rows of its old pieces, which is what a
-model knows of it; the bias of the masked LM likewise. A mean of several
+A new word begins as the mean of the rows of its old pieces, from which the
+model read it so far; the bias of the masked LM likewise. A mean of several
 vectors is shorter than they are, by up to 1 / sqrt(pieces) where they have
 nothing in common, so that its norm may be corrected.
 

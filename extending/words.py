@@ -30,7 +30,7 @@ class NewWord(NamedTuple):
 
     @property
     def cost(self) -> int:
-        """Tokens that the text has less if the word is one token."""
+        """How many tokens fewer the text has if the word is one token."""
         return self.count * (len(self.pieces) - 1)
 
 
@@ -40,10 +40,10 @@ PUNCTUATION = "are split at punctuation marks or between ideographs"
 EMPTY = "have no character that the tokenizer keeps"
 TOO_LONG = f"have more than {tokenization.MAX_CHARS_PER_WORD} characters"
 KNOWN = "are tokens already"
-TWICE = "occur twice, some by casing or accents alone"
-# What is only said: the word is added.
+TWICE = "repeat an earlier line, perhaps in other capitals or accents"
+# What is worth knowing about a word that is added.
 CHANGED = "are added without their capitals or accents"
-UNKNOWN = "were [UNK], whose row they begin with"
+UNKNOWN = "were [UNK] before, so they begin with its row"
 
 
 class Chosen(NamedTuple):
@@ -105,7 +105,11 @@ def _judge(
     tokenizer: tokenization.FullTokenizer,
     words: Mapping[str, NewWord],
 ) -> tuple[str | None, list[str]]:
-    """Return the word to add for a line of a list, and what to say of it."""
+    """Return the word that a line of a list adds, and notes about the line.
+
+    Returns:
+        The word, None if it cannot be added; constants such as SPACES.
+    """
     parts = tokenizer.basic_tokenizer.tokenize(line)
     problem = None
     if len(line.split()) > 1:
@@ -136,8 +140,8 @@ def choose_from_text(
 ) -> Chosen:
     """Return the words of a text that cost most pieces in all.
 
-    The cost of a word is count * (pieces - 1). Words without a letter, as
-    numbers, are left out: each number is rare, and there is no end of them.
+    The cost of a word is count * (pieces - 1). Words without a letter, such
+    as numbers, are left out: there are very many, each of them rare.
 
     Args:
         counts: word -> occurrences.
@@ -147,7 +151,7 @@ def choose_from_text(
             trained.
 
     Raises:
-        UserError: no word of the text is split into pieces.
+        UserError: no word of the text can be added.
     """
     notes: collections.Counter[str] = collections.Counter()
     examples: dict[str, str] = {}
@@ -172,9 +176,12 @@ def choose_from_text(
 
 
 def _why_not(word: NewWord, min_frequency: int) -> str | None:
-    """Return why a word of a text is not added; "" for a token; None: it is."""
+    """Return why a word of a text is not added, None for one that is.
+
+    For a word that is a token already it is "", which is not worth a note.
+    """
     if word.pieces == ("[UNK]",):
-        return "are [UNK] and not chosen; a list can name them"
+        return "are [UNK] and not added; --new_words_file can name them"
     if len(word.pieces) == 1:
         return ""
     if not any(map(str.isalpha, word.word)):
@@ -193,5 +200,5 @@ def _new_word(
 
 
 def counts_of(words: Sequence[NewWord]) -> dict[str, int]:
-    """Return word -> 1, which stands for a text where there is none."""
+    """Return a text, as counts of words, in which each new word occurs once."""
     return {word.word: 1 for word in words}

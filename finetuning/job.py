@@ -162,7 +162,7 @@ class Job(abc.ABC):
         )
 
     def row(self) -> memory.Rows:
-        """Return what a row of the training batches is, for their memory."""
+        """Return the sizes that the memory of a row of a batch depends on."""
         layers, units = self.source.bilstm
         # The inputs of the gates, the gates, h and c, of both directions.
         return memory.Rows(head_numbers=20 * units * layers)

@@ -94,7 +94,7 @@ def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
 def with_dtype(
     settings: RunSettings, strategy: tf.distribute.Strategy, do_train: bool
 ) -> RunSettings:
-    """Return the settings with the type that --dtype=auto is, and log it."""
+    """Return the settings with the type that --dtype=auto chooses; log it."""
     dtype = dtypes.resolve(
         settings.training.dtype,
         strategy,

@@ -28,7 +28,8 @@ flags.disclaim_key_flags()  # --help of a script shows what is defined here
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
-# Looked up before there is a child, which should do as little as it can.
+# Looked up here, since code between fork and exec should do as little as it
+# can.
 _PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 # Flag of the grid -> flag of a run, and its short name in a run's folder.
@@ -169,7 +170,7 @@ def grid(f: flags.FlagValues) -> list[SweepRun]:
 
 
 def is_run_of_sweep() -> bool:
-    """Whether this process makes one of the runs of a sweep."""
+    """Return whether a sweep has started this process to make a run of it."""
     return _RUN_OF_SWEEP in os.environ
 
 
@@ -222,9 +223,14 @@ def run_all(sweep: Sweep, output_dir: str, metric: str, **more: Any) -> str:
 
 
 def _with_type_of(folder: str, sweep: Sweep) -> Sweep:
-    """Return the sweep with the type that --dtype=auto was in a run of it.
+    """Replace --dtype=auto of a sweep by the type that its first run chose.
 
-    Each run would measure again, and runs of different types do not compare.
+    Each run would measure again and might choose another type, and the scores
+    of different types cannot be compared.
+
+    Args:
+        folder: of the first run.
+        sweep: its other runs get the type.
     """
     if sweep.arguments.get("dtype") != "--dtype=auto":
         return sweep
@@ -282,7 +288,7 @@ def run_command(command: Sequence[str]) -> int:
 
 
 def _end_with_parent() -> None:
-    """Ask the kernel to send SIGTERM when the parent ends; in the child."""
+    """Ask the kernel to send this process SIGTERM when its parent ends."""
     _PRCTL(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 

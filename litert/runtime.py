@@ -7,12 +7,11 @@ each process. CompiledModel keeps that copy in a file that all processes share,
 so that they start faster and take less memory, but it needs fixed lengths.
 """
 
-import importlib
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from base import file_system
+from base import file_system, packages
 from base.errors import UserError
 
 import numpy as np
@@ -35,13 +34,12 @@ def _package(module: str) -> Any:
     Raises:
         UserError: it is not installed.
     """
-    try:
-        return importlib.import_module(f"ai_edge_litert.{module}")
-    except ImportError as error:
-        raise UserError(
-            f"a LiteRT file needs ai-edge-litert ({error}): pip install -r "
-            "requirements-litert.txt"
-        ) from error
+    return packages.load(
+        f"ai_edge_litert.{module}",
+        "a LiteRT file",
+        "ai-edge-litert",
+        "requirements-litert.txt",
+    )
 
 
 class Resizable:

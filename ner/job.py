@@ -188,7 +188,10 @@ class NerJob(Job):
         return super().flops_per_example(model, length)
 
     def row(self) -> memory.Rows:
-        """Return what a window is; on features the encoder is not trained."""
+        """Return the sizes that the memory of a window depends on.
+
+        With --feature_based the encoder is not trained and needs none.
+        """
         if not self._layers:
             return super().row()
         features = len(self._layers.indices) * self.config.hidden_size

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from base import file_system, text_files
+from base import file_system, packages, text_files
 from base.errors import UserError
 
 import numpy as np
@@ -309,14 +309,8 @@ def load(settings: Settings) -> Model:
 
 def _load_saved_model(settings: Settings) -> Callable:
     """Return the signature `ids` of a SavedModel."""
-    try:
-        # Registers the operations of the text signatures.
-        import tensorflow_text  # noqa: F401
-    except ImportError as error:
-        raise UserError(
-            f"an exported model needs tensorflow-text ({error}): pip install "
-            "-r requirements.txt"
-        ) from error
+    # Registers the operations of the text signatures.
+    packages.load("tensorflow_text", "an exported model", "tensorflow-text")
     try:
         loaded = tf.saved_model.load(settings.path)
     except (OSError, ValueError, tf.errors.OpError) as error:

@@ -179,7 +179,7 @@ class PretrainingObjective(NamedTuple):
         return self.attention_direction == modeling.LEFT_TO_RIGHT
 
     def projections(self, length: int, predictions: int) -> int:
-        """Return the positions of a record that are projected to the words.
+        """Return how many positions of a record are projected to the words.
 
         Args:
             length: tokens of a record, padding included.
@@ -188,9 +188,13 @@ class PretrainingObjective(NamedTuple):
         return length if self.is_left_to_right else predictions
 
     def add_to_config(self, config: modeling.BertConfig) -> modeling.BertConfig:
-        """Return the configuration to write beside the trained weights.
+        """Return the configuration with the objective's name, where needed.
 
-        It names the objective if pooler and next sentence head are untrained.
+        It is needed if pooler and next sentence head were not trained: users
+        of the weights have to know.
+
+        Args:
+            config: to be written beside the trained weights.
         """
         if self.predicts_next_sentence:
             return config

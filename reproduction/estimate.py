@@ -30,7 +30,7 @@ from reproduction.scales import Size
 # Widths of the sizes that benchmark.py measures.
 _MEASURED = {"tiny": 128, "mini": 256, "small": 512, "base": 768}
 _REPEATS = 3
-_KEPT = "speed.json"  # the measurement, in the work directory
+_SPEED_NAME = "speed.json"  # the measurement, in the work directory
 
 # Without a neural network: bytes of text in a second on one core, from
 # docs/measurements.md (build_vocab.py, create_pretraining_data.py).
@@ -92,7 +92,7 @@ def head_flops(size: Size, positions: float, vocab_size: int) -> float:
 
 
 def pretraining_flops(step: Step, vocab_size: int) -> float:
-    """Return the operations of pre-training in a step of a plan."""
+    """Return the floating-point operations of a step that pre-trains."""
     flags = dict(step.flags)
     length = int(flags["max_seq_length"])
     # The left-to-right language model predicts at every position.
@@ -122,7 +122,9 @@ class Examples(NamedTuple):
 
 
 def bilstm_flops(inputs: int, units: int, layers: int = 1) -> int:
-    """Return the operations of a BiLSTM's matrix products for a word.
+    """Return the floating-point operations of a BiLSTM for one word.
+
+    Those of its matrix products, in the forward pass.
 
     Args:
         inputs: width I of the first layer's input; later ones have 2 U.
@@ -135,9 +137,9 @@ def bilstm_flops(inputs: int, units: int, layers: int = 1) -> int:
 
 
 def finetuning_flops(step: Step, examples: Examples) -> float:
-    """Return the operations of fine-tuning on a task and scoring it.
+    """Return the floating-point operations of a step that fine-tunes.
 
-    Words of a BiLSTM are counted as if each were one token.
+    Scoring is counted too. A BiLSTM reads words; each counts as one token.
     """
     flags = dict(step.flags)
     tokens = min(examples.tokens, int(flags["max_seq_length"]))
@@ -268,7 +270,7 @@ def corrections(
 
 def known_speed(work_dir: str) -> Speed:
     """Return the speed that an earlier --dry_run measured, else a guess."""
-    values = text_files.read_own_json(os.path.join(work_dir, _KEPT))
+    values = text_files.read_own_json(os.path.join(work_dir, _SPEED_NAME))
     return _speed(values) if values else UNMEASURED
 
 
@@ -299,7 +301,7 @@ def measure(
     Raises:
         UserError: benchmark.py failed.
     """
-    path = os.path.join(work_dir, _KEPT)
+    path = os.path.join(work_dir, _SPEED_NAME)
     sizes = sizes_to_measure(hidden_sizes)
     command = [
         "benchmark.py",

@@ -20,6 +20,7 @@ from base.hashing import hash64
 from absl import logging
 
 from pretraining import dealing
+from pretraining import documents as pretraining_documents
 
 WHOLE_FILES_FROM = 10  # files
 # A random next sentence comes from another document.
@@ -85,9 +86,10 @@ def prepare(
 
 
 def check_files(folder: str, num_files: int) -> None:
-    """Check that there is a document, or a part of one, for each record file.
+    """Check that no file of records would be empty.
 
-    create_pretraining_data.py deals long documents out in parts.
+    create_pretraining_data.py deals documents out to the files, long ones in
+    parts, so there have to be as many parts as files.
 
     Args:
         folder: of `prepare`.
@@ -100,15 +102,19 @@ def check_files(folder: str, num_files: int) -> None:
     train = os.path.join(folder, FOLDERS[0])
     part_size = dealing.part_size(_BUCKET_BYTES)
     for name in sorted(os.listdir(train)):
-        for text in documents(os.path.join(train, name)):
-            num_documents += 1
-            count += max(1, len(text) // part_size)
+        file = pretraining_documents.Range(os.path.join(train, name))
+        for part in pretraining_documents.read_parts(
+            file, part_size, _BUCKET_BYTES
+        ):
+            num_documents += part.index == 0
+            count += 1
             if count >= num_files:
                 return
     raise UserError(
-        f"--input_file: {num_documents} short documents to train on, fewer "
-        f"than the {num_files} files of records: give --set=corpus."
-        f"num_record_files={count}, or put blank lines between documents"
+        f"--input_file: the documents to train on ({num_documents}) have "
+        f"{count} parts, fewer than the {num_files} files of records: give "
+        f"--set=corpus.num_record_files={count}, or put blank lines between "
+        "documents"
     )
 
 

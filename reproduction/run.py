@@ -372,10 +372,10 @@ def _end_with_parent() -> None:
 
 
 def _signal_group(process: subprocess.Popen, number: int) -> bool:
-    """Send a signal to a child and to the processes that it has started.
+    """Send a signal to the processes of a step: it and those it has started.
 
     Args:
-        process: the child, first of its process group.
+        process: of the step, the first of its process group.
         number: of the signal; 0 sends none.
 
     Returns:

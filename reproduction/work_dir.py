@@ -138,9 +138,10 @@ def claim(
 
 
 def unclaim(path: str) -> None:
-    """Take back a `claim`, so that a mended command may have the directory.
+    """Remove what `claim` wrote, so that another command may use the directory.
 
-    Nothing is done where a step has finished.
+    The text that was divided is forgotten too. Nothing is done where a step has
+    finished.
     """
     if not os.path.exists(os.path.join(path, "steps")):
         for name in (SETTINGS, os.path.join("corpus", "corpus.json")):
@@ -163,7 +164,7 @@ def _tasks_of(values: Mapping[str, Any]) -> set[str]:
 
 
 def _of_tasks_that_run(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a fingerprint without what no run of its command depends on."""
+    """Return a fingerprint without the values that none of its runs uses."""
     used = {"", *_tasks_of(values)}
     adjustable = [f"{key}{_SCALE}" for key in _ADJUSTABLE]
     return {
@@ -253,9 +254,9 @@ def read_scores(path: str, step: Step) -> dict[str, float] | None:
 
 
 def known_scores(path: str, step: Step) -> dict[str, float] | None:
-    """Return the scores that a step wrote, None without any that are readable.
+    """Return the scores that a step wrote, None if they cannot be read.
 
-    One step with a broken file does not keep the others out of the tables.
+    A warning, not an error: the tables still show the scores of other steps.
     """
     try:
         return read_scores(path, step)
@@ -265,10 +266,10 @@ def known_scores(path: str, step: Step) -> dict[str, float] | None:
 
 
 def remove_weights(path: str, step: Step) -> int:
-    """Remove what a fine-tuned model was made of; return the bytes.
+    """Remove the large files of a fine-tuned model; return their bytes.
 
-    That is checkpoints, the activations of NER-features, and what marks the
-    runs of a sweep as finished: without their weights they are not.
+    They are its checkpoints and the activations of NER-features. The markers of
+    a sweep's finished runs go too: without weights a run is not finished.
     """
     folder = os.path.join(path, step.output)
     removed = 0

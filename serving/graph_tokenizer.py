@@ -18,6 +18,7 @@ Letters in shapes: n texts, c characters of all texts.
 
 from typing import NamedTuple
 
+from base import packages
 from base.errors import UserError
 
 import numpy as np
@@ -62,14 +63,11 @@ class Tokenizer(tf.Module):
 
     def __init__(self, vocab_file: str, do_lower_case: bool = True):
         super().__init__()
-        try:
-            import tensorflow_text
-        except ImportError as error:
-            raise UserError(
-                "the tokenizer in the graph needs tensorflow-text of "
-                f"TensorFlow's version ({error}): pip install -r "
-                "requirements.txt"
-            ) from error
+        tensorflow_text = packages.load(
+            "tensorflow_text",
+            "the tokenizer in the graph",
+            "tensorflow-text of TensorFlow's version",
+        )
         vocab = tokenization.load_vocab(vocab_file)
         tokenization.validate_special_tokens(
             vocab, ("[UNK]", "[CLS]", "[SEP]", "[PAD]"), vocab_file

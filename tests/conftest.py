@@ -1,6 +1,7 @@
 """Tests run on the files of the checkout, whatever the working directory."""
 
 import os
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -15,6 +16,14 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 # A slow machine is no failure.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
+
+
+@pytest.fixture(scope="session")
+def hub_folder(tmp_path_factory) -> Path:
+    """A tiny masked LM as a Hugging Face directory; is not to be changed."""
+    import hub_models  # imports TensorFlow, which not all tests need
+
+    return hub_models.write_model(tmp_path_factory.mktemp("hub"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,4 +1,4 @@
-"""Models for the hub server of the tests, and a client that asks it alone."""
+"""A model for the hub server of the tests, and a client that asks it alone."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ import scripts
 from checkpoints import hub
 
 
-def write_model(folder: Path, do_lower_case: bool | None = True) -> Path:
+def write_model(folder: Path) -> Path:
     """Write a tiny masked LM as a Hugging Face directory; return it."""
     source = folder / "source"
     source.mkdir(parents=True)
@@ -28,8 +28,6 @@ def write_model(folder: Path, do_lower_case: bool | None = True) -> Path:
         output=folder / "hf",
         output_format="huggingface",
     )
-    if do_lower_case is None:
-        (folder / "hf" / "tokenizer_config.json").unlink()
     return folder / "hf"
 
 

@@ -1,8 +1,8 @@
-"""A Hugging Face hub of two requests: models in a folder, on loopback.
+"""A small server that answers the client huggingface_hub as the hub does.
 
-It answers what the client asks for (the commit of a revision, the files of a
-commit, a file), and writes down every request. The client itself is the real
-one: it reads HF_ENDPOINT.
+It has models in memory, listens on 127.0.0.1 and answers what the client asks
+for: revisions, the commit of a revision, the files of a commit, a file. It
+notes every request. HF_ENDPOINT leads the client to it.
 """
 
 import hashlib

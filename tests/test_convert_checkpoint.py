@@ -203,6 +203,14 @@ def _has_transformers() -> bool:
     return not subprocess.run([_THEIR_PYTHON, "-c", code]).returncode
 
 
+def write_original(folder: Path, tensors, config) -> Path:
+    """Write a model in the format of the original; return the folder."""
+    folder.mkdir()
+    weight_files.write(str(folder / "bert_model.ckpt"), tensors)
+    (folder / "bert_config.json").write_text(config.to_json_string())
+    return folder
+
+
 @pytest.mark.skipif(
     not _has_transformers(),
     reason="needs transformers and torch (TRANSFORMERS_PYTHON=PYTHON)",
@@ -242,11 +250,8 @@ def test_transformers_reads_what_we_write(tmp_path, name, direction):
     wanted = model(features)
     if tf.is_tensor(wanted) and name != "BertForQuestionAnswering":
         wanted = [wanted]
-    source = tmp_path / "ours"
-    source.mkdir()
     tensors = weight_files.as_tensors(model.variables)
-    weight_files.write(str(source / "bert_model.ckpt"), tensors)
-    (source / "bert_config.json").write_text(config.to_json_string())
+    source = write_original(tmp_path / "ours", tensors, config)
     convert(source, tmp_path / "hf", "huggingface")
 
     np.save(tmp_path / "ids.npy", ids)

@@ -207,7 +207,9 @@ def test_the_longest_match_is_said(source, tmp_path, caplog):
         new_words_file=tmp_path / "words",
         input_file=tmp_path / "text",
     )
-    assert "were [UNK], whose row they begin with: 1, such as" in caplog.text
+    assert (
+        "were [UNK] before, so they begin with its row: 1, such" in caplog.text
+    )
     assert "is a new word: 1, such as 'matas'; of them 0 have" in caplog.text
     tokenizer = tokenization.FullTokenizer(str(tmp_path / "out" / "vocab.txt"))
     assert tokenizer.tokenize("Matas") == ["mata", "##s"]

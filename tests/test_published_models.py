@@ -19,14 +19,9 @@ NAME = "hf://a/model"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
-    return hub_models.write_model(tmp_path_factory.mktemp("model"))
-
-
-@pytest.fixture(scope="module")
-def server(folder) -> Iterator[hub_server.HubServer]:
+def server(hub_folder) -> Iterator[hub_server.HubServer]:
     server = hub_server.HubServer()
-    server.add("a/model", main=hub_server.read_folder(folder))
+    server.add("a/model", main=hub_server.read_folder(hub_folder))
     yield server
     server.close()
 
@@ -42,19 +37,20 @@ def data_dir(tmp_path_factory) -> Path:
     return classifier_runs.write_data(tmp_path_factory.mktemp("data"))
 
 
-def test_masks_are_filled_as_from_the_folder(client, folder, capsys):
+def test_masks_are_filled_as_from_the_folder(client, hub_folder, capsys):
     fill_mask = scripts.load("fill_mask")
-    for place in (folder, NAME):
+    for place in (hub_folder, NAME):
         scripts.run(fill_mask, init_checkpoint=place, text="the [MASK] sat")
     first, second = capsys.readouterr().out.split("the [MASK] sat\n")[1:]
     assert first == second and "0." in first
 
 
-def test_a_model_is_converted(client, folder, tmp_path):
+def test_a_model_is_converted(client, hub_folder, tmp_path):
     convert = scripts.load("convert_checkpoint")
     out = tmp_path / "out"
     scripts.run(convert, input=NAME, output=out, output_format="original")
-    assert (out / "vocab.txt").read_text() == (folder / "vocab.txt").read_text()
+    vocab = (hub_folder / "vocab.txt").read_text()
+    assert (out / "vocab.txt").read_text() == vocab
     assert (out / "bert_model.ckpt.index").exists()
     message = scripts.error_of(
         convert, input="hf://model", output=out / "x", output_format="original"
@@ -63,11 +59,11 @@ def test_a_model_is_converted(client, folder, tmp_path):
 
 
 @pytest.mark.slow
-def test_batch_prediction(client, folder, tmp_path):
+def test_batch_prediction(client, hub_folder, tmp_path):
     (tmp_path / "text").write_text("the [MASK] sat\n")
     found = [
         prediction_runs.predict(model, tmp_path / "text", tmp_path / out)
-        for model, out in ((NAME, "by_name"), (folder, "by_folder"))
+        for model, out in ((NAME, "by_name"), (hub_folder, "by_folder"))
     ]
     assert found[0] == found[1] and len(found[0]) == 1
 
@@ -86,7 +82,7 @@ def flags_for(data_dir: Path, out: Path, **more) -> dict:
 
 @pytest.mark.slow
 def test_a_run_goes_on_with_its_commit(
-    client, server, folder, data_dir, tmp_path
+    client, server, hub_folder, data_dir, tmp_path
 ):
     """The model on the hub changes while the run is interrupted."""
     run_classifier = scripts.load("run_classifier")
@@ -96,7 +92,7 @@ def test_a_run_goes_on_with_its_commit(
     run = json.loads((tmp_path / "training_config.json").read_text())
     began = f"{NAME}@{before.commits['main']}"
     assert run["adjustable"]["init_checkpoint"] == began
-    files = hub_server.read_folder(folder)
+    files = hub_server.read_folder(hub_folder)
     config = json.loads(files["config.json"]) | {"hidden_act": "relu"}
     files["config.json"] = json.dumps(config).encode()
     server.add("a/model", main=files)

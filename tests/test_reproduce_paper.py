@@ -351,8 +351,8 @@ def test_a_corpus_has_a_document_for_each_file_of_records(run, tmp_path):
     with pytest.raises(UserError, match="num_record_files=28, or") as error:
         run(prepare_only=True, set="corpus.num_record_files=40")
     assert (
-        "--input_file: 28 short documents to train on, fewer than the 40"
-        in str(error.value)
+        "--input_file: the documents to train on (28) have 28 parts, fewer "
+        "than the 40 files" in str(error.value)
     )
     # As the message advises.
     assert run(prepare_only=True, set="corpus.num_record_files=28") == 0

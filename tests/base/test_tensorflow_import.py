@@ -14,7 +14,7 @@ SHOW = (
 )
 
 
-def output_of(*arguments, **variables) -> str:
+def output_of(*arguments: str) -> str:
     """Return what a Python process prints."""
     return subprocess.run(
         [sys.executable, *arguments],

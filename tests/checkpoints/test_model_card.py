@@ -24,25 +24,7 @@ RUN = {
     },
 }
 
-
-@pytest.fixture
-def run(tmp_path) -> str:
-    """The prefix of a fine-tuned model with scores and settings."""
-    (tmp_path / "training_config.json").write_text(json.dumps(RUN))
-    scores = "accuracy = 0.5\ndegenerate = 1\n"
-    (tmp_path / "eval_results.txt").write_text(scores)
-    return str(tmp_path / "bert_model.ckpt")
-
-
-def test_the_whole_card(run):
-    config = modeling.BertConfig.from_dict(
-        CONFIG.to_dict()
-        | {"id2label": {"0": "no", "10": "b|d", "2": "yes"}}
-        | {"max_seq_length": 64}
-    )
-    name = "BertForSequenceClassification"
-    assert model_card.make("mine", run, config, name) == (
-        """---
+CARD = """---
 library_name: transformers
 pipeline_tag: text-classification
 base_model: google-bert/bert-base-cased
@@ -73,7 +55,7 @@ The run failed: its answers depend little on the input.
 
 ## Training
 
-With the scripts of this model's repository of code; data and directories are not shown:
+By `run_classifier.py` with these flags; those that name data and directories are left out:
 
     python run_classifier.py --do_train \\
         --init_checkpoint=hf://google-bert/bert-base-cased@0000000000000000000000000000000000000000 \\
@@ -96,7 +78,43 @@ model = AutoModelForSequenceClassification.from_pretrained("mine")  # BertForSeq
 
 Not stated yet. The author of the model adds `license` and `language` to the block at the top of this file, and says here what text it was trained on and what it should not be used for.
 """  # noqa: E501
+
+
+@pytest.fixture
+def run(tmp_path) -> str:
+    """The prefix of a fine-tuned model with scores and settings."""
+    (tmp_path / "training_config.json").write_text(json.dumps(RUN))
+    scores = "accuracy = 0.5\ndegenerate = 1\n"
+    (tmp_path / "eval_results.txt").write_text(scores)
+    return str(tmp_path / "bert_model.ckpt")
+
+
+def test_the_whole_card(run):
+    config = modeling.BertConfig.from_dict(
+        CONFIG.to_dict()
+        | {"id2label": {"0": "no", "10": "b|d", "2": "yes"}}
+        | {"max_seq_length": 64}
     )
+    name = "BertForSequenceClassification"
+    assert model_card.make("mine", run, config, name) == CARD
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        (
+            "/home/me/uncased_L-2_H-128_A-2/bert_model.ckpt",
+            "uncased_L-2_H-128_A-2",
+        ),
+        ("../models/mine/", "mine"),
+        ("model.ckpt-9", "model.ckpt-9"),
+    ],
+)
+def test_folders_of_the_machine_are_not_shown(tmp_path, path, shown):
+    run = {"adjustable": {"init_checkpoint": path}, "fixed": {}}
+    (tmp_path / "training_config.json").write_text(json.dumps(run))
+    text = model_card.make("mine", str(tmp_path / "x"), CONFIG, "BertModel")
+    assert f"--init_checkpoint={shown}\n" in text
 
 
 def test_what_is_unknown_is_left_out(tmp_path):

@@ -117,10 +117,20 @@ def test_a_long_document_fills_several_files_of_records(tmp_path):
     (folder / "train").mkdir(parents=True)
     text = "a b c\n" * 60_000 + "\nd"
     (folder / "train" / "train.txt").write_text(text)
-    # 360,000 characters are two parts of 131,072; the other document is one.
-    held_out.check_files(str(folder), 3)
-    with pytest.raises(UserError, match="corpus.num_record_files=3,"):
-        held_out.check_files(str(folder), 4)
+    # 300,000 characters are three parts of 131,072 at most, the other document
+    # is one.
+    held_out.check_files(str(folder), 4)
+    with pytest.raises(UserError, match="corpus.num_record_files=4,"):
+        held_out.check_files(str(folder), 5)
+
+
+def test_parts_are_counted_in_characters(tmp_path):
+    (tmp_path / "train").mkdir()
+    text = "\u4e00\n" * 100_000  # a part; 400,000 bytes
+    (tmp_path / "train" / "train.txt").write_text(text, encoding="utf-8")
+    held_out.check_files(str(tmp_path), 1)
+    with pytest.raises(UserError, match=r"\(1\) have 1 parts, fewer"):
+        held_out.check_files(str(tmp_path), 2)
 
 
 def test_held_out_files_are_no_larger_than_their_share(tmp_path):
