@@ -37,7 +37,7 @@ flags.DEFINE_enum(
     "none",
     list(convert.BYTES_PER_WEIGHT),
     "Weights as float32 (none), float16 (half the size, the same speed) or "
-    "int8 (a quarter of the size, two to three times as fast, less exact).",
+    "int8 (a quarter of the size, several times as fast, less exact).",
 )
 flags.DEFINE_list(
     "lengths",

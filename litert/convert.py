@@ -29,7 +29,7 @@ from absl import logging
 
 # What the weights become -> bytes of each. int8 is dynamic-range: the weights
 # of matrix products are int8, activations are quantized while it runs. Full
-# int8, with activations in fixed ranges, destroys BERT and is not offered.
+# int8, with activations in fixed ranges, is not offered: see docs/litert.md.
 BYTES_PER_WEIGHT = {"none": 4.0, "float16": 2.0, "int8": 1.0}
 
 
