@@ -211,9 +211,27 @@ def check_flags() -> None:
             raise UserError(f"--{name} is for predictions: not with --do_eval")
     if FLAGS.task_name and not FLAGS.data_dir:
         raise UserError("--task_name needs --data_dir")
-    folder = os.path.dirname(FLAGS.output_file)
-    if FLAGS.output_file != "-" and not os.access(folder or ".", os.W_OK):
-        raise UserError(f"--output_file={FLAGS.output_file} cannot be written")
+    check_output(FLAGS.output_file)
+
+
+def check_output(path: str) -> None:
+    """Check that --output_file can be written and replaces no input.
+
+    Raises:
+        UserError: it cannot, or would.
+    """
+    if path == "-":
+        return
+    if os.path.isdir(path):
+        raise UserError(f"--output_file={path} is a directory: name a file")
+    if not os.access(os.path.dirname(path) or ".", os.W_OK):
+        raise UserError(f"--output_file={path} cannot be written")
+    for flag in ("model", "input_file"):
+        if os.path.realpath(path) == os.path.realpath(FLAGS[flag].value):
+            raise UserError(
+                f"--output_file={path} is the file of --{flag} too: name "
+                "another"
+            )
 
 
 if __name__ == "__main__":

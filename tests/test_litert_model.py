@@ -230,6 +230,12 @@ def test_answers_and_entities_are_scored_by_the_official_rules(tmp_path, files):
         ),
         ({"do_eval": True, "task_name": "mrpc"}, "needs --data_dir"),
         ({"output_file": "/proc/nowhere/x"}, "cannot be written"),
+        ({"output_file": "/proc"}, "is a directory: name a file"),
+        ({"model": "x", "output_file": "./x"}, "is the file of --model too"),
+        (
+            {"input_file": "x", "output_file": "./x"},
+            "is the file of --input_file too",
+        ),
     ],
     ids=str,
 )
