@@ -22,11 +22,11 @@ the run goes on. After an interruption, the same command continues it. With
 
 from base import beam as base_beam
 from base import errors, resuming
-from base.errors import UserError
 
 from absl import flags, logging
 
 from prediction import all_tasks, outputs, plan, run
+from prediction import flags as prediction_flags
 from prediction import model as prediction_model
 from prediction.plan import Plan
 from prediction.tasks import Settings, Task
@@ -41,14 +41,7 @@ flags.DEFINE_string(
     "Directory of a fine-tuned model, a checkpoint or an exported SavedModel; "
     "or the prefix of a checkpoint; or hf://owner/name[@revision].",
 )
-flags.DEFINE_enum(
-    "task",
-    None,
-    all_tasks.TASK_NAMES,
-    "What to predict; default: what the model was fine-tuned to, else "
-    "masked_lm for a pre-trained one that sees both sides, else encoder "
-    "(vectors).",
-)
+prediction_flags.define_fitted_flags()
 flags.DEFINE_string(
     "bert_config_file",
     None,
@@ -73,12 +66,7 @@ flags.DEFINE_enum(
     ["auto", "text", "jsonl", "tfrecord"],
     "auto: judged by the content of the files.",
 )
-flags.DEFINE_list(
-    "text_columns",
-    [],
-    "Fields of the texts in JSON, in the order of the task's own names, which "
-    "are the default: text; text_a,text_b; question,context; context,choices.",
-)
+prediction_flags.define_text_flags()
 flags.DEFINE_string(
     "id_column",
     None,
@@ -95,25 +83,6 @@ flags.DEFINE_integer(
     lower_bound=1,
     upper_bound=plan.MAX_SHARDS,
 )
-flags.DEFINE_integer(
-    "num_answers",
-    1,
-    "Questions: answers to list as nbest; 1 for the best one alone.",
-    lower_bound=1,
-)
-flags.DEFINE_integer(
-    "top_k",
-    None,
-    "masked_lm: tokens for every [MASK]; default: 5.",
-    lower_bound=1,
-)
-flags.DEFINE_multi_enum(
-    "vectors",
-    ["mean_output"],
-    ["mean_output", "pooled_output"],
-    "encoder: the mean over the tokens, or the pooled output of [CLS]; may be "
-    "given twice for both.",
-)
 
 # Computation
 flags.DEFINE_integer(
@@ -123,61 +92,12 @@ flags.DEFINE_integer(
     lower_bound=1,
 )
 flags.DEFINE_integer(
-    "max_seq_length",
-    None,
-    "Tokens of a row; default: those the model was fine-tuned with, else its "
-    "positions.",
-    lower_bound=5,
-)
-flags.DEFINE_bool(
-    "sentence_pairs",
-    None,
-    "classifier: two texts instead of one; default: as it was fine-tuned.",
-)
-flags.DEFINE_integer(
-    "doc_stride",
-    None,
-    "Questions: tokens from the start of a window to the next; default: 128.",
-    lower_bound=1,
-)
-flags.DEFINE_integer(
-    "max_query_length",
-    None,
-    "Questions with more tokens are cut; default: 64.",
-    lower_bound=1,
-)
-flags.DEFINE_integer(
-    "max_answer_length",
-    None,
-    "Maximum tokens of an answer; default: 30.",
-    lower_bound=1,
-)
-flags.DEFINE_integer(
     "n_best_size",
     20,
     "Questions: starts and ends to try in each window.",
     lower_bound=1,
 )
-flags.DEFINE_float(
-    "null_score_diff_threshold",
-    None,
-    "Questions: no answer if its score exceeds the best answer's by more; "
-    "default: the threshold of the model, if it was fitted to SQuAD 2.0.",
-)
 base_beam.define_flags()
-
-# Flags that one task reads.
-_OF_TASK = {
-    "num_answers": "question_answering",
-    "doc_stride": "question_answering",
-    "max_query_length": "question_answering",
-    "max_answer_length": "question_answering",
-    "n_best_size": "question_answering",
-    "null_score_diff_threshold": "question_answering",
-    "top_k": "masked_lm",
-    "vectors": "encoder",
-    "sentence_pairs": "classifier",
-}
 
 # Fields of Settings that do not change the predictions, or that the
 # checksums of the model's files cover.
@@ -189,7 +109,7 @@ def main(_: list[str]) -> int:
     check_flags()
     settings = find_model()
     task = all_tasks.create_task(settings)
-    check_text_columns(task)
+    prediction_flags.check_text_columns(FLAGS.text_columns, task)
     job = make_plan(settings)
     plan.check_first_inputs(job, task.parse)
     with outputs.locked(job):
@@ -213,27 +133,12 @@ def find_model() -> Settings:
         FLAGS.bert_config_file,
         FLAGS.vocab_file,
         FLAGS.do_lower_case,
-        max_seq_length=FLAGS.max_seq_length,
-        sentence_pairs=FLAGS.sentence_pairs,
-        doc_stride=FLAGS.doc_stride,
-        max_query_length=FLAGS.max_query_length,
-        max_answer_length=FLAGS.max_answer_length,
+        **prediction_flags.fitted_options(FLAGS),
+        **prediction_flags.text_options(FLAGS),
         n_best_size=FLAGS.n_best_size,
-        num_answers=FLAGS.num_answers,
-        null_threshold=FLAGS.null_score_diff_threshold,
-        top_k=FLAGS.top_k,
-        vectors=tuple(dict.fromkeys(FLAGS.vectors)),
-        text_columns=tuple(FLAGS.text_columns),
         id_column=FLAGS.id_column,
     )
-    for name, task in _OF_TASK.items():
-        if FLAGS[name].present and settings.task != task:
-            logging.warning(
-                "--%s is ignored: it is for %s, the model does %s",
-                name,
-                task,
-                settings.task,
-            )
+    prediction_flags.warn_of_ignored(FLAGS, settings.task)
     return settings
 
 
@@ -291,16 +196,6 @@ def log_plan(job: Plan, settings: Settings, to_do: list[int]) -> None:
     for name in ("text_columns", "id_column"):
         if FLAGS[name].value and job.files[0].kind == "text":
             logging.warning("--%s is ignored: the inputs are text", name)
-
-
-def check_text_columns(task: Task) -> None:
-    """Raise a UserError if --text_columns has a wrong number of names."""
-    wanted = task.text_names
-    if FLAGS.text_columns and len(FLAGS.text_columns) != len(wanted):
-        raise UserError(
-            f"--text_columns={','.join(FLAGS.text_columns)}: the model reads "
-            f"{len(wanted)} ({', '.join(wanted)})"
-        )
 
 
 def check_flags() -> None:

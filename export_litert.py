@@ -20,6 +20,7 @@ from checkpoints import lookup, model_files
 from finetuning import bilstm
 from litert import convert, export
 from prediction import all_tasks
+from prediction import flags as prediction_flags
 from prediction import model as prediction_model
 from prediction.tasks import Settings
 from training import flags as training_flags
@@ -30,19 +31,13 @@ training_flags.define_model_flags()
 flags.DEFINE_string(
     "export_path", None, "File to write, such as mrpc.tflite; must not exist."
 )
-flags.DEFINE_enum(
-    "task",
-    None,
-    all_tasks.TASK_NAMES,
-    "What to export; default: what the model was fine-tuned to, else masked_lm "
-    "for a pre-trained one that sees both sides, else encoder.",
-)
+prediction_flags.define_fitted_flags()
 flags.DEFINE_enum(
     "quantize",
     "none",
     list(convert.BYTES_PER_WEIGHT),
     "Weights as float32 (none), float16 (half the size, the same speed) or "
-    "int8 (a quarter of the size, two to three times as fast, less exact).",
+    "int8 (a quarter of the size, several times as fast, less exact).",
 )
 flags.DEFINE_list(
     "lengths",
@@ -50,48 +45,6 @@ flags.DEFINE_list(
     "Fixed lengths such as 32,128,512, each a signature of one row, for "
     "runtimes that cannot resize inputs, or for a weight cache; they share the "
     "weights. Default: one signature of any batch and length.",
-)
-flags.DEFINE_integer(
-    "max_seq_length",
-    None,
-    "Tokens to which litert_model.py cuts longer texts; default: those the "
-    "model was fine-tuned with, else its positions.",
-    lower_bound=5,
-)
-flags.DEFINE_bool(
-    "sentence_pairs",
-    None,
-    "classifier: two texts instead of one; default: as it was fine-tuned.",
-)
-flags.DEFINE_integer(
-    "top_k",
-    None,
-    "masked_lm: tokens for every [MASK]; default: 5.",
-    lower_bound=1,
-)
-flags.DEFINE_integer(
-    "doc_stride",
-    None,
-    "Questions: tokens from the start of a window to the next; default: 128.",
-    lower_bound=1,
-)
-flags.DEFINE_integer(
-    "max_query_length",
-    None,
-    "Questions with more tokens are cut; default: 64.",
-    lower_bound=1,
-)
-flags.DEFINE_integer(
-    "max_answer_length",
-    None,
-    "Maximum tokens of an answer; default: 30.",
-    lower_bound=1,
-)
-flags.DEFINE_float(
-    "null_score_diff_threshold",
-    None,
-    "Questions: no answer if its score exceeds the best answer's by more; "
-    "default: the threshold of the model, if it was fitted to SQuAD 2.0.",
 )
 
 
@@ -132,17 +85,9 @@ def find_model() -> Settings:
             f"{prefix} has a BiLSTM, whose loop LiteRT cannot run: serve it "
             "as a SavedModel, or fit a model without --bilstm_layers"
         )
-    options = {
-        "max_seq_length": FLAGS.max_seq_length,
-        "sentence_pairs": FLAGS.sentence_pairs,
-        "top_k": FLAGS.top_k,
-        "doc_stride": FLAGS.doc_stride,
-        "max_query_length": FLAGS.max_query_length,
-        "max_answer_length": FLAGS.max_answer_length,
-        "null_threshold": FLAGS.null_score_diff_threshold,
-    }
+    options = prediction_flags.fitted_options(FLAGS)
     settings = prediction_model.describe_checkpoint(
-        FLAGS.init_checkpoint,
+        prefix,
         FLAGS.task,
         FLAGS.bert_config_file,
         FLAGS.vocab_file,
@@ -150,6 +95,7 @@ def find_model() -> Settings:
         {name: value for name, value in options.items() if value is not None},
         "init_checkpoint",
     )
+    prediction_flags.warn_of_ignored(FLAGS, settings.task)
     if settings.task == "encoder":
         model_files.warn_of_untrained_pooler(config, prefix)
     return settings

@@ -21,18 +21,19 @@ requirements-litert.txt. In a program: from litert_model import LiteRtModel.
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator
 
-from base import errors, file_system
+from base import errors, file_system, progress
 from base.errors import UserError
 
 from absl import flags, logging
 
-from classifier import data as classifier_data
-from classifier import tasks as classifier_tasks
+from classifier import flags as classifier_flags
 from litert import scoring
 from litert.model import LiteRtModel
 from prediction import data, run
+from prediction import flags as prediction_flags
 from prediction.data import Window
 
 FLAGS = flags.FLAGS
@@ -69,46 +70,23 @@ flags.DEFINE_enum(
 flags.DEFINE_string(
     "output_file", "-", "JSON lines, or the scores; -: standard output."
 )
-flags.DEFINE_list(
-    "text_columns",
-    [],
-    "Fields of the texts in JSON, in the order of the task's own names, which "
-    "are the default: text; text_a,text_b; question,context; context,choices.",
-)
-flags.DEFINE_multi_enum(
-    "vectors",
-    ["mean_output"],
-    ["mean_output", "pooled_output"],
-    "encoder: the mean over the tokens, or the pooled output of [CLS]; may be "
-    "given twice for both.",
-)
-flags.DEFINE_integer(
-    "num_answers",
-    1,
-    "Questions: answers to list as nbest; 1 for the best one alone.",
-    lower_bound=1,
-)
+prediction_flags.define_text_flags()
 
 # Scores
-flags.DEFINE_bool("do_eval", False, "Score the model instead.")
+flags.DEFINE_bool(
+    "do_eval",
+    False,
+    "Score the model on a development set instead: of --task_name, "
+    "--predict_file or --dev_file.",
+)
+classifier_flags.define_task_flags()
 flags.DEFINE_string(
-    "task_name",
+    "predict_file", None, "--do_eval of questions: a JSON file of SQuAD."
+)
+flags.DEFINE_string(
+    "dev_file",
     None,
-    "Scores of a classifier: one of "
-    f"{', '.join(classifier_tasks.TASK_NAMES)}; tsv: your own files.",
-)
-flags.DEFINE_string("data_dir", None, "Directory of the task's files.")
-flags.DEFINE_string("xnli_language", "zh", "Language of XNLI.")
-flags.DEFINE_string("text_a_column", "sentence", "tsv: name of the column.")
-flags.DEFINE_string(
-    "text_b_column", None, "tsv: name of the second sentence's column, if any."
-)
-flags.DEFINE_string("label_column", "label", "tsv: name of the column.")
-flags.DEFINE_string(
-    "predict_file", None, "Scores of answers: a JSON file of SQuAD."
-)
-flags.DEFINE_string(
-    "dev_file", None, "Scores of entities: a word and its tag on each line."
+    "--do_eval of entities: a word and its tag on each line, or .jsonl.",
 )
 
 _STREAM = "stdin"  # the name of standard input in ids and messages
@@ -122,10 +100,9 @@ def main(_: list[str]) -> int:
         FLAGS.num_threads,
         FLAGS.weight_cache,
         FLAGS.batch_size,
-        text_columns=tuple(FLAGS.text_columns),
-        vectors=tuple(dict.fromkeys(FLAGS.vectors)),
-        num_answers=FLAGS.num_answers,
+        **prediction_flags.text_options(FLAGS),
     )
+    prediction_flags.warn_of_ignored(FLAGS, model.settings.task)
     if FLAGS.do_eval:
         return score(model)
     return predict(model)
@@ -136,8 +113,9 @@ def main(_: list[str]) -> int:
 
 def predict(model: LiteRtModel) -> int:
     """Write a line for every input; return the exit status."""
-    check_text_columns(model)
+    prediction_flags.check_text_columns(FLAGS.text_columns, model.task)
     num_lines = num_problems = 0
+    began = time.monotonic()
     with file_system.atomic_file(FLAGS.output_file) as file:
         for window in windows(model):
             result = run.predict_window(
@@ -146,7 +124,11 @@ def predict(model: LiteRtModel) -> int:
             for problem in result.problems:
                 place = problem.place
                 logging.error(
-                    "%s, line %d: %s", place.path, place.number, problem.reason
+                    "%s, %s %d: %s",
+                    place.path,
+                    place.kind,
+                    place.number,
+                    problem.reason,
                 )
             file.writelines(f"{line}\n".encode() for line in result.lines)
             num_lines += len(result.lines)
@@ -156,17 +138,24 @@ def predict(model: LiteRtModel) -> int:
                 f"--input_file={FLAGS.input_file}: no line could be predicted"
                 + (", see above" if num_problems else ": it is empty")
             )
-    logging.info("Predicted %d lines", num_lines)
+    seconds = time.monotonic() - began
+    logging.info(
+        "Predicted %d lines in %s, %.1f lines/s",
+        num_lines,
+        progress.format_seconds(seconds),
+        num_lines / max(seconds, 1e-9),
+    )
     if num_problems:
         logging.error("%d lines have no prediction", num_problems)
     return int(num_problems > 0)
 
 
 def windows(model: LiteRtModel) -> Iterator[Window]:
-    """Yield the inputs, some thousand at a time.
+    """Yield the inputs and the bad lines of --input_file, in parts.
 
     Raises:
-        UserError: the file cannot be read, or is neither text nor JSON lines.
+        UserError: the file cannot be read, or is none of text, JSON lines and
+            TFRecords.
     """
     if FLAGS.input_file != "-":
         if not os.path.isfile(FLAGS.input_file):
@@ -179,24 +168,9 @@ def windows(model: LiteRtModel) -> Iterator[Window]:
         for shard in data.make_shards([file], 1):
             yield from data.read_windows(shard, 0, model.task.parse)
         return
-    kind = FLAGS.input_format
-    lines = sys.stdin.buffer
-    window = Window([], [], 0, 0, 0)
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        if kind == "auto":
-            kind = "jsonl" if line.lstrip()[:1] == b"{" else "text"
-        place = data.Place(_STREAM, number)
-        try:
-            line = line.rstrip(b"\r\n")
-            window.inputs.append(model.task.parse(place, line, kind))
-        except data.BadInput as error:
-            window.problems.append(data.Problem(place, str(error)))
-        if len(window.inputs) >= data.WINDOW_INPUTS:
-            yield window
-            window = Window([], [], 0, 0, 0)
-    yield window
+    yield from data.read_stream(
+        sys.stdin.buffer, _STREAM, FLAGS.input_format, model.task.parse
+    )
 
 
 def score(model: LiteRtModel) -> int:
@@ -206,36 +180,12 @@ def score(model: LiteRtModel) -> int:
     elif FLAGS.dev_file:
         found = scoring.score_entities(model, FLAGS.dev_file)
     else:
-        found = scoring.score_classifier(
-            model, find_task(model), FLAGS.data_dir
-        )
+        labels = model.settings.labels
+        task = classifier_flags.read_task(FLAGS, labels is None, labels)
+        found = scoring.score_classifier(model, task, FLAGS.data_dir)
     with file_system.atomic_file(FLAGS.output_file) as file:
         file.write(f"{json.dumps(found)}\n".encode())
     return 0
-
-
-def find_task(model: LiteRtModel) -> classifier_tasks.Task:
-    """Return the task of --task_name."""
-    if FLAGS.task_name.lower() != "tsv":
-        return classifier_tasks.task_of(FLAGS.task_name, FLAGS.xnli_language)
-    return classifier_data.own_task(
-        FLAGS.data_dir,
-        FLAGS.text_a_column,
-        FLAGS.text_b_column,
-        FLAGS.label_column,
-        model.settings.labels is None,
-        model.settings.labels,
-    )
-
-
-def check_text_columns(model: LiteRtModel) -> None:
-    """Raise a UserError if --text_columns has a wrong number of names."""
-    wanted = model.task.text_names
-    if FLAGS.text_columns and len(FLAGS.text_columns) != len(wanted):
-        raise UserError(
-            f"--text_columns={','.join(FLAGS.text_columns)}: the model reads "
-            f"{len(wanted)} ({', '.join(wanted)})"
-        )
 
 
 def check_flags() -> None:
@@ -254,11 +204,34 @@ def check_flags() -> None:
         )
     if given and not FLAGS.do_eval:
         raise UserError(f"--{given[0]} is for --do_eval: add it")
+    classifier_flags.check_own_only(FLAGS)
+    of_predictions = ("input_file", "input_format", "text_columns")
+    for name in of_predictions if FLAGS.do_eval else ():
+        if FLAGS[name].present:
+            raise UserError(f"--{name} is for predictions: not with --do_eval")
     if FLAGS.task_name and not FLAGS.data_dir:
         raise UserError("--task_name needs --data_dir")
-    folder = os.path.dirname(FLAGS.output_file)
-    if FLAGS.output_file != "-" and not os.access(folder or ".", os.W_OK):
-        raise UserError(f"--output_file={FLAGS.output_file} cannot be written")
+    check_output(FLAGS.output_file)
+
+
+def check_output(path: str) -> None:
+    """Check that --output_file can be written and replaces no input.
+
+    Raises:
+        UserError: it cannot, or would.
+    """
+    if path == "-":
+        return
+    if os.path.isdir(path):
+        raise UserError(f"--output_file={path} is a directory: name a file")
+    if not os.access(os.path.dirname(path) or ".", os.W_OK):
+        raise UserError(f"--output_file={path} cannot be written")
+    for flag in ("model", "input_file"):
+        if os.path.realpath(path) == os.path.realpath(FLAGS[flag].value):
+            raise UserError(
+                f"--output_file={path} is the file of --{flag} too: name "
+                "another"
+            )
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from base.errors import UserError
 
 from absl import flags
 
-from classifier import data as classifier_data
+from classifier import flags as classifier_flags
 from classifier import tasks as classifier_tasks
 from classifier.job import ClassifierJob
 from finetuning import flags as finetuning_flags
@@ -42,18 +42,7 @@ flags.DEFINE_integer(
 )
 
 # Task and data
-flags.DEFINE_string(
-    "task_name",
-    None,
-    f"One of {', '.join(classifier_tasks.TASK_NAMES)}; tsv: your own files.",
-)
-flags.DEFINE_string("data_dir", None, "Directory of the task's files.")
-flags.DEFINE_string("xnli_language", "zh", "Language of XNLI.")
-flags.DEFINE_string("text_a_column", "sentence", "tsv: name of the column.")
-flags.DEFINE_string(
-    "text_b_column", None, "tsv: name of the second sentence's column, if any."
-)
-flags.DEFINE_string("label_column", "label", "tsv: name of the column.")
+classifier_flags.define_task_flags()
 flags.DEFINE_bool(
     "regression", False, "tsv: labels are numbers to predict, not classes."
 )
@@ -81,17 +70,9 @@ def main(_: list[str]) -> int:
 def create_job(settings: RunSettings, is_training: bool) -> ClassifierJob:
     """Return the job the flags describe, its files read and checked."""
     source = find_source(settings, is_training)
-    if FLAGS.task_name.lower() == "tsv":
-        task = classifier_data.own_task(
-            FLAGS.data_dir,
-            FLAGS.text_a_column,
-            FLAGS.text_b_column,
-            FLAGS.label_column,
-            FLAGS.regression,
-            None if is_training else source.labels,
-        )
-    else:
-        task = classifier_tasks.task_of(FLAGS.task_name, FLAGS.xnli_language)
+    task = classifier_flags.read_task(
+        FLAGS, FLAGS.regression, None if is_training else source.labels
+    )
     check_splits(task)
     return ClassifierJob(
         settings,
@@ -131,10 +112,7 @@ def check_flags() -> None:
     training_flags.require(FLAGS, "task_name", "data_dir")
     if not file_system.is_directory(FLAGS.data_dir):
         raise UserError(f"--data_dir={FLAGS.data_dir} is not a directory")
-    own_only = ("text_a_column", "text_b_column", "label_column", "regression")
-    for name in own_only if FLAGS.task_name.lower() != "tsv" else ():
-        if FLAGS[name].present:
-            raise UserError(f"--{name} is for --task_name=tsv")
+    classifier_flags.check_own_only(FLAGS, "regression")
 
 
 if __name__ == "__main__":

@@ -37,14 +37,17 @@ class Classifier(saved_model.Export):
         return ["text_a", "text_b"] if self.is_pair else ["text"]
 
     def numbers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
-        """Return the probabilities, or the number of a regression."""
+        """Return the probabilities [n, K]; a number [n] of a regression."""
         logits = self.model(features)  # [n, K]
         if self.labels is None:
             return {"value": logits[:, 0]}
         return {"probabilities": tf.nn.softmax(logits)}
 
     def answers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
-        """Return probabilities and the likeliest label, or the number."""
+        """Return probabilities and the likeliest label of n texts.
+
+        A regression has a number for each text instead.
+        """
         outputs = self.numbers(features)
         if self.labels is None:
             return outputs

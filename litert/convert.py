@@ -1,8 +1,8 @@
 """Convert a model to LiteRT: the only module that needs the converter.
 
 TensorFlow 2.20 and 2.21 have `tf.lite.TFLiteConverter`. Its removal is
-announced, and no other package converts TensorFlow models yet, so that a newer
-TensorFlow may not do. The files need none: ai-edge-litert runs them.
+announced, and no other package converts TensorFlow models yet, so that newer
+versions of TensorFlow may not convert. Running a file needs no TensorFlow.
 
 Two mistakes give a file that is wrong, or none:
 
@@ -29,7 +29,7 @@ from absl import logging
 
 # What the weights become -> bytes of each. int8 is dynamic-range: the weights
 # of matrix products are int8, activations are quantized while it runs. Full
-# int8, with activations in fixed ranges, destroys BERT and is not offered.
+# int8, with activations in fixed ranges, is not offered: see docs/litert.md.
 BYTES_PER_WEIGHT = {"none": 4.0, "float16": 2.0, "int8": 1.0}
 
 
@@ -49,7 +49,7 @@ def check_converter() -> None:
 def convert(
     module: tf.Module, signatures: Mapping[str, Callable], quantize: str
 ) -> bytes:
-    """Return the LiteRT file of some signatures, which share the weights.
+    """Return a LiteRT file with the given signatures, which share the weights.
 
     Args:
         module: what the signatures belong to, with its variables.
@@ -84,7 +84,7 @@ def convert(
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Hide TensorFlow's log lines about a directory that is soon removed."""
+    """Hide log lines about the temporary directory that TensorFlow writes."""
     level, logger = logging.get_verbosity(), tf.get_logger()
     before = logger.level
     logging.set_verbosity(logging.WARNING)

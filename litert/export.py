@@ -1,4 +1,4 @@
-"""Write a fitted model as a LiteRT file that has all that its reader needs.
+"""Write a fitted model as a LiteRT file that needs no other file.
 
 The outputs are `numbers` of the task's export, the one that makes SavedModels
 too. A file has the signature `ids`, whose batch and length are free; or, for
@@ -22,11 +22,6 @@ from litert import convert, metadata
 from prediction.all_tasks import DESCRIBED
 from prediction.tasks import Settings
 from serving import saved_model
-
-# Raise it when an older reader would misunderstand the file.
-VERSION = 1
-
-INPUTS = ("input_ids", "input_mask", "segment_ids")
 
 
 def _signatures(
@@ -52,7 +47,10 @@ def _signatures(
         shapes = {f"ids_{length}": [1, length] for length in lengths}
     return {
         key: function.get_concrete_function(
-            **{name: tf.TensorSpec(shape, tf.int32, name) for name in INPUTS}
+            **{
+                name: tf.TensorSpec(shape, tf.int32, name)
+                for name in metadata.INPUT_NAMES
+            }
         )
         for key, shape in shapes.items()
     }
@@ -80,7 +78,8 @@ def create(
     module.weights = export.weights
     data = convert.convert(module, _signatures(export, lengths), quantize)
     described = description(export, settings, quantize, lengths)
-    described["sha256"] = hashlib.sha256(data).hexdigest()  # of the weights
+    # Names the weight cache: equal for equal graphs and weights.
+    described["sha256"] = hashlib.sha256(data).hexdigest()
     labels = described["labels"]
     is_classifier = settings.task == "classifier" and bool(labels)
     data = convert.with_metadata(
@@ -110,12 +109,12 @@ def description(
     quantize: str,
     lengths: Sequence[int],
 ) -> dict[str, Any]:
-    """Return what export.json inside the file says."""
+    """Return the content of export.json, which the file has inside."""
     found = {name: getattr(settings, name) for name in DESCRIBED}
     if settings.task == "token_classification":
         found["labels"] = [x.decode() for x in export.labels.numpy().tolist()]
     return {
-        "version": VERSION,
+        "version": metadata.VERSION,
         **found,
         "quantize": quantize,
         "lengths": list(lengths),
@@ -163,7 +162,7 @@ def check_new(path: str) -> None:
 
 
 def log_mediapipe(settings: Settings, lengths: Sequence[int]) -> None:
-    """Say what MediaPipe can do with the file."""
+    """Log which of MediaPipe's tasks runs the file, and what it cannot do."""
     if len(lengths) > 1:
         logging.info(
             "MediaPipe takes files of one signature: for it, export without "
@@ -183,9 +182,8 @@ def log_mediapipe(settings: Settings, lengths: Sequence[int]) -> None:
         name = "TextEmbedder"
     logging.info(
         "MediaPipe's %s runs the file. It lower-cases ASCII letters alone and "
-        "keeps accents, whatever the vocabulary%s",
+        "keeps accents, whatever the vocabulary",
         name,
-        "" if settings.do_lower_case else ": this cased model gets wrong ids",
     )
     if settings.sentence_pairs:
         logging.warning(
@@ -194,5 +192,6 @@ def log_mediapipe(settings: Settings, lengths: Sequence[int]) -> None:
         )
     if not settings.do_lower_case:
         logging.warning(
-            "The model is cased: MediaPipe would lower-case its texts"
+            "The model is cased: MediaPipe lower-cases its texts, which gives "
+            "wrong ids"
         )

@@ -2,8 +2,8 @@
 
 MediaPipe's TextClassifier and TextEmbedder read a flatbuffer that describes the
 inputs and outputs, and find the vocabulary and the labels in a ZIP archive
-behind the model. The archive also has export.json, which says everything that
-litert/model.py needs: `unzip -p mrpc.tflite export.json` shows it.
+behind the model. The archive also has export.json, with the task, the lengths
+and all else that litert/model.py reads: `unzip -p mrpc.tflite export.json`.
 
 The names and numbers here are those of MediaPipe's metadata_schema.fbs. It has
 a Python writer too, which does not import in mediapipe 1.2.2.
@@ -23,7 +23,11 @@ NAME, IDENTIFIER = "TFLITE_METADATA", b"M001"
 # Files of the archive.
 VOCAB, LABELS, DESCRIPTION = "vocab.txt", "labels.txt", "export.json"
 
-# Signature -> the names by which MediaPipe finds the inputs of a BERT.
+# Version of export.json. Raise it when an older litert/model.py would
+# misunderstand the file.
+VERSION = 1
+
+# Input of the signature -> the name by which MediaPipe finds it.
 INPUT_NAMES = {
     "input_ids": "ids",
     "input_mask": "mask",
@@ -43,7 +47,7 @@ _TIME = (1980, 1, 1, 0, 0, 0)
 
 
 class _Writer:
-    """Writes tables of a flatbuffer, whose fields go by number.
+    """Writes tables of a flatbuffer, whose fields have numbers, not names.
 
     Children are written before their parents, as flatbuffers demand.
     """
@@ -59,7 +63,11 @@ class _Writer:
         return self.builder.CreateString(value)
 
     def vector(self, places: Sequence[int]) -> int:
-        """Write a vector of things already written."""
+        """Write a vector of strings, vectors or tables; return its place.
+
+        Args:
+            places: where these were written.
+        """
         self.builder.StartVector(4, len(places), 4)
         for place in reversed(places):
             self.builder.PrependUOffsetTRelative(place)
@@ -70,7 +78,7 @@ class _Writer:
         places: Mapping[int, int],
         codes: Mapping[int, int] | None = None,
     ) -> int:
-        """Write a table.
+        """Write a table; return its place.
 
         Args:
             places: field number -> place of a string, vector or table.
@@ -85,14 +93,14 @@ class _Writer:
         return self.builder.EndObject()
 
     def file(self, name: str, description: str, kind: int) -> int:
-        """Write an AssociatedFile: name, description, type."""
+        """Write an AssociatedFile (name, description, type)."""
         places = {0: self.text(name), 1: self.text(description)}
         return self.table(places, {2: kind})
 
     def tensor(
         self, name: str, description: str, files: Sequence[int] = ()
     ) -> int:
-        """Write a TensorMetadata: name, description, content, files."""
+        """Write a TensorMetadata (name, description, content, files)."""
         places = {0: self.text(name), 1: self.text(description)}
         # Numbers without a meaning of their own, unlike pixels or samples.
         places[3] = self.table({1: self.table({})}, {0: _FEATURE})
@@ -115,7 +123,7 @@ def describe(
         description: of the model, in words.
         inputs: names of the signature, in the order of the graph.
         outputs: names of the signature, in the order of the graph.
-        has_labels: whether the output has a value per line of LABELS.
+        has_labels: whether the output has a value per line of labels.txt.
     """
     write = _Writer()
     input_places = [
@@ -205,7 +213,7 @@ def read_files(path: str) -> dict[str, bytes]:
 
 
 def read_description(path: str, files: Mapping[str, bytes]) -> dict[str, Any]:
-    """Return export.json of a file.
+    """Return the content of the export.json inside a LiteRT file.
 
     Args:
         path: of the LiteRT file, for messages.

@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from base import workers
 from base.errors import UserError
 
 import numpy as np
@@ -28,16 +29,13 @@ from prediction import batches as prediction_batches
 from prediction.data import BadInput, Input, Place
 from prediction.tasks import Encoded, Outputs, Settings, Task
 
-# The newest version of export.json that this module understands.
-_VERSION = 1
-
 _BATCH_TOKENS = 512
 
 Features = Mapping[str, np.ndarray]
 
 
 class LiteRtModel:
-    """A LiteRT file as a function of texts.
+    """A model in a LiteRT file; `predict` returns its predictions of texts.
 
     Args:
         path: of a file that export_litert.py has written.
@@ -54,6 +52,7 @@ class LiteRtModel:
         settings: of the model.
         task: its inputs and predictions.
         details: export.json of the file.
+        longest: tokens of the longest row that the model takes.
 
     Raises:
         UserError: the file cannot be read or is no such file, or the runtime
@@ -74,12 +73,16 @@ class LiteRtModel:
         self.settings, self.task = _create_task(
             path, self.details, files[metadata.VOCAB], options
         )
-        longest = self.settings.max_seq_length
-        self.batch_size = batch_size or max(1, _BATCH_TOKENS // longest)
+        self.batch_size = batch_size or max(
+            1, _BATCH_TOKENS // self.settings.max_seq_length
+        )
         tokens = self.task.tokenizer.vocab  # in the order of ids
         self.tokens = np.array([token.encode() for token in tokens], object)
-        threads = num_threads or runtime.num_cores()
+        threads = num_threads or workers.num_cores()
         lengths = self.details["lengths"]
+        self.longest = max(
+            lengths, default=self.details["max_position_embeddings"]
+        )
         if weight_cache and not lengths:
             raise UserError(
                 f"--weight_cache needs fixed lengths, and {path} has none: "
@@ -97,13 +100,13 @@ class LiteRtModel:
     # --- Predictions ---------------------------------------------------------
 
     def predict(
-        self, texts: Sequence[str | Sequence[str] | Mapping[str, Any]]
+        self, texts: Sequence[str | Mapping[str, Any]]
     ) -> list[dict[str, Any]]:
         """Return the predictions of texts, in their order.
 
         Args:
-            texts: a string, or a dictionary with the names of the task, such
-                as {"question": ..., "context": ...}.
+            texts: a string, or for tasks with several texts a dictionary,
+                such as {"question": ..., "context": ...}.
 
         Raises:
             UserError: a text cannot be predicted; names its number, from 0.
@@ -120,6 +123,11 @@ class LiteRtModel:
     def _input(self, number: int, text: str | Mapping[str, Any]) -> Input:
         """Return one text of `predict` as the task's input."""
         try:
+            names = self.task.text_names
+            if isinstance(text, str) and len(names) > 1:
+                raise BadInput(
+                    f"a string, wanted a dictionary with {', '.join(names)}"
+                )
             if isinstance(text, str):
                 texts = self.task.texts_of_line([text])
             else:
@@ -139,14 +147,21 @@ class LiteRtModel:
         return found
 
     def __call__(self, features: Features) -> Outputs:
-        """Return the outputs that a SavedModel gives for features.
+        """Return the model's outputs, those of a SavedModel's signature `ids`.
 
         Args:
             features: input_ids, input_mask and segment_ids, int32 [B, S], of
                 multiple choice [B, C, S].
+
+        Raises:
+            UserError: the rows are longer than the model.
         """
-        leading = features["input_ids"].shape[:-1]
-        length = features["input_ids"].shape[-1]
+        *leading, length = features["input_ids"].shape
+        if length > self.longest:
+            raise UserError(
+                f"rows of {length} tokens, but {self.path} takes "
+                f"{self.longest} at most"
+            )
         rows = {
             name: np.ascontiguousarray(value, np.int32).reshape(-1, length)
             for name, value in features.items()
@@ -158,9 +173,10 @@ class LiteRtModel:
         return self._answers(outputs)
 
     def _answers(self, outputs: Outputs) -> Outputs:
-        """Return numbers with the words they stand for, as `answers` does.
+        """Return the outputs of a file, with strings where the task has them.
 
-        The exports of the tasks have both: `numbers` and `answers`.
+        The file computes `Export.numbers` of serving/saved_model.py; these are
+        the outputs of `Export.answers`.
         """
         task, labels = self.settings.task, self.settings.labels
         if labels is not None:
@@ -198,43 +214,40 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
 def _create_task(
     path: str, details: Mapping[str, Any], vocab: bytes, options: Mapping
 ) -> tuple[Settings, Task]:
-    """Return the settings and the task that a file describes.
+    """Return the settings of a file's model, and its task.
+
+    Args:
+        path: of the file.
+        details: its export.json.
+        vocab: its vocabulary.
+        options: more fields of Settings.
 
     Raises:
         UserError: the description is of a newer version, or damaged.
     """
-    if details.get("version") != _VERSION:
+    if details.get("version") != metadata.VERSION:
         raise UserError(
             f"--model={path} has version {details.get('version')!r} of "
-            f"{metadata.DESCRIPTION}, this program reads {_VERSION}: export "
-            "it with the same version of the project"
+            f"{metadata.DESCRIPTION}, this program reads {metadata.VERSION}: "
+            "export it with the same version of the project"
         )
-    if details.get("task") not in all_tasks.TASKS:
-        raise UserError(
-            f"--model={path}: task is {details.get('task')!r}, wanted one of "
-            f"{', '.join(all_tasks.TASKS)}"
-        )
-    described = {
-        name: details[name] for name in all_tasks.DESCRIBED if name in details
-    }
-    if described.get("labels") is not None:
-        described["labels"] = tuple(described["labels"])
+    place = f"--model={path}: {metadata.DESCRIPTION} inside"
+    described = all_tasks.described_settings(details, place)
+    needed = {"lengths", "max_position_embeddings", "sha256"}
+    lacking = needed - set(details)
+    if lacking:
+        raise UserError(f"{place} lacks {', '.join(sorted(lacking))}")
     # The tokenizer reads a file.
     with tempfile.TemporaryDirectory() as folder:
         vocab_file = os.path.join(folder, metadata.VOCAB)
         with open(vocab_file, "wb") as file:
             file.write(vocab)
-        try:
-            settings = Settings(
-                path,
-                True,
-                None,
-                vocab_file=vocab_file,
-                **described | {**options},
-            )
-            return settings, all_tasks.create_task(settings)
-        except TypeError as error:
-            raise UserError(
-                f"--model={path}: {metadata.DESCRIPTION} inside is not "
-                f"complete: {error}"
-            ) from error
+        settings = Settings(
+            path,
+            True,
+            None,
+            vocab_file=vocab_file,
+            **described,
+            **options,
+        )
+        return settings, all_tasks.create_task(settings)

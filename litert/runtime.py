@@ -21,13 +21,6 @@ from prediction.tasks import Outputs
 Features = Mapping[str, np.ndarray]
 
 
-def num_cores() -> int:
-    """Return the number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _package(module: str) -> Any:
     """Return a module of the runtime.
 
@@ -58,7 +51,7 @@ class Resizable:
         self.runner = _signature(path, self.interpreter, "ids")
 
     def __call__(self, features: Features) -> Outputs:
-        """Return the outputs for features [B, S]."""
+        """Run the model on a batch of features [B, S]; return its outputs."""
         return self.runner(**features)
 
 
@@ -83,7 +76,7 @@ class Fixed:
         }
 
     def __call__(self, features: Features) -> Outputs:
-        """Return the outputs for features [B, S]."""
+        """Run the model on a batch of features [B, S]; return its outputs."""
         width = features["input_ids"].shape[1]
         length = next(one for one in self.lengths if one >= width)
         padded = {
@@ -97,7 +90,7 @@ class Fixed:
         return {n: np.concatenate([row[n] for row in rows]) for n in rows[0]}
 
     def run_row(self, length: int, features: Features) -> Outputs:
-        """Return the outputs for features [1, length]."""
+        """Run the model on one row of features [1, length]."""
         return self.runners[length](**features)
 
 
@@ -132,8 +125,8 @@ class Cached(Fixed):
                 "hardware_accelerator"
             ).HardwareAccelerator.CPU,
             cpu_options=_package("cpu_options").CpuOptions(
-                # A file, though the runtime's documentation says a directory.
                 num_threads=num_threads,
+                # A file, though the runtime's documentation says a directory.
                 xnnpack_weight_cache_path=cache,
             ),
         )
@@ -161,7 +154,7 @@ class Cached(Fixed):
         )
 
     def run_row(self, length: int, features: Features) -> Outputs:
-        """Return the outputs for features [1, length]."""
+        """Run the model on one row of features [1, length]."""
         inputs, outputs = self.buffers[length]
         for name, buffer in inputs.items():
             buffer.write(features[name])

@@ -1,7 +1,7 @@
 """Score a LiteRT file on a development set, without TensorFlow.
 
 The scores are those of run_classifier.py, run_squad.py and run_ner.py
---do_eval, so that what int8 costs can be read off.
+--do_eval: two files of one model, in float32 and int8, can be compared.
 """
 
 import importlib
@@ -52,8 +52,12 @@ def _scores_of(task: str) -> Any:
 
 
 def _outputs(model: LiteRtModel, units: list[Unit]) -> list[Outputs]:
-    """Return the outputs of all units, with a progress bar."""
-    # Like lengths together; the windows of make_batches would be too short.
+    """Run the model on all units of rows; return the outputs of each.
+
+    Shows a progress bar.
+    """
+    # Sorted here over all units: make_batches sorts only what it is given, and
+    # _ROWS rows are too few for full batches of one length.
     order = sorted(range(len(units)), key=lambda i: -len(units[i][0].input_ids))
     found: list[Outputs] = [{}] * len(units)
     with progress.bar(len(units), "rows", "Scoring") as bar:

@@ -1,4 +1,9 @@
-"""The tasks by name, in processes without TensorFlow too."""
+"""The tasks of predictions, by name. This module imports no TensorFlow."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from base.errors import UserError
 
 import tokenization
 from prediction.choices import MultipleChoice
@@ -23,7 +28,7 @@ TASKS: dict[str, type[Task]] = {
 
 TASK_NAMES = tuple(TASKS)
 
-# The names of Settings that the description of an exported model may have.
+# The fields of Settings that the export.json of an exported model may have.
 DESCRIBED = (
     "task",
     "max_seq_length",
@@ -36,6 +41,30 @@ DESCRIBED = (
     "null_threshold",
     "top_k",
 )
+
+
+def described_settings(found: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """Return the fields of Settings that an export.json has.
+
+    Args:
+        found: its content.
+        place: where it is, for messages.
+
+    Raises:
+        UserError: it names no task, or lacks what every task needs.
+    """
+    if found.get("task") not in TASKS:
+        raise UserError(
+            f"{place}: task is {found.get('task')!r}, wanted one of "
+            f"{', '.join(TASKS)}"
+        )
+    fields = {name: found[name] for name in DESCRIBED if name in found}
+    lacking = {"max_seq_length", "do_lower_case"} - set(fields)
+    if lacking:
+        raise UserError(f"{place} lacks {', '.join(sorted(lacking))}")
+    if fields.get("labels") is not None:
+        fields["labels"] = tuple(fields["labels"])
+    return fields
 
 
 def create_task(settings: Settings) -> Task:

@@ -11,6 +11,7 @@ An input that cannot be used becomes a `Problem`, and reading goes on.
 """
 
 import gzip
+import itertools
 import json
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -299,18 +300,58 @@ def read_windows(
     for number, span in enumerate(shard):
         raw = _raw(span, 0 if number else lines_before)
         # The inputs of a window are of one file.
-        while (window := _read_window(raw, span, parse, window_inputs)).num_raw:
+        while (
+            window := _read_window(raw, span.file.kind, parse, window_inputs)
+        ).num_raw:
             yield window
+
+
+def read_stream(
+    stream: IO[bytes],
+    name: str,
+    input_format: str,
+    parse: Callable[[Place, bytes, str], Input],
+) -> Iterator[Window]:
+    """Yield the windows of lines that can be read once, such as from a pipe.
+
+    Args:
+        stream: text or JSON lines.
+        name: of the stream in ids and messages.
+        input_format: "text" or "jsonl"; "auto": judged by the first line that
+            is not blank.
+        parse: as for `read_windows`.
+
+    Raises:
+        UserError: it begins like neither.
+    """
+    lines = (
+        _line(data, Place(name, number), used)
+        for number, (data, used) in enumerate(_split(stream, 0, None), 1)
+    )
+    kind, head = input_format, []
+    for line in lines:
+        head.append(line)
+        data = line[0]
+        if isinstance(data, Problem):
+            data = data.text.encode()
+        if data.strip():
+            _check_text(name, data)
+            if kind == "auto":
+                kind = "jsonl" if data.lstrip()[:1] == b"{" else "text"
+            break
+    raw = itertools.chain(head, lines)
+    while (window := _read_window(raw, kind, parse, WINDOW_INPUTS)).num_raw:
+        yield window
 
 
 def _read_window(
     raw: Iterator[_Raw],
-    span: Span,
+    kind: str,
     parse: Callable[[Place, bytes, str], Input],
     window_inputs: int,
 ) -> Window:
-    """Return the next window of a span; an empty one at its end."""
-    kind, window, size = span.file.kind, Window([], [], 0, 0, 0), 0
+    """Return the next window of lines or records; at the end an empty one."""
+    window, size = Window([], [], 0, 0, 0), 0
     for data, place, used in raw:
         num_raw, num_bytes = window.num_raw + 1, window.num_bytes + used
         window = window._replace(num_raw=num_raw, num_bytes=num_bytes)
@@ -373,21 +414,25 @@ def _lines(span: Span, lines_before: int) -> Iterator[_Raw]:
                     continue
                 if span.file.is_gzip:  # count bytes of the compressed file
                     at, used = raw.tell(), raw.tell() - at
-                if number == 1:
-                    data = data.removeprefix(_BYTE_ORDER_MARK)
-                if len(data) > LONGEST_LINE:
-                    problem = Problem(
-                        place,
-                        f"a line of more than {LONGEST_LINE >> 20} MB",
-                        data[:_SHOWN].decode("utf-8", "backslashreplace"),
-                    )
-                    yield problem, place, used
-                else:
-                    yield data.removesuffix(b"\r"), place, used
+                yield _line(data, place, used)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             place = Place(path, number + 1)
             reason = f"gzip is damaged here ({error}); the rest is lost"
             yield Problem(place, reason), place, 0
+
+
+def _line(data: bytes, place: Place, used: int) -> _Raw:
+    """Return a line without a byte order mark and a carriage return."""
+    if place.number == 1:
+        data = data.removeprefix(_BYTE_ORDER_MARK)
+    if len(data) > LONGEST_LINE:
+        problem = Problem(
+            place,
+            f"a line of more than {LONGEST_LINE >> 20} MB",
+            data[:_SHOWN].decode("utf-8", "backslashreplace"),
+        )
+        return problem, place, used
+    return data.removesuffix(b"\r"), place, used
 
 
 def _split(

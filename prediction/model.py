@@ -25,7 +25,7 @@ from finetuning import bilstm, fitted
 from ner import export as ner_export
 from ner import model as ner_model
 from ops import unpadding
-from prediction.all_tasks import DESCRIBED, TASKS
+from prediction.all_tasks import described_settings
 from prediction.tasks import Model, Settings
 from pretraining import export as pretraining_export
 from pretraining import filling
@@ -106,11 +106,7 @@ def _describe_saved_model(
             "give the checkpoint it was made from"
         )
     found = text_files.read_json_object(place)
-    if found.get("task") not in TASKS:
-        raise UserError(
-            f"{place}: task is {found.get('task')!r}, wanted one of "
-            f"{', '.join(TASKS)}"
-        )
+    described = described_settings(found, place)
     if task and task != found["task"]:
         raise UserError(
             f"--task={task}, but {path} was exported with --task="
@@ -122,9 +118,6 @@ def _describe_saved_model(
         if len(names) != 1:
             raise UserError(f"{path}/assets holds no vocabulary: export again")
         vocab = names[0]
-    described = {name: found[name] for name in DESCRIBED if name in found}
-    if described.get("labels") is not None:
-        described["labels"] = tuple(described["labels"])
     return Settings(
         path,
         is_saved_model=True,

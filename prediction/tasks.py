@@ -39,7 +39,7 @@ class Settings(NamedTuple):
         path: of a SavedModel's directory, else the prefix of a checkpoint.
         is_saved_model: whether it is a SavedModel.
         bert_config_file: of a checkpoint; None: beside it.
-        task: a key of `create_task`.
+        task: a key of all_tasks.TASKS.
         vocab_file: the model's.
         do_lower_case: of its tokenizer.
         max_seq_length: tokens of a row.

@@ -49,7 +49,11 @@ class MaskedLm(saved_model.Export):
         )
 
     def numbers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
-        """Return ids and scores [n, M, top_k]; ids are -1 behind the masks."""
+        """Return ids and scores of the most probable tokens for each [MASK].
+
+        Both are [n, M, top_k]. A text with fewer than M masks has ids of -1 at
+        the end.
+        """
         ids = features["input_ids"]
         is_mask = tf.cast(ids == self.mask_id, tf.int32)  # [n, S]
         counts = tf.reduce_sum(is_mask, axis=1)  # [n]

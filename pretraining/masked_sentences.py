@@ -1,4 +1,4 @@
-"""Sentences with [MASK] as ids, in processes without TensorFlow too."""
+"""Sentences with [MASK] as ids. This module imports no TensorFlow."""
 
 import tokenization
 

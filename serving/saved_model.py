@@ -40,7 +40,7 @@ DESCRIPTION = "assets.extra/export.json"
 class Export(tf.Module):
     """The model, tokenizer and signatures of a SavedModel.
 
-    Subclasses define the outputs with `numbers`, those that are words with
+    Subclasses define the outputs with `numbers`, those that are strings with
     `answers`, and more inputs than one text with `text_names` and `text_specs`.
 
     Args:
@@ -81,10 +81,10 @@ class Export(tf.Module):
         self.model, self.weights = freezing.FrozenModel(self.model), []
 
     def numbers(self, features: dict[str, tf.Tensor]) -> Outputs:
-        """Return the outputs of which `answers` makes words.
+        """Return the outputs that are numbers, without any string.
 
-        They are what a LiteRT file computes (litert/export.py), which has no
-        strings.
+        `answers` adds names of labels and tokens. A LiteRT file, which has no
+        strings, computes these numbers alone (litert/export.py).
 
         Args:
             features: input_ids, input_mask and segment_ids, [n, S].

@@ -2,6 +2,7 @@
 
 import functools
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import classifier_runs
@@ -85,6 +86,21 @@ def write_model(folder: Path, kind: str) -> Path:
     return fitted_models.write_chooser(
         folder, swag_runs.CONFIG, swag_runs.VOCAB
     )
+
+
+def made_once(folder: Path) -> Callable[[str], tuple[Path, Path]]:
+    """Return a function of a kind -> (its checkpoint, its LiteRT file).
+
+    Each is made in the folder when it is first asked for.
+    """
+
+    @functools.cache
+    def get(kind: str) -> tuple[Path, Path]:
+        source = write_model(folder / kind, kind)
+        target = folder / f"{kind}.tflite"
+        return source, export(source, target, **options_for(kind))
+
+    return get
 
 
 def options_for(kind: str) -> dict:

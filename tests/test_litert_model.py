@@ -23,21 +23,9 @@ pytest.importorskip("ai_edge_litert")
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """Return {kind: LiteRT file}, each made when it is asked for."""
-    folder = tmp_path_factory.mktemp("files")
-    made = {}
-
-    def get(kind):
-        if kind not in made:
-            source = litert_files.write_model(folder / kind, kind)
-            made[kind] = litert_files.export(
-                source,
-                folder / f"{kind}.tflite",
-                **litert_files.options_for(kind),
-            )
-        return made[kind]
-
-    return get
+    """Return a function of a kind -> LiteRT file."""
+    get = litert_files.made_once(tmp_path_factory.mktemp("files"))
+    return lambda kind: get(kind)[1]
 
 
 def with_description(file, target, change):
@@ -101,6 +89,15 @@ def test_lines_come_from_standard_input_too(tmp_path, files, monkeypatch):
 
 
 @pytest.mark.slow
+def test_flags_of_other_tasks_are_named(tmp_path, files, caplog):
+    text = tmp_path / "in.txt"
+    text.write_text("good\n")
+    file = files("classifier")
+    litert_files.predict(file, text, tmp_path / "out", num_answers=2)
+    assert "--num_answers is ignored: it is for question_answ" in caplog.text
+
+
+@pytest.mark.slow
 def test_bad_lines_are_named(tmp_path, files, caplog):
     lines = [b'{"text": "good"}', b'{"text": ""}', b'{"word": "x"}', b"{"]
     lines += [b'{"text": 3}', b"[1]", b'{"id": 1.5, "text": "a"}', b"\xff{}"]
@@ -142,6 +139,17 @@ def test_a_bad_text_of_a_program_is_numbered(files):
     model = LiteRtModel(str(files("classifier")), num_threads=1)
     with pytest.raises(ValueError, match="text 1: text is empty"):
         model.predict(["good", " "])
+    rows = np.ones([1, model.longest + 1], np.int32)
+    names = ("input_ids", "input_mask", "segment_ids")
+    with pytest.raises(ValueError, match="rows of 65 tokens, but .* takes 64"):
+        model(dict.fromkeys(names, rows))
+
+
+@pytest.mark.slow
+def test_a_pair_is_a_dictionary(files):
+    model = LiteRtModel(str(files("pairs")), num_threads=1)
+    with pytest.raises(ValueError, match="wanted a dictionary with text_a, te"):
+        model.predict(["good\tbad"])
 
 
 # --- Scores ------------------------------------------------------------------
@@ -207,8 +215,27 @@ def test_answers_and_entities_are_scored_by_the_official_rules(tmp_path, files):
             "found task_name and dev_file",
         ),
         ({"dev_file": "x"}, "--dev_file is for --do_eval"),
+        (
+            {"do_eval": True, "dev_file": "x", "input_file": "y"},
+            "--input_file is for predictions",
+        ),
+        (
+            {
+                "do_eval": True,
+                "task_name": "mrpc",
+                "data_dir": "x",
+                "label_column": "y",
+            },
+            "--label_column is for --task_name=tsv",
+        ),
         ({"do_eval": True, "task_name": "mrpc"}, "needs --data_dir"),
         ({"output_file": "/proc/nowhere/x"}, "cannot be written"),
+        ({"output_file": "/proc"}, "is a directory: name a file"),
+        ({"model": "x", "output_file": "./x"}, "is the file of --model too"),
+        (
+            {"input_file": "x", "output_file": "./x"},
+            "is the file of --input_file too",
+        ),
     ],
     ids=str,
 )
@@ -289,7 +316,8 @@ def test_damaged_files_are_named(tmp_path, files):
     for change, words in (
         (lambda d: d.update(version=2), "has version 2"),
         (lambda d: d.update(task="poetry"), "task is 'poetry'"),
-        (lambda d: d.pop("max_seq_length"), "is not complete"),
+        (lambda d: d.pop("max_seq_length"), "inside lacks max_seq_length"),
+        (lambda d: d.pop("lengths"), "inside lacks lengths"),
         (lambda d: d.update(lengths=[24]), "ids_24"),
         (lambda d: d.update(labels=["a", "b", "c"]), "3 labels"),
     ):

@@ -1,6 +1,7 @@
 """Reading of shards: every line once, with its number; damage is named."""
 
 import gzip
+import io
 import os
 
 from base import errors
@@ -114,6 +115,43 @@ def test_line_ends_byte_order_mark_and_blank_lines(tmp_path):
     assert window.num_blank == 2
     (problem,) = window.problems
     assert (problem.place.number, problem.reason) == (5, "it is bad")
+
+
+def test_a_stream_is_read_as_a_file_is(tmp_path):
+    content = b"\xef\xbb\xbf\n one\r\n\n{bad\nbad\nsix"
+    (tmp_path / "a").write_bytes(content)
+    wanted = read([inspect(tmp_path / "a")], 1)
+    stream = io.BytesIO(content)
+    found = list(data.read_stream(stream, "a", "auto", parse))
+    assert found_lines(found) == found_lines(wanted)
+    assert found_lines(found)[-1] == ("a", 6, b"six")
+    assert [window.num_blank for window in found] == [2]
+    assert [p.place.number for p in found[0].problems] == [5]
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"\xef\xbb\xbf\n\n {}\none", "jsonl"),
+        (b"one\n{}", "text"),
+        (b"", None),
+    ],
+)
+def test_the_kind_of_a_stream_follows_from_its_first_line(content, kind):
+    kinds = set()
+
+    def note(place, line, kind):
+        kinds.add(kind)
+        return parse(place, line, kind)
+
+    list(data.read_stream(io.BytesIO(content), "a", "auto", note))
+    assert kinds == ({kind} if kind else set())
+
+
+def test_a_stream_that_is_no_text_is_refused():
+    for content in (b"PK\x03\x04", b"[{", b"a\0b"):
+        with pytest.raises(errors.UserError, match="^a "):
+            list(data.read_stream(io.BytesIO(content), "a", "auto", parse))
 
 
 @pytest.mark.parametrize("num_shards", [1, 7])
