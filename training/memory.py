@@ -53,6 +53,7 @@ from training import devices
 from training.compilation import Compilation
 from training.memory_limits import Limit, find_limit
 from training.settings import Settings
+from training.train_step import Step
 
 # What a process on a CPU needs besides: 0.7 GB when TensorFlow is loaded, 0.2
 # to 0.3 GB more with the programs of a step. Measured with Mini and Base.
@@ -228,6 +229,25 @@ class Run(NamedTuple):
     def with_settings(self, **changes) -> "Run":
         """Return the run with other settings."""
         return self._replace(settings=self.settings._replace(**changes))
+
+
+def run_of(step: Step, length: int, row: Rows) -> Run:
+    """Return the training run that a step is part of.
+
+    Args:
+        step: has its optimizer's slots.
+        length: tokens of the longest sequences.
+        row: what a row of the batch is.
+    """
+    return Run(
+        step.model,
+        len(step.optimizer.slot_names),
+        step.settings,
+        step.compilation,
+        step.replicas,
+        length,
+        row,
+    )
 
 
 def _count(variables: list) -> int:
