@@ -133,7 +133,7 @@ flags.DEFINE_list(
     "servers",
     ["savedmodel", "transformers"],
     "For --parts=serving: what to compare, of "
-    f"{', '.join(benchmarks_serving.KINDS)}. The SavedModels frozen and "
+    f"{', '.join(benchmarks_serving.SERVERS)}. The SavedModels frozen and "
     "bfloat16 are written with --freeze.",
 )
 flags.DEFINE_string(
@@ -284,7 +284,7 @@ def check_flags() -> None:
     for name, known in (
         ("parts", parts),
         ("sizes", modeling.NAMED_SIZES),
-        ("servers", benchmarks_serving.KINDS),
+        ("servers", benchmarks_serving.SERVERS),
     ):
         for value in FLAGS[name].value:
             if value not in known:

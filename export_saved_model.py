@@ -70,7 +70,8 @@ flags.DEFINE_enum(
     "float32",
     list(modeling.DTYPES),
     "Type of the SavedModel's matrix products: the one that is fast on the "
-    "machine that serves. With --freeze the weights are stored in it.",
+    "machine that serves. The weights in the files are float32; with --freeze "
+    "they are converted once, when the model is loaded.",
 )
 flags.DEFINE_integer(
     "top_k", 5, "masked_lm: tokens for every [MASK].", lower_bound=1

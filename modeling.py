@@ -412,7 +412,7 @@ class ResidualOutput(Layer):
         self.norm = LayerNorm(hidden)
 
     def call(self, x: tf.Tensor, residual: tf.Tensor, seed: Seed) -> tf.Tensor:
-        """Return [B * S, H] for x, the product of `dense`, and residual."""
+        """Return norm(residual + dropout(x + bias)) of the `dense` output x."""
         return fused(
             elementwise.add_norm,
             x,
@@ -422,7 +422,7 @@ class ResidualOutput(Layer):
             self.norm.beta,
             self.dropout(seed),
             rate=self.dropout.rate,
-        )
+        )  # [B * S, H]
 
 
 class Attention(Layer):

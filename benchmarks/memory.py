@@ -22,6 +22,7 @@ import modeling
 from benchmarks import steps
 from benchmarks.table import Row
 from ops import recompute
+from training import memory, memory_limits
 
 _ROOT = Path(__file__).resolve().parents[1]
 
@@ -82,9 +83,9 @@ def measure_here(
     """Train for some steps in this process; return memory and time.
 
     Returns:
-        `before`: bytes resident with weights and slots, before the first step;
-        `peak`: bytes resident at most; `seconds` and `processor_seconds` of
-        the fastest step.
+        `estimate`: bytes, as a training run logs them; `before`: bytes resident
+        with weights and slots, before the first step; `peak`: bytes resident at
+        most; `seconds` and `processor_seconds` of the fastest step.
     """
     step = steps.create_step(
         size,
@@ -94,10 +95,15 @@ def measure_here(
         objective_name=objective_name,
         recompute_choice=choice,
     )
+    predictions = steps.predictions_of(length)
+    estimate = memory.run_of(
+        step, length, memory.Rows(logits=predictions * steps.VOCAB_SIZE)
+    ).estimate()
     before = _status("VmRSS")
     _, times = steps.time_steps(step, repeats, length, _clocks)
     seconds, processor_seconds = np.min(times, axis=0)
     return {
+        "estimate": estimate.total + memory.RUNTIME_BYTES,
         "before": before,
         "peak": _status("VmHWM"),
         "seconds": float(seconds),
@@ -111,11 +117,15 @@ def _clocks() -> np.ndarray:
 
 
 def _status(name: str) -> int:
-    """Return an entry of /proc/self/status in bytes."""
-    for line in Path("/proc/self/status").read_text("utf-8").splitlines():
-        if line.startswith(f"{name}:"):
-            return 1024 * int(line.split()[1])
-    raise UserError(f"--parts=memory: /proc/self/status has no {name}")
+    """Return a size that the kernel counts for this process, in bytes.
+
+    Args:
+        name: in /proc/self/status: VmRSS, resident now, or VmHWM, at most.
+    """
+    entries = memory_limits.proc_entries(Path("/proc/self/status"))
+    if name not in entries:
+        raise UserError(f"--parts=memory: /proc/self/status has no {name}")
+    return entries[name]
 
 
 def _measure_apart(*arguments) -> dict[str, float]:
@@ -173,11 +183,13 @@ def _row(shape: Shape, choice: str, found: dict, first: dict) -> Row:
     return Row(
         f"memory of a step, {shape}, --recompute={choice}",
         f"{found['peak'] / 1e6:,.0f} MB",
-        f"{step / 1e6:,.0f} MB more than before the first step, {saved:.2f} "
-        f"times; {found['seconds']:.2f} s, {slower:.2f} times (processor time "
+        f"estimate {found['estimate'] / 1e6:,.0f} MB; {step / 1e6:,.0f} MB "
+        f"more than before the first step, {saved:.2f} times; "
+        f"{found['seconds']:.2f} s, {slower:.2f} times (processor time "
         f"{busier:.2f} times)",
         {
             "peak_bytes": found["peak"],
+            "estimate_bytes": found["estimate"],
             "step_bytes": step,
             "seconds": found["seconds"],
             "processor_seconds": found["processor_seconds"],

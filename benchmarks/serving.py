@@ -36,12 +36,13 @@ from benchmarks.table import Row
 from checkpoints import huggingface, weight_files
 from features import export as features_export
 from serving import graph_tokenizer, saved_model
+from training import memory_limits
 
 # --- What can be compared ----------------------------------------------------
 
 
-class Kind(NamedTuple):
-    """A way to serve a model.
+class ServerSpec(NamedTuple):
+    """How to run a server: program, model and libraries.
 
     Attributes:
         program: of serving_programs.py.
@@ -62,23 +63,23 @@ class Kind(NamedTuple):
 _TRANSFORMERS = ("torch", "transformers")
 _ONNX = (*_TRANSFORMERS, "onnx", "onnxruntime")
 
-KINDS = {
-    "savedmodel": Kind(programs.SAVED_MODEL, "savedmodel/1"),
-    "frozen": Kind(programs.SAVED_MODEL, "frozen/1"),
-    "bfloat16": Kind(programs.SAVED_MODEL, "bfloat16/1"),
-    "litert": Kind(
+SERVERS = {
+    "savedmodel": ServerSpec(programs.SAVED_MODEL, "savedmodel/1"),
+    "frozen": ServerSpec(programs.SAVED_MODEL, "frozen/1"),
+    "bfloat16": ServerSpec(programs.SAVED_MODEL, "bfloat16/1"),
+    "litert": ServerSpec(
         programs.LITERT, "float32.tflite", ("ai_edge_litert",), takes_text=False
     ),
-    "litert_int8": Kind(
+    "litert_int8": ServerSpec(
         programs.LITERT, "int8.tflite", ("ai_edge_litert",), takes_text=False
     ),
-    "transformers": Kind(
+    "transformers": ServerSpec(
         programs.TRANSFORMERS, "transformers", _TRANSFORMERS, "transformers"
     ),
-    "onnxruntime": Kind(
+    "onnxruntime": ServerSpec(
         programs.ONNX_RUNTIME, "onnx/model.onnx", _ONNX, "onnxruntime", False
     ),
-    "onnxruntime_int8": Kind(
+    "onnxruntime_int8": ServerSpec(
         programs.ONNX_RUNTIME,
         "onnx/model-int8.onnx",
         _ONNX,
@@ -100,7 +101,7 @@ def write_models(
             the others are made.
         size: one of modeling.NAMED_SIZES.
         vocab_file: a lower-cased vocabulary.
-        names: of KINDS.
+        names: of SERVERS.
     """
     tokenizer = graph_tokenizer.Tokenizer(vocab_file)
     config = modeling.BertConfig.from_size(size, len(tokenizer.tokens))
@@ -110,17 +111,17 @@ def write_models(
     model = modeling.TaskModel(config)
     weights = weight_files.as_tensors(model.variables)
     for name in names:
-        if KINDS[name].program == programs.SAVED_MODEL:
+        if SERVERS[name].program == programs.SAVED_MODEL:
             dtype = "bfloat16" if name == "bfloat16" else "float32"
             _write_saved_model(
-                str(folder / KINDS[name].model),
+                str(folder / SERVERS[name].model),
                 modeling.TaskModel(config, dtype),
                 weights,
                 tokenizer,
                 vocab_file,
                 freeze=name != "savedmodel",
             )
-    theirs = folder / KINDS["transformers"].model
+    theirs = folder / SERVERS["transformers"].model
     theirs.mkdir()
     huggingface.write_config(str(theirs), config, "BertModel")
     huggingface.write_weights(
@@ -150,17 +151,19 @@ def _write_saved_model(
 
 
 def write_onnx(python: str, folder: Path) -> None:
-    """Let ONNX Runtime's tools write their files from `transformers`.
+    """Write the models of ONNX Runtime, by its own tools, in a process.
+
+    They are made of the model of `transformers`.
 
     Args:
-        python: an interpreter that has what KINDS["onnxruntime"] needs.
+        python: an interpreter that has what SERVERS["onnxruntime"] needs.
         folder: of the models; gets `onnx`.
 
     Raises:
         UserError: it failed; quotes the last line it wrote.
     """
     (folder / "onnx").mkdir()
-    theirs = folder / KINDS["transformers"].model
+    theirs = folder / SERVERS["transformers"].model
     result = subprocess.run(
         [python, "-c", programs.WRITE_ONNX, str(theirs), str(folder / "onnx")],
         capture_output=True,
@@ -173,37 +176,37 @@ def write_onnx(python: str, folder: Path) -> None:
 
 
 def write_litert(folder: Path, name: str) -> None:
-    """Write the LiteRT file of one of KINDS from `transformers`."""
+    """Write the LiteRT file of one of SERVERS from `transformers`."""
     measuring.run_script(
         "export_litert.py",
-        init_checkpoint=folder / KINDS["transformers"].model,
+        init_checkpoint=folder / SERVERS["transformers"].model,
         task="encoder",
         do_lower_case="true",
         quantize="int8" if name.endswith("int8") else "none",
-        export_path=folder / KINDS[name].model,
+        export_path=folder / SERVERS[name].model,
     )
 
 
 def _python_of(name: str, pythons: Mapping[str, str]) -> str:
-    """Return the interpreter of one of KINDS."""
-    return pythons.get(KINDS[name].library) or sys.executable
+    """Return the interpreter of one of SERVERS."""
+    return pythons.get(SERVERS[name].library) or sys.executable
 
 
 def is_missing(name: str, pythons: Mapping[str, str]) -> bool:
-    """Return whether the interpreter of one of KINDS lacks a library.
+    """Return whether the interpreter of one of SERVERS lacks a library.
 
     Raises:
         UserError: the interpreter cannot be run.
     """
-    kind, python = KINDS[name], _python_of(name, pythons)
-    if not kind.needs:
+    spec, python = SERVERS[name], _python_of(name, pythons)
+    if not spec.needs:
         return False
-    program = f"import {', '.join(kind.needs)}"
+    program = f"import {', '.join(spec.needs)}"
     try:
         result = subprocess.run([python, "-c", program], capture_output=True)
     except OSError as error:
         raise UserError(
-            f"--{kind.library}_python={python} cannot be run: {error}"
+            f"--{spec.library}_python={python} cannot be run: {error}"
         ) from error
     return result.returncode != 0
 
@@ -258,12 +261,8 @@ class Server:
 
     def memory(self) -> int:
         """Return the bytes that are resident in memory; 0 if unknown."""
-        with contextlib.suppress(OSError):
-            path = Path(f"/proc/{self.process.pid}/status")
-            for line in path.read_text().splitlines():
-                if line.startswith("VmRSS:"):
-                    return int(line.split()[1]) * 1024
-        return 0
+        path = Path(f"/proc/{self.process.pid}/status")
+        return memory_limits.proc_entries(path).get("VmRSS", 0)
 
     def _line(self) -> str:
         """Return the next line of the process; raise a UserError without."""
@@ -343,8 +342,8 @@ def measure(
         size: one of modeling.NAMED_SIZES; the weights are random.
         vocab_file: a lower-cased vocabulary.
         texts: at least serving_requests.SENTENCES_PER_BATCH.
-        names: of KINDS; those whose libraries are missing are skipped.
-        pythons: interpreters of the libraries that KINDS need, "transformers"
+        names: of SERVERS; those whose libraries are missing are skipped.
+        pythons: interpreters of the libraries that SERVERS need, "transformers"
             and "onnxruntime"; default: this one.
         rounds: turns of each.
     """
@@ -355,11 +354,11 @@ def measure(
         else:
             present.append(name)
     tokenizer = write_models(folder, size, vocab_file, present)
-    onnx = [name for name in present if KINDS[name].library == "onnxruntime"]
+    onnx = [name for name in present if SERVERS[name].library == "onnxruntime"]
     if onnx:
         write_onnx(_python_of(onnx[0], pythons), folder)
     for name in present:
-        if KINDS[name].program == programs.LITERT:
+        if SERVERS[name].program == programs.LITERT:
             write_litert(folder, name)
     cases = make_cases(texts, len(tokenizer.tokens))
     path = folder / "cases.json"
@@ -367,22 +366,22 @@ def measure(
     with contextlib.ExitStack() as stack:
         servers = {}
         for name in present:
-            kind, python = KINDS[name], _python_of(name, pythons)
-            server = Server(python, kind.program, folder / kind.model, path)
+            spec, python = SERVERS[name], _python_of(name, pythons)
+            server = Server(python, spec.program, folder / spec.model, path)
             servers[name] = stack.enter_context(contextlib.closing(server))
         for case in cases:
             found = race(_takers(servers, case), case, rounds)
             yield from case_rows(size, case, found, tokenizer)
         for name, server in servers.items():
-            yield _server_row(size, name, server, folder / KINDS[name].model)
+            yield _server_row(size, name, server, folder / SERVERS[name].model)
 
 
 def _takers(servers: Mapping[str, Server], case: Case) -> dict[str, Server]:
-    """Return the servers that take the inputs of a case."""
+    """Return those of the servers that can be called with a case's inputs."""
     return {
         name: server
         for name, server in servers.items()
-        if KINDS[name].takes_text or "text" not in case.batches[0]
+        if SERVERS[name].takes_text or "text" not in case.batches[0]
     }
 
 
@@ -410,7 +409,7 @@ def case_rows(
         }
         note = f"median {median * 1e3:.1f}, {case.rows / best:,.1f} rows/s"
         for other, result in results.items():
-            if KINDS[other].library and other != name:
+            if SERVERS[other].library and other != name:
                 figures[f"share_of_{other}"] = best / min(result.seconds)
                 note += f"; {figures[f'share_of_{other}']:.2f} of {other}"
         if name != first:
@@ -441,13 +440,13 @@ def _server_row(size: str, name: str, server: Server, model: Path) -> Row:
 
 
 def _skipped(name: str, python: str) -> Row:
-    """Return the row of a kind whose libraries are not installed."""
-    kind = KINDS[name]
+    """Return the row of a server whose libraries are not installed."""
+    spec = SERVERS[name]
     remedy = "install requirements-litert.txt"
-    if kind.library:
-        remedy = f"name an interpreter that has them: --{kind.library}_python"
+    if spec.library:
+        remedy = f"name an interpreter that has them: --{spec.library}_python"
     return Row(
         f"serving with {name}",
         "skipped",
-        f"{python} does not have {', '.join(kind.needs)}; {remedy}",
+        f"{python} does not have {', '.join(spec.needs)}; {remedy}",
     )

@@ -37,10 +37,11 @@ class Case(NamedTuple):
 
 
 def read_sentences(path: str) -> list[str]:
-    """Return the lines of a file, or the sentences of a .tsv of GLUE.
+    """Return the sentences of a file.
 
-    A .tsv has a header; the columns with "string" or "sentence" in their name
-    hold sentences, e.g. "#1 String" of MRPC and "sentence1" of RTE.
+    Each line is one, except in a .tsv, such as GLUE's files. A .tsv has a
+    header; the columns with "string" or "sentence" in their name hold
+    sentences, e.g. "#1 String" of MRPC and "sentence1" of RTE.
 
     Raises:
         UserError: the file cannot be read, has no such column, or has too few

@@ -238,6 +238,59 @@ def products_seconds(
     return total
 
 
+# --- The update --------------------------------------------------------------
+
+
+class UpdateTimes(NamedTuple):
+    """How fast a step's update is, and a copy beside it.
+
+    Attributes:
+        seconds: of clipping and the update.
+        rate: bytes per second, with every number read and written once.
+        copy_rate: the same of an operation that reads and writes an array.
+    """
+
+    seconds: float
+    rate: float
+    copy_rate: float
+
+
+# Weights, gradients and two moments are read, all but gradients written.
+_PASSES_OF_UPDATE = 7
+
+_COPIED = 2**26  # float32 numbers, 268 MB: more than caches hold
+
+
+def time_update(step: train_step.Step, repeats: int) -> UpdateTimes:
+    """Time the update of a step alone, and a copy, compiled alike.
+
+    Args:
+        step: its weights change.
+        repeats: calls of each; the shortest counts.
+    """
+    variables = step.model.trainable_variables
+    gradients = [tf.fill(v.shape, 1e-3) for v in variables]
+    norm = optimization.global_norm(gradients)
+    number = tf.constant(1, tf.int64)
+    update = tf.function(
+        lambda: step.update(gradients, norm, number), autograph=False
+    )
+    values = tf.fill([_COPIED], 1.0)
+    copy = tf.function(
+        lambda: values + 1.0,
+        autograph=False,
+        jit_compile=step.compilation.update or step.compilation.step,
+    )
+    update(), copy()  # compile
+    seconds = measuring.best_seconds(update, repeats)
+    numbers = sum(math.prod(v.shape) for v in variables)
+    return UpdateTimes(
+        seconds,
+        4 * _PASSES_OF_UPDATE * numbers / seconds,
+        4 * 2 * _COPIED / measuring.best_seconds(copy, repeats),
+    )
+
+
 # --- The rows ----------------------------------------------------------------
 
 
@@ -272,6 +325,7 @@ def measure(
             step.model.config, batch_size, dtype, objective_name
         )
         last = devices.measure_matmul_peak(dtype)
+        update = time_update(step, repeats)
         operations = reporting.training_flops(
             step.model.config,
             batch_size,
@@ -281,6 +335,7 @@ def measure(
         )
         peak = max(before, after, last)
         yield _products_row(size, products, operations, peak)
+        yield _update_row(size, update, min(seconds))
         name = f"training step, {size}, batch {batch_size}"
         if objective_name != objectives.DEFAULT:
             name += f", {objective_name}"
@@ -299,6 +354,21 @@ def _products_row(
         f"{share:.0%} of matmul peak",
         f"{seconds:.3f} s: the step cannot be much faster",
         {"matmul_peak_share": share, "seconds": seconds},
+    )
+
+
+def _update_row(size: str, update: UpdateTimes, step_seconds: float) -> Row:
+    """Return the row of the update alone."""
+    return Row(
+        f"update of the weights alone, {size}",
+        f"{update.rate / 1e9:.1f} GB/s",
+        f"{update.seconds:.4f} s, {update.seconds / step_seconds:.1%} of the "
+        f"step; a copy: {update.copy_rate / 1e9:.1f} GB/s",
+        {
+            "bytes_per_second": update.rate,
+            "seconds": update.seconds,
+            "copy_bytes_per_second": update.copy_rate,
+        },
     )
 
 

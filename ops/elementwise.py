@@ -39,11 +39,6 @@ def fusing(enabled: bool = True) -> Iterator[None]:
         _is_fusing = before
 
 
-def is_fusing() -> bool:
-    """Whether `fused` compiles its function here."""
-    return _is_fusing
-
-
 # As _is_fusing: read while code is called or traced.
 _is_differentiating = False
 
@@ -271,7 +266,7 @@ def bias_activation(
     if x.dtype == tf.float16:
         # GELU has x^3, which float16 cannot hold from 41 on; beyond 256 the
         # gradient, 0 times infinity, would be NaN.
-        return tf.cast(activation(tf.cast(x, tf.float32)), x.dtype)
+        activation = _in_float32(activation)
     return activation(x)
 
 

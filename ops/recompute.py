@@ -25,8 +25,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from ops import elementwise
-
 NONE, LAYERS, ATTENTION = "none", "layers", "attention"
 CHOICES = (NONE, LAYERS, ATTENTION)
 
@@ -36,7 +34,10 @@ _choice = NONE
 
 @contextlib.contextmanager
 def recomputing(choice: str) -> Iterator[None]:
-    """Recompute that part of the encoders called or traced in this block.
+    """Set which activations are recomputed, in code called or traced inside.
+
+    The gradient is taken in the block too, and in that of
+    `elementwise.fusing`: it calls or traces parts of the model again.
 
     Args:
         choice: one of CHOICES.
@@ -75,14 +76,7 @@ def attention(function: Callable, *inputs: tf.Tensor) -> tf.Tensor:
 
 def _recomputed(function: Callable, *inputs: tf.Tensor) -> Any:
     """Return function(*inputs), whose gradient calls the function again."""
-    # The gradient is traced after the block in which the function was called.
-    is_fusing = elementwise.is_fusing()
-
-    def call(*inputs: tf.Tensor) -> Any:
-        with elementwise.fusing(is_fusing):
-            return function(*inputs)
-
     # In a graph the second call's inputs are the first one's plus a zero that
     # is computed from the incoming gradient. So no compiler merges both calls,
     # and no executor makes the second one before the gradient is there.
-    return tf.recompute_grad(call)(*inputs)
+    return tf.recompute_grad(function)(*inputs)

@@ -1,4 +1,4 @@
-"""Turn the weights of an exported model into constants of its graph.
+"""Store the weights of an exported model as constants of its graph.
 
 TensorFlow's CPU kernels (oneDNN) keep a copy of a constant weight in the order
 that they multiply fastest, and casts of constants are computed once, when the

@@ -46,6 +46,11 @@ def test_the_last_line_has_the_figures_of_the_table(tmp_path, capsys):
     assert list(figures) == list(
         dict.fromkeys(row[0].removeprefix("| ") for row in rows)
     )
+    update = figures["update of the weights alone, tiny"]
+    # 4,433,468 weights of 4 bytes, each read or written 7 times.
+    moved = update["bytes_per_second"] * update["seconds"]
+    assert moved == pytest.approx(4 * 7 * 4_433_468)
+    assert update["copy_bytes_per_second"] > 0
     step = figures["training step, tiny, batch 32"]
     assert rows[-1][1] == f"{step['sequences_per_second']:.1f} sequences/s"
     assert rows[-2][1] == f"{step['matmul_peak_share']:.0%} of matmul peak"

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from base import workers
 from base.errors import UserError
 
 import tensorflow as tf
@@ -98,15 +99,14 @@ def _cpu_flags() -> frozenset[str]:
 
 @functools.cache
 def measure(dtype: str) -> float:
-    """Return how many times as fast as in float32 a CPU multiplies in a type.
+    """Return the speed of a type's matrix products on this CPU; float32 is 1.
 
-    In turns, since the speed of a shared machine changes from one moment to
-    the next; the best time of each type counts. It is the time of the process
-    on all cores: while another process has them, it stands still. Takes about
-    0.1 s.
+    Both types are timed in turns, since the speed of a shared machine changes
+    from one moment to the next; the best time of each type counts. It is the
+    time of the process on all cores: while another process has them, it stands
+    still. Takes about 0.1 s.
     """
-    cores = len(os.sched_getaffinity(0))
-    rows = min(cores * _TOKENS_PER_CORE, _MAX_TOKENS)
+    rows = min(workers.num_cores() * _TOKENS_PER_CORE, _MAX_TOKENS)
     names = ("float32", dtype)
     with tf.device("CPU:0"):
         # The time does not depend on the values.
@@ -134,7 +134,7 @@ def measure(dtype: str) -> float:
 
 
 def choose(hardware: Hardware, measure: Measure = measure) -> Choice:
-    """Return what --dtype=auto is on a machine."""
+    """Return the type that --dtype=auto stands for on a machine."""
     if hardware.kind == "TPU":
         return Choice("bfloat16", "it is the type of TPUs")
     if hardware.kind == "GPU":

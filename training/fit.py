@@ -67,7 +67,7 @@ def fit(
     parts = (strategy, model, objective, optimizer, schedule)
     step = Step(*parts, settings, compilation, scale)
     longest = memory.longest(batches.length, first, settings.last_step)
-    _log_memory(step, longest, row)
+    memory.log_estimate(memory.run_of(step, longest, row), strategy)
     _warn_of_a_single_step(settings)
     peak = _measured_peak(settings.dtype, strategy)
     meter = reporting.Meter(settings.train_batch_size, flops_per_row, peak)
@@ -78,7 +78,7 @@ def fit(
 
 
 def _is_finished(settings: Settings, first: int) -> bool:
-    """Return, and log, whether output_dir holds all steps of the run."""
+    """Return whether output_dir holds a finished run; log it if so."""
     if first < settings.last_step:
         return False
     logging.info(
@@ -87,26 +87,6 @@ def _is_finished(settings: Settings, first: int) -> bool:
         first,
     )
     return True
-
-
-def _log_memory(step: Step, length: int, row: memory.Rows) -> None:
-    """Log what training will need, with a warning if it will not fit.
-
-    Args:
-        step: of the run.
-        length: tokens of the longest batch.
-        row: see `fit`.
-    """
-    run = memory.Run(
-        step.model,
-        len(step.optimizer.slot_names),
-        step.settings,
-        step.compilation,
-        step.replicas,
-        length,
-        row,
-    )
-    memory.log_estimate(run, step.strategy)
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""The loss scale of training in float16, adapted while it trains.
+"""Scale the loss in float16 training, so that small gradients are not lost.
 
 float16 holds numbers from 0.00000006 to 65,504. Many gradients of activations
 are smaller, and would be 0. So the loss is multiplied by a scale before the

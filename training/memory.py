@@ -12,8 +12,10 @@ kernel kills it. The estimate for each device, in bytes:
                                            backward pass, and what is computed
                                            from them there
     update       12 T         new weights and moments, before they replace the
-                              old ones; 4 T where XLA does not compile the
-                              update: gradients after clipping
+                              old ones; 24 T in float16, where both are there
+                              until the step is known to be good; 4 T where
+                              XLA does not compile the update: gradients after
+                              clipping
 
 With X = B S H e and A = B N S S e bytes for B rows of a micro-batch and numbers
 of e bytes (4; 2 for bfloat16), and I = intermediate_size:
@@ -53,6 +55,7 @@ from training import devices
 from training.compilation import Compilation
 from training.memory_limits import Limit, find_limit
 from training.settings import Settings
+from training.train_step import Step
 
 # What a process on a CPU needs besides: 0.7 GB when TensorFlow is loaded, 0.2
 # to 0.3 GB more with the programs of a step. Measured with Mini and Base.
@@ -157,6 +160,7 @@ def estimate(
     activations: int,
     sums_gradients: bool = False,
     compiles_update: bool = True,
+    may_skip: bool = False,
 ) -> Estimate:
     """Return the bytes that a device needs.
 
@@ -167,13 +171,15 @@ def estimate(
         activations: their bytes.
         sums_gradients: whether micro-batches or devices are summed up.
         compiles_update: whether XLA compiles the update.
+        may_skip: whether steps are skipped, as with a loss scale.
     """
+    compiled = 24 if may_skip else 12
     return Estimate(
         weights=4 * num_parameters,
         slots=4 * num_slots * num_trained,
         gradients=(8 if sums_gradients else 4) * num_trained,
         activations=activations,
-        update=(12 if compiles_update else 4) * num_trained,
+        update=(compiled if compiles_update else 4) * num_trained,
     )
 
 
@@ -223,11 +229,31 @@ class Run(NamedTuple):
             sums_gradients=parts > 1,
             compiles_update=one_device
             and (compilation.update or compilation.step),
+            may_skip=settings.dtype == "float16",
         )
 
     def with_settings(self, **changes) -> "Run":
         """Return the run with other settings."""
         return self._replace(settings=self.settings._replace(**changes))
+
+
+def run_of(step: Step, length: int, row: Rows) -> Run:
+    """Return the training run that a step is part of.
+
+    Args:
+        step: has its optimizer's slots.
+        length: tokens of the longest sequences.
+        row: what a row of the batch is.
+    """
+    return Run(
+        step.model,
+        len(step.optimizer.slot_names),
+        step.settings,
+        step.compilation,
+        step.replicas,
+        length,
+        row,
+    )
 
 
 def _count(variables: list) -> int:

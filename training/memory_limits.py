@@ -37,10 +37,10 @@ def find_limit(kind: str, root: str = "/") -> Limit | None:
 
 def _machine_limit(root: Path) -> Limit | None:
     """Return the machine's memory, or the control group's if that is less."""
-    entries = _entries(root / "proc/meminfo")
+    entries = proc_entries(root / "proc/meminfo")
     if "MemTotal" not in entries:
         return None  # not Linux
-    own = _entries(root / "proc/self/status").get("VmRSS", 0)
+    own = proc_entries(root / "proc/self/status").get("VmRSS", 0)
     free = own + entries.get("MemAvailable", entries["MemTotal"])
     limit = Limit("this machine", entries["MemTotal"], free)
     group = _group_limit(root)
@@ -49,8 +49,11 @@ def _machine_limit(root: Path) -> Limit | None:
     return limit._replace(free=min(limit.total, free))
 
 
-def _entries(path: Path) -> dict[str, int]:
-    """Return the entries in kB of a file such as /proc/meminfo, in bytes."""
+def proc_entries(path: Path) -> dict[str, int]:
+    """Return the sizes in a file such as /proc/meminfo, {name: bytes}.
+
+    It is empty where there is no such file.
+    """
     found = {}
     with contextlib.suppress(OSError):
         for line in path.read_text("utf-8").splitlines():

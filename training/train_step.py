@@ -42,6 +42,10 @@ class Step:
         compilation: what XLA compiles.
         loss_scale: with it a step whose gradient is not finite is skipped;
             for float16.
+
+    Attributes:
+        update: clips gradients and updates weights and slots, as a compiled
+            program where `compilation` says so; see `_apply`.
     """
 
     def __init__(
@@ -66,7 +70,7 @@ class Step:
         self.replicas = strategy.num_replicas_in_sync
         self.replica_batch_size = check_batch_size(settings, self.replicas)
         self.replica_step = self._replica_step
-        self._gradients, self._update = self._sum_gradients, self._apply
+        self._gradients, self.update = self._sum_gradients, self._apply
         # What XLA compiles contains neither an all-reduce nor the update of a
         # strategy's variables (see AdamWeightDecay.apply_gradients). With one
         # device there is neither, so the whole step or the update can be one
@@ -77,7 +81,7 @@ class Step:
         elif compilation.step:
             self._gradients = compiled(self._sum_gradients)
         elif compilation.update:
-            self._update = compiled(self._apply)
+            self.update = compiled(self._apply)
 
     # Autograph would double the time of tracing, and nothing here needs it.
     @functools.partial(tf.function, autograph=False)
@@ -194,7 +198,7 @@ class Step:
         # the original on TPUs, the result depends on the number of devices. An
         # overflow on one device makes the norm infinite or NaN on all of them.
         norm = optimization.global_norm(gradients)
-        self._update(gradients, norm, step)
+        self.update(gradients, norm, step)
         loss = self.objective.total_loss(
             {name: sums[name][0] for name in weights}, weights
         )
@@ -279,23 +283,22 @@ class Step:
         and not finite where they overflowed with the loss scaled.
         """
         variables = self.model.trainable_variables
-        fuses = self.compilation.elementwise
         with (
-            tf.GradientTape() as tape,
-            elementwise.fusing(fuses),
+            elementwise.fusing(self.compilation.elementwise),
             elementwise.differentiating(),
             recompute.recomputing(self.settings.recompute),
         ):
-            sums = self.objective.forward(
-                self.model, batch, training=True, dropout_seed=seed
-            )
-            loss = self.objective.total_loss(
-                {name: sums[name][0] for name in weights}, weights
-            )
-            if scale is not None:
-                loss *= scale
-        # The backward pass may compute parts of the forward pass again.
-        with elementwise.differentiating():
+            with tf.GradientTape() as tape:
+                sums = self.objective.forward(
+                    self.model, batch, training=True, dropout_seed=seed
+                )
+                loss = self.objective.total_loss(
+                    {name: sums[name][0] for name in weights}, weights
+                )
+                if scale is not None:
+                    loss *= scale
+            # Also in the outer block: it may compute parts of the forward pass
+            # again.
             gradients = tape.gradient(loss, [v.value for v in variables])
         for variable, gradient in zip(variables, gradients, strict=True):
             if gradient is None:
@@ -304,7 +307,7 @@ class Step:
         gradients = [tf.convert_to_tensor(g) for g in gradients]
         if scale is not None:
             # A division: 1 / scale could be too small for a float32.
-            gradients = [tf.cast(g, tf.float32) / scale for g in gradients]
+            gradients = [g / scale for g in gradients]
         return gradients, sums
 
     def _apply(

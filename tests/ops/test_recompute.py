@@ -30,15 +30,12 @@ def gradients(model, batch, choice, fuses=True, seed=3):
 
     @tf.function(autograph=False)
     def run():
-        with (
-            tf.GradientTape() as tape,
-            elementwise.fusing(fuses),
-            recompute.recomputing(choice),
-        ):
-            losses = losses_of(model, batch, training=True, dropout_seed=seed)
-            loss = total_loss(losses)
         variables = [v.value for v in model.trainable_variables]
-        found = tape.gradient(loss, variables)
+        with elementwise.fusing(fuses), recompute.recomputing(choice):
+            with tf.GradientTape() as tape:
+                losses = losses_of(model, batch, True, dropout_seed=seed)
+                loss = total_loss(losses)
+            found = tape.gradient(loss, variables)
         return [loss, *map(tf.convert_to_tensor, found)]
 
     return [x.numpy() for x in run()]
@@ -93,11 +90,11 @@ def test_calls_without_a_graph_agree():
     batch = batch_of(model.config)
     results = []
     for choice in recompute.CHOICES:
-        with tf.GradientTape() as tape, recompute.recomputing(choice):
-            loss = total_loss(losses_of(model, batch, True, dropout_seed=3))
-        found = tape.gradient(
-            loss, [v.value for v in model.trainable_variables]
-        )
+        variables = [v.value for v in model.trainable_variables]
+        with recompute.recomputing(choice):
+            with tf.GradientTape() as tape:
+                loss = total_loss(losses_of(model, batch, True, dropout_seed=3))
+            found = tape.gradient(loss, variables)
         results.append([np.array(tf.convert_to_tensor(x)) for x in found])
     for found in results[1:]:
         for a, b in zip(found, results[0], strict=True):
@@ -208,10 +205,11 @@ def test_a_program_needs_less_memory():
 
         @tf.function(jit_compile=True, autograph=False)
         def run(ids):
-            with tf.GradientTape() as tape, recompute.recomputing(choice):
-                output = model(ids)
-                loss = tf.reduce_sum(output.sequence_output**2)
-            return tape.gradient(loss, variables)
+            with recompute.recomputing(choice):
+                with tf.GradientTape() as tape:
+                    output = model(ids)
+                    loss = tf.reduce_sum(output.sequence_output**2)
+                return tape.gradient(loss, variables)
 
         return temporary_bytes(run, ids)
 

@@ -59,9 +59,13 @@ def test_the_weights_are_constants_that_are_stored_once(tmp_path):
     (source / "bert_config.json").write_text(config)
     size = sum(v.value.numpy().nbytes for v in model.variables)
     found, graphs = {}, []
-    for name, freeze in (("plain", False), ("frozen", True)):
+    for name, freeze, dtype in (
+        ("plain", False, "float32"),
+        ("frozen", True, "float32"),
+        ("half", True, "float16"),
+    ):
         directory = export(
-            source, tmp_path / name, task="encoder", freeze=freeze
+            source, tmp_path / name, task="encoder", freeze=freeze, dtype=dtype
         )
         loaded = tf.saved_model.load(str(directory))
         found[name] = [
@@ -74,7 +78,13 @@ def test_the_weights_are_constants_that_are_stored_once(tmp_path):
             ),
         ]
         graphs.append((directory / "saved_model.pb").stat().st_size)
-    plain, frozen = graphs  # both with the tokenizer's tables
+    plain, frozen, half = graphs  # all with the tokenizer's tables
+    assert half == pytest.approx(frozen, rel=0.01), "weights are float32"
+    for wanted, answers in zip(found["plain"], found["half"], strict=True):
+        for key, value in wanted.items():
+            assert answers[key].dtype == tf.float32
+            np.testing.assert_allclose(answers[key], value, atol=0.01)
+            assert (answers[key] != value).numpy().any()
     assert 0.9 * size < frozen - plain < 1.05 * size
     for plain, frozen in zip(found["plain"], found["frozen"], strict=True):
         for key, value in plain.items():

@@ -65,6 +65,8 @@ def test_total_by_hand():
     assert found.total == 400 + 720 + 360 + 5000
     small = memory.estimate(100, 90, 2, activations=10)
     assert small.total == 400 + 720 + 360 + 1080, "the update is larger"
+    skipping = memory.estimate(100, 90, 2, activations=10, may_skip=True)
+    assert skipping.update == 2 * small.update
     found = memory.estimate(100, 90, 2, 5000, True, False)
     assert (found.gradients, found.update) == (720, 360)
 
@@ -120,6 +122,12 @@ def test_devices_and_micro_batches_share_the_batch(model):
         assert found.activations == one.activations // 4
         assert found.gradients == 2 * one.gradients
         assert found.weights == one.weights
+
+
+def test_steps_of_float16_may_be_skipped(model):
+    float16 = run_of(model, dtype="float16").estimate()
+    bfloat16 = run_of(model, dtype="bfloat16").estimate()
+    assert float16 == bfloat16._replace(update=2 * bfloat16.update)
 
 
 def test_longest_batch_counts():
