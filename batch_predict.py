@@ -22,6 +22,7 @@ the run goes on. After an interruption, the same command continues it. With
 
 from base import beam as base_beam
 from base import errors, resuming
+from base.errors import UserError
 
 from absl import flags, logging
 
@@ -30,6 +31,7 @@ from prediction import flags as prediction_flags
 from prediction import model as prediction_model
 from prediction.plan import Plan
 from prediction.tasks import Settings, Task
+from training import dtypes
 from training import flags as training_flags
 
 FLAGS = flags.FLAGS
@@ -97,6 +99,7 @@ flags.DEFINE_integer(
     "Questions: starts and ends to try in each window.",
     lower_bound=1,
 )
+training_flags.define_dtype_flag()
 base_beam.define_flags()
 
 # Fields of Settings that do not change the predictions, or that the
@@ -137,7 +140,10 @@ def find_model() -> Settings:
         **prediction_flags.text_options(FLAGS),
         n_best_size=FLAGS.n_best_size,
         id_column=FLAGS.id_column,
+        dtype=FLAGS.dtype if FLAGS["dtype"].present else None,
     )
+    if not settings.is_saved_model:
+        settings = settings._replace(dtype=dtypes.resolve_here(FLAGS.dtype))
     prediction_flags.warn_of_ignored(FLAGS, settings.task)
     return settings
 
@@ -186,6 +192,8 @@ def log_plan(job: Plan, settings: Settings, to_do: list[int]) -> None:
     logging.info("  Model = %s", settings.path)
     logging.info("  Task = %s", settings.task)
     logging.info("  Max sequence length = %d", settings.max_seq_length)
+    if not settings.is_saved_model:
+        logging.info("  Matrix products = %s", settings.dtype)
     logging.info(
         "  Inputs = %d files of %s, %.1f MB",
         len(job.files),
@@ -202,6 +210,11 @@ def check_flags() -> None:
     """Raise an error for flags that cannot work, before anything is read."""
     training_flags.require(FLAGS, "model", "input_file", "output_dir")
     base_beam.check_flags(FLAGS.runner, FLAGS.beam_options)
+    if FLAGS.runner == "beam" and FLAGS.dtype == dtypes.AUTO:
+        raise UserError(
+            "--dtype=auto measures this machine, but --runner=beam computes on "
+            "others: name the type that is fast there"
+        )
 
 
 if __name__ == "__main__":

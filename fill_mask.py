@@ -20,6 +20,7 @@ from absl import flags, logging
 
 from checkpoints import lookup, model_files
 from pretraining import filling
+from training import dtypes
 from training import flags as training_flags
 
 FLAGS = flags.FLAGS
@@ -40,6 +41,7 @@ flags.DEFINE_integer(
     "Most tokens of a sentence; default: the positions of the model.",
     lower_bound=3,
 )
+training_flags.define_dtype_flag()
 
 # Output
 flags.DEFINE_integer(
@@ -55,11 +57,13 @@ def main(_: list[str]) -> int:
     texts = list(FLAGS.text)
     if FLAGS.input_file:
         texts += read_sentences(FLAGS.input_file)
+    dtype = dtypes.resolve_here(FLAGS.dtype)
     model, tokenizer = filling.load_model(
         lookup.find_checkpoint(FLAGS.init_checkpoint),
         FLAGS.bert_config_file,
         FLAGS.vocab_file,
         FLAGS.do_lower_case,
+        dtype,
     )
     length = FLAGS.max_seq_length or model.config.max_position_embeddings
     model_files.check_length(length, model.config)

@@ -85,6 +85,7 @@ def describe(
         ("do_lower_case", do_lower_case),
         ("max_seq_length", given.get("max_seq_length")),
         ("top_k", given.get("top_k")),
+        ("dtype", given.get("dtype")),
     ):
         if value is not None:
             raise UserError(
@@ -330,7 +331,7 @@ def create_export(settings: Settings) -> saved_model.Export:
 
     It has no tokenizer, so it has the signature `ids` alone.
     """
-    prefix, task = settings.path, settings.task
+    prefix, task, dtype = settings.path, settings.task, settings.dtype
     config = model_files.read_config(prefix, settings.bert_config_file)
     length = settings.max_seq_length
     size = bilstm.size_in(config)
@@ -343,7 +344,7 @@ def create_export(settings: Settings) -> saved_model.Export:
     if task == "classifier":
         labels = settings.labels
         model = classifier_model.BertForSequenceClassification(
-            config, labels and len(labels), bilstm_size=size
+            config, labels and len(labels), dtype, size
         )
         return classifier_export.Classifier(
             *restored(model, _OUTPUT_HEAD),
@@ -351,21 +352,21 @@ def create_export(settings: Settings) -> saved_model.Export:
             is_pair=settings.sentence_pairs,
         )
     if task == "multiple_choice":
-        model = swag_model.BertForMultipleChoice(config, bilstm_size=size)
+        model = swag_model.BertForMultipleChoice(config, dtype, size)
         return swag_export.MultipleChoice(*restored(model, _OUTPUT_HEAD))
     if task == _TAGS:
         return _create_tagger(settings, config, restored)
     if task == "question_answering":
         return _create_reader(settings, config, restored)
     if task == "masked_lm":
-        model = pretraining_model.BertForPreTraining(config)
+        model = pretraining_model.BertForPreTraining(config, dtype)
         tokens = list(tokenization.load_vocab(settings.vocab_file))
         return pretraining_export.MaskedLm(
             *restored(model, "^(bert/(?!pooler/)|cls/predictions/)"),
             tokens=tokens,
             top_k=min(settings.top_k, len(tokens)),
         )
-    model = modeling.TaskModel(config)
+    model = modeling.TaskModel(config, dtype)
     # A vector of the pooler needs its weights.
     encoder = weight_files.ENCODER
     if "pooled_output" in settings.vectors:
@@ -389,7 +390,7 @@ def _create_tagger(
             "no labels (id2label)"
         )
     model = ner_model.BertForTokenClassification(
-        config, len(labels), bilstm_size=bilstm.size_in(config)
+        config, len(labels), settings.dtype, bilstm.size_in(config)
     )
     required = f"{weight_files.ENCODER}|^(bilstm|output_)"
     return ner_export.Tagger(*restored(model, required), labels=list(labels))
@@ -400,7 +401,7 @@ def _create_reader(
 ) -> squad_export.QuestionAnswering:
     """Return the export of a model that answers questions."""
     model = squad_model.BertForQuestionAnswering(
-        config, bilstm_size=bilstm.size_in(config)
+        config, settings.dtype, bilstm.size_in(config)
     )
     required = f"{weight_files.ENCODER}|^(bilstm|cls/squad)/"
     model, tokenizer, vocab_file, length = restored(model, required)

@@ -53,6 +53,7 @@ class Settings(NamedTuple):
         vectors: names of an encoder's outputs to write.
         text_columns: names of the texts in JSON; empty: the task's.
         id_column: name of the id in JSON; None: `id` where there is one.
+        dtype: of a checkpoint's matrix products; a SavedModel has its own.
     """
 
     path: str
@@ -74,6 +75,7 @@ class Settings(NamedTuple):
     vectors: tuple[str, ...] = ("mean_output",)
     text_columns: tuple[str, ...] = ()
     id_column: str | None = None
+    dtype: str = "float32"
 
 
 class Encoded(NamedTuple):

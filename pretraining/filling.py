@@ -38,6 +38,7 @@ def load_model(
     bert_config_file: str | None = None,
     vocab_file: str | None = None,
     do_lower_case: bool | None = None,
+    dtype: str = "float32",
 ) -> tuple[BertForPreTraining, tokenization.FullTokenizer]:
     """Return the model and tokenizer of a checkpoint.
 
@@ -46,6 +47,7 @@ def load_model(
         bert_config_file: default: the one beside the checkpoint.
         vocab_file: default: the one beside the checkpoint.
         do_lower_case: default: as the checkpoint was trained.
+        dtype: of the matrix products, one of modeling.DTYPES.
 
     Raises:
         UserError: a file is missing, vocabulary and model do not fit, the
@@ -57,7 +59,7 @@ def load_model(
     tokenizer = model_files.load_tokenizer(
         prefix, config, vocab_file, do_lower_case, _NEEDED_TOKENS
     )
-    model = BertForPreTraining(config)
+    model = BertForPreTraining(config, dtype)
     # The next sentence head may be missing: it is not used.
     weight_files.restore_weights(
         model.variables, prefix, required="^(bert|cls/predictions)/"

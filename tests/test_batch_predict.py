@@ -122,6 +122,23 @@ def test_records_of_run_classifier_give_the_same(classifier, tmp_path):
     check_same(found, wanted)
 
 
+def test_products_in_16_bits(classifier, tmp_path, caplog):
+    """Of a model and its scores: near those of float32, and not the same."""
+    path = tmp_path / "lines.txt"
+    path.write_text("\n".join(sentences_of(classifier)))
+    exact = predict(classifier / "model", path, tmp_path / "1")
+    for dtype in ("bfloat16", "float16"):
+        out = tmp_path / dtype
+        found = predict(classifier / "model", path, out, dtype=dtype)
+        assert f"Matrix products = {dtype}" in caplog.text
+        scores = [[row["score"] for row in rows] for rows in (found, exact)]
+        np.testing.assert_allclose(*scores, atol=0.02)
+        assert scores[0] != scores[1]
+    # auto is one of the types, and logs the reason.
+    predict(classifier / "model", path, tmp_path / "2", dtype="auto")
+    assert "--dtype=auto: " in caplog.text
+
+
 def test_pairs_and_regression(tmp_path):
     """Tabs separate pairs; a pair differs from its two texts as one."""
     model = fitted_models.write_classifier(

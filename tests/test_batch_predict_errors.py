@@ -137,6 +137,7 @@ def test_records_with_other_features_are_named(classifier, tmp_path):
         ({"text_columns": "sentence"}, "line 1 cannot be predicted: no field"),
         ({"id_column": "key"}, "no field 'key' (--id_column)"),
         ({"beam_options": "--x"}, "--beam_options needs --runner=beam"),
+        ({"runner": "beam", "dtype": "auto"}, "name the type that is fast"),
         ({"vocab_file": "/proc/nowhere"}, "/proc/nowhere"),
         ({"input_format": "tfrecord"}, "begins like jsonl"),
     ],
@@ -194,6 +195,7 @@ def test_models_without_what_prediction_needs_are_refused(
     assert "no vocab.txt beside" in error_of(model)
     saved = export(classifier / "model", tmp_path / "saved")
     assert "the SavedModel" in error_of(saved, max_seq_length=8)
+    assert "--dtype is for checkpoints" in error_of(saved, dtype="bfloat16")
     assert "was exported with --task=classifier" in error_of(
         saved, task="encoder"
     )

@@ -4,6 +4,9 @@ import mask_models
 import pytest
 import scripts
 
+from checkpoints import lookup
+from pretraining import filling
+
 fill_mask = scripts.load("fill_mask")
 
 
@@ -24,6 +27,19 @@ def test_main_takes_text_and_file(model_dir, tmp_path, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[::2] == ["On [MASK]", "The [MASK].", "A [MASK] sat."]
     assert all(line.count(",") == 1 for line in lines[1::2])
+
+
+def test_products_in_bfloat16(model_dir):
+    prefix = lookup.find_checkpoint(str(model_dir))
+
+    def probabilities(dtype: str) -> list[float]:
+        model, tokenizer = filling.load_model(prefix, dtype=dtype)
+        encoded = filling.encode_sentences(["a [MASK] sat"], tokenizer, 12)
+        ((mask,),) = filling.fill_masks(model, tokenizer, encoded, 5)
+        return [found.probability for found in mask]
+
+    exact, found = map(probabilities, ("float32", "bfloat16"))
+    assert found == pytest.approx(exact, abs=0.05) and found != exact
 
 
 @pytest.mark.parametrize(

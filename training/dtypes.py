@@ -276,6 +276,18 @@ def resolve(
     return choice.dtype
 
 
+def resolve_here(dtype: str) -> str:
+    """Return the type for a script that predicts on this machine alone.
+
+    Call it before other TensorFlow work.
+
+    Raises:
+        UserError: as `resolve`.
+    """
+    devices.avoid_broken_amx(dtype)
+    return resolve(dtype, tf.distribute.get_strategy())
+
+
 def _agree(choice: Choice, strategy: tf.distribute.Strategy) -> Choice:
     """Return the choice if all machines made it, else float32."""
     code = agreement.checksum(choice.dtype)
