@@ -67,8 +67,9 @@ flags.DEFINE_integer(
 )
 flags.DEFINE_integer(
     "min_frequency",
-    2,
-    "Choose no word of --input_file that occurs less often.",
+    None,
+    "With --num_new_words: choose no word of --input_file that occurs less "
+    f"often; default: {new_words.MIN_FREQUENCY}.",
     lower_bound=1,
 )
 flags.DEFINE_enum(
@@ -148,7 +149,10 @@ def choose_words(
     elif FLAGS.num_new_words:
         source = FLAGS.input_file
         chosen = new_words.choose_from_text(
-            counts, tokenizer, FLAGS.num_new_words, FLAGS.min_frequency
+            counts,
+            tokenizer,
+            FLAGS.num_new_words,
+            FLAGS.min_frequency or new_words.MIN_FREQUENCY,
         )
         if len(chosen.words) < FLAGS.num_new_words:
             logging.warning(
@@ -314,6 +318,11 @@ def check_flags() -> None:
         raise UserError(
             "give --new_words_file (a list) or --num_new_words (to be chosen "
             "from --input_file), not both"
+        )
+    if FLAGS.min_frequency and not FLAGS.num_new_words:
+        raise UserError(
+            "--min_frequency is for words that --num_new_words chooses: leave "
+            "it out"
         )
     if FLAGS.num_new_words and not FLAGS.input_file:
         raise UserError("--num_new_words needs --input_file, to choose from")

@@ -21,13 +21,13 @@ import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from base import file_system, packages, progress, text_files
+from base import file_system, packages, progress
 from base.errors import UserError
 
 import tqdm
 from absl import logging
 
-from checkpoints import huggingface
+from checkpoints import huggingface, safetensors_index
 
 SCHEME = "hf://"
 
@@ -256,11 +256,8 @@ def _has_weights(folder: str) -> bool:
         return True
     if not os.path.exists(index):
         return False
-    places = text_files.read_json_object(index).get("weight_map") or {}
-    return all(
-        os.path.exists(os.path.join(folder, name))
-        for name in set(places.values())
-    )
+    names = set(safetensors_index.read_index(index).values())
+    return all(os.path.exists(os.path.join(folder, name)) for name in names)
 
 
 def _check_hashes(folder: str, what: str) -> None:

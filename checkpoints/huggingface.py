@@ -30,6 +30,7 @@ import safetensors.numpy
 import tensorflow as tf
 from absl import logging
 
+from checkpoints import safetensors_index
 from modeling import LEFT_TO_RIGHT, BertConfig
 
 CONFIG_NAME = "config.json"
@@ -377,13 +378,8 @@ class Reader:
         """
         if _exists(self.directory, WEIGHTS_NAME):
             return {WEIGHTS_NAME: None}
-        path = _path(self.directory, INDEX_NAME)
-        places = text_files.read_json_object(path).get("weight_map")
-        if not isinstance(places, dict) or not places:
-            raise UserError(
-                f"{path}: wanted `weight_map`, an object of tensor names and "
-                "their files"
-            )
+        index = _path(self.directory, INDEX_NAME)
+        places = safetensors_index.read_index(index)
         files: dict[str, list[str] | None] = {}
         for name, file_name in places.items():
             files.setdefault(file_name, []).append(name)

@@ -45,6 +45,9 @@ TWICE = "repeat an earlier line, perhaps in other capitals or accents"
 CHANGED = "are added without their capitals or accents"
 UNKNOWN = "were [UNK] before, so they begin with its row"
 
+# Rarer words of a text are not chosen: their rows would hardly be trained.
+MIN_FREQUENCY = 2
+
 
 class Chosen(NamedTuple):
     """The words to add, and what was noticed about others.
@@ -136,7 +139,7 @@ def choose_from_text(
     counts: Mapping[str, int],
     tokenizer: tokenization.FullTokenizer,
     num_words: int,
-    min_frequency: int,
+    min_frequency: int = MIN_FREQUENCY,
 ) -> Chosen:
     """Return the words of a text that cost most pieces in all.
 

@@ -246,6 +246,7 @@ def test_the_longest_match_is_said(source, tmp_path, caplog):
             {"new_words_file": None, "num_new_words": 5, "input_file": "known"},
             "of 2 different words none is split into pieces 2 times",
         ),
+        ({"min_frequency": 3}, "is for words that --num_new_words chooses"),
         ({"max_position_embeddings": 12}, "the model has 12 already"),
         ({"max_position_embeddings": 5}, "give a larger number"),
         ({"output_dir": "."}, "holds a checkpoint already"),

@@ -1,6 +1,7 @@
 """Models fetched by name, with the real client and a server of our own."""
 
 import importlib.metadata
+import json
 import logging
 import re
 import sys
@@ -174,6 +175,17 @@ def test_a_model_in_several_files(new_process, server, hub_folder):
     server.add("a/sharded", main=files)
     prefix = lookup.find_checkpoint("hf://a/sharded")
     assert huggingface.Reader(prefix).has_tensor("bert/pooler/dense/bias")
+
+
+@pytest.mark.parametrize("weight_map", [[1], {}, {"x": 7}, {"x": "../y"}])
+def test_a_damaged_index_is_named(new_process, server, hub_folder, weight_map):
+    files = hub_server.read_folder(hub_folder)
+    index = json.dumps({"weight_map": weight_map}).encode()
+    files["model.safetensors.index.json"] = index
+    del files["model.safetensors"]
+    server.add("a/damaged-index", main=files)
+    line = error_of("hf://a/damaged-index")
+    assert "model.safetensors.index.json: " in line and "wanted" in line
 
 
 def test_without_network_the_cache_is_used(server, home, new_process):
