@@ -65,7 +65,7 @@ def run_page(page: Path, folder: Path, extra) -> list[str]:
     return printed
 
 
-def run_page_here(page: Path, extra, caplog) -> list[str]:
+def run_page_here(page: Path, extra, caplog, capsys) -> list[str]:
     """Run a page of plain commands in this process and directory.
 
     It takes a fraction of the time: TensorFlow is imported once.
@@ -73,7 +73,7 @@ def run_page_here(page: Path, extra, caplog) -> list[str]:
     Args:
         page: every sh block of it is run.
         extra: command -> flags to append.
-        caplog: pytest's; collects what is logged.
+        caplog, capsys: pytest's; collect what is logged and printed.
     """
     caplog.set_level("INFO", logger="absl")
     for command in pages.sh_commands(page):
@@ -85,11 +85,12 @@ def run_page_here(page: Path, extra, caplog) -> list[str]:
             flags[name] = value or True
         module = scripts.load(script.removesuffix(".py"))
         assert scripts.run(module, **flags) in (0, None)
-    return [
+    logged = [
         ("WARNING: " if record.levelname == "WARNING" else "") + line
         for record in caplog.records
         for line in record.getMessage().splitlines()
     ]
+    return logged + capsys.readouterr().out.splitlines()
 
 
 def assert_prints(page: Path, printed: list[str]) -> None:
@@ -124,14 +125,15 @@ def pretraining_flags(command: str) -> str:
     return (
         f"--max_seq_length={length} --max_predictions_per_seq=5 "
         "--train_batch_size=8 --num_train_steps=6 --num_warmup_steps=2 "
-        f"--log_steps=2 --eval_steps=2 --max_eval_steps=2{steps}"
+        "--log_steps=2 --eval_steps=2 --max_eval_steps=2 "
+        f"--jit_compile=false{steps}"
     )
 
 
 @pytest.mark.slow
-def test_the_pretraining_page_runs(tmp_path):
+def test_the_pretraining_page_runs(tmp_path, monkeypatch, caplog, capsys):
     page = ROOT / "docs" / "pretraining.md"
-    link_scripts(tmp_path)
+    monkeypatch.chdir(tmp_path)
     documents = corpora.manual(60)
     for name, part in (("train", documents[16:]), ("dev", documents[:16])):
         (tmp_path / "text" / name).mkdir(parents=True)
@@ -146,7 +148,7 @@ def test_the_pretraining_page_runs(tmp_path):
         "max_position_embeddings": 64,
     }
     (tmp_path / "bert_config.json").write_text(json.dumps(config))
-    printed = run_page(page, tmp_path, pretraining_flags)
+    printed = run_page_here(page, pretraining_flags, caplog, capsys)
     assert_prints(page, printed)
     assert_writes(page, tmp_path)
 
@@ -157,7 +159,7 @@ def classifier_flags(command: str) -> str:
         return ""
     return (
         "--max_seq_length=24 --train_batch_size=8 --num_train_epochs=2 "
-        "--log_steps=4"
+        "--log_steps=4 --jit_compile=false"
     )
 
 
@@ -180,9 +182,9 @@ def write_pairs(folder: Path, header: str, row: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_classifier_page_runs(tmp_path):
+def test_the_classifier_page_runs(tmp_path, monkeypatch, caplog, capsys):
     page = ROOT / "docs" / "classifier.md"
-    link_scripts(tmp_path)
+    monkeypatch.chdir(tmp_path)
     vocab = [*tiny.SPECIAL, *"a the good bad film book".split()]
     checkpoint = tmp_path / "uncased_L-12_H-768_A-12"
     config = dataclasses.replace(
@@ -195,7 +197,7 @@ def test_the_classifier_page_runs(tmp_path):
         "{}\t1\t2\t{}\t{}",
     )
     write_pairs(tmp_path / "mine", "verdict\tquestion\tanswer", "is_{}\t{}\t{}")
-    printed = run_page(page, tmp_path, classifier_flags)
+    printed = run_page_here(page, classifier_flags, caplog, capsys)
     assert_prints(page, printed)
     assert_writes(page, tmp_path)
 
@@ -218,7 +220,7 @@ def domain_flags(command: str) -> str:
 
 
 @pytest.mark.slow
-def test_the_domain_page_runs(tmp_path, monkeypatch, caplog):
+def test_the_domain_page_runs(tmp_path, monkeypatch, caplog, capsys):
     page = ROOT / "docs" / "domain.md"
     monkeypatch.chdir(tmp_path)
     documents = corpora.manual(30)
@@ -245,7 +247,7 @@ def test_the_domain_page_runs(tmp_path, monkeypatch, caplog):
     for name in ("train", "dev"):
         text = "\n".join(["text\tlabel", *rows]) + "\n"
         (tmp_path / "mine" / f"{name}.tsv").write_text(text)
-    printed = run_page_here(page, domain_flags, caplog)
+    printed = run_page_here(page, domain_flags, caplog, capsys)
     assert_prints(page, printed)
     assert_writes(page, tmp_path)
 
