@@ -74,14 +74,15 @@ def find(path: str, max_seq_length: int) -> Teacher:
         config = model_files.read_config(prefix)
         tokenizer = model_files.load_tokenizer(prefix, config, None, None)
         size = bilstm.size_in(config)
+        default = min(max_seq_length, config.max_position_embeddings)
+        length = getattr(config, "max_seq_length", default)
+        model_files.check_length(length, config)
     except UserError as error:
         # Flags that the message names describe the student.
         raise UserError(
             f"--{_FLAG}={path}: {error} (of a teacher, the files beside its "
             "weights count, no flags)"
         ) from error
-    default = min(max_seq_length, config.max_position_embeddings)
-    length = getattr(config, "max_seq_length", default)
     fingerprint = {
         "weights": [
             file_system.sha256(file) for file in weight_files.files_of(prefix)
