@@ -67,12 +67,12 @@ def by_hand(folder, vocab, texts, tensors=None, num_labels=2) -> np.ndarray:
     tensors = tensors or weight_files.read_weights(prefix)
     for variable in model.variables:
         variable.assign(tensors[variable.path])
-    found = []
-    for text in texts:
+    ids = np.zeros([len(texts), 40], np.int32)
+    for row, text in enumerate(texts):
         words = ["[CLS]", *text.split(), "[SEP]"]
-        ids = tf.constant([[vocab.index(word) for word in words]])
-        found.append(model({"input_ids": ids})[0].numpy())
-    return np.array(found)
+        ids[row, : len(words)] = [vocab.index(word) for word in words]
+    mask = (ids != 0).astype(np.int32)
+    return model({"input_ids": ids, "input_mask": mask}).numpy()
 
 
 @pytest.fixture(scope="module")
