@@ -143,7 +143,16 @@ class ClassifierDistillation:
         is_labeled = np.arange(data.num_records) < num_labeled
         data.features[LABEL_WEIGHTS] = is_labeled.astype(np.float32)
         data.features[SOFT_TARGETS] = self._targets(found)
-        self._log_targets(data)
+        logging.info(
+            "Learning from %s rows with a label and %s without",
+            f"{num_labeled:,}",
+            f"{data.num_records - num_labeled:,}",
+        )
+        is_regression = self.task.labels is None
+        distillation.log_loss(
+            self.options,
+            None if is_regression else self._soft_losses(data).least.mean(),
+        )
         return data
 
     def _outputs(
@@ -238,27 +247,6 @@ class ClassifierDistillation:
             fit,
             f"{num_labeled:,}",
         )
-
-    def _log_targets(self, data: in_memory.ShortRecords) -> None:
-        """Log what the student learns from."""
-        count = int(data.features[LABEL_WEIGHTS].sum())
-        logging.info(
-            "Distilling: loss = %g * soft_loss + %g * label_loss; %s rows with "
-            "a label, %s without",
-            self.options.alpha,
-            1.0 - self.options.alpha,
-            f"{count:,}",
-            f"{data.num_records - count:,}",
-        )
-        if self.task.labels is not None:
-            least = self._soft_losses(data).least.mean()
-            logging.info(
-                "soft_loss is a cross entropy at temperature %g, times %g; a "
-                "perfect student has %.4f, the entropy of the targets",
-                self.options.temperature,
-                self.options.temperature**2,
-                least,
-            )
 
     # --- Signs of a failed run -----------------------------------------------
 

@@ -173,6 +173,28 @@ def mean_probabilities(
     return (total / len(logits)).astype(np.float32)
 
 
+def log_loss(options: Options, least: float | None) -> None:
+    """Log the loss of distillation, and how small its soft part can be.
+
+    Args:
+        options: of the loss.
+        least: soft loss of a perfect student; None for numbers, where it is 0.
+    """
+    logging.info(
+        "Distilling: loss = %g * soft_loss + %g * label_loss",
+        options.alpha,
+        1.0 - options.alpha,
+    )
+    if least is not None:
+        logging.info(
+            "soft_loss is a cross entropy at temperature %g, times %g; a "
+            "perfect student has %.4f, the entropy of the targets",
+            options.temperature,
+            options.temperature**2,
+            least,
+        )
+
+
 # --- Objective ---------------------------------------------------------------
 
 
@@ -238,7 +260,11 @@ def soft_row_losses(targets: np.ndarray, temperature: float) -> RowLosses:
 
 
 def guess(
-    soft: RowLosses, label: np.ndarray, label_weights: np.ndarray, alpha: float
+    soft: RowLosses,
+    label: np.ndarray,
+    label_weights: np.ndarray,
+    alpha: float,
+    rows: np.ndarray | None = None,
 ) -> Guess:
     """Return the loss of guessing without reading the input.
 
@@ -250,6 +276,8 @@ def guess(
         label: label losses [n] of a guess; any number without a label.
         label_weights: 0 for rows without a label [n].
         alpha: weight of the soft loss.
+        rows: number of the row that each loss is of, ascending, where a row
+            has several, which are not independent [n]; None: one each.
     """
     each = alpha * soft.guess + (1.0 - alpha) * label_weights * label
     # A row with a label has the larger loss. How many of the last steps' rows
@@ -258,6 +286,8 @@ def guess(
     for has_label in (label_weights > 0, label_weights == 0):
         if has_label.any():
             noise[has_label] -= each[has_label].mean()
+    if rows is not None:
+        noise = np.bincount(rows, noise) / np.maximum(np.bincount(rows), 1)
     return Guess(
         float(each.mean()),
         float(noise.std()),

@@ -152,7 +152,7 @@ def test_targets_are_what_the_teachers_answer(places, tmp_path, caplog):
     assert weights.tolist() == [1.0] * 200 + [0.0] * 60
     assert data.num_records == 260 == job.num_examples(data)
     assert caplog.text.count("on the 200 training examples") == 2
-    assert "200 rows with a label, 60 without" in caplog.text
+    assert "200 rows with a label and 60 without" in caplog.text
     # Sorted by length and padded, each text keeps its target.
     batch = data.training(16, seed=1, is_fine=True).batch(3)
     rows = zip(batch["input_ids"], batch["soft_targets"], strict=True)
