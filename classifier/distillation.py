@@ -69,7 +69,7 @@ class ClassifierDistillation:
             for path in options.teachers
         ]
         if texts:
-            texts.check()
+            records.check_transfer(texts)
 
     def fingerprint(self) -> dict[str, Any]:
         """Return what must not change when a run goes on."""

@@ -127,16 +127,31 @@ class ClassifierRecords(text_records.TextRecords):
         self, texts: classifier_transfer.TransferTexts
     ) -> in_memory.ShortRecords:
         """Return the records of texts without labels; their label_ids are 0."""
-        fingerprint = {
+        return self.cache.records(
+            "transfer",
+            self._transfer_fingerprint(texts),
+            lambda path: self._write_transfer(path, texts),
+        )
+
+    def check_transfer(self, texts: classifier_transfer.TransferTexts) -> None:
+        """Read texts to find mistakes, unless their records exist already.
+
+        Raises:
+            UserError: a line is damaged; names file and line.
+        """
+        path = self.cache.path("transfer")
+        if not self.cache.has(path, self._transfer_fingerprint(texts)):
+            texts.check()
+
+    def _transfer_fingerprint(
+        self, texts: classifier_transfer.TransferTexts
+    ) -> dict[str, Any]:
+        """Return everything that the records of texts depend on."""
+        return {
             **texts.fingerprint(),
             **self.text_fingerprint(),
             "is_regression": self.is_regression,
         }
-        return self.cache.records(
-            "transfer",
-            fingerprint,
-            lambda path: self._write_transfer(path, texts),
-        )
 
     def label_id(self, label: str | None) -> float:
         """Return the class id or number of a label; 0 if there is none."""

@@ -9,6 +9,7 @@ Files are read line by line, once for each teacher and once for the records, and
 may be larger than memory.
 """
 
+import functools
 import gzip
 import json
 import zlib
@@ -47,10 +48,12 @@ class TransferTexts:
 
     def fingerprint(self) -> dict[str, Any]:
         """Return everything that the texts depend on."""
-        return {
-            "data": [file_system.sha256(path) for path in self.files],
-            "texts": self.names,
-        }
+        return {"data": self._checksums, "texts": self.names}
+
+    @functools.cached_property
+    def _checksums(self) -> list[str]:
+        """The checksums of the files, which may be large: read once."""
+        return [file_system.sha256(path) for path in self.files]
 
     def check(self) -> int:
         """Read all files to find mistakes; return the number of texts.
