@@ -30,8 +30,8 @@ from base.errors import UserError
 
 from absl import flags
 
+from finetuning import distillation, runner, source, sweeps
 from finetuning import flags as finetuning_flags
-from finetuning import runner, source, sweeps
 from finetuning.settings import RunSettings
 from finetuning.source import ModelSource
 from squad import answers as squad_answers
@@ -148,6 +148,10 @@ flags.DEFINE_list(
     "output directories; runs no model.",
 )
 
+distillation.define_flags(
+    "It was fitted to SQuAD and has the student's vocabulary and casing."
+)
+
 # Flag that runs no model -> flags that need one.
 _MODEL_FLAGS = {
     "predictions_file": (
@@ -157,8 +161,14 @@ _MODEL_FLAGS = {
         "eval_steps",
         "tune_null_threshold",
         "ensemble_dirs",
+        "teacher_checkpoint",
     ),
-    "ensemble_dirs": ("do_train", "do_export", "eval_steps"),
+    "ensemble_dirs": (
+        "do_train",
+        "do_export",
+        "eval_steps",
+        "teacher_checkpoint",
+    ),
 }
 
 
@@ -170,6 +180,7 @@ def main(_: list[str]) -> int:
     if FLAGS.ensemble_dirs:
         return answer_together()
     finetuning_flags.check(FLAGS)
+    distillation.check(FLAGS)
     settings = finetuning_flags.read(FLAGS)
     sweep = sweeps.read(FLAGS, __file__)
     if sweep:
@@ -190,6 +201,7 @@ def create_job(settings: RunSettings, is_training: bool) -> SquadJob:
         FLAGS.predict_file,
         FLAGS.count_steps_by,
         answer_options(model_source.do_lower_case),
+        distillation.read(FLAGS),
     )
 
 

@@ -12,7 +12,9 @@ from classifier import model as classifier_model
 from classifier import records as classifier_records
 from classifier import scores as classifier_scores
 from classifier import tasks as classifier_tasks
-from finetuning import failed_runs
+from classifier.distillation import ClassifierDistillation
+from classifier.transfer import TransferTexts
+from finetuning import distillation, failed_runs
 from finetuning.job import Job, LoadedModel, Scored
 from finetuning.settings import RunSettings
 from finetuning.source import ModelSource
@@ -30,6 +32,8 @@ class ClassifierJob(Job):
         task: its files and labels.
         data_dir: the folder of the files.
         eval_batch_size: examples in a batch of the development set.
+        options: teachers to learn from; None: labels alone.
+        transfer_file: globs of more texts for them, if any.
     """
 
     head_pattern = "^(output_|bilstm/)"
@@ -42,6 +46,8 @@ class ClassifierJob(Job):
         task: classifier_tasks.Task,
         data_dir: str,
         eval_batch_size: int,
+        options: distillation.Options | None = None,
+        transfer_file: str | None = None,
     ):
         super().__init__(settings, source)
         self.task, self.data_dir = task, data_dir
@@ -61,10 +67,13 @@ class ClassifierJob(Job):
             source.max_seq_length,
             settings.pad_to_max_length,
         )
+        self.distillation: ClassifierDistillation | None = None
         # Read the files now, so that an error in them is reported before hours
         # of training, not after them.
         if is_training:
             self.records.check("train", task.train)
+            if options:
+                self._distil(options, transfer_file)
         if settings.do_eval or settings.training.eval_steps:
             for name, split in self._dev_splits().items():
                 self.records.check(name, split)
@@ -72,6 +81,19 @@ class ClassifierJob(Job):
             for name, split in self._test_splits().items():
                 self.records.check(name, split)
         self._dev: dict[str, in_memory.ShortRecords] = {}
+
+    def _distil(
+        self, options: distillation.Options, transfer_file: str | None
+    ) -> None:
+        """Learn from teachers: read their files, choose the objective."""
+        texts = None
+        if transfer_file:
+            is_pair = self.task.train.columns.text_b is not None
+            texts = TransferTexts(transfer_file, is_pair)
+        self.distillation = ClassifierDistillation(
+            options, texts, self.task, self.records
+        )
+        self.objective = self.distillation.objective
 
     def deciding_metric(self) -> str:
         """Return the task's first score, of its first development set."""
@@ -99,9 +121,17 @@ class ClassifierJob(Job):
         return self.records.fingerprint(self.task.train)
 
     def train_data(self, loaded: LoadedModel) -> in_memory.ShortRecords:
-        """Return the training records."""
-        del loaded
-        return self.records.split("train", self.task.train)
+        """Return the training records, with what teachers answer, if any."""
+        data = self.records.split("train", self.task.train)
+        if not self.distillation:
+            return data
+        return self.distillation.train_data(data, loaded, self.settings)
+
+    def own_fingerprint(self) -> dict[str, Any]:
+        """Return teachers, texts and loss of distillation."""
+        if not self.distillation:
+            return {**distillation.NO_FINGERPRINT, "transfer_file": None}
+        return self.distillation.fingerprint()
 
     def _dev_splits(self) -> dict[str, classifier_tasks.Split]:
         """Return {name of the record file: split}; the original's is eval."""
@@ -115,6 +145,8 @@ class ClassifierJob(Job):
 
     def guess(self, data: in_memory.ShortRecords) -> failed_runs.Guess:
         """Return the loss of the label frequencies, or of the mean label."""
+        if self.distillation:
+            return self.distillation.guess(data)
         labels = data.features["label_ids"]
         if self.is_regression:
             return failed_runs.guess_number(labels)

@@ -147,6 +147,13 @@ class Job(abc.ABC):
         """Return the outputs of a batch that scores need, {name: [B, ...]}."""
         return {"logits": model(batch)}
 
+    def own_fingerprint(self) -> dict[str, Any]:
+        """Return what else of this task must not change when a run goes on.
+
+        None where a flag is not given, as for runs that began before it was.
+        """
+        return {}
+
     def num_examples(self, data: TrainingData) -> int:
         """Return the number of examples in an epoch."""
         return data.num_records

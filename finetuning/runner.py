@@ -145,6 +145,7 @@ def fingerprint(job: Job) -> dict[str, Any]:
         # None where they are 0, as for runs that began before the flags were.
         "reinit_top_layers": job.settings.reinit_top_layers or None,
         **job.source.bilstm.fingerprint(),
+        **job.own_fingerprint(),
         **job.settings.training.fingerprint(),
     }
 

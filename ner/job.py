@@ -14,7 +14,7 @@ from absl import logging
 import modeling
 from checkpoints import weight_files
 from features import layers as features_layers
-from finetuning import failed_runs, fitted
+from finetuning import distillation, failed_runs, fitted
 from finetuning.job import Job, LoadedModel, Scored
 from finetuning.settings import RunSettings
 from finetuning.source import ModelSource
@@ -24,6 +24,7 @@ from ner import feature_based
 from ner import model as ner_model
 from ner import records as ner_records
 from ner import scores as ner_scores
+from ner.distillation import TaggerDistillation
 from records import in_memory
 from serving import graph_tokenizer
 from training import memory, prediction, reporting
@@ -84,6 +85,7 @@ class NerJob(Job):
         files: the data.
         options: of the tagger.
         eval_batch_size: windows in a batch of the development file.
+        distilling: teachers to learn from; None: tags alone.
     """
 
     head_pattern = "^(output_|bilstm/|layer_weights)"
@@ -97,6 +99,7 @@ class NerJob(Job):
         files: DataFiles,
         options: TaggerOptions,
         eval_batch_size: int,
+        distilling: distillation.Options | None = None,
     ):
         super().__init__(settings, source)
         self.files, self.options = files, options
@@ -131,6 +134,12 @@ class NerJob(Job):
             files.columns,
             options.document_context,
         )
+        self.distillation: TaggerDistillation | None = None
+        if distilling and is_training:
+            self.distillation = TaggerDistillation(
+                distilling, self.labels, self.records
+            )
+            self.objective = self.distillation.objective
         self._splits: dict[str, in_memory.ShortRecords] = {}
         self._activations: feature_based.ActivationCache | None = None
 
@@ -177,7 +186,18 @@ class NerJob(Job):
             weight_files.restore_weights(
                 loaded.model.bert.variables, self.source.prefix
             )
-        return self._split(loaded, "train", self.train_file)
+        data = self._split(loaded, "train", self.train_file)
+        if not self.distillation:
+            return data
+        return self.distillation.train_data(
+            data, self.train_file, loaded, self.settings
+        )
+
+    def own_fingerprint(self) -> dict[str, Any]:
+        """Return teachers and loss of distillation."""
+        if not self.distillation:
+            return distillation.NO_FINGERPRINT
+        return self.distillation.fingerprint()
 
     def flops_per_example(
         self, model: modeling.TaskModel, length: int
@@ -252,6 +272,8 @@ class NerJob(Job):
 
     def guess(self, data: in_memory.ShortRecords) -> failed_runs.Guess:
         """Return the loss of the frequencies of the tags."""
+        if self.distillation:
+            return self.distillation.guess(data)
         return failed_runs.guess_tags(data.features["label_ids"])
 
     def evaluate(self, loaded: LoadedModel) -> Scored:

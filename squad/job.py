@@ -12,7 +12,7 @@ from absl import logging
 
 import modeling
 from checkpoints import weight_files
-from finetuning import failed_runs
+from finetuning import distillation, failed_runs
 from finetuning.job import Job, LoadedModel, Scored
 from finetuning.settings import RunSettings
 from finetuning.source import ModelSource
@@ -27,6 +27,7 @@ from squad import records as squad_records
 from squad import scores as squad_scores
 from squad import windows as squad_windows
 from squad.answers import Answered, AnswerOptions
+from squad.distillation import SpanDistillation
 
 
 class SquadJob(Job):
@@ -41,6 +42,7 @@ class SquadJob(Job):
         predict_file: paths of the files to answer and to score.
         count_steps_by: what an epoch counts, "windows" or "questions".
         answer_options: how to answer from logits.
+        distilling: teachers to learn from; None: labels alone.
     """
 
     head_pattern = "^(cls/squad|bilstm)/"
@@ -57,6 +59,7 @@ class SquadJob(Job):
         predict_file: Sequence[str],
         count_steps_by: str,
         answer_options: AnswerOptions,
+        distilling: distillation.Options | None = None,
     ):
         super().__init__(settings, source)
         self.reader, self.answer_options = reader, answer_options
@@ -76,6 +79,12 @@ class SquadJob(Job):
         # of training, not after them.
         if is_training:
             self.records.check_training(train_file)
+        self.distillation: SpanDistillation | None = None
+        if distilling and is_training:
+            self.distillation = SpanDistillation(
+                distilling, source, self.is_version_2, cache
+            )
+            self.objective = self.distillation.objective
         self.questions = self._read_questions()
         # The fingerprint of the weights that answered last, and the answers.
         self._answered: tuple[list[str], Answered] | None = None
@@ -135,8 +144,18 @@ class SquadJob(Job):
 
     def train_data(self, loaded: LoadedModel) -> in_memory.ShortRecords:
         """Return the training records."""
-        del loaded
-        return self.records.training(self.train_file)
+        data = self.records.training(self.train_file)
+        if not self.distillation:
+            return data
+        return self.distillation.train_data(
+            data, self.data_fingerprint(), loaded, self.settings
+        )
+
+    def own_fingerprint(self) -> dict[str, Any]:
+        """Return teachers and loss of distillation."""
+        if not self.distillation:
+            return distillation.NO_FINGERPRINT
+        return self.distillation.fingerprint()
 
     def num_examples(self, data: in_memory.ShortRecords) -> int:
         """Return the number of windows in an epoch, or of questions."""
@@ -157,12 +176,15 @@ class SquadJob(Job):
     def guess(self, data: in_memory.ShortRecords) -> failed_runs.Guess:
         """Return the loss of a span drawn from the paragraph."""
         features = data.features
-        return failed_runs.guess_span(
+        guess = failed_runs.guess_span(
             features["start_positions"],
             features["end_positions"],
             # The segment of the paragraph, without the [SEP] at its end.
             features["segment_ids"].sum(axis=1, dtype=np.int64) - 1,
         )
+        if self.distillation:
+            return self.distillation.guess(data, guess)
+        return guess
 
     def evaluate(self, loaded: LoadedModel) -> Scored:
         """Score the answers to predict_file; look for constant ones."""

@@ -219,6 +219,9 @@ class Report:
         del means["tokens"]
         if math.isnan(means.get("gradient_norm", 0.0)):
             del means["gradient_norm"]  # all steps were skipped
+        for name, (_, count) in self.sums.items():
+            if not count:  # such as of labels, where no row had one
+                means.pop(name, None)
         rates = self.meter.rates(
             self.seconds, self.flops, self.sequences, self.tokens
         )
