@@ -206,6 +206,8 @@ def main(_: list[str]) -> int:
             step = run.restore_for_evaluation()
         if FLAGS.do_eval and run.evaluated_step != step:
             run.evaluate(step)
+    if data and settings.pictures:
+        run.draw_curves()
     return 0
 
 
