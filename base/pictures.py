@@ -11,6 +11,7 @@ from typing import Any
 
 from base import file_system
 
+import numpy as np
 from absl import logging
 
 # Series are told apart by grey, line style and marker, so that a picture can
@@ -43,18 +44,27 @@ def new_figure(width: float, height: float) -> Any:
     return figure
 
 
-def save(figure: Any, path: str, dpi: int = _DPI) -> None:
+def save(
+    figure: Any, path: str, dpi: int = _DPI, in_colour: bool = False
+) -> None:
     """Write a figure to a local or remote PNG file, complete or not at all.
 
     Args:
         figure: of `new_figure`.
         path: of the file.
         dpi: pixels per inch.
+        in_colour: else the file has greys alone, and a third of the size.
     """
+    from PIL import Image  # matplotlib needs it too
+
+    figure.set_dpi(dpi)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        with file_system.atomic_file(path) as file:
-            figure.savefig(file, format="png", dpi=dpi)
+        figure.canvas.draw()
+    image = Image.fromarray(np.asarray(figure.canvas.buffer_rgba()))
+    with file_system.atomic_file(path) as file:
+        mode = "RGBA" if in_colour else "L"
+        image.convert(mode).save(file, format="png", optimize=True)
     if any("missing from" in str(warning.message) for warning in caught):
         logging.warning(
             "%s: the font lacks characters of some names, which are drawn as "

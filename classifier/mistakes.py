@@ -152,7 +152,7 @@ def confusion_figure(counts: np.ndarray, names: Sequence[str]) -> Any:
     totals = counts.sum(axis=1, keepdims=True)
     shares = counts / np.maximum(totals, 1)
     image = axes.imshow(shares, cmap="Greys", vmin=0.0, vmax=1.0)
-    figure.colorbar(image, ax=axes, label="share of the right class")
+    figure.colorbar(image, ax=axes, label="share of the row")
     shown = [pictures.name_of(name) for name in names]
     small = pictures.SMALL if size <= _MAX_NUMBERS else 5
     is_long = max(map(len, shown)) * size > 30

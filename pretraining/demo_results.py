@@ -182,7 +182,7 @@ def draw_curves(
     right.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     for axes in (left, right):
         axes.legend()
-    pictures.save(figure, path, dpi=120)
+    pictures.save(figure, path, dpi=120, in_colour=True)
 
 
 def _draw_panel(

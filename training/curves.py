@@ -30,7 +30,7 @@ LOSS, LEARNING_RATE = "loss", "learning_rate"
 _MAX_BINS = 500
 
 # The smooth curve is the mean of this share of all bins.
-_SMOOTH_SHARE = 0.06
+_SMOOTH_SHARE = 0.1
 
 # With fewer bins there is no smooth curve beside the bins themselves.
 _MIN_SMOOTH = 20
@@ -132,7 +132,8 @@ def merged(reports: Sequence[Window], width: int) -> Curve:
     """Return {last step: mean loss} of bins of `width` steps.
 
     A window belongs to the bin of its last step. Bins are wider where there
-    would be too many.
+    would be too many. What is left at the end, if it is less than half a bin,
+    belongs to the bin before: a single step's loss is noise.
 
     Args:
         reports: windows of the run, in order.
@@ -143,6 +144,10 @@ def merged(reports: Sequence[Window], width: int) -> Curve:
     bins: dict[int, list[Window]] = {}
     for window in reports:
         bins.setdefault(-(-window.step // width), []).append(window)
+    rest = bins[max(bins)]
+    if len(bins) > 1 and sum(window.size for window in rest) < width / 2:
+        del bins[max(bins)]
+        bins[max(bins)] += rest
     return {
         found[-1].step: sum(window.size * window.loss for window in found)
         / sum(window.size for window in found)
@@ -198,13 +203,15 @@ def figure_of(curves: Curves) -> Any:
     Raises:
         ImportError: matplotlib is not installed.
     """
-    heights = [3.0, *([2.0] if curves.metric else []), 1.0]
+    # A single evaluation is no curve: the title has its score.
+    has_metric = len(curves.metric) > 1
+    heights = [3.0, *([2.0] if has_metric else []), 1.0]
     figure = pictures.new_figure(7.5, 0.6 + sum(heights))
     panels = figure.subplots(
         len(heights), 1, sharex=True, height_ratios=heights
     )
     _draw_loss(panels[0], curves)
-    if curves.metric:
+    if has_metric:
         _draw_metric(panels[1], curves)
     panels[-1].plot(
         list(curves.learning_rate),
@@ -220,8 +227,22 @@ def figure_of(curves: Curves) -> Any:
         axes.grid(alpha=0.3)
         if curves.best is not None:
             axes.axvline(curves.best, color=pictures.GREY, ls=":", lw=1.2)
+    if curves.best is not None:
+        panels[0].set_title(title(curves), fontsize=10)
     figure.align_ylabels(panels)
     return figure
+
+
+def title(curves: Curves) -> str:
+    """Return the step that is marked, and its score: the picture's title.
+
+    Such as "weights kept: step 160, accuracy 0.6936".
+    """
+    text = f"{curves.best_name}: step {curves.best:,}"
+    value = curves.metric.get(curves.best)
+    if value is not None:
+        text += f", {curves.metric_name} {value:.4g}"
+    return text
 
 
 def _draw_loss(axes: Any, curves: Curves) -> None:
@@ -249,7 +270,7 @@ def _draw_loss(axes: Any, curves: Curves) -> None:
 
 
 def _draw_metric(axes: Any, curves: Curves) -> None:
-    """Draw the deciding metric; mark the best step with its value."""
+    """Draw the deciding metric with a star at the step that is marked."""
     _draw_scores(axes, curves.metric, "evaluation")
     value = curves.metric.get(curves.best)
     if value is not None:
@@ -260,7 +281,6 @@ def _draw_metric(axes: Any, curves: Curves) -> None:
             marker="*",
             ms=13,
             ls="none",
-            label=f"{curves.best_name}: step {curves.best:,}, {value:.4g}",
         )
     axes.set(ylabel=curves.metric_name.replace("_", " "))
     axes.legend(fontsize=pictures.SMALL)

@@ -24,7 +24,8 @@ class EventFile(NamedTuple):
     """The scalars of one file.
 
     Attributes:
-        began: when it was created, in seconds since 1970.
+        began: time of the first scalar, in seconds since 1970. The time in
+            its name and in its first record is rounded to seconds.
         curves: {name of a scalar: curve}.
     """
 
@@ -63,7 +64,8 @@ def _read_file(path: str, names: Collection[str] | None) -> EventFile:
     try:
         for record in tfrecord.read_records(path):
             event = tf.compat.v1.Event.FromString(record)
-            began = began or event.wall_time
+            if event.summary.value:
+                began = began or event.wall_time
             for value in event.summary.value:
                 if names is not None and value.tag not in names:
                     continue
