@@ -2,6 +2,7 @@
 
 import csv
 
+import hypothesis
 import numpy as np
 import pytest
 from hypothesis import given
@@ -29,6 +30,7 @@ def test_cells(value, expected):
     assert mistakes.cell(value) == (value if expected is None else expected)
 
 
+@hypothesis.settings(max_examples=50)
 @given(st.lists(st.lists(st.text(), min_size=2, max_size=2), max_size=5))
 def test_every_text_comes_back(rows):
     lines = mistakes.table(("a", "b"), rows)
