@@ -86,3 +86,11 @@ def test_of_a_run_that_began_anew_nothing_older_is_left():
     assert event_files.joined(found) == {"loss": {1: 8.0}}
     scores = [EventFile(1.5, {"f1": {100: 0.9}})]
     assert not event_files.without_lost_steps(scores, [old, new])[0].curves
+
+
+def test_a_remote_folder_is_read():
+    """TensorFlow's file system in memory stands for one."""
+    write_events("ram://events/run", ".a", {("loss", 1): 9.0})
+    (file,) = event_files.read("ram://events/run")
+    assert file.curves == {"loss": {1: 9.0}}
+    assert event_files.read("ram://events/nothing") == []
