@@ -88,12 +88,12 @@ def test_sweep_keeps_the_best_and_repeats_nothing(
         np.testing.assert_array_equal(copied, value)
     for name in ("curves.png", "confusion_matrix.png", "errors.tsv"):
         assert (tmp_path / name).read_bytes() == (best / name).read_bytes()
-    files = event_files.read(str(tmp_path / "hparams" / "lr0.01_seed12345"))
     scores = tiny.results_of(best)
     steps = scores.pop("global_step")
-    assert event_files.joined(files) == {
-        name: {steps: pytest.approx(value)}
-        for name, value in (scores | {"degenerate": 0.0}).items()
+    row = tmp_path / "hparams" / "lr0.01_seed12345"
+    found = event_files.joined(event_files.read(str(row), scores))
+    assert found == {
+        name: {steps: pytest.approx(value)} for name, value in scores.items()
     }
     assert len((tmp_path / "test.tsv").read_text().splitlines()) == 22
     assert (tmp_path / "train.tf_record").exists()
