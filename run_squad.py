@@ -37,6 +37,7 @@ from finetuning.source import ModelSource
 from squad import answers as squad_answers
 from squad import data as squad_data
 from squad import ensemble as squad_ensemble
+from squad import mistakes as squad_mistakes
 from squad.answers import AnswerOptions
 from squad.decoding import DecodingOptions
 from squad.job import SquadJob
@@ -217,6 +218,8 @@ def score_file() -> int:
     if FLAGS.output_dir:
         file_system.make_directory(FLAGS.output_dir)
         reporting.write_results(FLAGS.output_dir, results, step=0)
+        answers = squad_answers.read_predictions(FLAGS.predictions_file)
+        squad_mistakes.write(data, answers, {}, is_version_2, mistake_options())
     for name, value in results.items():
         print(f"{name} = {value}")
     return 0
@@ -241,6 +244,13 @@ def answer_together() -> int:
     if FLAGS.do_eval:
         results = answered.scores(questions.data, FLAGS.version_2_with_negative)
         reporting.write_results(FLAGS.output_dir, results, step=0)
+        squad_mistakes.write(
+            questions.data,
+            answered.answers,
+            answered.confidences,
+            FLAGS.version_2_with_negative,
+            mistake_options(),
+        )
     return 0
 
 
@@ -287,6 +297,13 @@ def answer_options(do_lower_case: bool) -> AnswerOptions:
             FLAGS.null_score_diff_threshold if is_given else None
         ),
         tune_null_threshold=FLAGS.tune_null_threshold,
+    )
+
+
+def mistake_options() -> squad_mistakes.Options:
+    """Return what to write about the mistakes, and where."""
+    return squad_mistakes.Options(
+        FLAGS.output_dir, FLAGS.num_errors, FLAGS.pictures
     )
 
 

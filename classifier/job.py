@@ -1,5 +1,7 @@
 """Fine-tuning on sentences and sentence pairs: a class or a number for each."""
 
+import functools
+import os
 from typing import Any
 
 from base.errors import UserError
@@ -8,18 +10,23 @@ import numpy as np
 
 import modeling
 from classifier import export as classifier_export
+from classifier import mistakes as classifier_mistakes
 from classifier import model as classifier_model
 from classifier import records as classifier_records
 from classifier import scores as classifier_scores
 from classifier import tasks as classifier_tasks
 from classifier.distillation import ClassifierDistillation
 from classifier.transfer import TransferTexts
-from finetuning import distillation, failed_runs
+from finetuning import distillation, failed_runs, mistakes
 from finetuning.job import Job, LoadedModel, Scored
 from finetuning.settings import RunSettings
 from finetuning.source import ModelSource
 from records import in_memory
 from serving import graph_tokenizer
+
+MATRIX, MATRIX_PICTURE = "confusion_matrix.tsv", "confusion_matrix.png"
+
+SCATTER = "predictions.png"  # of a regression
 
 
 class ClassifierJob(Job):
@@ -53,6 +60,14 @@ class ClassifierJob(Job):
         self.task, self.data_dir = task, data_dir
         self.eval_batch_size = eval_batch_size
         self.is_regression = task.labels is None
+        self.result_files = (
+            *self.result_files,
+            *(
+                name_in_set(name, title)
+                for title in _titles(task)
+                for name in (mistakes.NAME, MATRIX, MATRIX_PICTURE, SCATTER)
+            ),
+        )
         self.objective = (
             classifier_model.REGRESSION
             if self.is_regression
@@ -155,7 +170,7 @@ class ClassifierJob(Job):
     def evaluate(self, loaded: LoadedModel) -> Scored:
         """Score every development set; look for constant predictions."""
         results: dict[str, float] = {}
-        signs = []
+        signs, logits = [], []
         prefixes = score_prefixes(self.task)
         for (name, split), prefix, title in zip(
             self._dev_splits().items(), prefixes, self.task.dev, strict=True
@@ -164,6 +179,7 @@ class ClassifierJob(Job):
                 self._dev[name] = self.records.split(name, split)
             data = self._dev[name]
             outputs = loaded.predictor(data, self.eval_batch_size, title)
+            logits.append(outputs["logits"])
             scores = classifier_scores.scores(
                 outputs["logits"],
                 data.features["label_ids"],
@@ -180,7 +196,67 @@ class ClassifierJob(Job):
         results["eval_loss"] = results["loss"] = loss
         if not self.is_regression:
             results["eval_accuracy"] = results[prefixes[0] + "accuracy"]
-        return Scored(results, signs)
+        return Scored(results, signs, logits)
+
+    def write_mistakes(self, scored: Scored) -> None:
+        """Write errors.tsv and the confusion matrix of every development set.
+
+        A regression has a picture of the predictions over the labels instead
+        of the matrix.
+        """
+        for (name, split), title, logits in zip(
+            self._dev_splits().items(),
+            _titles(self.task),
+            scored.predictions,
+            strict=True,
+        ):
+            label_ids = self._dev[name].features["label_ids"]
+            examples = self.records.read(name, split)
+            count = self.settings.num_errors
+            if self.is_regression:
+                found = classifier_mistakes.wrong_numbers(
+                    logits[:, 0], label_ids, examples, count
+                )
+                self.draw(
+                    name_in_set(SCATTER, title),
+                    functools.partial(
+                        classifier_mistakes.draw_scatter,
+                        logits[:, 0],
+                        label_ids,
+                    ),
+                )
+            else:
+                found = classifier_mistakes.wrong_labels(
+                    logits, label_ids, self.task.labels, examples, count
+                )
+                self._write_confusion(logits.argmax(-1), label_ids, title)
+            self.write_errors(found, name_in_set(mistakes.NAME, title))
+
+    def _write_confusion(
+        self, predictions: np.ndarray, label_ids: np.ndarray, title: str
+    ) -> None:
+        """Write the confusion matrix of a development set, and its picture.
+
+        Args:
+            predictions: class ids [n].
+            label_ids: class ids [n].
+            title: in the files' names.
+        """
+        labels = self.task.labels
+        counts = classifier_mistakes.confusion(
+            predictions, label_ids, len(labels)
+        )
+        self.write_lines(
+            name_in_set(MATRIX, title),
+            classifier_mistakes.confusion_table(counts, labels),
+        )
+        if classifier_mistakes.can_draw(len(labels)):
+            self.draw(
+                name_in_set(MATRIX_PICTURE, title),
+                functools.partial(
+                    classifier_mistakes.draw_confusion, counts, labels
+                ),
+            )
 
     def _constant(
         self, logits: np.ndarray, label_ids: np.ndarray
@@ -253,6 +329,24 @@ def _record_names(
         f"{first}_{name}" if number else first: split
         for number, (name, split) in enumerate(splits.items())
     }
+
+
+def _titles(task: classifier_tasks.Task) -> list[str]:
+    """Return what the files of each development set have in their names.
+
+    It is empty for the first one, whose scores are the task's.
+    """
+    return ["", *list(task.dev)[1:]]
+
+
+def name_in_set(name: str, title: str) -> str:
+    """Return the name of a development set's file.
+
+    >>> name_in_set("errors.tsv", "dev_mismatched")
+    'errors_dev_mismatched.tsv'
+    """
+    base, ending = os.path.splitext(name)
+    return f"{base}_{title}{ending}" if title else name
 
 
 def score_prefixes(task: classifier_tasks.Task) -> list[str]:

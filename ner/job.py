@@ -13,6 +13,7 @@ from absl import logging
 
 import modeling
 from checkpoints import weight_files
+from classifier.scores import log_softmax
 from features import layers as features_layers
 from finetuning import distillation, failed_runs, fitted
 from finetuning.job import Job, LoadedModel, Scored
@@ -21,6 +22,7 @@ from finetuning.source import ModelSource
 from ner import data as ner_data
 from ner import export as ner_export
 from ner import feature_based
+from ner import mistakes as ner_mistakes
 from ner import model as ner_model
 from ner import records as ner_records
 from ner import scores as ner_scores
@@ -290,7 +292,18 @@ class NerJob(Job):
             self.labels,
             "words are tagged",
         )
-        return Scored(results, [sign] if sign else [])
+        return Scored(results, [sign] if sign else [], logits)
+
+    def write_mistakes(self, scored: Scored) -> None:
+        """Write errors.tsv of the development file."""
+        self.write_errors(
+            ner_mistakes.wrong_entities(
+                self.dev_file,
+                self._tags(self.dev_file, scored.predictions),
+                np.exp(log_softmax(scored.predictions).max(-1)),
+                self.settings.num_errors,
+            )
+        )
 
     def predict(self, loaded: LoadedModel) -> None:
         """Write predictions and, if the file has tags, their scores."""

@@ -22,6 +22,7 @@ from serving import graph_tokenizer
 from squad import answers as squad_answers
 from squad import decoding as squad_decoding
 from squad import export as squad_export
+from squad import mistakes as squad_mistakes
 from squad import model as squad_model
 from squad import records as squad_records
 from squad import scores as squad_scores
@@ -47,7 +48,11 @@ class SquadJob(Job):
 
     head_pattern = "^(cls/squad|bilstm)/"
     objective = squad_model.QUESTION_ANSWERING
-    result_files = ("eval_results.txt", *squad_answers.FILES)
+    result_files = (
+        *Job.result_files,
+        squad_mistakes.PICTURE,
+        *squad_answers.FILES,
+    )
 
     def __init__(
         self,
@@ -196,7 +201,24 @@ class SquadJob(Job):
             squad_scores.exact_matches(data, answered.answers),
         )
         return Scored(
-            answered.scores(data, self.is_version_2), [sign] if sign else []
+            answered.scores(data, self.is_version_2),
+            [sign] if sign else [],
+            answered,
+        )
+
+    def write_mistakes(self, scored: Scored) -> None:
+        """Write errors.tsv; draw the scores by the length of the answers."""
+        answered: Answered = scored.predictions
+        squad_mistakes.write(
+            self.questions.data,
+            answered.answers,
+            answered.confidences,
+            self.is_version_2,
+            squad_mistakes.Options(
+                self.settings.output_dir,
+                self.settings.num_errors,
+                self.settings.training.pictures,
+            ),
         )
 
     def predict(self, loaded: LoadedModel) -> None:
