@@ -12,6 +12,8 @@ from page.rows import Part, Piece
 # Gradio fills templates, in which ${...} and {{...}} are expressions.
 _TEMPLATE = {ord(char): f"&#{ord(char)};" for char in "${}"}
 
+NUM_COLORS = 6  # of spans, in style.css
+
 _SHOWN_AS_THEY_ARE = "\n\t"
 
 
@@ -129,6 +131,28 @@ def marked(text: str, start: int, end: int, anchor: str) -> str:
         f'{escape(text[:start])}<mark id="{anchor}">'
         f"{escape(text[start:end])}</mark>{escape(text[end:])}"
     )
+
+
+def colored(
+    text: str, spans: Sequence[tuple[int, int, str]], types: Sequence[str]
+) -> str:
+    """Return a text in a box, with colored spans and their types.
+
+    Args:
+        text: any text.
+        spans: (first character, end, type), in order.
+        types: all of them: the place of a type gives its color.
+    """
+    body, at = "", 0
+    for start, end, kind in spans:
+        color = types.index(kind) % NUM_COLORS if kind in types else 0
+        body += (
+            f"{escape(text[at:start])}"
+            f'<mark class="bert-entity bert-color-{color}">'
+            f"{escape(text[start:end])}<sub>{escape(kind)}</sub></mark>"
+        )
+        at = end
+    return text_box(body + escape(text[at:]))
 
 
 def with_cut(parts: Sequence[Part], max_seq_length: int) -> str:

@@ -1,8 +1,10 @@
 """Serve the tabs as a page. The only module that imports Gradio.
 
-Gradio (Apache 2.0) has the forms, tables, colored spans, the queue and the
-layout for phones. It is slow to import and optional, so it is imported when
-the page is made. Nothing of it may use the network:
+Gradio (Apache 2.0) has the forms, tabs and examples, the queue and the layout
+for phones. It is slow to import and optional, so it is imported when the page
+is made. Results are HTML of drawing.py: Gradio's tables clip long texts in
+narrow columns, and its colored spans do not scroll. Nothing may use the
+network:
 
 - GRADIO_ANALYTICS_ENABLED and the variables below are set before the import:
   no telemetry and no look-up of new versions.
@@ -15,7 +17,7 @@ import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from base import packages
 from base.errors import UserError
@@ -25,7 +27,6 @@ from absl import logging
 from page import drawing
 from page.models import PageModel
 from page.tabs import Field, Tab
-from page.views import Shown
 
 REQUIREMENTS = "requirements-playground.txt"
 
@@ -46,9 +47,6 @@ _STYLE = Path(__file__).with_name("style.css")
 
 _FONTS = ("system-ui", "sans-serif")
 _MONO_FONTS = ("ui-monospace", "monospace")
-
-# Colors of the first labels of spans, readable on white and on black.
-_COLORS = ("blue", "green", "orange", "purple", "red", "pink", "yellow")
 
 
 def load_gradio() -> ModuleType:
@@ -95,20 +93,6 @@ def _about(models: Sequence[PageModel]) -> str:
     return f'<div class="bert-about"><h1>{title}</h1>{"".join(lines)}</div>'
 
 
-class Column(NamedTuple):
-    """The components that show the results of one model."""
-
-    model: PageModel
-    html: Any
-    spans: Any | None
-    more: Any | None
-
-    def components(self) -> list[Any]:
-        """Return those that the tab has."""
-        found = (self.html, self.spans, self.more)
-        return [component for component in found if component is not None]
-
-
 def _add_tab(gr: ModuleType, tab: Tab) -> None:
     """Add fields, examples, a button and the columns of results."""
     texts = [_add_text(gr, field) for field in tab.fields if not field.choices]
@@ -120,16 +104,15 @@ def _add_tab(gr: ModuleType, tab: Tab) -> None:
             choosers = [_add_chooser(gr, f) for f in tab.fields if f.choices]
     button = gr.Button("Run", variant="primary", elem_id=f"run-{tab.name}")
     with gr.Row():
-        columns = [_add_column(gr, tab, model) for model in tab.models]
-    outputs = [part for column in columns for part in column.components()]
+        results = [_add_column(gr, tab, model) for model in tab.models]
     options = {
         "inputs": texts + choosers,
-        "outputs": outputs,
+        "outputs": results,
         "concurrency_id": _QUEUE,
         "concurrency_limit": 1,
         "show_progress": "minimal",
     }
-    show = _shower(gr, tab, columns)
+    show = _shower(tab)
     triggers = [button.click, *(text.submit for text in texts)]
     gr.on(triggers, show, api_name=tab.name, **options)
     # A new choice shows its result without a click, once there is a text.
@@ -152,19 +135,10 @@ def _add_chooser(gr: ModuleType, field: Field) -> Any:
     )
 
 
-def _add_column(gr: ModuleType, tab: Tab, model: PageModel) -> Column:
-    """Return the components for the results of a model."""
+def _add_column(gr: ModuleType, tab: Tab, model: PageModel) -> Any:
+    """Return the component for the results of a model."""
     with gr.Column(min_width=300):
-        html = gr.HTML(_name_of(tab, model))
-        if tab.labels is None:
-            return Column(model, html, None, None)
-        spans = gr.HighlightedText(
-            show_label=False,
-            color_map=_color_map(tab.labels),
-            visible=False,
-            buttons=[],
-        )
-        return Column(model, html, spans, gr.HTML())
+        return gr.HTML(_name_of(tab, model))
 
 
 def _name_of(tab: Tab, model: PageModel) -> str:
@@ -174,38 +148,24 @@ def _name_of(tab: Tab, model: PageModel) -> str:
     return f'<div class="bert-name">{drawing.escape(model.name)}</div>'
 
 
-def _color_map(labels: Sequence[str]) -> dict[str, str]:
-    """Return a color for each label, the same in all columns."""
-    return {
-        label: _COLORS[place % len(_COLORS)]
-        for place, label in enumerate(labels)
-    }
-
-
 # --- Requests ----------------------------------------------------------------
 
 
-def _shower(
-    gr: ModuleType, tab: Tab, columns: Sequence[Column]
-) -> Callable[..., Any]:
+def _shower(tab: Tab) -> Callable[..., Any]:
     """Return the function of a request: values of the fields -> results."""
 
     def show(*values: Any) -> Any:
-        updates: list[Any] = []
-        for column in columns:
-            shown = shown_or_error(tab, column.model, values)
-            updates.append(_name_of(tab, column.model) + shown.html)
-            if column.spans is not None:
-                spans = shown.spans or None
-                updates.append(gr.update(value=spans, visible=bool(spans)))
-                updates.append(shown.more)
+        results = [
+            _name_of(tab, model) + shown_or_error(tab, model, values)
+            for model in tab.models
+        ]
         # Gradio takes a list of one component as the value of that component.
-        return updates if len(updates) > 1 else updates[0]
+        return results if len(results) > 1 else results[0]
 
     return show
 
 
-def shown_or_error(tab: Tab, model: PageModel, values: Sequence[Any]) -> Shown:
+def shown_or_error(tab: Tab, model: PageModel, values: Sequence[Any]) -> str:
     """Return what a tab shows of a model: its view, or a line why not.
 
     Whatever fails, the other models and users get their results: a mistake of
@@ -214,11 +174,11 @@ def shown_or_error(tab: Tab, model: PageModel, values: Sequence[Any]) -> Shown:
     try:
         return tab.view(model, *(v if v is not None else "" for v in values))
     except UserError as error:
-        return Shown(drawing.error(str(error)))
+        return drawing.error(str(error))
     except Exception as error:
         logging.exception("%s of %s failed", tab.title, model.name)
         kind = type(error).__name__
-        return Shown(drawing.error(f"{kind}, see the log of playground.py"))
+        return drawing.error(f"{kind}, see the log of playground.py")
 
 
 # --- Server ------------------------------------------------------------------

@@ -4,11 +4,9 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from checkpoints import model_files
 from page import neighbors, views
 from page.models import PageModel
 from page.neighbors import Index
-from page.views import Shown
 
 
 class Field(NamedTuple):
@@ -34,19 +32,17 @@ class Tab(NamedTuple):
         title: on the page.
         name: of its function in the page's programming interface.
         models: that have the ability.
-        view: model and the values of the fields -> what to show.
+        view: model and the values of the fields -> HTML.
         fields: its inputs, boxes of text before lists of choices.
         examples: values of the first fields, to click.
-        labels: of the spans that it shows; None: it shows none.
     """
 
     title: str
     name: str
     models: list[PageModel]
-    view: Callable[..., Shown]
+    view: Callable[..., str]
     fields: list[Field]
     examples: list[list[str]]
-    labels: tuple[str, ...] | None = None
 
 
 def make_tabs(
@@ -127,12 +123,6 @@ def _answers(models: list[PageModel]) -> Tab:
 
 
 def _entities(models: list[PageModel]) -> Tab:
-    labels = {
-        label[2:]
-        for model in models
-        for label in model_files.labels_in(model.model.config) or ()
-        if label[:2] in ("B-", "I-")
-    }
     return Tab(
         "Entities",
         "entities",
@@ -143,7 +133,6 @@ def _entities(models: list[PageModel]) -> Tab:
             ["Ada Lovelace met Charles Babbage in London in 1833."],
             ["Google opened an office in Zurich, near the Swiss Alps."],
         ],
-        labels=tuple(sorted(labels)),
     )
 
 

@@ -1,4 +1,4 @@
-"""What each tab shows of one model: from inputs to HTML, tables and spans.
+"""What each tab shows of one model, as HTML.
 
 A view takes a model and the values of the tab's fields. It raises UserError
 for an input that cannot be shown; the tab shows the message.
@@ -6,12 +6,12 @@ for an input that cannot be shown; the tab shows the message.
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from base.errors import UserError
 
+from checkpoints import model_files
 from page import attention, drawing, neighbors, rows, svg
-from page.drawing import visible
 from page.models import PageModel
 from page.neighbors import Index
 from page.predictions import check_size, predict
@@ -28,23 +28,12 @@ HEAT_MAP, LINES, ALL_HEADS = "heat map", "lines", "all heads"
 ATTENTION_KINDS = (HEAT_MAP, LINES, ALL_HEADS)
 MEAN = "mean"
 
-# (text, label or None): the parts of a text in order.
-Spans = list[tuple[str, str | None]]
-
-
-class Shown(NamedTuple):
-    """What a tab shows of one model."""
-
-    html: str
-    spans: Spans = []
-    more: str = ""  # HTML behind the spans
-
 
 # --- Heads -------------------------------------------------------------------
 
 
-def masks(model: PageModel, text: str) -> Shown:
-    """Show the likeliest tokens of every [MASK]."""
+def masks(model: PageModel, text: str) -> str:
+    """Return the likeliest tokens of every [MASK]."""
     found = predict(model, text=text)
     best = [tokens[0] for tokens in found["tokens"]]
     parts = [drawing.filled(text.split("[MASK]"), best)]
@@ -52,11 +41,11 @@ def masks(model: PageModel, text: str) -> Shown:
     for number, (tokens, scores) in enumerate(masks, 1):
         bars = drawing.bars(list(zip(tokens, scores, strict=True)))
         parts.append(drawing.heading(f"[MASK] {number}", bars))
-    return Shown("".join(parts))
+    return "".join(parts)
 
 
-def classes(model: PageModel, text: str, second: str = "") -> Shown:
-    """Show the probability of every class, or the number of a regression."""
+def classes(model: PageModel, text: str, second: str = "") -> str:
+    """Return the probability of every class, or the number of a regression."""
     parts = []
     if model.settings.sentence_pairs:
         texts = [text, second]
@@ -74,11 +63,11 @@ def classes(model: PageModel, text: str, second: str = "") -> Shown:
         parts.append(_sorted_bars(found["probabilities"].items()))
     if "truncated" in found:
         parts.append(_cut_texts(model, texts))
-    return Shown("".join(parts))
+    return "".join(parts)
 
 
-def choices(model: PageModel, context: str, endings: str) -> Shown:
-    """Show the probability of every choice, one in each line of `endings`."""
+def choices(model: PageModel, context: str, endings: str) -> str:
+    """Return the probability of every choice, one in each line of `endings`."""
     listed = [line for line in endings.split("\n") if line.strip()]
     found = predict(model, context=context, choices=listed)
     named = [
@@ -93,11 +82,11 @@ def choices(model: PageModel, context: str, endings: str) -> Shown:
             body = _cut_texts(model, [context, text])
             if body:
                 parts.append(drawing.heading(f"Choice {number}", body))
-    return Shown("".join(parts))
+    return "".join(parts)
 
 
-def answers(model: PageModel, question: str, context: str) -> Shown:
-    """Show the answer in the context, the n best, and the null odds."""
+def answers(model: PageModel, question: str, context: str) -> str:
+    """Return the answer in the context, the n best, and the null odds."""
     found = predict(model, question=question, context=context)
     parts = []
     if "null_odds" in found:
@@ -129,7 +118,7 @@ def answers(model: PageModel, question: str, context: str) -> Shown:
     headers = ("answer", "probability", "score", "character")
     listed = [_answer_row(candidate) for candidate in found["nbest"]]
     parts.append(drawing.table(headers, listed, wide=0))
-    return Shown("".join(parts))
+    return "".join(parts)
 
 
 def _answer_row(candidate: Mapping[str, Any]) -> list[str]:
@@ -143,19 +132,17 @@ def _answer_row(candidate: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def entities(model: PageModel, text: str) -> Shown:
-    """Show the entities as colored spans, and their scores."""
+def entities(model: PageModel, text: str) -> str:
+    """Return the text with colored entities, and a table of their scores."""
     found = predict(model, text=text)["entities"]
-    spans: Spans = []
-    at = 0
-    for entity in found:
-        spans.append((visible(text[at : entity["start"]]), None))
-        at = entity["end"]
-        spans.append((visible(text[entity["start"] : at]), entity["type"]))
-    spans.append((visible(text[at:]), None))
-    spans = [(part, label) for part, label in spans if part]
+    labels = model_files.labels_in(model.model.config) or ()
+    types = sorted({label[2:] for label in labels if label[1:2] == "-"})
+    spans = [
+        (entity["start"], entity["end"], entity["type"]) for entity in found
+    ]
+    html = drawing.colored(text, spans, types)
     if not found:
-        return Shown(drawing.note("No entity was found."), spans)
+        return drawing.note("No entity was found.") + html
     listed = [
         [
             entity["text"],
@@ -166,7 +153,7 @@ def entities(model: PageModel, text: str) -> Shown:
         for entity in found
     ]
     headers = ("entity", "type", "score", "character")
-    return Shown("", spans, drawing.table(headers, listed, wide=0))
+    return html + drawing.table(headers, listed, wide=0)
 
 
 def _sorted_bars(shares: Sequence[tuple[str, float]]) -> str:
@@ -185,8 +172,8 @@ def _cut_texts(model: PageModel, texts: Sequence[str]) -> str:
 # --- Every model -------------------------------------------------------------
 
 
-def pieces(model: PageModel, text: str, second: str = "") -> Shown:
-    """Show the word pieces with their ids."""
+def pieces(model: PageModel, text: str, second: str = "") -> str:
+    """Return the word pieces with their ids."""
     found = rows.pieces_of(model, text, second)
     limit = model.settings.max_seq_length
     cut = sum(piece.is_cut for piece in found)
@@ -196,7 +183,7 @@ def pieces(model: PageModel, text: str, second: str = "") -> Shown:
         message += f"; {cut:,} more are cut, struck through here"
     if unknown:
         message += f"; {unknown:,} unknown to the vocabulary"
-    return Shown(drawing.note(message) + drawing.piece_chips(found))
+    return drawing.note(message) + drawing.piece_chips(found)
 
 
 def attention_of(
@@ -206,8 +193,8 @@ def attention_of(
     kind: str = HEAT_MAP,
     layer: int | str = 1,
     head: int | str = MEAN,
-) -> Shown:
-    """Show which tokens attend to which.
+) -> str:
+    """Return which tokens attend to which.
 
     Args:
         model: any.
@@ -237,7 +224,7 @@ def attention_of(
     if kind == ALL_HEADS:
         parts.append(drawing.note("Rows are layers, columns are heads."))
         parts.append(svg.overview([svg.thumbnails(probs) for probs in layers]))
-        return Shown("".join(parts))
+        return "".join(parts)
     probs = next(p for n, p in enumerate(layers, 1) if n == layer)
     chosen = probs.mean(axis=0) if head == MEAN else probs[head - 1]
     if kind == LINES:
@@ -251,7 +238,7 @@ def attention_of(
     else:
         parts.append(drawing.note("Rows attend to columns."))
         parts.append(svg.heat_map(seen, chosen))
-    return Shown("".join(parts))
+    return "".join(parts)
 
 
 def _number(what: str, value: int | str, largest: int) -> int:
@@ -268,8 +255,8 @@ def _number(what: str, value: int | str, largest: int) -> int:
 
 def nearest(
     indexes: Mapping[str, Index], model: PageModel, text: str, pooling: str
-) -> Shown:
-    """Show the nearest sentences of a file.
+) -> str:
+    """Return the nearest sentences of a file.
 
     Args:
         indexes: the file's, by name of the model.
@@ -287,13 +274,13 @@ def nearest(
         [f"{near.similarity:.3f}", str(near.line), near.text] for near in found
     ]
     table = drawing.table(("cosine", "line", "sentence"), listed, wide=2)
-    return Shown(drawing.note(message) + table)
+    return drawing.note(message) + table
 
 
 def nearest_pasted(
     model: PageModel, text: str, sentences: str, pooling: str
-) -> Shown:
-    """Show the nearest of the sentences in a text, one in each line.
+) -> str:
+    """Return the nearest of the sentences in a text, one in each line.
 
     Raises:
         UserError: there is none, or too many.

@@ -47,6 +47,7 @@ DRAWN = {
     "table": drawing.table(["a", EVIL], [[EVIL, "1"]], 0),
     "number": drawing.number_line(EVIL, 1.5),
     "marked": drawing.marked(EVIL, 3, 9, "answer"),
+    "colored": drawing.colored(EVIL, [(3, 9, EVIL)], [EVIL]),
     "cut": drawing.with_cut([Part(EVIL, EVIL), Part("b", "")], 24),
     "filled": drawing.filled([EVIL, EVIL], [EVIL]),
     "pieces": drawing.piece_chips([Piece(EVIL, 1, 0, True)]),
