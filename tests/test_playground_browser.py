@@ -1,7 +1,7 @@
 """The page of playground.py in a browser: type, click, read.
 
 Needs Chromium, Gradio and Playwright, and skips without them. `make
-test-browser` installs the two packages and runs this file.
+test_browser` installs the two packages and runs this file.
 """
 
 import importlib.util
@@ -22,7 +22,7 @@ LACKING = [
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
-        bool(LACKING), reason=f"no {', '.join(LACKING)}: make test-browser"
+        bool(LACKING), reason=f"no {', '.join(LACKING)}: make test_browser"
     ),
 ]
 
