@@ -51,4 +51,4 @@ def test_the_encoder_of_a_classifier_is_that_of_its_head(tmp_path):
 
 def test_the_summary_names_sizes(model_of):
     summary = model_of("encoder").summary()
-    assert "encoder, 1 layers of 16 units, 2 heads, 14 word" in summary
+    assert "encoder, 1 layer of 16 units, 2 heads, 14 word" in summary
