@@ -46,11 +46,13 @@ class PageModel:
     def summary(self) -> str:
         """Return the sizes of the model in a line."""
         config = self.model.config
-        layers = config.num_hidden_layers
+        layers = f"{config.num_hidden_layers} layer"
+        if config.num_hidden_layers > 1:
+            layers += "s"
         casing = "uncased" if self.settings.do_lower_case else "cased"
         return (
             f"{self.settings.task.replace('_', ' ')}, "
-            f"{layers} layer{'s' * (layers > 1)} of {config.hidden_size} units, "
+            f"{layers} of {config.hidden_size} units, "
             f"{config.num_attention_heads} heads, "
             f"{len(self.task.tokenizer.vocab):,} word pieces, {casing}, "
             f"{self.settings.max_seq_length} tokens"
