@@ -1,6 +1,7 @@
 # make demo   the whole main job on text that ships with Python, 2-8 minutes
 # make check  lint and the fast tests: about two minutes on 2 cores
 # make test   lint and all tests: about 19 minutes on 2 cores
+# make test_browser  the tests of playground.py that need Chromium
 # make lint   ruff and the import rule
 # make docs   docs/flags.md from the scripts' flags
 # make bench  the benchmark table
@@ -14,7 +15,7 @@ BIN := $(VENV)/bin
 FITS := import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
 CANDIDATES := $(or $(PYTHON),python3 python3.12 python3.11 python3.10)
 
-.PHONY: demo check test lint docs bench clean
+.PHONY: demo check test test_browser lint docs bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/runtime.stamp
@@ -26,6 +27,11 @@ check: lint
 test: lint
 	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile \
 	  --no-loadscope-reorder
+
+# Playwright has 165 MB, so only who has Chromium installs it.
+test_browser: $(VENV)/dev.stamp
+	$(BIN)/python -m pip install --disable-pip-version-check 'playwright>=1.65,<2'
+	$(BIN)/python -m pytest tests/test_playground_browser.py
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
