@@ -138,12 +138,16 @@ class NerJob(Job):
         )
         self.distillation: TaggerDistillation | None = None
         if distilling and is_training:
-            self.distillation = TaggerDistillation(
-                distilling, self.labels, self.records
-            )
-            self.objective = self.distillation.objective
+            self._distil(distilling)
         self._splits: dict[str, in_memory.ShortRecords] = {}
         self._activations: feature_based.ActivationCache | None = None
+
+    def _distil(self, distilling: distillation.Options) -> None:
+        """Learn from teachers: find them, choose the objective."""
+        self.distillation = TaggerDistillation(
+            distilling, self.labels, self.records
+        )
+        self.objective = self.distillation.objective
 
     def deciding_metric(self) -> str:
         """Return the key of the F1 over all entities."""
