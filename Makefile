@@ -2,6 +2,7 @@
 # make check  lint and the fast tests: about two minutes on 2 cores
 # make test   lint and all tests: about 19 minutes on 2 cores
 # make test-notebooks  the notebooks, top to bottom: about ten minutes
+# make test-browser    the tests of playground.py that need Chromium
 # make lint   ruff and the import rule
 # make docs   docs/flags.md from the scripts' flags
 # make bench  the benchmark table
@@ -15,7 +16,7 @@ BIN := $(VENV)/bin
 FITS := import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
 CANDIDATES := $(or $(PYTHON),python3 python3.12 python3.11 python3.10)
 
-.PHONY: demo check test test-notebooks lint docs bench clean
+.PHONY: demo check test test-notebooks test-browser lint docs bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/runtime.stamp
@@ -30,6 +31,11 @@ test: lint
 
 test-notebooks: $(VENV)/notebooks.stamp
 	$(BIN)/python tests/run_notebooks.py
+
+# Playwright has 165 MB, so only who has Chromium installs it.
+test-browser: $(VENV)/dev.stamp
+	$(BIN)/python -m pip install --disable-pip-version-check 'playwright>=1.65,<2'
+	$(BIN)/python -m pytest tests/test_playground_browser.py
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

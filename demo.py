@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TextIO
 
-from base import errors, text_files
+from base import errors, pictures, text_files
 from base.errors import UserError
 
 from absl import flags
@@ -366,6 +366,7 @@ def summarize(steps: Steps, scale: Scale) -> bool:
     # Imported here, since it imports TensorFlow: that takes seconds, and
     # memory that the scripts can use better until now.
     from pretraining import demo_results
+    from training import event_files
 
     lengths = (scale.max_seq_length, scale.max_predictions_per_seq)
     train_ids, _ = demo_results.read_labels(
@@ -376,22 +377,19 @@ def summarize(steps: Steps, scale: Scale) -> bool:
     )
     baseline = demo_results.unigram_baseline(train_ids, ids, vocab_size(steps))
     scores = demo_results.read_scores(steps.path("model", "eval_results.txt"))
-    training = demo_results.read_curves(steps.path("model"))
+    training = event_files.joined(event_files.read(steps.path("model")))
     path = steps.path("curves.png")
     try:
         demo_results.draw_curves(
             path,
             training,
-            demo_results.read_curves(steps.path("model", "eval")),
+            event_files.joined(event_files.read(steps.path("model", "eval"))),
             baseline,
             demo_results.majority_share(labels),
         )
         print(f"{path}: loss and next-sentence accuracy over the steps")
     except ImportError:
-        print(
-            f"{path}: not drawn, since matplotlib is not installed; to install "
-            "it: python -m pip install -r requirements.txt"
-        )
+        print(pictures.not_drawn(path))
     print(f"{steps.path('logs')}: the whole logs of the scripts")
     print(format_durations(steps.durations()))
     speeds = training.get("sequences_per_second", {}).values()

@@ -12,6 +12,9 @@ goes on.
 Your own data: --task_name=tsv reads train, dev and test files (.tsv, .csv or
 .jsonl, with a header) from data_dir; --text_a_column, --text_b_column and
 --label_column name the columns; --regression predicts numbers.
+
+A small model can learn from a larger one that is fitted already, also on text
+without labels: --teacher_checkpoint, --transfer_file (docs/distillation.md).
 """
 
 from base import errors, file_system
@@ -22,8 +25,8 @@ from absl import flags
 from classifier import flags as classifier_flags
 from classifier import tasks as classifier_tasks
 from classifier.job import ClassifierJob
+from finetuning import distillation, runner, sweeps
 from finetuning import flags as finetuning_flags
-from finetuning import runner, sweeps
 from finetuning.settings import RunSettings
 from finetuning.source import find_source
 from training import flags as training_flags
@@ -45,6 +48,17 @@ flags.DEFINE_integer(
 classifier_flags.define_task_flags()
 flags.DEFINE_bool(
     "regression", False, "tsv: labels are numbers to predict, not classes."
+)
+
+# Distillation
+distillation.define_flags("It was fitted to the same labels.")
+flags.DEFINE_string(
+    "transfer_file",
+    None,
+    "More texts to learn from the teacher on, without labels, beside the "
+    "training set: a text per line, or a pair separated by a tab; JSON lines "
+    "with text, or text_a and text_b. Files or patterns, separated by commas, "
+    "plain or gzip. An epoch of num_train_epochs is both together.",
 )
 
 # Flag -> the split it needs, as error messages name it.
@@ -81,6 +95,8 @@ def create_job(settings: RunSettings, is_training: bool) -> ClassifierJob:
         task,
         FLAGS.data_dir,
         FLAGS.eval_batch_size,
+        distillation.read(FLAGS),
+        FLAGS.transfer_file,
     )
 
 
@@ -109,6 +125,7 @@ def check_flags() -> None:
         UserError: names the flags.
     """
     finetuning_flags.check(FLAGS)
+    distillation.check(FLAGS, "transfer_file")
     training_flags.require(FLAGS, "task_name", "data_dir")
     if not file_system.is_directory(FLAGS.data_dir):
         raise UserError(f"--data_dir={FLAGS.data_dir} is not a directory")

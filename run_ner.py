@@ -24,8 +24,8 @@ from absl import flags, logging
 
 import modeling
 from features import layers as features_layers
+from finetuning import distillation, runner, sweeps
 from finetuning import flags as finetuning_flags
-from finetuning import runner, sweeps
 from finetuning.settings import RunSettings
 from finetuning.source import find_source
 from ner import data as ner_data
@@ -83,6 +83,8 @@ flags.DEFINE_integer(
     lower_bound=1,
 )
 
+distillation.define_flags("It was fitted to the same tags.")
+
 # Flag -> the flag of the file it needs.
 _NEEDED = {
     "do_train": "train_file",
@@ -125,7 +127,13 @@ def create_job(settings: RunSettings, is_training: bool) -> NerJob:
         ner_data.Columns(FLAGS.token_column, FLAGS.label_column),
     )
     return NerJob(
-        settings, source, is_training, files, options, FLAGS.eval_batch_size
+        settings,
+        source,
+        is_training,
+        files,
+        options,
+        FLAGS.eval_batch_size,
+        distillation.read(FLAGS),
     )
 
 
@@ -158,6 +166,7 @@ def check_flags() -> None:
         UserError: names the flags.
     """
     finetuning_flags.check(FLAGS)
+    distillation.check(FLAGS)
     for name, file in _NEEDED.items():
         if FLAGS[name].value and not FLAGS[file].value:
             raise UserError(f"--{name} needs --{file}")
@@ -195,6 +204,11 @@ def check_feature_based_flags() -> None:
         raise UserError(
             "--reinit_top_layers is for fine-tuning: the layers of "
             "--feature_based are frozen, and new ones would be noise"
+        )
+    if FLAGS.teacher_checkpoint:
+        raise UserError(
+            "--teacher_checkpoint is for fine-tuning: leave it or "
+            "--feature_based out"
         )
     if FLAGS.recompute != recompute.NONE:
         raise UserError(

@@ -9,7 +9,7 @@ trains on records made by create_pretraining_data.py, reports loss, accuracy
 and speed as it goes, and ends with `out/bert_model.ckpt`, `bert_config.json`,
 `vocab.txt` and `eval_results.txt`. Killed at any moment and started again
 with the same command, it goes on where it was and ends with the same bits.
-Curves: `tensorboard --logdir=out`.
+Curves: `out/curves.png`, or `tensorboard --logdir=out`.
 
 --objective chooses what is predicted: masked tokens and whether sentence B
 follows A, as for BERT (mlm_nsp, the default); masked tokens alone (mlm); or
@@ -206,6 +206,8 @@ def main(_: list[str]) -> int:
             step = run.restore_for_evaluation()
         if FLAGS.do_eval and run.evaluated_step != step:
             run.evaluate(step)
+    if data and settings.pictures:
+        run.draw_curves()
     return 0
 
 

@@ -30,13 +30,14 @@ from base.errors import UserError
 
 from absl import flags
 
+from finetuning import distillation, runner, source, sweeps
 from finetuning import flags as finetuning_flags
-from finetuning import runner, source, sweeps
 from finetuning.settings import RunSettings
 from finetuning.source import ModelSource
 from squad import answers as squad_answers
 from squad import data as squad_data
 from squad import ensemble as squad_ensemble
+from squad import mistakes as squad_mistakes
 from squad.answers import AnswerOptions
 from squad.decoding import DecodingOptions
 from squad.job import SquadJob
@@ -148,6 +149,10 @@ flags.DEFINE_list(
     "output directories; runs no model.",
 )
 
+distillation.define_flags(
+    "It was fitted to SQuAD and has the student's vocabulary and casing."
+)
+
 # Flag that runs no model -> flags that need one.
 _MODEL_FLAGS = {
     "predictions_file": (
@@ -157,8 +162,14 @@ _MODEL_FLAGS = {
         "eval_steps",
         "tune_null_threshold",
         "ensemble_dirs",
+        "teacher_checkpoint",
     ),
-    "ensemble_dirs": ("do_train", "do_export", "eval_steps"),
+    "ensemble_dirs": (
+        "do_train",
+        "do_export",
+        "eval_steps",
+        "teacher_checkpoint",
+    ),
 }
 
 
@@ -170,6 +181,7 @@ def main(_: list[str]) -> int:
     if FLAGS.ensemble_dirs:
         return answer_together()
     finetuning_flags.check(FLAGS)
+    distillation.check(FLAGS)
     settings = finetuning_flags.read(FLAGS)
     sweep = sweeps.read(FLAGS, __file__)
     if sweep:
@@ -190,6 +202,7 @@ def create_job(settings: RunSettings, is_training: bool) -> SquadJob:
         FLAGS.predict_file,
         FLAGS.count_steps_by,
         answer_options(model_source.do_lower_case),
+        distillation.read(FLAGS),
     )
 
 
@@ -205,6 +218,8 @@ def score_file() -> int:
     if FLAGS.output_dir:
         file_system.make_directory(FLAGS.output_dir)
         reporting.write_results(FLAGS.output_dir, results, step=0)
+        answers = squad_answers.read_predictions(FLAGS.predictions_file)
+        squad_mistakes.write(data, answers, {}, is_version_2, mistake_options())
     for name, value in results.items():
         print(f"{name} = {value}")
     return 0
@@ -229,6 +244,13 @@ def answer_together() -> int:
     if FLAGS.do_eval:
         results = answered.scores(questions.data, FLAGS.version_2_with_negative)
         reporting.write_results(FLAGS.output_dir, results, step=0)
+        squad_mistakes.write(
+            questions.data,
+            answered.answers,
+            answered.confidences,
+            FLAGS.version_2_with_negative,
+            mistake_options(),
+        )
     return 0
 
 
@@ -275,6 +297,13 @@ def answer_options(do_lower_case: bool) -> AnswerOptions:
             FLAGS.null_score_diff_threshold if is_given else None
         ),
         tune_null_threshold=FLAGS.tune_null_threshold,
+    )
+
+
+def mistake_options() -> squad_mistakes.Options:
+    """Return what to write about the mistakes, and where."""
+    return squad_mistakes.Options(
+        FLAGS.output_dir, FLAGS.num_errors, FLAGS.pictures
     )
 
 

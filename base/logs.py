@@ -13,8 +13,9 @@ import logging as standard_logging
 
 from absl import flags, logging
 
-# Libraries that log at INFO about files of their own, such as font caches.
-_QUIET = ("matplotlib",)
+# Libraries that log at INFO about files and requests of their own, such as font
+# caches. (httpx serves Gradio and the Hugging Face hub.)
+_QUIET = ("matplotlib", "httpx")
 
 
 class Formatter(standard_logging.Formatter):

@@ -222,7 +222,13 @@ def read_tensor(reader: Reader, prefix: str, name: str) -> np.ndarray:
     """
     try:
         return reader.get_tensor(name)
-    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+    # IndexError: the file ends too early.
+    except (
+        tf.errors.OpError,
+        ValueError,
+        RuntimeError,
+        IndexError,
+    ) as error:
         raise UserError(
             f"{prefix} is damaged at {name}: {error}; use an earlier checkpoint"
         ) from error

@@ -1,5 +1,7 @@
 """Fine-tuning on sentences and sentence pairs: a class or a number for each."""
 
+import functools
+import os
 from typing import Any
 
 from base.errors import UserError
@@ -8,16 +10,23 @@ import numpy as np
 
 import modeling
 from classifier import export as classifier_export
+from classifier import mistakes as classifier_mistakes
 from classifier import model as classifier_model
 from classifier import records as classifier_records
 from classifier import scores as classifier_scores
 from classifier import tasks as classifier_tasks
-from finetuning import failed_runs
+from classifier.distillation import ClassifierDistillation
+from classifier.transfer import TransferTexts
+from finetuning import distillation, failed_runs, mistakes
 from finetuning.job import Job, LoadedModel, Scored
 from finetuning.settings import RunSettings
 from finetuning.source import ModelSource
 from records import in_memory
 from serving import graph_tokenizer
+
+MATRIX, MATRIX_PICTURE = "confusion_matrix.tsv", "confusion_matrix.png"
+
+SCATTER = "predictions.png"  # of a regression
 
 
 class ClassifierJob(Job):
@@ -30,6 +39,8 @@ class ClassifierJob(Job):
         task: its files and labels.
         data_dir: the folder of the files.
         eval_batch_size: examples in a batch of the development set.
+        options: teachers to learn from; None: labels alone.
+        transfer_file: globs of more texts for them, if any.
     """
 
     head_pattern = "^(output_|bilstm/)"
@@ -42,11 +53,21 @@ class ClassifierJob(Job):
         task: classifier_tasks.Task,
         data_dir: str,
         eval_batch_size: int,
+        options: distillation.Options | None = None,
+        transfer_file: str | None = None,
     ):
         super().__init__(settings, source)
         self.task, self.data_dir = task, data_dir
         self.eval_batch_size = eval_batch_size
         self.is_regression = task.labels is None
+        self.result_files = (
+            *self.result_files,
+            *(
+                name_in_set(name, title)
+                for title in _titles(task)
+                for name in (mistakes.NAME, MATRIX, MATRIX_PICTURE, SCATTER)
+            ),
+        )
         self.objective = (
             classifier_model.REGRESSION
             if self.is_regression
@@ -61,10 +82,13 @@ class ClassifierJob(Job):
             source.max_seq_length,
             settings.pad_to_max_length,
         )
+        self.distillation: ClassifierDistillation | None = None
         # Read the files now, so that an error in them is reported before hours
         # of training, not after them.
         if is_training:
             self.records.check("train", task.train)
+            if options:
+                self._distil(options, transfer_file)
         if settings.do_eval or settings.training.eval_steps:
             for name, split in self._dev_splits().items():
                 self.records.check(name, split)
@@ -72,6 +96,19 @@ class ClassifierJob(Job):
             for name, split in self._test_splits().items():
                 self.records.check(name, split)
         self._dev: dict[str, in_memory.ShortRecords] = {}
+
+    def _distil(
+        self, options: distillation.Options, transfer_file: str | None
+    ) -> None:
+        """Learn from teachers: read their files, choose the objective."""
+        texts = None
+        if transfer_file:
+            is_pair = self.task.train.columns.text_b is not None
+            texts = TransferTexts(transfer_file, is_pair)
+        self.distillation = ClassifierDistillation(
+            options, texts, self.task, self.records
+        )
+        self.objective = self.distillation.objective
 
     def deciding_metric(self) -> str:
         """Return the task's first score, of its first development set."""
@@ -99,9 +136,17 @@ class ClassifierJob(Job):
         return self.records.fingerprint(self.task.train)
 
     def train_data(self, loaded: LoadedModel) -> in_memory.ShortRecords:
-        """Return the training records."""
-        del loaded
-        return self.records.split("train", self.task.train)
+        """Return the training records, with what teachers answer, if any."""
+        data = self.records.split("train", self.task.train)
+        if not self.distillation:
+            return data
+        return self.distillation.train_data(data, loaded, self.settings)
+
+    def own_fingerprint(self) -> dict[str, Any]:
+        """Return teachers, texts and loss of distillation."""
+        if not self.distillation:
+            return {**distillation.NO_FINGERPRINT, "transfer_file": None}
+        return self.distillation.fingerprint()
 
     def _dev_splits(self) -> dict[str, classifier_tasks.Split]:
         """Return {name of the record file: split}; the original's is eval."""
@@ -115,6 +160,8 @@ class ClassifierJob(Job):
 
     def guess(self, data: in_memory.ShortRecords) -> failed_runs.Guess:
         """Return the loss of the label frequencies, or of the mean label."""
+        if self.distillation:
+            return self.distillation.guess(data)
         labels = data.features["label_ids"]
         if self.is_regression:
             return failed_runs.guess_number(labels)
@@ -123,7 +170,7 @@ class ClassifierJob(Job):
     def evaluate(self, loaded: LoadedModel) -> Scored:
         """Score every development set; look for constant predictions."""
         results: dict[str, float] = {}
-        signs = []
+        signs, logits = [], []
         prefixes = score_prefixes(self.task)
         for (name, split), prefix, title in zip(
             self._dev_splits().items(), prefixes, self.task.dev, strict=True
@@ -132,6 +179,7 @@ class ClassifierJob(Job):
                 self._dev[name] = self.records.split(name, split)
             data = self._dev[name]
             outputs = loaded.predictor(data, self.eval_batch_size, title)
+            logits.append(outputs["logits"])
             scores = classifier_scores.scores(
                 outputs["logits"],
                 data.features["label_ids"],
@@ -148,7 +196,67 @@ class ClassifierJob(Job):
         results["eval_loss"] = results["loss"] = loss
         if not self.is_regression:
             results["eval_accuracy"] = results[prefixes[0] + "accuracy"]
-        return Scored(results, signs)
+        return Scored(results, signs, logits)
+
+    def write_mistakes(self, scored: Scored) -> None:
+        """Write errors.tsv and the confusion matrix of every development set.
+
+        A regression has a picture of the predictions over the labels instead
+        of the matrix.
+        """
+        for (name, split), title, logits in zip(
+            self._dev_splits().items(),
+            _titles(self.task),
+            scored.predictions,
+            strict=True,
+        ):
+            label_ids = self._dev[name].features["label_ids"]
+            examples = self.records.read(name, split)
+            count = self.settings.num_errors
+            if self.is_regression:
+                found = classifier_mistakes.wrong_numbers(
+                    logits[:, 0], label_ids, examples, count
+                )
+                self.draw(
+                    name_in_set(SCATTER, title),
+                    functools.partial(
+                        classifier_mistakes.draw_scatter,
+                        logits[:, 0],
+                        label_ids,
+                    ),
+                )
+            else:
+                found = classifier_mistakes.wrong_labels(
+                    logits, label_ids, self.task.labels, examples, count
+                )
+                self._write_confusion(logits.argmax(-1), label_ids, title)
+            self.write_errors(found, name_in_set(mistakes.NAME, title))
+
+    def _write_confusion(
+        self, predictions: np.ndarray, label_ids: np.ndarray, title: str
+    ) -> None:
+        """Write the confusion matrix of a development set, and its picture.
+
+        Args:
+            predictions: class ids [n].
+            label_ids: class ids [n].
+            title: in the files' names.
+        """
+        labels = self.task.labels
+        counts = classifier_mistakes.confusion(
+            predictions, label_ids, len(labels)
+        )
+        self.write_lines(
+            name_in_set(MATRIX, title),
+            classifier_mistakes.confusion_table(counts, labels),
+        )
+        if classifier_mistakes.can_draw(len(labels)):
+            self.draw(
+                name_in_set(MATRIX_PICTURE, title),
+                functools.partial(
+                    classifier_mistakes.draw_confusion, counts, labels
+                ),
+            )
 
     def _constant(
         self, logits: np.ndarray, label_ids: np.ndarray
@@ -221,6 +329,24 @@ def _record_names(
         f"{first}_{name}" if number else first: split
         for number, (name, split) in enumerate(splits.items())
     }
+
+
+def _titles(task: classifier_tasks.Task) -> list[str]:
+    """Return what the files of each development set have in their names.
+
+    It is empty for the first one, whose scores are the task's.
+    """
+    return ["", *list(task.dev)[1:]]
+
+
+def name_in_set(name: str, title: str) -> str:
+    """Return the name of a development set's file.
+
+    >>> name_in_set("errors.tsv", "dev_mismatched")
+    'errors_dev_mismatched.tsv'
+    """
+    base, ending = os.path.splitext(name)
+    return f"{base}_{title}{ending}" if title else name
 
 
 def score_prefixes(task: classifier_tasks.Task) -> list[str]:

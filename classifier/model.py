@@ -91,14 +91,25 @@ class BertForSequenceClassification(TaskModel):
         logits = self(features, training, dropout_seed)
         labels = features["label_ids"]
         weights = example_weights(features, "label_ids")  # [B]
-        if not self.is_regression:
-            return losses.classification_loss(logits, labels, weights)
-        errors = tf.square(logits[:, 0] - labels)  # [B]
-        return losses.Loss(
-            tf.reduce_sum(errors * weights),
-            tf.reduce_sum(weights),
-            tf.zeros([]),
-        )
+        if self.is_regression:
+            return squared_error(logits, labels, weights)
+        return losses.classification_loss(logits, labels, weights)
+
+
+def squared_error(
+    outputs: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
+) -> losses.Loss:
+    """Return the weighted squared error; `correct` is 0.
+
+    Args:
+        outputs: of a regression, float32 [B, 1].
+        labels: numbers [B].
+        weights: [B], 0 for rows that do not count.
+    """
+    errors = tf.square(outputs[:, 0] - labels)  # [B]
+    return losses.Loss(
+        tf.reduce_sum(errors * weights), tf.reduce_sum(weights), tf.zeros([])
+    )
 
 
 # --- Objective: one mean loss over labels ------------------------------------
@@ -120,15 +131,19 @@ def _label_sums(
 ) -> Sums:
     """Return loss, tokens and, for classes, accuracy of a batch, as sums."""
     label = model.loss(batch, training, dropout_seed)
-    mask = tf.cast(batch["input_mask"], tf.float32)
-    rows = tf.cast(tf.shape(mask)[0], tf.float32)
     sums = {
         "label_loss": (label.loss, label.weight),
-        "tokens": (tf.reduce_sum(mask), rows),
+        "tokens": num_tokens(batch),
     }
     if not getattr(model, "is_regression", False):
         sums["accuracy"] = (label.correct, label.weight)
     return sums
+
+
+def num_tokens(batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return the tokens of a batch without padding, and its rows."""
+    mask = tf.cast(batch["input_mask"], tf.float32)
+    return tf.reduce_sum(mask), tf.cast(tf.shape(mask)[0], tf.float32)
 
 
 def _mean_label_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:

@@ -161,11 +161,13 @@ class Guess(NamedTuple):
         loss: its mean over the training data.
         deviation: standard deviation of the loss of single examples.
         what: how it guesses, for messages.
+        least: the loss that no model is below; above 0 for soft targets.
     """
 
     loss: float
     deviation: float
     what: str
+    least: float = 0.0
 
 
 def guess_class(labels: np.ndarray) -> Guess:
@@ -271,13 +273,15 @@ def not_below_guessing(tail: TailLoss, guess: Guess) -> str | None:
     if tail.num_examples < _MIN_EXAMPLES:
         return None
     noise = _DEVIATIONS * guess.deviation / math.sqrt(tail.num_examples)
-    margin = max(noise, _MIN_GAIN * guess.loss)
+    most = guess.loss - guess.least  # what can be gained
+    margin = max(noise, _MIN_GAIN * most)
     # A single class has the entropy 0, which no loss is below.
-    if margin >= guess.loss / 2.0 or tail.loss < guess.loss - margin:
+    if margin >= most / 2.0 or tail.loss < guess.loss - margin:
         return None
+    least = f", the least possible is {guess.least:.4f}" if guess.least else ""
     return (
         f"the training loss ended at {tail.loss:.4f} (mean of the last "
-        f"{tail.num_steps:,} steps); {guess.what} gives {guess.loss:.4f}"
+        f"{tail.num_steps:,} steps); {guess.what} gives {guess.loss:.4f}{least}"
     )
 
 

@@ -75,6 +75,13 @@ def define_finetuning_flags(
     training_flags.define_tpu_flags()
     sweeps.define_flags()
     _define_selection_flags(score_on)
+    flags.DEFINE_integer(
+        "num_errors",
+        200,
+        "With --do_eval: list so many of the worst mistakes in errors.tsv, "
+        "with text, truth and confidence; 0: no file.",
+        lower_bound=0,
+    )
 
 
 def _define_change_flags() -> None:
@@ -185,6 +192,7 @@ def read(f: flags.FlagValues) -> RunSettings:
         warmup_proportion=f.warmup_proportion,
         early_stopping_patience=f.early_stopping_patience,
         predict_batch_size=f.predict_batch_size,
+        num_errors=f.num_errors,
         is_restart=f.num_restarts > 1 or sweeps.is_run_of_sweep(),
         training=training_flags.read_settings(
             f, num_train_steps=0, num_warmup_steps=0

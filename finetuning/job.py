@@ -7,7 +7,8 @@ methods in this order:
     data_fingerprint                 compared with an earlier run's
     create_model                     under the strategy's scope
     train_data, evaluate             while training
-    evaluate, predict, create_export with the weights to keep
+    evaluate, write_mistakes         with the weights to keep
+    predict, create_export
 
 The constructor needs no model, so that a sweep can check its files before the
 first of many runs. The methods that need the model get it as a `LoadedModel`.
@@ -15,21 +16,21 @@ first of many runs. The methods that need the model get it as a `LoadedModel`.
 
 import abc
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from base import cluster, file_system, text_files
+from base import cluster, file_system, pictures, text_files
 
 import tensorflow as tf
 from absl import logging
 
 import modeling
-from finetuning import bilstm, failed_runs
+from finetuning import bilstm, failed_runs, mistakes
 from finetuning.settings import RunSettings
 from finetuning.source import ModelSource
 from records import in_memory
 from serving import graph_tokenizer, saved_model
-from training import memory, prediction, reporting
+from training import curves, memory, prediction, reporting
 from training.objective import Objective
 
 
@@ -54,10 +55,12 @@ class Scored(NamedTuple):
     Attributes:
         results: {name: score}.
         signs: what the predictions show of a failed run, see failed_runs.py.
+        predictions: what was scored, for `write_mistakes`.
     """
 
     results: dict[str, float]
     signs: Sequence[str] = ()
+    predictions: Any = None
 
 
 class TrainingData(Protocol):
@@ -93,7 +96,11 @@ class Job(abc.ABC):
     fitted_task: str | None = None
     objective: Objective
     lowest_usual_rate: float = failed_runs.LOWEST_USUAL_RATE
-    result_files: tuple[str, ...] = ("eval_results.txt",)
+    result_files: tuple[str, ...] = (
+        "eval_results.txt",
+        mistakes.NAME,
+        curves.NAME,
+    )
 
     def __init__(self, settings: RunSettings, source: ModelSource):
         self.settings, self.source = settings, source
@@ -130,6 +137,10 @@ class Job(abc.ABC):
         """Return the training loss of guessing without reading the input."""
 
     @abc.abstractmethod
+    def write_mistakes(self, scored: Scored) -> None:
+        """Write the worst mistakes on the development data, and pictures."""
+
+    @abc.abstractmethod
     def predict(self, loaded: LoadedModel) -> None:
         """Write the predictions for the test data."""
 
@@ -146,6 +157,13 @@ class Job(abc.ABC):
     ) -> dict[str, tf.Tensor]:
         """Return the outputs of a batch that scores need, {name: [B, ...]}."""
         return {"logits": model(batch)}
+
+    def own_fingerprint(self) -> dict[str, Any]:
+        """Return what else of this task must not change when a run goes on.
+
+        None where a flag is not given, as for runs that began before it was.
+        """
+        return {}
 
     def num_examples(self, data: TrainingData) -> int:
         """Return the number of examples in an epoch."""
@@ -184,6 +202,24 @@ class Job(abc.ABC):
         if cluster.is_chief():
             file_system.write_text(self.path(name), "\n".join(lines) + "\n")
         logging.info("Wrote %s", self.path(name))
+
+    def write_errors(
+        self, found: mistakes.Mistakes, name: str = mistakes.NAME
+    ) -> None:
+        """Write errors.tsv, unless --num_errors=0; log how many there are."""
+        if not self.settings.num_errors:
+            return
+        mistakes.write(self.path(name), found)
+
+    def draw(self, name: str, draw_to: Callable[[str], None]) -> None:
+        """Draw a picture to output_dir, unless --nopictures.
+
+        Args:
+            name: of the PNG file.
+            draw_to: writes the picture to a path.
+        """
+        if self.settings.training.pictures and cluster.is_chief():
+            pictures.draw(self.path(name), draw_to)
 
     def read_back(self, name: str) -> Any:
         """Return the content of a JSON file in output_dir, None without one."""

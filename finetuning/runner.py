@@ -19,6 +19,7 @@ from serving import graph_tokenizer, saved_model
 from training import (
     agreement,
     compilation,
+    curves,
     devices,
     dtypes,
     fit,
@@ -82,6 +83,8 @@ def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
             job.predict(loaded)
         if settings.do_export:
             write_saved_model(job, loaded)
+    if do_train and settings.training.pictures:
+        draw_curves(job, is_scored=bool(scores_best))
     if signs:
         # The last line of the run, so that it is read.
         logging.warning(
@@ -145,6 +148,7 @@ def fingerprint(job: Job) -> dict[str, Any]:
         # None where they are 0, as for runs that began before the flags were.
         "reinit_top_layers": job.settings.reinit_top_layers or None,
         **job.source.bilstm.fingerprint(),
+        **job.own_fingerprint(),
         **job.settings.training.fingerprint(),
     }
 
@@ -324,7 +328,30 @@ def score_finished(
     if found:
         results["degenerate"] = 1
     reporting.write_results(job.settings.output_dir, results, step)
+    job.write_mistakes(scored)
     return found
+
+
+def draw_curves(job: Job, is_scored: bool) -> None:
+    """Draw the curves of a run that is finished.
+
+    Args:
+        job: the task.
+        is_scored: whether development data were scored.
+    """
+    settings = job.settings
+    found = curves.read(
+        settings.output_dir,
+        settings.training.log_steps,
+        ("loss",),
+        job.deciding_metric() if is_scored else None,
+    )
+    if found:
+        scores = selection.read_scores(settings.output_dir)
+        # Without scores on the way the last weights are kept.
+        kept = selection.best_step(scores) if scores else max(found.loss)
+        found = found._replace(best=kept, best_name="weights kept")
+    curves.write(settings.output_dir, found)
 
 
 # --- Export and sweeps -------------------------------------------------------

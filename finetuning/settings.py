@@ -19,6 +19,7 @@ class RunSettings(NamedTuple):
         max_seq_length: the flag's value.
         is_length_given: whether the flag was given; if not, a fitted model
             keeps the length it was fitted with.
+        num_errors: mistakes to list in errors.tsv; 0: no file.
         is_restart: whether --num_restarts is above 1, or this is a run of a
             sweep.
         training: how to train; its numbers of steps are 0 until the training
@@ -47,6 +48,7 @@ class RunSettings(NamedTuple):
     warmup_proportion: float
     early_stopping_patience: int
     predict_batch_size: int
+    num_errors: int
     is_restart: bool
     training: Settings
     devices: DeviceChoice

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from base import file_system, text_files
@@ -23,6 +24,7 @@ import tensorflow as tf
 from absl import flags, logging
 
 from checkpoints import hub, lookup, training_state
+from finetuning import hparams
 
 flags.disclaim_key_flags()  # --help of a script shows what is defined here
 
@@ -38,6 +40,14 @@ _GRID = {
     "sweep_batch_sizes": ("train_batch_size", "batch"),
     "sweep_epochs": ("num_train_epochs", "epochs"),
 }
+
+# Flags whose values TensorBoard shows beside the scores.
+_HYPERPARAMETERS = (
+    *(flag for flag, _ in _GRID.values()),
+    "random_seed",
+    "warmup_proportion",
+    "weight_decay_rate",
+)
 
 # Flags of the sweep itself.
 _OWN = (*_GRID, "num_restarts", "output_dir", "flagfile")
@@ -87,11 +97,14 @@ class Sweep(NamedTuple):
         runs: in the order in which they are made.
         arguments: flag -> `--flag=value` for all flags that were given and
             hold for every run.
+        shared: {hyperparameter: value} of every run, for TensorBoard; those
+            of a run come first.
     """
 
     script: str
     runs: list[SweepRun]
     arguments: dict[str, str]
+    shared: Mapping[str, float] = MappingProxyType({})
 
     def command(self, run: SweepRun, output_dir: str, **more: Any) -> list[str]:
         """Return the command line of a run.
@@ -139,7 +152,12 @@ def read(f: flags.FlagValues, script: str) -> Sweep | None:
     if hub.is_name(checkpoint):
         commit = hub.with_commit(checkpoint)
         arguments["init_checkpoint"] = f"--init_checkpoint={commit}"
-    return Sweep(script, runs, {k: v for k, v in arguments.items() if v})
+    return Sweep(
+        script,
+        runs,
+        {k: v for k, v in arguments.items() if v},
+        {name: float(f[name].value) for name in _HYPERPARAMETERS},
+    )
 
 
 def grid(f: flags.FlagValues) -> list[SweepRun]:
@@ -218,8 +236,15 @@ def run_all(sweep: Sweep, output_dir: str, metric: str, **more: Any) -> str:
         logging.info("%s", line)
     path = os.path.join(output_dir, "sweep_results.txt")
     file_system.write_text(path, "\n".join(lines) + "\n")
+    values = {run.name: {**sweep.shared, **_numbers(run)} for run in sweep.runs}
+    hparams.write(output_dir, values, results, metric)
     warn_of_failed(order, results)
     return os.path.join(output_dir, f"runs/{order[0]}")
+
+
+def _numbers(run: SweepRun) -> dict[str, float]:
+    """Return {hyperparameter: value} of one point of the grid."""
+    return {flag: float(value) for flag, value in run.values.items()}
 
 
 def _with_type_of(folder: str, sweep: Sweep) -> Sweep:

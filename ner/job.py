@@ -13,17 +13,20 @@ from absl import logging
 
 import modeling
 from checkpoints import weight_files
+from classifier.scores import log_softmax
 from features import layers as features_layers
-from finetuning import failed_runs, fitted
+from finetuning import distillation, failed_runs, fitted
 from finetuning.job import Job, LoadedModel, Scored
 from finetuning.settings import RunSettings
 from finetuning.source import ModelSource
 from ner import data as ner_data
 from ner import export as ner_export
 from ner import feature_based
+from ner import mistakes as ner_mistakes
 from ner import model as ner_model
 from ner import records as ner_records
 from ner import scores as ner_scores
+from ner.distillation import TaggerDistillation
 from records import in_memory
 from serving import graph_tokenizer
 from training import memory, prediction, reporting
@@ -84,6 +87,7 @@ class NerJob(Job):
         files: the data.
         options: of the tagger.
         eval_batch_size: windows in a batch of the development file.
+        distilling: teachers to learn from; None: tags alone.
     """
 
     head_pattern = "^(output_|bilstm/|layer_weights)"
@@ -97,6 +101,7 @@ class NerJob(Job):
         files: DataFiles,
         options: TaggerOptions,
         eval_batch_size: int,
+        distilling: distillation.Options | None = None,
     ):
         super().__init__(settings, source)
         self.files, self.options = files, options
@@ -131,8 +136,18 @@ class NerJob(Job):
             files.columns,
             options.document_context,
         )
+        self.distillation: TaggerDistillation | None = None
+        if distilling and is_training:
+            self._distil(distilling)
         self._splits: dict[str, in_memory.ShortRecords] = {}
         self._activations: feature_based.ActivationCache | None = None
+
+    def _distil(self, distilling: distillation.Options) -> None:
+        """Learn from teachers: find them, choose the objective."""
+        self.distillation = TaggerDistillation(
+            distilling, self.labels, self.records
+        )
+        self.objective = self.distillation.objective
 
     def deciding_metric(self) -> str:
         """Return the key of the F1 over all entities."""
@@ -177,7 +192,18 @@ class NerJob(Job):
             weight_files.restore_weights(
                 loaded.model.bert.variables, self.source.prefix
             )
-        return self._split(loaded, "train", self.train_file)
+        data = self._split(loaded, "train", self.train_file)
+        if not self.distillation:
+            return data
+        return self.distillation.train_data(
+            data, self.train_file, loaded, self.settings
+        )
+
+    def own_fingerprint(self) -> dict[str, Any]:
+        """Return teachers and loss of distillation."""
+        if not self.distillation:
+            return distillation.NO_FINGERPRINT
+        return self.distillation.fingerprint()
 
     def flops_per_example(
         self, model: modeling.TaskModel, length: int
@@ -252,6 +278,8 @@ class NerJob(Job):
 
     def guess(self, data: in_memory.ShortRecords) -> failed_runs.Guess:
         """Return the loss of the frequencies of the tags."""
+        if self.distillation:
+            return self.distillation.guess(data)
         return failed_runs.guess_tags(data.features["label_ids"])
 
     def evaluate(self, loaded: LoadedModel) -> Scored:
@@ -268,7 +296,18 @@ class NerJob(Job):
             self.labels,
             "words are tagged",
         )
-        return Scored(results, [sign] if sign else [])
+        return Scored(results, [sign] if sign else [], logits)
+
+    def write_mistakes(self, scored: Scored) -> None:
+        """Write errors.tsv of the development file."""
+        self.write_errors(
+            ner_mistakes.wrong_entities(
+                self.dev_file,
+                self._tags(self.dev_file, scored.predictions),
+                np.exp(log_softmax(scored.predictions).max(-1)),
+                self.settings.num_errors,
+            )
+        )
 
     def predict(self, loaded: LoadedModel) -> None:
         """Write predictions and, if the file has tags, their scores."""

@@ -84,10 +84,10 @@ def word_loss(logits: tf.Tensor, features: dict[str, tf.Tensor]) -> losses.Loss:
     """
     # Any class will do where the weight is 0, but -1 is out of range.
     labels = tf.maximum(features["label_ids"], 0)
-    return losses.classification_loss(logits, labels, _word_weights(features))
+    return losses.classification_loss(logits, labels, word_weights(features))
 
 
-def _word_weights(features: dict[str, tf.Tensor]) -> tf.Tensor:
+def word_weights(features: dict[str, tf.Tensor]) -> tf.Tensor:
     """Return 1.0 for words to classify, 0.0 elsewhere, [B, S]."""
     weights = tf.cast(features["label_ids"] >= 0, tf.float32)
     if "example_weights" in features:
@@ -97,7 +97,7 @@ def _word_weights(features: dict[str, tf.Tensor]) -> tf.Tensor:
 
 def _num_words(batch: Batch) -> dict[str, tf.Tensor]:
     """Return the denominator of the loss: the words of a batch."""
-    return {"label_loss": tf.reduce_sum(_word_weights(batch))}
+    return {"label_loss": tf.reduce_sum(word_weights(batch))}
 
 
 WORD_CLASSIFICATION = classifier_model.CLASSIFICATION._replace(

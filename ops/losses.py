@@ -42,6 +42,53 @@ def classification_loss(
     return Loss(loss, tf.reduce_sum(weights), correct)
 
 
+def soft_loss(
+    logits: tf.Tensor,
+    targets: tf.Tensor,
+    temperature: float,
+    weights: tf.Tensor | None = None,
+) -> Loss:
+    """Return the cross entropy of logits to soft targets, summed over rows.
+
+    The loss of distillation (Hinton et al. 2015). With p the targets and T the
+    temperature, the loss of a row is
+
+        -T^2 sum_k p_k log softmax(logits / T)_k
+
+    The factor T^2 keeps the gradient, T (softmax(logits / T) - p), about as
+    large for any T. This is the cross entropy, as in the paper, and not the
+    KL divergence, which is less by T^2 times the entropy of p: a constant, so
+    the gradients are the same. With p = [1/2, 1/2], T = 1 and equal logits the
+    cross entropy is ln 2 = 0.69, which no logits can lower; the divergence
+    is 0.
+
+    Args:
+        logits: float32 [..., K].
+        targets: float32 [..., K], probabilities of a teacher at temperature T.
+        temperature: T, above 0.
+        weights: [...], 0 for rows that do not count; default ones.
+
+    Returns:
+        `correct` counts the rows where logits and targets are largest for
+        the same class.
+    """
+    classes = shape_of(logits)[-1]
+    logits = tf.reshape(logits, [-1, classes])  # [R, K]
+    targets = tf.reshape(targets, [-1, classes])  # [R, K]
+    if weights is None:
+        weights = tf.ones_like(logits[:, 0])
+    weights = tf.cast(tf.reshape(weights, [-1]), tf.float32)  # [R]
+    losses = tf.nn.softmax_cross_entropy_with_logits(
+        targets, logits / temperature
+    )  # [R]
+    agrees = tf.argmax(logits, -1) == tf.argmax(targets, -1)  # [R]
+    return Loss(
+        temperature**2 * tf.reduce_sum(weights * losses),
+        tf.reduce_sum(weights),
+        tf.reduce_sum(weights * tf.cast(agrees, tf.float32)),
+    )
+
+
 def flatten_labels(
     labels: tf.Tensor, weights: tf.Tensor | None
 ) -> tuple[tf.Tensor, tf.Tensor]:

@@ -26,6 +26,8 @@ from squad import texts as squad_texts
 from squad import windows as squad_windows
 from squad.decoding import Candidate
 
+_NO_TOKEN = "the context has no token"
+
 
 class QuestionAnswering(Task):
     """A part of the context for each question."""
@@ -122,6 +124,9 @@ class QuestionAnswering(Task):
             yield from map(self._span_of_record, encoded.units, outputs)
             return
         data, windows = encoded.state
+        if not len(windows):  # there is nothing to decode
+            yield from [_NO_TOKEN] * len(inputs)
+            return
         starts, ends = (
             _stacked([found[name] for found in outputs])
             for name in ("start_logits", "end_logits")
@@ -145,7 +150,7 @@ class QuestionAnswering(Task):
         for place, (key, nbest) in enumerate(decoded.nbest.items()):
             part = slice(bounds[place], bounds[place + 1])
             if part.start == part.stop:
-                yield "the context has no token"
+                yield _NO_TOKEN
             elif not (
                 np.isfinite(starts[part]) & np.isfinite(ends[part])
             ).all():

@@ -5,23 +5,18 @@ masked position. It needs no model and reads no context, so what BERT scores
 beyond it comes from reading the text around the mask.
 """
 
-import glob
 import math
-import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from base import file_system
+from base import pictures
 
 import numpy as np
 import tensorflow as tf
-from tensorboard.compat.proto import event_pb2
-from tensorboard.util import tensor_util
 
 from pretraining import schema as pretraining_schema
-from records import streaming, tfrecord
-
-Curve = dict[int, float]  # step -> value
+from records import streaming
+from training.event_files import Curve
 
 # --- Baselines ---------------------------------------------------------------
 
@@ -89,23 +84,6 @@ def read_labels(
         ids.append(tf.boolean_mask(batch["masked_lm_ids"], is_masked).numpy())
         labels.append(batch["next_sentence_labels"].numpy())
     return np.concatenate(ids), np.concatenate(labels)
-
-
-def read_curves(folder: str) -> dict[str, Curve]:
-    """Return {name of a scalar: curve} of the TensorBoard files in a folder.
-
-    A run that was killed and started again has several files, with some steps
-    in two of them: the later value counts.
-    """
-    curves: dict[str, Curve] = {}
-    # The names begin with the time they were created at.
-    for path in sorted(glob.glob(os.path.join(folder, "events.*"))):
-        for record in tfrecord.read_records(path):
-            event = event_pb2.Event.FromString(record)
-            for value in event.summary.value:
-                number = float(tensor_util.make_ndarray(value.tensor))
-                curves.setdefault(value.tag, {})[event.step] = number
-    return {tag: dict(sorted(curve.items())) for tag, curve in curves.items()}
 
 
 def read_scores(path: str) -> dict[str, float]:
@@ -181,7 +159,7 @@ def draw_curves(
 
     Args:
         path: the file.
-        training: curves of training, see read_curves.
+        training: curves of training, see event_files.py.
         held_out: curves of the evaluations.
         baseline: its loss becomes a horizontal line.
         majority: see majority_share; becomes a horizontal line.
@@ -189,14 +167,9 @@ def draw_curves(
     Raises:
         ImportError: matplotlib is not installed.
     """
-    # Agg draws into memory. pyplot would look for a display, which a server
-    # does not have.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    figure = pictures.new_figure(10, 4)
     from matplotlib.ticker import PercentFormatter
 
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
     # The masked LM loss alone, not the sum of both losses that is minimized:
     # the baseline is a loss of masked tokens.
@@ -209,8 +182,7 @@ def draw_curves(
     right.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     for axes in (left, right):
         axes.legend()
-    with file_system.atomic_file(path) as file:
-        figure.savefig(file, format="png", dpi=120)
+    pictures.save(figure, path, dpi=120, in_colour=True)
 
 
 def _draw_panel(

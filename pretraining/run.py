@@ -24,6 +24,7 @@ from pretraining.objectives import PretrainingObjective
 from pretraining.records import PretrainingFiles
 from training import (
     compilation,
+    curves,
     dtypes,
     evaluation,
     fit,
@@ -322,6 +323,20 @@ class PretrainingRun:
         results = {**means, "global_step": step}
         reporting.write_results(self.settings.output_dir, results, step)
         self.evaluated_step = step
+
+    def draw_curves(self) -> None:
+        """Draw curves.png of the finished run."""
+        names = self.objective.objective.names
+        losses = [name for name in names if name.endswith("_loss")]
+        accuracies = [name for name in names if name.endswith("_accuracy")]
+        found = curves.read(
+            self.settings.output_dir,
+            self.settings.log_steps,
+            # Of several losses the sum is minimized.
+            ("loss", losses[0]),
+            accuracies[0],
+        )
+        curves.write(self.settings.output_dir, found)
 
     def restore_for_evaluation(self) -> int:
         """Set the weights to evaluate without training; return their step.

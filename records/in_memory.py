@@ -184,8 +184,9 @@ class ShortRecords:
         pad_to_max_length: pad every batch to the full length, as the original.
 
     Attributes:
-        features: {name: [n, S] or [n]}, in the narrowest types that hold them.
-        sequences: names of the features [n, S].
+        features: {name: [n, S, ...] or [n, ...]}, in the narrowest types that
+            hold them.
+        sequences: names of the features [n, S, ...].
         lengths: [n], up to the last real token of each record.
         num_records: n.
     """
@@ -199,15 +200,25 @@ class ShortRecords:
         pad_to_max_length: bool = False,
     ):
         self.files = streaming.RecordFiles(files, schema, bounds, length_flags)
-        self.full_length = schema["input_ids"].length
-        self.pad_to_max_length = pad_to_max_length
-        self.sequences = [
+        full_length = schema["input_ids"].length
+        sequences = [
             name
             for name, feature in schema.items()
-            if feature.length == self.full_length
+            if feature.length == full_length
         ]
-        self.features = _load(self.files)
-        mask = self.features["input_mask"] != 0
+        self._hold(_load(self.files), sequences, pad_to_max_length)
+
+    def _hold(
+        self,
+        features: dict[str, np.ndarray],
+        sequences: list[str],
+        pad_to_max_length: bool,
+    ) -> None:
+        """Set the attributes of records whose features are in memory."""
+        self.features, self.sequences = features, sequences
+        self.pad_to_max_length = pad_to_max_length
+        self.full_length = features["input_ids"].shape[1]
+        mask = features["input_mask"] != 0
         # Counted to the last 1 of the mask, not as the sum of the mask: a
         # zero in the middle must not cut tokens off at the end. For example
         # 1 1 0 1 0 has its last 1 at place 1 from the end (argmax of the
@@ -215,7 +226,19 @@ class ShortRecords:
         self.lengths = self.full_length - np.argmax(mask[:, ::-1], axis=1)
         # Without any 1, argmax is 0 and the length would be the full one.
         self.lengths[~mask.any(axis=1)] = 1
-        self.num_records = self.files.num_records
+        self.num_records = len(mask)
+
+    def append(self, other: "ShortRecords") -> None:
+        """Add the records of another file behind these.
+
+        Args:
+            other: with the same features; it is empty afterwards.
+        """
+        for name, value in self.features.items():
+            parts = [value, other.features.pop(name)]
+            self.features[name] = np.concatenate(parts)
+        self.lengths = np.concatenate([self.lengths, other.lengths])
+        self.num_records = len(self.lengths)
 
     def buckets(self, is_fine: bool = False) -> list[int]:
         """Return the lengths of batches; see `bucket_lengths`."""
@@ -248,7 +271,8 @@ class ShortRecords:
             length: S, to which sequences are cut.
 
         Returns:
-            {name: [..., S]} for sequences, [...] for other features.
+            {name: [..., S]} for sequences, [...] for other features; of
+            features with a vector per token or record [..., S, K], [..., K].
         """
         return {
             name: _widen(
@@ -268,11 +292,14 @@ class ShortRecords:
             group: see `training`.
         """
         rows = [size] if group == 1 else [size, group]
+
+        def shape(name: str, value: np.ndarray) -> list[int | None]:
+            if name in self.sequences:
+                return [*rows, length, *value.shape[2:]]
+            return [*rows, *value.shape[1:]]
+
         return {
-            name: tf.TensorSpec(
-                [*rows, length] if name in self.sequences else rows,
-                _wide_type(value),
-            )
+            name: tf.TensorSpec(shape(name, value), _wide_type(value))
             for name, value in self.features.items()
         }
 
@@ -308,6 +335,18 @@ class ShortRecords:
             "" if self.pad_to_max_length else "similar lengths, at most ",
             self.full_length,
         )
+
+
+class Examples(ShortRecords):
+    """Examples that are in no file, batched like records.
+
+    Args:
+        features: {name: [n, S]}, input_ids and input_mask among them.
+    """
+
+    def __init__(self, features: Mapping[str, np.ndarray]):
+        # Not super().__init__(), which reads record files.
+        self._hold(dict(features), list(features), pad_to_max_length=False)
 
 
 class TrainingBatches:

@@ -8,7 +8,8 @@ no display is needed.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from base import file_system
+from base import pictures
+from base.pictures import SMALL
 
 from reproduction.experiments import FIGURE_5, PERPLEXITY
 from reproduction.paper_numbers import (
@@ -22,9 +23,7 @@ from reproduction.paper_numbers import (
 from reproduction.tables import Results
 
 _OURS, _PAPERS = "black", "0.5"
-_DPI = 110
 _ACROSS = 4  # panels in a row
-_SMALL = 8  # points, of legends and names
 
 # Curve -> its name, marker and line style.
 _CURVES = {
@@ -66,11 +65,8 @@ def draw(results: Results, path: str) -> bool:
     ]
     if not columns:
         return False
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(layout="constrained")
-    FigureCanvasAgg(figure)
+    # `_panels` sets the size.
+    figure = pictures.new_figure(1, 1)
     kinds = {
         "table5": (_draw_differences,),
         "table6": (_draw_perplexities, _draw_parameters),
@@ -83,9 +79,8 @@ def draw(results: Results, path: str) -> bool:
         for axes, column in zip(row, columns, strict=True):
             draw_panel(axes, results, column)
             axes.set_title(column)
-            axes.legend(fontsize=_SMALL)
-    with file_system.atomic_file(path) as file:
-        figure.savefig(file, format="png", dpi=_DPI)
+            axes.legend(fontsize=SMALL)
+    pictures.save(figure, path)
     return True
 
 
@@ -248,7 +243,7 @@ def _draw_differences(axes: Any, results: Results, column: str) -> None:
     )
     axes.axhline(0, color="0.7", lw=1, zorder=0)
     axes.set_xticks(
-        range(len(labels)), labels, rotation=30, ha="right", fontsize=_SMALL
+        range(len(labels)), labels, rotation=30, ha="right", fontsize=SMALL
     )
     axes.set_xlim(-0.5, len(labels) - 0.5)
     axes.set(ylabel=f"difference to {labels[0]}, %")

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 
-from base import file_system
+from base import file_system, pictures
 
 from absl import logging
 
@@ -91,9 +91,5 @@ def _draw(results: Results, path: str) -> bool:
     try:
         return plots.draw(results, path)
     except ImportError:
-        logging.warning(
-            "%s is not drawn, since matplotlib is not installed; to install "
-            "it: python -m pip install -r requirements.txt",
-            path,
-        )
+        logging.warning("%s", pictures.not_drawn(path))
         return False

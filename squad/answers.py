@@ -151,6 +151,8 @@ class Answered(NamedTuple):
     # {question id: number of the paragraph's piece that the answer begins
     # with}; without the questions that have no answer.
     places: Mapping[str, int] = MappingProxyType({})
+    # {question id: probability of the answer in its n-best list}.
+    confidences: Mapping[str, float] = MappingProxyType({})
 
     def scores(self, data: SquadData, is_version_2: bool) -> dict[str, float]:
         """Return the official scores, and the F1 at the best threshold."""
@@ -206,7 +208,12 @@ def answer(
         if cluster.is_chief():
             file_system.write_text(path, text + "\n")
         logging.info("Wrote %s", path)
-    return Answered(answers, decoded.null_odds, tuned)
+    return Answered(
+        answers,
+        decoded.null_odds,
+        tuned,
+        confidences=decoded.confidences(answers),
+    )
 
 
 def _log_empty(answers: Mapping[str, str], threshold: float | None) -> None:
@@ -338,7 +345,7 @@ def score_file(
         UserError: a file is of another form, or null_odds.json lacks a
             question with a prediction.
     """
-    predictions = _read_values(predictions_file, str, "answers")
+    predictions = read_predictions(predictions_file)
     path = lookup.beside(predictions_file, NULL_ODDS)
     odds = None
     if path and is_version_2:
@@ -351,6 +358,15 @@ def score_file(
                     "best_exact and best_f1"
                 )
     return squad_scores.score(data, predictions, is_version_2, odds)
+
+
+def read_predictions(path: str) -> dict[str, str]:
+    """Return {question id: answer} of a file like predictions.json.
+
+    Raises:
+        UserError: the file is of another form.
+    """
+    return _read_values(path, str, "answers")
 
 
 def _read_values(path: str, kind: type, what: str) -> dict:

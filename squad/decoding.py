@@ -95,6 +95,20 @@ class Decoded(NamedTuple):
             for key, found in self.nbest.items()
         }
 
+    def confidences(self, answers: Mapping[str, str]) -> dict[str, float]:
+        """Return {question id: probability of its answer}.
+
+        It is that of the n-best list. An answer that is not in the list, as
+        "" where all candidates have a text, has none.
+        """
+        found = {}
+        for key, text in answers.items():
+            same = (c.probability for c in self.nbest[key] if c.text == text)
+            probability = next(same, None)
+            if probability is not None:
+                found[key] = float(probability)
+        return found
+
 
 def best_text(candidates: Sequence[Candidate]) -> str:
     """Return the first text that is not empty, "" without one."""

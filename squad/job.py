@@ -12,7 +12,7 @@ from absl import logging
 
 import modeling
 from checkpoints import weight_files
-from finetuning import failed_runs
+from finetuning import distillation, failed_runs
 from finetuning.job import Job, LoadedModel, Scored
 from finetuning.settings import RunSettings
 from finetuning.source import ModelSource
@@ -22,11 +22,13 @@ from serving import graph_tokenizer
 from squad import answers as squad_answers
 from squad import decoding as squad_decoding
 from squad import export as squad_export
+from squad import mistakes as squad_mistakes
 from squad import model as squad_model
 from squad import records as squad_records
 from squad import scores as squad_scores
 from squad import windows as squad_windows
 from squad.answers import Answered, AnswerOptions
+from squad.distillation import SpanDistillation
 
 
 class SquadJob(Job):
@@ -41,11 +43,16 @@ class SquadJob(Job):
         predict_file: paths of the files to answer and to score.
         count_steps_by: what an epoch counts, "windows" or "questions".
         answer_options: how to answer from logits.
+        distilling: teachers to learn from; None: labels alone.
     """
 
     head_pattern = "^(cls/squad|bilstm)/"
     objective = squad_model.QUESTION_ANSWERING
-    result_files = ("eval_results.txt", *squad_answers.FILES)
+    result_files = (
+        *Job.result_files,
+        squad_mistakes.PICTURE,
+        *squad_answers.FILES,
+    )
 
     def __init__(
         self,
@@ -57,6 +64,7 @@ class SquadJob(Job):
         predict_file: Sequence[str],
         count_steps_by: str,
         answer_options: AnswerOptions,
+        distilling: distillation.Options | None = None,
     ):
         super().__init__(settings, source)
         self.reader, self.answer_options = reader, answer_options
@@ -76,6 +84,12 @@ class SquadJob(Job):
         # of training, not after them.
         if is_training:
             self.records.check_training(train_file)
+        self.distillation: SpanDistillation | None = None
+        if distilling and is_training:
+            self.distillation = SpanDistillation(
+                distilling, source, self.is_version_2, cache
+            )
+            self.objective = self.distillation.objective
         self.questions = self._read_questions()
         # The fingerprint of the weights that answered last, and the answers.
         self._answered: tuple[list[str], Answered] | None = None
@@ -135,8 +149,18 @@ class SquadJob(Job):
 
     def train_data(self, loaded: LoadedModel) -> in_memory.ShortRecords:
         """Return the training records."""
-        del loaded
-        return self.records.training(self.train_file)
+        data = self.records.training(self.train_file)
+        if not self.distillation:
+            return data
+        return self.distillation.train_data(
+            data, self.data_fingerprint(), loaded, self.settings
+        )
+
+    def own_fingerprint(self) -> dict[str, Any]:
+        """Return teachers and loss of distillation."""
+        if not self.distillation:
+            return distillation.NO_FINGERPRINT
+        return self.distillation.fingerprint()
 
     def num_examples(self, data: in_memory.ShortRecords) -> int:
         """Return the number of windows in an epoch, or of questions."""
@@ -157,12 +181,15 @@ class SquadJob(Job):
     def guess(self, data: in_memory.ShortRecords) -> failed_runs.Guess:
         """Return the loss of a span drawn from the paragraph."""
         features = data.features
-        return failed_runs.guess_span(
+        guess = failed_runs.guess_span(
             features["start_positions"],
             features["end_positions"],
             # The segment of the paragraph, without the [SEP] at its end.
             features["segment_ids"].sum(axis=1, dtype=np.int64) - 1,
         )
+        if self.distillation:
+            return self.distillation.guess(data, guess)
+        return guess
 
     def evaluate(self, loaded: LoadedModel) -> Scored:
         """Score the answers to predict_file; look for constant ones."""
@@ -174,7 +201,24 @@ class SquadJob(Job):
             squad_scores.exact_matches(data, answered.answers),
         )
         return Scored(
-            answered.scores(data, self.is_version_2), [sign] if sign else []
+            answered.scores(data, self.is_version_2),
+            [sign] if sign else [],
+            answered,
+        )
+
+    def write_mistakes(self, scored: Scored) -> None:
+        """Write errors.tsv; draw the scores by the length of the answers."""
+        answered: Answered = scored.predictions
+        squad_mistakes.write(
+            self.questions.data,
+            answered.answers,
+            answered.confidences,
+            self.is_version_2,
+            squad_mistakes.Options(
+                self.settings.output_dir,
+                self.settings.num_errors,
+                self.settings.training.pictures,
+            ),
         )
 
     def predict(self, loaded: LoadedModel) -> None:

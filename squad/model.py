@@ -95,17 +95,34 @@ class BertForQuestionAnswering(TaskModel):
             dropout_seed: see `BertModel.call`.
         """
         logits = self(features, training, dropout_seed)  # [2, B, S]
-        is_padding = tf.cast(features["input_mask"], tf.float32) - 1.0  # [B, S]
-        starts, ends = tf.unstack(logits + 10000.0 * is_padding)  # [B, S] each
-        weights = features.get("example_weights")
-        return (
-            losses.classification_loss(
-                starts, features["start_positions"], weights
-            ),
-            losses.classification_loss(
-                ends, features["end_positions"], weights
-            ),
-        )
+        return span_losses(without_padding(logits, features), features)
+
+
+def without_padding(
+    logits: tf.Tensor, features: dict[str, tf.Tensor]
+) -> tf.Tensor:
+    """Return logits [2, B, S] that are very small at padding."""
+    is_padding = tf.cast(features["input_mask"], tf.float32) - 1.0  # [B, S]
+    return logits + 10000.0 * is_padding
+
+
+def span_losses(
+    logits: tf.Tensor, features: dict[str, tf.Tensor]
+) -> tuple[losses.Loss, losses.Loss]:
+    """Return the cross entropies of the start and of the end.
+
+    Args:
+        logits: [2, B, S], see `without_padding`.
+        features: as for `BertForQuestionAnswering.losses`.
+    """
+    starts, ends = tf.unstack(logits)  # [B, S] each
+    weights = features.get("example_weights")
+    return (
+        losses.classification_loss(
+            starts, features["start_positions"], weights
+        ),
+        losses.classification_loss(ends, features["end_positions"], weights),
+    )
 
 
 # --- Objective ---------------------------------------------------------------

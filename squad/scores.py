@@ -133,15 +133,14 @@ def _version_1(
     data: SquadData, predictions: Mapping[str, str]
 ) -> dict[str, float]:
     """Return the scores of SQuAD 1.1."""
-    # Sums in the order of the file and one division, like the official
-    # script: another order of additions could change the last digit.
+    # Additions in the order of the file and one division, like the official
+    # script: another order, or `sum`, which corrects rounding from Python 3.12
+    # on, could change the last digit.
+    scored = score_each(data, predictions, is_version_2=False)
     exact_sum = f1_sum = 0.0
-    for example in data.examples:
-        given = predictions.get(example.qas_id)
-        if given is None:
-            continue
-        exact_sum += max((exact(a, given) for a in example.answers), default=0)
-        f1_sum += max((f1(a, given, False) for a in example.answers), default=0)
+    for key in scored.f1:
+        exact_sum += scored.exact[key]
+        f1_sum += scored.f1[key]
     total = len(data.examples)
     return {
         "exact_match": 100.0 * exact_sum / total,
@@ -149,7 +148,7 @@ def _version_1(
     }
 
 
-class _Scored(NamedTuple):
+class QuestionScores(NamedTuple):
     """Scores of the predicted questions, {question id: value}."""
 
     exact: dict[str, float]  # in the order of the data, like f1
@@ -157,19 +156,34 @@ class _Scored(NamedTuple):
     has_answer: dict[str, bool]  # of every question, predicted or not
 
 
-def _score_each(data: SquadData, predictions: Mapping[str, str]) -> _Scored:
-    """Return the scores of each question by the rules of SQuAD 2.0."""
-    scored = _Scored({}, {}, {})
+def score_each(
+    data: SquadData, predictions: Mapping[str, str], is_version_2: bool
+) -> QuestionScores:
+    """Return the scores of each question; see the top for the rules.
+
+    Args:
+        data: questions with their reference answers.
+        predictions: {question id: answer}, "" for none.
+        is_version_2: which rules. A question without a prediction has the
+            scores 0 by those of version 1.1, none by those of 2.0.
+    """
+    scored = QuestionScores({}, {}, {})
     for example in data.examples:
         key = example.qas_id
         scored.has_answer[key] = bool(example.answers)
         if key not in predictions:
+            if not is_version_2:
+                scored.exact[key] = scored.f1[key] = 0.0
             continue
-        # A question without an answer has the reference answer "".
-        answers = [a for a in example.answers if normalize(a)] or [""]
+        answers = example.answers
+        if is_version_2:
+            # A question without an answer has the reference answer "".
+            answers = [a for a in answers if normalize(a)] or [""]
         given = predictions[key]
-        scored.exact[key] = max(exact(a, given) for a in answers)
-        scored.f1[key] = max(f1(a, given, True) for a in answers)
+        scored.exact[key] = max((exact(a, given) for a in answers), default=0)
+        scored.f1[key] = max(
+            (f1(a, given, is_version_2) for a in answers), default=0.0
+        )
     return scored
 
 
@@ -179,7 +193,7 @@ def _version_2(
     null_odds: Mapping[str, float] | None,
 ) -> dict[str, float]:
     """Return the scores of SQuAD 2.0."""
-    scored = _score_each(data, predictions)
+    scored = score_each(data, predictions, is_version_2=True)
 
     def means(keys: Sequence[str], prefix: str) -> dict[str, float]:
         # 100 * sum / total, not a mean * 100: the last digit would differ.
@@ -209,7 +223,7 @@ def _version_2(
 
 def _best_threshold(
     scores: Mapping[str, float],
-    scored: _Scored,
+    scored: QuestionScores,
     predictions: Mapping[str, str],
     null_odds: Mapping[str, float],
 ) -> tuple[float, float]:
@@ -272,7 +286,7 @@ def tune_threshold(
         best_answers: {question id: best answer, whatever the null odds}.
         null_odds: {question id: null odds} of the same questions.
     """
-    answered = _score_each(data, best_answers)
+    answered = score_each(data, best_answers, is_version_2=True)
     keys = sorted(answered.f1, key=lambda key: null_odds[key])
     odds = [null_odds[key] for key in keys]
     # F1, and exact match, of "" for each question.

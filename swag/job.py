@@ -14,6 +14,7 @@ from finetuning.source import ModelSource
 from serving import graph_tokenizer
 from swag import data as swag_data
 from swag import export as swag_export
+from swag import mistakes as swag_mistakes
 from swag import model as swag_model
 from swag import records as swag_records
 from training import memory
@@ -127,7 +128,17 @@ class SwagJob(Job):
             [str(number) for number in range(dev.num_choices)],
             "answers are choice",
         )
-        return Scored(results, [sign] if sign else [])
+        return Scored(results, [sign] if sign else [], (scores, labels))
+
+    def write_mistakes(self, scored: Scored) -> None:
+        """Write errors.tsv of the development questions."""
+        self.write_errors(
+            swag_mistakes.wrong_choices(
+                *scored.predictions,
+                self._dev.questions,
+                self.settings.num_errors,
+            )
+        )
 
     def predict(self, loaded: LoadedModel) -> None:
         """Write test_results.tsv and test.tsv."""

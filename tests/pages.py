@@ -190,7 +190,9 @@ def _problem_of(arguments: Sequence[str]) -> str | None:
     while arguments and re.match(r"[A-Z_]+=", arguments[0]):
         arguments = arguments[1:]  # variables set for this command
     if arguments[:1] == ["make"]:
-        targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.M)
+        targets = re.findall(
+            r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M
+        )
         wrong = [a for a in arguments[1:] if "=" not in a and a not in targets]
         return f"make has no target {wrong[0]}" if wrong else None
     if not arguments or Path(arguments[0]).name != "python":

@@ -80,10 +80,15 @@ def _recorded_definitions(script: str) -> Iterator[None]:
 
 
 def run(module: ModuleType, **values) -> int | None:
-    """Call a script's main with flags set; others have their defaults."""
+    """Call a script's main with flags set; others have their defaults.
+
+    No pictures are drawn unless `pictures` is given: they take a second.
+    """
     module.FLAGS.unparse_flags()
     for flag in module.FLAGS:
         module.FLAGS[flag].unparse()
+    if "pictures" in module.FLAGS:
+        values = {"pictures": False} | values
     arguments = [
         f"--{name}={value}"
         for name, value in values.items()

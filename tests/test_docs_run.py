@@ -252,6 +252,33 @@ def test_the_domain_page_runs(tmp_path, monkeypatch, caplog, capsys):
     assert_writes(page, tmp_path)
 
 
+def distillation_flags(command: str) -> str:
+    """Return what makes a command of docs/distillation.md short."""
+    return (
+        "--max_seq_length=24 --train_batch_size=20 --num_train_epochs=1 "
+        "--pad_to_max_length --jit_compile=false --do_eval=false"
+    )
+
+
+@pytest.mark.slow
+def test_the_distillation_page_runs(tmp_path, monkeypatch, caplog):
+    page = ROOT / "docs" / "distillation.md"
+    monkeypatch.chdir(tmp_path)
+    vocab = [*tiny.SPECIAL, *"a the good bad film book".split()]
+    for name in ("uncased_L-12_H-768_A-12", "uncased_L-2_H-128_A-2"):
+        tiny.write_model(tmp_path / name, tiny.config_of(vocab), vocab)
+    for folder in ("glue/SST-2", "reviews"):
+        (tmp_path / folder).mkdir(parents=True)
+    rows = ["a good film\t1", "a bad film\t0"] * 20
+    for name in ("train", "dev"):
+        text = "\n".join(["sentence\tlabel", *rows]) + "\n"
+        (tmp_path / "glue" / "SST-2" / f"{name}.tsv").write_text(text)
+    (tmp_path / "reviews" / "a.txt").write_text("a good book\nbad film\n")
+    printed = run_page_here(page, distillation_flags, caplog)
+    assert_prints(page, printed)
+    assert_writes(page, tmp_path)
+
+
 # --- The checks themselves ---------------------------------------------------
 
 SMALL_PAGE = """\

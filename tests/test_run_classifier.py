@@ -22,6 +22,7 @@ from tiny import results_of
 from checkpoints import weight_files
 from classifier import model as classifier_model
 from swag import model as swag_model
+from training import curves
 
 run_classifier = scripts.load("run_classifier")
 
@@ -41,7 +42,7 @@ def data_dir(tmp_path_factory) -> Path:
 def finished(model_dir, data_dir, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("run") / "out"
     flags = flags_for(model_dir, data_dir, out, do_predict=True)
-    assert scripts.run(run_classifier, **flags) == 0
+    assert scripts.run(run_classifier, **flags, pictures=True) == 0
     return out
 
 
@@ -58,6 +59,40 @@ def test_it_learns_and_says_so(finished):
     assert results["accuracy"] > 0.9
     assert results["eval_accuracy"] == results["accuracy"]
     assert results["global_step"] == int(200 / 8 * 6)
+
+
+@pytest.mark.slow
+def test_mistakes_and_pictures_belong_to_the_scores(finished):
+    results = results_of(finished)
+    header, *rows = (
+        line.split("\t")
+        for line in (finished / "errors.tsv").read_text().splitlines()
+    )
+    assert len(rows) == round(50 * (1 - results["accuracy"]))
+    texts = sentences(50, 2)
+    for row in rows:
+        found = dict(zip(header, row, strict=True))
+        text, label = texts[int(found["guid"])]
+        assert (found["text_a"], found["truth"]) == (text, label)
+        assert found["prediction"] != label and found["text_b"] == ""
+        assert float(found["confidence"]) >= 0.5
+    table = (finished / "confusion_matrix.tsv").read_text().splitlines()
+    counts = np.array([line.split("\t")[1:] for line in table[1:]], int)
+    assert counts.sum() == 50 and counts.trace() == 50 - len(rows)
+    assert counts.sum(1)[0] == sum(label == "bad" for _, label in texts)
+    for name in ("curves", "confusion_matrix"):
+        data = (finished / f"{name}.png").read_bytes()
+        assert data[:4] == b"\x89PNG" and len(data) < 100_000
+
+
+@pytest.mark.slow
+def test_the_curve_of_a_short_run_has_fifty_points(finished):
+    found = curves.read(str(finished), 100, ("loss",), "accuracy")
+    assert list(found.loss) == list(range(3, 151, 3))  # 150 steps
+    results = results_of(finished)
+    assert found.metric == {150: pytest.approx(results["accuracy"])}
+    assert found.dev_loss == {150: pytest.approx(results["loss"])}
+    assert found.learning_rate[150] == 0.0
 
 
 @pytest.mark.slow

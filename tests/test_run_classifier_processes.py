@@ -18,6 +18,7 @@ from classifier_runs import CONFIG, VOCAB, flags_for, values_of, write_data
 from paths import ROOT
 
 from finetuning import sweeps
+from training import curves, event_files
 
 run_classifier = scripts.load("run_classifier")
 
@@ -69,6 +70,7 @@ def test_sweep_keeps_the_best_and_repeats_nothing(
     model_dir, data_dir, tmp_path, capfd
 ):
     flags = sweep_flags(model_dir, data_dir, tmp_path) | {"num_restarts": 1}
+    flags["pictures"] = True
     assert scripts.run(run_classifier, **flags) == 0
     lines = (tmp_path / "sweep_results.txt").read_text().splitlines()
     assert lines[1].startswith("lr0.01_seed12345 ")
@@ -84,6 +86,15 @@ def test_sweep_keeps_the_best_and_repeats_nothing(
     for name, value in values_of(best / "bert_model.ckpt").items():
         copied = values_of(tmp_path / "bert_model.ckpt")[name]
         np.testing.assert_array_equal(copied, value)
+    for name in ("curves.png", "confusion_matrix.png", "errors.tsv"):
+        assert (tmp_path / name).read_bytes() == (best / name).read_bytes()
+    scores = tiny.results_of(best)
+    steps = scores.pop("global_step")
+    row = tmp_path / "hparams" / "lr0.01_seed12345"
+    found = event_files.joined(event_files.read(str(row), scores))
+    assert found == {
+        name: {steps: pytest.approx(value)} for name, value in scores.items()
+    }
     assert len((tmp_path / "test.tsv").read_text().splitlines()) == 22
     assert (tmp_path / "train.tf_record").exists()
     assert not (best / "train.tf_record").exists()
@@ -130,6 +141,15 @@ def test_kill_9_and_start_again(model_dir, data_dir, tmp_path):
         killed = values_of(tmp_path / "killed" / name)
         for key, value in values_of(tmp_path / "whole" / name).items():
             np.testing.assert_array_equal(killed[key], value, err_msg=key)
+    killed, whole = (
+        curves.read(str(tmp_path / run), 100, ("loss",), "accuracy")
+        for run in ("killed", "whole")
+    )
+    for field in ("loss", "dev_loss", "metric"):
+        points = getattr(whole, field)
+        assert getattr(killed, field) == pytest.approx(points, rel=1e-5), field
+    assert list(whole.loss) == list(range(3, 151, 3))
+    assert list(whole.metric) == list(range(25, 151, 25))
     for file in ("scores.json", "tail_loss.json"):
         found = [
             json.loads((tmp_path / run / file).read_text())

@@ -58,6 +58,9 @@ def finished(model_dir, data_dir, tmp_path_factory) -> Path:
 @pytest.mark.slow
 def test_a_run_learns_and_writes_its_scores(finished):
     results = tiny.results_of(finished, "eval_results.txt")
+    header, *wrong = (finished / "errors.tsv").read_text().splitlines()
+    assert header.startswith("line\tkind\ttruth\tprediction\tconfidence")
+    assert bool(wrong) == (results["f1"] < 1)
     scores = {"precision", "recall", "f1"}
     assert set(results) == {
         *scores,

@@ -24,6 +24,7 @@ from tiny import results_of
 from checkpoints import model_files, weight_files
 from modeling import LEFT_TO_RIGHT
 from pretraining import run as pretraining_run
+from training import curves
 from training.settings import Settings
 
 run_pretraining = scripts.load("run_pretraining")
@@ -51,6 +52,7 @@ def logged_run(data: Path, out: Path, name: str) -> str:
         eval_steps=5,
         eval_batch_size=4,
         keep_steps=5,
+        pictures=True,
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("absl.logging.info", lambda s, *a: lines.append(s % a))
@@ -88,6 +90,19 @@ def test_scores_and_log_lines(finished, name):
             tags |= {value.tag for value in event.summary.value}
     assert tags > set(KEYS[name].split()) - {"global_step"}
     assert not any("next_sentence" in tag for tag in tags)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KEYS)
+def test_curves_of_the_losses_are_drawn(finished, name):
+    out, _ = finished[name]
+    assert (out / "curves.png").read_bytes()[:4] == b"\x89PNG"
+    loss, accuracy = KEYS[name].split()[:2]
+    found = curves.read(str(out), 100, ("loss", loss), accuracy)
+    assert list(found.loss) == list(range(1, 13))  # 12 steps
+    results = results_of(out)
+    assert found.dev_loss[12] == pytest.approx(results[loss])
+    assert found.metric[12] == pytest.approx(results[accuracy])
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ def finished(folder, tmp_path_factory) -> Path:
 def finished_2(folder, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("run") / "v2"
     flags = flags_for(folder, out, "2", tune_null_threshold=True)
-    flags |= {"do_export": True}
+    flags |= {"do_export": True, "pictures": True, "num_errors": 5}
     assert scripts.run(run_squad, **flags) == 0
     return out
 
@@ -51,6 +51,36 @@ def test_training_on_squad_1_reaches_a_high_score(finished, folder):
     windows = len(read_records(finished / "train.tf_record"))
     assert windows > 150  # several to a paragraph, and steps count them
     assert results["global_step"] == int(windows / 8 * 6)
+
+
+@pytest.mark.slow
+def test_mistakes_and_pictures_belong_to_the_scores(
+    finished, finished_2, folder
+):
+    for out, version, score in (
+        (finished, 1, "exact_match"),
+        (finished_2, 2, "exact"),
+    ):
+        header, *rows = (
+            line.split("\t")
+            for line in (out / "errors.tsv").read_text().splitlines()
+        )
+        wrong = 40 * (1 - tiny.results_of(out)[score] / 100)
+        assert len(rows) == round(wrong if version == 1 else min(5, wrong))
+        answers = read(out / "predictions.json")
+        nbest = read(out / "nbest_predictions.json")
+        for row in rows:
+            found = dict(zip(header, row, strict=True))
+            assert found["prediction"] == answers[found["id"]]
+            (sure,) = {
+                entry["probability"]
+                for entry in nbest[found["id"]]
+                if entry["text"] == found["prediction"]
+            }
+            assert float(found["confidence"]) == pytest.approx(sure, abs=1e-4)
+    for name in ("curves.png", "f1_by_answer_length.png"):
+        assert (finished_2 / name).read_bytes()[:4] == b"\x89PNG"
+        assert not (finished / name).exists()  # --nopictures
 
 
 def read_records(path: Path) -> list:

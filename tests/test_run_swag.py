@@ -106,6 +106,9 @@ def probabilities_by_hand(model, context: str, endings: list) -> np.ndarray:
 @pytest.mark.slow
 def test_a_run_learns_and_writes_its_scores(finished):
     results = tiny.results_of(finished)
+    header, *wrong = (finished / "errors.tsv").read_text().splitlines()
+    assert header.startswith("guid\ttruth\tprediction\tconfidence")
+    assert len(wrong) == round(40 * (1 - results["accuracy"]))
     assert set(results) == {
         *("accuracy", "eval_accuracy", "eval_loss", "loss", "global_step")
     }

@@ -98,6 +98,12 @@ def _define_loop_flags() -> None:
         "Write a report line every this many steps.",
         lower_bound=1,
     )
+    flags.DEFINE_bool(
+        "pictures",
+        True,
+        "Draw the curves of the training (curves.png) when it ends, and what "
+        "the scores are made of. Needs matplotlib.",
+    )
     define_dtype_flag()
     _define_loss_scale_flags()
     flags.DEFINE_bool(
@@ -250,6 +256,7 @@ def read_settings(
         iterations_per_loop=f.iterations_per_loop,
         log_steps=f.log_steps,
         eval_steps=f.eval_steps,
+        pictures=f.pictures,
     )
 
 

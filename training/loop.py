@@ -86,16 +86,15 @@ def train(
             is_first, (done, sums) = done == first, caller.call(done)
             _check_good(sums, done, step, state)
             caller.seconds_per_step = stop.agree(done, meter.seconds_per_step)
-            is_due = _is_due(done, settings.log_steps, settings)
-            if is_due or is_first or report.is_late():
-                _write(report, step, done)
+            is_due = _is_due(done, settings.save_checkpoints_steps, settings)
+            is_last = done == settings.last_step
+            saves = is_due or stop.is_due or is_last
+            _report(report, step, done, is_first, saves)
             # Before the checkpoint: a run that is killed between the two keeps
             # the weights of this step again when it goes on.
             if done in settings.keep_steps:
                 hooks.keep(done)
-            is_due = _is_due(done, settings.save_checkpoints_steps, settings)
-            is_last = done == settings.last_step
-            if is_due or stop.is_due or is_last:
+            if saves or stop.is_due:
                 _save(state, done, hooks.tail)
             # What is saved can be evaluated when the run goes on.
             is_due = _is_due(done, settings.eval_steps, settings)
@@ -123,11 +122,21 @@ def _create_report(
     )
 
 
-def _write(report: reporting.Report, step: Step, done: int) -> None:
-    """Write a report line."""
+def _report(
+    report: reporting.Report, step: Step, done: int, is_first: bool, saves: bool
+) -> None:
+    """Write a report line or scalars, if either is due."""
+    settings = step.settings
+    has_line = _is_due(done, settings.log_steps, settings) or is_first
+    has_line = has_line or report.is_late()
+    # Also where a checkpoint is saved: a run that goes on from there has the
+    # scalars of all of its steps, and its curves are those of a whole run.
+    if not has_line and not saves and done % settings.scalar_steps:
+        return
     # The last update was number done - 1, with this rate.
     rate = float(step.schedule(tf.constant(done)))
-    report.write(done, rate, step.loss_scale.means() if step.loss_scale else {})
+    others = step.loss_scale.means() if step.loss_scale else {}
+    (report.write if has_line else report.write_scalars)(done, rate, others)
 
 
 def _save(
@@ -337,6 +346,7 @@ class _Caller:
         stops += [step - done for step in settings.keep_steps if step > done]
         for every in (
             settings.log_steps,
+            settings.scalar_steps,
             settings.save_checkpoints_steps,
             settings.eval_steps,
         ):

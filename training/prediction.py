@@ -111,7 +111,8 @@ class Predictor:
         """
         batch_size = len(next(iter(batch.values())))
         replicas = self.strategy.num_replicas_in_sync
-        pieces = replicas // cluster.num_workers()
+        # A strategy for this machine alone has fewer replicas than the cluster.
+        pieces = max(1, replicas // cluster.num_workers())
         size = -(-batch_size // pieces)  # rounded up
         rows = np.resize(np.arange(batch_size), pieces * size)
 

@@ -105,11 +105,53 @@ class Meter:
         }
 
 
+class _Window:
+    """The sums of some consecutive steps, and how long those took."""
+
+    def __init__(self) -> None:
+        self.sums: dict[str, list[float]] = {}
+        # Of the steps that count for the speed.
+        self.seconds = self.flops = self.sequences = self.tokens = 0.0
+
+    def add(self, sums: Mapping) -> None:
+        """Add {name: (sum, count)} of finished steps."""
+        for name, (total, count) in sums.items():
+            pair = self.sums.setdefault(name, [0.0, 0.0])
+            pair[0] += float(total)
+            pair[1] += float(count)
+
+    def add_speed(self, sums: Mapping, flops: float, seconds: float) -> None:
+        """Add the time of steps that count for the speed."""
+        tokens, sequences = map(float, sums["tokens"])
+        self.seconds += seconds
+        self.flops += flops
+        self.sequences += sequences
+        self.tokens += tokens
+
+    def means(self, perplexities: Mapping[str, str]) -> Means:
+        """Return the means of losses and metrics, and perplexities."""
+        means = add_perplexities(to_means(self.sums), perplexities)
+        del means["tokens"]
+        if math.isnan(means.get("gradient_norm", 0.0)):
+            del means["gradient_norm"]  # all steps were skipped
+        for name, (_, count) in self.sums.items():
+            if not count:  # such as of labels, where no row had one
+                means.pop(name, None)
+        return means
+
+    def rates(self, meter: Meter) -> dict[str, float]:
+        """Return the speed, see Meter.rates."""
+        return meter.rates(
+            self.seconds, self.flops, self.sequences, self.tokens
+        )
+
+
 class Report:
     """Shows training: a bar on terminals, report lines, TensorBoard scalars.
 
-    Sums are collected from one report line to the next. A context manager;
-    its end removes the bar.
+    A line has the means since the line before it, the scalars those since the
+    scalars before them: they may be written more often. A context manager; its
+    end removes the bar.
 
     Args:
         output_dir: directory of the summaries.
@@ -136,7 +178,8 @@ class Report:
             if is_chief
             else tf.summary.create_noop_writer()
         )
-        self._reset()
+        self.line, self.scalars = _Window(), _Window()
+        self.written = time.monotonic()
 
     def __enter__(self) -> "Report":
         # Without a terminal the report lines show the progress.
@@ -148,12 +191,6 @@ class Report:
     def __exit__(self, kind, *exception) -> None:
         self.bar.close()
 
-    def _reset(self) -> None:
-        self.sums: dict[str, list[float]] = {}
-        # Of the steps that count for the speed.
-        self.seconds = self.flops = self.sequences = self.tokens = 0.0
-        self.written = time.monotonic()
-
     def add(
         self,
         sums: Mapping,
@@ -161,7 +198,7 @@ class Report:
         lengths: Sequence[int],
         seconds: float,
     ) -> None:
-        """Add sums and time of finished steps to the next report line.
+        """Add sums and time of finished steps to the next report.
 
         Args:
             sums: {name: (sum, count)} over the steps; `tokens` counts the
@@ -171,19 +208,15 @@ class Report:
                 for the speed, since one of them compiled.
             seconds: how long they took together.
         """
-        for name, (total, count) in sums.items():
-            pair = self.sums.setdefault(name, [0.0, 0.0])
-            pair[0] += float(total)
-            pair[1] += float(count)
-        tokens, sequences = map(float, sums["tokens"])
+        flops = self.meter.flops(lengths)
+        for window in (self.line, self.scalars):
+            window.add(sums)
+            if lengths:
+                window.add_speed(sums, flops, seconds)
         if lengths:
-            self.seconds += seconds
-            self.flops += self.meter.flops(lengths)
-            self.sequences += sequences
-            self.tokens += tokens
             self.meter.note(len(lengths), seconds)
         loss = to_means({"loss": sums["loss"]})["loss"]
-        self._move_bar(loss, steps, sequences)
+        self._move_bar(loss, steps, float(sums["tokens"][1]))
 
     def _move_bar(self, loss: float, steps: int, sequences: float) -> None:
         """Move the bar; show the loss of these steps and the mean speed."""
@@ -204,24 +237,15 @@ class Report:
         learning_rate: float,
         others: Mapping[str, float] = types.MappingProxyType({}),
     ) -> None:
-        """Write one line, and the same numbers for TensorBoard.
-
-        The share of the matrix-product peak goes to TensorBoard alone, whose
-        curves can be smoothed: on a shared machine it differs by a factor of
-        two between neighbouring lines. benchmark.py measures it.
+        """Write one line, and scalars for TensorBoard.
 
         Args:
             done: the step.
             learning_rate: of the last step.
             others: {name: number} to write with them, as they are now.
         """
-        means = add_perplexities(to_means(self.sums), self.perplexities)
-        del means["tokens"]
-        if math.isnan(means.get("gradient_norm", 0.0)):
-            del means["gradient_norm"]  # all steps were skipped
-        rates = self.meter.rates(
-            self.seconds, self.flops, self.sequences, self.tokens
-        )
+        means = self.line.means(self.perplexities)
+        rates = self.line.rates(self.meter)
         seconds_left = (self.last - done) * self.meter.seconds_per_step
         logging.info(
             "%s",
@@ -234,12 +258,30 @@ class Report:
                 seconds_left,
             ),
         )
+        self.line = _Window()
+        self.written = time.monotonic()
+        self.write_scalars(done, learning_rate, others)
+
+    def write_scalars(
+        self,
+        done: int,
+        learning_rate: float,
+        others: Mapping[str, float] = types.MappingProxyType({}),
+    ) -> None:
+        """Write scalars for TensorBoard; see `write` for the arguments.
+
+        The share of the matrix-product peak goes to TensorBoard alone, whose
+        curves can be smoothed: on a shared machine it differs by a factor of
+        two between neighbouring lines. benchmark.py measures it.
+        """
+        means = self.scalars.means(self.perplexities)
+        rates = self.scalars.rates(self.meter)
         with self.writer.as_default(step=done):
             for name, value in {**means, **rates, **others}.items():
                 tf.summary.scalar(name, value)
             tf.summary.scalar("learning_rate", learning_rate)
         self.writer.flush()
-        self._reset()
+        self.scalars = _Window()
 
 
 def _line(

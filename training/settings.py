@@ -4,6 +4,18 @@ from typing import Any, NamedTuple
 
 from checkpoints import hub
 
+# The points of the curves of a short run.
+_MIN_POINTS = 50
+
+
+def scalar_steps(log_steps: int, last_step: int) -> int:
+    """Return the steps from one point of the curves to the next.
+
+    A long run has a point for each report line, a short one about 50 points:
+    3 epochs of MRPC have 343 steps, and 3 lines.
+    """
+    return min(log_steps, max(1, last_step // _MIN_POINTS))
+
 
 class Settings(NamedTuple):
     """How a model is trained; fields have the names of the scripts' flags.
@@ -24,6 +36,7 @@ class Settings(NamedTuple):
         dtype: of the matrix products, one of modeling.DTYPES.
         initial_loss_scale: with float16, see loss_scale.py; so are
             loss_scale_growth_steps and loss_scale_backoff.
+        pictures: whether to draw curves.png and the pictures of scores.
     """
 
     output_dir: str
@@ -53,12 +66,18 @@ class Settings(NamedTuple):
     iterations_per_loop: int = 1000
     log_steps: int = 100
     eval_steps: int = 0
+    pictures: bool = True
 
     @property
     def last_step(self) -> int:
         """The step this run ends at; the schedule may end later."""
         stop = self.stop_after_steps or self.num_train_steps
         return min(stop, self.num_train_steps)
+
+    @property
+    def scalar_steps(self) -> int:
+        """The steps from one point of the curves to the next."""
+        return scalar_steps(self.log_steps, self.last_step)
 
     def fingerprint(self) -> dict[str, Any]:
         """Return the settings that may not change when a run is resumed."""

@@ -116,3 +116,33 @@ def test_classification_loss_is_a_sum_over_the_weighted_rows():
     )
     np.testing.assert_allclose(loss, -log_probs[0, 0], rtol=1e-6)
     assert (count, correct) == (1.0, 1.0)
+
+
+def test_soft_loss_and_its_gradient_by_hand():
+    """T = 2, three rows, the last one without weight."""
+    logits = np.array([[2.0, -1.0], [0.0, 0.0], [5.0, 1.0]], np.float32)
+    targets = np.array([[0.25, 0.75], [0.5, 0.5], [1.0, 0.0]], np.float32)
+    weights = np.array([1.0, 2.0, 0.0], np.float32)
+    probs = 1.0 / (1.0 + np.exp(-1.5))  # softmax([1, -1/2]) of the first row
+    first = -(0.25 * np.log(probs) + 0.75 * np.log(1.0 - probs))
+    wanted = 4.0 * (first + 2.0 * np.log(2.0))
+    variable = tf.Variable(logits)
+    with tf.GradientTape() as tape:
+        found = losses.soft_loss(variable, targets, 2.0, weights)
+    np.testing.assert_allclose(found.loss, wanted, rtol=1e-6)
+    assert (found.weight, found.correct) == (3.0, 2.0)
+    # T (softmax(logits / T) - p), times the weight.
+    each = 2.0 * (probs - 0.25)
+    np.testing.assert_allclose(
+        tape.gradient(found.loss, variable),
+        [[each, -each], [0.0, 0.0], [0.0, 0.0]],
+        atol=1e-6,
+    )
+
+
+def test_soft_loss_of_certain_targets_is_that_of_labels():
+    logits = tf.constant([[[2.0, -1.0, 0.3], [0.5, 0.25, -2.0]]])
+    labels = tf.constant([[2, 1]])
+    soft = losses.soft_loss(logits, tf.one_hot(labels, 3), 1.0)
+    hard = losses.classification_loss(logits, labels)
+    np.testing.assert_allclose(soft, hard, rtol=1e-6)

@@ -5,7 +5,6 @@ import sys
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from pretraining import demo_results
 
@@ -53,35 +52,6 @@ def test_every_score_has_to_beat_its_baseline(name, value):
     assert demo_results.is_better(SCORES, BASELINE, labels)
     worse = {**SCORES, name: value}
     assert not demo_results.is_better(worse, BASELINE, labels)
-
-
-def write_events(folder, suffix, values):
-    """Write scalars {(tag, step): value} as TensorBoard does."""
-    writer = tf.summary.create_file_writer(str(folder), filename_suffix=suffix)
-    with writer.as_default():
-        for (tag, step), value in values.items():
-            tf.summary.scalar(tag, value, step=step)
-    writer.close()
-
-
-def test_curves_of_a_continued_run_have_the_later_values(tmp_path):
-    write_events(tmp_path, ".a", {("loss", 1): 9.0, ("loss", 2): 8.0})
-    write_events(
-        tmp_path, ".b", {("loss", 2): 7.5, ("loss", 3): 7.0, ("speed", 3): 2.0}
-    )
-    # Their names begin with the second; these two were written in one.
-    names = sorted(path.name for path in tmp_path.iterdir())
-    assert len(names) == 2
-    for number, suffix in enumerate((".a", ".b")):
-        (path,) = tmp_path.glob(f"*{suffix}")
-        path.rename(tmp_path / f"events.out.tfevents.{number}{suffix}")
-    curves = demo_results.read_curves(str(tmp_path))
-    assert curves == {"loss": {1: 9.0, 2: 7.5, 3: 7.0}, "speed": {3: 2.0}}
-    assert list(curves["loss"]) == [1, 2, 3]
-
-
-def test_a_folder_without_events_has_no_curves(tmp_path):
-    assert demo_results.read_curves(str(tmp_path)) == {}
 
 
 def draw(path):

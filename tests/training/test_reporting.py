@@ -57,6 +57,23 @@ def test_a_line_of_skipped_steps_has_a_scale_and_no_norm(tmp_path, caplog):
     assert scalars["gradient_norm"] == [(2, 3.0)]
 
 
+def test_scalars_are_written_between_lines_too(tmp_path, caplog):
+    """Each has the means since the one of its kind before it."""
+    with reporting.Report(str(tmp_path), meter_of(), True, 0, 4) as report:
+        for step, loss in enumerate((6.0, 3.0, 2.0, 1.0), 1):
+            report.add(sums_of(loss, 8), 1, [64], 2.0 / step)
+            write = report.write if step in (1, 4) else report.write_scalars
+            write(step, 0.5)
+    first, second = caplog.messages
+    assert "step 1/4 (25.0%) | loss 6.0000" in first
+    assert "step 4/4 (100.0%) | loss 2.0000" in second
+    scalars = scalars_of(tmp_path)
+    assert scalars["loss"] == [(1, 6.0), (2, 3.0), (3, 2.0), (4, 1.0)]
+    rates = [value for _, value in scalars["sequences_per_second"]]
+    assert rates == pytest.approx([4.0, 8.0, 12.0, 16.0])
+    assert f"{24 / (1 + 2 / 3 + 0.5):.1f} sequences/s" in second
+
+
 def test_a_report_line_has_step_losses_speed_and_time_left(tmp_path, caplog):
     with reporting.Report(
         str(tmp_path), meter_of(), True, first=1000, last=100_000

@@ -1,0 +1,274 @@
+"""Teachers of distillation: find them, check their heads, run them once.
+
+A teacher reads the text with a vocabulary, casing and length of its own. Its
+outputs are written to a file beside the records of the student, with a
+fingerprint of the teacher and the text: later runs read the file.
+"""
+
+import functools
+import hashlib
+import io
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from base import cluster, file_system, progress
+from base.errors import UserError
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+import modeling
+from checkpoints import lookup, model_files, weight_files
+from finetuning import bilstm, fitted
+from finetuning.source import ModelSource
+from records import cache as record_cache
+from records.in_memory import ShortRecords
+from training import prediction
+
+_FLAG = "teacher_checkpoint"
+
+_SHOWN_LABELS = 8  # in messages
+
+# --- Finding -----------------------------------------------------------------
+
+
+class Teacher(NamedTuple):
+    """A fitted model to learn from.
+
+    Attributes:
+        path: as the flag names it.
+        source: checkpoint, configuration, tokenizer and length.
+        fingerprint: everything that its outputs for a text depend on.
+    """
+
+    path: str
+    source: ModelSource
+    fingerprint: Mapping[str, Any]
+
+    @property
+    def digest(self) -> str:
+        """A short checksum of the fingerprint, for file names."""
+        text = json.dumps(self.fingerprint, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+    def error(self, reason: str) -> UserError:
+        """Return the error that this model cannot teach the task."""
+        return UserError(f"--{_FLAG}={self.path} {reason}")
+
+
+def find(path: str, max_seq_length: int) -> Teacher:
+    """Return the teacher of a path.
+
+    Args:
+        path: an item of --teacher_checkpoint.
+        max_seq_length: for a model whose configuration has none.
+
+    Raises:
+        UserError: there is no model, or files are missing beside it.
+    """
+    prefix = lookup.find_checkpoint(path, _FLAG)
+    try:
+        config = model_files.read_config(prefix)
+        tokenizer = model_files.load_tokenizer(prefix, config, None, None)
+        size = bilstm.size_in(config)
+        default = min(max_seq_length, config.max_position_embeddings)
+        length = getattr(config, "max_seq_length", default)
+        model_files.check_length(length, config)
+    except UserError as error:
+        # Flags that the message names describe the student.
+        raise UserError(
+            f"--{_FLAG}={path}: {error} (of a teacher, the files beside its "
+            "weights count, no flags)"
+        ) from error
+    fingerprint = {
+        "weights": [
+            file_system.sha256(file) for file in weight_files.files_of(prefix)
+        ],
+        "config": config.to_dict(),
+        **record_cache.text_fingerprint(tokenizer, length),
+    }
+    source = ModelSource(prefix, config, tokenizer, length, size)
+    return Teacher(path, source, fingerprint)
+
+
+def check_head(
+    teacher: Teacher, variable: str, fitted_task: str | None
+) -> list[int]:
+    """Return the shape of a teacher's head; check that it was fitted to a task.
+
+    Args:
+        teacher: to check.
+        variable: path of a variable that only a fitted model has.
+        fitted_task: see `Job.fitted_task`.
+
+    Raises:
+        UserError: it has no such head, or that of another task.
+    """
+    prefix = teacher.source.prefix
+    shapes = weight_files.open_reader(prefix).get_variable_to_shape_map()
+    if variable not in shapes:
+        raise teacher.error(
+            f"has no fitted head for this task ({variable}): a model that was "
+            "not fine-tuned teaches noise; fine-tune it with this script first"
+        )
+    task = getattr(teacher.source.config, "task", None)
+    fitted.check_fitted_task(task, fitted_task, prefix, f"--{_FLAG}")
+    return shapes[variable]
+
+
+def label_order(
+    teacher: Teacher, labels: Sequence[str], num_outputs: int
+) -> np.ndarray:
+    """Return the place of each label among a teacher's outputs, [K].
+
+    >>> # outputs no, yes; labels of the task yes, no: [1, 0]
+
+    Args:
+        teacher: its configuration names its labels.
+        labels: of the task, in the student's order.
+        num_outputs: of the teacher's head.
+
+    Raises:
+        UserError: they are not the same labels.
+    """
+    names = model_files.class_names(teacher.source.config, num_outputs)
+    if sorted(names) != sorted(labels):
+        raise teacher.error(
+            f"was fitted to the labels {_listed(names)}; those of this task "
+            f"are {_listed(labels)}: use a teacher of the same labels, or "
+            "correct id2label in its configuration"
+        )
+    return np.array([names.index(label) for label in labels])
+
+
+def _listed(labels: Sequence[str]) -> str:
+    """Return labels for a message, of many the first ones."""
+    text = ", ".join(labels[:_SHOWN_LABELS])
+    more = len(labels) - _SHOWN_LABELS
+    return f"{text}, ... ({len(labels)} in all)" if more > 0 else text
+
+
+# --- Running -----------------------------------------------------------------
+
+
+def create_predictor(
+    teacher: Teacher,
+    strategy: tf.distribute.Strategy,
+    create_model: Callable[[], modeling.TaskModel],
+    required: str,
+    forward: Callable[..., dict[str, tf.Tensor]],
+    jit_compile: bool,
+) -> prediction.Predictor:
+    """Return a teacher as a function of records.
+
+    Args:
+        teacher: to load.
+        strategy: of the student.
+        create_model: returns the teacher's model with new weights.
+        required: pattern of the variables that its checkpoint must have.
+        forward: (model, batch) -> {name: [B, ...]}.
+        jit_compile: see prediction.Predictor.
+
+    Raises:
+        UserError: the weights are damaged or incomplete.
+    """
+    logging.info("Running the teacher %s", teacher.source.prefix)
+    if cluster.has_other_workers():
+        # The chief alone runs it: the others wait for the file.
+        strategy = tf.distribute.get_strategy()
+    with strategy.scope():
+        model = create_model()
+    weight_files.restore_weights(
+        model.variables, teacher.source.prefix, required
+    )
+    return prediction.Predictor(
+        strategy, functools.partial(forward, model), jit_compile
+    )
+
+
+def predict(
+    predictor: prediction.Predictor,
+    parts: Iterable[ShortRecords],
+    batch_size: int,
+    total: int,
+) -> np.ndarray:
+    """Return the logits of examples that come in parts, float32 [n, ...].
+
+    Args:
+        predictor: of a forward pass that returns {"logits": [B, ...]}.
+        parts: some examples at a time, so that not all are in memory.
+        batch_size: rows of a batch.
+        total: n, for the progress.
+    """
+    found: list[np.ndarray] = []
+    with progress.bar(total, "rows", "Running the teacher") as bar:
+        for part in parts:
+            logits: np.ndarray | None = None
+            for rows, outputs in predictor.batches(part, batch_size):
+                values = outputs["logits"]
+                if logits is None:
+                    shape = [part.num_records, *values.shape[1:]]
+                    logits = np.zeros(shape, np.float32)
+                logits[rows] = values
+                bar.update(len(rows))
+            found.append(logits)
+    return np.concatenate(found)
+
+
+def kept_outputs(
+    cache: record_cache.RecordCache,
+    name: str,
+    teacher: Teacher,
+    fingerprint: Mapping[str, Any],
+    compute: Callable[[], np.ndarray],
+) -> np.ndarray:
+    """Return the outputs of a teacher, from an earlier run or computed now.
+
+    Args:
+        cache: of the student's records, beside which the outputs are kept.
+        name: of the record file whose texts the teacher reads.
+        teacher: its digest is part of the file's name.
+        fingerprint: everything else that the outputs depend on.
+        compute: returns them, float32 [n, ...].
+
+    Raises:
+        UserError: they are not finite, or the file is damaged.
+    """
+    file = f"{name}_teacher_{teacher.digest}.npy"
+    path = os.path.join(cache.directory, file)
+
+    def write(path: str) -> None:
+        outputs = compute()
+        bad = np.flatnonzero(~np.isfinite(outputs.reshape(len(outputs), -1)))
+        if len(bad):
+            raise teacher.error(
+                f"computes {outputs.flat[bad[0]]} for row "
+                f"{bad[0] * len(outputs) // outputs.size + 1} of {name}: its "
+                "weights are damaged, or --dtype is too narrow for it"
+            )
+        with file_system.atomic_file(path) as file:
+            np.save(file, outputs)
+        logging.info(
+            "Wrote the outputs of the teacher for %s rows to %s",
+            f"{len(outputs):,}",
+            path,
+        )
+
+    wanted = {**fingerprint, "teacher": dict(teacher.fingerprint)}
+    cache.make(path, wanted, write)
+    return _read(path)
+
+
+def _read(path: str) -> np.ndarray:
+    """Return the array of a .npy file."""
+    with file_system.open_for_reading(path) as file:
+        data = file.read()
+    try:
+        return np.load(io.BytesIO(data))
+    except (ValueError, EOFError) as error:
+        raise UserError(
+            f"{path} is damaged ({error}): remove it, and it is made again"
+        ) from error

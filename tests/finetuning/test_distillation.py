@@ -1,0 +1,132 @@
+"""Targets and loss of distillation, by numbers worked out by hand."""
+
+import math
+
+import numpy as np
+import pytest
+import scripts
+import tensorflow as tf
+
+from finetuning import distillation, failed_runs
+from finetuning.distillation import Options, RowLosses
+from training.tail_loss import TailLoss
+
+run_classifier = scripts.load("run_classifier")
+
+
+def test_the_mean_of_teachers_is_one_of_probabilities():
+    logits = [np.log([[1.0, 3.0], [4.0, 1.0]]), np.log([[1.0, 1.0], [1, 4]])]
+    found = distillation.mean_probabilities(logits, 1.0)
+    np.testing.assert_allclose(found, [[0.375, 0.625], [0.5, 0.5]], rtol=1e-6)
+    assert found.dtype == np.float32
+    # At temperature 2 odds of 3 and 4 become their square roots.
+    share = 1.0 / (1.0 + math.sqrt(3.0))
+    found = distillation.mean_probabilities(logits, 2.0)
+    np.testing.assert_allclose(found[0, 0], (share + 0.5) / 2, rtol=1e-6)
+    # Of tags, [words, K], and of logits whose exponentials overflow.
+    large = np.array([[[1000.0, 999.0], [-1000.0, 1000.0]]])
+    found = distillation.mean_probabilities([large], 1.0)
+    np.testing.assert_allclose(
+        found, [[[0.7310586, 0.2689414], [0.0, 1.0]]], rtol=1e-5
+    )
+
+
+def test_every_row_weighs_the_same():
+    """Four rows, one with a label: a label counts as one row of four."""
+    options = Options(("a",), 2.0, 0.75)
+    objective = distillation.objective(
+        lambda *args: {}, lambda batch: tf.constant(4.0), options, ["tokens"]
+    )
+    weights = objective.loss_weights({})
+    assert set(weights) == {"soft_loss", "label_loss"}
+    sums = {"soft_loss": tf.constant(8.0), "label_loss": tf.constant(0.6)}
+    loss = objective.total_loss(sums, weights)
+    np.testing.assert_allclose(loss, 0.75 * 8.0 / 4 + 0.25 * 0.6 / 4)
+    assert objective.names == ("tokens",)
+
+
+def test_losses_of_the_mean_target_and_of_a_perfect_student():
+    targets = np.array([[1.0, 0.0], [0.5, 0.5]])
+    found = distillation.soft_row_losses(targets, 3.0)
+    mean = -np.log([0.75, 0.25])
+    np.testing.assert_allclose(
+        found.guess, 9.0 * np.array([mean[0], *[mean.mean()]])
+    )
+    np.testing.assert_allclose(found.least, [0.0, 9.0 * math.log(2.0)])
+
+
+def test_a_student_that_learned_little_of_soft_targets_is_told():
+    """At T = 8 the loss of guessing and the least differ by 1% alone."""
+    logits = np.random.default_rng(0).normal(size=[2000, 2])
+    targets = distillation.mean_probabilities([logits], 8.0)
+    soft = distillation.soft_row_losses(targets, 8.0)
+    weights = np.zeros([2000])
+    guess = distillation.guess(soft, weights, weights, alpha=1.0)
+    assert 0.0 < guess.loss - guess.least < 0.01 * guess.loss
+    learned = TailLoss((guess.loss + guess.least) / 2.0, 10, 1000)
+    assert failed_runs.not_below_guessing(learned, guess) is None
+    found = failed_runs.not_below_guessing(
+        TailLoss(guess.loss, 10, 1000), guess
+    )
+    assert (
+        f"guessing by the mean of the targets gives {guess.loss:.4f}" in found
+    )
+    assert found.endswith(f"the least possible is {guess.least:.4f}")
+
+
+def test_rows_without_a_label_are_no_noise():
+    """Each kind of row has one loss: nothing of it is chance."""
+    soft = RowLosses(np.full([6], 0.5), np.full([6], 0.4))
+    weights = np.array([1.0, 1.0, 0.0, 0.0, 0.0, 0.0])
+    guess = distillation.guess(soft, np.full([6], 0.7), weights, alpha=0.5)
+    assert guess.loss == pytest.approx(0.25 + 0.35 / 3)
+    assert guess.deviation == pytest.approx(0.0)
+    assert guess.least == pytest.approx(0.2)
+
+
+# --- Flags -------------------------------------------------------------------
+
+
+def parsed(**values):
+    f = run_classifier.FLAGS
+    f.unparse_flags()
+    for name in f:
+        f[name].unparse()
+    f(["x", *(f"--{name}={value}" for name, value in values.items())])
+    return f
+
+
+def test_flags_as_values():
+    assert distillation.read(parsed()) is None
+    f = parsed(teacher_checkpoint="a,hf://b/c", distillation_temperature=4)
+    assert distillation.read(f) == Options(("a", "hf://b/c"), 4.0, 1.0)
+    keys = {*Options((), 1.0, 1.0).fingerprint(), "teacher_checkpoint"}
+    assert {*distillation.NO_FINGERPRINT} == keys
+
+
+TEACHER = {"teacher_checkpoint": "a", "do_train": True}
+
+
+@pytest.mark.parametrize(
+    "values, words",
+    [
+        ({"distillation_alpha": 0.5}, "_alpha needs --teacher_checkpoint"),
+        ({"distillation_temperature": 2}, "_temperature needs --teacher_ch"),
+        ({"transfer_file": "a.txt"}, "--transfer_file needs --teacher_check"),
+        (TEACHER | {"do_train": False}, "needs --do_train"),
+        (TEACHER | {"teacher_checkpoint": "a,b,a"}, "found 'a' 2 times"),
+        (TEACHER | {"teacher_checkpoint": "a,,b"}, "found '' 1 times"),
+        (TEACHER | {"distillation_temperature": 0}, "=0: wanted a number ab"),
+        (TEACHER | {"distillation_temperature": -1}, "=-1: wanted a number"),
+        (TEACHER | {"distillation_temperature": "nan"}, "=nan: wanted"),
+        (TEACHER | {"distillation_temperature": "inf"}, "=inf: wanted"),
+        (TEACHER | {"distillation_alpha": 1.01}, "=1.01: wanted a number fr"),
+        (TEACHER | {"distillation_alpha": -0.1}, "alpha=-0.1: wanted"),
+        (TEACHER | {"distillation_alpha": "nan"}, "alpha=nan: wanted"),
+    ],
+    ids=str,
+)
+def test_flags_that_cannot_work(values, words):
+    with pytest.raises(ValueError) as error:
+        distillation.check(parsed(**values), "transfer_file")
+    assert words in str(error.value) and "\n" not in str(error.value)

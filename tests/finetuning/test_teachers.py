@@ -1,0 +1,162 @@
+"""Outputs of teachers: computed once, kept, and never half-written."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+from base.errors import UserError
+
+import classifier_runs
+import fitted_models
+import numpy as np
+import pytest
+import tiny
+
+from finetuning import teachers
+from records import cache as record_cache
+
+OUTPUTS = np.arange(6, dtype=np.float32).reshape(3, 2)
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory) -> Path:
+    """A classifier with random weights, fitted to 20 tokens."""
+    return fitted_models.write_classifier(
+        tmp_path_factory.mktemp("teacher") / "fitted",
+        classifier_runs.CONFIG,
+        classifier_runs.VOCAB,
+        ["no", "yes"],
+        length=20,
+    )
+
+
+def test_a_teacher_keeps_its_own_length(fitted, tmp_path):
+    teacher = teachers.find(str(fitted), max_seq_length=40)
+    assert teacher.source.max_seq_length == 20
+    assert teachers.check_head(teacher, "output_weights", None) == [2, 16]
+    shutil.copytree(fitted, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "bert_config.json"
+    config = json.loads(path.read_text())
+    del config["max_seq_length"]
+    path.write_text(json.dumps(config))
+    other = teachers.find(str(tmp_path), max_seq_length=100)
+    assert other.source.max_seq_length == 64  # of its position table
+    assert other.digest != teacher.digest
+    assert teachers.find(str(fitted), 10).digest == teacher.digest
+
+
+def test_outputs_are_put_into_the_order_of_the_labels(fitted):
+    teacher = teachers.find(str(fitted), 40)
+    assert teachers.label_order(teacher, ["yes", "no"], 2).tolist() == [1, 0]
+    with pytest.raises(UserError, match="labels no, yes; those of this task"):
+        teachers.label_order(teacher, ["yes", "maybe"], 2)
+    many = [f"c{number}" for number in range(20)]
+    with pytest.raises(UserError, match=r"c7, \.\.\. \(20 in all\): use"):
+        teachers.label_order(teacher, many, 2)
+
+
+# --- Kept outputs ------------------------------------------------------------
+
+
+class Counted:
+    """Outputs of a teacher that count how often they are computed."""
+
+    def __init__(self, folder: Path, fitted: Path):
+        self.count, self.outputs = 0, OUTPUTS
+        self.teacher = teachers.find(str(fitted), 40)
+        self.cache = record_cache.RecordCache(str(folder), {}, 1, False)
+
+    def compute(self) -> np.ndarray:
+        self.count += 1
+        return self.outputs
+
+    def kept(self, **fingerprint) -> np.ndarray:
+        return teachers.kept_outputs(
+            self.cache, "train", self.teacher, fingerprint, self.compute
+        )
+
+
+def test_they_are_computed_once(fitted, tmp_path, caplog):
+    counted = Counted(tmp_path, fitted)
+    for _ in range(2):
+        with caplog.at_level("INFO", logger="absl"):
+            found = counted.kept(data="a")
+        np.testing.assert_array_equal(found, OUTPUTS)
+    assert counted.count == 1
+    name = f"train_teacher_{counted.teacher.digest}.npy"
+    assert f"Reusing {tmp_path}/{name}: same data, same flags" in caplog.text
+    counted.kept(data="b")  # another text
+    counted.kept(data="b")
+    assert counted.count == 2
+    assert sorted(os.listdir(tmp_path)) == [name, f"{name}.json"]
+    # Another teacher has another file: both stay.
+    other = counted.teacher._replace(
+        fingerprint={**counted.teacher.fingerprint, "weights": ["x"]}
+    )
+    counted.teacher, first = other, counted.teacher
+    counted.kept(data="b")
+    counted.teacher = first
+    counted.kept(data="b")
+    assert counted.count == 3
+
+
+def test_a_kill_while_they_are_written_leaves_nothing_to_use(
+    fitted, tmp_path, monkeypatch
+):
+    counted = Counted(tmp_path, fitted)
+
+    def save_half(file, array):
+        file.write(b"half")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "save", save_half)
+        with pytest.raises(KeyboardInterrupt):
+            counted.kept()
+    assert not list(tmp_path.glob("*.npy"))
+    np.testing.assert_array_equal(counted.kept(), OUTPUTS)
+    assert counted.count == 2
+
+
+def test_outputs_that_are_not_numbers_are_refused(fitted, tmp_path):
+    counted = Counted(tmp_path, fitted)
+    counted.outputs = OUTPUTS.copy()
+    counted.outputs[1, 1] = np.nan
+    with pytest.raises(UserError, match="computes nan for row 2 of train"):
+        counted.kept()
+    assert not list(tmp_path.glob("*.npy"))
+
+
+def test_a_damaged_file_is_named(fitted, tmp_path):
+    counted = Counted(tmp_path, fitted)
+    counted.kept()
+    (path,) = tmp_path.glob("*.npy")
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(UserError, match="is damaged .*: remove it"):
+        counted.kept()
+
+
+# --- What cannot teach -------------------------------------------------------
+
+
+def test_models_that_are_no_teachers(fitted, tmp_path):
+    shutil.copytree(fitted, tmp_path / "no_vocab")
+    (tmp_path / "no_vocab" / "vocab.txt").unlink()
+    shutil.copytree(fitted, tmp_path / "no_config")
+    (tmp_path / "no_config" / "bert_config.json").unlink()
+    for path, words in (
+        (tmp_path / "none", "no such checkpoint"),
+        (tmp_path / "no_vocab", "no vocab.txt beside"),
+        (tmp_path / "no_config", "no bert_config.json beside"),
+    ):
+        with pytest.raises(UserError) as error:
+            teachers.find(str(path), 40)
+        line = str(error.value)
+        assert line.startswith(f"--teacher_checkpoint={path}") and words in line
+    plain = tiny.write_model(
+        tmp_path / "plain", classifier_runs.CONFIG, classifier_runs.VOCAB
+    )
+    teacher = teachers.find(str(plain), 40)
+    with pytest.raises(UserError, match="has no fitted head for this task"):
+        teachers.check_head(teacher, "output_weights", None)

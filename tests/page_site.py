@@ -1,0 +1,62 @@
+"""The page of tiny models in this process, and the addresses it uses."""
+
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from page import neighbors, site, tabs
+from page.models import PageModel
+
+# Events of Python's sockets that name an address of another machine.
+_EVENTS = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname")
+
+_recorders: list[list[str]] = []
+
+
+def _record(event: str, arguments: tuple[Any, ...]) -> None:
+    if _recorders and event in _EVENTS:
+        host = arguments[0]
+        if event == "socket.connect":
+            # Of a Unix socket it is a path.
+            address = arguments[1]
+            host = address[0] if isinstance(address, tuple) else "localhost"
+        for recorder in _recorders:
+            recorder.append(str(host))
+
+
+sys.addaudithook(_record)  # it cannot be removed
+
+
+@contextlib.contextmanager
+def recorded_hosts() -> Iterator[list[str]]:
+    """Yield a list that gets every host which a socket is to reach."""
+    found: list[str] = []
+    _recorders.append(found)
+    try:
+        yield found
+    finally:
+        _recorders.remove(found)
+
+
+@contextlib.contextmanager
+def served(
+    models: Sequence[PageModel], sentences: str | None = None
+) -> Iterator[str]:
+    """Serve the page of models; yield its address.
+
+    Args:
+        models: of the page.
+        sentences: of --neighbors_file, one in each line.
+    """
+    indexes = {}
+    if sentences:
+        found = neighbors.sentences_of(sentences, "x")
+        indexes = {m.name: neighbors.Index(m, found) for m in models}
+    gradio = site.load_gradio()
+    page = site.make_page(gradio, models, tabs.make_tabs(models, indexes))
+    port = site.free_port("127.0.0.1", 0)
+    try:
+        yield site.start(gradio, page, "127.0.0.1", port)
+    finally:
+        page.close(verbose=False)

@@ -1,0 +1,461 @@
+"""run_classifier.py --teacher_checkpoint as a user runs it."""
+
+import json
+import shutil
+from pathlib import Path
+
+from base.errors import UserError
+
+import fitted_models
+import numpy as np
+import pytest
+import scripts
+import tensorflow as tf
+import tiny
+from classifier_runs import (
+    CONFIG,
+    VOCAB,
+    WORDS,
+    flags_for,
+    sentences,
+    values_of,
+    write_data,
+)
+
+from checkpoints import training_state, weight_files
+from classifier import distillation as classifier_distillation
+from classifier import model as classifier_model
+from finetuning import distillation, runner, sweeps
+from finetuning import flags as finetuning_flags
+
+run_classifier = scripts.load("run_classifier")
+
+TEXTS = [text for text, _ in sentences(60, 9)]  # the texts without a label
+OTHER_VOCAB = [*tiny.SPECIAL, *reversed(WORDS)]
+
+
+def write_teacher(folder: Path, vocab, labels, is_sure: bool, **more) -> Path:
+    """Write a classifier whose answers differ from text to text.
+
+    Args:
+        folder: to write.
+        vocab: tokens.
+        labels: names of the classes; None: a regression.
+        is_sure: whether its probabilities are near 0 and 1.
+        **more: see fitted_models.write_classifier.
+    """
+    fitted_models.write_classifier(folder, CONFIG, vocab, labels, **more)
+    prefix = str(folder / "bert_model.ckpt")
+    tensors = weight_files.read_weights(prefix)
+    tensors["output_weights"] *= 1.0 if is_sure else 0.5
+    logits = by_hand(folder, vocab, TEXTS[:25], tensors, len(labels or [""]))
+    # Half of the answers are above the median.
+    middle = np.median(logits - logits[:, -1:], axis=0)
+    if labels is None:
+        middle = np.median(logits, axis=0)
+    tensors["output_bias"] = tensors["output_bias"] - middle
+    weight_files.write(prefix, tensors)
+    return folder
+
+
+def by_hand(folder, vocab, texts, tensors=None, num_labels=2) -> np.ndarray:
+    """Return a teacher's logits for single texts, [n, K]."""
+    model = classifier_model.BertForSequenceClassification(
+        CONFIG, num_labels if num_labels > 1 else None
+    )
+    prefix = str(folder / "bert_model.ckpt")
+    tensors = tensors or weight_files.read_weights(prefix)
+    for variable in model.variables:
+        variable.assign(tensors[variable.path])
+    ids = np.zeros([len(texts), 40], np.int32)
+    for row, text in enumerate(texts):
+        words = ["[CLS]", *text.split(), "[SEP]"]
+        ids[row, : len(words)] = [vocab.index(word) for word in words]
+    mask = (ids != 0).astype(np.int32)
+    return model({"input_ids": ids, "input_mask": mask}).numpy()
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory) -> dict[str, Path]:
+    """A model to train, data, texts without labels and two teachers."""
+    data = write_data(tmp_path_factory.mktemp("data"))
+    (data / "more.txt").write_text("\n".join(TEXTS) + "\n")
+    return {
+        "data": data,
+        "model": tiny.write_model(data / "model", CONFIG, VOCAB),
+        "sure": write_teacher(data / "sure", VOCAB, ["bad", "good"], True),
+        # Another vocabulary and another order of the labels.
+        "other": write_teacher(
+            data / "other", OTHER_VOCAB, ["good", "bad"], False
+        ),
+    }
+
+
+def flags_of(places, out: Path, **more) -> dict:
+    return flags_for(
+        places["model"],
+        places["data"],
+        out,
+        **{
+            "teacher_checkpoint": f"{places['sure']},{places['other']}",
+            "transfer_file": places["data"] / "more.txt",
+            "distillation_alpha": 0.75,
+            "distillation_temperature": 2.0,
+            "gradient_accumulation_steps": 2,
+            "num_train_epochs": 0.5,
+            "save_checkpoints_steps": 5,
+            "jit_compile": False,
+        }
+        | more,
+    )
+
+
+def train_data(**flags):
+    """Return the training records of a command, and its job."""
+    run_classifier.FLAGS.unparse_flags()
+    for name in run_classifier.FLAGS:
+        run_classifier.FLAGS[name].unparse()
+    run_classifier.FLAGS(["x", *(f"--{k}={v}" for k, v in flags.items())])
+    settings = finetuning_flags.read(run_classifier.FLAGS)
+    Path(settings.output_dir).mkdir(parents=True, exist_ok=True)
+    job = run_classifier.create_job(settings, True)
+    loaded = runner.create_model(job, tf.distribute.get_strategy())
+    return job.train_data(loaded), job
+
+
+@pytest.fixture(scope="module")
+def finished(places, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("run") / "out"
+    assert scripts.run(run_classifier, **flags_of(places, out)) == 0
+    return out
+
+
+# --- Targets -----------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_targets_are_what_the_teachers_answer(places, tmp_path, caplog):
+    """Row by row, by hand, with the vocabularies of the teachers."""
+    with caplog.at_level("INFO", logger="absl"):
+        data, job = train_data(**flags_of(places, tmp_path / "out"))
+    lines = (places["data"] / "train.tsv").read_text().splitlines()[1:]
+    texts = [line.split("\t")[0] for line in lines] + TEXTS
+    some = [0, 1, 7, 198, 199, 200, 201, 258, 259]
+    few = [texts[row] for row in some]
+    sure = by_hand(places["sure"], VOCAB, few)
+    other = by_hand(places["other"], OTHER_VOCAB, few)[:, ::-1]
+    wanted = distillation.mean_probabilities([sure, other], 2.0)
+    found = data.features["soft_targets"]
+    assert 0.2 < found[:, 1].mean() < 0.8 and found.std(axis=0).min() > 0.1
+    np.testing.assert_allclose(found[some], wanted, atol=1e-5)
+    weights = data.features["label_weights"]
+    assert weights.tolist() == [1.0] * 200 + [0.0] * 60
+    assert data.num_records == 260 == job.num_examples(data)
+    assert caplog.text.count("on the 200 training examples") == 2
+    assert "200 rows with a label and 60 without" in caplog.text
+    # Sorted by length and padded, each text keeps its target.
+    batch = data.training(16, seed=1, is_fine=True).batch(3)
+    rows = zip(batch["input_ids"], batch["soft_targets"], strict=True)
+    for ids, target in rows:
+        words = [VOCAB[n] for n in ids if n][1:-1]
+        row = texts.index(" ".join(words))
+        np.testing.assert_array_equal(target, found[row])
+
+
+@pytest.mark.slow
+def test_numbers_of_several_teachers_are_averaged(places, tmp_path):
+    for name in ("train", "dev"):
+        text = (places["data"] / f"{name}.tsv").read_text()
+        text = text.replace("\tgood\n", "\t2\n").replace("\tbad\n", "\t-1\n")
+        (tmp_path / f"{name}.tsv").write_text(text)
+    folders = [
+        write_teacher(tmp_path / name, VOCAB, None, is_sure)
+        for name, is_sure in (("a", True), ("b", False))
+    ]
+    flags = flags_of(places, tmp_path / "out", regression=True) | {
+        "data_dir": tmp_path,
+        "teacher_checkpoint": ",".join(map(str, folders)),
+        "transfer_file": tmp_path / "pairs.jsonl",
+        "distillation_temperature": 1.0,
+    }
+    lines = [json.dumps({"text": text}) for text in TEXTS]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(lines))
+    data, job = train_data(**flags)
+    first, second = (by_hand(x, VOCAB, TEXTS[:9], None, 1) for x in folders)
+    found = data.features["soft_targets"]
+    np.testing.assert_allclose(
+        found[200:209], (first + second) / 2, rtol=1e-4, atol=1e-4
+    )
+    values, labels = found[:, 0], data.features["label_ids"][:200]
+    guess = job.guess(data)
+    wanted = 0.75 * values.var() + 0.25 * labels.var() * 200 / 260
+    assert guess.loss == pytest.approx(wanted, rel=1e-5)
+    flags["distillation_temperature"] = 2.0
+    line = scripts.error_of(run_classifier, **flags)
+    assert "--distillation_temperature=2 is for classes" in line
+
+
+# --- The loss ----------------------------------------------------------------
+
+
+class Fixed:
+    """A model with given logits."""
+
+    def __init__(self, logits):
+        self.logits = tf.constant(logits)
+
+    def __call__(self, batch, training, dropout_seed):
+        return self.logits
+
+
+def test_the_loss_of_a_batch_by_hand():
+    """Four rows: with a label, two without, and one that fills the batch."""
+    logits = np.array([[1, 2], [0, 0], [3, 1], [9, 9]], np.float32)
+    targets = np.array([[0.5, 0.5], [1, 0], [0.9, 0.1], [1, 0]], np.float32)
+    batch = {
+        "input_mask": tf.ones([4, 3], tf.int32),
+        "label_ids": tf.constant([0, 0, 0, 0]),
+        "label_weights": tf.constant([1.0, 0.0, 0.0, 1.0]),
+        "soft_targets": tf.constant(targets),
+        "example_weights": tf.constant([1.0, 1.0, 1.0, 0.0]),
+    }
+    options = distillation.Options(("a",), 4.0, 0.3)
+    objective = classifier_distillation.objective(options, False)
+    sums = objective.forward(Fixed(logits), batch, True, None)
+    assert set(sums) == set(objective.names)
+    scaled = np.exp(logits / 4.0)
+    log_probs = np.log(scaled / scaled.sum(-1, keepdims=True))
+    soft = -16.0 * (targets * log_probs).sum(-1)[:3].sum()
+    label = np.log(1.0 + np.exp(1.0))
+    np.testing.assert_allclose(sums["soft_loss"], (soft, 3.0), rtol=1e-6)
+    np.testing.assert_allclose(sums["label_loss"], (label, 1.0), rtol=1e-6)
+    # Of the equal logits and targets the first class counts, twice.
+    assert [float(x) for x in sums["agreement"]] == [2.0, 3.0]
+    assert [float(x) for x in sums["accuracy"]] == [0.0, 1.0]
+    weights = objective.loss_weights(batch)
+    loss = objective.total_loss({n: sums[n][0] for n in weights}, weights)
+    np.testing.assert_allclose(loss, (0.3 * soft + 0.7 * label) / 3.0, 1e-6)
+
+
+def test_the_loss_of_numbers_by_hand():
+    batch = {
+        "input_mask": tf.ones([3, 2], tf.int32),
+        "label_ids": tf.constant([1.0, 0.0, 0.0]),
+        "label_weights": tf.constant([1.0, 0.0, 0.0]),
+        "soft_targets": tf.constant([[2.0], [3.0], [-1.0]]),
+    }
+    options = distillation.Options(("a",), 1.0, 0.5)
+    objective = classifier_distillation.objective(options, True)
+    model = Fixed([[4.0], [3.0], [0.0]])
+    sums = objective.forward(model, batch, True, None)
+    assert [float(x) for x in sums["soft_loss"]] == [5.0, 3.0]
+    assert [float(x) for x in sums["label_loss"]] == [9.0, 1.0]
+    weights = objective.loss_weights(batch)
+    loss = objective.total_loss({n: sums[n][0] for n in weights}, weights)
+    np.testing.assert_allclose(loss, 0.5 * 5.0 / 3 + 0.5 * 9.0 / 3)
+
+
+# --- Runs --------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_student_follows_its_teacher_against_the_labels(places, tmp_path):
+    """The labels are the opposite of the teacher's answers."""
+    logits = by_hand(places["sure"], VOCAB, TEXTS)
+    is_sure = abs(logits[:, 1] - logits[:, 0]) > 0.5
+    texts = np.array(TEXTS)[is_sure].tolist()
+    answers = logits[is_sure].argmax(-1)
+    assert len(texts) > 30 and 0.3 < answers.mean() < 0.7
+    names = ["good", "bad"]  # the wrong way round
+    lines = ["sentence\tlabel"]
+    lines += [f"{t}\t{names[a]}" for t, a in zip(texts, answers, strict=True)]
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.tsv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "test.tsv").write_text("\n".join(["sentence", *texts]) + "\n")
+    # The student begins with the teacher's encoder, and so learns fast.
+    prefix = str(places["sure"] / "bert_model.ckpt")
+    tensors = weight_files.read_weights(prefix)
+    encoder = {n: v for n, v in tensors.items() if "output_" not in n}
+    model = tiny.write_model(tmp_path / "model", CONFIG, VOCAB)
+    weight_files.write(str(model / "bert_model.ckpt"), encoder)
+    flags = flags_of(places, tmp_path / "out", do_predict=True) | {
+        "data_dir": tmp_path,
+        "init_checkpoint": model,
+        "teacher_checkpoint": places["sure"],
+        "transfer_file": None,
+        "distillation_alpha": 1.0,
+        "distillation_temperature": 1.0,
+        "gradient_accumulation_steps": 1,
+        "num_train_epochs": 30,
+        "learning_rate": 1e-2,
+        "save_checkpoints_steps": 1000,
+    }
+    assert scripts.run(run_classifier, **flags) == 0
+    probs = np.loadtxt(tmp_path / "out" / "test_results.tsv")
+    assert (probs.argmax(-1) == answers).all(), (probs, logits[is_sure])
+    wanted = tf.nn.softmax(logits[is_sure]).numpy()
+    assert np.abs(probs - wanted).mean() < 0.1
+    results = tiny.results_of(tmp_path / "out")
+    assert results["accuracy"] == 0.0 and "degenerate" not in results
+
+
+@pytest.mark.slow
+def test_a_run_in_two_parts_ends_with_the_same_bits(
+    places, finished, tmp_path, monkeypatch, caplog
+):
+    """Killed while it saved step 10; its targets are read, not computed."""
+    save = training_state.TrainingState.save
+
+    def save_or_end(state, step: int) -> str:
+        if step == 10:
+            raise KeyboardInterrupt
+        return save(state, step)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training_state.TrainingState, "save", save_or_end)
+        with pytest.raises(KeyboardInterrupt):
+            scripts.run(run_classifier, **flags_of(places, tmp_path))
+    for name, value in (
+        ("distillation_alpha", 0.5),
+        ("distillation_temperature", 1.0),
+        ("teacher_checkpoint", places["sure"]),
+        ("transfer_file", places["data"] / "test.tsv"),
+    ):
+        other = flags_of(places, tmp_path, **{name: value})
+        line = scripts.error_of(run_classifier, **other)
+        assert f"belongs to a run with {name} = " in line
+    names = distillation.NO_FINGERPRINT
+    alone = flags_of(places, tmp_path, **dict.fromkeys(names, None))
+    alone["transfer_file"] = None
+    line = scripts.error_of(run_classifier, **alone)
+    assert "belongs to a run with teacher_checkpoint = " in line
+    caplog.clear()
+    with caplog.at_level("INFO", logger="absl"):
+        assert scripts.run(run_classifier, **flags_of(places, tmp_path)) == 0
+    assert "5 steps are done" in caplog.text
+    assert caplog.text.count("Reusing") == 6  # 2 records, 2 x 2 outputs
+    assert "Running the teacher" not in caplog.text
+    line = next(x for x in caplog.messages if x.startswith("step "))
+    names = [part.split()[0] for part in line.split(" | ")][1:6]
+    wanted = ["loss", "soft_loss", "label_loss", "agreement", "accuracy"]
+    assert names == wanted
+    config = json.loads((tmp_path / "bert_config.json").read_text())
+    assert config["id2label"] == {"0": "bad", "1": "good"}
+    assert not any("distil" in key or "teacher" in key for key in config)
+    wanted = values_of(finished / "bert_model.ckpt")
+    for name, value in values_of(tmp_path / "bert_model.ckpt").items():
+        np.testing.assert_array_equal(value, wanted[name], err_msg=name)
+
+
+@pytest.mark.slow
+def test_another_seed_runs_no_teacher(places, finished, tmp_path, caplog):
+    more = {"random_seed": 7, "records_dir": finished}
+    with caplog.at_level("INFO", logger="absl"):
+        train_data(**flags_of(places, tmp_path / "out", **more))
+    assert "Running the teacher" not in caplog.text
+    assert caplog.text.count("_teacher_") == 4
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_the_runs_of_a_sweep_get_the_flags(places, tmp_path):
+    flags = flags_of(places, tmp_path, num_restarts=2)
+    run_classifier.FLAGS.unparse_flags()
+    for name in run_classifier.FLAGS:
+        run_classifier.FLAGS[name].unparse()
+    run_classifier.FLAGS(["x", *(f"--{k}={v}" for k, v in flags.items())])
+    sweep = sweeps.read(run_classifier.FLAGS, "s.py")
+    line = sweep.command(sweep.runs[1], "o")
+    for name in ("teacher_checkpoint", "transfer_file", "distillation_alpha"):
+        assert f"--{name}={flags[name]}" in line
+
+
+# --- What goes wrong ---------------------------------------------------------
+
+
+def changed(folder: Path, source: Path, **keys) -> Path:
+    """Copy a teacher, with keys of its configuration changed."""
+    shutil.copytree(source, folder)
+    path = folder / "bert_config.json"
+    config = json.loads(path.read_text()) | keys
+    path.write_text(json.dumps(config))
+    return folder
+
+
+def test_teachers_that_cannot_teach(places, tmp_path):
+    """One line, and nothing is written."""
+    sure = places["sure"]
+    number = fitted_models.write_classifier(
+        tmp_path / "number", CONFIG, VOCAB, None
+    )
+    three = fitted_models.write_classifier(
+        tmp_path / "three", CONFIG, VOCAB, ["bad", "good", "so"]
+    )
+    reader = fitted_models.write_reader(tmp_path / "reader", CONFIG, VOCAB)
+    unnamed = changed(tmp_path / "unnamed", sure, id2label=None)
+    for teacher, words in (
+        ("/nowhere", "--teacher_checkpoint=/nowhere: no such checkpoint"),
+        (places["model"], "has no fitted head for this task (output_weights)"),
+        (reader, "has no fitted head for this task (output_weights)"),
+        (
+            changed(tmp_path / "task", sure, task="token_classification"),
+            "task in its configuration is token_classification",
+        ),
+        (number, "predicts numbers, this task has classes"),
+        (three, "was fitted to the labels bad, good, so; those of this task"),
+        (unnamed, "was fitted to the labels LABEL_0, LABEL_1; those of this"),
+        (
+            changed(tmp_path / "pair", sure, sentence_pairs=True),
+            "was fitted to pairs, this task has single texts",
+        ),
+        (
+            changed(tmp_path / "long", sure, max_position_embeddings=8),
+            "--max_seq_length=40 is more than the model's max_position_emb",
+        ),
+    ):
+        flags = flags_of(places, tmp_path / "out", teacher_checkpoint=teacher)
+        line = scripts.error_of(run_classifier, **flags)
+        assert words in line, line
+        assert not (tmp_path / "out" / "train.tf_record").exists()
+    flags = flags_of(places, tmp_path / "out", transfer_file="/nowhere/*")
+    line = scripts.error_of(run_classifier, **flags)
+    assert line == "--transfer_file: no file matches '/nowhere/*'"
+    (tmp_path / "pairs.tsv").write_text("good\tbad\n")
+    flags["transfer_file"] = tmp_path / "pairs.tsv"
+    line = scripts.error_of(run_classifier, **flags)
+    assert f"{tmp_path}/pairs.tsv, line 1: 2 columns, wanted 1" in line
+
+
+def test_a_regression_is_not_taught_by_a_classifier(places, tmp_path):
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.tsv").write_text("sentence\tlabel\na\t1\nb\t2\n")
+    flags = flags_of(places, tmp_path / "out", regression=True)
+    flags |= {"data_dir": tmp_path, "distillation_temperature": 1.0}
+    line = scripts.error_of(run_classifier, **flags)
+    assert "tells 2 classes apart, this task is a regression" in line
+
+
+@pytest.mark.slow
+def test_weights_that_are_damaged(places, tmp_path):
+    """Cut off, not complete, not finite: found before the first step."""
+    cut, nan, part = (
+        changed(tmp_path / name, places["sure"])
+        for name in ("cut", "nan", "part")
+    )
+    path = cut / "bert_model.ckpt.data-00000-of-00001"
+    path.write_bytes(path.read_bytes()[:-2000])
+    prefix = str(places["sure"] / "bert_model.ckpt")
+    tensors = weight_files.read_weights(prefix)
+    tensors["output_bias"] = np.array([0.0, np.nan], np.float32)
+    weight_files.write(str(nan / "bert_model.ckpt"), tensors)
+    del tensors["bert/pooler/dense/kernel"]
+    weight_files.write(str(part / "bert_model.ckpt"), tensors)
+    for folder, words in (
+        (cut, "bert_model.ckpt is damaged at "),
+        (nan, "computes nan for row 1 of train: its weights are damaged"),
+        (part, "bert/pooler/dense/kernel"),
+    ):
+        out = tmp_path / "out"
+        with pytest.raises(UserError) as error:
+            train_data(**flags_of(places, out, teacher_checkpoint=folder))
+        assert words in str(error.value) and "\n" not in str(error.value)
+        assert not list(out.glob("*.npy"))

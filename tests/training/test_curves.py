@@ -1,0 +1,170 @@
+"""The numbers of curves.png, by hand, and what is drawn of them."""
+
+import os
+
+import pytest
+import tensorflow as tf
+
+from training import curves, reporting, settings
+from training.curves import Curves, Window
+from training.event_files import EventFile
+
+
+def part(began, loss):
+    return EventFile(began, {"loss": loss, "learning_rate": loss})
+
+
+# --- Numbers -----------------------------------------------------------------
+
+
+def test_windows_end_at_reports():
+    found = curves.windows([part(1.0, {1: 9.0, 50: 5.0, 100: 4.0})])
+    assert found == [Window(1, 1, 9.0), Window(50, 49, 5.0), Window(100, 50, 4)]
+
+
+def test_a_killed_run_has_the_curve_of_a_whole_one():
+    """The loss of step s is s: a window's mean is that of its steps."""
+
+    def mean(first, last):
+        return (first + last) / 2
+
+    whole = [part(1.0, {1: 1.0, 50: mean(2, 50), 100: mean(51, 100)})]
+    killed = [
+        part(1.0, {1: 1.0, 50: mean(2, 50), 73: mean(51, 73)}),
+        part(2.0, {74: 74.0, 100: mean(75, 100)}),
+    ]
+    expected = {50: mean(1, 50), 100: mean(51, 100)}
+    for parts in (whole, killed):
+        found = curves.merged(curves.windows(parts), 50)
+        assert found == pytest.approx(expected)
+
+
+def test_a_short_rest_belongs_to_the_bin_before():
+    reports = [Window(10, 10, 4.0), Window(20, 10, 3.0)]
+    rest = curves.merged([*reports, Window(21, 1, 14.0)], 10)
+    assert rest == {10: 4.0, 21: 4.0}  # (10 * 3 + 14) / 11
+    half = curves.merged([*reports, Window(25, 5, 2.0)], 10)
+    assert half == {10: 4.0, 20: 3.0, 25: 2.0}
+
+
+def test_bins_are_wider_where_there_would_be_too_many():
+    reports = [Window(100 * n, 100, float(n)) for n in range(1, 2001)]
+    found = curves.merged(reports, 100)
+    assert len(found) == 500
+    assert found[400] == 2.5 and found[200_000] == 1998.5
+
+
+def test_smoothing_does_not_lag():
+    line = {step: 3.0 * step for step in range(1, 41)}
+    assert curves.smooth(line) == pytest.approx(line)
+    peak = dict.fromkeys(range(40), 0.0) | {20: 5.0}
+    found = curves.smooth(peak)
+    assert [s for s, v in found.items() if v] == [18, 19, 20, 21, 22]
+    assert found[18] == 1.0
+    assert curves.smooth({1: 2.0, 2: 1.0}) == {}
+
+
+@pytest.mark.parametrize(
+    "log_steps, last_step, expected",
+    [(100, 343, 6), (100, 100_000, 100), (100, 20, 1), (2, 343, 2)],
+)
+def test_short_runs_have_about_fifty_points(log_steps, last_step, expected):
+    assert settings.scalar_steps(log_steps, last_step) == expected
+
+
+def write_run(folder, first, losses):
+    """Write scalars as a process does that begins after `first` steps."""
+    meter = reporting.Meter(4, lambda length: 1.0, 1.0)
+    last = first + len(losses)
+    with reporting.Report(str(folder), meter, True, first, last) as report:
+        for step, loss in enumerate(losses, first + 1):
+            sums = {"loss": (loss, 1.0), "tokens": (9.0, 4.0)}
+            report.add(sums, 1, [], 1.0)
+            report.write_scalars(step, learning_rate=step / 1000)
+    report.writer.close()
+
+
+def test_curves_are_what_was_written(tmp_path):
+    write_run(tmp_path, 0, [5.0, 4.0, 9.0])
+    reporting.write_results(tmp_path, {"loss": 8.0, "f1": 0.3}, 3)
+    write_run(tmp_path, 2, [3.0, 2.0])  # step 3 again
+    for step, loss, f1 in ((3, 2.5, 0.5), (4, 2.75, 0.75)):
+        reporting.write_results(tmp_path, {"loss": loss, "f1": f1}, step)
+    found = curves.read(str(tmp_path), 1, ("loss",), "f1")
+    assert found.loss == {1: 5.0, 2: 4.0, 3: 3.0, 4: 2.0}
+    assert found.dev_loss == {3: 2.5, 4: 2.75}
+    assert found.metric == {3: 0.5, 4: 0.75}
+    assert list(found.learning_rate) == [1, 2, 3, 4]
+    assert found.learning_rate[3] == pytest.approx(0.003)
+    assert found.best == 3 and curves.title(found) == (
+        "lowest evaluation loss: step 3, f1 0.5"
+    )
+    # The first of the names that was written.
+    other = curves.read(str(tmp_path), 1, ("lm_loss", "f1"))
+    assert other.dev_loss == {3: 0.5, 4: 0.75} and not other.metric
+
+
+def test_a_run_without_a_report_has_no_curves(tmp_path):
+    assert curves.read(str(tmp_path), 1, ("loss",)) is None
+    curves.write(str(tmp_path), None)
+    assert not list(tmp_path.iterdir())
+
+
+# --- Picture -----------------------------------------------------------------
+
+LONG = Curves(
+    {step: 5.0 / step for step in range(1, 41)},
+    {20: 1.0, 40: 1.25},
+    "macro_f1",
+    {20: 0.5, 40: 0.25},
+    {1: 0.0, 4: 1e-4, 40: 0.0},
+    20,
+    "weights kept",
+)
+
+
+def lines_of(axes):
+    """Return {label: points} of what is drawn."""
+    return {line.get_label(): line.get_xydata() for line in axes.get_lines()}
+
+
+def test_everything_is_drawn():
+    pytest.importorskip("matplotlib")
+    loss, metric, rate = curves.figure_of(LONG).axes
+    found = lines_of(loss)
+    raw = found["training, as reported"]
+    assert dict(raw.tolist()) == LONG.loss
+    assert dict(found["training, smoothed"].tolist()) == curves.smooth(
+        LONG.loss
+    )
+    assert dict(found["evaluation"].tolist()) == LONG.dev_loss
+    assert dict(lines_of(metric)["evaluation"].tolist()) == LONG.metric
+    star = next(line for line in metric.get_lines() if line.get_marker() == "*")
+    assert star.get_xydata().tolist() == [[20, 0.5]]
+    assert dict(rate.get_lines()[0].get_xydata().tolist()) == LONG.learning_rate
+    # The step is marked in every panel.
+    for axes in (loss, metric, rate):
+        assert axes.get_lines()[-1].get_xdata() == [20, 20]
+        assert axes.get_ylabel()
+    assert rate.get_xlabel() == "training step"
+    assert loss.get_title() == "weights kept: step 20, macro_f1 0.5"
+
+
+def test_one_evaluation_has_no_panel():
+    pytest.importorskip("matplotlib")
+    short = LONG._replace(
+        loss={1: 2.0, 2: 1.0}, metric={2: 0.5}, dev_loss={}, best=2
+    )
+    loss, rate = curves.figure_of(short).axes
+    assert dict(lines_of(loss)["training"].tolist()) == short.loss
+    assert loss.get_title() == "weights kept: step 2, macro_f1 0.5"
+    assert rate.get_ylabel() == "learning rate"
+
+
+def test_curves_png_is_small_and_in_any_file_system(tmp_path):
+    image = pytest.importorskip("matplotlib.image")
+    curves.write(str(tmp_path), LONG)
+    assert image.imread(tmp_path / "curves.png").shape == (726, 825)
+    assert os.path.getsize(tmp_path / "curves.png") < 60_000
+    curves.write("ram://run", LONG)
+    assert tf.io.gfile.exists("ram://run/curves.png")

@@ -1,0 +1,302 @@
+"""The curves of a run as a picture, curves.png: what one looks at first.
+
+The numbers are those that the run wrote for TensorBoard. A report has the mean
+loss of the steps since the report before it, so it is a window of steps:
+
+    reports at step      1      50     100
+    windows            1..1   2..50  51..100
+
+`merged` turns windows into bins of equal size. A run that was killed at step
+73 and went on from a checkpoint at step 60 has the windows 51..60, 61..61 and
+62..100 instead of the last one. Their mean, weighted by steps, is that of the
+run that was not killed.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from base import cluster, pictures
+
+from training import event_files, settings
+from training.event_files import Curve, EventFile
+
+NAME = "curves.png"
+
+# The names of the scalars that training writes.
+LOSS, LEARNING_RATE = "loss", "learning_rate"
+
+# At most so many bins are drawn.
+_MAX_BINS = 500
+
+# The smooth curve is the mean of this share of all bins.
+_SMOOTH_SHARE = 0.1
+
+# With fewer bins there is no smooth curve beside the bins themselves.
+_MIN_SMOOTH = 20
+
+
+class Curves(NamedTuple):
+    """What is drawn of a run.
+
+    Attributes:
+        loss: {last step of a bin: mean training loss}.
+        dev_loss: {step: loss on held-out data}.
+        metric_name: of the deciding metric; None: there is none.
+        metric: {step: deciding metric}.
+        learning_rate: {step: rate}.
+        best: the step to mark; None: none.
+        best_name: what it is.
+    """
+
+    loss: Curve
+    dev_loss: Curve
+    metric_name: str | None
+    metric: Curve
+    learning_rate: Curve
+    best: int | None
+    best_name: str = "lowest evaluation loss"
+
+
+class Window(NamedTuple):
+    """Consecutive steps: the last one, how many they are, their mean loss."""
+
+    step: int
+    size: int
+    loss: float
+
+
+# --- Numbers -----------------------------------------------------------------
+
+
+def read(
+    output_dir: str,
+    log_steps: int,
+    dev_loss_names: Sequence[str],
+    metric_name: str | None = None,
+) -> Curves | None:
+    """Return the curves of a run in all its parts; None without a report.
+
+    Args:
+        output_dir: of the run.
+        log_steps: steps from one report to the next.
+        dev_loss_names: names of the loss of evaluations; the first that was
+            written counts.
+        metric_name: the deciding metric.
+
+    Returns:
+        `best` is the step of the lowest loss on held-out data, None if it was
+        evaluated once or never.
+    """
+    names = {*dev_loss_names, metric_name}
+    training = event_files.read(output_dir, {LOSS, LEARNING_RATE})
+    written = event_files.read(os.path.join(output_dir, "eval"), names)
+    parts = event_files.without_lost_steps(training, training)
+    written = event_files.without_lost_steps(written, training)
+    scores = event_files.joined(written)
+    reports = windows(parts)
+    if not reports:
+        return None
+    width = settings.scalar_steps(log_steps, reports[-1].step)
+    loss = merged(reports, width)
+    dev_loss = next((scores[n] for n in dev_loss_names if n in scores), {})
+    best = min(dev_loss, key=dev_loss.get) if len(dev_loss) > 1 else None
+    return Curves(
+        loss,
+        dev_loss,
+        metric_name,
+        scores.get(metric_name, {}),
+        event_files.joined(parts).get(LEARNING_RATE, {}),
+        best,
+    )
+
+
+def windows(parts: Sequence[EventFile]) -> list[Window]:
+    """Return the windows of all reports.
+
+    Args:
+        parts: of the run, in order, without lost steps.
+    """
+    found = []
+    for part in parts:
+        # The first report of a process is that of its first step alone.
+        before = None
+        for step, loss in sorted(part.curves.get(LOSS, {}).items()):
+            size = 1 if before is None else step - before
+            found.append(Window(step, size, loss))
+            before = step
+    return found
+
+
+def merged(reports: Sequence[Window], width: int) -> Curve:
+    """Return {last step: mean loss} of bins of `width` steps.
+
+    A window belongs to the bin of its last step. Bins are wider where there
+    would be too many. What is left at the end, if it is less than half a bin,
+    belongs to the bin before: a single step's loss is noise.
+
+    Args:
+        reports: windows of the run, in order.
+        width: steps of a bin.
+    """
+    last = reports[-1].step
+    width *= max(1, -(-last // (width * _MAX_BINS)))
+    bins: dict[int, list[Window]] = {}
+    for window in reports:
+        bins.setdefault(-(-window.step // width), []).append(window)
+    rest = bins[max(bins)]
+    if len(bins) > 1 and sum(window.size for window in rest) < width / 2:
+        del bins[max(bins)]
+        bins[max(bins)] += rest
+    return {
+        found[-1].step: sum(window.size * window.loss for window in found)
+        / sum(window.size for window in found)
+        for found in bins.values()
+    }
+
+
+def smooth(curve: Mapping[int, float]) -> Curve:
+    """Return the mean of each point and its neighbours on both sides.
+
+    Near an end there are as many on either side as there are on the shorter
+    one, so that the curve does not lag. Empty for a curve of few points.
+    """
+    if len(curve) < _MIN_SMOOTH:
+        return {}
+    steps, values = list(curve), list(curve.values())
+    reach = max(1, round(len(steps) * _SMOOTH_SHARE / 2))
+    found = {}
+    for at, step in enumerate(steps):
+        side = min(reach, at, len(steps) - 1 - at)
+        near = values[at - side : at + side + 1]
+        found[step] = sum(near) / len(near)
+    return found
+
+
+# --- Picture -----------------------------------------------------------------
+
+
+def write(output_dir: str, curves: Curves | None) -> None:
+    """Draw curves.png in output_dir; only the chief does.
+
+    Args:
+        output_dir: of the run.
+        curves: None: nothing is drawn.
+    """
+    if curves and cluster.is_chief():
+        path = os.path.join(output_dir, NAME)
+        pictures.draw(path, lambda path: draw(curves, path))
+
+
+def draw(curves: Curves, path: str) -> None:
+    """Draw the curves of a run.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    pictures.save(figure_of(curves), path)
+
+
+def figure_of(curves: Curves) -> Any:
+    """Return the figure: panels of loss, deciding metric and learning rate.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    # A single evaluation is no curve: the title has its score.
+    has_metric = len(curves.metric) > 1
+    heights = [3.0, *([2.0] if has_metric else []), 1.0]
+    figure = pictures.new_figure(7.5, 0.6 + sum(heights))
+    panels = figure.subplots(
+        len(heights), 1, sharex=True, height_ratios=heights
+    )
+    _draw_loss(panels[0], curves)
+    if has_metric:
+        _draw_metric(panels[1], curves)
+    panels[-1].plot(
+        list(curves.learning_rate),
+        list(curves.learning_rate.values()),
+        color=pictures.BLACK,
+        lw=1,
+    )
+    panels[-1].set(ylabel="learning rate", xlabel="training step")
+    panels[-1].ticklabel_format(axis="y", style="sci", scilimits=(0, 0))
+    panels[-1].set_ylim(bottom=0)
+    panels[-1].xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    for axes in panels:
+        axes.grid(alpha=0.3)
+        if curves.best is not None:
+            axes.axvline(curves.best, color=pictures.GREY, ls=":", lw=1.2)
+    if curves.best is not None:
+        panels[0].set_title(title(curves), fontsize=10)
+    figure.align_ylabels(panels)
+    return figure
+
+
+def title(curves: Curves) -> str:
+    """Return the step that is marked, and its score: the picture's title.
+
+    Such as "weights kept: step 160, accuracy 0.6936".
+    """
+    text = f"{curves.best_name}: step {curves.best:,}"
+    value = curves.metric.get(curves.best)
+    if value is not None:
+        text += f", {curves.metric_name} {value:.4g}"
+    return text
+
+
+def _draw_loss(axes: Any, curves: Curves) -> None:
+    """Draw the loss of training and of held-out data."""
+    is_smooth = smooth(curves.loss)
+    axes.plot(
+        list(curves.loss),
+        list(curves.loss.values()),
+        color=pictures.LIGHT if is_smooth else pictures.BLACK,
+        lw=1,
+        label="training" + (", as reported" if is_smooth else ""),
+        marker="" if len(curves.loss) > 1 else ".",
+    )
+    if is_smooth:
+        axes.plot(
+            list(is_smooth),
+            list(is_smooth.values()),
+            color=pictures.BLACK,
+            lw=1.5,
+            label="training, smoothed",
+        )
+    _draw_scores(axes, curves.dev_loss, "evaluation")
+    axes.set(ylabel="loss")
+    axes.legend(fontsize=pictures.SMALL)
+
+
+def _draw_metric(axes: Any, curves: Curves) -> None:
+    """Draw the deciding metric with a star at the step that is marked."""
+    _draw_scores(axes, curves.metric, "evaluation")
+    value = curves.metric.get(curves.best)
+    if value is not None:
+        axes.plot(
+            [curves.best],
+            [value],
+            color=pictures.BLACK,
+            marker="*",
+            ms=13,
+            ls="none",
+        )
+    axes.set(ylabel=curves.metric_name.replace("_", " "))
+    axes.legend(fontsize=pictures.SMALL)
+
+
+def _draw_scores(axes: Any, curve: Curve, label: str) -> None:
+    """Draw the scores of evaluations; an empty curve has no legend."""
+    if curve:
+        axes.plot(
+            list(curve),
+            list(curve.values()),
+            color=pictures.BLACK,
+            ls="--",
+            lw=1,
+            marker="o",
+            ms=4,
+            markerfacecolor="white",
+            label=label,
+        )
