@@ -8,7 +8,7 @@ seconds; the tables are cached.
 import functools
 import itertools
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -85,6 +85,20 @@ def replacement_table(do_lower_case: bool) -> Table:
         lengths,
         np.array([*itertools.chain(*numbers), 0], np.int32),
     )
+
+
+def replaced(table: Table, codes: Sequence[int]) -> list[str]:
+    """Return the replacement of each code point as a string."""
+    texts = [
+        table.values[start : start + length]
+        for start, length in zip(table.starts, table.lengths, strict=True)
+    ]
+    pages, places = np.divmod(codes, PAGE)
+    numbers = table.entries[table.pages[pages] * PAGE + places]
+    return [
+        "".join(chr(code if x == SELF else x) for x in texts[number])
+        for code, number in zip(codes, numbers, strict=True)
+    ]
 
 
 @functools.cache
