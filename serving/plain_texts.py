@@ -32,7 +32,7 @@ _SIGMA = 0x3A3  # its lower case depends on its neighbors
 
 _LONGEST_WORD = tokenization.MAX_CHARS_PER_WORD
 
-_IdsOfTexts = Callable[[tf.Tensor], tf.RaggedTensor]
+_NOT_INLINED = {"_noinline": True}
 
 # --- The tokenizer -----------------------------------------------------------
 
@@ -53,7 +53,7 @@ class PlainTokenizer:
         tensorflow_text: ModuleType,
         tokens: list[str],
         do_lower_case: bool,
-        otherwise: _IdsOfTexts,
+        otherwise: Callable[[tf.Tensor], tf.RaggedTensor],
     ):
         self._normalize = _normalizer(tensorflow_text, do_lower_case)
         self._wordpiece = tensorflow_text.FastWordpieceTokenizer(
@@ -100,9 +100,6 @@ class PlainTokenizer:
         )
 
 
-_NOT_INLINED = {"_noinline": True}
-
-
 def _normalizer(
     tensorflow_text: ModuleType, do_lower_case: bool
 ) -> Callable[[tf.Tensor], tf.Tensor]:
@@ -135,28 +132,29 @@ def plain_characters(
         tf.constant([chr(code) for code in codes])
     )
     theirs = [text.decode() for text in normalized.numpy()]
-    # Where words begin and end: "aXa" is one word, or two, or three.
+    # Where words begin and end: "aXa" is one word, two or three.
     probe = tensorflow_text.FastWordpieceTokenizer(
-        vocab=["[UNK]", "a", "##a"], token_out_type=tf.int32
+        vocab=["[UNK]", "a", "##a"], token_out_type=tf.string
     )
     pieces = probe.tokenize(tf.strings.join(["a", normalized, "a"]))
-    # Marks that are kept are sorted, which depends on their neighbors.
-    _, _, kept = character_tables.combining_marks()
+    pieces = tf.strings.reduce_join(pieces, axis=1, separator=" ").numpy()
     is_plain = [
         their.replace(" ", "") == our.replace(" ", "")
-        and found == _probe_ids(f"a{our}a")
-        for our, their, found in zip(ours, theirs, pieces.to_list(), strict=True)
+        and found == _probe_pieces(f"a{our}a")
+        for our, their, found in zip(ours, theirs, pieces, strict=True)
     ]
+    # Marks that are kept are sorted, which depends on their neighbors.
+    _, _, kept = character_tables.combining_marks()
     return np.setdiff1d(np.array(codes)[is_plain], kept)
 
 
-def _probe_ids(text: str) -> list[int]:
-    """Return the ids of a text in the vocabulary [UNK], a, ##a."""
-    ids = []
-    for word in text.split(" "):
-        is_known = not word.strip("a")
-        ids += [1, 2, 2][: len(word)] if is_known else [0]
-    return ids
+def _probe_pieces(text: str) -> bytes:
+    """Return the pieces of a text in the vocabulary [UNK], a, ##a."""
+    pieces = [
+        "[UNK]" if word.strip("a") else " ##".join(word)
+        for word in text.split(" ")
+    ]
+    return " ".join(pieces).encode()
 
 
 def _pattern(codes: np.ndarray) -> str:
