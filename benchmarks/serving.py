@@ -31,6 +31,7 @@ from benchmarks.serving_requests import (
     Case,
     make_cases,
     padding_share,
+    short_cases,
 )
 from benchmarks.table import Row
 from checkpoints import huggingface, weight_files
@@ -362,7 +363,9 @@ def measure(
             write_litert(folder, name)
     cases = make_cases(texts, len(tokenizer.tokens))
     path = folder / "cases.json"
-    path.write_text(json.dumps({case.name: case.batches for case in cases}))
+    short = short_cases(texts, tokenizer)
+    batches = {case.name: case.batches for case in (*cases, *short)}
+    path.write_text(json.dumps(batches))
     with contextlib.ExitStack() as stack:
         servers = {}
         for name in present:
@@ -372,6 +375,9 @@ def measure(
         for case in cases:
             found = race(_takers(servers, case), case, rounds)
             yield from case_rows(size, case, found, tokenizer)
+        for name, server in servers.items():
+            if SERVERS[name].takes_text:
+                yield _text_row(size, name, server, short, rounds)
         for name, server in servers.items():
             yield _server_row(size, name, server, folder / SERVERS[name].model)
 
@@ -420,6 +426,33 @@ def case_rows(
             note + ending,
             figures,
         )
+
+
+def _text_row(
+    size: str, name: str, server: Server, short: tuple[Case, Case], rounds: int
+) -> Row:
+    """Return the row of what a text costs more than its ids.
+
+    Args:
+        size: of the model.
+        name: of SERVERS.
+        server: answers both requests.
+        short: the request with the text, the one with its ids.
+        rounds: turns of each.
+    """
+    seconds: dict[str, list[float]] = {case.name: [] for case in short}
+    for turn in range(1 + rounds):
+        for case in short:
+            found = server.ask(case.name, case.calls)["seconds"]
+            if turn:  # the first calls compile
+                seconds[case.name] += found
+    text, ids = (statistics.median(found) for found in seconds.values())
+    return Row(
+        f"serving {size}, text minus ids of a short sentence, {name}",
+        f"{(text - ids) * 1e3:.2f} ms",
+        f"medians {text * 1e3:.2f} and {ids * 1e3:.2f}",
+        {"text_seconds": text, "ids_seconds": ids},
+    )
 
 
 def _server_row(size: str, name: str, server: Server, model: Path) -> Row:

@@ -14,6 +14,8 @@ MAX_SEQ_LENGTH = 128
 
 SENTENCES_PER_BATCH, MAX_BATCHES = 32, 4
 
+_SHORT_CALLS = 30  # of a short sentence, per turn
+
 _IDS = ("input_ids", "input_mask", "segment_ids")
 
 # Batch and length of the requests of ids: one short text, one long, many.
@@ -103,6 +105,26 @@ def make_cases(texts: list[str], vocab_size: int) -> list[Case]:
     batches = [{"text": texts[n * size : (n + 1) * size]} for n in range(count)]
     name = f"text, {count} batches of {size} sentences"
     return [*cases, Case(name, batches, 1, count * size)]
+
+
+def short_cases(
+    texts: list[str], tokenizer: graph_tokenizer.Tokenizer
+) -> tuple[Case, Case]:
+    """Return two requests for one short sentence: as text and as ids.
+
+    Args:
+        texts: sentences; the one nearest to 50 characters is taken.
+        tokenizer: makes the ids.
+    """
+    text = min(texts, key=lambda text: abs(len(text) - 50))
+    features = graph_tokenizer.make_features(
+        tokenizer, tf.constant([text]), None, MAX_SEQ_LENGTH
+    )
+    ids = {name: value.numpy().tolist() for name, value in features.items()}
+    return (
+        Case("text, a short sentence", [{"text": [text]}], _SHORT_CALLS, 1),
+        Case("ids, a short sentence", [ids], _SHORT_CALLS, 1),
+    )
 
 
 def padding_share(tokenizer: graph_tokenizer.Tokenizer, case: Case) -> float:

@@ -1,14 +1,14 @@
 """Tables of the tokenizer's replacement for each code point of Unicode.
 
 They are computed by running tokenization.py and Python's `str.lower` on every
-code point, so they have this interpreter's Unicode version. This takes a few
-seconds; the tables are cached.
+code point, so they have this interpreter's Unicode version. This takes about a
+second; the tables are cached.
 """
 
 import functools
 import itertools
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,8 @@ import tokenization
 _CODE_POINTS = 0x110000
 
 PAGE = 256  # code points per page of a table
+
+_NO_CHARACTER = {"Cn", "Co"}  # categories: unassigned, for private use
 
 SELF = -1  # in a replacement: the character itself
 
@@ -48,6 +50,10 @@ def _replacements(do_lower_case: bool) -> Iterator[tuple[int, ...]]:
     mark = "zz"
     for first in range(0, _CODE_POINTS, 4096):
         codes = range(first, first + 4096)
+        if {unicodedata.category(chr(code)) for code in codes} <= _NO_CHARACTER:
+            # Letters to the tokenizer. Most code points are such.
+            yield from [(SELF,)] * len(codes)
+            continue
         cells = [
             # Surrogates cannot be in UTF-8, hence in no text.
             "ab" if 0xD800 <= code < 0xE000 else f"a{chr(code)}b"
@@ -85,6 +91,20 @@ def replacement_table(do_lower_case: bool) -> Table:
         lengths,
         np.array([*itertools.chain(*numbers), 0], np.int32),
     )
+
+
+def replaced(table: Table, codes: Sequence[int]) -> list[str]:
+    """Return the replacement of each code point as a string."""
+    texts = [
+        table.values[start : start + length].tolist()
+        for start, length in zip(table.starts, table.lengths, strict=True)
+    ]
+    pages, places = np.divmod(codes, PAGE)
+    numbers = table.entries[table.pages[pages] * PAGE + places]
+    return [
+        "".join(chr(code if x == SELF else x) for x in texts[number])
+        for code, number in zip(codes, numbers.tolist(), strict=True)
+    ]
 
 
 @functools.cache

@@ -27,6 +27,7 @@ import tensorflow as tf
 import tokenization
 from serving import character_tables
 from serving.character_tables import PAGE, Table
+from serving.plain_texts import PlainTokenizer
 
 _SIGMA, _FINAL_SIGMA = 0x3A3, 0x3C2  # capital; small, at the end of a word
 
@@ -90,9 +91,16 @@ class Tokenizer(tf.Module):
             )
         self._table = character_tables.replacement_table(do_lower_case)
         self._clean = character_tables.replacement_table(False)
+        self._plain = PlainTokenizer(
+            tensorflow_text, self.tokens, do_lower_case, self._ids
+        )
 
     def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Return the ids of texts, strings [n], as ragged int32 [n, pieces]."""
+        return self._plain(texts)
+
+    def _ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Return the ids of any texts [n], ragged int32 [n, pieces]."""
         words = self.words(texts)  # ragged [n, words]
         length = tf.strings.length(words.flat_values, "UTF8_CHAR")
         words = words.with_flat_values(
@@ -372,14 +380,10 @@ def add_special_tokens(
         b: the same, or None.
         max_seq_length: the largest number of tokens, with the special ones.
     """
-    size = a.nrows()
-
-    def column(name: str) -> tf.Tensor:
-        return tf.fill([size, 1], special[name])
-
     length_a = tf.cast(a.row_lengths(), tf.int32)
-    kept = tf.minimum(length_a, max_seq_length - 2)
-    second = []
+    kept = tf.minimum(length_a, max_seq_length - 2)  # [n]
+    lengths = kept + 2  # [n], of the rows with [CLS] and [SEP]
+    second = tf.constant([], a.dtype)
     if b is not None:
         length_b = tf.cast(b.row_lengths(), tf.int32)
         kept_a, kept_b = tokenization.truncated_lengths(
@@ -387,30 +391,28 @@ def add_special_tokens(
         )  # [n] both
         is_pair = length_b > 0
         kept = tf.where(is_pair, kept_a, kept)
-        end = tf.RaggedTensor.from_tensor(
-            column("[SEP]"), lengths=tf.cast(is_pair, tf.int64)
-        )
-        second = [_truncate(b, kept_b), end]
-    row = tf.concat(
-        [column("[CLS]"), _truncate(a, kept), column("[SEP]"), *second], axis=1
-    )  # ragged [n, tokens]
-    lengths = tf.cast(row.row_lengths(), tf.int32)
+        lengths = tf.where(is_pair, kept_a + kept_b + 3, lengths)
+        second = b.flat_values
     # Every row has at least two tokens. A batch of no rows gets width 2 too.
     width = tf.maximum(2, tf.reduce_max(lengths))
+    # Each token is one of `values`: `at` has its index.
+    names = ("[PAD]", "[CLS]", "[SEP]")
+    values = tf.concat(
+        [[special[name] for name in names], a.flat_values, second], axis=0
+    )
     place = tf.range(width)[None]  # [1, S]
-    mask = place < lengths[:, None]  # [n, S]
-    is_second = mask & (place >= kept[:, None] + 2)
+    kept, lengths = kept[:, None], lengths[:, None]  # [n, 1]
+    at = tf.cast(a.row_starts(), tf.int32)[:, None] + place + 2  # [n, S]
+    is_second = place >= kept + 2  # [n, S], or padding
+    if b is not None:
+        begin = tf.size(a.flat_values) + tf.cast(b.row_starts(), tf.int32)
+        at_b = begin[:, None] + place + 1 - kept
+        at = tf.where(is_second, at_b, at)
+    at = tf.where((place == kept + 1) | (place == lengths - 1), 2, at)
+    at = tf.where(place == 0, 1, at)
+    mask = place < lengths  # [n, S]
     return {
-        "input_ids": row.to_tensor(
-            special["[PAD]"], shape=tf.stack([-1, width])
-        ),
+        "input_ids": tf.gather(values, tf.where(mask, at, 0)),
         "input_mask": tf.cast(mask, tf.int32),
-        "segment_ids": tf.cast(is_second, tf.int32),
+        "segment_ids": tf.cast(mask & is_second, tf.int32),
     }
-
-
-def _truncate(ids: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
-    """Return the first `lengths` ids of each row."""
-    place = tf.ragged.range(ids.row_lengths())  # ragged [n, pieces]
-    keep = place < tf.cast(lengths, tf.int64)[:, None]
-    return tf.ragged.boolean_mask(ids, keep)

@@ -129,6 +129,8 @@ def test_libraries_that_are_missing_are_skipped(
     assert note == "median 500.0, 8.0 rows/s; 25% of the batches is padding"
     value, note = rows["serving tiny, start and memory, savedmodel"]
     assert value == "1.5 s" and note.startswith("7 MB resident")
+    row = "serving tiny, text minus ids of a short sentence, savedmodel"
+    assert rows[row] == ["0.00 ms", "medians 500.00 and 500.00"]
 
 
 @pytest.mark.slow
@@ -153,6 +155,11 @@ def test_servers_are_compared(small, files, tmp_path, capsys):
         assert 0 < difference < 0.05  # digits that bfloat16 does not have
     # Four sentences of 7, 4, 7 and 4 tokens.
     assert "21% of the batches is padding" in note
+    text = "text minus ids of a short sentence"
+    for name, least in (("savedmodel", -1), ("transformers", 0)):
+        value, note = rows[f"serving tiny, {text}, {name}"]
+        assert least <= float(value.split()[0]) < 100
+        assert note.startswith("medians ")
     for name in ("savedmodel", "bfloat16"):
         note = rows[f"serving tiny, start and memory, {name}"][1]
         # "123 MB resident, 4 MB of files"
@@ -230,6 +237,15 @@ def test_cases_are_full_rows_and_whole_batches():
     assert [len(batch["text"]) for batch in cases[3].batches] == [32, 32]
     assert cases[3].batches[1]["text"][0] == "text 32"
     assert cases[0].calls > cases[1].calls > cases[2].calls == 1
+
+
+def test_the_short_sentence_is_the_same_as_text_and_as_ids(files):
+    tokenizer = graph_tokenizer.Tokenizer(files["vocab_file"])
+    texts = ["the " * 40, "the film was good", "."]
+    text, ids = serving_requests.short_cases(texts, tokenizer)
+    assert text.batches == [{"text": ["the film was good"]}]
+    assert ids.batches[0]["input_ids"] == [[2, 5, 7, 8, 9, 3]]
+    assert ids.calls == text.calls
 
 
 def test_notes_have_the_median_and_the_share_of_others():
