@@ -1,6 +1,6 @@
 """Run the notebooks from top to bottom, as a reader does: make test-notebooks.
 
-    python tests/run_notebooks.py [notebooks/1_pretrain_on_your_text.ipynb ...]
+    python tests/run_notebooks.py --notebooks='notebooks/[12]*.ipynb'
 
 Each runs in a new folder that links to the checkout. Published models are
 replaced by MiniLM from a Python package, so that no network is needed. With
@@ -30,6 +30,7 @@ from squad.model import BertForQuestionAnswering  # noqa: E402
 
 FLAGS = flags.FLAGS
 
+flags.DEFINE_string("notebooks", "notebooks/*.ipynb", "Those to run: a glob.")
 flags.DEFINE_string(
     "output_dir", None, "Directory for the notebooks with their outputs."
 )
@@ -39,10 +40,12 @@ COMMAND = re.compile(r"^!(?:.*\\\n)*.*$", re.MULTILINE)
 TIMEOUT = 1800  # seconds for a cell
 
 
-def main(arguments: list[str]) -> int:
-    """Run the notebooks that the command names, else all."""
-    chosen = [Path(name).resolve() for name in arguments[1:]]
-    for path in chosen or sorted((ROOT / "notebooks").glob("*.ipynb")):
+def main(_: list[str]) -> int:
+    """Run the notebooks and print the seconds of each."""
+    found = sorted(ROOT.glob(FLAGS.notebooks))
+    if not found:
+        raise UserError(f"--notebooks={FLAGS.notebooks}: no such file")
+    for path in found:
         with tempfile.TemporaryDirectory() as folder:
             seconds = run(path, Path(folder))
         print(f"{path.name}: {seconds:.0f} s", flush=True)
