@@ -14,6 +14,7 @@ network:
 
 import os
 import socket
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -58,6 +59,10 @@ def load_gradio() -> ModuleType:
         UserError: it is not installed; tells how to install it.
     """
     os.environ.update(_ENVIRONMENT)
+    # A model with an hf:// name has imported it before, with its settings.
+    hub = sys.modules.get("huggingface_hub.constants")
+    if hub:
+        hub.HF_HUB_OFFLINE = hub.HF_HUB_DISABLE_TELEMETRY = True
     return packages.load("gradio", "playground.py", "Gradio", REQUIREMENTS)
 
 

@@ -1,6 +1,7 @@
 """Tests run on the files of the checkout, whatever the working directory."""
 
 import os
+import sys
 from pathlib import Path
 
 import hypothesis
@@ -24,6 +25,12 @@ def hub_folder(tmp_path_factory) -> Path:
     import hub_models  # imports TensorFlow, which not all tests need
 
     return hub_models.write_model(tmp_path_factory.mktemp("hub"))
+
+
+@pytest.fixture
+def tensorflow_files(monkeypatch) -> None:
+    """Remote paths go through TensorFlow, whatever a test before imported."""
+    monkeypatch.delitem(sys.modules, "apache_beam", raising=False)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,9 +1,11 @@
 """The page of tiny models in this process, and the addresses it uses."""
 
 import contextlib
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
+from unittest import mock
 
 from page import neighbors, site, tabs
 from page.models import PageModel
@@ -53,10 +55,11 @@ def served(
     if sentences:
         found = neighbors.sentences_of(sentences, "x")
         indexes = {m.name: neighbors.Index(m, found) for m in models}
-    gradio = site.load_gradio()
-    page = site.make_page(gradio, models, tabs.make_tabs(models, indexes))
-    port = site.free_port("127.0.0.1", 0)
-    try:
-        yield site.start(gradio, page, "127.0.0.1", port)
-    finally:
-        page.close(verbose=False)
+    with mock.patch.dict(os.environ):  # other tests use the hub
+        gradio = site.load_gradio()
+        page = site.make_page(gradio, models, tabs.make_tabs(models, indexes))
+        port = site.free_port("127.0.0.1", 0)
+        try:
+            yield site.start(gradio, page, "127.0.0.1", port)
+        finally:
+            page.close(verbose=False)

@@ -84,6 +84,8 @@ def run_page_here(page: Path, extra, caplog, capsys) -> list[str]:
             name, _, value = argument.removeprefix("--").partition("=")
             flags[name] = value or True
         module = scripts.load(script.removesuffix(".py"))
+        if "pictures" in module.FLAGS:
+            flags = {"pictures": True} | flags  # as a user has them
         assert scripts.run(module, **flags) in (0, None)
     logged = [
         ("WARNING: " if record.levelname == "WARNING" else "") + line
@@ -261,7 +263,7 @@ def distillation_flags(command: str) -> str:
 
 
 @pytest.mark.slow
-def test_the_distillation_page_runs(tmp_path, monkeypatch, caplog):
+def test_the_distillation_page_runs(tmp_path, monkeypatch, caplog, capsys):
     page = ROOT / "docs" / "distillation.md"
     monkeypatch.chdir(tmp_path)
     vocab = [*tiny.SPECIAL, *"a the good bad film book".split()]
@@ -274,7 +276,7 @@ def test_the_distillation_page_runs(tmp_path, monkeypatch, caplog):
         text = "\n".join(["sentence\tlabel", *rows]) + "\n"
         (tmp_path / "glue" / "SST-2" / f"{name}.tsv").write_text(text)
     (tmp_path / "reviews" / "a.txt").write_text("a good book\nbad film\n")
-    printed = run_page_here(page, distillation_flags, caplog)
+    printed = run_page_here(page, distillation_flags, caplog, capsys)
     assert_prints(page, printed)
     assert_writes(page, tmp_path)
 

@@ -7,9 +7,9 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import urllib.request
 from pathlib import Path
+from unittest import mock
 
 import litert_files
 import page_models
@@ -18,7 +18,7 @@ import pytest
 import scripts
 from paths import ROOT
 
-from page import site, views
+from page import site
 
 playground = scripts.load("playground")
 
@@ -28,6 +28,13 @@ needs_gradio = pytest.mark.skipif(
 )
 
 LOCAL = ("127.0.0.1", "localhost", "::1", "0.0.0.0", "None")
+
+
+@pytest.fixture(autouse=True)
+def own_environment():
+    """What is set for Gradio would keep other tests from the hub."""
+    with mock.patch.dict(os.environ):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -125,45 +132,18 @@ def test_a_browser_opens_where_there_is_a_display(
 
 @needs_gradio
 @pytest.mark.slow
-def test_nothing_but_this_machine_is_reached(model_of, monkeypatch):
+def test_nothing_but_this_machine_is_reached(tmp_path):
     """From the import of Gradio to the last request; a proxy is not used."""
-    monkeypatch.setenv("HTTP_PROXY", "http://203.0.113.1:3128")
-    monkeypatch.setenv("GRADIO_ANALYTICS_ENABLED", "True")
-    monkeypatch.setenv("NO_PROXY", "")
-    models = [model_of("pairs"), model_of("token_classification")]
-    with page_site.recorded_hosts() as hosts:
-        with page_site.served(models, "good film\nbad film") as address:
-            check_requests(address, models)
-    assert hosts and set(hosts) <= set(LOCAL), sorted(set(hosts))
-
-
-def check_requests(address: str, models) -> None:
-    """Ask every function of the page, from two threads at once."""
-    from gradio_client import Client
-
-    client = Client(address, verbose=False, analytics_enabled=False)
-    pairs, tagger = models
-    found = client.predict("good film", "bad", api_name="/classes")
-    assert found == views.classes(pairs, "good film", "bad")
-    found = client.predict("ann in rome", api_name="/entities")
-    assert found == views.entities(tagger, "ann in rome")
-    # An error of a user is a result; the server goes on.
-    assert "text_a is empty" in client.predict("", "a", api_name="/classes")
-    texts = [f"good {'film ' * count}" for count in range(1, 7)]
-    results = {}
-
-    def ask(text: str) -> None:
-        results[text] = client.predict(text, "a", api_name="/classes")
-
-    threads = [threading.Thread(target=ask, args=[text]) for text in texts]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for text in texts:
-        assert results[text] == views.classes(pairs, text, "a")
-    near = client.predict("bad film", "mean", api_name="/neighbors")
-    assert "bad film" in near[0]
+    run = subprocess.run(
+        [sys.executable, str(ROOT / "tests" / "page_network_main.py")]
+        + [str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    hosts = re.findall(r"^host: (.*)$", run.stdout, re.M)
+    assert hosts and set(hosts) <= set(LOCAL), hosts
 
 
 def test_a_connection_to_another_machine_is_found():

@@ -30,7 +30,7 @@ def test_a_picture_is_grey_unless_asked_for(tmp_path, in_colour):
     assert os.listdir(tmp_path) == ["a.png"]
 
 
-def test_a_picture_goes_through_the_file_system_layer():
+def test_a_picture_goes_through_the_file_system_layer(tensorflow_files):
     """TensorFlow's file system in memory stands for a remote one."""
     import tensorflow as tf
 

@@ -161,7 +161,7 @@ def test_one_evaluation_has_no_panel():
     assert rate.get_ylabel() == "learning rate"
 
 
-def test_curves_png_is_small_and_in_any_file_system(tmp_path):
+def test_curves_png_is_small_and_in_any_file_system(tmp_path, tensorflow_files):
     image = pytest.importorskip("matplotlib.image")
     curves.write(str(tmp_path), LONG)
     assert image.imread(tmp_path / "curves.png").shape == (726, 825)

@@ -88,7 +88,7 @@ def test_of_a_run_that_began_anew_nothing_older_is_left():
     assert not event_files.without_lost_steps(scores, [old, new])[0].curves
 
 
-def test_a_remote_folder_is_read():
+def test_a_remote_folder_is_read(tensorflow_files):
     """TensorFlow's file system in memory stands for one."""
     write_events("ram://events/run", ".a", {("loss", 1): 9.0})
     (file,) = event_files.read("ram://events/run")
