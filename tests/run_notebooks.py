@@ -77,7 +77,10 @@ def run(path: Path, folder: Path) -> float:
     try:
         client.execute()
     except nbclient.exceptions.CellExecutionError as error:
-        raise UserError(f"{path.name}: {error}") from error
+        print(error, file=sys.stderr)  # the cell and its trace
+        raise UserError(
+            f"{path.name}: a cell ended with {error.ename}: {error.evalue}"
+        ) from error
     finally:
         if FLAGS.output_dir:
             kept = Path(FLAGS.output_dir)

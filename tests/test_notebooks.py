@@ -1,6 +1,6 @@
 """The notebooks as files: no outputs, code that compiles, files that exist.
 
-`make test-notebooks` runs them, which takes about ten minutes.
+`make test-notebooks` runs them, which takes about eight minutes.
 """
 
 import json
