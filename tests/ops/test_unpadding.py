@@ -58,7 +58,9 @@ def compare(mask):
     }
     features = {k: tf.constant(v, tf.int32) for k, v in features.items()}
     padded, packed = traced(False)(features), traced(True)(features)
-    close = functools.partial(np.testing.assert_allclose, atol=1e-5)
+    # In a row without tokens -10,000 is added to all scores, which leaves them
+    # three decimals: their order of summation is seen in the fifth digit.
+    close = functools.partial(np.testing.assert_allclose, atol=5e-5)
     close(packed.pooled_output, padded.pooled_output)
     real = mask != 0
     real[~real.any(axis=1)] = True
