@@ -9,13 +9,15 @@ With --verbosity=1 lines have absl's long prefix instead: level, date, time
 with microseconds, thread and line of the source file.
 """
 
+import contextlib
 import logging as standard_logging
+from collections.abc import Iterator
 
 from absl import flags, logging
 
 # Libraries that log at INFO about files and requests of their own, such as font
 # caches. (httpx serves Gradio and the Hugging Face hub.)
-_QUIET = ("matplotlib", "httpx")
+_QUIET = ("matplotlib", "httpx", "tensorflow")
 
 
 class Formatter(standard_logging.Formatter):
@@ -51,6 +53,21 @@ def set_up() -> None:
     for name in _QUIET:
         standard_logging.getLogger(name).setLevel(standard_logging.WARNING)
     set_level(logging.INFO)
+
+
+@contextlib.contextmanager
+def warnings_alone() -> Iterator[None]:
+    """Write no line below WARNING inside the block.
+
+    It is for calls of libraries that log their steps, which mean nothing to
+    the user of a script. With --verbosity they are written.
+    """
+    before = logging.get_verbosity()
+    set_level(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
 
 
 def set_level(level: int) -> None:

@@ -73,7 +73,10 @@ def _import_inside(name: str, context: Context) -> None:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds a library as Python does, and runs its import inside a context."""
+    """Finder of Python's import system that wraps one library's import.
+
+    The library is found as ever; its import runs inside a context.
+    """
 
     def __init__(self, name: str, context: Context):
         self.name, self.context = name, context

@@ -355,12 +355,7 @@ def measure(
         else:
             present.append(name)
     tokenizer = write_models(folder, size, vocab_file, present)
-    onnx = [name for name in present if SERVERS[name].library == "onnxruntime"]
-    if onnx:
-        write_onnx(_python_of(onnx[0], pythons), folder)
-    for name in present:
-        if SERVERS[name].program == programs.LITERT:
-            write_litert(folder, name)
+    _convert_models(folder, present, pythons)
     cases = make_cases(texts, len(tokenizer.tokens))
     path = folder / "cases.json"
     short = short_cases(texts, tokenizer)
@@ -380,6 +375,18 @@ def measure(
                 yield _text_row(size, name, server, short, rounds)
         for name, server in servers.items():
             yield _server_row(size, name, server, folder / SERVERS[name].model)
+
+
+def _convert_models(
+    folder: Path, names: Sequence[str], pythons: Mapping[str, str]
+) -> None:
+    """Write the models of `write_models` as ONNX and LiteRT, where needed."""
+    onnx = [name for name in names if SERVERS[name].library == "onnxruntime"]
+    if onnx:
+        write_onnx(_python_of(onnx[0], pythons), folder)
+    for name in names:
+        if SERVERS[name].program == programs.LITERT:
+            write_litert(folder, name)
 
 
 def _takers(servers: Mapping[str, Server], case: Case) -> dict[str, Server]:

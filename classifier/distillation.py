@@ -74,9 +74,8 @@ class ClassifierDistillation:
     def fingerprint(self) -> dict[str, Any]:
         """Return what must not change when a run goes on."""
         return {
-            "teacher_checkpoint": [teacher.digest for teacher in self.teachers],
             "transfer_file": self.texts and self.texts.fingerprint(),
-            **self.options.fingerprint(),
+            **self.options.fingerprint([t.digest for t in self.teachers]),
         }
 
     def _find(self, path: str, max_seq_length: int) -> Teacher:

@@ -83,19 +83,24 @@ class ClassifierJob(Job):
             settings.pad_to_max_length,
         )
         self.distillation: ClassifierDistillation | None = None
-        # Read the files now, so that an error in them is reported before hours
-        # of training, not after them.
+        self._dev: dict[str, in_memory.ShortRecords] = {}
+        self._check_files(is_training)
+        if is_training and options:
+            self._distil(options, transfer_file)
+
+    def _check_files(self, is_training: bool) -> None:
+        """Read the files that the run needs.
+
+        So an error in them is reported before hours of training, not after.
+        """
         if is_training:
-            self.records.check("train", task.train)
-            if options:
-                self._distil(options, transfer_file)
-        if settings.do_eval or settings.training.eval_steps:
+            self.records.check("train", self.task.train)
+        if self.settings.do_eval or self.settings.training.eval_steps:
             for name, split in self._dev_splits().items():
                 self.records.check(name, split)
-        if settings.do_predict:
+        if self.settings.do_predict:
             for name, split in self._test_splits().items():
                 self.records.check(name, split)
-        self._dev: dict[str, in_memory.ShortRecords] = {}
 
     def _distil(
         self, options: distillation.Options, transfer_file: str | None

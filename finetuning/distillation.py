@@ -18,7 +18,7 @@ LABEL_WEIGHTS to its training records.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from base.errors import UserError
 
@@ -49,18 +49,21 @@ class Options(NamedTuple):
     temperature: float
     alpha: float
 
-    def fingerprint(self) -> dict[str, float]:
-        """Return what must not change when a run goes on, of the loss."""
+    def fingerprint(self, digests: Sequence[str]) -> dict[str, Any]:
+        """Return what must not change when a run goes on.
+
+        Args:
+            digests: of the teachers' files.
+        """
         return {
+            "teacher_checkpoint": list(digests),
             "distillation_temperature": self.temperature,
             "distillation_alpha": self.alpha,
         }
 
 
 # A run without teachers, as those that began before there were any.
-NO_FINGERPRINT = dict.fromkeys(
-    ("teacher_checkpoint", *Options((), 1.0, 1.0).fingerprint())
-)
+NO_FINGERPRINT = dict.fromkeys(Options((), 1.0, 1.0).fingerprint(()))
 
 # --- Flags -------------------------------------------------------------------
 

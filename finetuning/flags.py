@@ -44,17 +44,7 @@ def define_finetuning_flags(
     flags.DEFINE_bool("do_train", False, f"Fine-tune on {train_on}.")
     flags.DEFINE_bool("do_eval", False, f"Score {score_on}.")
     flags.DEFINE_bool("do_predict", False, f"Predict {predict_on}.")
-    flags.DEFINE_bool(
-        "do_export",
-        False,
-        "Write a SavedModel that tokenizes by itself, for TF Serving.",
-    )
-    flags.DEFINE_string(
-        "export_dir",
-        None,
-        "Directory of the SavedModel; default: saved_model/1 in output_dir.",
-    )
-    saved_model.define_freeze_flag()
+    _define_export_flags()
     training_flags.define_model_flags()
     _define_change_flags()
     flags.DEFINE_string(
@@ -75,13 +65,21 @@ def define_finetuning_flags(
     training_flags.define_tpu_flags()
     sweeps.define_flags()
     _define_selection_flags(score_on)
-    flags.DEFINE_integer(
-        "num_errors",
-        200,
-        "With --do_eval: list so many of the worst mistakes in errors.tsv, "
-        "with text, truth and confidence; 0: no file.",
-        lower_bound=0,
+
+
+def _define_export_flags() -> None:
+    """Define the flags of the SavedModel."""
+    flags.DEFINE_bool(
+        "do_export",
+        False,
+        "Write a SavedModel that tokenizes by itself, for TF Serving.",
     )
+    flags.DEFINE_string(
+        "export_dir",
+        None,
+        "Directory of the SavedModel; default: saved_model/1 in output_dir.",
+    )
+    saved_model.define_freeze_flag()
 
 
 def _define_change_flags() -> None:
@@ -140,7 +138,7 @@ def _define_epoch_flags() -> None:
 
 
 def _define_selection_flags(score_on: str) -> None:
-    """Define the flags that choose the weights to keep."""
+    """Define the flags of scores: the weights to keep, the mistakes to list."""
     flags.DEFINE_integer(
         "eval_steps",
         0,
@@ -153,6 +151,13 @@ def _define_selection_flags(score_on: str) -> None:
         0,
         "End the training after this many scores in a row that are not "
         "better than the best; 0: train to the end.",
+        lower_bound=0,
+    )
+    flags.DEFINE_integer(
+        "num_errors",
+        200,
+        "With --do_eval: list so many of the worst mistakes in errors.tsv, "
+        "with text, truth and confidence; 0: no file.",
         lower_bound=0,
     )
 

@@ -124,7 +124,7 @@ def label_order(
 ) -> np.ndarray:
     """Return the place of each label among a teacher's outputs, [K].
 
-    >>> # outputs no, yes; labels of the task yes, no: [1, 0]
+    Outputs for no and yes, and a task with the labels yes and no: [1, 0].
 
     Args:
         teacher: its configuration names its labels.

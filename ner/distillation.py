@@ -66,8 +66,7 @@ class TaggerDistillation:
 
     def fingerprint(self) -> dict[str, Any]:
         """Return what must not change when a run goes on."""
-        digests = [teacher.digest for teacher in self.teachers]
-        return {"teacher_checkpoint": digests, **self.options.fingerprint()}
+        return self.options.fingerprint([t.digest for t in self.teachers])
 
     # --- Data ----------------------------------------------------------------
 

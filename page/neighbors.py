@@ -34,7 +34,7 @@ class Neighbor(NamedTuple):
 
 
 class Sentences(NamedTuple):
-    """The lines of a file that are not blank."""
+    """The sentences to search: the lines of a file that are not blank."""
 
     path: str
     lines: list[int]  # number of each in the file, from 1

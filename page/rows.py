@@ -99,10 +99,10 @@ def _ids_of(task: Task, text: str) -> list[int]:
 
 
 class Part(NamedTuple):
-    """A text, cut in two."""
+    """A text in two parts: what the model sees of it, and the rest."""
 
-    read: str  # what the model sees
-    cut: str  # what it does not see
+    read: str
+    cut: str
 
 
 def parts_of(

@@ -10,6 +10,8 @@ from typing import Any
 
 from base.errors import UserError
 
+import numpy as np
+
 from checkpoints import model_files
 from page import attention, drawing, neighbors, rows, svg
 from page.models import PageModel
@@ -227,18 +229,19 @@ def attention_of(
         return "".join(parts)
     probs = next(p for n, p in enumerate(layers, 1) if n == layer)
     chosen = probs.mean(axis=0) if head == MEAN else probs[head - 1]
+    return "".join([*parts, _one_head(kind, seen, chosen)])
+
+
+def _one_head(kind: str, tokens: Sequence[str], probs: np.ndarray) -> str:
+    """Return the picture of the probabilities [F, T] of some tokens."""
     if kind == LINES:
-        parts.append(
-            drawing.note(
-                "Left attends to right. Point at a token on the left for its "
-                f"lines alone; weights below {svg.MIN_LINE} are left out."
-            )
+        note = (
+            "Left attends to right. Point at a token on the left for its "
+            f"lines alone; weights below {svg.MIN_LINE} are left out."
         )
-        parts.append(svg.lines(seen, chosen))
-    else:
-        parts.append(drawing.note("Rows attend to columns."))
-        parts.append(svg.heat_map(seen, chosen))
-    return "".join(parts)
+        return drawing.note(note) + svg.lines(tokens, probs)
+    note = drawing.note("Rows attend to columns.")
+    return note + svg.heat_map(tokens, probs)
 
 
 def _number(what: str, value: int | str, largest: int) -> int:

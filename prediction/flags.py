@@ -58,6 +58,11 @@ def define_fitted_flags() -> None:
         "masked_lm: tokens for every [MASK]; default: 5.",
         lower_bound=1,
     )
+    _define_question_flags()
+
+
+def _define_question_flags() -> None:
+    """Define the options of answers to questions."""
     flags.DEFINE_integer(
         "doc_stride",
         None,

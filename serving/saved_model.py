@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from base import file_system
+from base import file_system, logs
 from base.errors import UserError
 
 import tensorflow as tf
@@ -187,7 +187,8 @@ def write(export: Export, directory: str, freeze: bool = False) -> None:
     tf.io.gfile.makedirs(temporary)  # and its parents
     with unpadding.skipping():
         signatures = export.signatures()
-    tf.saved_model.save(export, temporary, signatures)
+    with logs.warnings_alone():
+        tf.saved_model.save(export, temporary, signatures)
     path = os.path.join(temporary, DESCRIPTION)
     tf.io.gfile.makedirs(os.path.dirname(path))
     text = json.dumps(export.description(), indent=2, ensure_ascii=False)

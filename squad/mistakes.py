@@ -222,23 +222,18 @@ def bars_figure(bars: Sequence[Bar]) -> Any:
     figure = pictures.new_figure(max(4.5, 1.5 + 0.75 * len(bars)), 4.0)
     axes = figure.subplots()
     places = range(len(bars))
-    axes.bar(
-        [place - 0.2 for place in places],
-        [bar.f1 for bar in bars],
-        width=0.4,
-        color=pictures.GREY,
-        label="F1",
-    )
-    axes.bar(
-        [place + 0.2 for place in places],
-        [bar.exact for bar in bars],
-        width=0.4,
-        color="white",
-        edgecolor=pictures.BLACK,
-        hatch="//",
-        lw=0.8,
-        label="exact match",
-    )
+    white = {"edgecolor": pictures.BLACK, "hatch": "//", "lw": 0.8}
+    for shift, name, label, style in (
+        (-0.2, "f1", "F1", {"color": pictures.GREY}),
+        (0.2, "exact", "exact match", {"color": "white", **white}),
+    ):
+        axes.bar(
+            [place + shift for place in places],
+            [getattr(bar, name) for bar in bars],
+            width=0.4,
+            label=label,
+            **style,
+        )
     for place, bar in enumerate(bars):
         axes.annotate(
             f"{bar.count:,}",

@@ -23,7 +23,7 @@ os.environ |= {
 }
 os.environ.pop("HF_HUB_OFFLINE", None)
 
-import huggingface_hub.utils  # noqa: E402, F401  (with its constants)
+import huggingface_hub.constants  # noqa: E402, F401  (its settings)
 import page_models  # noqa: E402
 import page_requests  # noqa: E402
 import page_site  # noqa: E402

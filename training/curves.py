@@ -247,19 +247,19 @@ def title(curves: Curves) -> str:
 
 def _draw_loss(axes: Any, curves: Curves) -> None:
     """Draw the loss of training and of held-out data."""
-    is_smooth = smooth(curves.loss)
+    smoothed = smooth(curves.loss)
     axes.plot(
         list(curves.loss),
         list(curves.loss.values()),
-        color=pictures.LIGHT if is_smooth else pictures.BLACK,
+        color=pictures.LIGHT if smoothed else pictures.BLACK,
         lw=1,
-        label="training" + (", as reported" if is_smooth else ""),
+        label="training" + (", as reported" if smoothed else ""),
         marker="" if len(curves.loss) > 1 else ".",
     )
-    if is_smooth:
+    if smoothed:
         axes.plot(
-            list(is_smooth),
-            list(is_smooth.values()),
+            list(smoothed),
+            list(smoothed.values()),
             color=pictures.BLACK,
             lw=1.5,
             label="training, smoothed",

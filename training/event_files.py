@@ -21,7 +21,7 @@ Curve = dict[int, float]  # step -> value
 
 
 class EventFile(NamedTuple):
-    """The scalars of one file.
+    """The scalars of one file that TensorBoard reads.
 
     Attributes:
         began: time of the first scalar, in seconds since 1970. The time in

@@ -8,16 +8,21 @@ from paths import ROOT
 PROGRAM = """
 import logging
 from absl import flags
+from absl import logging as absl_logging
 from base import logs
 flags.FLAGS(["x"])
 logs.set_up()
 logging.getLogger("matplotlib.font_manager").info("generated new fontManager")
 logging.getLogger("matplotlib.font_manager").warning("no font")
 logging.getLogger("another").info("seen")
+with logs.warnings_alone():
+    absl_logging.info("a step of a library")
+    absl_logging.warning("a problem")
+absl_logging.info("after it")
 """
 
 
-def test_matplotlib_writes_warnings_alone():
+def test_libraries_write_warnings_alone():
     result = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         cwd=ROOT,
@@ -26,4 +31,9 @@ def test_matplotlib_writes_warnings_alone():
         text=True,
     )
     lines = [line.split(" ", 1)[1] for line in result.stderr.splitlines()]
-    assert lines == ["WARNING: no font", "seen"]
+    assert lines == [
+        "WARNING: no font",
+        "seen",
+        "WARNING: a problem",
+        "after it",
+    ]
