@@ -100,7 +100,7 @@ def test_flags_as_values():
     assert distillation.read(parsed()) is None
     f = parsed(teacher_checkpoint="a,hf://b/c", distillation_temperature=4)
     assert distillation.read(f) == Options(("a", "hf://b/c"), 4.0, 1.0)
-    keys = {*Options((), 1.0, 1.0).fingerprint(), "teacher_checkpoint"}
+    keys = {*Options((), 1.0, 1.0).fingerprint(()), "teacher_checkpoint"}
     assert {*distillation.NO_FINGERPRINT} == keys
 
 
