@@ -104,11 +104,30 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
             changed = [item for item in before if item not in now]
             changed += [item for item in now if item not in before]
             item = (changed or now)[0]
-            path = item[0] if isinstance(item, list) else item
-            found.append(f"{shown}, first difference at {path}")
+            how = _how_it_differs(item, before, now)
+            found.append(f"{shown}, first difference at {how}")
         else:
             found.append(f"{shown} was {before}, is {now}")
     return found
+
+
+def _how_it_differs(item: Any, before: list, now: list) -> str:
+    """Return a file's path, and how it differs if both lists have it.
+
+    Args:
+        item: path or [path, ...] of the file.
+        before: list of the earlier command.
+        now: list of the present command.
+    """
+    if not isinstance(item, list):
+        return str(item)
+    name = item[0]
+    states = [x for x in (*before, *now) if x[0] == name and len(x) == 3]
+    if len(states) != 2:
+        return name
+    if states[0][1] == states[1][1]:
+        return f"{name} (the same size, another time of change)"
+    return f"{name} ({states[0][1]} bytes, now {states[1][1]})"
 
 
 @contextlib.contextmanager

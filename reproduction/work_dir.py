@@ -85,13 +85,46 @@ def _state(path: str) -> list[Any]:
     ]
 
 
+def _files(value: Any) -> dict[str, list[Any]]:
+    """Return the [path, size, time of change] of a value, by path."""
+    if not isinstance(value, list):
+        return {}
+    return {
+        item[0]: item
+        for item in value
+        if isinstance(item, list)
+        and isinstance(item[0], str)
+        and item[1] is not None
+    }
+
+
+def _copied_again(old: Any, new: Any, digests: Mapping[str, str]) -> Any:
+    """Return a value of the earlier command with today's times of change.
+
+    Args:
+        old: value of the earlier command.
+        new: value of the present command.
+        digests: checksums of the earlier files, by path.
+    """
+    now = _files(new)
+    result = old
+    for name, (_, size, time_of_change) in _files(old).items():
+        state = now.get(name)
+        if not state or state[1] != size or state[2] == time_of_change:
+            continue
+        if digests.get(name) == file_system.sha256(name):
+            result = [state if item[0] == name else item for item in result]
+    return result
+
+
 def claim(
     path: str, scale_name: str, values: dict[str, Any], writes: bool = True
 ) -> None:
     """Begin a work directory, or check that it was begun by this command.
 
     Tasks may be added or left out: what belongs to one task is compared if both
-    commands run it.
+    commands run it. A file that was copied again, with another time of change,
+    is the same file if its checksum is.
 
     Args:
         path: of the directory.
@@ -111,6 +144,10 @@ def claim(
         )
     old = _of_tasks_that_run(known["fingerprint"]) if known else {}
     values = _of_tasks_that_run(values)
+    digests = dict(known.get("digests", {})) if known else {}
+    old = {
+        key: _copied_again(old[key], values.get(key), digests) for key in old
+    }
     of_one = {
         key
         for task in _tasks_of(old) ^ _tasks_of(values)
@@ -122,19 +159,36 @@ def claim(
         {key: value for key, value in values.items() if key not in of_one},
     )
     if found:
-        shown = found[:_SHOWN_DIFFERENCES]
-        if len(found) > len(shown):
-            shown.append(f"and {len(found) - len(shown)} more")
         if known["scale"] != scale_name:
-            shown.insert(0, f"--scale was {known['scale']}, is {scale_name}")
-        raise UserError(
-            f"--work_dir={path} was begun by a different command: "
-            f"{'; '.join(shown)}. Name another --work_dir, or give what it was "
-            "begun with"
-        )
-    merged = {"scale": scale_name, "fingerprint": {**old, **values}}
-    if writes and merged != known:
-        file_system.write_text(file, json.dumps(merged, indent=1))
+            found.insert(0, f"--scale was {known['scale']}, is {scale_name}")
+        raise _different_command(path, found)
+    if writes:
+        for name in [n for value in values.values() for n in _files(value)]:
+            digests[name] = digests.get(name) or file_system.sha256(name)
+        merged = {
+            "scale": scale_name,
+            "fingerprint": {**old, **values},
+            "digests": dict(sorted(digests.items())),
+        }
+        if merged != known:
+            file_system.write_text(file, json.dumps(merged, indent=1))
+
+
+def _different_command(path: str, found: Sequence[str]) -> UserError:
+    """Return the error for a work directory of another command.
+
+    Args:
+        path: of the directory.
+        found: a phrase for each difference.
+    """
+    shown = [*found[:_SHOWN_DIFFERENCES]]
+    if len(found) > len(shown):
+        shown.append(f"and {len(found) - len(shown)} more")
+    return UserError(
+        f"--work_dir={path} was begun by a different command: "
+        f"{'; '.join(shown)}. Name another --work_dir, or give what it was "
+        "begun with"
+    )
 
 
 def unclaim(path: str) -> None:

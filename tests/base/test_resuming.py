@@ -54,7 +54,15 @@ def test_a_folder_is_locked_and_removed_if_empty(tmp_path):
         (
             {"f": [["/a", 1, 2], ["/b", 1, 2]]},
             {"f": [("/a", 1, 2), ("/b", 1, 3)]},
-            ["--f, first difference at /b"],
+            [
+                "--f, first difference at /b (the same size, another time of "
+                "change)"
+            ],
+        ),
+        (
+            {"f": [["/a", 1, 2]]},
+            {"f": [["/a", 3, 2]]},
+            ["--f, first difference at /a (1 bytes, now 3)"],
         ),
         ({"f": ["/a"]}, {"f": ["/a", "/c"]}, ["--f, first difference at /c"]),
         (

@@ -1,6 +1,7 @@
 """The work directory: what is removed and what may change."""
 
 import json
+import os
 
 from base.errors import UserError
 
@@ -97,3 +98,25 @@ def test_work_dirs_from_before_go_on(tmp_path):
     again = fingerprint("tasks.MNLI.num_train_epochs=9", tasks=["MNLI"])
     with pytest.raises(UserError, match="tasks.MNLI.num_train_epochs"):
         work_dir.claim(str(tmp_path), "small", again)
+
+
+def test_files_that_were_copied_again_are_the_same(tmp_path):
+    """Data that are restored elsewhere have another time of change."""
+    path, text = str(tmp_path / "work"), tmp_path / "text.txt"
+    os.makedirs(path)
+    scale = scales.read("small", ())
+
+    def claim(content, seconds):
+        text.write_text(content)
+        os.utime(text, (seconds, seconds))
+        values = work_dir.fingerprint(scale, [str(text)], [], None, Data(), ())
+        work_dir.claim(path, "small", values)
+
+    claim("One.", 100)
+    claim("One.", 200)
+    claim("One.", 300)  # the second time was kept
+    with pytest.raises(UserError, match=r"same size, another time of change"):
+        claim("Two.", 300.5)
+    with pytest.raises(UserError, match=r"text.txt \(4 bytes, now 6\)"):
+        claim("Three.", 300)
+    claim("One.", 300)
