@@ -117,6 +117,22 @@ def _copied_again(old: Any, new: Any, digests: Mapping[str, str]) -> Any:
     return result
 
 
+def _of_common_tasks(
+    old: dict[str, Any], values: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return both without what belongs to tasks that only one of them runs."""
+    of_one = {
+        key
+        for task in _tasks_of(old) ^ _tasks_of(values)
+        for key in (*old, *values)
+        if _task_of(key) == task
+    }
+    return (
+        {key: value for key, value in old.items() if key not in of_one},
+        {key: value for key, value in values.items() if key not in of_one},
+    )
+
+
 def claim(
     path: str, scale_name: str, values: dict[str, Any], writes: bool = True
 ) -> None:
@@ -148,16 +164,7 @@ def claim(
     old = {
         key: _copied_again(old[key], values.get(key), digests) for key in old
     }
-    of_one = {
-        key
-        for task in _tasks_of(old) ^ _tasks_of(values)
-        for key in (*old, *values)
-        if _task_of(key) == task
-    }
-    found = known and resuming.differences(
-        {key: value for key, value in old.items() if key not in of_one},
-        {key: value for key, value in values.items() if key not in of_one},
-    )
+    found = known and resuming.differences(*_of_common_tasks(old, values))
     if found:
         if known["scale"] != scale_name:
             found.insert(0, f"--scale was {known['scale']}, is {scale_name}")
