@@ -7,6 +7,7 @@ The training loop adds the sums and divides once.
 Letters in shapes: R rows, K classes, H hidden size, V vocabulary.
 """
 
+import functools
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -14,7 +15,7 @@ import tensorflow as tf
 from ops import elementwise
 from ops.elementwise import shape_of
 
-# Of x, table and bias of a projection: float32 [R, H], [V, H] and [V].
+# Of x, table and bias of a projection: [R, H], [V, H] and [V].
 Gradients = tuple[tf.Tensor, tf.Tensor, tf.Tensor]
 
 
@@ -187,13 +188,20 @@ def _projected_parts(
     weights: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
     """Return _entropy_parts of the logits x narrow_table^T + bias."""
-    logits = tf.matmul(x, narrow_table, transpose_b=True)  # [R, V]
-    logits = tf.cast(logits, tf.float32) + bias
-    return elementwise.fused_forward(_entropy_parts, logits, labels, weights)
+    products = tf.matmul(x, narrow_table, transpose_b=True)  # [R, V]
+    return elementwise.fused_forward(
+        _entropy_parts, products, bias, labels, weights
+    )
 
 
-def _entropy_parts(logits, labels, weights):
-    """Return loss, correct, exp(logits - max) [R, V], its row sums [R, 1]."""
+def _entropy_parts(products, bias, labels, weights):
+    """Return loss, correct, exp(logits - max) [R, V], its row sums [R, 1].
+
+    The logits are products + bias. The exponentials are stored in bfloat16 if
+    the products are: they are factors of such products in the backward pass.
+    """
+    stored = tf.bfloat16 if products.dtype == tf.bfloat16 else tf.float32
+    logits = tf.cast(products, tf.float32) + bias
     # Without the subtraction of the maximum, exp overflows from 89 on.
     top = tf.reduce_max(logits, axis=-1, keepdims=True)  # [R, 1]
     exps = tf.exp(logits - top)  # [R, V]
@@ -204,7 +212,7 @@ def _entropy_parts(logits, labels, weights):
     return (
         tf.reduce_sum(weights * losses),
         tf.reduce_sum(weights * correct),
-        exps,
+        tf.cast(exps, stored),
         sums,
     )
 
@@ -222,19 +230,21 @@ def _softmax_gradients(
         x: [R, H].
         narrow_table: the table in the dtype of x, [V, H].
         row_weights: weight times gradient of the loss, [R, 1].
-        exps: exp(logits - max), [R, V].
+        exps: exp(logits - max), [R, V], float32 or the bfloat16 of x.
         sums: row sums of exps, [R, 1].
+
+    Returns:
+        dx, float32; dtable and dbias, in bfloat16 if x is.
     """
     scale = row_weights / sums  # [R, 1]
-    dbias = tf.matmul(scale, exps, transpose_a=True)[0]  # [V]
+    dbias = tf.matmul(tf.cast(scale, exps.dtype), exps, transpose_a=True)[0]
     if x.dtype == tf.float16:
         probs = exps / sums  # [R, V]
         return *_half_products(x, narrow_table, row_weights, probs), dbias
-    narrow_exps = tf.cast(exps, x.dtype)  # [R, V]
-    dx = tf.cast(tf.matmul(narrow_exps, narrow_table), tf.float32) * scale
+    dx = tf.cast(tf.matmul(exps, narrow_table), tf.float32) * scale
     scaled_x = tf.cast(tf.cast(x, tf.float32) * scale, x.dtype)  # [R, H]
-    dtable = tf.matmul(narrow_exps, scaled_x, transpose_a=True)  # [V, H]
-    return dx, tf.cast(dtable, tf.float32), dbias
+    dtable = tf.matmul(exps, scaled_x, transpose_a=True)  # [V, H]
+    return dx, dtable, dbias
 
 
 # The largest float16 is 65,504, the smallest of full precision 0.00006.
@@ -287,14 +297,20 @@ def _minus_one_hot(
     the row of its label.
     """
     dx, dtable, dbias = gradients
-    rows = labels[:, None]  # [R, 1], indices for the scatters
+    minus = _minus_rows
+    if dtable.dtype == tf.bfloat16:  # One pass over it, not two.
+        minus = functools.partial(elementwise.fused_forward, _minus_rows)
     return (
         dx - tf.gather(table, labels) * row_weights,
-        tf.tensor_scatter_nd_sub(
-            dtable, rows, tf.cast(x, tf.float32) * row_weights
-        ),
-        tf.tensor_scatter_nd_sub(dbias, rows, row_weights[:, 0]),
+        minus(dtable, labels, tf.cast(x, tf.float32) * row_weights),
+        _minus_rows(dbias, labels, row_weights[:, 0]),
     )
+
+
+def _minus_rows(values, labels, rows):
+    """Return values [V, ...] in float32, less row r [...] at label r."""
+    wide = tf.cast(values, tf.float32)
+    return tf.tensor_scatter_nd_sub(wide, labels[:, None], rows)
 
 
 # --- Cross entropy of a projection of many rows ------------------------------
@@ -416,7 +432,8 @@ def _sum_of_slices(
             dx, *others = _softmax_gradients(
                 part, narrow_table, weights[index][:, None], exps, exp_sums
             )
-            rows, more = [rows[0].write(index, dx)], [*more, *others]
+            rows = [rows[0].write(index, dx)]
+            more += [tf.cast(other, tf.float32) for other in others]
         return index + 1, list(map(tf.add, sums, more)), rows
 
     # One after the other: in parallel they would need the memory of all.

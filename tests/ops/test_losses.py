@@ -103,6 +103,39 @@ def test_float16_gradients_neither_overflow_nor_underflow(
     assert difference < 0.02 * np.linalg.norm(wanted)
 
 
+@pytest.mark.parametrize("way", ["plain", "fused", "sliced"])
+def test_bfloat16_gradients_of_1200_rows_are_exact(way):
+    """A sum in bfloat16, to which 1/16 is added, stops at 16.
+
+    All 16 words have the probability 1/16, and all rows the label 0.
+    """
+    rows, words = 1200, 16
+    inputs = [
+        tf.ones([rows, 2], tf.bfloat16),
+        tf.zeros([words, 2]),
+        tf.zeros([words]),
+    ]
+    parts = tf.zeros([rows], tf.int32), tf.ones([rows])
+
+    @tf.function
+    def gradients():
+        with tf.GradientTape() as tape, elementwise.fusing(way == "fused"):
+            tape.watch(inputs)
+            if way == "sliced":
+                loss, _ = losses.sliced_cross_entropy(
+                    *inputs, *parts, 500, True
+                )
+            else:
+                loss, _ = losses.projected_cross_entropy(*inputs, *parts)
+        return tape.gradient(loss, inputs[1:])
+
+    dtable, dbias = gradients()
+    expected = np.full(words, 75.0)
+    expected[0] -= rows
+    np.testing.assert_array_equal(dbias, expected)
+    np.testing.assert_array_equal(dtable, np.stack([expected] * 2, axis=1))
+
+
 def test_classification_loss_is_a_sum_over_the_weighted_rows():
     logits = tf.constant([[2.0, -1.0], [0.5, 0.25], [1.0, 3.0]])
     labels = tf.constant([[0], [1], [1]])
