@@ -24,6 +24,7 @@ from absl import flags, logging
 import modeling
 from benchmarks import memory as benchmarks_memory
 from benchmarks import packing as benchmarks_packing
+from benchmarks import profile as benchmarks_profile
 from benchmarks import serving as benchmarks_serving
 from benchmarks import serving_requests, steps, table
 from benchmarks import tasks as benchmarks_tasks
@@ -41,6 +42,7 @@ PARTS = ("train", "tokenizer", "generator", "reader", "serving")
 # The other parts, each with the flags it requires.
 DATA_PARTS = {
     "memory": (),
+    "profile": (),
     "packing": (),
     "buckets": ("task_name", "data_dir", "vocab_file"),
     "squad": ("squad_file", "vocab_file"),
@@ -72,7 +74,7 @@ flags.DEFINE_enum(
     "objective",
     objectives.DEFAULT,
     list(objectives.OBJECTIVES),
-    "For --parts=train,memory: the objective of run_pretraining.py.",
+    "For --parts=train,profile,memory: the objective of run_pretraining.py.",
 )
 flags.DEFINE_list(
     "shapes",
@@ -87,8 +89,8 @@ flags.DEFINE_list(
 flags.DEFINE_string(
     "input_file",
     None,
-    "Text for all parts but train, memory, buckets and squad: globs, separated "
-    "by commas.",
+    "Text for all parts but train, profile, memory, buckets and squad: globs, "
+    "separated by commas.",
 )
 flags.DEFINE_string(
     "vocab_file",
@@ -268,14 +270,18 @@ def rows() -> Iterator[Row]:
             FLAGS.jit_compile,
             FLAGS.objective,
         )
-    if "train" in FLAGS.parts:
-        yield from steps.measure(
-            FLAGS.sizes,
-            FLAGS.repeats,
-            FLAGS.dtype,
-            FLAGS.jit_compile,
-            FLAGS.objective,
-        )
+    for part, measure in (
+        ("train", steps.measure),
+        ("profile", benchmarks_profile.measure),
+    ):
+        if part in FLAGS.parts:
+            yield from measure(
+                FLAGS.sizes,
+                FLAGS.repeats,
+                FLAGS.dtype,
+                FLAGS.jit_compile,
+                FLAGS.objective,
+            )
 
 
 def check_flags() -> None:

@@ -136,20 +136,34 @@ def time_steps(
         length: of the sequences.
         clock: what is read before and after each step.
     """
+    run = runner(step, length, clock)
+    compiling = run(0)
+    run(1)  # the first call after compilation still allocates memory
+    return compiling, [run(2 + number) for number in range(repeats)]
+
+
+def runner(
+    step: train_step.Step,
+    length: int = MAX_SEQ_LENGTH,
+    clock: Callable[[], Any] = time.perf_counter,
+) -> Callable[[int], Any]:
+    """Return a function that runs the step of a number; it returns the time.
+
+    Args:
+        step, length, clock: see `time_steps`.
+    """
     config, size = step.model.config, step.settings.train_batch_size
     batch = fake_batch(size, config, length=length)
     iterator = iter(tf.data.Dataset.from_tensors(batch).repeat())
     one = tf.constant(1, tf.int64)
 
-    def run(number: int) -> float:
+    def run(number: int) -> Any:
         began = clock()
         done, _ = step.run(iterator, tf.constant(number, tf.int64), one)
         int(done)  # waits for the device
         return clock() - began
 
-    compiling = run(0)
-    run(1)  # the first call after compilation still allocates memory
-    return compiling, [run(2 + number) for number in range(repeats)]
+    return run
 
 
 # --- The matrix products of the step -----------------------------------------

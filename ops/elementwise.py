@@ -86,15 +86,20 @@ def _compiled(function: Callable, options: tuple) -> Callable:
 
     Cached: all layers with the same options share the two programs.
     """
+    # Profilers show the names of compiled programs.
+    name = function.__name__.strip("_")
     function = _in_float32(functools.partial(function, **dict(options)))
+    function.__name__ = name
     forward = _compile(function)
 
-    @_compile
     def backward(inputs, output_gradients):
         with tf.GradientTape() as tape:
             tape.watch([x for x in inputs if x.dtype.is_floating])
             outputs = tf.nest.flatten(function(*inputs))
         return tape.gradient(outputs, inputs, list(output_gradients))
+
+    backward.__name__ = f"{name}_gradient"
+    backward = _compile(backward)
 
     # Automatic differentiation of `forward` would keep all values in between
     # as outputs of the compiled program: it could not fuse them away.

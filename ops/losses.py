@@ -15,6 +15,8 @@ import tensorflow as tf
 from ops import elementwise
 from ops.elementwise import shape_of
 
+VOCABULARY = "vocabulary"  # in names of operations, for profiles
+
 # Of x, table and bias of a projection: [R, H], [V, H] and [V].
 Gradients = tuple[tf.Tensor, tf.Tensor, tf.Tensor]
 
@@ -188,7 +190,8 @@ def _projected_parts(
     weights: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
     """Return _entropy_parts of the logits x narrow_table^T + bias."""
-    products = tf.matmul(x, narrow_table, transpose_b=True)  # [R, V]
+    with tf.name_scope(VOCABULARY):
+        products = tf.matmul(x, narrow_table, transpose_b=True)  # [R, V]
     return elementwise.fused_forward(
         _entropy_parts, products, bias, labels, weights
     )
@@ -237,14 +240,17 @@ def _softmax_gradients(
         dx, float32; dtable and dbias, in bfloat16 if x is.
     """
     scale = row_weights / sums  # [R, 1]
-    dbias = tf.matmul(tf.cast(scale, exps.dtype), exps, transpose_a=True)[0]
+    narrow_scale = tf.cast(scale, exps.dtype)
+    with tf.name_scope(VOCABULARY):
+        dbias = tf.matmul(narrow_scale, exps, transpose_a=True)[0]  # [V]
     if x.dtype == tf.float16:
         probs = exps / sums  # [R, V]
         return *_half_products(x, narrow_table, row_weights, probs), dbias
-    dx = tf.cast(tf.matmul(exps, narrow_table), tf.float32) * scale
     scaled_x = tf.cast(tf.cast(x, tf.float32) * scale, x.dtype)  # [R, H]
-    dtable = tf.matmul(exps, scaled_x, transpose_a=True)  # [V, H]
-    return dx, dtable, dbias
+    with tf.name_scope(VOCABULARY):
+        dx = tf.matmul(exps, narrow_table)  # [R, H]
+        dtable = tf.matmul(exps, scaled_x, transpose_a=True)  # [V, H]
+    return tf.cast(dx, tf.float32) * scale, dtable, dbias
 
 
 # The largest float16 is 65,504, the smallest of full precision 0.00006.
