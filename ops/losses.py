@@ -421,8 +421,7 @@ def _sum_of_slices(
         [loss, correct], and None. With has_gradient [loss, correct, dtable,
         dbias] and dx, float32 [C, Q, H]; see _softmax_gradients.
     """
-    narrow_table = tf.cast(table, x.dtype)  # [V, H]
-    count = shape_of(x)[0]
+    narrow_table, count = tf.cast(table, x.dtype), shape_of(x)[0]
     sums, rows = [tf.zeros([]), tf.zeros([])], []
     if has_gradient:
         sums += [tf.zeros_like(table), tf.zeros_like(bias)]
@@ -438,8 +437,8 @@ def _sum_of_slices(
             dx, *others = _softmax_gradients(
                 part, narrow_table, weights[index][:, None], exps, exp_sums
             )
-            rows = [rows[0].write(index, dx)]
-            more += [tf.cast(other, tf.float32) for other in others]
+            others = [tf.cast(other, tf.float32) for other in others]
+            rows, more = [rows[0].write(index, dx)], [*more, *others]
         return index + 1, list(map(tf.add, sums, more)), rows
 
     # One after the other: in parallel they would need the memory of all.
