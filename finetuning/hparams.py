@@ -2,7 +2,8 @@
 
 The folder `hparams` of a sweep has a file with the names of hyperparameters
 and scores, and a folder with one file for each finished run. The files are
-written anew whenever the sweep's command is given, so a run has one row.
+written anew after each run and whenever the sweep's command is given, so a run
+has one row.
 """
 
 import math
@@ -28,6 +29,7 @@ def write(
     values: Mapping[str, Mapping[str, float]],
     results: Mapping[str, Mapping[str, float]],
     metric: str,
+    is_last: bool,
 ) -> None:
     """Write the rows of all finished runs; without TensorBoard only a warning.
 
@@ -36,6 +38,7 @@ def write(
         values: name of a run -> {hyperparameter: value}, of all runs.
         results: name of a finished run -> its scores.
         metric: the score that decides; it has the first column of scores.
+        is_last: all runs are finished; one line says where the rows are.
     """
     folder = os.path.join(output_dir, FOLDER)
     try:
@@ -43,16 +46,18 @@ def write(
         for name, scores in results.items():
             _write_row(os.path.join(folder, name), name, values[name], scores)
     except ImportError:
-        logging.warning(
-            "%s: not written, since tensorboard is not installed; to install "
-            "it: python -m pip install -r requirements.txt",
+        if is_last:
+            logging.warning(
+                "%s: not written, since tensorboard is not installed; to "
+                "install it: python -m pip install -r requirements.txt",
+                folder,
+            )
+        return
+    if is_last:
+        logging.info(
+            "The runs in TensorBoard's HPARAMS page: tensorboard --logdir=%s",
             folder,
         )
-        return
-    logging.info(
-        "The runs in TensorBoard's HPARAMS page: tensorboard --logdir=%s",
-        folder,
-    )
 
 
 def _write_columns(

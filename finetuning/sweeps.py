@@ -207,27 +207,15 @@ def run_all(sweep: Sweep, output_dir: str, metric: str, **more: Any) -> str:
     Raises:
         UserError: a run failed; the finished ones are kept.
     """
+    values = {run.name: {**sweep.shared, **_numbers(run)} for run in sweep.runs}
     results: dict[str, dict[str, float]] = {}
     for number, run in enumerate(sweep.runs, 1):
         folder = os.path.join(output_dir, f"runs/{run.name}")
-        # Holds the flags of the finished run: with other flags the command is
-        # given again, and output_dir decides whether its run may go on.
-        marker = os.path.join(folder, "finished.json")
-        line = sweep.command(run, folder, **more)
         place = f"Run {number} of {len(sweep.runs)}, {run.name}"
-        if text_files.read_own_json(marker) == line[2:]:
-            logging.info("%s: finished before", place)
-        else:
-            logging.info("%s", place)
-            status = run_command(line)
-            if status:
-                raise UserError(
-                    f"run {run.name} ended with status {status}, see above; "
-                    "mend it and give the same command again: finished runs "
-                    "are not repeated"
-                )
-            file_system.write_text(marker, json.dumps(line[2:]))
+        _make(run, place, folder, sweep.command(run, folder, **more))
         results[run.name] = _read_results(folder)
+        is_last = number == len(sweep.runs)
+        hparams.write(output_dir, values, results, metric, is_last)
         if number == 1:
             sweep = _with_type_of(folder, sweep)
     order = ranked(results, metric)
@@ -236,10 +224,35 @@ def run_all(sweep: Sweep, output_dir: str, metric: str, **more: Any) -> str:
         logging.info("%s", line)
     path = os.path.join(output_dir, "sweep_results.txt")
     file_system.write_text(path, "\n".join(lines) + "\n")
-    values = {run.name: {**sweep.shared, **_numbers(run)} for run in sweep.runs}
-    hparams.write(output_dir, values, results, metric)
     warn_of_failed(order, results)
     return os.path.join(output_dir, f"runs/{order[0]}")
+
+
+def _make(run: SweepRun, place: str, folder: str, command: list[str]) -> None:
+    """Make a run, unless it is finished.
+
+    Args:
+        run: a point of the grid.
+        place: which of all runs it is, for the log.
+        folder: its output_dir.
+        command: that makes it.
+
+    Raises:
+        UserError: it failed.
+    """
+    # Holds the flags of the finished run: with other flags the command is
+    # given again, and output_dir decides whether its run may go on.
+    marker = os.path.join(folder, "finished.json")
+    if text_files.read_own_json(marker) == command[2:]:
+        logging.info("%s: finished before", place)
+        return
+    logging.info("%s", place)
+    if status := run_command(command):
+        raise UserError(
+            f"run {run.name} ended with status {status}, see above; mend it "
+            "and give the same command again: finished runs are not repeated"
+        )
+    file_system.write_text(marker, json.dumps(command[2:]))
 
 
 def _numbers(run: SweepRun) -> dict[str, float]:

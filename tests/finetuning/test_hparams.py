@@ -1,10 +1,13 @@
 """The runs of a sweep, read by TensorBoard's own HParams page."""
 
 import sys
+from pathlib import Path
+
+from base.errors import UserError
 
 import pytest
 
-from finetuning import hparams
+from finetuning import hparams, sweeps
 
 VALUES = {
     name: {"learning_rate": rate, "random_seed": 1.0, "num_train_epochs": 3.0}
@@ -68,7 +71,7 @@ def rows_of(folder):
 
 def test_tensorboard_reads_a_row_for_each_finished_run(tmp_path):
     for _ in range(2):  # the same command again doubles nothing
-        hparams.write(str(tmp_path), VALUES, RESULTS, "accuracy")
+        hparams.write(str(tmp_path), VALUES, RESULTS, "accuracy", True)
     assert rows_of(tmp_path / "hparams") == {
         "a": (
             VALUES["a"],
@@ -82,7 +85,7 @@ def test_tensorboard_reads_a_row_for_each_finished_run(tmp_path):
         ),
     }
     more = RESULTS | {"c": {"loss": 1.5, "accuracy": 0.25, "global_step": 9}}
-    hparams.write(str(tmp_path), VALUES, more, "accuracy")
+    hparams.write(str(tmp_path), VALUES, more, "accuracy", True)
     found = rows_of(tmp_path / "hparams")
     assert list(found) == ["a", "b", "c"] and found["c"][1]["loss"] == 1.5
     # From the sweep's own folder too.
@@ -93,7 +96,7 @@ def test_without_tensorboard_one_line_names_the_remedy(
     tmp_path, monkeypatch, caplog
 ):
     monkeypatch.setitem(sys.modules, "tensorboard.plugins.hparams", None)
-    hparams.write(str(tmp_path), VALUES, RESULTS, "accuracy")
+    hparams.write(str(tmp_path), VALUES, RESULTS, "accuracy", True)
     (line,) = caplog.messages
     assert "pip install -r requirements.txt" in line
     assert not list(tmp_path.iterdir())
@@ -102,6 +105,31 @@ def test_without_tensorboard_one_line_names_the_remedy(
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_score_that_is_no_number_is_left_out(tmp_path, value):
     results = {"a": RESULTS["a"] | {"loss": value}}
-    hparams.write(str(tmp_path), VALUES, results, "accuracy")
+    hparams.write(str(tmp_path), VALUES, results, "accuracy", True)
     _, scores, _ = rows_of(tmp_path / "hparams")["a"]
     assert "loss" not in scores and scores["accuracy"] == 0.5
+
+
+def test_rows_are_there_before_the_sweep_ends(tmp_path, monkeypatch):
+    """A sweep takes hours; its third run cannot even begin."""
+
+    def run_command(command):
+        folder = Path(command[-1].removeprefix("--output_dir="))
+        if folder.name == "c":
+            return 1
+        folder.mkdir(parents=True)
+        (folder / "eval_results.txt").write_text("accuracy = 0.5\n")
+        return 0
+
+    monkeypatch.setattr(sweeps, "run_command", run_command)
+    runs = [sweeps.SweepRun(n, {"random_seed": "7"}) for n in ("a", "b", "c")]
+    sweep = sweeps.Sweep("script.py", runs, {})
+    with pytest.raises(UserError, match="run c ended with status 1"):
+        sweeps.run_all(sweep, str(tmp_path), "accuracy")
+    found = rows_of(tmp_path / "hparams")
+    assert sorted(found) == ["a", "b"]
+    assert found["b"] == (
+        {"random_seed": 7.0},
+        {"accuracy": 0.5, "degenerate": 0.0},
+        "STATUS_SUCCESS",
+    )
