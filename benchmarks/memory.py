@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from base import child_processes
 from base.errors import UserError
 
 import numpy as np
@@ -135,7 +136,12 @@ def _measure_apart(*arguments) -> dict[str, float]:
         UserError: the process failed, or the kernel killed it.
     """
     command = [sys.executable, "-c", _CHILD, str(_ROOT), json.dumps(arguments)]
-    result = subprocess.run(command, capture_output=True, text=True)
+    result = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        preexec_fn=child_processes.end_with_parent,
+    )
     if result.returncode:
         last = result.stderr.strip().rpartition("\n")[2][:300]
         raise UserError(

@@ -6,7 +6,6 @@ that was interrupted goes on, and one that is finished is not repeated.
 """
 
 import contextlib
-import ctypes
 import itertools
 import json
 import os
@@ -17,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from base import file_system, text_files
+from base import child_processes, file_system, text_files
 from base.errors import UserError
 
 import tensorflow as tf
@@ -29,10 +28,6 @@ from finetuning import hparams
 flags.disclaim_key_flags()  # --help of a script shows what is defined here
 
 _SECONDS_BETWEEN_LOOKS = 0.5
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
-# Looked up here, since code between fork and exec should do as little as it
-# can.
-_PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 # Flag of the grid -> flag of a run, and its short name in a run's folder.
 _GRID = {
@@ -308,7 +303,7 @@ def run_command(command: Sequence[str]) -> int:
             # would be made again.
             env={**os.environ, _RUN_OF_SWEEP: "1"},
             start_new_session=True,
-            preexec_fn=_end_with_parent if _PRCTL else None,
+            preexec_fn=child_processes.end_with_parent,
         )
         sent, status = 0, None
         while status is None:
@@ -323,11 +318,6 @@ def run_command(command: Sequence[str]) -> int:
     if received:
         raise KeyboardInterrupt
     return status
-
-
-def _end_with_parent() -> None:
-    """Ask the kernel to send this process SIGTERM when its parent ends."""
-    _PRCTL(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def ranked(

@@ -10,7 +10,6 @@ and they hold the lock of the work directory until they have ended.
 
 import collections
 import contextlib
-import ctypes
 import os
 import selectors
 import signal
@@ -20,6 +19,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import IO, NamedTuple
 
+from base import child_processes
 from base.errors import UserError
 
 from absl import logging
@@ -31,7 +31,6 @@ from reproduction.plan import Plan, Step
 _SECONDS_BETWEEN_REPORTS = 30.0
 _SECONDS_TO_SAVE = 120.0
 _SHOWN_LINES = 8  # of a step that failed
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 class Failure(NamedTuple):
@@ -227,7 +226,7 @@ class Runner:
             stdout=log,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+            preexec_fn=child_processes.end_with_parent,
             pass_fds=() if self.lock is None else (self.lock,),
         )
         child = _Child(step, number, process, log)
@@ -364,11 +363,6 @@ class Runner:
 
 def _interrupt(number, frame) -> None:
     raise KeyboardInterrupt
-
-
-def _end_with_parent() -> None:
-    """Ask the kernel to send SIGTERM when the parent ends; in the child."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _signal_group(process: subprocess.Popen, number: int) -> bool:

@@ -87,14 +87,15 @@ def test_all_runs_have_the_type_that_auto_was_in_the_first(
 
 # --- Signals -----------------------------------------------------------------
 
-# Notes each SIGTERM; saves for a while, as training does, and then ends.
+# Notes each SIGTERM; saves until the test has looked at the lock, and ends.
 TRAINING = """
 import os, pathlib, signal, sys, time
 folder = pathlib.Path(sys.argv[1])
 def save(number, frame):
     with open(folder / "signals", "a") as file:
         file.write(f"{number}\\n")
-    time.sleep(1)
+    while not (folder / "looked").exists():
+        time.sleep(0.05)
     (folder / "saved").touch()
     os._exit(1)
 signal.signal(signal.SIGTERM, save)
@@ -146,6 +147,7 @@ def test_a_run_saves_and_is_locked_when_its_sweep_is_stopped(number, tmp_path):
     os.killpg(sweep.pid, number)
     wait_for((tmp_path / "signals").exists)
     assert is_locked(lock)
+    (tmp_path / "looked").touch()
     assert sweep.wait() != 0
     if number == signal.SIGTERM:  # it has waited for its run
         assert (tmp_path / "saved").exists()
