@@ -4,17 +4,18 @@ A claim compares two cells of a column. It "shows" if the difference has the
 paper's sign and is larger than one standard deviation of a run, "does not
 show" if it has the other sign and is larger, and is "within one standard
 deviation" else. The standard deviation of both cells together is
-sqrt((a^2 + b^2) / 2). One run has none: then only the sign is told.
+sqrt((a^2 + b^2) / 2). One run has none: then only the sign is told. Nothing
+follows from a run that learned nothing.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from reproduction import tables
 from reproduction.experiments import PERPLEXITY
 from reproduction.paper_numbers import BERT, LTR, LTR_BILSTM, NO_NSP
-from reproduction.tables import Results
+from reproduction.tables import Results, Score
 
 SQUAD = "SQuAD"
 
@@ -131,7 +132,7 @@ def _sentence(results: Results, claim: Claim, column: str) -> str | None:
     if not one or not other or one.mean is None or other.mean is None:
         return None
     difference = one.mean - other.mean
-    found = verdict(
+    found = _degenerate(((claim.row, one), (claim.other, other))) or verdict(
         -difference if claim.is_above else difference,
         one.deviation,
         other.deviation,
@@ -144,6 +145,22 @@ def _sentence(results: Results, claim: Claim, column: str) -> str | None:
     if None not in papers:
         text += f"; in the paper {papers[0] - papers[1]:+.1f}"
     return text + ")."
+
+
+def _degenerate(cells: Sequence[tuple[str, Score]]) -> str:
+    """Return that nothing follows from runs that learned nothing, else "".
+
+    Args:
+        cells: label of a row and its cell.
+    """
+    counts = [
+        f"{cell.degenerate} of {len(cell.values)} runs of {label}"
+        for label, cell in cells
+        if cell.degenerate
+    ]
+    if not counts:
+        return ""
+    return f"nothing follows, degenerate are {' and '.join(counts)}"
 
 
 def verdict(difference: float, one: float | None, other: float | None) -> str:

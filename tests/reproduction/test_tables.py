@@ -167,6 +167,19 @@ def test_claims_of_table_5_name_both_differences():
     ]
 
 
+def test_nothing_follows_from_degenerate_runs():
+    """One that answered the more frequent class always, one that learned."""
+    results = table5(
+        RTE=[score(53.0, 60.0, degenerate=1), score(50.0), score(49.0), None]
+    )
+    assert list(claims.sentences(results)) == [
+        "No NSP below BERT: RTE: nothing follows, degenerate are 1 of 2 runs "
+        "of BERT (-6.5).",
+        "LTR & No NSP below No NSP: RTE: the same direction, one run has no "
+        "spread (-1.0).",
+    ]
+
+
 def test_every_claim_about_the_paper_holds_for_the_papers_numbers():
     """The paper's numbers as ours: no claim has the other direction."""
     for name, rows in PAPER.items():
