@@ -1,7 +1,8 @@
 """Where the time of a training step goes: TensorFlow's profile as a table.
 
 Groups of operations with their share of the time of all operations. Operations
-run beside each other, so their times add up to more than the step takes.
+run beside each other, so their times add up to more than the step takes. The
+groups are those of a CPU: kernels of GPUs have names of their own.
 
     python benchmark.py --parts=profile --sizes=base --dtype=bfloat16
 """
@@ -157,8 +158,8 @@ def group_of(operation: Operation) -> str | None:
 
 def sums(operations: Iterable[Operation]) -> dict[str, tuple[float, int]]:
     """Return seconds and number of operations by group, the longest first."""
-    seconds: dict[str, float] = collections.Counter()
-    counts: dict[str, int] = collections.Counter()
+    seconds: dict[str, float] = collections.defaultdict(float)
+    counts: dict[str, int] = collections.defaultdict(int)
     for operation in operations:
         if group := group_of(operation):
             seconds[group] += operation.seconds

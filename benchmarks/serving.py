@@ -11,7 +11,6 @@ import json
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,176 +20,24 @@ from typing import Any, NamedTuple
 from base.errors import UserError
 
 import numpy as np
-import tensorflow as tf
 
-import modeling
-from benchmarks import measuring
-from benchmarks import serving_programs as programs
+from benchmarks.serving_models import (
+    SERVERS,
+    convert_models,
+    python_of,
+    write_models,
+)
 from benchmarks.serving_requests import (
-    MAX_SEQ_LENGTH,
     Case,
     make_cases,
     padding_share,
     short_cases,
 )
 from benchmarks.table import Row
-from checkpoints import huggingface, weight_files
-from features import export as features_export
-from serving import graph_tokenizer, saved_model
+from serving import graph_tokenizer
 from training import memory_limits
 
-# --- What can be compared ----------------------------------------------------
-
-
-class ServerSpec(NamedTuple):
-    """How to run a server: program, model and libraries.
-
-    Attributes:
-        program: of serving_programs.py.
-        model: its file or directory, below the folder of the models.
-        needs: libraries that its interpreter has to have.
-        library: another library that ours are compared with; "": it is one of
-            ours and runs in the interpreter of the benchmark.
-        takes_text: whether it takes strings.
-    """
-
-    program: str
-    model: str
-    needs: tuple[str, ...] = ()
-    library: str = ""
-    takes_text: bool = True
-
-
-_TRANSFORMERS = ("torch", "transformers")
-_ONNX = (*_TRANSFORMERS, "onnx", "onnxruntime")
-
-SERVERS = {
-    "savedmodel": ServerSpec(programs.SAVED_MODEL, "savedmodel/1"),
-    "frozen": ServerSpec(programs.SAVED_MODEL, "frozen/1"),
-    "bfloat16": ServerSpec(programs.SAVED_MODEL, "bfloat16/1"),
-    "litert": ServerSpec(
-        programs.LITERT, "float32.tflite", ("ai_edge_litert",), takes_text=False
-    ),
-    "litert_int8": ServerSpec(
-        programs.LITERT, "int8.tflite", ("ai_edge_litert",), takes_text=False
-    ),
-    "transformers": ServerSpec(
-        programs.TRANSFORMERS, "transformers", _TRANSFORMERS, "transformers"
-    ),
-    "onnxruntime": ServerSpec(
-        programs.ONNX_RUNTIME, "onnx/model.onnx", _ONNX, "onnxruntime", False
-    ),
-    "onnxruntime_int8": ServerSpec(
-        programs.ONNX_RUNTIME,
-        "onnx/model-int8.onnx",
-        _ONNX,
-        "onnxruntime",
-        False,
-    ),
-}
-
-# --- Models ------------------------------------------------------------------
-
-
-def write_models(
-    folder: Path, size: str, vocab_file: str, names: Sequence[str]
-) -> graph_tokenizer.Tokenizer:
-    """Write a random model in the formats of this project and of transformers.
-
-    Args:
-        folder: gets the SavedModels of `names`, and `transformers`, of which
-            the others are made.
-        size: one of modeling.NAMED_SIZES.
-        vocab_file: a lower-cased vocabulary.
-        names: of SERVERS.
-    """
-    tokenizer = graph_tokenizer.Tokenizer(vocab_file)
-    config = modeling.BertConfig.from_size(size, len(tokenizer.tokens))
-    # transformers computes "gelu" with erf.
-    config.hidden_act = "gelu_erf"
-    tf.keras.utils.set_random_seed(1)
-    model = modeling.TaskModel(config)
-    weights = weight_files.as_tensors(model.variables)
-    for name in names:
-        if SERVERS[name].program == programs.SAVED_MODEL:
-            dtype = "bfloat16" if name == "bfloat16" else "float32"
-            _write_saved_model(
-                str(folder / SERVERS[name].model),
-                modeling.TaskModel(config, dtype),
-                weights,
-                tokenizer,
-                vocab_file,
-                freeze=name != "savedmodel",
-            )
-    theirs = folder / SERVERS["transformers"].model
-    theirs.mkdir()
-    huggingface.write_config(str(theirs), config, "BertModel")
-    huggingface.write_weights(
-        str(theirs), {name: value.numpy() for name, value in weights.items()}
-    )
-    huggingface.write_tokenizer(
-        str(theirs), Path(vocab_file).read_bytes(), True, MAX_SEQ_LENGTH
-    )
-    return tokenizer
-
-
-def _write_saved_model(
-    directory: str,
-    model: modeling.TaskModel,
-    weights: Mapping[str, tf.Tensor],
-    tokenizer: graph_tokenizer.Tokenizer,
-    vocab_file: str,
-    freeze: bool,
-) -> None:
-    """Write an encoder with the given weights, name -> value."""
-    for variable in model.variables:
-        variable.assign(weights[variable.path])
-    export = features_export.Encoder(
-        model, tokenizer, vocab_file, MAX_SEQ_LENGTH
-    )
-    saved_model.write(export, directory, freeze)
-
-
-def write_onnx(python: str, folder: Path) -> None:
-    """Write the models of ONNX Runtime, by its own tools, in a process.
-
-    They are made of the model of `transformers`.
-
-    Args:
-        python: an interpreter that has what SERVERS["onnxruntime"] needs.
-        folder: of the models; gets `onnx`.
-
-    Raises:
-        UserError: it failed; quotes the last line it wrote.
-    """
-    (folder / "onnx").mkdir()
-    theirs = folder / SERVERS["transformers"].model
-    result = subprocess.run(
-        [python, "-c", programs.WRITE_ONNX, str(theirs), str(folder / "onnx")],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "HF_HUB_OFFLINE": "1"},
-    )
-    if result.returncode:
-        lines = (result.stderr.strip() or "no message").splitlines()
-        raise UserError(f"the export to ONNX failed: {lines[-1][:500]}")
-
-
-def write_litert(folder: Path, name: str) -> None:
-    """Write the LiteRT file of one of SERVERS from `transformers`."""
-    measuring.run_script(
-        "export_litert.py",
-        init_checkpoint=folder / SERVERS["transformers"].model,
-        task="encoder",
-        do_lower_case="true",
-        quantize="int8" if name.endswith("int8") else "none",
-        export_path=folder / SERVERS[name].model,
-    )
-
-
-def _python_of(name: str, pythons: Mapping[str, str]) -> str:
-    """Return the interpreter of one of SERVERS."""
-    return pythons.get(SERVERS[name].library) or sys.executable
+# --- Libraries ---------------------------------------------------------------
 
 
 def is_missing(name: str, pythons: Mapping[str, str]) -> bool:
@@ -199,7 +46,7 @@ def is_missing(name: str, pythons: Mapping[str, str]) -> bool:
     Raises:
         UserError: the interpreter cannot be run.
     """
-    spec, python = SERVERS[name], _python_of(name, pythons)
+    spec, python = SERVERS[name], python_of(name, pythons)
     if not spec.needs:
         return False
     program = f"import {', '.join(spec.needs)}"
@@ -351,11 +198,11 @@ def measure(
     present = []
     for name in names:
         if is_missing(name, pythons):
-            yield _skipped(name, _python_of(name, pythons))
+            yield _skipped(name, python_of(name, pythons))
         else:
             present.append(name)
     tokenizer = write_models(folder, size, vocab_file, present)
-    _convert_models(folder, present, pythons)
+    convert_models(folder, present, pythons)
     cases = make_cases(texts, len(tokenizer.tokens))
     path = folder / "cases.json"
     short = short_cases(texts, tokenizer)
@@ -364,29 +211,18 @@ def measure(
     with contextlib.ExitStack() as stack:
         servers = {}
         for name in present:
-            spec, python = SERVERS[name], _python_of(name, pythons)
+            spec, python = SERVERS[name], python_of(name, pythons)
             server = Server(python, spec.program, folder / spec.model, path)
             servers[name] = stack.enter_context(contextlib.closing(server))
         for case in cases:
-            found = race(_takers(servers, case), case, rounds)
-            yield from case_rows(size, case, found, tokenizer)
+            if takers := _takers(servers, case):
+                found = race(takers, case, rounds)
+                yield from case_rows(size, case, found, tokenizer)
         for name, server in servers.items():
             if SERVERS[name].takes_text:
                 yield _text_row(size, name, server, short, rounds)
         for name, server in servers.items():
             yield _server_row(size, name, server, folder / SERVERS[name].model)
-
-
-def _convert_models(
-    folder: Path, names: Sequence[str], pythons: Mapping[str, str]
-) -> None:
-    """Write the models of `write_models` as ONNX and LiteRT, where needed."""
-    onnx = [name for name in names if SERVERS[name].library == "onnxruntime"]
-    if onnx:
-        write_onnx(_python_of(onnx[0], pythons), folder)
-    for name in names:
-        if SERVERS[name].program == programs.LITERT:
-            write_litert(folder, name)
 
 
 def _takers(servers: Mapping[str, Server], case: Case) -> dict[str, Server]:

@@ -167,6 +167,16 @@ def test_servers_are_compared(small, files, tmp_path, capsys):
         assert float(words[0]) > 100 > float(words[3]) > 1
 
 
+@pytest.mark.slow
+def test_servers_that_take_ids_alone_have_rows_of_ids_alone(
+    small, files, capsys
+):
+    pytest.importorskip("ai_edge_litert")
+    rows = table(capsys, servers="litert", **files)
+    assert "serving tiny, ids, 2 x 8, litert" in rows
+    assert not any("text" in row for row in rows)
+
+
 def test_a_process_that_fails_at_its_start_is_quoted(tmp_path):
     cases = tmp_path / "cases.json"
     cases.write_text("{}")
