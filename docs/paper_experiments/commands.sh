@@ -259,3 +259,481 @@ python run_classifier.py --do_train --do_eval --task_name=RTE \
     --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=3 \
     --random_seed=12345 --keep_checkpoint_max=1 --bilstm_layers=2 \
     --bilstm_units=128 --dtype=bfloat16
+
+# NER, run 1, from mlm_nsp, L4_H128_A2, masking 80/10/10, seed 1
+python run_ner.py --do_train --do_eval \
+    --train_file=wnut17/wnut17train.conll \
+    --dev_file=wnut17/emerging.dev.conll \
+    --eval_batch_size=32 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H128_A2_mask80-10-10_steps12000/seed1/phase2 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H128_A2_mask80-10-10_steps12000/seed1/phase2/NER/run1 \
+    --records_dir=paper/records/NER --max_seq_length=128 \
+    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=3 \
+    --random_seed=12345 --keep_checkpoint_max=1 --dtype=bfloat16
+
+# NER-features, run 1, from mlm_nsp, L4_H128_A2, masking 80/10/10, seed 1
+python run_ner.py --do_train --do_eval \
+    --train_file=wnut17/wnut17train.conll \
+    --dev_file=wnut17/emerging.dev.conll \
+    --eval_batch_size=32 --feature_based --lstm_units=128 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H128_A2_mask80-10-10_steps12000/seed1/phase2 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H128_A2_mask80-10-10_steps12000/seed1/phase2/NER-features/run1 \
+    --records_dir=paper/finetuning/mlm_nsp_L4_H128_A2_mask80-10-10_steps12000/seed1/phase2/NER-features/run1/records \
+    --max_seq_length=128 --train_batch_size=32 --learning_rate=0.001 \
+    --num_train_epochs=5 --random_seed=12345 --keep_checkpoint_max=1 \
+    --dtype=bfloat16
+
+# Training records, length 64, masking 100/0/0
+python create_pretraining_data.py \
+    '--input_file=paper/corpus/train/*' \
+    --output_file=paper/records/train_length64_mask100-0-0/train.tfrecord@8 \
+    --vocab_file=paper/vocab.txt --max_seq_length=64 \
+    --max_predictions_per_seq=10 --masked_lm_prob=0.15 --mask_token_prob=1 \
+    --random_token_prob=0 --dupe_factor=5
+
+# Training records, length 128, masking 100/0/0
+python create_pretraining_data.py \
+    '--input_file=paper/corpus/train/*' \
+    --output_file=paper/records/train_length128_mask100-0-0/train.tfrecord@8 \
+    --vocab_file=paper/vocab.txt --max_seq_length=128 \
+    --max_predictions_per_seq=20 --masked_lm_prob=0.15 --mask_token_prob=1 \
+    --random_token_prob=0 --dupe_factor=5
+
+# Pre-training, mlm_nsp, L4_H128_A2, masking 100/0/0, seed 1, steps 1 to 8,400 at length 64
+python run_pretraining.py --do_train \
+    --bert_config_file=paper/configs/L4_H128_A2.json \
+    --vocab_file=paper/vocab.txt \
+    '--input_file=paper/records/train_length64_mask100-0-0/train.tfrecord-*' \
+    --output_dir=paper/pretraining/mlm_nsp_L4_H128_A2_mask100-0-0_steps12000/seed1/phase1 \
+    --max_seq_length=64 --max_predictions_per_seq=10 --train_batch_size=16 \
+    --learning_rate=0.001 --num_train_steps=12000 --num_warmup_steps=600 \
+    --random_seed=12345 --save_checkpoints_steps=1000 --keep_checkpoint_max=1 \
+    --bias_correction --dtype=bfloat16 --stop_after_steps=8400
+
+# Pre-training, mlm_nsp, L4_H128_A2, masking 100/0/0, seed 1, steps 8,401 to 12,000 at length 128
+python run_pretraining.py --do_train --do_eval \
+    --resume_from=paper/pretraining/mlm_nsp_L4_H128_A2_mask100-0-0_steps12000/seed1/phase1 \
+    --bert_config_file=paper/configs/L4_H128_A2.json \
+    --vocab_file=paper/vocab.txt \
+    '--input_file=paper/records/train_length128_mask100-0-0/train.tfrecord-*' \
+    '--eval_input_file=paper/records/held_out_length128_mask80-10-10/held_out.tfrecord-*' \
+    --output_dir=paper/pretraining/mlm_nsp_L4_H128_A2_mask100-0-0_steps12000/seed1/phase2 \
+    --max_seq_length=128 --max_predictions_per_seq=20 --train_batch_size=16 \
+    --learning_rate=0.001 --num_train_steps=12000 --num_warmup_steps=600 \
+    --random_seed=12345 --save_checkpoints_steps=1000 --keep_checkpoint_max=1 \
+    --eval_batch_size=64 --max_eval_steps=100 --bias_correction \
+    --dtype=bfloat16
+
+# SST-2, run 1, from mlm_nsp, L4_H128_A2, masking 100/0/0, seed 1
+python run_classifier.py --do_train --do_eval --task_name=SST-2 \
+    --data_dir=glue/SST-2 --eval_batch_size=32 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H128_A2_mask100-0-0_steps12000/seed1/phase2 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H128_A2_mask100-0-0_steps12000/seed1/phase2/SST-2/run1 \
+    --records_dir=paper/records/SST-2 --max_seq_length=128 \
+    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=0.5 \
+    --random_seed=12345 --keep_checkpoint_max=1 --dtype=bfloat16
+
+# NER, run 1, from mlm_nsp, L4_H128_A2, masking 100/0/0, seed 1
+python run_ner.py --do_train --do_eval \
+    --train_file=wnut17/wnut17train.conll \
+    --dev_file=wnut17/emerging.dev.conll \
+    --eval_batch_size=32 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H128_A2_mask100-0-0_steps12000/seed1/phase2 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H128_A2_mask100-0-0_steps12000/seed1/phase2/NER/run1 \
+    --records_dir=paper/records/NER --max_seq_length=128 \
+    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=3 \
+    --random_seed=12345 --keep_checkpoint_max=1 --dtype=bfloat16
+
+# NER-features, run 1, from mlm_nsp, L4_H128_A2, masking 100/0/0, seed 1
+python run_ner.py --do_train --do_eval \
+    --train_file=wnut17/wnut17train.conll \
+    --dev_file=wnut17/emerging.dev.conll \
+    --eval_batch_size=32 --feature_based --lstm_units=128 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H128_A2_mask100-0-0_steps12000/seed1/phase2 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H128_A2_mask100-0-0_steps12000/seed1/phase2/NER-features/run1 \
+    --records_dir=paper/finetuning/mlm_nsp_L4_H128_A2_mask100-0-0_steps12000/seed1/phase2/NER-features/run1/records \
+    --max_seq_length=128 --train_batch_size=32 --learning_rate=0.001 \
+    --num_train_epochs=5 --random_seed=12345 --keep_checkpoint_max=1 \
+    --dtype=bfloat16
+
+# Training records, length 64, masking 80/0/20
+python create_pretraining_data.py \
+    '--input_file=paper/corpus/train/*' \
+    --output_file=paper/records/train_length64_mask80-0-20/train.tfrecord@8 \
+    --vocab_file=paper/vocab.txt --max_seq_length=64 \
+    --max_predictions_per_seq=10 --masked_lm_prob=0.15 --mask_token_prob=0.8 \
+    --random_token_prob=0.2 --dupe_factor=5
+
+# Training records, length 128, masking 80/0/20
+python create_pretraining_data.py \
+    '--input_file=paper/corpus/train/*' \
+    --output_file=paper/records/train_length128_mask80-0-20/train.tfrecord@8 \
+    --vocab_file=paper/vocab.txt --max_seq_length=128 \
+    --max_predictions_per_seq=20 --masked_lm_prob=0.15 --mask_token_prob=0.8 \
+    --random_token_prob=0.2 --dupe_factor=5
+
+# Pre-training, mlm_nsp, L4_H128_A2, masking 80/0/20, seed 1, steps 1 to 8,400 at length 64
+python run_pretraining.py --do_train \
+    --bert_config_file=paper/configs/L4_H128_A2.json \
+    --vocab_file=paper/vocab.txt \
+    '--input_file=paper/records/train_length64_mask80-0-20/train.tfrecord-*' \
+    --output_dir=paper/pretraining/mlm_nsp_L4_H128_A2_mask80-0-20_steps12000/seed1/phase1 \
+    --max_seq_length=64 --max_predictions_per_seq=10 --train_batch_size=16 \
+    --learning_rate=0.001 --num_train_steps=12000 --num_warmup_steps=600 \
+    --random_seed=12345 --save_checkpoints_steps=1000 --keep_checkpoint_max=1 \
+    --bias_correction --dtype=bfloat16 --stop_after_steps=8400
+
+# Pre-training, mlm_nsp, L4_H128_A2, masking 80/0/20, seed 1, steps 8,401 to 12,000 at length 128
+python run_pretraining.py --do_train --do_eval \
+    --resume_from=paper/pretraining/mlm_nsp_L4_H128_A2_mask80-0-20_steps12000/seed1/phase1 \
+    --bert_config_file=paper/configs/L4_H128_A2.json \
+    --vocab_file=paper/vocab.txt \
+    '--input_file=paper/records/train_length128_mask80-0-20/train.tfrecord-*' \
+    '--eval_input_file=paper/records/held_out_length128_mask80-10-10/held_out.tfrecord-*' \
+    --output_dir=paper/pretraining/mlm_nsp_L4_H128_A2_mask80-0-20_steps12000/seed1/phase2 \
+    --max_seq_length=128 --max_predictions_per_seq=20 --train_batch_size=16 \
+    --learning_rate=0.001 --num_train_steps=12000 --num_warmup_steps=600 \
+    --random_seed=12345 --save_checkpoints_steps=1000 --keep_checkpoint_max=1 \
+    --eval_batch_size=64 --max_eval_steps=100 --bias_correction \
+    --dtype=bfloat16
+
+# SST-2, run 1, from mlm_nsp, L4_H128_A2, masking 80/0/20, seed 1
+python run_classifier.py --do_train --do_eval --task_name=SST-2 \
+    --data_dir=glue/SST-2 --eval_batch_size=32 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H128_A2_mask80-0-20_steps12000/seed1/phase2 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H128_A2_mask80-0-20_steps12000/seed1/phase2/SST-2/run1 \
+    --records_dir=paper/records/SST-2 --max_seq_length=128 \
+    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=0.5 \
+    --random_seed=12345 --keep_checkpoint_max=1 --dtype=bfloat16
+
+# NER, run 1, from mlm_nsp, L4_H128_A2, masking 80/0/20, seed 1
+python run_ner.py --do_train --do_eval \
+    --train_file=wnut17/wnut17train.conll \
+    --dev_file=wnut17/emerging.dev.conll \
+    --eval_batch_size=32 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H128_A2_mask80-0-20_steps12000/seed1/phase2 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H128_A2_mask80-0-20_steps12000/seed1/phase2/NER/run1 \
+    --records_dir=paper/records/NER --max_seq_length=128 \
+    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=3 \
+    --random_seed=12345 --keep_checkpoint_max=1 --dtype=bfloat16
+
+# NER-features, run 1, from mlm_nsp, L4_H128_A2, masking 80/0/20, seed 1
+python run_ner.py --do_train --do_eval \
+    --train_file=wnut17/wnut17train.conll \
+    --dev_file=wnut17/emerging.dev.conll \
+    --eval_batch_size=32 --feature_based --lstm_units=128 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H128_A2_mask80-0-20_steps12000/seed1/phase2 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H128_A2_mask80-0-20_steps12000/seed1/phase2/NER-features/run1 \
+    --records_dir=paper/finetuning/mlm_nsp_L4_H128_A2_mask80-0-20_steps12000/seed1/phase2/NER-features/run1/records \
+    --max_seq_length=128 --train_batch_size=32 --learning_rate=0.001 \
+    --num_train_epochs=5 --random_seed=12345 --keep_checkpoint_max=1 \
+    --dtype=bfloat16
+
+# Training records, length 64, masking 80/20/0
+python create_pretraining_data.py \
+    '--input_file=paper/corpus/train/*' \
+    --output_file=paper/records/train_length64_mask80-20-0/train.tfrecord@8 \
+    --vocab_file=paper/vocab.txt --max_seq_length=64 \
+    --max_predictions_per_seq=10 --masked_lm_prob=0.15 --mask_token_prob=0.8 \
+    --random_token_prob=0 --dupe_factor=5
+
+# Training records, length 128, masking 80/20/0
+python create_pretraining_data.py \
+    '--input_file=paper/corpus/train/*' \
+    --output_file=paper/records/train_length128_mask80-20-0/train.tfrecord@8 \
+    --vocab_file=paper/vocab.txt --max_seq_length=128 \
+    --max_predictions_per_seq=20 --masked_lm_prob=0.15 --mask_token_prob=0.8 \
+    --random_token_prob=0 --dupe_factor=5
+
+# Pre-training, mlm_nsp, L4_H128_A2, masking 80/20/0, seed 1, steps 1 to 8,400 at length 64
+python run_pretraining.py --do_train \
+    --bert_config_file=paper/configs/L4_H128_A2.json \
+    --vocab_file=paper/vocab.txt \
+    '--input_file=paper/records/train_length64_mask80-20-0/train.tfrecord-*' \
+    --output_dir=paper/pretraining/mlm_nsp_L4_H128_A2_mask80-20-0_steps12000/seed1/phase1 \
+    --max_seq_length=64 --max_predictions_per_seq=10 --train_batch_size=16 \
+    --learning_rate=0.001 --num_train_steps=12000 --num_warmup_steps=600 \
+    --random_seed=12345 --save_checkpoints_steps=1000 --keep_checkpoint_max=1 \
+    --bias_correction --dtype=bfloat16 --stop_after_steps=8400
+
+# Pre-training, mlm_nsp, L4_H128_A2, masking 80/20/0, seed 1, steps 8,401 to 12,000 at length 128
+python run_pretraining.py --do_train --do_eval \
+    --resume_from=paper/pretraining/mlm_nsp_L4_H128_A2_mask80-20-0_steps12000/seed1/phase1 \
+    --bert_config_file=paper/configs/L4_H128_A2.json \
+    --vocab_file=paper/vocab.txt \
+    '--input_file=paper/records/train_length128_mask80-20-0/train.tfrecord-*' \
+    '--eval_input_file=paper/records/held_out_length128_mask80-10-10/held_out.tfrecord-*' \
+    --output_dir=paper/pretraining/mlm_nsp_L4_H128_A2_mask80-20-0_steps12000/seed1/phase2 \
+    --max_seq_length=128 --max_predictions_per_seq=20 --train_batch_size=16 \
+    --learning_rate=0.001 --num_train_steps=12000 --num_warmup_steps=600 \
+    --random_seed=12345 --save_checkpoints_steps=1000 --keep_checkpoint_max=1 \
+    --eval_batch_size=64 --max_eval_steps=100 --bias_correction \
+    --dtype=bfloat16
+
+# SST-2, run 1, from mlm_nsp, L4_H128_A2, masking 80/20/0, seed 1
+python run_classifier.py --do_train --do_eval --task_name=SST-2 \
+    --data_dir=glue/SST-2 --eval_batch_size=32 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H128_A2_mask80-20-0_steps12000/seed1/phase2 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H128_A2_mask80-20-0_steps12000/seed1/phase2/SST-2/run1 \
+    --records_dir=paper/records/SST-2 --max_seq_length=128 \
+    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=0.5 \
+    --random_seed=12345 --keep_checkpoint_max=1 --dtype=bfloat16
+
+# NER, run 1, from mlm_nsp, L4_H128_A2, masking 80/20/0, seed 1
+python run_ner.py --do_train --do_eval \
+    --train_file=wnut17/wnut17train.conll \
+    --dev_file=wnut17/emerging.dev.conll \
+    --eval_batch_size=32 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H128_A2_mask80-20-0_steps12000/seed1/phase2 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H128_A2_mask80-20-0_steps12000/seed1/phase2/NER/run1 \
+    --records_dir=paper/records/NER --max_seq_length=128 \
+    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=3 \
+    --random_seed=12345 --keep_checkpoint_max=1 --dtype=bfloat16
+
+# NER-features, run 1, from mlm_nsp, L4_H128_A2, masking 80/20/0, seed 1
+python run_ner.py --do_train --do_eval \
+    --train_file=wnut17/wnut17train.conll \
+    --dev_file=wnut17/emerging.dev.conll \
+    --eval_batch_size=32 --feature_based --lstm_units=128 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H128_A2_mask80-20-0_steps12000/seed1/phase2 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H128_A2_mask80-20-0_steps12000/seed1/phase2/NER-features/run1 \
+    --records_dir=paper/finetuning/mlm_nsp_L4_H128_A2_mask80-20-0_steps12000/seed1/phase2/NER-features/run1/records \
+    --max_seq_length=128 --train_batch_size=32 --learning_rate=0.001 \
+    --num_train_epochs=5 --random_seed=12345 --keep_checkpoint_max=1 \
+    --dtype=bfloat16
+
+# Training records, length 64, masking 0/20/80
+python create_pretraining_data.py \
+    '--input_file=paper/corpus/train/*' \
+    --output_file=paper/records/train_length64_mask0-20-80/train.tfrecord@8 \
+    --vocab_file=paper/vocab.txt --max_seq_length=64 \
+    --max_predictions_per_seq=10 --masked_lm_prob=0.15 --mask_token_prob=0 \
+    --random_token_prob=0.8 --dupe_factor=5
+
+# Training records, length 128, masking 0/20/80
+python create_pretraining_data.py \
+    '--input_file=paper/corpus/train/*' \
+    --output_file=paper/records/train_length128_mask0-20-80/train.tfrecord@8 \
+    --vocab_file=paper/vocab.txt --max_seq_length=128 \
+    --max_predictions_per_seq=20 --masked_lm_prob=0.15 --mask_token_prob=0 \
+    --random_token_prob=0.8 --dupe_factor=5
+
+# Pre-training, mlm_nsp, L4_H128_A2, masking 0/20/80, seed 1, steps 1 to 8,400 at length 64
+python run_pretraining.py --do_train \
+    --bert_config_file=paper/configs/L4_H128_A2.json \
+    --vocab_file=paper/vocab.txt \
+    '--input_file=paper/records/train_length64_mask0-20-80/train.tfrecord-*' \
+    --output_dir=paper/pretraining/mlm_nsp_L4_H128_A2_mask0-20-80_steps12000/seed1/phase1 \
+    --max_seq_length=64 --max_predictions_per_seq=10 --train_batch_size=16 \
+    --learning_rate=0.001 --num_train_steps=12000 --num_warmup_steps=600 \
+    --random_seed=12345 --save_checkpoints_steps=1000 --keep_checkpoint_max=1 \
+    --bias_correction --dtype=bfloat16 --stop_after_steps=8400
+
+# Pre-training, mlm_nsp, L4_H128_A2, masking 0/20/80, seed 1, steps 8,401 to 12,000 at length 128
+python run_pretraining.py --do_train --do_eval \
+    --resume_from=paper/pretraining/mlm_nsp_L4_H128_A2_mask0-20-80_steps12000/seed1/phase1 \
+    --bert_config_file=paper/configs/L4_H128_A2.json \
+    --vocab_file=paper/vocab.txt \
+    '--input_file=paper/records/train_length128_mask0-20-80/train.tfrecord-*' \
+    '--eval_input_file=paper/records/held_out_length128_mask80-10-10/held_out.tfrecord-*' \
+    --output_dir=paper/pretraining/mlm_nsp_L4_H128_A2_mask0-20-80_steps12000/seed1/phase2 \
+    --max_seq_length=128 --max_predictions_per_seq=20 --train_batch_size=16 \
+    --learning_rate=0.001 --num_train_steps=12000 --num_warmup_steps=600 \
+    --random_seed=12345 --save_checkpoints_steps=1000 --keep_checkpoint_max=1 \
+    --eval_batch_size=64 --max_eval_steps=100 --bias_correction \
+    --dtype=bfloat16
+
+# SST-2, run 1, from mlm_nsp, L4_H128_A2, masking 0/20/80, seed 1
+python run_classifier.py --do_train --do_eval --task_name=SST-2 \
+    --data_dir=glue/SST-2 --eval_batch_size=32 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H128_A2_mask0-20-80_steps12000/seed1/phase2 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H128_A2_mask0-20-80_steps12000/seed1/phase2/SST-2/run1 \
+    --records_dir=paper/records/SST-2 --max_seq_length=128 \
+    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=0.5 \
+    --random_seed=12345 --keep_checkpoint_max=1 --dtype=bfloat16
+
+# NER, run 1, from mlm_nsp, L4_H128_A2, masking 0/20/80, seed 1
+python run_ner.py --do_train --do_eval \
+    --train_file=wnut17/wnut17train.conll \
+    --dev_file=wnut17/emerging.dev.conll \
+    --eval_batch_size=32 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H128_A2_mask0-20-80_steps12000/seed1/phase2 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H128_A2_mask0-20-80_steps12000/seed1/phase2/NER/run1 \
+    --records_dir=paper/records/NER --max_seq_length=128 \
+    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=3 \
+    --random_seed=12345 --keep_checkpoint_max=1 --dtype=bfloat16
+
+# NER-features, run 1, from mlm_nsp, L4_H128_A2, masking 0/20/80, seed 1
+python run_ner.py --do_train --do_eval \
+    --train_file=wnut17/wnut17train.conll \
+    --dev_file=wnut17/emerging.dev.conll \
+    --eval_batch_size=32 --feature_based --lstm_units=128 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H128_A2_mask0-20-80_steps12000/seed1/phase2 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H128_A2_mask0-20-80_steps12000/seed1/phase2/NER-features/run1 \
+    --records_dir=paper/finetuning/mlm_nsp_L4_H128_A2_mask0-20-80_steps12000/seed1/phase2/NER-features/run1/records \
+    --max_seq_length=128 --train_batch_size=32 --learning_rate=0.001 \
+    --num_train_epochs=5 --random_seed=12345 --keep_checkpoint_max=1 \
+    --dtype=bfloat16
+
+# Training records, length 64, masking 0/0/100
+python create_pretraining_data.py \
+    '--input_file=paper/corpus/train/*' \
+    --output_file=paper/records/train_length64_mask0-0-100/train.tfrecord@8 \
+    --vocab_file=paper/vocab.txt --max_seq_length=64 \
+    --max_predictions_per_seq=10 --masked_lm_prob=0.15 --mask_token_prob=0 \
+    --random_token_prob=1 --dupe_factor=5
+
+# Training records, length 128, masking 0/0/100
+python create_pretraining_data.py \
+    '--input_file=paper/corpus/train/*' \
+    --output_file=paper/records/train_length128_mask0-0-100/train.tfrecord@8 \
+    --vocab_file=paper/vocab.txt --max_seq_length=128 \
+    --max_predictions_per_seq=20 --masked_lm_prob=0.15 --mask_token_prob=0 \
+    --random_token_prob=1 --dupe_factor=5
+
+# Pre-training, mlm_nsp, L4_H128_A2, masking 0/0/100, seed 1, steps 1 to 8,400 at length 64
+python run_pretraining.py --do_train \
+    --bert_config_file=paper/configs/L4_H128_A2.json \
+    --vocab_file=paper/vocab.txt \
+    '--input_file=paper/records/train_length64_mask0-0-100/train.tfrecord-*' \
+    --output_dir=paper/pretraining/mlm_nsp_L4_H128_A2_mask0-0-100_steps12000/seed1/phase1 \
+    --max_seq_length=64 --max_predictions_per_seq=10 --train_batch_size=16 \
+    --learning_rate=0.001 --num_train_steps=12000 --num_warmup_steps=600 \
+    --random_seed=12345 --save_checkpoints_steps=1000 --keep_checkpoint_max=1 \
+    --bias_correction --dtype=bfloat16 --stop_after_steps=8400
+
+# Pre-training, mlm_nsp, L4_H128_A2, masking 0/0/100, seed 1, steps 8,401 to 12,000 at length 128
+python run_pretraining.py --do_train --do_eval \
+    --resume_from=paper/pretraining/mlm_nsp_L4_H128_A2_mask0-0-100_steps12000/seed1/phase1 \
+    --bert_config_file=paper/configs/L4_H128_A2.json \
+    --vocab_file=paper/vocab.txt \
+    '--input_file=paper/records/train_length128_mask0-0-100/train.tfrecord-*' \
+    '--eval_input_file=paper/records/held_out_length128_mask80-10-10/held_out.tfrecord-*' \
+    --output_dir=paper/pretraining/mlm_nsp_L4_H128_A2_mask0-0-100_steps12000/seed1/phase2 \
+    --max_seq_length=128 --max_predictions_per_seq=20 --train_batch_size=16 \
+    --learning_rate=0.001 --num_train_steps=12000 --num_warmup_steps=600 \
+    --random_seed=12345 --save_checkpoints_steps=1000 --keep_checkpoint_max=1 \
+    --eval_batch_size=64 --max_eval_steps=100 --bias_correction \
+    --dtype=bfloat16
+
+# SST-2, run 1, from mlm_nsp, L4_H128_A2, masking 0/0/100, seed 1
+python run_classifier.py --do_train --do_eval --task_name=SST-2 \
+    --data_dir=glue/SST-2 --eval_batch_size=32 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H128_A2_mask0-0-100_steps12000/seed1/phase2 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H128_A2_mask0-0-100_steps12000/seed1/phase2/SST-2/run1 \
+    --records_dir=paper/records/SST-2 --max_seq_length=128 \
+    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=0.5 \
+    --random_seed=12345 --keep_checkpoint_max=1 --dtype=bfloat16
+
+# NER, run 1, from mlm_nsp, L4_H128_A2, masking 0/0/100, seed 1
+python run_ner.py --do_train --do_eval \
+    --train_file=wnut17/wnut17train.conll \
+    --dev_file=wnut17/emerging.dev.conll \
+    --eval_batch_size=32 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H128_A2_mask0-0-100_steps12000/seed1/phase2 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H128_A2_mask0-0-100_steps12000/seed1/phase2/NER/run1 \
+    --records_dir=paper/records/NER --max_seq_length=128 \
+    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=3 \
+    --random_seed=12345 --keep_checkpoint_max=1 --dtype=bfloat16
+
+# NER-features, run 1, from mlm_nsp, L4_H128_A2, masking 0/0/100, seed 1
+python run_ner.py --do_train --do_eval \
+    --train_file=wnut17/wnut17train.conll \
+    --dev_file=wnut17/emerging.dev.conll \
+    --eval_batch_size=32 --feature_based --lstm_units=128 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H128_A2_mask0-0-100_steps12000/seed1/phase2 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H128_A2_mask0-0-100_steps12000/seed1/phase2/NER-features/run1 \
+    --records_dir=paper/finetuning/mlm_nsp_L4_H128_A2_mask0-0-100_steps12000/seed1/phase2/NER-features/run1/records \
+    --max_seq_length=128 --train_batch_size=32 --learning_rate=0.001 \
+    --num_train_epochs=5 --random_seed=12345 --keep_checkpoint_max=1 \
+    --dtype=bfloat16
+
+# SST-2, run 1, from mlm_nsp, L4_H128_A2, masking 80/10/10, seed 1 at step 1,200
+python run_classifier.py --do_train --do_eval --task_name=SST-2 \
+    --data_dir=glue/SST-2 --eval_batch_size=32 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H128_A2_mask80-10-10_steps12000/seed1/phase1/step-1200 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H128_A2_mask80-10-10_steps12000/seed1/phase1/step-1200/SST-2/run1 \
+    --records_dir=paper/records/SST-2 --max_seq_length=128 \
+    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=0.5 \
+    --random_seed=12345 --keep_checkpoint_max=1 --dtype=bfloat16
+
+# SST-2, run 1, from ltr, L4_H128_A2, masking 80/10/10, seed 1 at step 1,200
+python run_classifier.py --do_train --do_eval --task_name=SST-2 \
+    --data_dir=glue/SST-2 --eval_batch_size=32 \
+    --init_checkpoint=paper/pretraining/ltr_L4_H128_A2_mask80-10-10_steps12000/seed1/phase1/step-1200 \
+    --output_dir=paper/finetuning/ltr_L4_H128_A2_mask80-10-10_steps12000/seed1/phase1/step-1200/SST-2/run1 \
+    --records_dir=paper/records/SST-2 --max_seq_length=128 \
+    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=0.5 \
+    --random_seed=12345 --keep_checkpoint_max=1 --dtype=bfloat16
+
+# SST-2, run 1, from mlm_nsp, L4_H128_A2, masking 80/10/10, seed 1 at step 2,400
+python run_classifier.py --do_train --do_eval --task_name=SST-2 \
+    --data_dir=glue/SST-2 --eval_batch_size=32 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H128_A2_mask80-10-10_steps12000/seed1/phase1/step-2400 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H128_A2_mask80-10-10_steps12000/seed1/phase1/step-2400/SST-2/run1 \
+    --records_dir=paper/records/SST-2 --max_seq_length=128 \
+    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=0.5 \
+    --random_seed=12345 --keep_checkpoint_max=1 --dtype=bfloat16
+
+# SST-2, run 1, from ltr, L4_H128_A2, masking 80/10/10, seed 1 at step 2,400
+python run_classifier.py --do_train --do_eval --task_name=SST-2 \
+    --data_dir=glue/SST-2 --eval_batch_size=32 \
+    --init_checkpoint=paper/pretraining/ltr_L4_H128_A2_mask80-10-10_steps12000/seed1/phase1/step-2400 \
+    --output_dir=paper/finetuning/ltr_L4_H128_A2_mask80-10-10_steps12000/seed1/phase1/step-2400/SST-2/run1 \
+    --records_dir=paper/records/SST-2 --max_seq_length=128 \
+    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=0.5 \
+    --random_seed=12345 --keep_checkpoint_max=1 --dtype=bfloat16
+
+# SST-2, run 1, from mlm_nsp, L4_H128_A2, masking 80/10/10, seed 1 at step 4,800
+python run_classifier.py --do_train --do_eval --task_name=SST-2 \
+    --data_dir=glue/SST-2 --eval_batch_size=32 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H128_A2_mask80-10-10_steps12000/seed1/phase1/step-4800 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H128_A2_mask80-10-10_steps12000/seed1/phase1/step-4800/SST-2/run1 \
+    --records_dir=paper/records/SST-2 --max_seq_length=128 \
+    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=0.5 \
+    --random_seed=12345 --keep_checkpoint_max=1 --dtype=bfloat16
+
+# SST-2, run 1, from ltr, L4_H128_A2, masking 80/10/10, seed 1 at step 4,800
+python run_classifier.py --do_train --do_eval --task_name=SST-2 \
+    --data_dir=glue/SST-2 --eval_batch_size=32 \
+    --init_checkpoint=paper/pretraining/ltr_L4_H128_A2_mask80-10-10_steps12000/seed1/phase1/step-4800 \
+    --output_dir=paper/finetuning/ltr_L4_H128_A2_mask80-10-10_steps12000/seed1/phase1/step-4800/SST-2/run1 \
+    --records_dir=paper/records/SST-2 --max_seq_length=128 \
+    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=0.5 \
+    --random_seed=12345 --keep_checkpoint_max=1 --dtype=bfloat16
+
+# SST-2, run 1, from mlm_nsp, L4_H128_A2, masking 80/10/10, seed 1 at step 7,200
+python run_classifier.py --do_train --do_eval --task_name=SST-2 \
+    --data_dir=glue/SST-2 --eval_batch_size=32 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H128_A2_mask80-10-10_steps12000/seed1/phase1/step-7200 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H128_A2_mask80-10-10_steps12000/seed1/phase1/step-7200/SST-2/run1 \
+    --records_dir=paper/records/SST-2 --max_seq_length=128 \
+    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=0.5 \
+    --random_seed=12345 --keep_checkpoint_max=1 --dtype=bfloat16
+
+# SST-2, run 1, from ltr, L4_H128_A2, masking 80/10/10, seed 1 at step 7,200
+python run_classifier.py --do_train --do_eval --task_name=SST-2 \
+    --data_dir=glue/SST-2 --eval_batch_size=32 \
+    --init_checkpoint=paper/pretraining/ltr_L4_H128_A2_mask80-10-10_steps12000/seed1/phase1/step-7200 \
+    --output_dir=paper/finetuning/ltr_L4_H128_A2_mask80-10-10_steps12000/seed1/phase1/step-7200/SST-2/run1 \
+    --records_dir=paper/records/SST-2 --max_seq_length=128 \
+    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=0.5 \
+    --random_seed=12345 --keep_checkpoint_max=1 --dtype=bfloat16
+
+# SST-2, run 1, from mlm_nsp, L4_H128_A2, masking 80/10/10, seed 1 at step 9,600
+python run_classifier.py --do_train --do_eval --task_name=SST-2 \
+    --data_dir=glue/SST-2 --eval_batch_size=32 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H128_A2_mask80-10-10_steps12000/seed1/phase2/step-9600 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H128_A2_mask80-10-10_steps12000/seed1/phase2/step-9600/SST-2/run1 \
+    --records_dir=paper/records/SST-2 --max_seq_length=128 \
+    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=0.5 \
+    --random_seed=12345 --keep_checkpoint_max=1 --dtype=bfloat16
+
+# SST-2, run 1, from ltr, L4_H128_A2, masking 80/10/10, seed 1 at step 9,600
+python run_classifier.py --do_train --do_eval --task_name=SST-2 \
+    --data_dir=glue/SST-2 --eval_batch_size=32 \
+    --init_checkpoint=paper/pretraining/ltr_L4_H128_A2_mask80-10-10_steps12000/seed1/phase2/step-9600 \
+    --output_dir=paper/finetuning/ltr_L4_H128_A2_mask80-10-10_steps12000/seed1/phase2/step-9600/SST-2/run1 \
+    --records_dir=paper/records/SST-2 --max_seq_length=128 \
+    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=0.5 \
+    --random_seed=12345 --keep_checkpoint_max=1 --dtype=bfloat16
