@@ -275,13 +275,14 @@ def rows() -> Iterator[Row]:
         ("profile", benchmarks_profile.measure),
     ):
         if part in FLAGS.parts:
-            yield from measure(
+            created = steps.create_steps(
                 FLAGS.sizes,
                 FLAGS.repeats,
                 FLAGS.dtype,
                 FLAGS.jit_compile,
                 FLAGS.objective,
             )
+            yield from measure(created)
 
 
 def check_flags() -> None:

@@ -1,4 +1,4 @@
-"""Processes that end when the process that started them ends, however."""
+"""Child processes that end with their parent, however the parent ends."""
 
 import ctypes
 import signal

@@ -6,34 +6,20 @@ that it has done. Linux only: the peak is VmHWM of /proc/self/status.
     python benchmark.py --parts=memory --shapes=base:8x512,large:4x512
 """
 
-import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from base import child_processes
 from base.errors import UserError
 
 import numpy as np
 
 import modeling
-from benchmarks import steps
+from benchmarks import measuring, steps
 from benchmarks.table import Row
 from ops import recompute
 from training import memory, memory_limits
-
-_ROOT = Path(__file__).resolve().parents[1]
-
-# Runs measure_here(*arguments) in a process and prints the result.
-_CHILD = """
-import json, sys
-sys.path.insert(0, sys.argv[1])
-from benchmarks import memory
-print(json.dumps(memory.measure_here(*json.loads(sys.argv[2]))))
-"""
 
 
 class Shape(NamedTuple):
@@ -129,29 +115,6 @@ def _status(name: str) -> int:
     return entries[name]
 
 
-def _measure_apart(*arguments) -> dict[str, float]:
-    """Return measure_here(*arguments) of a process of its own.
-
-    Raises:
-        UserError: the process failed, or the kernel killed it.
-    """
-    command = [sys.executable, "-c", _CHILD, str(_ROOT), json.dumps(arguments)]
-    result = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        preexec_fn=child_processes.end_with_parent,
-    )
-    if result.returncode:
-        last = result.stderr.strip().rpartition("\n")[2][:300]
-        raise UserError(
-            f"--parts=memory: the process of {arguments[:4]} ended with status "
-            f"{result.returncode} (-9: killed, most likely for its memory): "
-            f"{last}"
-        )
-    return json.loads(result.stdout.strip().rpartition("\n")[2])
-
-
 def measure(
     shapes: Sequence[str],
     choices: Sequence[str],
@@ -175,7 +138,13 @@ def measure(
     for shape in map(parse_shape, shapes):
         first = None
         for choice in choices:
-            found = _measure_apart(*shape, choice, *options)
+            found = measuring.call_apart(
+                f"--parts=memory, {shape}, {choice}",
+                measure_here,
+                *shape,
+                choice,
+                *options,
+            )
             first = first or found
             yield _row(shape, choice, found, first)
 

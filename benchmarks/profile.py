@@ -13,7 +13,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from base.errors import UserError
@@ -23,7 +23,6 @@ import tensorflow as tf
 from benchmarks import steps
 from benchmarks.table import Row
 from ops import losses
-from pretraining import objectives
 
 PRODUCTS, ATTENTION = "matrix products", "attention's products"
 VOCABULARY = "products with the vocabulary"
@@ -176,28 +175,9 @@ def sums(operations: Iterable[Operation]) -> dict[str, tuple[float, int]]:
 # --- The rows ----------------------------------------------------------------
 
 
-def measure(
-    sizes: Sequence[str],
-    repeats: int,
-    dtype: str,
-    jit_compile: bool,
-    objective_name: str = objectives.DEFAULT,
-) -> Iterator[Row]:
-    """Profile a training step of each size; yield a row for each group.
-
-    Args:
-        sizes: names in modeling.NAMED_SIZES.
-        repeats: steps to look at; of a large model a quarter.
-        dtype: of the matrix products, one of modeling.DTYPES.
-        jit_compile: compile with XLA.
-        objective_name: what the step is for, a key of OBJECTIVES.
-    """
-    for size in sizes:
-        batch_size = steps.BATCH_SIZES.get(size, steps.DEFAULT_BATCH_SIZE)
-        step = steps.create_step(
-            size, batch_size, dtype, jit_compile, objective_name=objective_name
-        )
-        count = max(2, repeats // (4 if size in steps.BATCH_SIZES else 1))
+def measure(sized_steps: Iterable[steps.SizedStep]) -> Iterator[Row]:
+    """Profile training steps; yield a row for each group of operations."""
+    for size, _, step, count in sized_steps:
         operations, seconds = profile(step, count)
         yield from _rows(size, sums(operations), count, seconds)
 

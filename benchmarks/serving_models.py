@@ -1,6 +1,5 @@
-"""The models that benchmarks/serving.py compares: one encoder, many formats."""
+"""Models for benchmarks/serving.py to compare: one encoder in many formats."""
 
-import multiprocessing
 import os
 import subprocess
 import sys
@@ -87,7 +86,16 @@ def write_models(
     """
     for name in names:
         if SERVERS[name].program == programs.SAVED_MODEL:
-            _write_apart(folder, size, vocab_file, name)
+            # TensorFlow keeps the constants of frozen variables, several
+            # gigabytes of Base, until its process ends.
+            measuring.call_apart(
+                f"the export of {name}",
+                write_saved_model,
+                str(folder),
+                size,
+                vocab_file,
+                name,
+            )
     tokenizer, model = _random_model(size, vocab_file)
     theirs = folder / SERVERS["transformers"].model
     theirs.mkdir()
@@ -113,29 +121,8 @@ def _random_model(
     return tokenizer, modeling.TaskModel(config, dtype)
 
 
-def _write_apart(folder: Path, size: str, vocab_file: str, name: str) -> None:
-    """Write the SavedModel of one of SERVERS in a process of its own.
-
-    TensorFlow keeps the constants of frozen variables, several gigabytes of
-    Base, until its process ends.
-
-    Raises:
-        UserError: the process failed, or the kernel killed it.
-    """
-    process = multiprocessing.get_context("spawn").Process(
-        target=_write_saved_model, args=(folder, size, vocab_file, name)
-    )
-    process.start()
-    process.join()
-    if process.exitcode:
-        raise UserError(
-            f"the export of {name} ended with status {process.exitcode} (-9: "
-            "killed, most likely for its memory)"
-        )
-
-
-def _write_saved_model(
-    folder: Path, size: str, vocab_file: str, name: str
+def write_saved_model(
+    folder: str, size: str, vocab_file: str, name: str
 ) -> None:
     """Write the SavedModel of one of SERVERS; see `write_models`."""
     dtype = "bfloat16" if name == "bfloat16" else "float32"
@@ -143,7 +130,7 @@ def _write_saved_model(
     export = features_export.Encoder(
         model, tokenizer, vocab_file, MAX_SEQ_LENGTH
     )
-    directory = str(folder / SERVERS[name].model)
+    directory = os.path.join(folder, SERVERS[name].model)
     saved_model.write(export, directory, freeze=name != "savedmodel")
 
 

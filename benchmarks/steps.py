@@ -9,7 +9,7 @@ step's own matrix products, timed one by one, bound the share from above.
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -147,7 +147,7 @@ def runner(
     length: int = MAX_SEQ_LENGTH,
     clock: Callable[[], Any] = time.perf_counter,
 ) -> Callable[[int], Any]:
-    """Return a function that runs the step of a number; it returns the time.
+    """Return a function that trains step number n and returns its time.
 
     Args:
         step, length, clock: see `time_steps`.
@@ -274,6 +274,8 @@ _PASSES_OF_UPDATE = 7
 
 _COPIED = 2**26  # float32 numbers, 268 MB: more than caches hold
 
+_UPDATES = 10  # timed ones: a tenth of a second each at Base size
+
 
 def time_update(step: train_step.Step, repeats: int) -> UpdateTimes:
     """Time the update of a step alone, and a copy, compiled alike.
@@ -308,38 +310,62 @@ def time_update(step: train_step.Step, repeats: int) -> UpdateTimes:
 # --- The rows ----------------------------------------------------------------
 
 
-def measure(
+class SizedStep(NamedTuple):
+    """A training step to measure.
+
+    Attributes:
+        size: a name in modeling.NAMED_SIZES.
+        objective_name: what the step is for, a key of OBJECTIVES.
+        step: that is measured.
+        repeats: how often to run it.
+    """
+
+    size: str
+    objective_name: str
+    step: train_step.Step
+    repeats: int
+
+
+def create_steps(
     sizes: Sequence[str],
     repeats: int,
     dtype: str,
     jit_compile: bool,
     objective_name: str = objectives.DEFAULT,
-) -> Iterator[Row]:
-    """Time a training step of each size; yield its rows.
+) -> Iterator[SizedStep]:
+    """Yield a training step of each size.
 
     Args:
         sizes: names in modeling.NAMED_SIZES.
-        repeats: timed steps of a size; of a large one a quarter.
+        repeats: runs of a step; of a large one a quarter.
         dtype: of the matrix products, one of modeling.DTYPES.
         jit_compile: compile with XLA.
         objective_name: what the step is for, a key of OBJECTIVES.
     """
-    objective = objectives.OBJECTIVES[objective_name]
     for size in sizes:
         batch_size = BATCH_SIZES.get(size, DEFAULT_BATCH_SIZE)
-        before = devices.measure_matmul_peak(dtype)
         step = create_step(
             size, batch_size, dtype, jit_compile, objective_name=objective_name
         )
         # Steps that take seconds vary less than steps of milliseconds.
         count = max(2, repeats // (4 if size in BATCH_SIZES else 1))
+        yield SizedStep(size, objective_name, step, count)
+
+
+def measure(sized_steps: Iterable[SizedStep]) -> Iterator[Row]:
+    """Time training steps; yield the rows of each."""
+    for size, objective_name, step, count in sized_steps:
+        objective = objectives.OBJECTIVES[objective_name]
+        batch_size = step.settings.train_batch_size
+        dtype = step.settings.dtype
+        before = devices.measure_matmul_peak(dtype)
         compiling, seconds = time_steps(step, count)
         after = devices.measure_matmul_peak(dtype)
         products = products_seconds(
             step.model.config, batch_size, dtype, objective_name
         )
         last = devices.measure_matmul_peak(dtype)
-        update = time_update(step, repeats)
+        update = time_update(step, _UPDATES)
         operations = reporting.training_flops(
             step.model.config,
             batch_size,

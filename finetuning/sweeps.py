@@ -224,7 +224,7 @@ def run_all(sweep: Sweep, output_dir: str, metric: str, **more: Any) -> str:
 
 
 def _make(run: SweepRun, place: str, folder: str, command: list[str]) -> None:
-    """Make a run, unless it is finished.
+    """Train one run of a sweep, unless it is finished.
 
     Args:
         run: a point of the grid.

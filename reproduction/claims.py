@@ -148,7 +148,7 @@ def _sentence(results: Results, claim: Claim, column: str) -> str | None:
 
 
 def _degenerate(cells: Sequence[tuple[str, Score]]) -> str:
-    """Return that nothing follows from runs that learned nothing, else "".
+    """Return the words for cells with degenerate runs, "" without such runs.
 
     Args:
         cells: label of a row and its cell.

@@ -86,7 +86,7 @@ def _state(path: str) -> list[Any]:
 
 
 def _files(value: Any) -> dict[str, list[Any]]:
-    """Return the [path, size, time of change] of a value, by path."""
+    """Return the files of a value: {path: [path, size, time of change]}."""
     if not isinstance(value, list):
         return {}
     return {
@@ -99,7 +99,7 @@ def _files(value: Any) -> dict[str, list[Any]]:
 
 
 def _copied_again(old: Any, new: Any, digests: Mapping[str, str]) -> Any:
-    """Return a value of the earlier command with today's times of change.
+    """Return an earlier value, with new times of change of unchanged files.
 
     Args:
         old: value of the earlier command.
@@ -120,7 +120,7 @@ def _copied_again(old: Any, new: Any, digests: Mapping[str, str]) -> Any:
 def _of_common_tasks(
     old: dict[str, Any], values: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return both without what belongs to tasks that only one of them runs."""
+    """Return two fingerprints without the tasks that one of them has alone."""
     of_one = {
         key
         for task in _tasks_of(old) ^ _tasks_of(values)

@@ -6,11 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from paths import ROOT
+from waiting import wait_for
 
 from finetuning import sweeps
 
@@ -108,15 +108,6 @@ import sys
 from finetuning import sweeps
 sweeps.run_command([sys.executable, "-c", sys.argv[1], sys.argv[2]])
 """
-
-
-def wait_for(condition):
-    """Wait until a function returns true, a minute at most."""
-    for _ in range(1200):
-        if condition():
-            return
-        time.sleep(0.05)
-    raise AssertionError("it did not happen")
 
 
 def is_locked(path):

@@ -1,0 +1,13 @@
+"""Wait in tests for what other processes do."""
+
+import time
+from collections.abc import Callable
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    """Wait until a function returns something true, a minute at most."""
+    for _ in range(1200):
+        if condition():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it did not happen")
