@@ -187,6 +187,10 @@ def _check_good(
         )
 
 
+# Signals that come closer together are one request.
+_ONE_SIGNAL_SECONDS = 0.5
+
+
 class _StopRequest:
     """Records SIGTERM and Ctrl-C, so that the loop can save and end.
 
@@ -201,7 +205,8 @@ class _StopRequest:
 
     def __init__(self, machines: agreement.Machines) -> None:
         self._machines = machines
-        self._signal = 0  # the number of this process' first signal
+        self._signal = 0  # the number of this process' last signal
+        self._times: dict[int, float] = {}  # of the first one of each kind
         self._agreed: tuple[int, int] | None = None  # machine, signal
 
     def __enter__(self) -> "_StopRequest":
@@ -214,9 +219,14 @@ class _StopRequest:
     def _note(self, number: int, frame: Any) -> None:
         del frame
         self._signal = number
+        now = time.monotonic()
         # A second signal of the same kind ends the process at once: saving a
-        # large model to a slow disk may take longer than the user waits.
-        signal.signal(number, self._old[number])
+        # large model to a slow disk may take longer than the user waits. When
+        # the process of a sweep is killed, the kernel sends its run one signal
+        # for each thread that ends, at nearly the same time: they are one.
+        if now - self._times.setdefault(number, now) > _ONE_SIGNAL_SECONDS:
+            signal.signal(number, self._old[number])
+            signal.raise_signal(number)
 
     @property
     def is_due(self) -> bool:

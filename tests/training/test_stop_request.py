@@ -1,0 +1,34 @@
+"""Signals that ask a training run to save and end."""
+
+import signal
+import time
+import types
+
+import pytest
+
+from training import loop
+
+
+@pytest.fixture
+def received():
+    """Numbers of the signals that a run leaves to what was there before it."""
+    numbers = []
+    before = signal.signal(signal.SIGTERM, lambda n, frame: numbers.append(n))
+    yield numbers
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_a_burst_is_one_request_and_a_later_signal_ends_the_run(
+    received, monkeypatch
+):
+    """The kernel sends one for each ending thread of a sweep that is killed."""
+    monkeypatch.setattr(loop, "_ONE_SIGNAL_SECONDS", 0.2)
+    request = loop._StopRequest(types.SimpleNamespace(count=1))
+    with request:
+        assert not request.is_due
+        for _ in range(5):
+            signal.raise_signal(signal.SIGTERM)
+        assert request.is_due and not received
+        time.sleep(0.3)
+        signal.raise_signal(signal.SIGTERM)
+        assert received == [signal.SIGTERM]
