@@ -65,10 +65,13 @@ class Export(tf.Module):
         max_seq_length: int,
     ):
         super().__init__()
-        self.model, self.tokenizer = model, tokenizer
-        # A SavedModel holds the variables that it reaches from attributes of
-        # this module.
+        # A SavedModel stores what the attributes of this module lead to.
+        # Through a Keras model it would store each weight twice, as the Keras
+        # variable and as the TensorFlow variable inside. An attribute that is
+        # set by `object` is not followed.
+        object.__setattr__(self, "model", model)
         self.weights = [variable.value for variable in model.variables]
+        self.tokenizer = tokenizer
         self.vocabulary = tf.saved_model.Asset(vocab_file)
         self.max_seq_length = max_seq_length
 

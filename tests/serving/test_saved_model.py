@@ -128,6 +128,19 @@ def test_the_vocabulary_is_an_asset(classifier):
 
 
 @pytest.mark.slow
+def test_each_weight_is_stored_once(classifier):
+    """Keras stores a copy of each variable beside the one that is served."""
+    model, directory = classifier
+    stored = tf.train.load_checkpoint(str(directory / "variables/variables"))
+    shapes = sorted(
+        shape
+        for name, shape in stored.get_variable_to_shape_map().items()
+        if not name.startswith("_CHECKPOINTABLE")
+    )
+    assert shapes == sorted(v.value.shape.as_list() for v in model.variables)
+
+
+@pytest.mark.slow
 def test_ids_signature_uses_no_text_operation(classifier):
     """A server without them can load it as far as this signature needs."""
     loaded = tf.saved_model.load(str(classifier[1]))
