@@ -136,7 +136,8 @@ flags.DEFINE_list(
     ["savedmodel", "transformers"],
     "For --parts=serving: what to compare, of "
     f"{', '.join(benchmarks_serving.SERVERS)}. The SavedModels frozen and "
-    "bfloat16 are written with --freeze.",
+    "bfloat16 are written with --freeze; products is a SavedModel of the "
+    "encoder's dense products alone, the least time that TensorFlow needs.",
 )
 flags.DEFINE_string(
     "transformers_python",

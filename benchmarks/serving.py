@@ -261,7 +261,7 @@ def case_rows(
             if SERVERS[other].library and other != name:
                 figures[f"share_of_{other}"] = best / min(result.seconds)
                 note += f"; {figures[f'share_of_{other}']:.2f} of {other}"
-        if name != first:
+        if name != first and SERVERS[name].has_answers:
             note += f"; answers within {difference:.0e}"
         yield Row(
             f"serving {size}, {case.name}, {name}",

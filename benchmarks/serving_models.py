@@ -32,6 +32,7 @@ class ServerSpec(NamedTuple):
         library: another library that ours are compared with; "": it is one of
             ours and runs in the interpreter of the benchmark.
         takes_text: whether it takes strings.
+        has_answers: whether its outputs are those of the encoder.
     """
 
     program: str
@@ -39,6 +40,7 @@ class ServerSpec(NamedTuple):
     needs: tuple[str, ...] = ()
     library: str = ""
     takes_text: bool = True
+    has_answers: bool = True
 
 
 _TRANSFORMERS = ("torch", "transformers")
@@ -48,6 +50,12 @@ SERVERS = {
     "savedmodel": ServerSpec(programs.SAVED_MODEL, "savedmodel/1"),
     "frozen": ServerSpec(programs.SAVED_MODEL, "frozen/1"),
     "bfloat16": ServerSpec(programs.SAVED_MODEL, "bfloat16/1"),
+    "products": ServerSpec(
+        programs.SAVED_MODEL,
+        "products/1",
+        takes_text=False,
+        has_answers=False,
+    ),
     "litert": ServerSpec(
         programs.LITERT, "float32.tflite", ("ai_edge_litert",), takes_text=False
     ),
@@ -121,17 +129,50 @@ def _random_model(
     return tokenizer, modeling.TaskModel(config, dtype)
 
 
+class DenseProducts(features_export.Encoder):
+    """The dense products of an encoder's layers, and nothing between them.
+
+    The least time that TensorFlow needs for the encoder. The outputs have its
+    shapes; their values mean nothing.
+    """
+
+    def numbers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
+        """Return the outputs of a batch; see `features_export.Encoder`."""
+        weights = {v.path: v.value for v in self.model.variables}
+        ids = features["input_ids"]  # [n, S]
+        table = weights["bert/embeddings/word_embeddings"]
+        x = tf.gather(table, tf.reshape(ids, [-1]))  # [n * S, H]
+        for layer in range(self.model.config.num_hidden_layers):
+            name = f"bert/encoder/layer_{layer}"
+            x = tf.add_n(
+                [
+                    x @ weights[f"{name}/attention/self/{part}/kernel"]
+                    for part in ("query", "key", "value")
+                ]
+            )
+            for part in ("attention/output", "intermediate", "output"):
+                x = x @ weights[f"{name}/{part}/dense/kernel"]
+        shape = tf.concat([tf.shape(ids), [x.shape[-1]]], axis=0)
+        x = tf.reshape(x, shape)  # [n, S, H]
+        first = x[:, 0]  # [n, H]
+        return {
+            "pooled_output": first,
+            "sequence_output": x,
+            "mean_output": first,
+        }
+
+
 def write_saved_model(
     folder: str, size: str, vocab_file: str, name: str
 ) -> None:
     """Write the SavedModel of one of SERVERS; see `write_models`."""
     dtype = "bfloat16" if name == "bfloat16" else "float32"
     tokenizer, model = _random_model(size, vocab_file, dtype)
-    export = features_export.Encoder(
-        model, tokenizer, vocab_file, MAX_SEQ_LENGTH
-    )
+    kind = DenseProducts if name == "products" else features_export.Encoder
+    export = kind(model, tokenizer, vocab_file, MAX_SEQ_LENGTH)
     directory = os.path.join(folder, SERVERS[name].model)
-    saved_model.write(export, directory, freeze=name != "savedmodel")
+    freeze = name in ("frozen", "bfloat16")
+    saved_model.write(export, directory, freeze=freeze)
 
 
 def write_onnx(python: str, folder: Path) -> None:

@@ -8,9 +8,11 @@ from base.errors import UserError
 import numpy as np
 import pytest
 import scripts
+import tensorflow as tf
 
+import modeling
 from benchmarks import serving as benchmarks_serving
-from benchmarks import serving_programs, serving_requests
+from benchmarks import serving_models, serving_programs, serving_requests
 from serving import graph_tokenizer
 
 pytest.importorskip("tensorflow_text")
@@ -172,9 +174,29 @@ def test_servers_that_take_ids_alone_have_rows_of_ids_alone(
     small, files, capsys
 ):
     pytest.importorskip("ai_edge_litert")
-    rows = table(capsys, servers="litert", **files)
-    assert "serving tiny, ids, 2 x 8, litert" in rows
-    assert not any("text" in row for row in rows)
+    rows = table(capsys, servers="savedmodel,litert,products", **files)
+    for name in ("litert", "products"):
+        note = rows[f"serving tiny, ids, 2 x 8, {name}"][1]
+        assert ("answers within" in note) == (name == "litert")
+        assert not any("text" in row and name in row for row in rows)
+
+
+def test_the_products_alone_are_all_those_of_the_layers():
+    """With identities as kernels a layer adds x up three times: q, k and v."""
+    config = modeling.BertConfig.from_size("tiny", 50)
+    model = modeling.TaskModel(config)
+    for variable in model.variables:
+        if variable.path.endswith("/kernel"):
+            variable.assign(tf.eye(*variable.shape))
+    export = object.__new__(serving_models.DenseProducts)
+    object.__setattr__(export, "model", model)
+    ids = tf.constant([[3, 9, 4], [5, 5, 7]])
+    found = export.numbers({"input_ids": ids})
+    rows = tf.gather(model.variables[0].value, ids)
+    np.testing.assert_allclose(
+        found["sequence_output"], 3.0**config.num_hidden_layers * rows, rtol=1e-5
+    )
+    assert found["pooled_output"].shape == (2, config.hidden_size)
 
 
 def test_a_process_that_fails_at_its_start_is_quoted(tmp_path):
