@@ -15,6 +15,7 @@ from checkpoints import lookup, training_state
 from finetuning import failed_runs, fitted, reinit, selection, sweeps
 from finetuning.job import Job, LoadedModel, TrainingData
 from finetuning.settings import RunSettings
+from records import in_memory
 from serving import graph_tokenizer, saved_model
 from training import (
     agreement,
@@ -185,16 +186,8 @@ def train(
     data = job.train_data(loaded)
     training = with_steps(settings, job.num_examples(data))
     size = training.train_batch_size
-    compiles = compilation.for_training(
-        strategy,
-        training.jit_compile,
-        training.last_step,
-        one_length=settings.pad_to_max_length,
-    )
-    # Few lengths where each is compiled, else exact ones with less padding.
-    is_fine = not compiles.per_length
+    compiles, batches = plan_batches(job, data, training, strategy)
     fit.log_beginning(data.num_records, training)
-    batches = data.training(size, training.random_seed, is_fine)
     tail = TailMeter(settings.output_dir, training.last_step, size)
     done = fit.fit(
         strategy,
@@ -211,6 +204,38 @@ def train(
     if not finish(job, loaded, done, training):
         return None
     return loss_signs(job, data, tail, done)
+
+
+def plan_batches(
+    job: Job,
+    data: TrainingData,
+    training: Settings,
+    strategy: tf.distribute.Strategy,
+) -> tuple[compilation.Compilation, in_memory.TrainingBatches]:
+    """Return what XLA compiles, and batches padded to lengths that suit it.
+
+    Args:
+        job: the task.
+        data: its training records.
+        training: see `with_steps`.
+        strategy: where the model's variables are.
+    """
+    size, seed = training.train_batch_size, training.random_seed
+    batches = data.training(size, seed, is_fine=True)
+    lengths = None
+    if not job.settings.pad_to_max_length:
+        rows, config = size * job.row().encoded, job.config
+        lengths = compilation.ManyLengths(
+            training.num_train_steps,
+            batches.length,
+            rows * config.num_hidden_layers * config.hidden_size,
+            training.dtype,
+        )
+    compiles = compilation.for_training(strategy, training.jit_compile, lengths)
+    if compiles.per_length:
+        # Few lengths, since each is traced and compiled by itself.
+        batches = data.training(size, seed, is_fine=False)
+    return compiles, batches
 
 
 def loss_signs(

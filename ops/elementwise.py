@@ -72,10 +72,13 @@ def fused(function: Callable, *inputs: Any, **options: Any) -> Any:
         function: a pure function of tensors that returns a tensor or a tuple.
         *inputs: tensors or variables; None, allowed at the end only, leaves
             an optional argument out.
-        **options: hashable constants.
+        **options: hashable constants; with a tensor among them, such as a
+            length that is not known while a graph is traced, nothing is
+            compiled.
     """
     inputs = [tf.convert_to_tensor(x) for x in inputs if x is not None]
-    if not _is_fusing:
+    is_constant = not any(tf.is_tensor(x) for x in options.values())
+    if not (_is_fusing and is_constant):
         return function(*inputs, **options)
     return _compiled(function, tuple(sorted(options.items())))(*inputs)
 

@@ -7,6 +7,8 @@ from pretraining_runs import CONFIG, make_features
 
 import modeling
 import optimization
+from classifier import model as classifier_model
+from ops import elementwise
 from pretraining import model as pretraining_model
 from pretraining import objectives
 from training import train_step
@@ -49,6 +51,56 @@ def test_whole_step_is_one_program(parts):
         )
         sums = run(batch, tf.constant(3, tf.int64))
         results.append((sums, [v.numpy() for v in model.variables]))
+    for one, other in zip(
+        tf.nest.flatten(results[0]), tf.nest.flatten(results[1]), strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=2e-6)
+
+
+@pytest.mark.slow
+def test_elementwise_programs_serve_lengths_that_the_trace_does_not_know():
+    """One trace for all lengths; the numbers are those of TensorFlow alone."""
+    config = modeling.BertConfig.from_dict(CONFIG)
+    rng = np.random.default_rng(0)
+
+    def batches():
+        for length in (8, 16, 8, 12):
+            ids = rng.integers(1, config.vocab_size, [4, length])
+            yield {
+                "input_ids": ids,
+                "input_mask": np.arange(length) < rng.integers(3, 9, [4, 1]),
+                "segment_ids": ids % 2,
+                "label_ids": ids[:, 0] % 3,
+            }
+
+    spec = tf.TensorSpec([4, None], tf.int32)
+    signature = dict.fromkeys(("input_ids", "input_mask", "segment_ids"), spec)
+    signature["label_ids"] = tf.TensorSpec([4], tf.int32)
+    results = []
+    for fuses in (False, True):
+        elementwise._compiled.cache_clear()
+        rng = np.random.default_rng(0)
+        tf.keras.utils.set_random_seed(1)
+        model = classifier_model.BertForSequenceClassification(config, 3)
+        optimizer = optimization.create_optimizer()
+        optimizer.create_slots(model.trainable_variables)
+        step = train_step.Step(
+            tf.distribute.get_strategy(),
+            model,
+            classifier_model.CLASSIFICATION,
+            optimizer,
+            optimization.create_schedule(1e-3, 10, 0),
+            Settings("", 10, 4),
+            Compilation(elementwise=fuses, update=True),
+        )
+        data = tf.data.Dataset.from_generator(
+            batches, output_signature=signature
+        )
+        count = tf.constant(4, tf.int64)
+        done, sums = step.run(iter(data), tf.constant(0, tf.int64), count)
+        assert int(done) == 4
+        results.append((sums, [v.numpy() for v in model.variables]))
+        assert bool(elementwise._compiled.cache_info().misses) == fuses
     for one, other in zip(
         tf.nest.flatten(results[0]), tf.nest.flatten(results[1]), strict=True
     ):
