@@ -218,8 +218,9 @@ def define_freeze_flag() -> None:
     flags.DEFINE_bool(
         "freeze",
         False,
-        "Make the weights of the SavedModel constants: faster on CPUs, by most "
-        "in small batches. Its memory is larger while it is loaded.",
+        "Make the weights of the SavedModel constants: up to 5% faster on CPUs, "
+        "in small batches. A server then has five times the memory, 8 GB for "
+        "Base.",
     )
 
 
