@@ -61,9 +61,9 @@ def test_whole_step_is_one_program(parts):
 def test_elementwise_programs_serve_lengths_that_the_trace_does_not_know():
     """One trace for all lengths; the numbers are those of TensorFlow alone."""
     config = modeling.BertConfig.from_dict(CONFIG)
-    rng = np.random.default_rng(0)
 
     def batches():
+        rng = np.random.default_rng(0)
         for length in (8, 16, 8, 12):
             ids = rng.integers(1, config.vocab_size, [4, length])
             yield {
@@ -79,7 +79,6 @@ def test_elementwise_programs_serve_lengths_that_the_trace_does_not_know():
     results = []
     for fuses in (False, True):
         elementwise._compiled.cache_clear()
-        rng = np.random.default_rng(0)
         tf.keras.utils.set_random_seed(1)
         model = classifier_model.BertForSequenceClassification(config, 3)
         optimizer = optimization.create_optimizer()
