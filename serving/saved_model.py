@@ -218,9 +218,9 @@ def define_freeze_flag() -> None:
     flags.DEFINE_bool(
         "freeze",
         False,
-        "Make the weights of the SavedModel constants: up to 5% faster on CPUs, "
-        "in small batches. A server then has five times the memory, 8 GB for "
-        "Base.",
+        "Make the weights of the SavedModel constants: up to 5% faster on "
+        "CPUs, in small batches. A server then has five times the memory, 8 GB "
+        "for Base.",
     )
 
 

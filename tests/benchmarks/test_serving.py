@@ -194,7 +194,9 @@ def test_the_products_alone_are_all_those_of_the_layers():
     found = export.numbers({"input_ids": ids})
     rows = tf.gather(model.variables[0].value, ids)
     np.testing.assert_allclose(
-        found["sequence_output"], 3.0**config.num_hidden_layers * rows, rtol=1e-5
+        found["sequence_output"],
+        3.0**config.num_hidden_layers * rows,
+        rtol=1e-5,
     )
     assert found["pooled_output"].shape == (2, config.hidden_size)
 
