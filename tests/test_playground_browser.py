@@ -76,8 +76,14 @@ class User:
         self.page.locator("button:visible", has_text="Run").wait_for()
 
     def open(self, tab: str) -> "User":
-        """Click a tab."""
+        """Click a tab; wait until it is shown.
+
+        Tabs have boxes of the same label: text that comes too early would be in
+        the box of the tab before.
+        """
         self.page.get_by_role("tab", name=tab).click()
+        self.page.get_by_role("tab", name=tab, selected=True).wait_for()
+        self.page.wait_for_timeout(200)
         return self
 
     def fill(self, label: str, text: str) -> "User":
