@@ -112,7 +112,8 @@ def _step_of(config: modeling.BertConfig) -> Callable[[int], float]:
     model = classifier_model.BertForSequenceClassification(config, 2)
     optimizer = optimization.create_optimizer()
     optimizer.create_slots(model.trainable_variables)
-    # As fine-tuning of a few epochs: compiling each length would not pay.
+    # Without the elementwise operations, which XLA compiles in some runs only
+    # (training/compilation.py).
     step = train_step.Step(
         tf.distribute.get_strategy(),
         model,

@@ -64,7 +64,8 @@ class ManyLengths(NamedTuple):
         length: step -> padded length of its batch, where batches are padded to
             a multiple of 8.
         numbers_per_token: rows of a batch, times layers, times hidden_size:
-            what a token more adds to the hidden vectors of a step.
+            the numbers that one more token in each row adds to the hidden
+            vectors of a step.
         dtype: of the matrix products.
     """
 
@@ -108,7 +109,7 @@ def for_training(
 
 
 def _pays(lengths: ManyLengths) -> bool:
-    """Return whether to compile elementwise operations for each length."""
+    """Return whether compiling elementwise operations saves time; log it."""
     each = [lengths.length(step) for step in range(lengths.num_steps)]
     different = len(set(each))
     costs = different * _SECONDS_PER_LENGTH
