@@ -240,7 +240,11 @@ def task_rows() -> Iterator[Row]:
     for size in FLAGS.sizes:
         if "buckets" in FLAGS.parts:
             yield from benchmarks_tasks.measure_buckets(
-                FLAGS.task_name, FLAGS.data_dir, FLAGS.vocab_file, size
+                FLAGS.task_name,
+                FLAGS.data_dir,
+                FLAGS.vocab_file,
+                size,
+                FLAGS.dtype,
             )
     for size in FLAGS.sizes:
         if "features" in FLAGS.parts:

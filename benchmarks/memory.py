@@ -90,7 +90,7 @@ def measure_here(
     _, times = steps.time_steps(step, repeats, length, _clocks)
     seconds, processor_seconds = np.min(times, axis=0)
     return {
-        "estimate": estimate.total + memory.RUNTIME_BYTES,
+        "estimate": estimate.total + memory.RUNTIME_BYTES[dtype],
         "before": before,
         "peak": _status("VmHWM"),
         "seconds": float(seconds),

@@ -1,13 +1,15 @@
 """Time three tasks on a data set: length buckets, SQuAD, feature extraction."""
 
 import collections
+import math
 import re
 import resource
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -35,23 +37,29 @@ BATCH_SIZE, MAX_SEQ_LENGTH = 32, 128
 
 _ROUNDS = 3
 
+# The first step of all has this length: it is traced, whatever its length is.
+_LENGTH_OF_TRACING = 4
+
 # --- Length buckets ----------------------------------------------------------
 
 
 def measure_buckets(
-    task_name: str, data_dir: str, vocab_file: str, size: str
+    task_name: str, data_dir: str, vocab_file: str, size: str, dtype: str
 ) -> Iterator[Row]:
-    """Compare a training epoch in batches of similar length with padding.
+    """Time a training epoch in batches of similar length.
 
+    The first row compares it with batches that are padded, the second with the
+    same batches where XLA compiles the elementwise operations of each length.
     One step of every length that occurs is timed, and the time of the epoch is
-    the sum over its batches. The lengths take turns, so that the noise of a
-    shared machine slows all of them alike.
+    the sum over its batches. Lengths and ways take turns, so that the noise of
+    a shared machine slows all of them alike.
 
     Args:
         task_name: a task of run_classifier.py.
         data_dir: the folder of the task's files.
         vocab_file: a lower-cased vocabulary.
         size: one of modeling.NAMED_SIZES; the weights are random.
+        dtype: of the matrix products, one of modeling.DTYPES.
     """
     tokenizer = tokenization.FullTokenizer(vocab_file)
     config = modeling.BertConfig.from_size(
@@ -61,20 +69,14 @@ def measure_buckets(
     steps = data.num_records // BATCH_SIZE
     plan = data.training(BATCH_SIZE, seed=1, is_fine=True).plan
     counts = collections.Counter(map(plan.length, range(steps)))
-    run = _step_of(config)
-    lengths = sorted({*counts, MAX_SEQ_LENGTH})
-    for length in lengths:
-        run(length)  # traces and compiles
-    seconds = dict.fromkeys(lengths, float("inf"))
-    for _ in range(_ROUNDS):
-        for length in lengths:
-            seconds[length] = min(seconds[length], run(length))
-    bucketed = sum(count * seconds[n] for n, count in counts.items())
-    padded = steps * seconds[MAX_SEQ_LENGTH]
+    plain, fused = _time_lengths([*counts, MAX_SEQ_LENGTH], config, dtype)
+    what = f"{task_name} training, {size}, {dtype}, batch {BATCH_SIZE}"
+    padded = steps * plain.seconds[MAX_SEQ_LENGTH]
+    bucketed, compiled = plain.total(counts), fused.total(counts)
     tokens = plan.lengths.mean()
     examples = steps * BATCH_SIZE
     yield Row(
-        f"{task_name} training, {size}, batch {BATCH_SIZE}, like lengths",
+        f"{what}, like lengths",
         f"{padded / bucketed:.2f} times padded",
         f"{examples / bucketed:.1f} against {examples / padded:.1f} "
         f"examples/s; {tokens:.0f} of {MAX_SEQ_LENGTH} tokens in the mean",
@@ -85,6 +87,64 @@ def measure_buckets(
             "mean_tokens": tokens,
         },
     )
+    compiling = fused.preparing(counts) - plain.preparing(counts)
+    yield Row(
+        f"{what}, elementwise operations compiled",
+        f"{compiled / bucketed:.2f} times the time",
+        f"an epoch of {steps} steps in {compiled:.1f} against {bucketed:.1f} "
+        f"s; compiling {len(counts)} lengths takes {compiling:.1f} s",
+        {
+            "ratio": compiled / bucketed,
+            "seconds": compiled,
+            "plain_seconds": bucketed,
+            "compiling_seconds": compiling,
+            "lengths": len(counts),
+        },
+    )
+
+
+class _Times(NamedTuple):
+    """Seconds of a training step, by length.
+
+    Attributes:
+        first: of the first step of a length, in which XLA compiles.
+        seconds: of the fastest step after it.
+    """
+
+    first: dict[int, float]
+    seconds: dict[int, float]
+
+    def total(self, counts: Mapping[int, int]) -> float:
+        """Return the seconds of so many steps of each length."""
+        return sum(count * self.seconds[n] for n, count in counts.items())
+
+    def preparing(self, lengths: Iterable[int]) -> float:
+        """Return what the first steps take longer than others."""
+        return sum(self.first[n] - self.seconds[n] for n in lengths)
+
+
+def _time_lengths(
+    lengths: Iterable[int], config: modeling.BertConfig, dtype: str
+) -> tuple[_Times, _Times]:
+    """Time steps without and with compiled elementwise operations.
+
+    On a CPU a run of fine-tuning does one or the other, by the rule of
+    training/compilation.py.
+    """
+    lengths = sorted({*lengths})
+    found = []
+    for is_elementwise in (False, True):
+        compilation = Compilation(elementwise=is_elementwise, update=True)
+        run = _step_of(config, compilation, dtype)
+        run(_LENGTH_OF_TRACING)
+        first = {length: run(length) for length in lengths}
+        found.append((run, _Times(first, dict.fromkeys(lengths, math.inf))))
+    for _ in range(_ROUNDS):
+        for length in lengths:
+            for run, times in found:
+                times.seconds[length] = min(times.seconds[length], run(length))
+    (_, plain), (_, fused) = found
+    return plain, fused
 
 
 def _training_data(
@@ -104,24 +164,31 @@ def _training_data(
         ).split("train", task.train)
 
 
-def _step_of(config: modeling.BertConfig) -> Callable[[int], float]:
+def _step_of(
+    config: modeling.BertConfig, compilation: Compilation, dtype: str
+) -> Callable[[int], float]:
     """Return a function: length -> seconds of one training step.
 
     The batch of a step has BATCH_SIZE rows of that many tokens.
+
+    Args:
+        config: of the model; its weights are random.
+        compilation: what XLA compiles of the step.
+        dtype: of the matrix products.
     """
-    model = classifier_model.BertForSequenceClassification(config, 2)
+    model = classifier_model.BertForSequenceClassification(
+        config, 2, dtype=dtype
+    )
     optimizer = optimization.create_optimizer()
     optimizer.create_slots(model.trainable_variables)
-    # Without the elementwise operations, which XLA compiles in some runs only
-    # (training/compilation.py).
     step = train_step.Step(
         tf.distribute.get_strategy(),
         model,
         classifier_model.CLASSIFICATION,
         optimizer,
         optimization.create_schedule(1e-5, 1000, 100),
-        Settings("", 1000, BATCH_SIZE),
-        Compilation(update=True),
+        Settings("", 1000, BATCH_SIZE, dtype=dtype),
+        compilation,
     )
     one = tf.constant(1, tf.int64)
     length_of_next = [0]

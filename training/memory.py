@@ -11,11 +11,11 @@ kernel kills it. The estimate for each device, in bytes:
     activations  E + L K + max(W, 8 V)     the whole batch's, kept for the
                                            backward pass, and what is computed
                                            from them there
-    update       12 T         new weights and moments, before they replace the
-                              old ones; 24 T in float16, where both are there
-                              until the step is known to be good; 4 T where
-                              XLA does not compile the update: gradients after
-                              clipping
+    update       4 T          gradients after clipping; XLA writes weights and
+                              moments in place. 12 T in float16: new ones, until
+                              the step is known to be good. 16 T where XLA does
+                              not compile the update: new ones and values in
+                              between
 
 With X = B S H e and A = B N S S e bytes for B rows of a micro-batch and numbers
 of e bytes (4; 2 for bfloat16), and I = intermediate_size:
@@ -58,8 +58,12 @@ from training.settings import Settings
 from training.train_step import Step
 
 # What a process on a CPU needs besides: 0.7 GB when TensorFlow is loaded, 0.2
-# to 0.3 GB more with the programs of a step. Measured with Mini and Base.
-RUNTIME_BYTES = 950_000_000
+# to 0.5 GB more with the programs of a step. Measured: Mini, Base and Large.
+RUNTIME_BYTES = {
+    "float32": 950_000_000,
+    "bfloat16": 1_100_000_000,
+    "float16": 1_250_000_000,
+}
 
 _LOOK_AHEAD = 2000  # steps whose lengths are looked at
 
@@ -173,13 +177,13 @@ def estimate(
         compiles_update: whether XLA compiles the update.
         may_skip: whether steps are skipped, as with a loss scale.
     """
-    compiled = 24 if may_skip else 12
+    update = (12 if may_skip else 4) if compiles_update else 16
     return Estimate(
         weights=4 * num_parameters,
         slots=4 * num_slots * num_trained,
         gradients=(8 if sums_gradients else 4) * num_trained,
         activations=activations,
-        update=(compiled if compiles_update else 4) * num_trained,
+        update=update * num_trained,
     )
 
 
@@ -278,7 +282,7 @@ def log_estimate(run: Run, strategy: tf.distribute.Strategy) -> None:
     sharing = 1  # devices of this machine that share one memory
     if is_cpu and run.replicas > 1:
         sharing = len(strategy.extended.worker_devices)
-    own = RUNTIME_BYTES if is_cpu else 0
+    own = RUNTIME_BYTES[run.settings.dtype] if is_cpu else 0
     found = run.estimate()
     logging.info("%s", describe(run, found, sharing, own))
     limit = find_limit("TPU" if devices.is_tpu(strategy) else devices.kind())

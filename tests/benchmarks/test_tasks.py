@@ -14,8 +14,8 @@ from benchmarks import tasks as benchmarks_tasks
 def test_an_epoch_in_buckets_is_the_sum_over_its_batches(tmp_path):
     lines = [f"x\t1\t\t{'word ' * (10, 20, 30)[n % 3]}" for n in range(96)]
     (tmp_path / "train.tsv").write_text("\n".join(lines) + "\n")
-    (row,) = benchmarks_tasks.measure_buckets(
-        "cola", str(tmp_path), VOCAB_FILE, "tiny"
+    row, fused = benchmarks_tasks.measure_buckets(
+        "cola", str(tmp_path), VOCAB_FILE, "tiny", "float32"
     )
     faster = float(row.value.split()[0])
     first, second = re.findall(r"([\d.]+) (?:against|examples)", row.note)
@@ -23,6 +23,16 @@ def test_an_epoch_in_buckets_is_the_sum_over_its_batches(tmp_path):
     assert "22 of 128 tokens" in row.note  # 20 words, two special ones
     assert row.figures["mean_tokens"] == 22
     assert f"{row.figures['ratio']:.2f}" == row.value.split()[0]
+    # Three batches of 12, 22 and 32 tokens, which shuffling may mix.
+    figures = fused.figures
+    assert 2 <= figures["lengths"] <= 3
+    assert figures["plain_seconds"] == pytest.approx(
+        96 / row.figures["examples_per_second"]
+    )
+    assert figures["ratio"] == pytest.approx(
+        figures["seconds"] / figures["plain_seconds"]
+    )
+    assert figures["compiling_seconds"] > 0
 
 
 def test_squad_windows_are_counted(tmp_path):
