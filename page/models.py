@@ -7,10 +7,19 @@ from typing import Any
 from base.errors import UserError
 
 import modeling
+from checkpoints import model_files, weight_files
 from features import export as features_export
 from prediction import all_tasks
 from prediction import model as prediction_model
 from prediction.tasks import Settings, Task
+
+NEXT_SENTENCE = "next_sentence"
+
+# Without these weights the next sentence head is that of a new model.
+_NEXT_SENTENCE_WEIGHTS = (
+    "bert/pooler/dense/kernel",
+    "cls/seq_relationship/output_weights",
+)
 
 
 class PageModel:
@@ -22,6 +31,7 @@ class PageModel:
 
     Attributes:
         task: inputs and predictions of the head, as batch_predict.py has them.
+        heads: the task, and NEXT_SENTENCE if that head was trained too.
         run: the head as a function of batches.
         model: encoder and head; they share their weights with `run`.
         run_encoder: the vectors of the encoder as a function of batches.
@@ -36,12 +46,23 @@ class PageModel:
         export = prediction_model.create_export(settings)
         self.model: modeling.TaskModel = export.model
         self.run = prediction_model.run_export(export)
+        self.heads = (settings.task, *self._next_sentence())
         self.run_encoder = self.run
         if settings.task != "encoder":
             encoder = features_export.Encoder(
                 self.model, None, settings.vocab_file, settings.max_seq_length
             )
             self.run_encoder = prediction_model.run_export(encoder)
+
+    def _next_sentence(self) -> tuple[str, ...]:
+        """Return NEXT_SENTENCE if the checkpoint can predict it."""
+        if self.settings.task != "masked_lm":
+            return ()
+        reader = weight_files.open_reader(self.settings.path)
+        is_whole = all(map(reader.has_tensor, _NEXT_SENTENCE_WEIGHTS))
+        # --objective=mlm and ltr keep these weights, and do not train them.
+        is_trained = not model_files.objective_in(self.model.config)
+        return (NEXT_SENTENCE,) if is_whole and is_trained else ()
 
     def summary(self) -> str:
         """Return the sizes of the model in a line."""

@@ -6,6 +6,9 @@ from typing import Any
 
 from base.errors import UserError
 
+import numpy as np
+import tensorflow as tf
+
 from page.models import PageModel
 from prediction import run
 from prediction.data import BadInput, Place, Window
@@ -44,6 +47,21 @@ def predict(model: PageModel, **texts: str | list[str]) -> dict[str, Any]:
         raise UserError(found.problems[0].reason)
     line = json.loads(found.lines[0])
     return {name: value for name, value in line.items() if name != "id"}
+
+
+def next_sentence(
+    model: PageModel, features: Mapping[str, np.ndarray]
+) -> np.ndarray:
+    """Return the probabilities that B follows A, and that it is random, [2].
+
+    Args:
+        model: has the head models.NEXT_SENTENCE.
+        features: input_ids, input_mask and segment_ids, [1, S].
+    """
+    tensors = {name: tf.constant(value) for name, value in features.items()}
+    output = model.model.encode(tensors)
+    logits = model.model.next_sentence_logits(output, tensors)
+    return tf.nn.softmax(logits)[0].numpy()
 
 
 def check_size(texts: Mapping[str, str | list[str]]) -> None:

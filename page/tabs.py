@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from page import neighbors, views
-from page.models import PageModel
+from page.models import NEXT_SENTENCE, PageModel
 from page.neighbors import Index
 
 
@@ -55,8 +55,8 @@ def make_tabs(
         indexes: name of the model -> of --neighbors_file; empty without it.
     """
     tabs = []
-    for task, make in _TABS_OF_HEADS.items():
-        able = [model for model in models if model.settings.task == task]
+    for head, make in _TABS_OF_HEADS.items():
+        able = [model for model in models if head in model.heads]
         if able:
             tabs.append(make(able))
     every = list(models)
@@ -81,6 +81,26 @@ def _masks(models: list[PageModel]) -> Tab:
         [
             ["Paris is the [MASK] of [MASK]."],
             ["Return [MASK] if the object is [MASK]."],
+        ],
+    )
+
+
+def _next_sentence(models: list[PageModel]) -> Tab:
+    return Tab(
+        "Next sentence",
+        "next",
+        models,
+        views.follows,
+        [Field("Text", 3), Field("Second text, which may follow", 3)],
+        [
+            [
+                "She opened the old letter and began to read.",
+                "It was from her brother, and the paper trembled in her hand.",
+            ],
+            [
+                "She opened the old letter and began to read.",
+                "The horses were put to the carriage.",
+            ],
         ],
     )
 
@@ -156,6 +176,7 @@ def _choices(models: list[PageModel]) -> Tab:
 
 _TABS_OF_HEADS: dict[str, Callable[[list[PageModel]], Tab]] = {
     "masked_lm": _masks,
+    NEXT_SENTENCE: _next_sentence,
     "classifier": _classes,
     "question_answering": _answers,
     "token_classification": _entities,

@@ -16,7 +16,7 @@ from checkpoints import model_files
 from page import attention, drawing, neighbors, rows, svg
 from page.models import PageModel
 from page.neighbors import Index
-from page.predictions import check_size, predict
+from page.predictions import check_size, next_sentence, predict
 from page.rows import Part
 
 NUM_ANSWERS = 5
@@ -44,6 +44,21 @@ def masks(model: PageModel, text: str) -> str:
         bars = drawing.bars(list(zip(tokens, scores, strict=True)))
         parts.append(drawing.heading(f"[MASK] {number}", bars))
     return "".join(parts)
+
+
+def follows(model: PageModel, text: str, second: str = "") -> str:
+    """Return the probability that the second text follows the first.
+
+    Raises:
+        UserError: there is no second text.
+    """
+    if not second.strip():
+        raise UserError("second text is empty: give one that may follow")
+    row = rows.row_of(rows.pieces_of(model, text, second))
+    shares = next_sentence(model, rows.features_of(row))
+    names = ("the second text follows", "it is of another document")
+    bars = _sorted_bars(list(zip(names, map(float, shares), strict=True)))
+    return bars + _cut_texts(model, [text, second])
 
 
 def classes(model: PageModel, text: str, second: str = "") -> str:

@@ -134,6 +134,16 @@ def test_a_mistake_is_a_line_and_the_page_goes_on(user):
     assert not user.page.locator(".bert-error:visible").count()
 
 
+def test_next_sentence(user):
+    user.open("Next sentence").fill("Text", "the cat sat")
+    user.run()
+    assert "second text is empty" in user.shown(".bert-error").inner_text()
+    user.fill("Second text, which may follow", "on a mat .").run()
+    names = user.shown(".bert-bars > span:nth-child(3n+1)")
+    assert "the second text follows" in names.all_inner_texts()
+    assert names.count() == 2
+
+
 def test_classes_of_a_pair(user):
     user.open("Classes").fill("Text", "good film").fill("Second text", "bad")
     user.run()

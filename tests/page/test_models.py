@@ -1,11 +1,15 @@
 """Names of checkpoints, and what is shared among the parts of a model."""
 
+import json
+
 from base.errors import UserError
 
+import litert_files
 import numpy as np
 import page_models
 import pytest
 
+from checkpoints import weight_files
 from page import models, rows
 
 
@@ -47,6 +51,27 @@ def test_the_encoder_of_a_classifier_is_that_of_its_head(tmp_path):
     assert np.abs(model.run(batch)["probabilities"] - before).max() > 1e-3
     change = model.run_encoder(batch)["mean_output"] - vectors
     assert np.abs(change).max() > 1e-3
+
+
+@pytest.mark.parametrize("reason", ["objective", "weights"])
+def test_a_head_that_was_not_trained_has_no_tab(tmp_path, reason):
+    """After --objective=mlm, and in checkpoints of a masked LM alone."""
+    path = litert_files.write_model(tmp_path / "lm", "masked_lm")
+    assert page_models.load(str(path)).heads == ("masked_lm", "next_sentence")
+    if reason == "objective":
+        file = path / "bert_config.json"
+        config = json.loads(file.read_text()) | {"objective": "mlm"}
+        file.write_text(json.dumps(config))
+    else:
+        prefix = str(path / "bert_model.ckpt")
+        reader = weight_files.open_reader(prefix)
+        kept = {
+            name: reader.get_tensor(name)
+            for name in reader.get_variable_to_shape_map()
+            if "seq_relationship" not in name and "pooler" not in name
+        }
+        weight_files.write(prefix, kept)
+    assert page_models.load(str(path)).heads == ("masked_lm",)
 
 
 def test_the_summary_names_sizes(model_of):

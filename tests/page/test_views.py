@@ -5,9 +5,11 @@ import re
 
 from base.errors import UserError
 
+import numpy as np
 import pytest
 
-from page import tabs, views
+from checkpoints import weight_files
+from page import drawing, rows, tabs, views
 from page.predictions import predict
 
 
@@ -24,6 +26,39 @@ def test_every_mask_has_bars(model_of):
     assert plain(shown).startswith(
         f"the 1 {first} sat on a 2 {second} . [MASK] 1 {first}"
     )
+
+
+def test_the_next_sentence_has_the_probability_of_its_head(model_of):
+    """Computed here from the checkpoint: softmax(W tanh(K [CLS] + b) + c)."""
+    model = model_of("masked_lm")
+    shown = plain(views.follows(model, "the cat sat", "on a mat ."))
+    row = rows.row_of(rows.pieces_of(model, "the cat sat", "on a mat ."))
+    assert row.segment_ids.tolist() == [0] * 5 + [1] * 5
+    features = rows.features_of(row)
+    vector = model.model.encode(features).sequence_output[0, 0].numpy()
+    weights = weight_files.open_reader(model.settings.path).get_tensor
+    pooled = np.tanh(
+        vector @ weights("bert/pooler/dense/kernel")
+        + weights("bert/pooler/dense/bias")
+    )
+    scores = np.exp(
+        weights("cls/seq_relationship/output_weights") @ pooled
+        + weights("cls/seq_relationship/output_bias")
+    )
+    first = scores[0] / scores.sum()  # class 0: B follows A
+    assert f"the second text follows {drawing.share(first)}" in shown
+    order = ["the second text follows", "it is of another document"]
+    assert shown.startswith(order[int(first < 0.5)])
+
+
+def test_the_next_sentence_needs_a_second_text(model_of):
+    with pytest.raises(UserError, match="second text is empty"):
+        views.follows(model_of("masked_lm"), "the cat sat", " ")
+
+
+def test_a_second_text_that_is_cut_is_shown_so(model_of):
+    shown = views.follows(model_of("masked_lm"), "the cat", "mat " * 20)
+    assert re.search(r"<del>( mat)+ </del>", shown)
 
 
 def test_classes_are_sorted(model_of):
@@ -152,18 +187,19 @@ def test_models_have_the_tabs_of_their_heads(model_of):
     made = tabs.make_tabs(models, {})
     assert [(tab.name, len(tab.models)) for tab in made] == [
         ("masks", 1),
+        ("next", 1),
         ("classes", 1),
         ("pieces", 3),
         ("attention", 3),
         ("neighbors", 3),
     ]
-    assert len(made[1].fields) == 2  # a pair
-    layers = made[3].fields[3].choices
+    assert len(made[2].fields) == 2  # a pair
+    layers = made[4].fields[3].choices
     assert layers == (1, 2)  # of the model that has most
 
 
 def test_every_example_can_be_shown(model_of):
-    for kind in ("pairs", "question_answering", "multiple_choice"):
+    for kind in ("masked_lm", "pairs", "question_answering", "multiple_choice"):
         for tab in tabs.make_tabs([model_of(kind)], {}):
             for example in tab.examples:
                 rest = [f.value for f in tab.fields[len(example) :]]
