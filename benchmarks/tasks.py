@@ -72,7 +72,7 @@ def measure_buckets(
     plain, fused = _time_lengths([*counts, MAX_SEQ_LENGTH], config, dtype)
     what = f"{task_name} training, {size}, {dtype}, batch {BATCH_SIZE}"
     padded = steps * plain.seconds[MAX_SEQ_LENGTH]
-    bucketed, compiled = plain.total(counts), fused.total(counts)
+    bucketed = plain.total(counts)
     tokens = plan.lengths.mean()
     examples = steps * BATCH_SIZE
     yield Row(
@@ -87,12 +87,27 @@ def measure_buckets(
             "mean_tokens": tokens,
         },
     )
+    yield _compiled_row(what, plain, fused, counts)
+
+
+def _compiled_row(
+    what: str, plain: "_Times", fused: "_Times", counts: Mapping[int, int]
+) -> Row:
+    """Return the row of compiled elementwise operations.
+
+    Args:
+        what: task, model and batch.
+        plain, fused: without and with them.
+        counts: length -> steps of an epoch.
+    """
+    compiled, bucketed = fused.total(counts), plain.total(counts)
     compiling = fused.preparing(counts) - plain.preparing(counts)
-    yield Row(
+    return Row(
         f"{what}, elementwise operations compiled",
         f"{compiled / bucketed:.2f} times the time",
-        f"an epoch of {steps} steps in {compiled:.1f} against {bucketed:.1f} "
-        f"s; compiling {len(counts)} lengths takes {compiling:.1f} s",
+        f"an epoch of {sum(counts.values())} steps in {compiled:.1f} against "
+        f"{bucketed:.1f} s; compiling {len(counts)} lengths takes "
+        f"{compiling:.1f} s",
         {
             "ratio": compiled / bucketed,
             "seconds": compiled,
