@@ -37,7 +37,7 @@ BATCH_SIZE, MAX_SEQ_LENGTH = 32, 128
 
 _ROUNDS = 3
 
-# The first step of all has this length: it is traced, whatever its length is.
+# Length of the first step of all, which is slow since TensorFlow traces it.
 _LENGTH_OF_TRACING = 4
 
 # --- Length buckets ----------------------------------------------------------
@@ -90,10 +90,30 @@ def measure_buckets(
     yield _compiled_row(what, plain, fused, counts)
 
 
+class _Times(NamedTuple):
+    """Seconds of a training step, by length.
+
+    Attributes:
+        first: of the first step of a length, in which XLA compiles.
+        seconds: of the fastest step after it.
+    """
+
+    first: dict[int, float]
+    seconds: dict[int, float]
+
+    def total(self, counts: Mapping[int, int]) -> float:
+        """Return the seconds of so many steps of each length."""
+        return sum(count * self.seconds[n] for n, count in counts.items())
+
+    def preparing(self, lengths: Iterable[int]) -> float:
+        """Return the seconds of compiling: of first steps beyond others."""
+        return sum(self.first[n] - self.seconds[n] for n in lengths)
+
+
 def _compiled_row(
-    what: str, plain: "_Times", fused: "_Times", counts: Mapping[int, int]
+    what: str, plain: _Times, fused: _Times, counts: Mapping[int, int]
 ) -> Row:
-    """Return the row of compiled elementwise operations.
+    """Return the row that compares compiled elementwise operations with none.
 
     Args:
         what: task, model and batch.
@@ -116,26 +136,6 @@ def _compiled_row(
             "lengths": len(counts),
         },
     )
-
-
-class _Times(NamedTuple):
-    """Seconds of a training step, by length.
-
-    Attributes:
-        first: of the first step of a length, in which XLA compiles.
-        seconds: of the fastest step after it.
-    """
-
-    first: dict[int, float]
-    seconds: dict[int, float]
-
-    def total(self, counts: Mapping[int, int]) -> float:
-        """Return the seconds of so many steps of each length."""
-        return sum(count * self.seconds[n] for n, count in counts.items())
-
-    def preparing(self, lengths: Iterable[int]) -> float:
-        """Return what the first steps take longer than others."""
-        return sum(self.first[n] - self.seconds[n] for n in lengths)
 
 
 def _time_lengths(

@@ -55,7 +55,7 @@ class PageModel:
             self.run_encoder = prediction_model.run_export(encoder)
 
     def _next_sentence(self) -> tuple[str, ...]:
-        """Return NEXT_SENTENCE if the checkpoint can predict it."""
+        """Return (NEXT_SENTENCE,) if the checkpoint has that head, else ()."""
         if self.settings.task != "masked_lm":
             return ()
         reader = weight_files.open_reader(self.settings.path)

@@ -52,7 +52,9 @@ def predict(model: PageModel, **texts: str | list[str]) -> dict[str, Any]:
 def next_sentence(
     model: PageModel, features: Mapping[str, np.ndarray]
 ) -> np.ndarray:
-    """Return the probabilities that B follows A, and that it is random, [2].
+    """Return how probable it is that text B follows A, and that it does not.
+
+    The pair of probabilities [2] is that of pre-training's next sentence head.
 
     Args:
         model: has the head models.NEXT_SENTENCE.

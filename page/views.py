@@ -47,14 +47,14 @@ def masks(model: PageModel, text: str) -> str:
 
 
 def follows(model: PageModel, text: str, second: str = "") -> str:
-    """Return the probability that the second text follows the first.
+    """Return how probable it is that the second text follows the first.
 
     Raises:
-        UserError: there is no second text.
+        UserError: the second text has no word.
     """
-    if not second.strip():
-        raise UserError("second text is empty: give one that may follow")
     row = rows.row_of(rows.pieces_of(model, text, second))
+    if not row.segment_ids.any():
+        raise UserError("second text is empty: give one that may follow")
     shares = next_sentence(model, rows.features_of(row))
     names = ("the second text follows", "it is of another document")
     bars = _sorted_bars(list(zip(names, map(float, shares), strict=True)))

@@ -32,7 +32,13 @@ def test_an_epoch_in_buckets_is_the_sum_over_its_batches(tmp_path):
     assert figures["ratio"] == pytest.approx(
         figures["seconds"] / figures["plain_seconds"]
     )
-    assert figures["compiling_seconds"] > 0
+
+
+def test_seconds_of_an_epoch_and_of_compiling_by_hand():
+    times = benchmarks_tasks._Times({8: 3.0, 16: 5.5}, {8: 1.0, 16: 2.0})
+    assert times.total({8: 2, 16: 3}) == 2 * 1.0 + 3 * 2.0
+    assert times.preparing([8, 16]) == 2.0 + 3.5
+    assert times.preparing([16]) == 3.5
 
 
 def test_squad_windows_are_counted(tmp_path):

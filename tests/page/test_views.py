@@ -51,9 +51,10 @@ def test_the_next_sentence_has_the_probability_of_its_head(model_of):
     assert shown.startswith(order[int(first < 0.5)])
 
 
-def test_the_next_sentence_needs_a_second_text(model_of):
+@pytest.mark.parametrize("second", ["", " \n", "\x07"])
+def test_the_next_sentence_needs_a_second_text(model_of, second):
     with pytest.raises(UserError, match="second text is empty"):
-        views.follows(model_of("masked_lm"), "the cat sat", " ")
+        views.follows(model_of("masked_lm"), "the cat sat", second)
 
 
 def test_a_second_text_that_is_cut_is_shown_so(model_of):
