@@ -25,6 +25,10 @@ from reproduction.tables import Results
 _OURS, _PAPERS = "black", "0.5"
 _ACROSS = 4  # panels in a row
 
+# Where the names of neighboring points stand, in turns, so that they do not
+# overlap: (offset in points, the side of the name that is at the point).
+_NAME_PLACES = (((5, -10), "left"), ((-5, 4), "right"))
+
 # Curve -> its name, marker and line style.
 _CURVES = {
     BERT: ("masked LM", "o", "-"),
@@ -128,9 +132,17 @@ def _plot(
         capsize=3,
         label=label,
     )
-    for x, y, name in zip(series.x, series.y, series.names, strict=False):
+    for n, (x, y, name) in enumerate(
+        zip(series.x, series.y, series.names, strict=False)
+    ):
+        offset, side = _NAME_PLACES[n % 2]
         axes.annotate(
-            name, (x, y), (4, -10), textcoords="offset points", fontsize=7
+            name,
+            (x, y),
+            offset,
+            textcoords="offset points",
+            ha=side,
+            fontsize=7,
         )
 
 
@@ -141,7 +153,7 @@ def _draw_perplexities(axes: Any, results: Results, column: str) -> None:
     """Draw scores over the perplexity of the models."""
     ours = {row: results.mean(row, PERPLEXITY) for row in results.labels}
     papers = {row: n[PERPLEXITY] for row, n in PAPER["table6"].items()}
-    _draw_sizes(axes, results, column, ours, papers)
+    _draw_sizes(axes, results, column, ours, papers, is_reversed=True)
     axes.invert_xaxis()  # better models to the right
     axes.set(xlabel="held-out masked LM perplexity, log scale")
 
@@ -174,6 +186,7 @@ def _draw_sizes(
     column: str,
     ours: Mapping[str, float | None],
     papers: Mapping[str, float],
+    is_reversed: bool = False,
 ) -> None:
     """Draw scores over a number of each model, with the models' names.
 
@@ -183,6 +196,7 @@ def _draw_sizes(
         column: of the scores.
         ours: row -> its number; None: it has none yet.
         papers: the same of the paper's rows.
+        is_reversed: whether the highest number is at the left.
     """
     points = [
         (x, score.mean, score.deviation, _short(row))
@@ -192,7 +206,8 @@ def _draw_sizes(
         and score.mean is not None
     ]
     if points:
-        series = Series(*zip(*sorted(points), strict=True))
+        points.sort(reverse=is_reversed)
+        series = Series(*zip(*points, strict=True))
         _plot(axes, series, "ours", True)
     paper = [
         (papers[row], numbers[column], None, _short(row))
@@ -200,10 +215,11 @@ def _draw_sizes(
         if column in numbers
     ]
     if paper:
-        series = Series(*zip(*sorted(paper), strict=True))
+        paper.sort(reverse=is_reversed)
+        series = Series(*zip(*paper, strict=True))
         _plot(axes, series, "the paper", False, "s", "--")
     axes.set_xscale("log")
-    axes.margins(0.15)
+    axes.margins(x=0.25, y=0.1)  # with room for names
     axes.set(ylabel="development set, %")
 
 

@@ -54,7 +54,7 @@ class HubServer:
             ("127.0.0.1", 0), handler
         )
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever).start()
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def add(
         self, name: str, is_gated: bool = False, **revisions: dict[str, bytes]

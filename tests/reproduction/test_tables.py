@@ -2,12 +2,13 @@
 
 import csv
 import io
+import itertools
 import math
 
 import pytest
 
 from reproduction import claims, plots, tables
-from reproduction.experiments import Cell, Experiment, Row
+from reproduction.experiments import PERPLEXITY, Cell, Experiment, Row
 from reproduction.paper_numbers import PAPER
 from reproduction.tables import Results, Score
 
@@ -214,6 +215,34 @@ def test_a_picture_is_a_small_png(tmp_path):
     assert plots.draw(results, str(path))
     data = path.read_bytes()
     assert data.startswith(b"\x89PNG") and 10_000 < len(data) < 150_000
+
+
+def test_names_of_sizes_can_be_read(monkeypatch):
+    """They do not cover each other, and stay inside the picture."""
+    sizes = ("L2_H128_A2", "L4_H128_A2", "L4_H256_A4")
+    columns = (PERPLEXITY, "MRPC", "SST-2")
+    experiment = Experiment(
+        "table6", columns, tuple(Row(name, {}) for name in sizes), {}
+    )
+    values = ((47.2, 69.4, 74.0), (78.0, 67.0, 74.8), (60.7, 70.0, 76.0))
+    scores = {
+        (size, column): score(value)
+        for size, row in zip(sizes, values, strict=True)
+        for column, value in zip(columns, row, strict=True)
+    }
+    figures = []
+    monkeypatch.setattr(
+        plots.pictures, "save", lambda figure, _: figures.append(figure)
+    )
+    assert plots.draw(Results(experiment, scores), "table6.png")
+    figures[0].canvas.draw()
+    for axes in figures[0].axes:
+        boxes = [text.get_window_extent() for text in axes.texts]
+        assert len(boxes) == len(sizes) + 6  # and those of the paper
+        for one, two in itertools.combinations(boxes, 2):
+            assert not one.overlaps(two)
+        for box in boxes:
+            assert figures[0].bbox.x0 <= box.x0 and box.x1 <= axes.bbox.x1
 
 
 def test_a_table_without_numbers_has_no_picture(tmp_path):
