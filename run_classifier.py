@@ -25,10 +25,10 @@ from absl import flags
 from classifier import flags as classifier_flags
 from classifier import tasks as classifier_tasks
 from classifier.job import ClassifierJob
-from finetuning import distillation, runner, sweeps
+from finetuning import distillation, fitted, runner, sweeps
 from finetuning import flags as finetuning_flags
 from finetuning.settings import RunSettings
-from finetuning.source import find_source
+from finetuning.source import ModelSource, find_source
 from training import flags as training_flags
 
 FLAGS = flags.FLAGS
@@ -84,20 +84,46 @@ def main(_: list[str]) -> int:
 def create_job(settings: RunSettings, is_training: bool) -> ClassifierJob:
     """Return the job the flags describe, its files read and checked."""
     source = find_source(settings, is_training)
-    task = classifier_flags.read_task(
-        FLAGS, FLAGS.regression, None if is_training else source.labels
-    )
-    check_splits(task)
     return ClassifierJob(
         settings,
         source,
         is_training,
-        task,
+        read_task(settings, source, is_training),
         FLAGS.data_dir,
         FLAGS.eval_batch_size,
         distillation.read(FLAGS),
         FLAGS.transfer_file,
     )
+
+
+def read_task(
+    settings: RunSettings, source: ModelSource, is_training: bool
+) -> classifier_tasks.Task:
+    """Return the task; its labels are those of the model that is used.
+
+    Args:
+        settings: flags of the command.
+        source: configuration of the model.
+        is_training: whether the model is trained first.
+
+    Raises:
+        UserError: a file is missing, or the model was fitted to another task.
+    """
+    # An interrupted run has weights, but no configuration beside them: source
+    # is that of its init_checkpoint, which may have had other labels.
+    weights = fitted.find_fitted(settings.output_dir)
+    is_described = not is_training and weights in (None, source.prefix)
+    labels = source.labels if is_described else None
+    labels = labels and tuple(map(str, labels))  # they may be numbers
+    task = classifier_flags.read_task(FLAGS, FLAGS.regression, labels)
+    check_splits(task)
+    if not is_described:
+        return task
+    task = classifier_tasks.with_labels_of(task, labels, source.prefix)
+    is_pair = getattr(source.config, "sentence_pairs", None)
+    if is_pair is not None:
+        classifier_tasks.check_pairs(task, bool(is_pair), source.prefix)
+    return task
 
 
 def check_splits(task: classifier_tasks.Task) -> None:

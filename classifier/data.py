@@ -4,14 +4,16 @@ Three kinds of files hold a line per example: .tsv without quoting, as GLUE's
 files are; .csv with quotes; .jsonl with a JSON object per line.
 """
 
+import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from base import file_system, text_files
 from base.errors import UserError
 
 import numpy as np
+from absl import logging
 
 import tokenization
 from classifier import tasks as classifier_tasks
@@ -23,6 +25,9 @@ _SYNONYMS = {"contradictory": "contradiction"}
 # With more different labels the column most likely holds numbers to predict, or
 # the texts themselves.
 _MAX_LABELS = 1000
+
+# A user's own files: train.tsv, train.csv, ...
+_SPLITS, _ENDINGS = ("train", "dev", "test"), ("tsv", "csv", "jsonl")
 
 
 class Example(NamedTuple):
@@ -61,6 +66,11 @@ def find_one_file(data_dir: str, names: Sequence[str]) -> str | None:
     return found[0] if found else None
 
 
+def own_file_names() -> list[str]:
+    """Return all names that a user's own files may have."""
+    return [f"{name}.{ending}" for name in _SPLITS for ending in _ENDINGS]
+
+
 def own_task(
     data_dir: str,
     text_a_column: str,
@@ -87,9 +97,9 @@ def own_task(
         text_a_column, text_b_column, label_column
     )
     splits = {}
-    for name in ("train", "dev", "test"):
-        kinds = [f"{name}.{kind}" for kind in ("tsv", "csv", "jsonl")]
-        file = find_one_file(data_dir, kinds)
+    for name in _SPLITS:
+        names = [f"{name}.{ending}" for ending in _ENDINGS]
+        file = find_one_file(data_dir, names)
         if file:
             splits[name] = classifier_tasks.Split(file, columns)
     if not splits:
@@ -171,11 +181,11 @@ def read_examples(
     language: str | None = None,
     is_regression: bool = False,
 ) -> list[Example]:
-    """Return the examples of a file.
+    """Return the examples of a file; warn of lines that are left out.
 
     Args:
         data_dir: the folder of the file.
-        split: file and columns.
+        split: file and columns, and whether damaged lines are left out.
         labels: the known labels; None: every label is accepted.
         language: keep the lines of this language, in files that have a
             column of languages (XNLI); None: keep all.
@@ -187,33 +197,53 @@ def read_examples(
             names file and line.
     """
     path = f"{data_dir.rstrip('/')}/{split.file}"
-    columns = split.columns
-    examples = []
+    examples, damaged = [], []
     text = text_files.read_text(path)
-    for number, row, at in _rows(path, text, columns):
+    for number, row, at in _rows(path, text, split.columns):
         # XNLI's development and test files have this column, for 15 languages.
         if language and row.get("language", language) != language:
             continue
+        if problem := _problem(row, split.columns):
+            damaged.append(f"{at}: {problem}")
+            if split.skips_damaged:
+                continue
+            raise UserError(damaged[0])
         label = row.get("label")
         if label is not None:
             label = _SYNONYMS.get(label, label)
             _check_label(label, labels, is_regression, at)
-        if not row["text_a"].strip():
-            raise UserError(f"{at}: column {columns.text_a!r} is empty")
-        examples.append(
-            Example(
-                row.get("guid") or str(number),
-                row["text_a"],
-                row.get("text_b"),
-                label,
-            )
-        )
+        guid = row.get("guid") or str(number)
+        examples.append(Example(guid, row["text_a"], row.get("text_b"), label))
     if not examples:
+        of = f" in language {language!r}" if language else ""
         raise UserError(
-            f"{path} holds no example"
-            + (f" in language {language!r}" if language else "")
+            damaged[0] if damaged else f"{path} holds no example{of}"
         )
+    if damaged:
+        _warn_of_damaged(damaged[0], len(damaged))
     return examples
+
+
+def _problem(
+    row: dict[str, str], columns: classifier_tasks.Columns
+) -> str | None:
+    """Return what is wrong with the texts of a row, None if nothing is."""
+    if "problem" in row:
+        return row["problem"]
+    if not row["text_a"].strip():
+        return f"column {columns.text_a!r} is empty"
+    return None
+
+
+@functools.cache  # a run reads some files twice
+def _warn_of_damaged(first: str, count: int) -> None:
+    """Warn of damaged lines.
+
+    Args:
+        first: file and line of the first one, and what is wrong with it.
+        count: how many lines are damaged.
+    """
+    logging.warning("%s; damaged lines are left out, %d in all", first, count)
 
 
 def _check_label(
@@ -231,8 +261,9 @@ def _check_label(
         )
 
 
-# (number of the example from 0, {field of Columns: text}, "file, line n"). The
-# dictionary of an XNLI row also has the key "language".
+# (number of the row from 0, {field of Columns: text}, "file, line n"). The
+# dictionary of an XNLI row also has the key "language", that of a row with too
+# many or too few columns only the key "problem".
 _Row = tuple[int, dict[str, str], str]
 
 
@@ -282,12 +313,12 @@ def _table_rows(
                 continue
         # A tab inside a text would shift the columns after it: the label would
         # be read from the wrong one.
-        if len(cells) != width:
-            raise UserError(
-                f"{at}: {len(cells)} columns, wanted {width} as in the first "
-                "line"
-            )
-        yield number, {part: cells[i] for part, i in places.items()}, at
+        if len(cells) == width:
+            row = {part: cells[i] for part, i in places.items()}
+        else:
+            words = f"{len(cells)} columns, wanted {width} as in the first line"
+            row = {"problem": words}
+        yield number, row, at
         number += 1
 
 
@@ -343,14 +374,28 @@ def _json_rows(
             key = getattr(columns, part)
             if key is None:
                 continue
-            if key not in value or value[key] is None:
+            if key not in value:
                 raise UserError(
                     f"{at}: no key {key!r}; it has "
                     f"{', '.join(map(repr, value))}"
                 )
-            # A label may be a JSON number: 1 is the class "1".
-            row[part] = str(value[key])
+            row[part] = _json_text(value[key], key, part == "label", at)
         yield number, row, at
+
+
+def _json_text(value: Any, key: str, is_label: bool, at: str) -> str:
+    """Return the text or the label that a JSON value is.
+
+    Raises:
+        UserError: it is neither.
+    """
+    # A label may be a number: 1 is the class "1". True is an int.
+    if isinstance(value, (str, int, float) if is_label else str):
+        return str(value)
+    wanted = "a string, number or boolean" if is_label else "a string"
+    raise UserError(
+        f"{at}: key {key!r}: found {type(value).__name__}, wanted {wanted}"
+    )
 
 
 # --- Examples to features ----------------------------------------------------

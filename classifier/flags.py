@@ -1,5 +1,7 @@
 """The flags that name a classifier's task and its files."""
 
+import os
+
 from base.errors import UserError
 
 from absl import flags
@@ -55,6 +57,24 @@ def read_task(
         is_regression,
         labels,
     )
+
+
+def files_of(values: flags.FlagValues) -> list[str]:
+    """Return the paths of --data_dir that files of --task_name may have.
+
+    Args:
+        values: FLAGS of the script.
+
+    Raises:
+        UserError: the name is unknown.
+    """
+    if _is_own(values):
+        names = classifier_data.own_file_names()
+    else:
+        task = classifier_tasks.task_of(values.task_name, values.xnli_language)
+        splits = [task.train, *task.dev.values(), *task.test.values()]
+        names = [split.file for split in splits if split]
+    return [os.path.join(values.data_dir, name) for name in names]
 
 
 def check_own_only(values: flags.FlagValues, *more: str) -> None:

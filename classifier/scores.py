@@ -22,17 +22,19 @@ def score(
     name: str,
     labels: Sequence[float] | np.ndarray,
     predictions: Sequence[float] | np.ndarray,
+    positive_id: int = 1,
 ) -> float:
     """Return one score of a data set.
 
-    `f1` is the F1 of class 1, as GLUE scores MRPC and QQP; `macro_f1` is the
+    `f1` is the F1 of one class, as GLUE scores MRPC and QQP; `macro_f1` is the
     mean over classes. The correlation with constant predictions is 0, as
-    GLUE's server counts it.
+    GLUE's server counts it, and so is that of a single example.
 
     Args:
         name: one of NAMES.
         labels: [n] class ids, or numbers for pearson and spearman.
         predictions: [n], of the same kind.
+        positive_id: the class that `f1` is of.
 
     Raises:
         KeyError: the name is unknown.
@@ -43,7 +45,9 @@ def score(
 
     functions = {
         "accuracy": lambda: metrics.accuracy_score(labels, predictions),
-        "f1": lambda: metrics.f1_score(labels, predictions, zero_division=0.0),
+        "f1": lambda: metrics.f1_score(
+            labels, predictions, pos_label=positive_id, zero_division=0.0
+        ),
         "macro_f1": lambda: metrics.f1_score(
             labels, predictions, average="macro", zero_division=0.0
         ),
@@ -60,6 +64,8 @@ def _correlation(
     function: Callable, labels: np.ndarray, predictions: np.ndarray
 ) -> float:
     """Return a correlation of scipy.stats; 0 where it is undefined."""
+    if len(labels) < 2:
+        return 0.0  # scipy raises an error
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a constant input gives NaN
         value = float(function(predictions, labels)[0])
@@ -71,6 +77,7 @@ def scores(
     label_ids: np.ndarray,
     names: Sequence[str],
     is_regression: bool,
+    positive_id: int = 1,
 ) -> dict[str, float]:
     """Return {score name: score} of a data set, and its mean `loss`.
 
@@ -80,6 +87,7 @@ def scores(
         names: of NAMES; the accuracy of classes is added.
         is_regression: whether the loss is the squared error, not the cross
             entropy.
+        positive_id: the class that the score f1 is of.
     """
     if is_regression:
         predictions = logits[:, 0]
@@ -89,7 +97,9 @@ def scores(
         names = [*dict.fromkeys([*names, "accuracy"])]
         rows = np.arange(len(label_ids))
         loss = float(-log_softmax(logits)[rows, label_ids].mean())
-    found = {name: score(name, label_ids, predictions) for name in names}
+    found = {
+        name: score(name, label_ids, predictions, positive_id) for name in names
+    }
     return found | {"loss": loss}
 
 

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from base.errors import UserError
 
+from absl import logging
+
 
 class Columns(NamedTuple):
     """The columns of the parts of an example: names, or numbers from 0.
@@ -24,10 +26,18 @@ class Columns(NamedTuple):
 
 
 class Split(NamedTuple):
-    """A file, relative to the data directory, and its columns."""
+    """A file, relative to the data directory, and its columns.
+
+    Attributes:
+        file: its name.
+        columns: of the texts and of the label.
+        skips_damaged: leave out lines with too many or too few columns, or
+            without a first text, and warn. Otherwise they are errors.
+    """
 
     file: str
     columns: Columns
+    skips_damaged: bool = False
 
 
 class Task(NamedTuple):
@@ -43,6 +53,7 @@ class Task(NamedTuple):
         metrics: names of scores, see classifier.scores.NAMES; the first one
             decides which checkpoint is best.
         language: read only lines of this language (XNLI).
+        positive: the label that the score f1 is of; None without that score.
     """
 
     labels: tuple[str, ...] | None
@@ -51,6 +62,21 @@ class Task(NamedTuple):
     test: Mapping[str, Split]
     metrics: tuple[str, ...] = ("accuracy",)
     language: str | None = None
+    positive: str | None = None
+
+    @property
+    def positive_id(self) -> int:
+        """The class id of `positive`; 1 without one."""
+        if self.labels is None or self.positive is None:
+            return 1
+        return self.labels.index(self.positive)
+
+    @property
+    def takes_pairs(self) -> bool:
+        """Whether the texts come in pairs."""
+        splits = [self.train, *self.dev.values(), *self.test.values()]
+        split = next(split for split in splits if split)
+        return split.columns.text_b is not None
 
 
 # --- The tasks ---------------------------------------------------------------
@@ -64,6 +90,15 @@ _NLI = ("contradiction", "entailment", "neutral")
 _RTE = ("entailment", "not_entailment")
 
 
+def _labeled(file: str, columns: Columns) -> Split:
+    """Return a training or development file of GLUE.
+
+    Lines of the published train.tsv of QQP are damaged: line 97,931 has 3 of 6
+    columns. A test file has to be whole: GLUE wants an answer for every line.
+    """
+    return Split(file, columns, skips_damaged=True)
+
+
 def _uniform_task(
     columns: Columns, submission: str, labels: tuple[str, ...] | None, **more
 ) -> Task:
@@ -73,8 +108,8 @@ def _uniform_task(
         test = test._replace(guid="id")
     return Task(
         labels,
-        Split("train.tsv", columns),
-        {"dev": Split("dev.tsv", columns)},
+        _labeled("train.tsv", columns),
+        {"dev": _labeled("dev.tsv", columns)},
         {submission: Split("test.tsv", test)},
         **more,
     )
@@ -84,8 +119,8 @@ def _cola() -> Task:
     columns = Columns(3, None, 1, has_header=False)
     return Task(
         _BINARY,
-        Split("train.tsv", columns),
-        {"dev": Split("dev.tsv", columns)},
+        _labeled("train.tsv", columns),
+        {"dev": _labeled("dev.tsv", columns)},
         {"CoLA": Split("test.tsv", Columns("sentence", guid="index"))},
         ("matthews_correlation", "accuracy"),
     )
@@ -96,10 +131,11 @@ def _mrpc() -> Task:
     columns = Columns(3, 4, 0)
     return Task(
         _BINARY,
-        Split("train.tsv", columns),
-        {"dev": Split("dev.tsv", columns)},
+        _labeled("train.tsv", columns),
+        {"dev": _labeled("dev.tsv", columns)},
         {"MRPC": Split("test.tsv", Columns(3, 4, guid=0))},
         ("accuracy", "f1"),
+        positive="1",
     )
 
 
@@ -108,10 +144,10 @@ def _mnli() -> Task:
     test = columns._replace(label=None)
     return Task(
         _NLI,
-        Split("train.tsv", columns),
+        _labeled("train.tsv", columns),
         {
-            "dev_matched": Split("dev_matched.tsv", columns),
-            "dev_mismatched": Split("dev_mismatched.tsv", columns),
+            "dev_matched": _labeled("dev_matched.tsv", columns),
+            "dev_mismatched": _labeled("dev_mismatched.tsv", columns),
         },
         {
             "MNLI-m": Split("test_matched.tsv", test),
@@ -142,6 +178,7 @@ TASKS: dict[str, Task] = {
         "QQP",
         _BINARY,
         metrics=("accuracy", "f1"),
+        positive="1",
     ),
     "mnli": _mnli(),
     "qnli": _uniform_task(
@@ -195,3 +232,80 @@ def task_of(name: str, xnli_language: str = "en") -> Task:
             f"--task_name={name}: unknown; choose from {', '.join(TASK_NAMES)}"
         )
     return TASKS[name]
+
+
+# --- The task of a fitted model ----------------------------------------------
+
+
+def with_labels_of(
+    task: Task, labels: tuple[str, ...] | None, model: str
+) -> Task:
+    """Return the task with its labels in the order of a fitted model.
+
+    A model's outputs are in the order of its own labels, which need not be
+    the task's: models of NLI in the format of Hugging Face have several. Two
+    kinds of models keep the task's order, with a warning: those without names
+    (LABEL_0, LABEL_1, ...), and those with names for the classes of a task
+    that has numbers, such as "not_equivalent" and "equivalent" for MRPC.
+
+    Args:
+        task: with the labels of its files.
+        labels: of the model, in the order of its outputs; None: its
+            configuration has none.
+        model: its path, for messages.
+
+    Raises:
+        UserError: they are not the task's labels.
+    """
+    ours = task.labels
+    if ours is None or labels == ours:
+        return task
+    unnamed = tuple(f"LABEL_{number}" for number in range(len(ours)))
+    if labels is None or labels == unnamed:
+        logging.warning(
+            "%s does not name its labels (id2label): its outputs are taken "
+            "for %s, in this order",
+            model,
+            ", ".join(ours),
+        )
+        return task
+    numbers = tuple(map(str, range(len(labels))))
+    if ours == numbers and not set(labels) & set(ours):
+        logging.warning(
+            "%s names its classes %s, the task %s: they are taken to be in "
+            "the same order",
+            model,
+            ", ".join(labels),
+            ", ".join(ours),
+        )
+        return task
+    if sorted(labels) != sorted(ours):
+        raise UserError(
+            f"the task has the labels {', '.join(ours)}, but {model} was "
+            f"fitted to {', '.join(labels)}: use a model of the same labels, "
+            "or correct id2label in its configuration"
+        )
+    logging.info(
+        "The classes are in the order of %s: %s", model, ", ".join(labels)
+    )
+    return task._replace(labels=labels)
+
+
+def check_pairs(task: Task, is_pair: bool, model: str) -> None:
+    """Check that a fitted model reads what the task has: texts or pairs.
+
+    Args:
+        task: its files.
+        is_pair: whether the model was fitted to pairs.
+        model: its path, for messages.
+
+    Raises:
+        UserError: it was fitted to the other.
+    """
+    if task.takes_pairs != is_pair:
+        kinds = ("single texts", "pairs")
+        raise UserError(
+            f"the task has {kinds[task.takes_pairs]}, but {model} was fitted "
+            f"to {kinds[is_pair]}: use a model of {kinds[task.takes_pairs]}, "
+            "or correct sentence_pairs in its configuration"
+        )

@@ -89,7 +89,7 @@ def score_classifier(
         UserError: a file cannot be read, or the task is not the model's.
     """
     check_task(model, "classifier", "task_name")
-    _check_labels(model, task)
+    task = _fitted_task(model, task)
     classifier_scores = _scores_of("classifier")
     results: dict[str, float] = {}
     for name, split in task.dev.items():
@@ -101,7 +101,7 @@ def score_classifier(
             for example in examples
         ]
         outputs = _outputs(model, units)
-        labels = model.settings.labels
+        labels = task.labels
         if labels is None:
             logits = np.array([[found["value"]] for found in outputs])
             ids = np.array([float(example.label) for example in examples])
@@ -113,32 +113,33 @@ def score_classifier(
                 [labels.index(example.label) for example in examples]
             )
         found = classifier_scores.scores(
-            logits, ids, task.metrics, labels is None
+            logits, ids, task.metrics, labels is None, task.positive_id
         )
         prefix = f"{name}_" if len(task.dev) > 1 else ""
         results |= {prefix + key: value for key, value in found.items()}
     return results
 
 
-def _check_labels(model: LiteRtModel, task: classifier_tasks.Task) -> None:
-    """Raise a UserError if task and model differ in what they predict."""
+def _fitted_task(
+    model: LiteRtModel, task: classifier_tasks.Task
+) -> classifier_tasks.Task:
+    """Return the task with its labels in the order of the model.
+
+    Raises:
+        UserError: task and model differ in what they read or predict.
+    """
     if not task.dev:
         raise UserError("--task_name: the task has no development file")
     ours, theirs = model.settings.labels, task.labels
-    if (ours is None) != (theirs is None) or set(ours or ()) != set(
-        theirs or ()
-    ):
+    if (ours is None) != (theirs is None):
         raise UserError(
             f"the task has the labels {_shown(theirs)}, but {model.path} "
             f"{_shown(ours)}"
         )
-    split = next(iter(task.dev.values()))
-    is_pair = split.columns.text_b is not None
-    if is_pair != model.settings.sentence_pairs:
-        raise UserError(
-            f"the task has {'pairs' if is_pair else 'single texts'}, but "
-            f"{model.path} reads {'single texts' if is_pair else 'pairs'}"
-        )
+    task = classifier_tasks.with_labels_of(task, ours, model.path)
+    is_pair = model.settings.sentence_pairs
+    classifier_tasks.check_pairs(task, is_pair, model.path)
+    return task
 
 
 def _shown(labels: Iterable[str] | None) -> str:

@@ -180,6 +180,49 @@ def test_scores_of_a_classifier_are_those_of_its_predictions(tmp_path, files):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "labels, meant",
+    [
+        (["0", "1"], ["0", "1"]),
+        (["1", "0"], ["1", "0"]),
+        (["LABEL_0", "LABEL_1"], ["0", "1"]),
+    ],
+)
+def test_f1_is_that_of_the_label_1_wherever_it_stands(
+    tmp_path, files, caplog, labels, meant
+):
+    """Labels that name nothing keep the order of the task, with a warning."""
+    file = with_description(
+        files("classifier"),
+        tmp_path / "model.tflite",
+        lambda d: d.update(labels=labels, sentence_pairs=True),
+    )
+    texts = [text for text, _ in classifier_runs.sentences(30, 4)]
+    right = ["0" if number % 3 else "1" for number in range(30)]
+    lines = ["Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"]
+    lines += [
+        f"{label}\t1\t2\tfilm\t{text}"
+        for label, text in zip(right, texts, strict=True)
+    ]
+    (tmp_path / "dev.tsv").write_text("\n".join(lines) + "\n")
+    found = litert_files.score(
+        file, tmp_path / "scores", task_name="mrpc", data_dir=str(tmp_path)
+    )
+    predicted = LiteRtModel(str(file)).predict(
+        [{"text_a": "film", "text_b": text} for text in texts]
+    )
+    given = [meant[labels.index(one["label"])] for one in predicted]
+    pairs = list(zip(right, given, strict=True))
+    assert found["accuracy"] == pytest.approx(
+        np.mean([a == b for a, b in pairs])
+    )
+    positive = sum("1" in pair for pair in pairs)
+    hits = pairs.count(("1", "1"))
+    assert found["f1"] == pytest.approx(2 * hits / (hits + positive))
+    assert ("does not name its labels" in caplog.text) == (labels != meant)
+
+
+@pytest.mark.slow
 def test_answers_and_entities_are_scored_by_the_official_rules(tmp_path, files):
     import ner_runs
     import squad_runs
@@ -235,6 +278,32 @@ def test_answers_and_entities_are_scored_by_the_official_rules(tmp_path, files):
         (
             {"input_file": "x", "output_file": "./x"},
             "is the file of --input_file too",
+        ),
+        (
+            {"do_eval": True, "dev_file": "x", "output_file": "./x"},
+            "is the file of --dev_file too",
+        ),
+        (
+            {"do_eval": True, "predict_file": "x", "output_file": "./x"},
+            "is the file of --predict_file too",
+        ),
+        (
+            {
+                "do_eval": True,
+                "task_name": "mnli",
+                "data_dir": ".",
+                "output_file": "dev_mismatched.tsv",
+            },
+            "is a file of --data_dir too",
+        ),
+        (
+            {
+                "do_eval": True,
+                "task_name": "tsv",
+                "data_dir": ".",
+                "output_file": "dev.jsonl",
+            },
+            "is a file of --data_dir too",
         ),
     ],
     ids=str,

@@ -134,6 +134,41 @@ def test_own_files_of_each_kind_hold_the_same(tmp_path, kind):
     assert task.labels is None and task.metrics == ("pearson", "spearman")
 
 
+def test_damaged_lines_of_glue_are_left_out_with_one_warning(tmp_path, caplog):
+    """Line 97,931 of the published train.tsv of QQP has 3 of 6 columns."""
+    task = classifier_tasks.TASKS["qqp"]
+    names = ["id", "qid1", "qid2", "question1", "question2", "is_duplicate"]
+    lines = [
+        tabs(*names),
+        tabs("8", "1", "2", "A", "B", "1"),
+        tabs("9", "3", "4", '"Was he real?'),
+        tabs('"', "Is there evidence?", "0"),
+        tabs("10", "5", "6", "C", "D", "0"),
+        tabs("11", "7", "8", "E", "F", "G", "0"),
+        tabs("12", "9", "9", "", "H", "0"),
+    ]
+    write(tmp_path, "train.tsv", *lines)
+    for _ in range(2):  # as a run does that writes mistakes
+        assert read(tmp_path, task, task.train) == [
+            Example("0", "A", "B", "1"),
+            Example("3", "C", "D", "0"),
+        ]
+    (record,) = caplog.records
+    assert record.message == (
+        f"{tmp_path}/train.tsv, line 3: 4 columns, wanted 6 as in the first "
+        "line; damaged lines are left out, 4 in all"
+    )
+
+
+def test_a_test_file_of_glue_has_to_be_whole(tmp_path):
+    """GLUE's server wants an answer for every line."""
+    task = classifier_tasks.TASKS["qqp"]
+    lines = [tabs("id", "question1", "question2"), tabs("0", "A", "B")]
+    write(tmp_path, "test.tsv", *lines, tabs("1", "C"))
+    line = error(tmp_path, task, task.test["QQP"])
+    assert "test.tsv, line 3: 2 columns, wanted 3" in line
+
+
 @pytest.mark.skipif(not GLUE.exists(), reason="GLUE_DIR names no folder")
 @pytest.mark.parametrize("name", GLUE_FOLDERS)
 def test_distributed_files_have_the_published_sizes(name):
@@ -325,6 +360,36 @@ def test_damaged_own_files_are_named(tmp_path):
     write(tmp_path, "train.csv", "text,label", *rows)
     with pytest.raises(UserError, match="need --regression"):
         own(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text, label, words",
+    [
+        ('["a", "b"]', "1", "key 'text': found list, wanted a string"),
+        ('{"a": "b"}', "1", "key 'text': found dict, wanted a string"),
+        ("3", "1", "key 'text': found int, wanted a string"),
+        ("null", "1", "key 'text': found NoneType, wanted a string"),
+        ('"a"', "[1]", "key 'label': found list, wanted a string, number or"),
+        ('"a"', "{}", "key 'label': found dict, wanted a string, number or"),
+        ('"a"', "null", "key 'label': found NoneType, wanted a string, nu"),
+    ],
+)
+def test_json_of_another_type_is_no_text(tmp_path, text, label, words):
+    lines = (
+        '{"text": "a", "label": 0}',
+        f'{{"text": {text}, "label": {label}}}',
+    )
+    write(tmp_path, "train.jsonl", *lines)
+    with pytest.raises(UserError, match="train.jsonl, line 2: ") as caught:
+        own(tmp_path)
+    assert words in str(caught.value)
+
+
+def test_labels_of_json_are_strings_numbers_or_booleans(tmp_path):
+    values = ('"a"', "1", "2.5", "true")
+    lines = [f'{{"text": "x", "label": {value}}}' for value in values]
+    write(tmp_path, "train.jsonl", *lines)
+    assert set(own(tmp_path).labels) == {"a", "1", "2.5", "True"}
 
 
 def test_a_blank_last_line_with_a_carriage_return_is_none(tmp_path):

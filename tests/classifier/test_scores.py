@@ -26,3 +26,19 @@ def test_scores_by_hand():
     )
     for name in ("pearson", "spearman", "matthews_correlation"):
         assert classifier_scores.score(name, [1, 2, 3], [1, 1, 1]) == 0.0
+
+
+@pytest.mark.parametrize("name", ["pearson", "spearman"])
+def test_the_correlation_of_a_single_example_is_0(name):
+    assert classifier_scores.score(name, [1.5], [0.5]) == 0.0
+
+
+def test_f1_is_that_of_the_positive_class():
+    labels, predictions = [0, 0, 0, 1, 1], [0, 0, 1, 0, 1]
+    found = classifier_scores.score("f1", labels, predictions, positive_id=0)
+    assert found == pytest.approx(2 * 2 / (2 * 2 + 1 + 1))
+    logits = np.eye(2)[predictions]
+    found = classifier_scores.scores(
+        logits, np.array(labels), ["f1"], False, positive_id=0
+    )
+    assert found["f1"] == pytest.approx(2 * 2 / (2 * 2 + 1 + 1))

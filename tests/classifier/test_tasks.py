@@ -33,3 +33,44 @@ def test_a_task_is_found_by_its_name_in_any_case_or_an_alias():
 def test_the_error_of_an_unknown_name_lists_the_known_ones():
     with pytest.raises(UserError, match="unknown; choose from cola"):
         classifier_tasks.task_of("snli")
+
+
+def test_labels_take_the_order_of_a_model(caplog):
+    task = classifier_tasks.TASKS["mrpc"]
+    for labels in (("0", "1"), ("1", "0")):
+        found = classifier_tasks.with_labels_of(task, labels, "model")
+        assert found == task._replace(labels=labels)
+        assert found.labels[found.positive_id] == "1"
+    for labels in (None, ("LABEL_0", "LABEL_1")):
+        caplog.clear()
+        assert classifier_tasks.with_labels_of(task, labels, "model") == task
+        assert "model does not name its labels (id2label)" in caplog.text
+    numbers = classifier_tasks.TASKS["sts-b"]
+    for labels in (None, ("LABEL_0",)):
+        found = classifier_tasks.with_labels_of(numbers, labels, "model")
+        assert found == numbers
+
+
+def test_names_for_classes_that_are_numbers_keep_their_order(caplog):
+    """Models of MRPC on the hub have them."""
+    task = classifier_tasks.TASKS["mrpc"]
+    labels = ("not_equivalent", "equivalent")
+    assert classifier_tasks.with_labels_of(task, labels, "model") == task
+    assert "names its classes not_equivalent, equivalent" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "labels", [("no", "1"), ("0",), ("0", "1", "2"), ("a", "b", "c")]
+)
+def test_a_model_of_other_labels_does_not_fit(labels):
+    with pytest.raises(UserError, match="the labels 0, 1, but model was fit"):
+        task = classifier_tasks.TASKS["mrpc"]
+        classifier_tasks.with_labels_of(task, labels, "model")
+
+
+@pytest.mark.parametrize("name, is_pair", [("cola", False), ("ax", True)])
+def test_a_model_reads_what_the_task_has(name, is_pair):
+    task = classifier_tasks.TASKS[name]
+    classifier_tasks.check_pairs(task, is_pair, "model")
+    with pytest.raises(UserError, match="but model was fitted to"):
+        classifier_tasks.check_pairs(task, not is_pair, "model")

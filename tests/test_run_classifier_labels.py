@@ -1,0 +1,268 @@
+"""run_classifier.py with models that were fitted before: labels and pairs."""
+
+import json
+import shutil
+from pathlib import Path
+
+import fitted_models
+import numpy as np
+import pytest
+import scripts
+import tensorflow as tf
+from classifier_runs import CONFIG, VOCAB, flags_for, sentences
+from tiny import results_of
+
+from checkpoints import weight_files
+
+run_classifier = scripts.load("run_classifier")
+convert_checkpoint = scripts.load("convert_checkpoint")
+
+NLI = ["contradiction", "entailment", "neutral"]  # the task's order
+OTHER = ["entailment", "neutral", "contradiction"]  # as some on the hub have it
+PLACES = [NLI.index(label) for label in OTHER]
+
+# Mean logits of the random models of pairs. Without them the second class
+# would be the answer to every pair.
+_MEANS = np.array([-7.3, 5.9, -5.4], np.float32)
+
+
+def write_table(path: Path, header: list[str], rows: list[list[str]]) -> None:
+    lines = ["\t".join(row) for row in [header, *rows]]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def pairs(count: int, seed: int) -> list[list[str]]:
+    """Return pairs of short sentences, so that no pair is cut."""
+    texts = [text[:30].rsplit(" ", 1)[0] for text, _ in sentences(100, seed)]
+    return [[texts[i], texts[-i - 1]] for i in range(count)]
+
+
+@pytest.fixture(scope="module")
+def nli_dir(tmp_path_factory) -> Path:
+    """The files of MNLI; labels at random."""
+    folder = tmp_path_factory.mktemp("nli")
+    rng = np.random.default_rng(1)
+    header = ["index", "sentence1", "sentence2", "gold_label"]
+    for seed, name in enumerate(("matched", "mismatched"), 1):
+        rows = [[str(i), *pair] for i, pair in enumerate(pairs(30, seed))]
+        write_table(folder / f"test_{name}.tsv", header[:3], rows)
+        rows = [[*row, NLI[rng.integers(3)]] for row in rows]
+        write_table(folder / f"dev_{name}.tsv", header, rows)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def mrpc_dir(tmp_path_factory) -> Path:
+    """The development file of MRPC; two of three pairs are paraphrases."""
+    folder = tmp_path_factory.mktemp("mrpc")
+    header = ["Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"]
+    rows = [
+        [str(int(i % 3 > 0)), "1", "2", *pair]
+        for i, pair in enumerate(pairs(30, 3))
+    ]
+    write_table(folder / "dev.tsv", header, rows)
+    return folder
+
+
+def write_model(folder: Path, labels: list[str], is_pair: bool = True) -> Path:
+    """Write a model; one of pairs does not give all pairs one answer."""
+    fitted_models.write_classifier(folder, CONFIG, VOCAB, labels, is_pair)
+    if is_pair:
+        prefix = str(folder / "bert_model.ckpt")
+        tensors = weight_files.read_weights(prefix)
+        tensors["output_bias"] -= _MEANS[: len(labels)]
+        weight_files.write(prefix, tensors)
+    return folder
+
+
+def with_outputs(
+    folder: Path, model: Path, labels, places=None, **more
+) -> Path:
+    """Write a copy of a model with other labels, and its outputs moved.
+
+    Args:
+        folder: to write.
+        model: to copy.
+        labels: of the copy; None: it names none.
+        places: output i of the copy is output places[i] of the model.
+        **more: other settings of the configuration.
+    """
+    shutil.copytree(model, folder)
+    path = folder / "bert_config.json"
+    config = json.loads(path.read_text()) | more
+    del config["id2label"]
+    if labels:
+        config["id2label"] = dict(enumerate(labels))
+    path.write_text(json.dumps(config))
+    if places:
+        prefix = str(folder / "bert_model.ckpt")
+        tensors = weight_files.read_weights(prefix)
+        for name in ("output_weights", "output_bias"):
+            tensors[name] = tensors[name][places]
+        weight_files.write(prefix, tensors)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def nli_model(tmp_path_factory) -> Path:
+    """A model of NLI whose labels are in the task's order."""
+    return write_model(tmp_path_factory.mktemp("models") / "nli", NLI)
+
+
+def flags_of(model: Path, data: Path, out: Path, task: str, **more) -> dict:
+    flags = flags_for(model, data, out, task_name=task, do_train=False)
+    return flags | {"max_seq_length": None} | more
+
+
+# --- The order of the labels -------------------------------------------------
+
+
+@pytest.mark.slow
+def test_outputs_in_another_order_give_the_same_answers(
+    nli_model, nli_dir, tmp_path, caplog
+):
+    """In our format and in that of Hugging Face, whose models differ so."""
+    other = with_outputs(tmp_path / "other", nli_model, OTHER, PLACES)
+    scripts.run(
+        convert_checkpoint,
+        input=str(other),
+        output=str(tmp_path / "theirs"),
+        output_format="huggingface",
+    )
+    outs = [tmp_path / f"out{number}" for number in range(3)]
+    models = (nli_model, other, tmp_path / "theirs")
+    for model, out in zip(models, outs, strict=True):
+        caplog.clear()
+        flags = flags_of(model, nli_dir, out, "MNLI", do_predict=True)
+        with caplog.at_level("INFO", logger="absl"):
+            scripts.run(run_classifier, **flags)
+    assert f"order of {tmp_path}/theirs: {', '.join(OTHER)}" in caplog.text
+    answers = (outs[0] / "MNLI-m.tsv").read_text()
+    assert len(set(answers.split()) & set(NLI)) > 1
+    probs = np.loadtxt(outs[0] / "test_results.tsv")
+    for out in outs[1:]:
+        assert results_of(out) == pytest.approx(results_of(outs[0]), abs=1e-5)
+        assert (out / "MNLI-m.tsv").read_text() == answers
+        found = np.loadtxt(out / "test_results.tsv")
+        np.testing.assert_allclose(found, probs[:, PLACES], atol=1e-5)
+
+
+@pytest.mark.slow
+def test_an_export_gives_the_answers_of_the_model(nli_model, nli_dir, tmp_path):
+    other = with_outputs(tmp_path / "other", nli_model, OTHER, PLACES)
+    out = tmp_path / "out"
+    flags = flags_of(other, nli_dir, out, "MNLI", do_eval=False)
+    scripts.run(run_classifier, **flags, do_export=True)
+    loaded = tf.saved_model.load(str(out / "saved_model" / "1"))
+    texts = pairs(30, 1)
+    found = loaded.signatures["serving_default"](
+        text_a=tf.constant([a for a, _ in texts]),
+        text_b=tf.constant([b for _, b in texts]),
+    )
+    flags = flags_of(nli_model, nli_dir, out, "MNLI", do_eval=False)
+    scripts.run(run_classifier, **flags, do_predict=True)
+    _, *rows = (out / "MNLI-m.tsv").read_text().splitlines()
+    wanted = [row.split("\t")[1] for row in rows]
+    assert [label.decode() for label in found["label"].numpy()] == wanted
+    assert len(set(wanted)) > 1
+
+
+@pytest.mark.slow
+def test_f1_is_that_of_the_label_1_wherever_it_stands(mrpc_dir, tmp_path):
+    model = write_model(tmp_path / "model", ["0", "1"])
+    with_outputs(tmp_path / "other", model, [1, 0], [1, 0])
+    for name in ("model", "other"):
+        flags = flags_of(
+            tmp_path / name, mrpc_dir, tmp_path / f"{name}_out", "MRPC"
+        )
+        scripts.run(run_classifier, **flags)
+    wanted, found = (
+        results_of(tmp_path / f"{name}_out") for name in ("model", "other")
+    )
+    assert found == pytest.approx(wanted, abs=1e-5)
+    assert wanted["f1"] != pytest.approx(wanted["accuracy"], abs=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("labels", [None, ["LABEL_0", "LABEL_1", "LABEL_2"]])
+def test_labels_without_a_name_keep_the_order_of_the_task(
+    nli_model, nli_dir, tmp_path, caplog, labels
+):
+    unnamed = with_outputs(tmp_path / "unnamed", nli_model, labels)
+    for model in (nli_model, unnamed):
+        caplog.clear()
+        out = tmp_path / f"out_{model.name}"
+        scripts.run(run_classifier, **flags_of(model, nli_dir, out, "MNLI"))
+    assert f"its outputs are taken for {', '.join(NLI)}" in caplog.text
+    found = results_of(tmp_path / "out_unnamed")
+    assert found == results_of(tmp_path / "out_nli")
+
+
+@pytest.mark.slow
+def test_an_interrupted_run_has_the_labels_of_its_task(
+    nli_model, nli_dir, tmp_path
+):
+    """Not those of init_checkpoint, whose head it has trained further."""
+    shutil.copytree(nli_dir, tmp_path / "data")
+    (tmp_path / "data" / "train.tsv").write_bytes(
+        (nli_dir / "dev_matched.tsv").read_bytes()
+    )
+    other = with_outputs(tmp_path / "other", nli_model, OTHER, PLACES)
+    out = tmp_path / "out"
+    flags = flags_of(other, tmp_path / "data", out, "MNLI")
+    flags |= {"max_seq_length": 40}
+    scripts.run(run_classifier, **flags | {"do_train": True})
+    wanted = results_of(out)
+    for path in out.glob("bert_*"):
+        path.unlink()  # they are written when training has ended
+    scripts.run(run_classifier, **flags)
+    assert results_of(out) == pytest.approx(wanted, abs=1e-5)
+
+
+# --- What does not fit -------------------------------------------------------
+
+
+def test_a_model_of_other_labels_is_refused(nli_model, mrpc_dir, tmp_path):
+    flags = flags_of(nli_model, mrpc_dir, tmp_path / "out", "MRPC")
+    line = scripts.error_of(run_classifier, **flags)
+    assert "the task has the labels 0, 1, but" in line
+    assert f"{nli_model}/bert_model.ckpt was fitted to {', '.join(NLI)}" in line
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_model_of_single_texts_does_not_score_pairs(mrpc_dir, tmp_path):
+    """Such as one of CoLA, whose labels are those of MRPC."""
+    model = write_model(tmp_path / "cola", ["0", "1"], is_pair=False)
+    flags = flags_of(model, mrpc_dir, tmp_path / "out", "MRPC")
+    line = scripts.error_of(run_classifier, **flags)
+    assert "the task has pairs, but" in line and "to single texts" in line
+    assert not (tmp_path / "out").exists()
+
+
+# --- Own files ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["tsv", "csv"])
+def test_predictions_do_not_replace_the_test_set(tmp_path, ending):
+    """Nor do they stand beside it, where no later command reads either."""
+    model = write_model(tmp_path / "model", ["bad", "good"], is_pair=False)
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / f"test.{ending}").write_text("sentence\ngood film\n")
+    (tmp_path / "link").symlink_to(data)
+    flags = flags_of(model, data, tmp_path / "link", "tsv", do_predict=True)
+    line = scripts.error_of(run_classifier, **flags | {"do_eval": False})
+    assert f"has the test file test.{ending}: --do_predict writes" in line
+    assert [path.name for path in data.iterdir()] == [f"test.{ending}"]
+
+
+@pytest.mark.slow
+def test_one_number_is_scored(tmp_path):
+    """No correlation is defined for it; the loss is."""
+    model = write_model(tmp_path / "model", None, is_pair=False)
+    (tmp_path / "dev.tsv").write_text("sentence\tlabel\ngood film\t1.5\n")
+    flags = flags_of(model, tmp_path, tmp_path / "out", "tsv", regression=True)
+    scripts.run(run_classifier, **flags)
+    results = results_of(tmp_path / "out")
+    assert results["pearson"] == results["spearman"] == 0.0
+    assert results["loss"] > 0.0
