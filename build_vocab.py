@@ -2,7 +2,7 @@ r"""Learn a WordPiece vocabulary from plain text.
 
     python build_vocab.py --input_file='books/*.txt' --output_file=vocab.txt
 
-writes vocab.txt with 30,522 tokens, one per line (32 MB of novels take 15
+writes vocab.txt with 30,522 tokens, one per line (32 MB of novels take 30
 seconds), and ends with
 
     Wrote vocab.txt: 30522 tokens (5 special, 99 unused, 106 single characters,

@@ -64,7 +64,8 @@ flags.DEFINE_bool(
     "do_lower_case",
     None,
     "Whether Hugging Face's tokenizer is to lower-case; default: as the input "
-    "was trained, else true.",
+    "was trained, if its files, its name or the capitals in its vocabulary "
+    "tell, else true.",
 )
 
 # The class in transformers that has a checkpoint's heads: the first one whose
@@ -90,6 +91,7 @@ def main(_: list[str]) -> int:
     config = model_files.read_config(prefix, FLAGS.bert_config_file)
     weights = weight_files.read_weights(prefix)
     if FLAGS.output_format == "huggingface":
+        huggingface.check_activation(config, prefix)
         refuse_bilstm(prefix, weights)
     model_files.check_weights(weights, config, prefix)
     architecture = architecture_of(list(weights), config)
@@ -209,7 +211,9 @@ def copy_vocabulary(
         return
     with tf.io.gfile.GFile(path, "rb") as file:
         vocabulary = file.read()
-    do_lower_case = model_files.resolve_lower_case(FLAGS.do_lower_case, prefix)
+    do_lower_case = model_files.resolve_lower_case(
+        FLAGS.do_lower_case, prefix, path
+    )
     huggingface.write_tokenizer(
         directory, vocabulary, do_lower_case, config.max_position_embeddings
     )

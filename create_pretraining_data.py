@@ -42,7 +42,10 @@ flags.DEFINE_string("vocab_file", None, "The WordPiece vocabulary.")
 
 # What the records hold
 flags.DEFINE_bool(
-    "do_lower_case", True, "Lower-case the text: True for uncased models."
+    "do_lower_case",
+    None,
+    "Lower-case the text: true for uncased models. Default: true unless the "
+    "vocabulary has capitals, as that of a cased model.",
 )
 flags.DEFINE_bool(
     "do_whole_word_mask", False, "Predict all tokens of a word or none of them."

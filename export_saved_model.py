@@ -49,7 +49,8 @@ flags.DEFINE_enum(
     ["classifier", "multiple_choice", "masked_lm", "encoder"],
     "Outputs of the model; default: those the checkpoint has a head for: "
     "classifier or multiple_choice, else masked_lm unless attention_direction "
-    "is left_to_right, else encoder.",
+    "is left_to_right, else encoder. Taggers and models that answer questions "
+    "are exported by their own scripts.",
 )
 flags.DEFINE_bool(
     "sentence_pairs",
@@ -60,8 +61,8 @@ flags.DEFINE_bool(
 flags.DEFINE_integer(
     "max_seq_length",
     None,
-    "Tokens to which longer texts are cut; default: the positions of the "
-    "model.",
+    "Tokens to which longer texts are cut; default: the length that the model "
+    "was fitted with, else its positions.",
     lower_bound=5,
 )
 saved_model.define_freeze_flag()
@@ -90,7 +91,9 @@ def main(_: list[str]) -> int:
     check_flags()
     prefix = lookup.find_checkpoint(FLAGS.init_checkpoint)
     config = model_files.read_config(prefix, FLAGS.bert_config_file)
-    length = FLAGS.max_seq_length or config.max_position_embeddings
+    length = FLAGS.max_seq_length or getattr(
+        config, "max_seq_length", config.max_position_embeddings
+    )
     model_files.check_length(length, config)
     task = choose_task(FLAGS.task, prefix, config)
     export = create_export(prefix, task, config, length)
@@ -115,8 +118,9 @@ def choose_task(
         config: the configuration beside it.
 
     Raises:
-        UserError: the checkpoint is a tagger, which run_ner.py exports, or
-            its head was fitted to another task than the given one.
+        UserError: the checkpoint is a tagger or answers questions, which
+            run_ner.py and run_squad.py export, or its head was fitted to
+            another task than the given one.
     """
     fitted_task = getattr(config, "task", None)
     reader = weight_files.open_reader(prefix)
@@ -133,6 +137,12 @@ def choose_task(
         )
     if task:
         return task
+    if reader.has_tensor("cls/squad/output_weights"):
+        raise UserError(
+            f"{prefix} answers questions: export it with run_squad.py "
+            f"--do_export --output_dir=OUT --init_checkpoint={prefix}, or its "
+            "encoder alone with --task=encoder"
+        )
     if has_head:
         is_choice = fitted_task == "multiple_choice"
         return "multiple_choice" if is_choice else "classifier"
@@ -176,7 +186,9 @@ def create_export(
         UserError: the checkpoint lacks variables that the task needs.
     """
     vocab_file = model_files.find_vocab(prefix, FLAGS.vocab_file)
-    do_lower_case = model_files.resolve_lower_case(FLAGS.do_lower_case, prefix)
+    do_lower_case = model_files.resolve_lower_case(
+        FLAGS.do_lower_case, prefix, vocab_file
+    )
     tokenizer = graph_tokenizer.Tokenizer(vocab_file, do_lower_case)
     model_files.check_vocab(len(tokenizer.tokens), vocab_file, config)
     model, required = create_model(prefix, task, config)

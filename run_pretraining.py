@@ -7,9 +7,10 @@ r"""Pre-train BERT, or the models of the paper's table 5.
 
 trains on records made by create_pretraining_data.py, reports loss, accuracy
 and speed as it goes, and ends with `out/bert_model.ckpt`, `bert_config.json`,
-`vocab.txt` and `eval_results.txt`. Killed at any moment and started again
-with the same command, it goes on where it was and ends with the same bits.
-Curves: `out/curves.png`, or `tensorboard --logdir=out`.
+`vocab.txt`, `tokenizer_config.json` and `eval_results.txt`. Killed at any
+moment and started again with the same command, it goes on where it was and
+ends with the same bits. Curves: `out/curves.png`, or `tensorboard
+--logdir=out`.
 
 --objective chooses what is predicted: masked tokens and whether sentence B
 follows A, as for BERT (mlm_nsp, the default); masked tokens alone (mlm); or
@@ -83,6 +84,14 @@ flags.DEFINE_string(
     "The vocabulary the records were made with; copied beside the weights, "
     "and its size compared with the configuration's. Default: the one beside "
     "init_checkpoint.",
+)
+flags.DEFINE_bool(
+    "do_lower_case",
+    None,
+    "As in create_pretraining_data.py; written beside the vocabulary, for the "
+    "scripts that use the model. Default: as the checkpoint that the run "
+    "begins with, if its files or its name tell, else true unless the "
+    "vocabulary has capitals.",
 )
 
 # Data
@@ -167,7 +176,7 @@ def main(_: list[str]) -> int:
     settings = pretraining_run.with_dtype(settings, strategy, FLAGS.do_train)
     objective = read_objective()
     vocab_file = find_vocab()
-    config = read_config(vocab_file)
+    config, tokenizer = read_config(vocab_file), read_tokenizer(vocab_file)
     data = read_data(config, "input_file") if FLAGS.do_train else None
     eval_data = read_evaluation_data(config, data)
     objective.log(*pretraining_run.lengths_of(data or eval_data))
@@ -189,7 +198,7 @@ def main(_: list[str]) -> int:
         model,
         objective,
         settings,
-        vocab_file,
+        tokenizer,
         eval_data,
         FLAGS.eval_batch_size,
         FLAGS.max_eval_steps,
@@ -261,6 +270,39 @@ def find_vocab() -> str | None:
         return FLAGS.vocab_file
     prefix = lookup.find_checkpoint(training_flags.read_init_checkpoint(FLAGS))
     return lookup.beside(prefix, "vocab.txt")
+
+
+def read_tokenizer(
+    vocab_file: str | None,
+) -> pretraining_run.TokenizerFiles | None:
+    """Return the vocabulary to write and its casing; None if none is written.
+
+    The casing is that of the flag, of the checkpoint that the run begins with,
+    or of the vocabulary.
+
+    Raises:
+        UserError: the flag contradicts the checkpoint, or there is no
+            vocabulary that it could be written beside.
+    """
+    if not FLAGS.do_train:
+        return None
+    if not vocab_file:
+        if FLAGS.do_lower_case is not None:
+            raise UserError(
+                "--do_lower_case is written beside the vocabulary: give "
+                "--vocab_file"
+            )
+        return None
+    prefix = FLAGS.resume_from or ""
+    if FLAGS.init_checkpoint:
+        path = training_flags.read_init_checkpoint(FLAGS)
+        prefix = lookup.find_checkpoint(path)
+    if model_files.known_lower_case(prefix) is None:
+        prefix = ""  # the vocabulary decides, also for a model of the hub
+    do_lower_case = model_files.resolve_lower_case(
+        FLAGS.do_lower_case, prefix, vocab_file
+    )
+    return pretraining_run.TokenizerFiles(vocab_file, do_lower_case)
 
 
 def read_config(vocab_file: str | None) -> BertConfig:

@@ -12,6 +12,10 @@ Exit status of every script:
        Ctrl-C or SIGTERM (run the same command again to continue it); or a bug
 """
 
+import errno
+import math
+import os
+import re
 import sys
 from collections.abc import Callable
 from typing import Protocol
@@ -19,6 +23,17 @@ from typing import Protocol
 from base import logs
 
 from absl import app, flags
+
+# What the system says of a full disk and of a full quota.
+_FULL = [
+    os.strerror(getattr(errno, name))
+    for name in ("ENOSPC", "EDQUOT")
+    if hasattr(errno, name)
+]
+
+# What TensorFlow writes around the message of an operation that failed:
+# {{function_node ...}} message [Op:SaveV2] name:
+_OPERATION = re.compile(r"\{\{[^}]*\}\} *|\s*\[Op:.*", re.DOTALL)
 
 
 class UserError(ValueError):
@@ -54,9 +69,39 @@ def run(main: Callable[[list[str]], int | None]) -> None:
 
 def _parse_flags(argv: list[str]) -> list[str]:
     try:
-        return flags.FLAGS(argv)
+        rest = flags.FLAGS(argv)
+        for name in flags.FLAGS:
+            try:
+                check_number(flags.FLAGS[name], flags.FLAGS[name].value)
+            except ValueError as error:
+                raise flags.IllegalFlagValueError(
+                    f"flag --{name}={flags.FLAGS[name].value}: {error}"
+                ) from error
+        return rest
     except flags.Error as error:
         sys.exit(as_line(f"{error} (--help lists the flags)"))
+
+
+def check_number(flag: flags.Flag, value: object) -> None:
+    """Check that a value of a flag is a number, which may have to be finite.
+
+    absl's bounds let NaN pass, and infinity where there is no upper bound. A
+    flag with a bound, such as a rate, has to be finite; one without any, such
+    as a threshold, may be infinite.
+
+    Args:
+        flag: its bounds are read.
+        value: of the flag, or of a list that stands for several of its values;
+            other types than float are not checked.
+
+    Raises:
+        ValueError: the value is NaN, or is infinite and has bounds.
+    """
+    if not isinstance(value, float) or math.isfinite(value):
+        return
+    bounds = flag.parser.lower_bound, flag.parser.upper_bound
+    if math.isnan(value) or bounds != (None, None):
+        raise ValueError("wanted a finite number")
 
 
 def _guarded(
@@ -77,6 +122,8 @@ def _guarded(
     except KeyboardInterrupt:
         sys.exit(as_line("interrupted"))
     except Exception as error:
+        if _is_disk_full(error):
+            sys.exit(as_line(_describe_full_disk(error)))
         if _is_file_error(error):
             sys.exit(as_line(f"a file operation failed: {reason(error)}"))
         if ending and (line := ending.explain(error)):
@@ -97,14 +144,31 @@ def _is_file_error(error: Exception) -> bool:
     return path.endswith("tensorflow/python/lib/io/file_io.py")
 
 
+def _is_disk_full(error: Exception) -> bool:
+    """Whether a disk or a quota is full, whatever operation noticed it."""
+    return any(words in reason(error) for words in _FULL)
+
+
+def _describe_full_disk(error: Exception) -> str:
+    """Return the line for a full disk; TensorFlow's message has the path."""
+    path = getattr(error, "filename", None)
+    path = path or getattr(error, "file_written", None)
+    where = f"{path}: " if path else ""
+    return (
+        f"a file operation failed: {where}{reason(error)}; free space there "
+        "and give the same command again"
+    )
+
+
 def reason(error: Exception) -> str:
-    """Return why a file operation failed, without error code and path.
+    """Return why a file operation failed, without error code.
 
     Args:
-        error: an OSError or one of TensorFlow's errors.
+        error: an OSError, whose path is left out too, or one of TensorFlow's
+            errors.
     """
     words = getattr(error, "strerror", None) or getattr(error, "message", None)
-    return words or str(error)
+    return _OPERATION.sub("", str(words or error))
 
 
 def as_line(message: str) -> str:

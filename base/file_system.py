@@ -173,9 +173,11 @@ def atomic_file(path: str, sync: bool = True) -> Iterator[IO[bytes]]:
                 file.flush()
                 os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(Exception):
             remove(temporary)
+        # The error of a write has no path. errors.py shows this one.
+        vars(error).setdefault("file_written", path)
         raise
 
 

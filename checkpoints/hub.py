@@ -109,14 +109,15 @@ def repository_of(path: str) -> str | None:
     return f"{match[1]}/{match[2]}" if match else None
 
 
-def with_commit(text: str) -> str:
+def with_commit(text: str, flag: str = "init_checkpoint") -> str:
     """Return a name whose revision is the commit that is used.
 
     Args:
         text: hf://owner/name[@revision]; fetched where that is not done yet.
+        flag: the flag that gave it, for messages.
     """
-    folder = fetch(text)
-    return str(parse(text)._replace(revision=os.path.basename(folder)))
+    folder = fetch(text, flag)
+    return str(parse(text, flag)._replace(revision=os.path.basename(folder)))
 
 
 # --- Fetching ----------------------------------------------------------------

@@ -251,24 +251,26 @@ def write_config(
 
     Args:
         directory: an existing one.
-        config: of the model.
+        config: of the model; see `check_activation`.
         architecture: their class that has the model's heads.
         **more: settings that our configuration lacks, such as `num_labels`.
-
-    Raises:
-        UserError: hidden_act has no equivalent in transformers.
     """
     theirs = config.to_dict() | more
-    if config.hidden_act not in _ACTIVATIONS_BACK:
-        raise UserError(
-            f"hidden_act {config.hidden_act!r} has no name in the Hugging "
-            f"Face format; known are {', '.join(_ACTIVATIONS_BACK)}"
-        )
     theirs["hidden_act"] = _ACTIVATIONS_BACK[config.hidden_act]
     theirs |= {**_FIXED, "architectures": [architecture], _CAUSAL: False}
     if theirs.pop("attention_direction", None) == LEFT_TO_RIGHT:
         theirs[_CAUSAL] = True
     _write_json(_path(directory, CONFIG_NAME), theirs)
+
+
+def check_activation(config: BertConfig, path: str) -> None:
+    """Raise an error if transformers has no name for a model's activation."""
+    if config.hidden_act not in _ACTIVATIONS_BACK:
+        raise UserError(
+            f"{path}: hidden_act {config.hidden_act!r} has no name in the "
+            f"Hugging Face format; known are {', '.join(_ACTIVATIONS_BACK)} "
+            "(--output_format=original keeps such a model)"
+        )
 
 
 def check_reads_no_cls(architectures: Sequence[str], path: str) -> None:

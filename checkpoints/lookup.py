@@ -46,6 +46,7 @@ def find_checkpoint(path: str, flag: str = "init_checkpoint") -> str:
     if hub.is_name(path):
         return hub.fetch(path, flag)
     if tf.io.gfile.exists(path + ".index"):
+        check_is_no_pattern(path, flag)
         return path
     if tf.io.gfile.isdir(path):
         return _find_in_directory(path, flag)
@@ -73,6 +74,8 @@ def _find_in_directory(directory: str, flag: str) -> str:
     weights are the ones to use. They may be older than the last training
     checkpoint: fine-tuning with --eval_steps keeps the best weights.
     """
+    if not huggingface.is_directory(directory):
+        check_is_no_pattern(directory, flag)
     # The index stands for the whole checkpoint: it is written last and removed
     # first (see weight_files.write).
     weights = os.path.join(directory, WEIGHTS_NAME)
@@ -131,27 +134,51 @@ def check_has_state(path: str | None) -> None:
         )
 
 
+def check_is_no_pattern(path: str, flag: str) -> None:
+    r"""Check that TensorFlow takes the name of a checkpoint as it is.
+
+    It reads `[`, `*`, `?` and `\` in it as a pattern, and does not find
+    `out[1]/model.ckpt-10`.
+
+    Raises:
+        UserError: the path has such a character.
+    """
+    found = re.search(r"[\[*?\\]", path)
+    if found:
+        raise UserError(
+            f"--{flag}={path} has a {found[0]}, which TensorFlow takes for a "
+            "pattern when it reads checkpoints: rename the directory"
+        )
+
+
 def check_no_checkpoint(directory: str, flag: str) -> None:
     """Check that a checkpoint can be written without hiding another one.
+
+    The files beside the other one, such as its configuration, would be
+    replaced too, whatever its own name is.
 
     Args:
         directory: to be written; need not exist.
         flag: that names it.
 
     Raises:
-        UserError: it holds a checkpoint.
+        UserError: it holds a checkpoint, or could not be read again.
     """
-    for name in (
-        WEIGHTS_NAME + ".index",
-        huggingface.WEIGHTS_NAME,
-        huggingface.INDEX_NAME,
-        "checkpoint",
-    ):
-        if tf.io.gfile.exists(os.path.join(directory, name)):
-            raise UserError(
-                f"--{flag}={directory} holds a checkpoint already ({name}); "
-                "name a new directory"
-            )
+    check_is_no_pattern(directory, flag)
+    names = (huggingface.WEIGHTS_NAME, huggingface.INDEX_NAME, "checkpoint")
+    found = [
+        name
+        for name in names
+        if tf.io.gfile.exists(os.path.join(directory, name))
+    ]
+    for path in tf.io.gfile.glob(os.path.join(directory, "*.index")):
+        if not path.endswith(".tmp.index"):  # left behind by a killed run
+            found.append(os.path.basename(path))
+    if found:
+        raise UserError(
+            f"--{flag}={directory} holds a checkpoint already ({found[0]}); "
+            "name a new directory"
+        )
 
 
 def beside(prefix: str, name: str) -> str | None:

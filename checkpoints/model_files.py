@@ -19,7 +19,7 @@ from absl import logging
 
 import modeling
 import tokenization
-from checkpoints import hub, huggingface, lookup, weight_files
+from checkpoints import casing, hub, huggingface, lookup, weight_files
 from modeling import BertConfig
 
 # Key of bert_config.json: the objective of a pre-trained model whose pooler and
@@ -145,50 +145,85 @@ def find_vocab(prefix: str, vocab_file: str | None = None) -> str:
     return path
 
 
-def resolve_lower_case(do_lower_case: bool | None, prefix: str) -> bool:
-    """Return whether to lower-case text, by a flag or by the checkpoint.
+def known_lower_case(prefix: str) -> bool | None:
+    """Return whether a model lower-cases, by its files or its name.
 
-    The checkpoint's casing is the setting in the tokenizer_config.json beside
-    it. The released checkpoints have no such file; their casing follows from
-    the name of their directory (uncased_L-12_H-768_A-12), or of their
-    repository on the hub. Without either, text is lower-cased, as by the
-    original, but for models of the hub, most of which are not the original's:
-    there the flag is required.
+    The setting is in the tokenizer_config.json beside a checkpoint. The
+    released checkpoints have no such file; their casing follows from the name
+    of their directory (uncased_L-12_H-768_A-12), or of their repository on the
+    hub.
 
     Args:
-        do_lower_case: value of the flag; None: as the checkpoint.
         prefix: of `lookup.find_checkpoint`; empty without a checkpoint.
 
-    Raises:
-        UserError: flag and checkpoint disagree, or the casing of a model of
-            the hub is unknown.
+    Returns:
+        None if neither tells.
     """
-    trained = None
-    repository = hub.repository_of(prefix)
-    if prefix:
-        trained = huggingface.lower_cases(lookup.folder_of(prefix))
+    if not prefix:
+        return None
+    trained = huggingface.lower_cases(lookup.folder_of(prefix))
     if trained is None:
-        trained = tokenization.casing_of_checkpoint(repository or prefix)
-    if do_lower_case is None:
-        if trained is None and repository:
-            raise UserError(
-                f"{hub.SCHEME}{repository} does not tell its casing (no "
-                f"do_lower_case in its {huggingface.TOKENIZER_CONFIG_NAME}): "
-                "give --do_lower_case, or --nodo_lower_case for a cased model"
-            )
-        do_lower_case = True if trained is None else trained
-        logging.info(
-            "do_lower_case = %s%s",
-            do_lower_case,
-            "" if trained is None else f", as {prefix} was trained",
+        name = hub.repository_of(prefix) or prefix
+        trained = tokenization.casing_of_checkpoint(name)
+    return trained
+
+
+def resolve_lower_case(
+    do_lower_case: bool | None, prefix: str, vocab_file: str | None = None
+) -> bool:
+    """Return whether to lower-case text, by a flag or by the model.
+
+    Where neither the files of a checkpoint nor its name tell its casing, its
+    vocabulary decides: one with capitals is a cased one. Other text is
+    lower-cased, as by the original, but for models of the hub, most of which
+    are not the original's: there the flag is required.
+
+    Args:
+        do_lower_case: value of the flag; None: as the model.
+        prefix: of `lookup.find_checkpoint`; empty without a checkpoint.
+        vocab_file: value of the flag; None: look beside the checkpoint.
+
+    Raises:
+        UserError: flag and checkpoint disagree, the casing of a model of the
+            hub is unknown, or the vocabulary cannot be read.
+    """
+    trained = known_lower_case(prefix)
+    if trained is not None:
+        return _as_trained(do_lower_case, trained, prefix)
+    if do_lower_case is False:
+        return False
+    path = vocab_file
+    if not path and prefix:
+        path = lookup.beside(prefix, lookup.VOCAB_NAME)
+    vocab = tokenization.load_vocab(path) if path else {}
+    is_cased = casing.looks_cased(vocab)
+    if do_lower_case:
+        if is_cased:
+            casing.warn_of_contradiction(vocab, path, do_lower_case)
+        return True
+    repository = hub.repository_of(prefix)
+    if repository and not is_cased:
+        raise UserError(
+            f"{hub.SCHEME}{repository} does not tell its casing (no "
+            f"do_lower_case in its {huggingface.TOKENIZER_CONFIG_NAME}): "
+            "give --do_lower_case, or --nodo_lower_case for a cased model"
         )
-    elif trained is not None and trained != do_lower_case:
+    if path:
+        casing.log_choice(path, not is_cased)
+    return not is_cased
+
+
+def _as_trained(do_lower_case: bool | None, trained: bool, prefix: str) -> bool:
+    """Return the casing of a checkpoint; a flag must not contradict it."""
+    if do_lower_case is None:
+        logging.info("do_lower_case = %s, as %s was trained", trained, prefix)
+    elif trained != do_lower_case:
         raise UserError(
             f"--do_lower_case={do_lower_case}, but {prefix} was trained with "
             f"{trained}: leave the flag out, or correct "
             f"{huggingface.TOKENIZER_CONFIG_NAME} beside the checkpoint"
         )
-    return do_lower_case
+    return trained
 
 
 def check_vocab(size: int, vocab_file: str, config: BertConfig) -> None:
@@ -232,7 +267,7 @@ def load_tokenizer(
         prefix: of `lookup.find_checkpoint`; empty without a checkpoint.
         config: of the model.
         vocab_file: value of the flag; None: look beside the checkpoint.
-        do_lower_case: value of the flag; None: as the checkpoint.
+        do_lower_case: value of the flag; None: as the model.
         needed: tokens that the vocabulary must have.
 
     Raises:
@@ -240,7 +275,7 @@ def load_tokenizer(
             more tokens than the model has embeddings.
     """
     vocab_file = find_vocab(prefix, vocab_file)
-    do_lower_case = resolve_lower_case(do_lower_case, prefix)
+    do_lower_case = resolve_lower_case(do_lower_case, prefix, vocab_file)
     tokenizer = tokenization.FullTokenizer(vocab_file, do_lower_case)
     tokenization.validate_special_tokens(tokenizer.vocab, needed, vocab_file)
     check_vocab(len(tokenizer.vocab), vocab_file, config)
@@ -311,9 +346,12 @@ def write_model(
         os.path.join(output_dir, lookup.BERT_CONFIG_NAME),
         config.to_json_string(),
     )
-    if vocab_file and do_lower_case is not None:
+    vocabulary = b""
+    if vocab_file:
+        # Read whole: it may be the file that is written.
         with tf.io.gfile.GFile(vocab_file, "rb") as file:
             vocabulary = file.read()
+    if vocab_file and do_lower_case is not None:
         huggingface.write_tokenizer(
             output_dir,
             vocabulary,
@@ -322,7 +360,8 @@ def write_model(
         )
     elif vocab_file:
         path = os.path.join(output_dir, lookup.VOCAB_NAME)
-        tf.io.gfile.copy(vocab_file, path, overwrite=True)
+        with file_system.atomic_file(path) as file:
+            file.write(vocabulary)
     # Last: the weights' index makes the model visible to find_checkpoint.
     tensors = weight_files.as_tensors(model.variables)
     if step is not None:

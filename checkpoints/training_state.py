@@ -18,11 +18,13 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import hub, weight_files
+from checkpoints import hub, lookup, weight_files
 
 TRAINING_NAME = "model.ckpt"
 
 CONFIG_NAME = "training_config.json"
+
+_OF_MODELS = ("index", "safetensors")  # endings of files
 
 
 class TrainingState:
@@ -194,18 +196,20 @@ def claim_output_dir(
             lack.
 
     Raises:
-        UserError: output_dir holds a checkpoint of a run with another
-            fingerprint; names the first value that differs, old and new.
+        UserError: output_dir holds weights of a run with another
+            fingerprint (names the first value that differs, old and new), or
+            a model that is of no run.
     """
+    lookup.check_is_no_pattern(output_dir, "output_dir")
     file_system.make_directory(output_dir)
     path = os.path.join(output_dir, CONFIG_NAME)
     # Through JSON tuples become lists, as in the file.
     now = json.loads(
         json.dumps({"fixed": fingerprint, "adjustable": adjustable})
     )
-    # Without a checkpoint there is nothing to protect: an earlier start failed.
-    is_begun = tf.train.latest_checkpoint(output_dir) is not None
-    if is_begun and tf.io.gfile.exists(path):
+    if not tf.io.gfile.exists(path):
+        _check_free(output_dir)
+    elif _has_weights(output_dir):
         before = _read_run(path)
         _check_fixed(output_dir, {**defaults, **before["fixed"]}, now["fixed"])
         for name, value in now["adjustable"].items():
@@ -218,6 +222,40 @@ def claim_output_dir(
     if is_chief:
         file_system.write_text(
             path, json.dumps(now, indent=2, sort_keys=True) + "\n"
+        )
+
+
+def _has_weights(output_dir: str) -> bool:
+    """Whether a run in output_dir has weights to protect.
+
+    They are its checkpoints, or the best weights of a run that was killed
+    before its first checkpoint. Without either, an earlier start failed.
+    """
+    weights = os.path.join(output_dir, lookup.WEIGHTS_NAME + ".index")
+    has_best = tf.io.gfile.exists(weights)
+    return has_best or tf.train.latest_checkpoint(output_dir) is not None
+
+
+def _check_free(output_dir: str) -> None:
+    """Check that output_dir, which has no run, has no model either.
+
+    A run would replace its weights, configuration and vocabulary, which may
+    be those of a released model. The checkpoints of a run of the original,
+    with the file `checkpoint`, are gone on with, as by the original.
+
+    Raises:
+        UserError: it does.
+    """
+    if tf.train.latest_checkpoint(output_dir):
+        return
+    found = tf.io.gfile.glob(
+        [os.path.join(output_dir, f"*.{name}") for name in _OF_MODELS]
+    )
+    if found:
+        raise UserError(
+            f"output_dir {output_dir} holds a model ({found[0]}) and no run "
+            "to go on with; training would replace the model: use another "
+            "--output_dir"
         )
 
 
@@ -254,8 +292,7 @@ def read_adjustable(directory: str) -> dict[str, object]:
         UserError: the file that describes the run is damaged.
     """
     path = os.path.join(directory, CONFIG_NAME)
-    is_begun = tf.train.latest_checkpoint(directory) is not None
-    if not is_begun or not tf.io.gfile.exists(path):
+    if not _has_weights(directory) or not tf.io.gfile.exists(path):
         return {}
     return _read_run(path)["adjustable"]
 
@@ -295,6 +332,53 @@ def pinned(init_checkpoint: str | None, output_dir: str | None) -> str | None:
             )
             return recorded
     return init_checkpoint
+
+
+def pinned_all(
+    names: Sequence[str], output_dir: str | None, flag: str
+) -> tuple[str, ...]:
+    """Return the values of a flag that names several models; see `pinned`.
+
+    Args:
+        names: values of the flag.
+        output_dir: of the run.
+        flag: its name. A run records the commits under this name, in the order
+            of the flag, None for those that are not on the hub.
+    """
+    is_open = [
+        hub.is_name(name) and not hub.parse(name, flag).revision
+        for name in names
+    ]
+    if not any(is_open) or not output_dir:
+        return tuple(names)
+    folders = [output_dir]
+    folders += sorted(tf.io.gfile.glob(os.path.join(output_dir, "runs/*")))
+    for folder in folders:
+        recorded = read_adjustable(folder).get(flag)
+        if not isinstance(recorded, list) or len(recorded) != len(names):
+            continue
+        found = [
+            commit if must_pin and _is_commit_of(name, commit) else name
+            for name, commit, must_pin in zip(
+                names, recorded, is_open, strict=True
+            )
+        ]
+        logging.log_first_n(
+            logging.INFO,
+            "The run in %s began with %s, which is used again",
+            1,
+            folder,
+            ",".join(found),
+        )
+        return tuple(found)
+    return tuple(names)
+
+
+def _is_commit_of(name: str, recorded: str | None) -> bool:
+    """Return whether a recorded name is that of the same model on the hub."""
+    if not hub.is_name(recorded):
+        return False
+    return hub.parse(recorded).repository == hub.parse(name).repository
 
 
 def _read_run(path: str) -> dict[str, dict[str, object]]:

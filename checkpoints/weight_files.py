@@ -6,11 +6,13 @@ name there (`bert/encoder/layer_0/output/dense/kernel`), with the same shape
 and orientation, so that reading and writing need no conversion.
 """
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from base import errors, file_system
 from base.errors import UserError
 
 import numpy as np
@@ -292,24 +294,53 @@ def write(prefix: str, tensors: Mapping[str, np.ndarray]) -> None:
     Args:
         prefix: path without suffix; files of that name are replaced.
         tensors: variable name to value.
+
+    Raises:
+        UserError: a file cannot be written, as on a full disk.
     """
-    names = sorted(tensors)
     temporary = prefix + ".tmp"
+    try:
+        _remove_unfinished(temporary)
+        _save(temporary, tensors)
+        # The index appears last, when its data are complete. An old one goes
+        # first: killed in between, there is no checkpoint rather than one
+        # whose index contradicts its data.
+        if tf.io.gfile.exists(prefix + SUFFIXES[-1]):
+            tf.io.gfile.remove(prefix + SUFFIXES[-1])
+        for suffix in SUFFIXES:
+            tf.io.gfile.rename(
+                temporary + suffix, prefix + suffix, overwrite=True
+            )
+    except file_system.file_errors() as error:
+        with contextlib.suppress(*file_system.file_errors()):
+            _remove_unfinished(temporary)
+        why = " ".join(errors.reason(error).split())
+        if why.startswith(temporary):  # "...tempstate12; No space left on ..."
+            why = why.split("; ", 1)[-1]
+        raise UserError(
+            f"{prefix} cannot be written: {why}; mend that "
+            "(a full disk needs free space), then give the same command "
+            "again: training goes on from its last checkpoint"
+        ) from error
+
+
+def _save(prefix: str, tensors: Mapping[str, np.ndarray]) -> None:
+    """Write the files of a checkpoint under a name that no reader looks for."""
+    names = sorted(tensors)
     # The operation of TensorFlow 1's Saver. tf.train.Checkpoint would write an
     # object graph, whose names the original cannot read.
     tf.raw_ops.SaveV2(
-        prefix=tf.constant(temporary),
+        prefix=tf.constant(prefix),
         tensor_names=tf.constant(names),
         shape_and_slices=tf.constant([""] * len(names)),
         tensors=[tf.convert_to_tensor(tensors[name]) for name in names],
     )
-    # The index appears last, when its data are complete. An old one goes
-    # first: killed in between, there is no checkpoint rather than one whose
-    # index contradicts its data.
-    if tf.io.gfile.exists(prefix + SUFFIXES[-1]):
-        tf.io.gfile.remove(prefix + SUFFIXES[-1])
-    for suffix in SUFFIXES:
-        tf.io.gfile.rename(temporary + suffix, prefix + suffix, overwrite=True)
+
+
+def _remove_unfinished(prefix: str) -> None:
+    """Delete the files of a checkpoint whose writing failed or was killed."""
+    for path in tf.io.gfile.glob(prefix + ".*"):
+        tf.io.gfile.remove(path)
 
 
 def remove(prefix: str) -> None:

@@ -84,9 +84,32 @@ class ClassifierJob(Job):
         )
         self.distillation: ClassifierDistillation | None = None
         self._dev: dict[str, in_memory.ShortRecords] = {}
+        if settings.do_predict:
+            self._check_output_dir()
         self._check_files(is_training)
         if is_training and options:
             self._distil(options, transfer_file)
+
+    def _check_output_dir(self) -> None:
+        """Check that no predictions are written in place of the test set.
+
+        Nor beside it: with test.csv and test.tsv in a folder, neither would be
+        read again.
+
+        Raises:
+            UserError: output_dir is data_dir, and a file of predictions has
+                the name of a test file, as those of a user's own files have.
+        """
+        output_dir = self.settings.output_dir
+        if os.path.realpath(output_dir) != os.path.realpath(self.data_dir):
+            return
+        for title, split in self.task.test.items():
+            if os.path.splitext(split.file)[0] == title:
+                raise UserError(
+                    f"--output_dir={output_dir} is --data_dir too, which has "
+                    f"the test file {split.file}: --do_predict writes "
+                    f"{title}.tsv; use another --output_dir"
+                )
 
     def _check_files(self, is_training: bool) -> None:
         """Read the files that the run needs.
@@ -108,8 +131,7 @@ class ClassifierJob(Job):
         """Learn from teachers: read their files, choose the objective."""
         texts = None
         if transfer_file:
-            is_pair = self.task.train.columns.text_b is not None
-            texts = TransferTexts(transfer_file, is_pair)
+            texts = TransferTexts(transfer_file, self.task.takes_pairs)
         self.distillation = ClassifierDistillation(
             options, texts, self.task, self.records
         )
@@ -153,6 +175,12 @@ class ClassifierJob(Job):
             return {**distillation.NO_FINGERPRINT, "transfer_file": None}
         return self.distillation.fingerprint()
 
+    def own_adjustable(self) -> dict[str, Any]:
+        """Return the commits of teachers on the hub."""
+        if not self.distillation:
+            return {}
+        return self.distillation.options.adjustable()
+
     def _dev_splits(self) -> dict[str, classifier_tasks.Split]:
         """Return {name of the record file: split}; the original's is eval."""
         return _record_names("eval", self.task.dev)
@@ -190,6 +218,7 @@ class ClassifierJob(Job):
                 data.features["label_ids"],
                 self.task.metrics,
                 self.is_regression,
+                self.task.positive_id,
             )
             results |= {prefix + key: value for key, value in scores.items()}
             sign = self._constant(outputs["logits"], data.features["label_ids"])
@@ -303,13 +332,7 @@ class ClassifierJob(Job):
         if self.task.labels is not None:
             names = enumerate(self.task.labels)
             config.id2label = {str(number): name for number, name in names}
-        config.sentence_pairs = self._takes_pairs()
-
-    def _takes_pairs(self) -> bool:
-        """Return whether the task's texts come in pairs."""
-        splits = [*self.task.dev.values(), *self.task.test.values()]
-        split = self.task.train or splits[0]
-        return split.columns.text_b is not None
+        config.sentence_pairs = self.task.takes_pairs
 
     def create_export(
         self, loaded: LoadedModel, tokenizer: graph_tokenizer.Tokenizer
@@ -322,7 +345,7 @@ class ClassifierJob(Job):
             self.source.vocab_file,
             self.source.max_seq_length,
             labels=labels and list(labels),
-            is_pair=self._takes_pairs(),
+            is_pair=self.task.takes_pairs,
         )
 
 

@@ -26,6 +26,7 @@ import numpy as np
 import tensorflow as tf
 from absl import flags, logging
 
+from checkpoints import hub, training_state
 from finetuning.failed_runs import Guess
 from training.objective import Objective, Sums
 
@@ -34,6 +35,8 @@ flags.disclaim_key_flags()  # --help of a script shows what is defined here
 SOFT_TARGETS = "soft_targets"  # float32 [n, ..., K]
 
 LABEL_WEIGHTS = "label_weights"  # float32 [n], 0 for rows without a label
+
+_FLAG = "teacher_checkpoint"
 
 
 class Options(NamedTuple):
@@ -59,6 +62,21 @@ class Options(NamedTuple):
             "teacher_checkpoint": list(digests),
             "distillation_temperature": self.temperature,
             "distillation_alpha": self.alpha,
+        }
+
+    def adjustable(self) -> dict[str, Any]:
+        """Return the commits of teachers on the hub; see training_state.
+
+        Nothing where no teacher is on the hub: the files of a teacher are in
+        the fingerprint.
+        """
+        if not any(map(hub.is_name, self.teachers)):
+            return {}
+        return {
+            _FLAG: [
+                hub.with_commit(path, _FLAG) if hub.is_name(path) else None
+                for path in self.teachers
+            ]
         }
 
 
@@ -100,14 +118,32 @@ def define_flags(what_is_needed: str) -> None:
 
 
 def read(f: flags.FlagValues) -> Options | None:
-    """Return the flags as plain values; None without a teacher."""
+    """Return the flags as plain values; None without a teacher.
+
+    A teacher on the hub is that of the commit with which output_dir began.
+    """
     if not f.teacher_checkpoint:
         return None
     return Options(
-        tuple(f.teacher_checkpoint),
+        training_state.pinned_all(f.teacher_checkpoint, f.output_dir, _FLAG),
         f.distillation_temperature,
         f.distillation_alpha,
     )
+
+
+def with_commits(f: flags.FlagValues) -> str | None:
+    """Return --teacher_checkpoint with a commit for each model on the hub.
+
+    Returns:
+        A value of the flag, as `read` finds it, for the runs of a sweep; None
+        without a teacher on the hub, or in a script without the flag.
+    """
+    options = read(f) if _FLAG in f else None
+    commits = options.adjustable() if options else {}
+    if not commits:
+        return None
+    found = zip(commits[_FLAG], options.teachers, strict=True)
+    return ",".join(commit or path for commit, path in found)
 
 
 def check(f: flags.FlagValues, *more: str) -> None:

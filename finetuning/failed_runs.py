@@ -309,7 +309,8 @@ def warning(
             f"The run that fitted this model failed: {seen}. {_HELPS} helps "
             "is to train again with another --random_seed, with "
             "--bias_correction if it was off, another --learning_rate or a "
-            "longer --warmup_proportion, or several times (--num_restarts)"
+            "longer --warmup_proportion, or several times (--num_restarts), "
+            "with another --output_dir"
         )
     found = ", ".join(advice(settings, lowest_rate))
     return f"This run failed: {seen}. {_HELPS} helps: {found}"
@@ -342,5 +343,8 @@ def advice(settings: RunSettings, lowest_rate: float) -> list[str]:
         f"more --num_train_epochs (they were {settings.num_train_epochs:g})"
     )
     if not settings.is_restart:
-        found.append("--num_restarts=5, which keeps the best of five seeds")
+        found.append(
+            "--num_restarts=5 with another --output_dir, which keeps the best "
+            "of five seeds"
+        )
     return found

@@ -49,8 +49,14 @@ def find_fitted(output_dir: str) -> str | None:
     return tf.train.latest_checkpoint(output_dir)
 
 
-def write_fitted(job: Job, model: modeling.TaskModel) -> None:
-    """Write the weights with the files that prediction needs beside them."""
+def write_fitted(job: Job, model: modeling.TaskModel, step: int) -> None:
+    """Write the weights with the files that prediction needs beside them.
+
+    Args:
+        job: the task.
+        model: has the weights.
+        step: at which they were trained.
+    """
     config = job.config
     # The configuration is that of init_checkpoint, which may be a model fitted
     # to another task: its labels and options must not stay in this one's.
@@ -65,6 +71,7 @@ def write_fitted(job: Job, model: modeling.TaskModel) -> None:
         config,
         job.source.vocab_file,
         job.source.do_lower_case,
+        step=step,
     )
 
 
@@ -133,7 +140,15 @@ def _is_bilstm(path: str) -> bool:
 
 
 def _step_of(output_dir: str, prefix: str) -> int:
-    """Return the training step of the weights; 0 if no file records it."""
+    """Return the training step of the weights; 0 if no file records it.
+
+    Weights fitted by version 0.1.0 have no step. Theirs is that of the best
+    score, else that of the newest checkpoint, which a run that was continued
+    may have saved later.
+    """
+    step = weight_files.global_step(prefix)
+    if step:
+        return step
     scores = selection.read_scores(output_dir)
     if scores:
         return selection.best_step(scores)

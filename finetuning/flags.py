@@ -7,7 +7,7 @@ from base.errors import UserError
 from absl import flags, logging
 
 from checkpoints import training_state
-from finetuning import fitted, sweeps
+from finetuning import fitted, sweep_folder, sweeps
 from finetuning.bilstm import NO_BILSTM, BiLstmSize
 from finetuning.settings import RunSettings
 from serving import saved_model
@@ -243,8 +243,8 @@ def check(f: flags.FlagValues) -> None:
         raise UserError(f"give --{', --'.join(jobs)} or several")
     training_flags.require(f, "output_dir")
     # A repeated command finds the export of its first run. That is no error:
-    # runner.write_saved_model keeps it and warns.
-    if f.do_export and not (f.do_train and fitted.find_fitted(f.output_dir)):
+    # runner.write_saved_model keeps it if it is of the same weights.
+    if f.do_export and not (f.do_train and _has_fitted(f.output_dir)):
         saved_model.check_new(read(f).export_dir)
     if f.early_stopping_patience and not f.eval_steps:
         raise UserError("--early_stopping_patience needs --eval_steps")
@@ -268,3 +268,11 @@ def check(f: flags.FlagValues) -> None:
             f"--train_batch_size={f.train_batch_size} does not divide by "
             f"--gradient_accumulation_steps={f.gradient_accumulation_steps}"
         )
+
+
+def _has_fitted(output_dir: str) -> bool:
+    """Return whether an earlier command has fitted a model."""
+    # A sweep that was killed while it copied the best run has no model.
+    return bool(
+        fitted.find_fitted(output_dir) or sweep_folder.has_results(output_dir)
+    )

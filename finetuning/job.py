@@ -165,6 +165,10 @@ class Job(abc.ABC):
         """
         return {}
 
+    def own_adjustable(self) -> dict[str, Any]:
+        """Return what else of this task may change when a run goes on."""
+        return {}
+
     def num_examples(self, data: TrainingData) -> int:
         """Return the number of examples in an epoch."""
         return data.num_records

@@ -12,7 +12,14 @@ import tensorflow as tf
 from absl import logging
 
 from checkpoints import lookup, training_state
-from finetuning import failed_runs, fitted, reinit, selection, sweeps
+from finetuning import (
+    failed_runs,
+    fitted,
+    reinit,
+    selection,
+    sweep_folder,
+    sweeps,
+)
 from finetuning.job import Job, LoadedModel, TrainingData
 from finetuning.settings import RunSettings
 from records import in_memory
@@ -82,16 +89,17 @@ def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
             signs = score_finished(job, loaded, step, [sign] if sign else [])
         if settings.do_predict:
             job.predict(loaded)
-        if settings.do_export:
-            write_saved_model(job, loaded)
     if do_train and settings.training.pictures:
         draw_curves(job, is_scored=bool(scores_best))
-    if signs:
-        # The last line of the run, so that it is read.
-        logging.warning(
-            "%s",
-            failed_runs.warning(signs, settings, job.lowest_usual_rate),
-        )
+    try:
+        if settings.do_export:
+            # After all else, since an export that exists may be an error.
+            write_saved_model(job, loaded)
+    finally:
+        if signs:
+            # The last line of the run, so that it is read.
+            rate = job.lowest_usual_rate
+            logging.warning("%s", failed_runs.warning(signs, settings, rate))
     return 0
 
 
@@ -115,10 +123,11 @@ def claim_output_dir(job: Job, strategy: tf.distribute.Strategy) -> None:
     """
     fixed = fingerprint(job)
     agreement.check_same_run(strategy, fixed)
+    sweep_folder.check_no_sweep(job.settings.output_dir)
     training_state.claim_output_dir(
         job.settings.output_dir,
         fixed,
-        adjustable(job.settings),
+        adjustable(job),
         cluster.is_chief(),
         _HINTS if job.settings.training.bias_correction else {},
     )
@@ -154,12 +163,14 @@ def fingerprint(job: Job) -> dict[str, Any]:
     }
 
 
-def adjustable(settings: RunSettings) -> dict[str, Any]:
+def adjustable(job: Job) -> dict[str, Any]:
     """Return what may change when a run goes on."""
+    settings = job.settings
     return {
         "num_train_epochs": settings.num_train_epochs,
         "warmup_proportion": settings.warmup_proportion,
         **settings.training.adjustable(),
+        **job.own_adjustable(),
     }
 
 
@@ -183,6 +194,9 @@ def train(
     if selection.stops_early(scores, settings.early_stopping_patience):
         logging.info("%s ended early: nothing to train", settings.output_dir)
         return []  # what the loss showed was written when it ended
+    if scores and not tf.train.latest_checkpoint(settings.output_dir):
+        # The run was killed before its first checkpoint, and begins again.
+        selection.write_scores(settings.output_dir, {})
     data = job.train_data(loaded)
     training = with_steps(settings, job.num_examples(data))
     size = training.train_batch_size
@@ -201,8 +215,10 @@ def train(
         reinit.new_variables(loaded.model, settings.reinit_top_layers),
         job.row(),
     )
+    agreement.wait_for_all(strategy)  # until the last score is written
     if not finish(job, loaded, done, training):
         return None
+    agreement.wait_for_all(strategy)  # until the weights to keep are
     return loss_signs(job, data, tail, done)
 
 
@@ -302,7 +318,7 @@ def finish(
     # Scores of an earlier command: its best weights stay unless this one,
     # without --eval_steps, trained on. Then the last weights are wanted.
     if not training.eval_steps and (not scores or done > max(scores)):
-        fitted.write_fitted(job, loaded.model)
+        fitted.write_fitted(job, loaded.model, done)
         if scores:
             selection.write_scores(settings.output_dir, {})
     elif training.eval_steps and done not in scores:
@@ -329,7 +345,7 @@ def score_and_keep(job: Job, loaded: LoadedModel, step: int) -> bool:
     best = selection.best_step(scores)
     logging.info("Best %s so far: %.4f at step %d", metric, scores[best], best)
     if best == step:
-        fitted.write_fitted(job, loaded.model)
+        fitted.write_fitted(job, loaded.model, step)
     selection.write_scores(output_dir, scores)
     return selection.stops_early(scores, job.settings.early_stopping_patience)
 
@@ -383,18 +399,23 @@ def draw_curves(job: Job, is_scored: bool) -> None:
 
 
 def write_saved_model(job: Job, loaded: LoadedModel) -> None:
-    """Write the SavedModel of the restored weights."""
+    """Write the SavedModel of the restored weights, unless it is there.
+
+    Raises:
+        UserError: there is one of other weights, or something else.
+    """
     directory = job.settings.export_dir
-    # Without --do_train, flags.check refuses a directory that exists. With it,
-    # the command may be one that is repeated until its run is finished.
-    if job.settings.do_train and tf.io.gfile.exists(directory):
-        logging.warning("%s exists already: not written again", directory)
-        return
     tokenizer = graph_tokenizer.Tokenizer(
         job.source.vocab_file, job.source.do_lower_case
     )
     export = job.create_export(loaded, tokenizer)
-    if cluster.is_chief():
+    if not cluster.is_chief():
+        return
+    # Without --do_train, flags.check refuses a directory that exists. With it,
+    # the command may be one that is repeated until its run is finished.
+    if job.settings.do_train and tf.io.gfile.exists(directory):
+        saved_model.check_same(export, directory, loaded.prefix)
+    else:
         saved_model.write(export, directory, job.settings.freeze)
 
 
@@ -407,13 +428,15 @@ def run_sweep(
     the SavedModel are made of it alone.
 
     Raises:
-        UserError: this is one of several machines.
+        UserError: this is one of several machines, or output_dir has a run of
+            its own.
     """
     if cluster.has_other_workers():
         raise UserError(
             "a sweep runs on one machine: unset TF_CONFIG, or give the "
             "commands of its runs one by one"
         )
+    sweep_folder.check_no_run(settings.output_dir)
     # Reads all files now: what is wrong in them is found before the first
     # run, not after the last one.
     job = create_job(settings, True)
@@ -426,7 +449,7 @@ def run_sweep(
         do_eval=True,
         records_dir=settings.records_dir,
     )
-    sweeps.copy_best(best, settings.output_dir, job.result_files)
+    sweep_folder.copy_best(best, settings.output_dir, job.result_files)
     if not settings.do_predict and not settings.do_export:
         return 0
     return run_job(create_job(settings, False), do_train=False, do_eval=False)

@@ -16,14 +16,14 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from base import child_processes, file_system, text_files
+from base import child_processes, errors, file_system, text_files
 from base.errors import UserError
 
 import tensorflow as tf
 from absl import flags, logging
 
-from checkpoints import hub, lookup, training_state
-from finetuning import hparams
+from checkpoints import hub, training_state
+from finetuning import distillation, hparams, sweep_folder
 
 flags.disclaim_key_flags()  # --help of a script shows what is defined here
 
@@ -142,11 +142,14 @@ def read(f: flags.FlagValues, script: str) -> Sweep | None:
         for name in f
         if f[name].present and name not in (*_OWN, *_LATER)
     }
-    # All runs start from one commit, whatever happens on the hub meanwhile.
+    # All runs start from one commit, and learn from teachers of one, whatever
+    # happens on the hub meanwhile.
     checkpoint = training_state.pinned(f.init_checkpoint, f.output_dir)
     if hub.is_name(checkpoint):
         commit = hub.with_commit(checkpoint)
         arguments["init_checkpoint"] = f"--init_checkpoint={commit}"
+    if teachers := distillation.with_commits(f):
+        arguments["teacher_checkpoint"] = f"--teacher_checkpoint={teachers}"
     return Sweep(
         script,
         runs,
@@ -166,7 +169,7 @@ def grid(f: flags.FlagValues) -> list[SweepRun]:
         values = f[name].value or []
         for value in values:
             try:
-                f[flag].parser.parse(value)
+                errors.check_number(f[flag], f[flag].parser.parse(value))
             except ValueError as error:
                 raise UserError(f"--{name}={value}: {error}") from error
         axes.append([(flag, short, value) for value in dict.fromkeys(values)])
@@ -205,7 +208,7 @@ def run_all(sweep: Sweep, output_dir: str, metric: str, **more: Any) -> str:
     values = {run.name: {**sweep.shared, **_numbers(run)} for run in sweep.runs}
     results: dict[str, dict[str, float]] = {}
     for number, run in enumerate(sweep.runs, 1):
-        folder = os.path.join(output_dir, f"runs/{run.name}")
+        folder = os.path.join(output_dir, sweep_folder.RUNS, run.name)
         place = f"Run {number} of {len(sweep.runs)}, {run.name}"
         _make(run, place, folder, sweep.command(run, folder, **more))
         results[run.name] = _read_results(folder)
@@ -217,10 +220,10 @@ def run_all(sweep: Sweep, output_dir: str, metric: str, **more: Any) -> str:
     lines = table(order, results, metric)
     for line in lines:
         logging.info("%s", line)
-    path = os.path.join(output_dir, "sweep_results.txt")
+    path = os.path.join(output_dir, sweep_folder.RESULTS)
     file_system.write_text(path, "\n".join(lines) + "\n")
     warn_of_failed(order, results)
-    return os.path.join(output_dir, f"runs/{order[0]}")
+    return os.path.join(output_dir, sweep_folder.RUNS, order[0])
 
 
 def _make(run: SweepRun, place: str, folder: str, command: list[str]) -> None:
@@ -425,22 +428,3 @@ def _summary(
         f"{metric}: best {scores[0]:.4f}, mean {mean:.4f}, standard deviation "
         f"{spread:.4f} over {len(scores)} {what}"
     )
-
-
-def copy_best(folder: str, output_dir: str, results: Sequence[str]) -> None:
-    """Copy the best run's model and results to the sweep's output_dir."""
-    # The index comes last: readers take a checkpoint without one for missing.
-    names = [
-        lookup.BERT_CONFIG_NAME,
-        "vocab.txt",
-        "tokenizer_config.json",
-        *results,
-        lookup.WEIGHTS_NAME + ".data-00000-of-00001",
-        lookup.WEIGHTS_NAME + ".index",
-    ]
-    for name in names:
-        source = os.path.join(folder, name)
-        if tf.io.gfile.exists(source):
-            target = os.path.join(output_dir, name)
-            tf.io.gfile.copy(source, target, overwrite=True)
-    logging.info("Copied the best run, %s, to %s", folder, output_dir)

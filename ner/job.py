@@ -205,6 +205,12 @@ class NerJob(Job):
             return distillation.NO_FINGERPRINT
         return self.distillation.fingerprint()
 
+    def own_adjustable(self) -> dict[str, Any]:
+        """Return the commits of teachers on the hub."""
+        if not self.distillation:
+            return {}
+        return self.distillation.options.adjustable()
+
     def flops_per_example(
         self, model: modeling.TaskModel, length: int
     ) -> float:

@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 from base import file_system, resuming
 from base.errors import UserError
 
-from absl import logging
-
 import tokenization
+from checkpoints import casing
 from pretraining.buckets import BucketSettings
 from pretraining.instances import InstanceConfig
 from pretraining.masking import MaskingVocabulary
@@ -28,10 +27,6 @@ from records import tfrecord
 # Raise it when the same flags no longer give the same bytes. It is part of
 # the fingerprint, so that no run continues with records of another version.
 _GENERATOR_VERSION = 2
-
-# A vocabulary in which more than this share of the tokens has capitals is
-# taken for a cased one.
-_CASED_SHARE = 0.02
 
 
 class Sharing(NamedTuple):
@@ -104,12 +99,14 @@ def make_plan(
     output_file: str,
     vocab_file: str,
     config: InstanceConfig,
-    do_lower_case: bool = True,
+    do_lower_case: bool | None = None,
     random_seed: int = 12345,
     bucket_mb: int = 4,
     compression: str = "",
 ) -> Plan:
     """Check the flags of create_pretraining_data.py and return the plan.
+
+    Without do_lower_case the vocabulary decides.
 
     Raises:
         UserError: a value out of its range, or a file or token is missing.
@@ -117,7 +114,7 @@ def make_plan(
     check_values(config, bucket_mb, compression)
     outputs = expand_output_files(output_file)
     inputs = _input_states(input_file)
-    check_vocabulary(vocab_file, do_lower_case, config)
+    do_lower_case = check_vocabulary(vocab_file, do_lower_case, config)
     manifest, scratch_dir = hidden_paths(outputs)
     input_bytes = sum(size for _, size, _ in inputs)
     num_buckets = count_buckets(input_bytes, bucket_mb << 20, len(outputs))
@@ -222,9 +219,17 @@ def check_values(
 
 
 def check_vocabulary(
-    vocab_file: str, do_lower_case: bool, config: InstanceConfig
-) -> None:
-    """Check that the vocabulary has what masking needs; warn of its casing.
+    vocab_file: str, do_lower_case: bool | None, config: InstanceConfig
+) -> bool:
+    """Check that the vocabulary has what masking needs; return the casing.
+
+    Args:
+        vocab_file: path of the vocabulary.
+        do_lower_case: value of the flag; None: as the vocabulary shows.
+        config: flags of the instances.
+
+    Returns:
+        Whether to lower-case the text.
 
     Raises:
         UserError: a special token is missing, or there are no others.
@@ -238,19 +243,12 @@ def check_vocabulary(
             f"{vocab_file}: found special tokens only, so there is nothing to "
             "draw random replacements from; give a vocabulary with words"
         )
-    upper = sum(token != token.lower() for token in vocab)
-    # The special tokens have capitals in every vocabulary.
-    looks_cased = upper > _CASED_SHARE * len(vocab) + len(needed) + 1
-    if looks_cased == do_lower_case:
-        logging.warning(
-            "%s looks %s (%d of %d tokens have capitals), but --do_lower_case "
-            "is %s",
-            vocab_file,
-            "cased" if looks_cased else "uncased",
-            upper,
-            len(vocab),
-            do_lower_case,
-        )
+    if do_lower_case is None:
+        do_lower_case = not casing.looks_cased(vocab)
+        casing.log_choice(vocab_file, do_lower_case)
+    else:
+        casing.warn_of_contradiction(vocab, vocab_file, do_lower_case)
+    return do_lower_case
 
 
 # --- Files -------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import functools
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 from base import cluster, file_system
 from base.errors import UserError
@@ -217,6 +217,18 @@ def claim_output_dir(settings: Settings, fixed: dict[str, Any]) -> None:
     warn_of_missed_steps(settings)
 
 
+class TokenizerFiles(NamedTuple):
+    """The vocabulary and the casing to write beside the weights.
+
+    Attributes:
+        vocab_file: is copied.
+        do_lower_case: whether the text of the records was lower-cased.
+    """
+
+    vocab_file: str
+    do_lower_case: bool
+
+
 class PretrainingRun:
     """The model of a run, and the files it leaves in output_dir.
 
@@ -225,7 +237,7 @@ class PretrainingRun:
         model: is trained and evaluated.
         objective: what for.
         settings: how to train.
-        vocab_file: is copied beside the weights; None for none.
+        tokenizer: is written beside the weights; None for none.
         eval_data: held-out records; None without evaluation.
         eval_batch_size: records in a batch of them.
         max_eval_steps: batches at most.
@@ -237,14 +249,14 @@ class PretrainingRun:
         model: pretraining_model.BertForPreTraining,
         objective: PretrainingObjective,
         settings: Settings,
-        vocab_file: str | None,
+        tokenizer: TokenizerFiles | None,
         eval_data: PretrainingFiles | None,
         eval_batch_size: int,
         max_eval_steps: int,
     ):
         self.strategy, self.model = strategy, model
         self.objective = objective
-        self.settings, self.vocab_file = settings, vocab_file
+        self.settings, self.tokenizer = settings, tokenizer
         self.evaluated_step: int | None = None
         self.evaluator = eval_data and evaluation.Evaluator(
             strategy,
@@ -294,25 +306,26 @@ class PretrainingRun:
         )
         if done < settings.last_step:
             return False
-        model_files.write_model(
-            settings.output_dir,
-            self.model,
-            self.objective.add_to_config(config),
-            self.vocab_file,
-        )
+        self._write_model(settings.output_dir)
         return True
+
+    def _write_model(self, folder: str, step: int | None = None) -> None:
+        """Write the weights, and the files that belong to them, to a folder."""
+        vocab_file, do_lower_case = self.tokenizer or (None, None)
+        model_files.write_model(
+            folder,
+            self.model,
+            self.objective.add_to_config(self.model.config),
+            vocab_file,
+            do_lower_case,
+            step,
+        )
 
     def keep(self, step: int) -> None:
         """Write the weights after a step of --keep_steps to a folder."""
         folder = kept_folder(self.settings.output_dir, step)
         file_system.make_directory(folder)
-        model_files.write_model(
-            folder,
-            self.model,
-            self.objective.add_to_config(self.model.config),
-            self.vocab_file,
-            step=step,
-        )
+        self._write_model(folder, step)
 
     def evaluate(self, step: int) -> None:
         """Evaluate; write the scores to log, summaries, eval_results.txt."""

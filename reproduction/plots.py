@@ -206,7 +206,7 @@ def _draw_sizes(
         and score.mean is not None
     ]
     if points:
-        points.sort(reverse=is_reversed)
+        points.sort(key=_place, reverse=is_reversed)
         series = Series(*zip(*points, strict=True))
         _plot(axes, series, "ours", True)
     paper = [
@@ -215,12 +215,17 @@ def _draw_sizes(
         if column in numbers
     ]
     if paper:
-        paper.sort(reverse=is_reversed)
+        paper.sort(key=_place, reverse=is_reversed)
         series = Series(*zip(*paper, strict=True))
         _plot(axes, series, "the paper", False, "s", "--")
     axes.set_xscale("log")
     axes.margins(x=0.25, y=0.1)  # with room for names
     axes.set(ylabel="development set, %")
+
+
+def _place(point: Sequence[Any]) -> tuple[float, float]:
+    """Return x and y of a point; its deviation may be None."""
+    return point[0], point[1]
 
 
 def _short(size: str) -> str:

@@ -206,7 +206,7 @@ def read(name: str, settings: Sequence[str] = ()) -> Scale:
     values, place = _values_of(name)
     for setting in settings:
         _replace(values, setting)
-    scale = _record(Scale, values, place)
+    scale = _record(Scale, _with_task_names(values, place), place)
     _check(scale, place)
     return scale
 
@@ -221,7 +221,7 @@ def _values_of(name: str) -> tuple[dict[str, Any], str]:
             f"--scale={name}: unknown; choose from {', '.join(known)}, or name "
             "a .toml file of your own"
         )
-    own = _load(name)
+    own = _with_task_names(_load(name), name)
     base = own.pop("base", None)
     if base is None:
         return own, name
@@ -230,6 +230,33 @@ def _values_of(name: str) -> tuple[dict[str, Any], str]:
             f"{name}: base = {base!r}; choose from {', '.join(known)}"
         )
     return _merged(known[base], own), name
+
+
+def _with_task_names(values: dict[str, Any], place: str) -> dict[str, Any]:
+    """Return the values of a scale, its tasks in their usual spelling.
+
+    scales.toml has that spelling. So the values of a user's `[tasks.squad]`
+    replace those of `[tasks.SQuAD]` there one by one.
+
+    Args:
+        values: tables of the scale.
+        place: where they stand, for messages.
+
+    Raises:
+        UserError: a task is unknown, or is there in two spellings.
+    """
+    if not isinstance(values.get("tasks"), dict):
+        return values
+    tasks: dict[str, Any] = {}
+    for key, own in values["tasks"].items():
+        name = reproduction_tasks.name_of(key, f"{place}: tasks")
+        if name in tasks:
+            raise UserError(
+                f"{place}: tasks.{key}: {name} is there in two spellings; put "
+                "all its values into one table"
+            )
+        tasks[name] = own
+    return {**values, "tasks": tasks}
 
 
 def _load(path: str) -> dict[str, Any]:
@@ -260,6 +287,8 @@ def _replace(values: dict[str, Any], setting: str) -> None:
             "--set=pretraining.num_train_steps=500"
         )
     keys = [key.strip() for key in path.split(".")]
+    if keys[0] == "tasks" and len(keys) > 1:
+        keys[1] = reproduction_tasks.name_of(keys[1], f"--set={setting}")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -346,7 +375,6 @@ def _tasks(values: Any, place: str) -> dict[str, dict[str, Any]]:
     hints = typing.get_type_hints(Finetuning)
     found: dict[str, dict[str, Any]] = {}
     for name, own in values.items():
-        task = reproduction_tasks.name_of(name, place)
         if not isinstance(own, dict):
             raise UserError(f"{place}.{name} = {own!r}: wanted a table of keys")
         for key in own:
@@ -354,7 +382,7 @@ def _tasks(values: Any, place: str) -> dict[str, dict[str, Any]]:
                 raise UserError(
                     f"{place}.{name}: unknown key {key}{_near(key, hints)}"
                 )
-        found[task] = {
+        found[name] = {
             key: _value(hints[key], key, value, f"{place}.{name}.{key}")
             for key, value in own.items()
         }

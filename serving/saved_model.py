@@ -7,15 +7,17 @@ size and length are free. A batch of strings is padded to its longest text, and
 the padding is skipped (ops/unpadding.py): an encoder's output at padding is 0.
 
 assets.extra/export.json says what the model was exported for, so that
-batch_predict.py can make the ids of texts itself.
+batch_predict.py can make the ids of texts itself. It also has a checksum of the
+weights, by which a later command knows whether it would export the same ones.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Callable
 from typing import Any
 
-from base import file_system, logs
+from base import file_system, logs, text_files
 from base.errors import UserError
 
 import tensorflow as tf
@@ -35,6 +37,8 @@ Outputs = dict[str, tf.Tensor]
 
 # Below a SavedModel's directory; TensorFlow leaves this folder to others.
 DESCRIPTION = "assets.extra/export.json"
+
+CHECKSUM = "weights_sha256"  # its key for the checksum of the weights
 
 
 class Export(tf.Module):
@@ -181,6 +185,7 @@ def write(export: Export, directory: str, freeze: bool = False) -> None:
     """
     directory = directory.rstrip("/")
     check_new(directory)
+    description = _describe(export)
     if freeze:
         export.freeze()
     # TF Serving loads a directory as soon as its name is a number.
@@ -194,7 +199,7 @@ def write(export: Export, directory: str, freeze: bool = False) -> None:
         tf.saved_model.save(export, temporary, signatures)
     path = os.path.join(temporary, DESCRIPTION)
     tf.io.gfile.makedirs(os.path.dirname(path))
-    text = json.dumps(export.description(), indent=2, ensure_ascii=False)
+    text = json.dumps(description, indent=2, ensure_ascii=False)
     file_system.write_text(path, text + "\n")
     tf.io.gfile.rename(temporary, directory)
     for name, function in signatures.items():
@@ -211,6 +216,70 @@ def write(export: Export, directory: str, freeze: bool = False) -> None:
             ", ".join(sorted(function.structured_outputs)),
         )
     logging.info("Wrote the SavedModel to %s", directory)
+
+
+def _describe(export: Export) -> dict[str, Any]:
+    """Return the content of export.json; the export must not be frozen."""
+    digest = hashlib.sha256()
+    for variable in export.model.variables:
+        digest.update(variable.path.encode())
+        digest.update(variable.numpy().tobytes())
+    found = export.description() | {CHECKSUM: digest.hexdigest()}
+    # Through JSON tuples become lists, as in the file.
+    return json.loads(json.dumps(found))
+
+
+def check_same(export: Export, directory: str, prefix: str) -> None:
+    """Check that a SavedModel is that of an export; log what is known of it.
+
+    It is not known for those of earlier versions, which have no checksum.
+
+    Args:
+        export: what would be written.
+        directory: of the SavedModel.
+        prefix: of the export's weights, for messages.
+
+    Raises:
+        UserError: the directory holds something else, or the model of other
+            weights or settings.
+    """
+    if not tf.io.gfile.exists(os.path.join(directory, "saved_model.pb")):
+        check_new(directory)
+    found = text_files.read_own_json(os.path.join(directory, DESCRIPTION))
+    found = found if isinstance(found, dict) else {}
+    for name, value in _describe(export).items():
+        if found.get(name, value) == value:
+            continue
+        what = f"a SavedModel with {name} = {found[name]}, not {value}"
+        if name == CHECKSUM:
+            what = f"the SavedModel of other weights than {prefix}"
+        raise UserError(
+            f"--export_dir={directory} holds {what}: give the same command "
+            f"with a new one{_suggestion(directory)}, or remove it"
+        )
+    if CHECKSUM in found:
+        logging.info(
+            "%s exists already and holds the weights of %s: not written again",
+            directory,
+            prefix,
+        )
+    else:
+        logging.warning(
+            "%s exists already: not written again; whether it holds the "
+            "weights of %s is not known, since an earlier version wrote it",
+            directory,
+            prefix,
+        )
+
+
+def _suggestion(directory: str) -> str:
+    """Return a directory with the next number, for a message."""
+    parent, name = os.path.split(directory)
+    if not name.isdecimal():
+        return ""
+    names = [n.rstrip("/") for n in tf.io.gfile.listdir(parent or ".")]
+    highest = max(int(n) for n in names if n.isdecimal())
+    return f", such as --export_dir={os.path.join(parent, str(highest + 1))}"
 
 
 def define_freeze_flag() -> None:

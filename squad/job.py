@@ -162,6 +162,12 @@ class SquadJob(Job):
             return distillation.NO_FINGERPRINT
         return self.distillation.fingerprint()
 
+    def own_adjustable(self) -> dict[str, Any]:
+        """Return the commits of teachers on the hub."""
+        if not self.distillation:
+            return {}
+        return self.distillation.options.adjustable()
+
     def num_examples(self, data: in_memory.ShortRecords) -> int:
         """Return the number of windows in an epoch, or of questions."""
         if self.count_steps_by == "windows":

@@ -340,6 +340,26 @@ def test_a_left_to_right_classifier_stays_in_our_format(tmp_path):
     assert not out.exists()
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_an_activation_without_a_name_there_is_refused(tmp_path, is_there):
+    """Before anything is written; our format keeps it."""
+    config = modeling.BertConfig.from_json_file(
+        str(GOLDEN / "model" / "bert_config.json")
+    )
+    config.hidden_act = "linear"
+    tensors = weight_files.read_weights(str(GOLDEN / "model/bert_model.ckpt"))
+    source = write_original(tmp_path / "ours", tensors, config)
+    (source / "vocab.txt").write_text("[PAD]\n[UNK]\n")
+    out = tmp_path / "out"
+    if is_there:
+        out.mkdir()
+    line = error_of(source, out, output_format="huggingface")
+    assert "hidden_act 'linear' has no name in the Hugging Face for" in line
+    assert "--output_format=original keeps such a model" in line
+    assert not list(out.glob("*")) and out.exists() == is_there
+    convert(source, out, "original")
+
+
 def test_cross_attention_is_refused(directory, tmp_path):
     weights = weights_of(directory)
     name = "bert.encoder.layer.0.crossattention.self.query.bias"
@@ -402,6 +422,22 @@ def test_flags_that_cannot_work(directory, tmp_path):
     assert "was trained with False" in line
 
 
+def test_the_folder_of_the_input_is_kept(tmp_path):
+    """Its checkpoint may have any name."""
+    config = modeling.BertConfig.from_json_file(
+        str(GOLDEN / "model" / "bert_config.json")
+    )
+    write_original(tmp_path / "bio", {"x": np.zeros(2, np.float32)}, config)
+    for suffix in weight_files.SUFFIXES:
+        path = tmp_path / "bio" / f"bert_model.ckpt{suffix}"
+        path.rename(tmp_path / "bio" / f"model.ckpt-9{suffix}")
+    before = {path.name: path.read_bytes() for path in tmp_path.glob("bio/*")}
+    line = error_of(tmp_path / "bio" / "model.ckpt-9", tmp_path / "bio")
+    assert "holds a checkpoint already (model.ckpt-9.index)" in line
+    after = {path.name: path.read_bytes() for path in tmp_path.glob("bio/*")}
+    assert before == after
+
+
 def test_casing_travels(directory, tmp_path):
     (directory / "tokenizer_config.json").write_text('{"do_lower_case": false}')
     (directory / "vocab.txt").write_text("[PAD]\n[UNK]\n")
@@ -410,3 +446,11 @@ def test_casing_travels(directory, tmp_path):
     assert model_files.resolve_lower_case(None, prefix) is False
     found = Path(model_files.find_vocab(prefix)).read_text()
     assert found == "[PAD]\n[UNK]\n"
+
+
+def test_capitals_in_the_vocabulary_are_a_casing(directory, tmp_path):
+    (directory / "tokenizer_config.json").unlink(missing_ok=True)
+    vocab_file = GOLDEN / "vocab" / "cased.txt"
+    out = tmp_path / "out"
+    convert(directory, out, "huggingface", vocab_file=str(vocab_file))
+    assert huggingface.lower_cases(str(out)) is False

@@ -4,11 +4,14 @@ import json
 
 import pytest
 import scripts
-from exports import CONFIG, VOCAB, export_saved_model, write_model
+from exports import CONFIG, VOCAB, export, export_saved_model, write_model
 
 import modeling
 from checkpoints import huggingface
 from classifier import model as classifier_model
+from features import export as features_export
+from serving import saved_model
+from squad import model as squad_model
 
 pytest.importorskip("tensorflow_text")
 convert_checkpoint = scripts.load("convert_checkpoint")
@@ -63,6 +66,55 @@ def test_the_task_of_the_configuration_decides_between_heads_of_one_shape(
     )
     assert words in line, line
     assert not (tmp_path / "1").exists()
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """The exports that would be written, which takes seconds each."""
+    exports = []
+    monkeypatch.setattr(
+        saved_model, "write", lambda export, *_: exports.append(export)
+    )
+    return exports
+
+
+@pytest.mark.parametrize(
+    "flags, length",
+    [({}, 9), ({"task": "encoder"}, 9), ({"max_seq_length": 20}, 20)],
+    ids=str,
+)
+def test_the_length_is_the_fitted_one_unless_given(
+    tmp_path, made, flags, length
+):
+    model = classifier_model.BertForSequenceClassification(CONFIG, None)
+    source = write_model(tmp_path / "model", model.variables, max_seq_length=9)
+    export(source, tmp_path / "1", **flags)
+    assert made.pop().max_seq_length == length
+
+
+def test_a_model_that_answers_questions_is_no_encoder_unless_asked(
+    tmp_path, made
+):
+    model = squad_model.BertForQuestionAnswering(CONFIG)
+    source = write_model(tmp_path / "model", model.variables)
+    target = tmp_path / "1"
+    line = scripts.error_of(
+        export_saved_model, init_checkpoint=source, export_dir=target
+    )
+    assert "answers questions: export it with run_squad.py --do_ex" in line
+    assert line.endswith("--task=encoder")
+    export(source, target, task="encoder")
+    assert type(made.pop()) is features_export.Encoder
+
+
+def test_capitals_in_the_vocabulary_are_a_casing(tmp_path, made):
+    source = write_model(
+        tmp_path / "model", modeling.TaskModel(CONFIG).variables
+    )
+    vocab = source / "vocab.txt"
+    vocab.write_text(vocab.read_text() + "The\nParis\n")
+    export(source, tmp_path / "1")
+    assert made.pop().tokenizer.do_lower_case is False
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import classifier_runs
+import fitted_models
 import hub_models
 import hub_server
 import prediction_runs
 import pytest
 import scripts
 
-from checkpoints import hub
+from checkpoints import hub, training_state
 from finetuning import sweeps
 
 NAME = "hf://a/model"
@@ -121,6 +122,95 @@ def test_the_runs_of_a_sweep_have_one_commit(
     commit = server.repositories["a/model"].commits["main"]
     command = sweep.command(sweep.runs[0], "out")
     assert f"--init_checkpoint={NAME}@{commit}" in command
+
+
+@pytest.fixture
+def teachers(server, tmp_path) -> list[dict[str, bytes]]:
+    """Files of two commits of a classifier on the hub; it is at the first."""
+    files = []
+    for labels in (["bad", "good"], ["bad", "good", "so"]):
+        folder = tmp_path / f"teacher{len(labels)}"
+        fitted_models.write_classifier(
+            folder, classifier_runs.CONFIG, classifier_runs.VOCAB, labels
+        )
+        scripts.run(
+            scripts.load("convert_checkpoint"),
+            input=folder,
+            output=folder / "hf",
+            output_format="huggingface",
+        )
+        files.append(hub_server.read_folder(folder / "hf"))
+    server.add("a/teacher", main=files[0])
+    return files
+
+
+def replace_teacher(server, files: dict[str, bytes]) -> None:
+    """Give the teacher a new commit; a new process asks for it."""
+    before = server.repositories["a/teacher"]
+    server.add("a/teacher", main=files)
+    server.repositories["a/teacher"].files.update(before.files)
+    hub._fetch.cache_clear()
+
+
+@pytest.mark.slow
+def test_a_student_goes_on_with_the_commit_of_its_teacher(
+    client, server, teachers, data_dir, tmp_path, monkeypatch
+):
+    """The teacher on the hub changes while the run is interrupted."""
+    run_classifier = scripts.load("run_classifier")
+    out = tmp_path / "out"
+    flags = flags_for(data_dir, out, teacher_checkpoint="hf://a/teacher")
+    flags["save_checkpoints_steps"] = 2
+    save = training_state.TrainingState.save
+
+    def save_or_end(state, step: int) -> str:
+        if step == 4:
+            raise KeyboardInterrupt
+        return save(state, step)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training_state.TrainingState, "save", save_or_end)
+        with pytest.raises(KeyboardInterrupt):
+            scripts.run(run_classifier, **flags)
+    commit = server.repositories["a/teacher"].commits["main"]
+    run = json.loads((out / "training_config.json").read_text())
+    began = [f"hf://a/teacher@{commit}"]
+    assert run["adjustable"]["teacher_checkpoint"] == began
+    replace_teacher(server, teachers[1])
+    assert scripts.run(run_classifier, **flags) == 0
+    again = json.loads((out / "training_config.json").read_text())
+    assert again == run
+    # The new commit cannot teach the task: it is read where it is asked for.
+    flags["teacher_checkpoint"] += "@main"
+    line = scripts.error_of(run_classifier, **flags)
+    assert "was fitted to the labels bad, good, so; those of this task" in line
+
+
+def test_the_runs_of_a_sweep_have_one_commit_of_a_teacher(
+    client, server, teachers, data_dir, tmp_path
+):
+    """Also those that a later command adds."""
+    run_classifier = scripts.load("run_classifier")
+    given = f"{tmp_path}/teacher2,hf://a/teacher"
+    commit = server.repositories["a/teacher"].commits["main"]
+
+    def command(count: int) -> list[str]:
+        flags = flags_for(data_dir, tmp_path, num_restarts=count)
+        flags["teacher_checkpoint"] = given
+        run_classifier.FLAGS.unparse_flags()
+        run_classifier.FLAGS(["x", *(f"--{k}={v}" for k, v in flags.items())])
+        sweep = sweeps.read(run_classifier.FLAGS, "s.py")
+        return sweep.command(sweep.runs[-1], "out")
+
+    wanted = f"--teacher_checkpoint={given}@{commit}"
+    assert command(2).count(wanted) == 1
+    folder = tmp_path / "runs" / "seed1"
+    recorded = {"teacher_checkpoint": [None, f"hf://a/teacher@{commit}"]}
+    training_state.claim_output_dir(str(folder), {}, recorded)
+    training_state.TrainingState(str(folder), [], {}).save(1)
+    replace_teacher(server, teachers[1])
+    assert wanted in command(3)
+    run_classifier.FLAGS["teacher_checkpoint"].unparse()
 
 
 def test_readers_that_start_together(server, tmp_path):

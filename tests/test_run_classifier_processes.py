@@ -106,6 +106,23 @@ def test_sweep_keeps_the_best_and_repeats_nothing(
     assert "--sweep_learning_rates=fast" in line
 
 
+@pytest.mark.slow
+def test_the_best_run_is_scored_as_what_it_is(
+    model_dir, data_dir, tmp_path, caplog
+):
+    """With its step and its sign of a failed run, which belong together."""
+    flags = sweep_flags(model_dir, data_dir, tmp_path) | {"num_restarts": 1}
+    flags |= {"sweep_learning_rates": "0.0", "do_predict": False}
+    assert scripts.run(run_classifier, **flags) == 0
+    results = tiny.results_of(tmp_path)
+    assert results["global_step"] == 50 and results["degenerate"] == 1
+    (tmp_path / "eval_results.txt").unlink()
+    flags |= {"do_train": False, "sweep_learning_rates": None}
+    assert scripts.run(run_classifier, **flags) == 0
+    assert tiny.results_of(tmp_path) == results
+    assert "the training loss ended at " in caplog.records[-1].getMessage()
+
+
 # --- Kill and resume ---------------------------------------------------------
 
 

@@ -81,6 +81,14 @@ class Machines:
         return tuple(map(int, places[0])) if len(places) else None
 
 
+def wait_for_all(strategy: tf.distribute.Strategy) -> None:
+    """Return when every machine has called this.
+
+    So the files that the chief has written before can be read by the others.
+    """
+    machines_of(strategy).gather([0])
+
+
 def checksum(value: object) -> int:
     """Return a checksum of a JSON value, the same on all machines."""
     return zlib.crc32(json.dumps(value, sort_keys=True, default=str).encode())

@@ -64,7 +64,9 @@ def _define_batch_flags() -> None:
         "In the original it falls from step 0, so it drops where the warm-up "
         "ends.",
     )
-    flags.DEFINE_float("weight_decay_rate", 0.01, "Decoupled weight decay.")
+    flags.DEFINE_float(
+        "weight_decay_rate", 0.01, "Decoupled weight decay.", lower_bound=0.0
+    )
     flags.DEFINE_integer(
         "random_seed",
         12345,
@@ -118,8 +120,9 @@ def _define_loop_flags() -> None:
         list(recompute.CHOICES),
         "Activations of the encoder that the backward pass computes again "
         "instead of keeping them. layers: all within a layer, which needs a "
-        "fraction of the memory and up to a third more time; attention: the "
-        "scores and probabilities alone, most of the memory of long sequences. "
+        "fraction of the memory and 14% to 20% more time on a CPU; attention: "
+        "the scores and probabilities alone, most of the memory of long "
+        "sequences. "
         "The numbers stay the same.",
     )
 
@@ -206,7 +209,7 @@ def define_model_flags() -> None:
         "do_lower_case",
         None,
         "Lower-case the text; default: as the checkpoint was trained, if its "
-        "files or its name tell, else true.",
+        "files, its name or the capitals in its vocabulary tell, else true.",
     )
 
 

@@ -78,7 +78,9 @@ def train(
     settings = step.settings
     report = _create_report(step, state, meter, first)
     caller = _Caller(step, batches, meter, report, first, hooks.tail)
-    with report, _StopRequest(agreement.machines_of(step.strategy)) as stop:
+    saved = first
+    stop = _StopRequest(agreement.machines_of(step.strategy))
+    with report, stop:
         # The run may have been killed while it evaluated what it had saved.
         is_due = first > 0 and _is_due(first, settings.eval_steps, settings)
         done, ends_early = first, is_due and bool(hooks.evaluate(first))
@@ -95,12 +97,19 @@ def train(
             if done in settings.keep_steps:
                 hooks.keep(done)
             if saves or stop.is_due:
-                _save(state, done, hooks.tail)
+                saved = _save(state, done, hooks.tail)
             # What is saved can be evaluated when the run goes on.
             is_due = _is_due(done, settings.eval_steps, settings)
             if is_due and (is_last or not stop.is_due):
                 ends_early = bool(hooks.evaluate(done))
+        # The signal came during the evaluation, or training ended early: what
+        # was done since the last checkpoint is not to be done again, and the
+        # checkpoint shows that output_dir has a run.
+        if saved != done:
+            _save(state, done, hooks.tail)
         stop.log(done)
+    if done == settings.last_step:
+        stop.end_process()
     return done
 
 
@@ -141,12 +150,17 @@ def _report(
 
 def _save(
     state: training_state.TrainingState, done: int, tail: TailMeter | None
-) -> None:
-    """Save a checkpoint, also where another machine fails meanwhile."""
+) -> int:
+    """Save a checkpoint, also where another machine fails meanwhile.
+
+    Returns:
+        The number of steps done, as given.
+    """
     with cluster_watch.saving():
         if tail:
             tail.save(done)
         logging.info("Saved %s", state.save(done))
+    return done
 
 
 def _is_due(done: int, every: int, settings: Settings) -> bool:
@@ -262,16 +276,28 @@ class _StopRequest:
         """Log after which step the run was stopped, if it was."""
         if not self.is_due:
             return
-        number, where = self._signal, ""
+        where = ""
         if self._agreed:
-            machine, number = self._agreed
-            where = f" to {cluster.machines()[machine]}"
+            where = f" to {cluster.machines()[self._agreed[0]]}"
         logging.warning(
             "Stopped by %s%s after step %d; the same command goes on there",
-            signal.Signals(number).name,
+            signal.Signals(self._number()).name,
             where,
             done,
         )
+
+    def end_process(self) -> None:
+        """End the process by the signal, if there was one; call outside `with`.
+
+        For a run whose last step is done: what comes after training would
+        otherwise begin although the user asked for an end.
+        """
+        if self.is_due:
+            signal.raise_signal(self._number())
+
+    def _number(self) -> int:
+        """Return the number of the signal that is obeyed."""
+        return self._agreed[1] if self._agreed else self._signal
 
     def __exit__(self, *exception: Any) -> None:
         for number, handler in self._old.items():

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from base import cluster, file_system, text_files
 
-_FILE = "tail_loss.json"
+NAME = "tail_loss.json"
 
 _SIGN = "sign"  # its key for what the loss shows of a failed run
 
@@ -55,7 +55,7 @@ class TailMeter:
     """
 
     def __init__(self, output_dir: str, last_step: int, batch_size: int):
-        self._path = os.path.join(output_dir, _FILE)
+        self._path = os.path.join(output_dir, NAME)
         self._last_step = last_step
         # Of 343 steps of 32 examples the last 35: numbers 309 to 343, with 308
         # before them. Of 18 such steps the last 4, of 6 the last 3.
@@ -148,7 +148,7 @@ def read_sign(output_dir: str, step: int) -> str | None:
         output_dir: of the run.
         step: of the weights; there is no sign for those of other steps.
     """
-    found = text_files.read_own_json(os.path.join(output_dir, _FILE))
+    found = text_files.read_own_json(os.path.join(output_dir, NAME))
     sign = found.get(_SIGN) if isinstance(found, dict) else None
     if not isinstance(sign, dict) or sign.get("step") != step:
         return None

@@ -1,5 +1,7 @@
 """How scripts end: exit status, one line of error, the format of log lines."""
 
+import errno
+import os
 import re
 import subprocess
 import sys
@@ -11,10 +13,13 @@ from paths import ROOT
 
 TIME = r"\d\d:\d\d:\d\d "
 SCRIPT = """
-import os, signal, sys
+import errno, os, signal, sys
 from base import errors
 from absl import flags, logging
 flags.DEFINE_integer("count", 0, "A number.")
+flags.DEFINE_float("rate", 0.1, "A number.", lower_bound=0)
+flags.DEFINE_float("share", None, "A number.", lower_bound=0, upper_bound=1)
+flags.DEFINE_float("threshold", 0.0, "A number.")
 
 def main(_):
     logging.debug("a debug message")
@@ -67,6 +72,12 @@ def test_a_bug_keeps_its_stack_trace():
         ("--cuont=1", "Unknown command line flag 'cuont'. Did you mean: count"),
         ("--count=x", "flag --count=x: invalid literal for int()"),
         ("count=1", "unexpected argument 'count=1': flags are --name=value"),
+        ("--rate=nan", "flag --rate=nan: wanted a finite number"),
+        ("--rate=inf", "flag --rate=inf: wanted a finite number"),
+        ("--rate=-1", "flag --rate=-1: -1.0 is not a non-negative number"),
+        ("--share=NaN", "flag --share=nan: wanted a finite number"),
+        ("--share=inf", "flag --share=inf: inf is not a number in the range"),
+        ("--threshold=nan", "flag --threshold=nan: wanted a finite number"),
     ],
 )
 def test_a_wrong_argument_is_one_line(argument, message):
@@ -74,6 +85,11 @@ def test_a_wrong_argument_is_one_line(argument, message):
     assert result.returncode == 1
     assert result.stderr.count("\n") == 1 and not result.stdout
     assert result.stderr.startswith(f"ERROR: {message}")
+
+
+def test_a_number_without_bounds_may_be_infinite():
+    """Such as the threshold above which a question has no answer."""
+    assert end_of("pass", "--threshold=-inf").returncode == 0
 
 
 def test_log_lines_are_time_and_message_with_the_level_of_warnings():
@@ -92,10 +108,39 @@ def test_verbosity_decides_which_lines_and_how_long():
     assert re.fullmatch(prefix + "an info message", lines[1])
 
 
+@pytest.mark.parametrize("number", ["ENOSPC", "EDQUOT"])
+def test_a_full_disk_is_one_line(number):
+    code = f"errno.{number}"
+    found = end_of(f"raise OSError({code}, os.strerror({code}), '/x/y')")
+    words = os.strerror(getattr(errno, number))
+    assert found.returncode == 1 and "Traceback" not in found.stderr
+    assert found.stderr.splitlines()[-1] == (
+        f"ERROR: a file operation failed: /x/y: {words}; free space there and "
+        "give the same command again"
+    )
+
+
+def test_a_full_disk_is_named_by_the_file_that_is_written(tmp_path):
+    found = end_of(
+        "from base import file_system\n"
+        f"    with file_system.atomic_file('{tmp_path}/x'):\n"
+        "        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))"
+    )
+    last = found.stderr.splitlines()[-1]
+    assert f"failed: {tmp_path}/x: No space left on device; free" in last
+    assert not list(tmp_path.iterdir())
+
+
 def test_reason_is_the_text_of_an_error_without_code_and_path():
     error = FileNotFoundError(2, "No such file or directory", "/x")
     assert errors.reason(error) == "No such file or directory"
     assert errors.reason(ValueError("bad")) == "bad"
+    error.strerror = (
+        "{{function_node __wrapped__SaveV2_device_/CPU:0}} x.data; No space "
+        "left on device\n\tFailed [Op:SaveV2] name: "
+    )
+    words = "x.data; No space left on device\n\tFailed"
+    assert errors.reason(error) == words
 
 
 @pytest.mark.slow
@@ -107,6 +152,18 @@ def test_a_failed_operation_of_tensorflows_file_system_is_one_line():
     assert found.returncode == 1
     assert "ERROR: a file operation failed: /nowhere/x; No such" in found.stderr
     assert "Traceback" not in found.stderr
+
+
+@pytest.mark.slow
+def test_a_full_disk_that_tensorflow_notices_is_one_line():
+    """As the operation that writes TensorBoard's summaries."""
+    found = end_of(
+        "import tensorflow; raise tensorflow.errors.ResourceExhaustedError("
+        "None, None, '/x/events; No space left on device [Op:WriteSummary]')"
+    )
+    assert found.returncode == 1 and "Traceback" not in found.stderr
+    words = "ERROR: a file operation failed: /x/events; No space left on device"
+    assert f"{words}; free space there" in found.stderr
 
 
 @pytest.mark.slow

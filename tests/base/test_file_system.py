@@ -23,6 +23,15 @@ def test_atomic_file_leaves_all_or_nothing(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
 
 
+def test_the_error_of_a_failed_write_has_its_file(tmp_path):
+    """That of a full disk has no path of its own."""
+    path = str(tmp_path / "x")
+    with pytest.raises(OSError) as error:
+        with file_system.atomic_file(path):
+            raise OSError(28, "No space left on device")
+    assert error.value.file_written == path and not os.listdir(tmp_path)
+
+
 def test_atomic_file_replaces_neither_links_nor_pipes(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "file")
     for text in (b"one", b"two"):  # the link is broken at first

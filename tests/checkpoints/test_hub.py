@@ -294,6 +294,13 @@ def test_the_casing_follows_from_the_repository_or_is_asked_for(tmp_path):
     with pytest.raises(UserError, match="hf://a/b does not tell its casing"):
         model_files.resolve_lower_case(None, str(place))
     assert model_files.resolve_lower_case(False, str(place)) is False
+    vocab = place / "vocab.txt"
+    vocab.parent.mkdir(parents=True)
+    vocab.write_text("[UNK]\n[CLS]\n[SEP]\nthe\n")
+    with pytest.raises(UserError, match="hf://a/b does not tell its casing"):
+        model_files.resolve_lower_case(None, str(place))
+    vocab.write_text("\n".join("ABCDEFGH"))  # a cased one tells
+    assert model_files.resolve_lower_case(None, str(place)) is False
 
 
 def test_a_run_keeps_its_commit(model, tmp_path):
@@ -311,3 +318,25 @@ def test_a_run_keeps_its_commit(model, tmp_path):
         assert state.pinned("model", str(place)) == "model"
     assert state.pinned("hf://a/b", None) == "hf://a/b"
     assert state.pinned(None, str(folder)) is None
+
+
+def test_a_run_keeps_the_commits_of_its_teachers(model, tmp_path):
+    """In the order of the flag; also one of a sweep."""
+    flag, (one, two) = "teacher_checkpoint", (digit * 40 for digit in "12")
+    folder = tmp_path / "runs" / "seed1"
+    run = state.TrainingState(str(folder), model.variables, {})
+    recorded = [f"hf://a/b@{one}", None, f"hf://a/b@{two}"]
+    state.claim_output_dir(str(folder), {}, {flag: recorded})
+    given = ["hf://a/b@v1", "fitted", "hf://a/b"]
+    # No step yet.
+    assert state.pinned_all(given, str(folder), flag) == tuple(given)
+    run.save(1)
+    for place in (folder, tmp_path):
+        found = state.pinned_all(given, str(place), flag)
+        assert found == ("hf://a/b@v1", "fitted", f"hf://a/b@{two}")
+        for other in (["hf://a/b"], ["hf://a/c", "x", "hf://a/d"], ["x"], []):
+            found = state.pinned_all(other, str(place), flag)
+            assert found == tuple(other)
+    assert state.pinned_all(given, None, flag) == tuple(given)
+    with pytest.raises(UserError, match="--teacher_checkpoint=hf://b: wanted"):
+        state.pinned_all(["hf://b"], None, flag)

@@ -60,6 +60,25 @@ def test_other_paths_are_refused(tmp_path):
         lookup.find_training_checkpoint(str(tmp_path / "nothing"))
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bert_model.ckpt.index",
+        "model.ckpt-1000000.index",  # BioBERT's
+        "model.safetensors",
+        "model.safetensors.index.json",
+        "checkpoint",
+    ],
+)
+def test_a_directory_with_any_checkpoint_is_not_written_to(tmp_path, name):
+    lookup.check_no_checkpoint(str(tmp_path / "new"), "output_dir")
+    (tmp_path / "bert_model.ckpt.tmp.index").write_text("")  # a killed run's
+    lookup.check_no_checkpoint(str(tmp_path), "output_dir")
+    (tmp_path / name).write_text("")
+    with pytest.raises(UserError, match=f"holds a checkpoint already .{name}"):
+        lookup.check_no_checkpoint(str(tmp_path), "output_dir")
+
+
 def test_files_beside_a_prefix_and_in_a_directory(tmp_path, monkeypatch):
     (tmp_path / "vocab.txt").write_text("")
     found = str(tmp_path / "vocab.txt")
@@ -69,3 +88,15 @@ def test_files_beside_a_prefix_and_in_a_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert lookup.beside("model.ckpt", "vocab.txt") == "./vocab.txt"
     assert lookup.folder_of("gs://bucket/model.ckpt") == "gs://bucket"
+
+
+@pytest.mark.parametrize("name", ["out[1]", "a*", "a?", "back\\slash"])
+def test_names_that_tensorflow_takes_for_patterns(run, name):
+    """It would not find the files of such a prefix."""
+    folder = run.rename(run.with_name(name))
+    weight_files.remove(str(folder / "model.ckpt-1"))
+    for path in (folder, folder / "model.ckpt-2"):
+        with pytest.raises(UserError, match="takes for a pattern"):
+            lookup.find_checkpoint(str(path))
+    with pytest.raises(UserError, match=r"--output=.*takes for a pattern"):
+        lookup.check_no_checkpoint(str(folder), "output")

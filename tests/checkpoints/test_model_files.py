@@ -1,6 +1,7 @@
 """A model's files: those beside a checkpoint, those a flag names, written."""
 
 import json
+import logging
 
 from base import cluster
 from base.errors import UserError
@@ -8,7 +9,7 @@ from base.errors import UserError
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny import values_of
+from tiny import SPECIAL, values_of
 
 from checkpoints import lookup, model_files, weight_files
 from modeling import BertConfig
@@ -82,6 +83,73 @@ def test_casing_by_file_by_directory_name_or_by_flag(tmp_path):
     settings = json.dumps({"do_lower_case": False})
     (tmp_path / "tokenizer_config.json").write_text(settings)
     assert resolve(None, str(tmp_path / "model.ckpt")) is False
+
+
+def write_vocab(path, *tokens) -> str:
+    path.write_text("\n".join([*SPECIAL, "the", *tokens]) + "\n")
+    return str(path)
+
+
+@pytest.mark.parametrize("is_beside", [True, False])
+def test_without_file_and_name_the_vocabulary_tells_the_casing(
+    tmp_path, caplog, is_beside
+):
+    """As for BioBERT's checkpoints: cased, and their names do not tell."""
+    caplog.set_level(logging.INFO)
+    folder = tmp_path / "biobert_v1.1_pubmed"
+    folder.mkdir()
+    prefix = str(folder / "model.ckpt-1000000")
+    place = folder / "vocab.txt" if is_beside else tmp_path / "other.txt"
+
+    def resolve(flag: bool | None) -> bool:
+        vocab_file = None if is_beside else str(place)
+        return model_files.resolve_lower_case(flag, prefix, vocab_file)
+
+    path = write_vocab(place, "The", "A")
+    assert resolve(None) is False
+    assert f"False, as the capitals in {path} show" in caplog.text
+    assert "looks cased" not in caplog.text
+    assert resolve(True) is True
+    assert f"{path} looks cased (7 of 8 tokens have capitals)" in caplog.text
+    caplog.clear()
+    assert resolve(False) is False
+    write_vocab(place)
+    assert resolve(True) is True and resolve(False) is False
+    assert not caplog.text
+    assert resolve(None) is True
+    settings = json.dumps({"do_lower_case": True})
+    (folder / "tokenizer_config.json").write_text(settings)
+    write_vocab(place, "The", "A")
+    assert resolve(None) is True  # what is written comes first
+    with pytest.raises(UserError, match="trained with True: leave the flag"):
+        resolve(False)
+
+
+def test_a_tokenizer_has_the_casing_of_its_vocabulary(tmp_path):
+    """Also without a checkpoint."""
+    for tokens, casing in ((["The", "A"], False), ([], True)):
+        path = write_vocab(tmp_path / "vocab.txt", *tokens)
+        tokenizer = model_files.load_tokenizer("", config_with(), path, None)
+        assert tokenizer.basic_tokenizer.do_lower_case is casing
+
+
+@pytest.mark.parametrize("do_lower_case", [True, None])
+@pytest.mark.parametrize("is_link", [True, False])
+def test_a_vocabulary_in_the_folder_is_kept(
+    model, tmp_path, do_lower_case, is_link
+):
+    """A copy onto itself would leave an empty file."""
+    vocab = tmp_path / "vocab.txt"
+    tokens = "[PAD]\n[UNK]\n[CLS]\n[SEP]\nà\n"
+    vocab.write_text(tokens)
+    if is_link:
+        vocab = tmp_path / "link.txt"
+        vocab.symlink_to(tmp_path / "vocab.txt")
+    config = config_with(vocab_size=5)
+    model_files.write_model(
+        str(tmp_path), model, config, str(vocab), do_lower_case
+    )
+    assert (tmp_path / "vocab.txt").read_text() == tokens
 
 
 @pytest.mark.parametrize("do_lower_case", [True, False, None])

@@ -142,3 +142,63 @@ def test_killed_between_two_files_no_checkpoint_is_left(
     monkeypatch.setattr(tf.io.gfile, "rename", rename)
     weight_files.write(prefix, weight_files.as_tensors(model.variables))
     weight_files.restore_weights(model.variables, prefix)
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing_unfinished(
+    tmp_path, monkeypatch
+):
+    """The checkpoint that was there before the failure stays whole."""
+    tensors = {"x": np.arange(5, dtype=np.float32)}
+    prefix = str(tmp_path / "model.ckpt-2")
+    weight_files.write(str(tmp_path / "model.ckpt-1"), tensors)
+    before = sorted(tmp_path.iterdir())
+
+    def fail(prefix, **_):
+        path = f"{prefix.numpy().decode()}.data-00000-of-00001.tempstate7"
+        (tmp_path / path).write_text("half")
+        raise tf.errors.ResourceExhaustedError(
+            None,
+            None,
+            "{{function_node __wrapped__SaveV2_device_/job:localhost/CPU:0}} "
+            f"{path}; No space left on device [Op:SaveV2] name: ",
+        )
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tf.raw_ops, "SaveV2", fail)
+        with pytest.raises(UserError) as error:
+            weight_files.write(prefix, tensors)
+    assert str(error.value) == (
+        f"{prefix} cannot be written: No space left on device; mend that (a "
+        "full disk needs free space), then give the same command again: "
+        "training goes on from its last checkpoint"
+    )
+    assert sorted(tmp_path.iterdir()) == before
+    weight_files.write(prefix, tensors)
+    assert len(list(tmp_path.iterdir())) == len(before) + 2
+
+
+def test_a_path_that_cannot_be_written_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="file/c cannot be written: ") as error:
+        weight_files.write(str(tmp_path / "file" / "c"), {"x": np.zeros([2])})
+    assert "\n" not in str(error.value) and "[Op:" not in str(error.value)
+
+
+def test_a_file_that_cannot_get_its_name_is_one_line(tmp_path, monkeypatch):
+    def fail(source, target, overwrite):
+        raise tf.errors.UnavailableError(None, None, "the server is away")
+
+    monkeypatch.setattr(tf.io.gfile, "rename", fail)
+    with pytest.raises(UserError, match="written: the server is away; mend"):
+        weight_files.write(str(tmp_path / "c"), {"x": np.zeros([2])})
+    assert not list(tmp_path.iterdir())
+
+
+def test_files_that_a_killed_process_left_are_removed(tmp_path):
+    leftover = tmp_path / "c.tmp.data-00000-of-00001.tempstate17"
+    leftover.write_text("half")
+    other = tmp_path / "other.tmp.index"
+    other.write_text("")
+    weight_files.write(str(tmp_path / "c"), {"x": np.zeros([2])})
+    assert not leftover.exists() and other.exists()
+    assert weight_files.read_weights(str(tmp_path / "c"))["x"].shape == (2,)

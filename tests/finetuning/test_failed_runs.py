@@ -211,7 +211,8 @@ def settings(
 def test_advice_leaves_out_what_was_used():
     text = failed_runs.warning(["first", "second"], settings())
     assert text.startswith("This run failed: first; second. ")
-    assert "--bias_correction" in text and "--num_restarts" in text
+    assert "--bias_correction" in text
+    assert "--num_restarts=5 with another --output_dir, which keeps" in text
     assert "a lower --learning_rate (it was 5e-05)" in text
     text = failed_runs.warning(
         ["first"],
@@ -228,6 +229,7 @@ def test_a_model_that_is_only_scored_gets_no_values_of_other_flags():
     text = failed_runs.warning(["first"], settings(do_train=False))
     assert text.startswith("The run that fitted this model failed: first. ")
     assert "it was 5e-05" not in text
+    assert text.endswith("(--num_restarts), with another --output_dir")
 
 
 def test_a_rate_of_zero_is_the_only_advice():

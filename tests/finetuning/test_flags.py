@@ -3,6 +3,8 @@
 import json
 from unittest import mock
 
+from base.errors import UserError
+
 import pytest
 import scripts
 
@@ -42,6 +44,29 @@ def test_restarts_are_advised_to_single_runs(argument, environment, is_restart):
         found = finetuning_flags.read(f).is_restart
     f["num_restarts"].unparse()
     assert found is is_restart
+
+
+def test_an_export_that_exists_may_be_of_an_earlier_command(tmp_path):
+    """Of a run, or of a sweep that was killed while it copied its best run."""
+    f = scripts.load("run_classifier").FLAGS
+    export = tmp_path / "saved_model" / "1"
+    export.mkdir(parents=True)
+
+    def check(**values) -> None:
+        f.unparse_flags()
+        for name in f:
+            f[name].unparse()
+        flags = {"output_dir": tmp_path, "do_export": True, "do_train": True}
+        arguments = (f"--{k}={v}" for k, v in (flags | values).items())
+        f(["x", *arguments])
+        finetuning_flags.check(f)
+
+    with pytest.raises(UserError, match="saved_model/1 exists already"):
+        check()
+    (tmp_path / "sweep_results.txt").write_text("")
+    check(num_restarts=2)
+    with pytest.raises(UserError, match="saved_model/1 exists already"):
+        check(do_train=False)
 
 
 def test_a_run_keeps_its_bias_correction(tmp_path):

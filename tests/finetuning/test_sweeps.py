@@ -8,7 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from base.errors import UserError
+
 import pytest
+import scripts
 from paths import ROOT
 from waiting import wait_for
 
@@ -51,6 +54,24 @@ def test_a_failed_run_is_never_the_best_unless_all_are(caplog):
         assert "1 of 3 runs failed: c; a is the best of" in caplog.text
         sweeps.warn_of_failed(["c", "d"], both)
         assert "All 2 runs failed, so the one that is kept, c" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "name, value, words",
+    [
+        ("sweep_learning_rates", "nan", "=nan: wanted a finite number"),
+        ("sweep_epochs", "inf", "=inf: wanted a finite number"),
+        ("sweep_epochs", "-1", "=-1: -1.0 is not a non-negative number"),
+        ("sweep_batch_sizes", "two", "=two: invalid literal"),
+    ],
+)
+def test_a_value_that_cannot_be_trained_with_is_named(name, value, words):
+    """Before the first run, though it is the last of the list."""
+    f = scripts.load("run_swag").FLAGS
+    f.unparse_flags()
+    f(["run_swag", f"--{name}=1,{value}"])
+    with pytest.raises(UserError, match=f"--{name}{words}"):
+        sweeps.grid(f)
 
 
 def test_all_runs_have_the_type_that_auto_was_in_the_first(

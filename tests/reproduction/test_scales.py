@@ -70,6 +70,43 @@ def test_values_are_replaced():
     assert scales.read("small").dtype == "float32"  # nothing is left behind
 
 
+@pytest.mark.parametrize("name", ["SQuAD", "squad", "SQUAD"])
+def test_a_value_of_a_task_leaves_its_other_values(name, tmp_path):
+    """However the task is spelled, with --set and in a file."""
+    before = scales.read("small").for_task("SQuAD")
+    assert before.doc_stride == 64
+    wanted = before._replace(num_train_epochs=1.0)
+    found = scales.read("small", [f"tasks.{name}.num_train_epochs=1"])
+    assert found.for_task("SQuAD") == wanted
+    path = tmp_path / "mine.toml"
+    text = f'base = "small"\n[tasks.{name}]\nnum_train_epochs = 1\n'
+    path.write_text(text)
+    assert scales.read(str(path)).for_task("SQuAD") == wanted
+    found = scales.read(str(path), ["tasks.sQuAD.doc_stride=32"])
+    assert found.for_task("SQuAD") == wanted._replace(doc_stride=32)
+
+
+def test_a_table_of_tasks_replaces_all():
+    """As any other value that is given as a whole."""
+    scale = scales.read("small", ["tasks={squad={doc_stride=16}}"])
+    assert scale.tasks == {"SQuAD": {"doc_stride": 16}}
+
+
+@pytest.mark.parametrize(
+    ("setting", "problem"),
+    [
+        ("tasks.SQaD.doc_stride=1", "--set=tasks.SQaD.doc_stride=1: unknown"),
+        ("tasks={squad={}, SQuAD={}}", "SQuAD is there in two spellings; put"),
+        ("tasks=5", "tasks = 5: wanted tables"),
+        ("tasks.squad=5", "tasks.SQuAD = 5: wanted a table of keys"),
+    ],
+)
+def test_a_mistake_in_a_setting_is_one_line(setting, problem):
+    with pytest.raises(UserError) as error:
+        scales.read("small", [setting])
+    assert problem in str(error.value) and "\n" not in str(error.value)
+
+
 def test_a_file_of_ones_own_begins_from_a_scale(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(
@@ -99,6 +136,10 @@ def test_a_file_of_ones_own_begins_from_a_scale(tmp_path):
         ("[finetuning]\nlearning_rates = []", "learning_rates = []: empty"),
         ("[tasks.MRCP]\nnum_train_epochs = 1", "unknown task 'MRCP'; choose"),
         ("[tasks.MRPC]\nepochs = 1", "tasks.MRPC: unknown key epochs"),
+        (
+            "[tasks.ner-features]\nlstm_units = 9\n[tasks.NER-features]\n",
+            "NER-features is there in two spellings",
+        ),
         ("[table5]\ntasks = ['XYZ']", "table5.tasks: unknown task 'XYZ'"),
         ("dtype = 'float64'", "dtype = 'float64'; choose from float32, bfl"),
         ("[model]\nnum_attention_heads = 3", "does not divide by num_atten"),

@@ -245,6 +245,21 @@ def test_names_of_sizes_can_be_read(monkeypatch):
             assert figures[0].bbox.x0 <= box.x0 and box.x1 <= axes.bbox.x1
 
 
+def test_models_of_one_size_and_one_score_are_drawn(tmp_path):
+    """L6_H768_A3 and L6_H768_A12 have as many parameters."""
+    sizes = ("L6_H768_A3", "L6_H768_A12", "L3_H768_A12")
+    columns = (PERPLEXITY, "MRPC")
+    experiment = Experiment(
+        "table6", columns, tuple(Row(name, {}) for name in sizes), {}
+    )
+    rows = (score(80.0), score(79.0, 81.0), score(78.0))
+    scores = {(size, PERPLEXITY): score(9.0) for size in sizes}
+    scores |= {(s, "MRPC"): row for s, row in zip(sizes, rows, strict=True)}
+    path = tmp_path / "table6.png"
+    assert plots.draw(Results(experiment, scores), str(path))
+    assert path.exists()
+
+
 def test_a_table_without_numbers_has_no_picture(tmp_path):
     path = tmp_path / "table5.png"
     assert not plots.draw(table5(MRPC=[score()] * 4), str(path))

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from base.errors import UserError
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,12 +15,13 @@ from exports import CONFIG, EXPORTS, VOCAB, export, ids_of, write_model
 
 import modeling
 import tokenization
+from classifier import export as classifier_export
 from classifier import model as classifier_model
 from modeling import BertConfig
 from ops import unpadding
 from pretraining import filling
 from pretraining import model as pretraining_model
-from serving import graph_tokenizer
+from serving import graph_tokenizer, saved_model
 
 pytest.importorskip("tensorflow_text")
 
@@ -323,3 +326,75 @@ def test_tensorflow_fuses_bias_and_activation_into_the_product(
     ]
     name = b"GeluExact" if activation == "gelu_erf" else b"GeluApproximate"
     assert fused.count((b"BiasAdd", name)) == CONFIG.num_hidden_layers
+
+
+# --- An export that exists ---------------------------------------------------
+
+PREFIX = "run/bert_model.ckpt"
+
+
+def create_export(folder: Path, model, *labels: str):
+    """Return the export of a classifier."""
+    path = folder / "vocab.txt"
+    path.write_text("\n".join(VOCAB) + "\n")
+    tokenizer = graph_tokenizer.Tokenizer(str(path), True)
+    return classifier_export.Classifier(
+        model, tokenizer, str(path), 20, labels=labels, is_pair=False
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("freeze", [False, True])
+def test_an_export_tells_whether_it_has_the_same_weights(
+    freeze, tmp_path, caplog
+):
+    model = classifier_model.BertForSequenceClassification(CONFIG, 2)
+    folder = tmp_path / "1"
+    export = create_export(tmp_path, model, "no", "yes")
+    saved_model.write(export, f"{folder}/", freeze)
+    with caplog.at_level("INFO", logger="absl"):
+        export = create_export(tmp_path, model, "no", "yes")
+        saved_model.check_same(export, str(folder), PREFIX)
+    assert caplog.messages[-1] == (
+        f"{folder} exists already and holds the weights of {PREFIX}: not "
+        "written again"
+    )
+    model.output_bias.assign([0.0, 1e-7])
+    (tmp_path / "12").mkdir()
+    with pytest.raises(UserError) as error:
+        saved_model.check_same(export, str(folder), PREFIX)
+    assert str(error.value) == (
+        f"--export_dir={folder} holds the SavedModel of other weights than "
+        f"{PREFIX}: give the same command with a new one, such as "
+        f"--export_dir={tmp_path}/13, or remove it"
+    )
+
+
+def test_exports_without_a_checksum_and_of_other_settings(tmp_path, caplog):
+    """As earlier versions wrote them, the first ones without a description."""
+    model = classifier_model.BertForSequenceClassification(CONFIG, 2)
+    export = create_export(tmp_path, model, "no", "yes")
+    folder = tmp_path / "served"
+    path = folder / saved_model.DESCRIPTION
+    path.parent.mkdir(parents=True)
+    with pytest.raises(UserError, match="served exists already: give a new"):
+        saved_model.check_same(export, str(folder), PREFIX)
+    (folder / "saved_model.pb").write_bytes(b"")
+    for has_description in (False, True):
+        if has_description:
+            path.write_text(json.dumps(export.description()))
+        caplog.clear()
+        saved_model.check_same(export, str(folder), PREFIX)
+        (line,) = caplog.messages
+        assert line.endswith(
+            f"whether it holds the weights of {PREFIX} is not known, since an "
+            "earlier version wrote it"
+        )
+    export = create_export(tmp_path, model, "yes", "no")
+    with pytest.raises(UserError) as error:
+        saved_model.check_same(export, str(folder), PREFIX)
+    assert str(error.value) == (
+        f"--export_dir={folder} holds a SavedModel with labels = ['no', "
+        "'yes'], not ['yes', 'no']: give the same command with a new one, or "
+        "remove it"
+    )

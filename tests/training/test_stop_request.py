@@ -32,3 +32,20 @@ def test_a_burst_is_one_request_and_a_later_signal_ends_the_run(
         time.sleep(0.3)
         signal.raise_signal(signal.SIGTERM)
         assert received == [signal.SIGTERM]
+
+
+def test_a_signal_of_the_last_step_ends_the_process_afterwards(received):
+    request = loop._StopRequest(types.SimpleNamespace(count=1))
+    with request:
+        signal.raise_signal(signal.SIGTERM)
+    assert not received
+    request.end_process()
+    assert received == [signal.SIGTERM]
+
+
+def test_without_a_signal_the_process_goes_on(received):
+    request = loop._StopRequest(types.SimpleNamespace(count=1))
+    with request:
+        pass
+    request.end_process()
+    assert not received

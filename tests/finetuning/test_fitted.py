@@ -1,0 +1,112 @@
+"""The step of fitted weights is that of these weights, in any folder."""
+
+import json
+from pathlib import Path
+
+import classifier_runs
+import fitted_models
+import numpy as np
+import pytest
+import safetensors.numpy
+import scripts
+import tiny
+from classifier_runs import values_of
+
+from checkpoints import model_files, training_state, weight_files
+from finetuning import fitted
+
+run_classifier = scripts.load("run_classifier")
+convert_checkpoint = scripts.load("convert_checkpoint")
+
+
+def kill_at(step: int, monkeypatch) -> None:
+    """End a run before it saves a step."""
+    save = training_state.TrainingState.save
+
+    def save_or_end(state, done: int) -> str:
+        if done == step:
+            raise KeyboardInterrupt
+        return save(state, done)
+
+    monkeypatch.setattr(training_state.TrainingState, "save", save_or_end)
+
+
+@pytest.mark.slow
+def test_a_run_that_is_trained_on_is_scored_with_its_last_fitted_weights(
+    tmp_path, caplog, monkeypatch
+):
+    """Finished at 50, failed; trained on, killed after it saved step 60."""
+    data = classifier_runs.write_data(tmp_path)
+    model = tiny.write_model(
+        tmp_path / "model", classifier_runs.CONFIG, classifier_runs.VOCAB
+    )
+    out = tmp_path / "out"
+    flags = classifier_runs.flags_for(model, data, out, num_train_epochs=2)
+    flags |= {"learning_rate": 0.0, "jit_compile": False}
+    flags |= {"pad_to_max_length": True}
+    assert scripts.run(run_classifier, **flags) == 0
+    wanted = tiny.results_of(out)
+    assert wanted["global_step"] == 50 and wanted["degenerate"] == 1
+    more = {"num_train_epochs": 4, "save_checkpoints_steps": 10}
+    with monkeypatch.context() as patch:
+        kill_at(70, patch)
+        with pytest.raises(KeyboardInterrupt):
+            scripts.run(run_classifier, **flags | more)
+    newest = (out / "checkpoint").read_text().splitlines()[0]
+    assert newest.endswith('"model.ckpt-60"')
+    (out / "eval_results.txt").unlink()
+    flags["do_train"] = False
+    for place in (out, tmp_path / "other"):
+        flags |= {"output_dir": str(place), "init_checkpoint": str(out)}
+        assert scripts.run(run_classifier, **flags) == 0
+        assert tiny.results_of(place) == wanted
+        last = caplog.records[-1].getMessage()
+        assert "the training loss ended at " in last
+
+
+def test_weights_without_a_step_have_that_of_the_run(tmp_path):
+    """As version 0.1.0 wrote them: of the best score or the newest state."""
+    prefix = str(tmp_path / "bert_model.ckpt")
+    weight_files.write(prefix, {"output_bias": np.zeros(2, np.float32)})
+    assert fitted._step_of(str(tmp_path), prefix) == 0
+    run = training_state.TrainingState(str(tmp_path), [], {})
+    run.save(9)
+    assert fitted._step_of(str(tmp_path), prefix) == 9
+    scores = tmp_path / "scores.json"
+    scores.write_text(json.dumps({"5": 0.75, "9": 0.5}))
+    assert fitted._step_of(str(tmp_path), prefix) == 5
+    weight_files.write(prefix, {"global_step": np.int64(7)})
+    assert fitted._step_of(str(tmp_path), prefix) == 7
+
+
+def test_the_step_is_no_weight(tmp_path, caplog):
+    """Nothing that reads fitted weights takes it for one."""
+    without = fitted_models.write_classifier(
+        tmp_path / "without",
+        classifier_runs.CONFIG,
+        classifier_runs.VOCAB,
+        ["bad", "good"],
+    )
+    prefix = str(without / "bert_model.ckpt")
+    tensors = values_of(Path(prefix))
+    found = []
+    for step in (None, 343):
+        if step:
+            tensors["global_step"] = np.int64(step)
+            weight_files.write(prefix, tensors)
+        weights = weight_files.read_weights(prefix)
+        assert "global_step" not in weights
+        model_files.check_weights(weights, classifier_runs.CONFIG, prefix)
+        output = tmp_path / f"hf{step}"
+        with caplog.at_level("INFO", logger="absl"):
+            scripts.run(
+                convert_checkpoint,
+                input=without,
+                output=output,
+                output_format="huggingface",
+            )
+        found.append((output / "model.safetensors").read_bytes())
+    assert found[0] == found[1]
+    names = safetensors.numpy.load(found[1])
+    assert "classifier.weight" in names and len(names) == len(weights)
+    assert caplog.text.count(f"Wrote {len(weights)} variables") == 2

@@ -1,0 +1,144 @@
+"""What run_classifier.py finds in its folders, and what it leaves in them."""
+
+import json
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+import scripts
+import tensorflow as tf
+import tiny
+from classifier_runs import CONFIG, VOCAB, flags_for, values_of, write_data
+from tiny import results_of
+
+from finetuning import runner
+
+run_classifier = scripts.load("run_classifier")
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def model_dir(tmp_path_factory) -> Path:
+    """An encoder with weights, vocabulary and configuration beside them."""
+    return tiny.write_model(tmp_path_factory.mktemp("model"), CONFIG, VOCAB)
+
+
+@pytest.fixture
+def flags(model_dir, tmp_path) -> dict:
+    """A run of 50 steps."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    out = tmp_path / "out"
+    return flags_for(model_dir, write_data(folder), out, num_train_epochs=2)
+
+
+def files_of(folder) -> dict[str, bytes]:
+    """Return the content of all files of a folder."""
+    paths = filter(Path.is_file, Path(folder).iterdir())
+    return {path.name: path.read_bytes() for path in paths}
+
+
+def stop_at(step, number, monkeypatch):
+    """Send a signal while the weights of a step are scored."""
+    score = runner.score_and_keep
+
+    def score_and_signal(job, loaded, done):
+        if done == step:
+            signal.raise_signal(number)
+        return score(job, loaded, done)
+
+    monkeypatch.setattr(runner, "score_and_keep", score_and_signal)
+
+
+# --- Folders that another model or run has -----------------------------------
+
+
+def test_a_model_that_no_run_left_is_not_replaced(model_dir, tmp_path, flags):
+    """Its weights, configuration and vocabulary would be lost."""
+    folder = tmp_path / "model"
+    shutil.copytree(model_dir, folder)
+    before = files_of(folder)
+    flags |= {"init_checkpoint": str(folder), "output_dir": str(folder)}
+    line = scripts.error_of(run_classifier, **flags)
+    assert "holds a model" in line and "use another --output_dir" in line
+    assert files_of(folder) == before
+
+
+def test_a_run_that_ended_early_is_not_taken_for_another(flags):
+    """Its only weights may be those of a step before the first checkpoint."""
+    flags |= {"learning_rate": 0.0, "eval_steps": 5}
+    flags |= {"early_stopping_patience": 1}
+    assert scripts.run(run_classifier, **flags) == 0
+    out = Path(flags["output_dir"])
+    assert tf.train.latest_checkpoint(str(out)).endswith("model.ckpt-10")
+    # Also a run of an earlier version, which saved nothing when it ended.
+    for has_checkpoint in (True, False):
+        if not has_checkpoint:
+            (out / "checkpoint").unlink()
+        before = files_of(out)
+        line = scripts.error_of(run_classifier, **flags | {"random_seed": 7})
+        assert "belongs to a run with random_seed = 12345, not 7" in line
+        assert files_of(out) == before
+        assert scripts.run(run_classifier, **flags) == 0
+        assert results_of(out)["global_step"] == 5
+
+
+def test_scores_from_before_the_first_checkpoint_count_once(flags, caplog):
+    """A run that is killed there begins again, with other scores perhaps."""
+    flags |= {"eval_steps": 25}
+    out = Path(flags["output_dir"])
+    assert scripts.run(run_classifier, **flags) == 0
+    wanted = json.loads((out / "scores.json").read_text())
+    (out / "checkpoint").unlink()
+    (out / "scores.json").write_text('{"20": 2.0}')
+    assert scripts.run(run_classifier, **flags) == 0
+    assert json.loads((out / "scores.json").read_text()) == wanted
+
+
+def test_a_name_that_tensorflow_takes_for_a_pattern(flags, tmp_path):
+    """It would not find the checkpoints of such a folder again."""
+    for name, character in (("out[1]", "["), ("out*", "*"), ("a?/b", "?")):
+        folder = tmp_path / name
+        flags |= {"output_dir": str(folder)}
+        line = scripts.error_of(run_classifier, **flags)
+        assert f"{name} has a {character}, which" in line
+        assert not folder.exists()
+
+
+# --- Signals -----------------------------------------------------------------
+
+
+def test_a_signal_during_an_evaluation_is_saved(flags, monkeypatch):
+    """The run goes on there, to the same bits as a run in one piece."""
+    flags |= {"eval_steps": 20, "save_checkpoints_steps": 1000}
+    whole = Path(flags["output_dir"])
+    assert scripts.run(run_classifier, **flags) == 0
+    parts = whole.with_name("parts")
+    flags |= {"output_dir": str(parts)}
+    with monkeypatch.context() as patch:
+        stop_at(20, signal.SIGTERM, patch)
+        assert scripts.run(run_classifier, **flags) == 1
+    assert tf.train.latest_checkpoint(str(parts)).endswith("model.ckpt-20")
+    assert scripts.run(run_classifier, **flags) == 0
+    for name in ("bert_model.ckpt", "model.ckpt-50"):
+        one, two = values_of(whole / name), values_of(parts / name)
+        assert all((one[variable] == two[variable]).all() for variable in one)
+    assert (parts / "scores.json").read_text() == (
+        whole / "scores.json"
+    ).read_text()
+
+
+def test_a_signal_during_the_last_evaluation_ends_the_run(flags, monkeypatch):
+    """Nothing else begins; the same command does the rest."""
+    flags |= {"eval_steps": 25, "do_predict": True}
+    out = Path(flags["output_dir"])
+    with monkeypatch.context() as patch:
+        stop_at(50, signal.SIGINT, patch)
+        with pytest.raises(KeyboardInterrupt):
+            scripts.run(run_classifier, **flags)
+    assert not (out / "test_results.tsv").exists()
+    assert tf.train.latest_checkpoint(str(out)).endswith("model.ckpt-50")
+    assert scripts.run(run_classifier, **flags) == 0
+    assert (out / "test_results.tsv").exists()

@@ -1,0 +1,137 @@
+"""run_pretraining.py writes the casing that later scripts use."""
+
+import json
+import logging
+
+import pytest
+import scripts
+from paths import GOLDEN
+from pretraining_runs import VOCAB, flags_for, write_data
+from tiny import SPECIAL
+
+from checkpoints import model_files
+
+run_pretraining = scripts.load("run_pretraining")
+
+CASED = ["the", "The", "Paris", "A", "B"]
+UNCASED = ["the", "paris", "a", "b", "c"]
+CHINESE = list("的一是不了")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write_data(tmp_path_factory.mktemp("casing"))
+
+
+@pytest.fixture
+def casing_of(monkeypatch, data, tmp_path):
+    """A function of flags that returns the casing that a run would write."""
+    found = []
+
+    def main(_) -> None:
+        run_pretraining.check_flags()
+        vocab_file = run_pretraining.find_vocab()
+        found.append(run_pretraining.read_tokenizer(vocab_file))
+
+    def read(**flags) -> bool | None:
+        values = flags_for(data, tmp_path / "out") | flags
+        scripts.run(run_pretraining, **values)
+        tokenizer = found.pop()
+        return tokenizer and tokenizer.do_lower_case
+
+    monkeypatch.setattr(run_pretraining, "main", main)
+    return read
+
+
+def write_vocab(path, words) -> str:
+    tokens = [*SPECIAL, *words]
+    tokens += [f"[unused{n}]" for n in range(VOCAB - len(tokens))]
+    path.write_text("\n".join(tokens) + "\n")
+    return str(path)
+
+
+def write_casing(folder, do_lower_case: bool) -> None:
+    settings = json.dumps({"do_lower_case": do_lower_case})
+    (folder / "tokenizer_config.json").write_text(settings)
+
+
+@pytest.mark.parametrize(
+    "words, lower", [(CASED, False), (UNCASED, True), (CHINESE, True)]
+)
+def test_the_vocabulary_decides(casing_of, tmp_path, caplog, words, lower):
+    vocab_file = write_vocab(tmp_path / "words.txt", words)
+    caplog.set_level(logging.INFO)
+    assert casing_of(vocab_file=vocab_file) is lower
+    assert f"do_lower_case = {lower}, as " in caplog.text
+
+
+def test_the_flag_comes_before_the_vocabulary(casing_of, tmp_path, caplog):
+    """For scripts without capitals, whose accents are to stay."""
+    vocab_file = write_vocab(tmp_path / "words.txt", CHINESE)
+    assert casing_of(vocab_file=vocab_file, do_lower_case=False) is False
+    assert not caplog.text
+    vocab_file = write_vocab(tmp_path / "words.txt", CASED)
+    assert casing_of(vocab_file=vocab_file, do_lower_case=True) is True
+    assert "looks cased" in caplog.text
+
+
+@pytest.mark.parametrize("flag", ["init_checkpoint", "resume_from"])
+def test_the_checkpoint_comes_before_the_vocabulary(casing_of, tmp_path, flag):
+    source = tmp_path / "source"
+    source.mkdir()
+    prefix = source / "model.ckpt-5"
+    (source / "model.ckpt-5.index").write_text("")
+    vocab_file = write_vocab(source / "vocab.txt", CASED)
+    flags = {flag: prefix, "vocab_file": vocab_file}
+    assert casing_of(**flags) is False
+    write_casing(source, True)
+    assert casing_of(**flags) is True
+    with pytest.raises(ValueError, match="was trained with True: leave the"):
+        casing_of(**flags, do_lower_case=False)
+
+
+def test_published_checkpoints_tell_by_their_name(casing_of, tmp_path):
+    folder = tmp_path / "uncased_L-2_H-128_A-2"
+    folder.mkdir()
+    (folder / "bert_model.ckpt.index").write_text("")
+    vocab_file = str(GOLDEN / "vocab" / "cased.txt")
+    flags = {"init_checkpoint": folder / "bert_model.ckpt"}
+    assert casing_of(**flags, vocab_file=vocab_file) is True
+
+
+def test_a_model_of_the_hub_is_not_asked_for(casing_of, tmp_path, monkeypatch):
+    """The records have their casing already."""
+    folder = tmp_path / "models--a--b" / "snapshots" / "abc"
+    folder.mkdir(parents=True)
+    write_vocab(folder / "vocab.txt", UNCASED)
+    monkeypatch.setattr(
+        run_pretraining.lookup, "find_checkpoint", lambda _: str(folder)
+    )
+    assert casing_of(init_checkpoint=str(folder)) is True
+    write_vocab(folder / "vocab.txt", CASED)
+    assert casing_of(init_checkpoint=str(folder)) is False
+
+
+def test_without_a_vocabulary_no_casing_is_written(casing_of):
+    assert casing_of() is None
+    with pytest.raises(ValueError, match="beside the vocabulary: give --vocab"):
+        casing_of(do_lower_case=False)
+
+
+@pytest.mark.slow
+def test_a_cased_model_stays_cased(data, tmp_path, caplog):
+    """Also the models of single steps; later scripts find the casing."""
+    caplog.set_level(logging.INFO)
+    vocab_file = write_vocab(tmp_path / "words.txt", CASED)
+    out = tmp_path / "out"
+    values = flags_for(data, out, vocab_file=vocab_file, keep_steps="5")
+    scripts.run(run_pretraining, **values)
+    assert f"False, as the capitals in {vocab_file} show" in caplog.text
+    for folder in (out, out / "step-5"):
+        settings = json.loads((folder / "tokenizer_config.json").read_text())
+        assert settings["do_lower_case"] is False
+        prefix = str(folder / "bert_model.ckpt")
+        assert model_files.known_lower_case(prefix) is False
+    config = model_files.read_config(prefix)
+    tokenizer = model_files.load_tokenizer(prefix, config, None, None)
+    assert tokenizer.tokenize("The paris") == ["The", "[UNK]"]
