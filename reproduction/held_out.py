@@ -58,7 +58,7 @@ def prepare(
     """Make the folders train and held_out; return what is in them.
 
     Whole files are linked to, documents are copied. A second call with the
-    same folder reads what the first one did.
+    same folder reads what the first one did, unless a folder was removed.
 
     Args:
         files: text, one sentence per line, a blank line between documents.
@@ -72,12 +72,13 @@ def prepare(
         UserError: too few documents.
     """
     path = os.path.join(folder, _NAME)
+    folders = [os.path.join(folder, name) for name in FOLDERS]
     known = text_files.read_own_json(path)
-    if known is not None:
+    if known is not None and all(map(os.path.isdir, folders)):
         return Text(**known)
-    for name in FOLDERS:
-        os.makedirs(os.path.join(folder, name), exist_ok=True)
-        resuming.empty_folder(os.path.join(folder, name))
+    for part in folders:
+        os.makedirs(part, exist_ok=True)
+        resuming.empty_folder(part)
     how, sizes = _divide(files, held_out_files, share, max_mb, folder)
     logging.info("%s", how)
     text = Text(how, sizes)

@@ -257,121 +257,6 @@ python run_classifier.py --do_train --do_eval --task_name=SST-2 \
     --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=0.5 \
     --random_seed=16345 --keep_checkpoint_max=1 --dtype=bfloat16
 
-# Pre-training, mlm_nsp, L4_H256_A8, masking 80/10/10, seed 1, steps 1 to 8,400 at length 64
-python run_pretraining.py --do_train \
-    --bert_config_file=paper/configs/L4_H256_A8.json \
-    --vocab_file=paper/vocab.txt \
-    '--input_file=paper/records/train_length64_mask80-10-10/train.tfrecord-*' \
-    --output_dir=paper/pretraining/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase1 \
-    --max_seq_length=64 --max_predictions_per_seq=10 --train_batch_size=16 \
-    --learning_rate=0.001 --num_train_steps=12000 --num_warmup_steps=600 \
-    --random_seed=12345 --save_checkpoints_steps=1000 --keep_checkpoint_max=1 \
-    --bias_correction --dtype=bfloat16 --stop_after_steps=8400
-
-# Pre-training, mlm_nsp, L4_H256_A8, masking 80/10/10, seed 1, steps 8,401 to 12,000 at length 128
-python run_pretraining.py --do_train --do_eval \
-    --resume_from=paper/pretraining/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase1 \
-    --bert_config_file=paper/configs/L4_H256_A8.json \
-    --vocab_file=paper/vocab.txt \
-    '--input_file=paper/records/train_length128_mask80-10-10/train.tfrecord-*' \
-    '--eval_input_file=paper/records/held_out_length128_mask80-10-10/held_out.tfrecord-*' \
-    --output_dir=paper/pretraining/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2 \
-    --max_seq_length=128 --max_predictions_per_seq=20 --train_batch_size=16 \
-    --learning_rate=0.001 --num_train_steps=12000 --num_warmup_steps=600 \
-    --random_seed=12345 --save_checkpoints_steps=1000 --keep_checkpoint_max=1 \
-    --eval_batch_size=64 --max_eval_steps=100 --bias_correction \
-    --dtype=bfloat16
-
-# MRPC, run 1, from mlm_nsp, L4_H256_A8, masking 80/10/10, seed 1
-python run_classifier.py --do_train --do_eval --task_name=MRPC \
-    --data_dir=glue/MRPC --eval_batch_size=32 \
-    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2 \
-    --output_dir=paper/finetuning/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2/MRPC/run1 \
-    --records_dir=paper/records/MRPC --max_seq_length=128 \
-    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=3 \
-    --random_seed=12345 --keep_checkpoint_max=1 --dtype=bfloat16
-
-# MRPC, run 2, from mlm_nsp, L4_H256_A8, masking 80/10/10, seed 1
-python run_classifier.py --do_train --do_eval --task_name=MRPC \
-    --data_dir=glue/MRPC --eval_batch_size=32 \
-    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2 \
-    --output_dir=paper/finetuning/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2/MRPC/run2 \
-    --records_dir=paper/records/MRPC --max_seq_length=128 \
-    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=3 \
-    --random_seed=13345 --keep_checkpoint_max=1 --dtype=bfloat16
-
-# MRPC, run 3, from mlm_nsp, L4_H256_A8, masking 80/10/10, seed 1
-python run_classifier.py --do_train --do_eval --task_name=MRPC \
-    --data_dir=glue/MRPC --eval_batch_size=32 \
-    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2 \
-    --output_dir=paper/finetuning/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2/MRPC/run3 \
-    --records_dir=paper/records/MRPC --max_seq_length=128 \
-    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=3 \
-    --random_seed=14345 --keep_checkpoint_max=1 --dtype=bfloat16
-
-# MRPC, run 4, from mlm_nsp, L4_H256_A8, masking 80/10/10, seed 1
-python run_classifier.py --do_train --do_eval --task_name=MRPC \
-    --data_dir=glue/MRPC --eval_batch_size=32 \
-    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2 \
-    --output_dir=paper/finetuning/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2/MRPC/run4 \
-    --records_dir=paper/records/MRPC --max_seq_length=128 \
-    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=3 \
-    --random_seed=15345 --keep_checkpoint_max=1 --dtype=bfloat16
-
-# MRPC, run 5, from mlm_nsp, L4_H256_A8, masking 80/10/10, seed 1
-python run_classifier.py --do_train --do_eval --task_name=MRPC \
-    --data_dir=glue/MRPC --eval_batch_size=32 \
-    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2 \
-    --output_dir=paper/finetuning/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2/MRPC/run5 \
-    --records_dir=paper/records/MRPC --max_seq_length=128 \
-    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=3 \
-    --random_seed=16345 --keep_checkpoint_max=1 --dtype=bfloat16
-
-# SST-2, run 1, from mlm_nsp, L4_H256_A8, masking 80/10/10, seed 1
-python run_classifier.py --do_train --do_eval --task_name=SST-2 \
-    --data_dir=glue/SST-2 --eval_batch_size=32 \
-    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2 \
-    --output_dir=paper/finetuning/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2/SST-2/run1 \
-    --records_dir=paper/records/SST-2 --max_seq_length=128 \
-    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=0.5 \
-    --random_seed=12345 --keep_checkpoint_max=1 --dtype=bfloat16
-
-# SST-2, run 2, from mlm_nsp, L4_H256_A8, masking 80/10/10, seed 1
-python run_classifier.py --do_train --do_eval --task_name=SST-2 \
-    --data_dir=glue/SST-2 --eval_batch_size=32 \
-    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2 \
-    --output_dir=paper/finetuning/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2/SST-2/run2 \
-    --records_dir=paper/records/SST-2 --max_seq_length=128 \
-    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=0.5 \
-    --random_seed=13345 --keep_checkpoint_max=1 --dtype=bfloat16
-
-# SST-2, run 3, from mlm_nsp, L4_H256_A8, masking 80/10/10, seed 1
-python run_classifier.py --do_train --do_eval --task_name=SST-2 \
-    --data_dir=glue/SST-2 --eval_batch_size=32 \
-    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2 \
-    --output_dir=paper/finetuning/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2/SST-2/run3 \
-    --records_dir=paper/records/SST-2 --max_seq_length=128 \
-    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=0.5 \
-    --random_seed=14345 --keep_checkpoint_max=1 --dtype=bfloat16
-
-# SST-2, run 4, from mlm_nsp, L4_H256_A8, masking 80/10/10, seed 1
-python run_classifier.py --do_train --do_eval --task_name=SST-2 \
-    --data_dir=glue/SST-2 --eval_batch_size=32 \
-    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2 \
-    --output_dir=paper/finetuning/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2/SST-2/run4 \
-    --records_dir=paper/records/SST-2 --max_seq_length=128 \
-    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=0.5 \
-    --random_seed=15345 --keep_checkpoint_max=1 --dtype=bfloat16
-
-# SST-2, run 5, from mlm_nsp, L4_H256_A8, masking 80/10/10, seed 1
-python run_classifier.py --do_train --do_eval --task_name=SST-2 \
-    --data_dir=glue/SST-2 --eval_batch_size=32 \
-    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2 \
-    --output_dir=paper/finetuning/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2/SST-2/run5 \
-    --records_dir=paper/records/SST-2 --max_seq_length=128 \
-    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=0.5 \
-    --random_seed=16345 --keep_checkpoint_max=1 --dtype=bfloat16
-
 # Pre-training, mlm_nsp, L4_H256_A4, masking 80/10/10, seed 1, steps 1 to 8,400 at length 64
 python run_pretraining.py --do_train \
     --bert_config_file=paper/configs/L4_H256_A4.json \
@@ -483,6 +368,121 @@ python run_classifier.py --do_train --do_eval --task_name=SST-2 \
     --data_dir=glue/SST-2 --eval_batch_size=32 \
     --init_checkpoint=paper/pretraining/mlm_nsp_L4_H256_A4_mask80-10-10_steps12000/seed1/phase2 \
     --output_dir=paper/finetuning/mlm_nsp_L4_H256_A4_mask80-10-10_steps12000/seed1/phase2/SST-2/run5 \
+    --records_dir=paper/records/SST-2 --max_seq_length=128 \
+    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=0.5 \
+    --random_seed=16345 --keep_checkpoint_max=1 --dtype=bfloat16
+
+# Pre-training, mlm_nsp, L4_H256_A8, masking 80/10/10, seed 1, steps 1 to 8,400 at length 64
+python run_pretraining.py --do_train \
+    --bert_config_file=paper/configs/L4_H256_A8.json \
+    --vocab_file=paper/vocab.txt \
+    '--input_file=paper/records/train_length64_mask80-10-10/train.tfrecord-*' \
+    --output_dir=paper/pretraining/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase1 \
+    --max_seq_length=64 --max_predictions_per_seq=10 --train_batch_size=16 \
+    --learning_rate=0.001 --num_train_steps=12000 --num_warmup_steps=600 \
+    --random_seed=12345 --save_checkpoints_steps=1000 --keep_checkpoint_max=1 \
+    --bias_correction --dtype=bfloat16 --stop_after_steps=8400
+
+# Pre-training, mlm_nsp, L4_H256_A8, masking 80/10/10, seed 1, steps 8,401 to 12,000 at length 128
+python run_pretraining.py --do_train --do_eval \
+    --resume_from=paper/pretraining/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase1 \
+    --bert_config_file=paper/configs/L4_H256_A8.json \
+    --vocab_file=paper/vocab.txt \
+    '--input_file=paper/records/train_length128_mask80-10-10/train.tfrecord-*' \
+    '--eval_input_file=paper/records/held_out_length128_mask80-10-10/held_out.tfrecord-*' \
+    --output_dir=paper/pretraining/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2 \
+    --max_seq_length=128 --max_predictions_per_seq=20 --train_batch_size=16 \
+    --learning_rate=0.001 --num_train_steps=12000 --num_warmup_steps=600 \
+    --random_seed=12345 --save_checkpoints_steps=1000 --keep_checkpoint_max=1 \
+    --eval_batch_size=64 --max_eval_steps=100 --bias_correction \
+    --dtype=bfloat16
+
+# MRPC, run 1, from mlm_nsp, L4_H256_A8, masking 80/10/10, seed 1
+python run_classifier.py --do_train --do_eval --task_name=MRPC \
+    --data_dir=glue/MRPC --eval_batch_size=32 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2/MRPC/run1 \
+    --records_dir=paper/records/MRPC --max_seq_length=128 \
+    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=3 \
+    --random_seed=12345 --keep_checkpoint_max=1 --dtype=bfloat16
+
+# MRPC, run 2, from mlm_nsp, L4_H256_A8, masking 80/10/10, seed 1
+python run_classifier.py --do_train --do_eval --task_name=MRPC \
+    --data_dir=glue/MRPC --eval_batch_size=32 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2/MRPC/run2 \
+    --records_dir=paper/records/MRPC --max_seq_length=128 \
+    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=3 \
+    --random_seed=13345 --keep_checkpoint_max=1 --dtype=bfloat16
+
+# MRPC, run 3, from mlm_nsp, L4_H256_A8, masking 80/10/10, seed 1
+python run_classifier.py --do_train --do_eval --task_name=MRPC \
+    --data_dir=glue/MRPC --eval_batch_size=32 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2/MRPC/run3 \
+    --records_dir=paper/records/MRPC --max_seq_length=128 \
+    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=3 \
+    --random_seed=14345 --keep_checkpoint_max=1 --dtype=bfloat16
+
+# MRPC, run 4, from mlm_nsp, L4_H256_A8, masking 80/10/10, seed 1
+python run_classifier.py --do_train --do_eval --task_name=MRPC \
+    --data_dir=glue/MRPC --eval_batch_size=32 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2/MRPC/run4 \
+    --records_dir=paper/records/MRPC --max_seq_length=128 \
+    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=3 \
+    --random_seed=15345 --keep_checkpoint_max=1 --dtype=bfloat16
+
+# MRPC, run 5, from mlm_nsp, L4_H256_A8, masking 80/10/10, seed 1
+python run_classifier.py --do_train --do_eval --task_name=MRPC \
+    --data_dir=glue/MRPC --eval_batch_size=32 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2/MRPC/run5 \
+    --records_dir=paper/records/MRPC --max_seq_length=128 \
+    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=3 \
+    --random_seed=16345 --keep_checkpoint_max=1 --dtype=bfloat16
+
+# SST-2, run 1, from mlm_nsp, L4_H256_A8, masking 80/10/10, seed 1
+python run_classifier.py --do_train --do_eval --task_name=SST-2 \
+    --data_dir=glue/SST-2 --eval_batch_size=32 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2/SST-2/run1 \
+    --records_dir=paper/records/SST-2 --max_seq_length=128 \
+    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=0.5 \
+    --random_seed=12345 --keep_checkpoint_max=1 --dtype=bfloat16
+
+# SST-2, run 2, from mlm_nsp, L4_H256_A8, masking 80/10/10, seed 1
+python run_classifier.py --do_train --do_eval --task_name=SST-2 \
+    --data_dir=glue/SST-2 --eval_batch_size=32 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2/SST-2/run2 \
+    --records_dir=paper/records/SST-2 --max_seq_length=128 \
+    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=0.5 \
+    --random_seed=13345 --keep_checkpoint_max=1 --dtype=bfloat16
+
+# SST-2, run 3, from mlm_nsp, L4_H256_A8, masking 80/10/10, seed 1
+python run_classifier.py --do_train --do_eval --task_name=SST-2 \
+    --data_dir=glue/SST-2 --eval_batch_size=32 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2/SST-2/run3 \
+    --records_dir=paper/records/SST-2 --max_seq_length=128 \
+    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=0.5 \
+    --random_seed=14345 --keep_checkpoint_max=1 --dtype=bfloat16
+
+# SST-2, run 4, from mlm_nsp, L4_H256_A8, masking 80/10/10, seed 1
+python run_classifier.py --do_train --do_eval --task_name=SST-2 \
+    --data_dir=glue/SST-2 --eval_batch_size=32 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2/SST-2/run4 \
+    --records_dir=paper/records/SST-2 --max_seq_length=128 \
+    --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=0.5 \
+    --random_seed=15345 --keep_checkpoint_max=1 --dtype=bfloat16
+
+# SST-2, run 5, from mlm_nsp, L4_H256_A8, masking 80/10/10, seed 1
+python run_classifier.py --do_train --do_eval --task_name=SST-2 \
+    --data_dir=glue/SST-2 --eval_batch_size=32 \
+    --init_checkpoint=paper/pretraining/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2 \
+    --output_dir=paper/finetuning/mlm_nsp_L4_H256_A8_mask80-10-10_steps12000/seed1/phase2/SST-2/run5 \
     --records_dir=paper/records/SST-2 --max_seq_length=128 \
     --train_batch_size=32 --learning_rate=0.0002 --num_train_epochs=0.5 \
     --random_seed=16345 --keep_checkpoint_max=1 --dtype=bfloat16

@@ -1,5 +1,7 @@
 """Training text and held-out text: whole files, documents, shares, limits."""
 
+import shutil
+
 from base.errors import UserError
 
 import pytest
@@ -82,6 +84,15 @@ def test_a_second_call_reads_what_the_first_one_did(tmp_path):
     files = write_files(tmp_path, 3)
     first = prepare(tmp_path, files)
     assert prepare(tmp_path, []) == first
+
+
+@pytest.mark.parametrize("name", held_out.FOLDERS)
+def test_a_folder_that_was_removed_is_filled_again(tmp_path, name):
+    files = write_files(tmp_path, 3)
+    first = prepare(tmp_path, files)
+    (found,) = tmp_path.rglob(name)
+    shutil.rmtree(found)
+    assert prepare(tmp_path, files) == first
 
 
 def test_documents_end_at_blank_lines_and_at_the_end_of_a_file(tmp_path):
