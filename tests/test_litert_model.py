@@ -336,8 +336,12 @@ def test_errors_of_flags_that_do_not_fit_the_model(tmp_path, files):
         ),
         ({"do_eval": True, "dev_file": "x"}, "is for token_classification"),
         (
+            {"do_eval": True, "task_name": "xnli", "data_dir": folder},
+            "the task has the labels contradiction, entailment, neutral, but",
+        ),
+        (
             {"do_eval": True, "task_name": "mrpc", "data_dir": folder},
-            "the task has the labels 0, 1, but",
+            "the task has pairs, but",
         ),
         (
             {"do_eval": True, "task_name": "sts-b", "data_dir": folder},
