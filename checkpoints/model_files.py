@@ -346,22 +346,9 @@ def write_model(
         os.path.join(output_dir, lookup.BERT_CONFIG_NAME),
         config.to_json_string(),
     )
-    vocabulary = b""
     if vocab_file:
-        # Read whole: it may be the file that is written.
-        with tf.io.gfile.GFile(vocab_file, "rb") as file:
-            vocabulary = file.read()
-    if vocab_file and do_lower_case is not None:
-        huggingface.write_tokenizer(
-            output_dir,
-            vocabulary,
-            do_lower_case,
-            config.max_position_embeddings,
-        )
-    elif vocab_file:
-        path = os.path.join(output_dir, lookup.VOCAB_NAME)
-        with file_system.atomic_file(path) as file:
-            file.write(vocabulary)
+        length = config.max_position_embeddings
+        _write_vocabulary(output_dir, vocab_file, do_lower_case, length)
     # Last: the weights' index makes the model visible to find_checkpoint.
     tensors = weight_files.as_tensors(model.variables)
     if step is not None:
@@ -369,3 +356,20 @@ def write_model(
     weight_files.write(prefix, tensors)
     logging.info("Wrote the weights alone to %s", prefix)
     return prefix
+
+
+def _write_vocabulary(
+    output_dir: str, vocab_file: str, do_lower_case: bool | None, length: int
+) -> None:
+    """Write vocab.txt, and the casing where it is known; see `write_model`."""
+    # Read whole before anything is written: it may be the same file.
+    with tf.io.gfile.GFile(vocab_file, "rb") as file:
+        vocabulary = file.read()
+    if do_lower_case is not None:
+        huggingface.write_tokenizer(
+            output_dir, vocabulary, do_lower_case, length
+        )
+        return
+    path = os.path.join(output_dir, lookup.VOCAB_NAME)
+    with file_system.atomic_file(path) as file:
+        file.write(vocabulary)

@@ -26,6 +26,8 @@ CONFIG_NAME = "training_config.json"
 
 _OF_MODELS = ("index", "safetensors")  # endings of files
 
+_PINNED = "The run in %s began with %s, which is used again"
+
 
 class TrainingState:
     """The training checkpoints of a run: weights, slots and step.
@@ -212,17 +214,26 @@ def claim_output_dir(
     elif _has_weights(output_dir):
         before = _read_run(path)
         _check_fixed(output_dir, {**defaults, **before["fixed"]}, now["fixed"])
-        for name, value in now["adjustable"].items():
-            old = before["adjustable"].get(name)
-            if old != value:
-                hint = f": {hints[name]}" if name in hints else ""
-                logging.warning(
-                    "%s changes from %s to %s%s", name, old, value, hint
-                )
+        _warn_of_changes(before["adjustable"], now["adjustable"], hints)
     if is_chief:
         file_system.write_text(
             path, json.dumps(now, indent=2, sort_keys=True) + "\n"
         )
+
+
+def _warn_of_changes(
+    before: Mapping[str, object],
+    now: Mapping[str, object],
+    hints: Mapping[str, str],
+) -> None:
+    """Warn of adjustable settings that change; see `claim_output_dir`."""
+    for name, value in now.items():
+        old = before.get(name)
+        if old != value:
+            hint = f": {hints[name]}" if name in hints else ""
+            logging.warning(
+                "%s changes from %s to %s%s", name, old, value, hint
+            )
 
 
 def _has_weights(output_dir: str) -> bool:
@@ -311,25 +322,13 @@ def pinned(init_checkpoint: str | None, output_dir: str | None) -> str | None:
     """
     if not hub.is_name(init_checkpoint) or not output_dir:
         return init_checkpoint
-    given = hub.parse(init_checkpoint)
-    if given.revision:
+    if hub.parse(init_checkpoint).revision:
         return init_checkpoint
-    folders = [output_dir]
-    folders += sorted(tf.io.gfile.glob(os.path.join(output_dir, "runs/*")))
-    for folder in folders:
+    for folder in _folders_of_runs(output_dir):
         recorded = read_adjustable(folder).get("init_checkpoint")
-        if (
-            hub.is_name(recorded)
-            and hub.parse(recorded).repository == given.repository
-        ):
+        if _is_commit_of(init_checkpoint, recorded):
             # Once, though the flags are read more than once.
-            logging.log_first_n(
-                logging.INFO,
-                "The run in %s began with %s, which is used again",
-                1,
-                folder,
-                recorded,
-            )
+            logging.log_first_n(logging.INFO, _PINNED, 1, folder, recorded)
             return recorded
     return init_checkpoint
 
@@ -351,9 +350,7 @@ def pinned_all(
     ]
     if not any(is_open) or not output_dir:
         return tuple(names)
-    folders = [output_dir]
-    folders += sorted(tf.io.gfile.glob(os.path.join(output_dir, "runs/*")))
-    for folder in folders:
+    for folder in _folders_of_runs(output_dir):
         recorded = read_adjustable(folder).get(flag)
         if not isinstance(recorded, list) or len(recorded) != len(names):
             continue
@@ -363,15 +360,15 @@ def pinned_all(
                 names, recorded, is_open, strict=True
             )
         ]
-        logging.log_first_n(
-            logging.INFO,
-            "The run in %s began with %s, which is used again",
-            1,
-            folder,
-            ",".join(found),
-        )
+        logging.log_first_n(logging.INFO, _PINNED, 1, folder, ",".join(found))
         return tuple(found)
     return tuple(names)
+
+
+def _folders_of_runs(output_dir: str) -> list[str]:
+    """Return output_dir and the folders of the runs of a sweep in it."""
+    runs = tf.io.gfile.glob(os.path.join(output_dir, "runs/*"))
+    return [output_dir, *sorted(runs)]
 
 
 def _is_commit_of(name: str, recorded: str | None) -> bool:

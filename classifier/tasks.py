@@ -260,22 +260,17 @@ def with_labels_of(
     ours = task.labels
     if ours is None or labels == ours:
         return task
-    unnamed = tuple(f"LABEL_{number}" for number in range(len(ours)))
-    if labels is None or labels == unnamed:
+    count = range(len(ours))
+    unnamed = labels is None or labels == tuple(f"LABEL_{n}" for n in count)
+    numbered = ours == tuple(map(str, count))
+    if unnamed or (
+        numbered and len(labels) == len(ours) and not set(labels) & set(ours)
+    ):
+        known = f"names its classes {', '.join(labels or ())}"
         logging.warning(
-            "%s does not name its labels (id2label): its outputs are taken "
-            "for %s, in this order",
+            "%s %s: its outputs are taken for %s, in this order",
             model,
-            ", ".join(ours),
-        )
-        return task
-    numbers = tuple(map(str, range(len(labels))))
-    if ours == numbers and not set(labels) & set(ours):
-        logging.warning(
-            "%s names its classes %s, the task %s: they are taken to be in "
-            "the same order",
-            model,
-            ", ".join(labels),
+            "does not name its labels (id2label)" if unnamed else known,
             ", ".join(ours),
         )
         return task

@@ -122,8 +122,7 @@ def _define_loop_flags() -> None:
         "instead of keeping them. layers: all within a layer, which needs a "
         "fraction of the memory and 14% to 20% more time on a CPU; attention: "
         "the scores and probabilities alone, most of the memory of long "
-        "sequences. "
-        "The numbers stay the same.",
+        "sequences. The numbers stay the same.",
     )
 
 

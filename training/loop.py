@@ -78,30 +78,9 @@ def train(
     settings = step.settings
     report = _create_report(step, state, meter, first)
     caller = _Caller(step, batches, meter, report, first, hooks.tail)
-    saved = first
     stop = _StopRequest(agreement.machines_of(step.strategy))
     with report, stop:
-        # The run may have been killed while it evaluated what it had saved.
-        is_due = first > 0 and _is_due(first, settings.eval_steps, settings)
-        done, ends_early = first, is_due and bool(hooks.evaluate(first))
-        while done < settings.last_step and not stop.is_due and not ends_early:
-            is_first, (done, sums) = done == first, caller.call(done)
-            _check_good(sums, done, step, state)
-            caller.seconds_per_step = stop.agree(done, meter.seconds_per_step)
-            is_due = _is_due(done, settings.save_checkpoints_steps, settings)
-            is_last = done == settings.last_step
-            saves = is_due or stop.is_due or is_last
-            _report(report, step, done, is_first, saves)
-            # Before the checkpoint: a run that is killed between the two keeps
-            # the weights of this step again when it goes on.
-            if done in settings.keep_steps:
-                hooks.keep(done)
-            if saves or stop.is_due:
-                saved = _save(state, done, hooks.tail)
-            # What is saved can be evaluated when the run goes on.
-            is_due = _is_due(done, settings.eval_steps, settings)
-            if is_due and (is_last or not stop.is_due):
-                ends_early = bool(hooks.evaluate(done))
+        done, saved = _run_steps(caller, state, hooks, stop, first)
         # The signal came during the evaluation, or training ended early: what
         # was done since the last checkpoint is not to be done again, and the
         # checkpoint shows that output_dir has a run.
@@ -111,6 +90,49 @@ def train(
     if done == settings.last_step:
         stop.end_process()
     return done
+
+
+def _run_steps(
+    caller: "_Caller",
+    state: training_state.TrainingState,
+    hooks: Hooks,
+    stop: "_StopRequest",
+    first: int,
+) -> tuple[int, int]:
+    """Run the steps of `train`; return how many are done, and are saved.
+
+    Args:
+        caller: calls the compiled step.
+        state: saves the run.
+        hooks: what else is done.
+        stop: signals that end the run.
+        first: number of steps done before, all saved.
+    """
+    step, settings = caller.step, caller.step.settings
+    # The run may have been killed while it evaluated what it had saved.
+    is_due = first > 0 and _is_due(first, settings.eval_steps, settings)
+    done = saved = first
+    ends_early = is_due and bool(hooks.evaluate(first))
+    while done < settings.last_step and not stop.is_due and not ends_early:
+        is_first, (done, sums) = done == first, caller.call(done)
+        _check_good(sums, done, step, state)
+        seconds = caller.meter.seconds_per_step
+        caller.seconds_per_step = stop.agree(done, seconds)
+        is_due = _is_due(done, settings.save_checkpoints_steps, settings)
+        is_last = done == settings.last_step
+        saves = is_due or stop.is_due or is_last
+        _report(caller.report, step, done, is_first, saves)
+        # Before the checkpoint: a run that is killed between the two keeps
+        # the weights of this step again when it goes on.
+        if done in settings.keep_steps:
+            hooks.keep(done)
+        if saves or stop.is_due:
+            saved = _save(state, done, hooks.tail)
+        # What is saved can be evaluated when the run goes on.
+        is_due = _is_due(done, settings.eval_steps, settings)
+        if is_due and (is_last or not stop.is_due):
+            ends_early = bool(hooks.evaluate(done))
+    return done, saved
 
 
 def _create_report(
