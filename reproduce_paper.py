@@ -138,6 +138,15 @@ flags.DEFINE_integer(
     lower_bound=1,
 )
 flags.DEFINE_integer(
+    "first_seed",
+    1,
+    "Number of the first of these runs, so that machines can share them: with "
+    "--num_seeds=1, 1 on one machine and 2 on another, with equal paths. Copy "
+    "the second work directory over the first: --num_seeds=2 there writes the "
+    "tables of both.",
+    lower_bound=1,
+)
+flags.DEFINE_integer(
     "num_parallel",
     None,
     "Commands that run at the same time; default: the scale's.",
@@ -214,12 +223,18 @@ def build_plan(
         scale,
         extra_tasks(),
         data,
-        FLAGS.num_seeds or scale.num_seeds,
+        seeds(scale),
         FLAGS.vocab_file is not None,
     )
     experiments.check_tasks(tables)
     experiments.warn_of_lengths(scale, plan.tasks())
     return plan, tables
+
+
+def seeds(scale: Scale) -> range:
+    """Return the numbers of the pre-training runs of each model, from 1."""
+    num_seeds = FLAGS.num_seeds or scale.num_seeds
+    return range(FLAGS.first_seed, FLAGS.first_seed + num_seeds)
 
 
 def experiment_names() -> list[str]:
@@ -384,7 +399,7 @@ def make_report(
         places,
         FLAGS.scale,
         scale,
-        FLAGS.num_seeds or scale.num_seeds,
+        seeds(scale),
         data,
         text.how,
         {

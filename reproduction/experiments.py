@@ -5,7 +5,7 @@ tables to one plan, seed after seed: a run that is stopped early has the whole
 tables of the first seeds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from base.errors import UserError
@@ -207,7 +207,7 @@ def build(
     scale: Scale,
     extra_tasks: Sequence[str],
     data: reproduction_tasks.Data,
-    num_seeds: int,
+    seeds: Iterable[int],
     has_vocab: bool,
 ) -> tuple[Plan, list[Experiment]]:
     """Return the plan of some experiments, and their tables.
@@ -217,7 +217,7 @@ def build(
         scale: sizes, steps, tasks.
         extra_tasks: for every table, besides its own.
         data: decides which tasks can run.
-        num_seeds: pre-training runs of each variant.
+        seeds: of the pre-training runs of each variant, counted from 1.
         has_vocab: a vocabulary is given.
     """
     builder = _Builder(scale, has_vocab)
@@ -239,7 +239,7 @@ def build(
             for task in chosen[name]
             if (why := _why_not(variant, task))
         }
-    for seed in range(1, num_seeds + 1):
+    for seed in seeds:
         for name in names:
             _add_seed(builder, name, seed, chosen[name], found[name])
     return builder.plan, [

@@ -111,7 +111,7 @@ class Report:
         places: where they are.
         scale_name: of --scale.
         scale: its values.
-        num_seeds: pre-training runs of each model.
+        seeds: of the pre-training runs of each model, counted from 1.
         data: of the tasks.
         text: what became of the text, in words.
         text_files: what they are for -> paths, as in "held-out text".
@@ -123,14 +123,14 @@ class Report:
         places: Places,
         scale_name: str,
         scale: Scale,
-        num_seeds: int,
+        seeds: Sequence[int],
         data: reproduction_tasks.Data,
         text: str,
         text_files: Mapping[str, Sequence[str]],
     ):
         self.plan, self.places = plan, places
         self.scale_name, self.scale = scale_name, scale
-        self.num_seeds = num_seeds
+        self.seeds = seeds
         self.data, self.text = data, text
         self.text_files = text_files
         self._digest = functools.cache(file_system.sha256)
@@ -215,12 +215,13 @@ class Report:
             ["matrix products in", scale.dtype],
         ]
         values = scales.flat(scales.as_values(scale)) | {
-            "num_seeds": self.num_seeds
+            "num_seeds": len(self.seeds),
+            "first_seed": self.seeds[0],
         }
         values = [[key, json.dumps(v)] for key, v in values.items()]
         return (
             f"## Machine and scale\n\n{tables.markdown(['', ''], rows)}\n"
-            "All values of the scale, with those of --set and --num_seeds:\n\n"
+            "All values of the scale, with those of --set and the seeds:\n\n"
             f"{tables.markdown(['key', 'value'], values)}"
         )
 

@@ -106,6 +106,25 @@ def test_more_seeds_tasks_and_experiments_use_what_is_there(run, tmp_path):
     assert names.count("run_classifier.py") == 4 + 2 * 4
 
 
+def test_machines_can_share_the_seeds(run, tmp_path):
+    """Seed 1 here, seed 2 there; the copied work directories are one run."""
+    run(num_seeds=1)
+    run(num_seeds=1, first_seed=2, work_dir=str(tmp_path / "there"))
+    seeds = {
+        call.get("random_seed") for call in reproduction_runs.calls(tmp_path)
+    }
+    assert seeds == {None, "12345", "12346"}
+    shutil.copytree(tmp_path / "there", tmp_path / "work", dirs_exist_ok=True)
+    count = len(reproduction_runs.calls(tmp_path))
+    assert run(num_seeds=2) == 0
+    assert len(reproduction_runs.calls(tmp_path)) == count
+    cell = read_csv(tmp_path)["BERT", "MRPC"]
+    # Seeds 1 and 2 score 65 and 66.
+    assert float(cell["mean"]) == pytest.approx(65.5) and cell["runs"] == "2"
+    report = (tmp_path / "work" / "report.md").read_text()
+    assert "| first_seed | 1 |" in report
+
+
 def test_a_failed_task_is_in_its_cell_and_the_others_go_on(
     run, tmp_path, caplog
 ):

@@ -29,7 +29,7 @@ def test_scripts_accept_every_command(name, tmp_path):
     )
     extra = ("MRPC", "SST-2", "SQuAD", "NER", "NER-features")
     plan, _ = experiments.build(
-        experiments.NAMES, scales.read(name), extra, data, 1, False
+        experiments.NAMES, scales.read(name), extra, data, [1], False
     )
     used = set()
     for step in plan.steps.values():

@@ -49,7 +49,7 @@ def plan(tmp_path):
     ]
     scale = scales.read("smoke", settings)
     data = Data(glue_dir=str(glue))
-    return experiments.build(("table5",), scale, (), data, 1, False)[0]
+    return experiments.build(("table5",), scale, (), data, [1], False)[0]
 
 
 def test_a_left_to_right_model_predicts_every_position(plan):

@@ -26,7 +26,8 @@ def build(tmp_path):
         only = [f"{n}.tasks=[]" for n in experiments.NAMES if n != "table8"]
         only += ['table8.tasks=["NER", "NER-features"]']
         scale = scales.read("smoke", [*SETTINGS, *only, *settings])
-        return experiments.build(names, scale, extra, data, num_seeds, False)
+        seeds = range(1, num_seeds + 1)
+        return experiments.build(names, scale, extra, data, seeds, False)
 
     return build_with
 
