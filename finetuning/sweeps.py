@@ -19,11 +19,10 @@ from typing import Any, NamedTuple
 from base import child_processes, errors, file_system, text_files
 from base.errors import UserError
 
-import tensorflow as tf
 from absl import flags, logging
 
 from checkpoints import hub, training_state
-from finetuning import distillation, hparams, sweep_folder
+from finetuning import distillation, hparams, sweep_folder, sweep_table
 
 flags.disclaim_key_flags()  # --help of a script shows what is defined here
 
@@ -211,18 +210,18 @@ def run_all(sweep: Sweep, output_dir: str, metric: str, **more: Any) -> str:
         folder = os.path.join(output_dir, sweep_folder.RUNS, run.name)
         place = f"Run {number} of {len(sweep.runs)}, {run.name}"
         _make(run, place, folder, sweep.command(run, folder, **more))
-        results[run.name] = _read_results(folder)
+        results[run.name] = sweep_table.read_results(folder)
         is_last = number == len(sweep.runs)
         hparams.write(output_dir, values, results, metric, is_last)
         if number == 1:
             sweep = _with_type_of(folder, sweep)
-    order = ranked(results, metric)
-    lines = table(order, results, metric)
+    order = sweep_table.ranked(results, metric)
+    lines = sweep_table.table(order, results, metric)
     for line in lines:
         logging.info("%s", line)
     path = os.path.join(output_dir, sweep_folder.RESULTS)
     file_system.write_text(path, "\n".join(lines) + "\n")
-    warn_of_failed(order, results)
+    sweep_table.warn_of_failed(order, results)
     return os.path.join(output_dir, sweep_folder.RUNS, order[0])
 
 
@@ -321,110 +320,3 @@ def run_command(command: Sequence[str]) -> int:
     if received:
         raise KeyboardInterrupt
     return status
-
-
-def ranked(
-    results: Mapping[str, Mapping[str, float]], metric: str
-) -> list[str]:
-    """Return the names of the runs, the best first, failed ones last.
-
-    A failed run may have the best score: where a label is frequent, so is the
-    right answer of a model that always gives it.
-
-    Args:
-        results: name of a run -> its scores.
-        metric: the score that decides; larger is better.
-    """
-    return sorted(
-        results,
-        key=lambda name: (not is_failed(results[name]), results[name][metric]),
-        reverse=True,
-    )
-
-
-def is_failed(result: Mapping[str, float]) -> bool:
-    """Return whether the scores are those of a failed run."""
-    return bool(result.get("degenerate"))
-
-
-def warn_of_failed(
-    order: Sequence[str], results: Mapping[str, Mapping[str, float]]
-) -> None:
-    """Log a warning if runs failed: how many, and what is kept."""
-    failed = [name for name in order if is_failed(results[name])]
-    if len(failed) == len(order):
-        logging.warning(
-            "All %d runs failed, so the one that is kept, %s, is one of them: "
-            "its answers depend little on the input, or not at all. The log of "
-            "each run ends with what was seen and what usually helps",
-            len(order),
-            order[0],
-        )
-    elif failed:
-        logging.warning(
-            "%d of %d runs failed: %s; %s is the best of the others",
-            len(failed),
-            len(order),
-            ", ".join(failed),
-            order[0],
-        )
-
-
-def _read_results(folder: str) -> dict[str, float]:
-    """Return the scores in a run's eval_results.txt."""
-    path = os.path.join(folder, "eval_results.txt")
-    with tf.io.gfile.GFile(path) as file:
-        pairs = [line.split(" = ") for line in file.read().splitlines()]
-    return {key: float(value) for key, value in pairs}
-
-
-def table(
-    order: Sequence[str],
-    results: Mapping[str, Mapping[str, float]],
-    metric: str,
-) -> list[str]:
-    """Return a sweep's results as text: runs, best first, mean and spread.
-
-    Args:
-        order: names of the runs, the best first, failed ones last.
-        results: name of a run -> its scores.
-        metric: the score that decides; it has the first column.
-    """
-    names = [metric] + [
-        key
-        for key in results[order[0]]
-        if key not in (metric, "loss", "global_step", "degenerate")
-    ]
-    width = max(map(len, order))
-    lines = [" ".join([" " * width, *names])]
-    for run in order:
-        cells = [f"{results[run][name]:.4f}".rjust(len(name)) for name in names]
-        mark = ["failed"] if is_failed(results[run]) else []
-        lines.append(" ".join([run.ljust(width), *cells, *mark]))
-    lines.append(_summary(order, results, metric, "runs"))
-    good = [run for run in order if not is_failed(results[run])]
-    if len(good) < len(order):
-        failed = ", ".join(order[len(good) :])
-        count = len(order) - len(good)
-        lines.append(f"{count} of {len(order)} runs failed: {failed}")
-        if good:
-            what = "other runs" if len(good) > 1 else "other run"
-            lines.append(_summary(good, results, metric, what))
-    return lines
-
-
-def _summary(
-    runs: Sequence[str],
-    results: Mapping[str, Mapping[str, float]],
-    metric: str,
-    what: str,
-) -> str:
-    """Return a line with the score of the first run, mean and spread."""
-    scores = [results[run][metric] for run in runs]
-    # Of the runs themselves, not an estimate for others: divided by n.
-    mean = sum(scores) / len(scores)
-    spread = (sum((s - mean) ** 2 for s in scores) / len(scores)) ** 0.5
-    return (
-        f"{metric}: best {scores[0]:.4f}, mean {mean:.4f}, standard deviation "
-        f"{spread:.4f} over {len(scores)} {what}"
-    )

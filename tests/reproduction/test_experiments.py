@@ -101,7 +101,7 @@ def test_figure_5_takes_checkpoints_of_table_5(build):
         for row in figure.rows
         if row.curve == "BERT"
     ]
-    begin = "{work_dir}/pretraining/mlm_nsp_L4_H64_A2_mask80-10-10_steps1000"
+    begin = "{work_dir}/pretraining/mlm_nsp_L4_H32_A2_mask80-10-10_steps1000"
     assert folders == [
         f"{begin}/seed1/{place}"
         for place in ("phase1/step-250", "phase1", "phase2/step-950", "phase2")
@@ -164,7 +164,7 @@ def test_table_6_averages_its_restarts(build):
 
 def test_sizes_share_the_model_of_table_5_where_they_agree(build):
     plan, _ = build("table5", "table6")
-    size = "L4_H64_A2"
+    size = "L4_H32_A2"
     runs = [
         name
         for name in plan.steps
@@ -263,7 +263,7 @@ def test_models_that_ner_features_cannot_read_have_empty_cells(build):
     reasons = [table.left_out for table in tables]
     assert reasons[0]["NER-features of + BiLSTM"].startswith("it has a BiLSTM")
     assert reasons[1] == {
-        "NER-features of L2_H64_A2": "it reads the last 4 layers, the model "
+        "NER-features of L2_H32_A2": "it reads the last 4 layers, the model "
         "has 2"
     }
     assert ["NER-features" in row.cells for row in tables[0].rows] == [
