@@ -189,7 +189,7 @@ def main(_: list[str]) -> int:
             plan, places, scale, data, text, files, held_out_files
         )
         writer = results.Writer(places.work_dir, plan, tables, report)
-        failures = []
+        failures = run.read_failures(places.work_dir, plan)
         if not FLAGS.report_only:
             estimator = Estimator(
                 estimate.known_speed(places.work_dir),

@@ -27,7 +27,7 @@ import tensorflow as tf
 from absl import flags, logging
 
 import tokenization
-from checkpoints import lookup, model_files
+from checkpoints import lookup, model_files, training_state
 from modeling import BertConfig
 from pretraining import objectives
 from pretraining import run as pretraining_run
@@ -169,8 +169,16 @@ flags.DEFINE_integer(
 
 
 def main(_: list[str]) -> int:
-    """Train and evaluate as the flags ask; return the exit status."""
+    """Run the command of the flags; return the exit status."""
     check_flags()
+    if not FLAGS.do_train:
+        return train_and_evaluate()
+    with training_state.locked(FLAGS.output_dir):
+        return train_and_evaluate()
+
+
+def train_and_evaluate() -> int:
+    """Train and evaluate as the flags ask; return the exit status."""
     settings = read_settings()
     strategy = devices.create_strategy(training_flags.read_devices(FLAGS))
     settings = pretraining_run.with_dtype(settings, strategy, FLAGS.do_train)
@@ -185,7 +193,7 @@ def main(_: list[str]) -> int:
             settings, config, objective, data
         )
         agreement.check_same_run(strategy, fingerprint)
-        pretraining_run.claim_output_dir(settings, fingerprint)
+        write_settings = pretraining_run.claim_output_dir(settings, fingerprint)
     else:
         file_system.make_directory(FLAGS.output_dir)
     tf.keras.utils.set_random_seed(FLAGS.random_seed)
@@ -208,10 +216,11 @@ def main(_: list[str]) -> int:
             stack.enter_context(
                 bad_records.blaming_files(source.files, source.bounds)
             )
-        step = settings.last_step
-        if data and not run.train(data):
-            return 1
-        if not data:
+        if data:
+            step = run.train(data, write_settings)
+            if step < settings.last_step:
+                return 1
+        else:
             step = run.restore_for_evaluation()
         if FLAGS.do_eval and run.evaluated_step != step:
             run.evaluate(step)

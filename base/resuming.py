@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -33,8 +34,13 @@ def file_state(path: str) -> list[int] | None:
     return [state.st_size, state.st_mtime_ns]
 
 
+LOCK_POLL_SECONDS = 1.0
+
+
 @contextlib.contextmanager
-def locked_folder(folder: str, what: str) -> Iterator[int | None]:
+def locked_folder(
+    folder: str, what: str, wait_seconds: float = 0.0
+) -> Iterator[int | None]:
     """Make a local folder, and lock it against other runs inside the block.
 
     The lock ends with the process, however that ends. The folder is removed at
@@ -44,12 +50,28 @@ def locked_folder(folder: str, what: str) -> Iterator[int | None]:
     Args:
         folder: local path.
         what: what the run writes, for the message.
+        wait_seconds: how long to wait for the end of another run.
 
     Raises:
         UserError: another run has it.
     """
-    os.makedirs(folder, exist_ok=True)
-    lock = _lock(folder, what)
+    end = time.monotonic() + wait_seconds
+    while True:
+        # Within the loop: the other run removes the folder if it is empty.
+        os.makedirs(folder, exist_ok=True)
+        try:
+            lock = _lock(folder, what)
+            break
+        except UserError:
+            if time.monotonic() >= end:
+                raise
+        logging.log_every_n_seconds(
+            logging.INFO,
+            "Waiting for a run that is writing %s to end",
+            15,
+            what,
+        )
+        time.sleep(LOCK_POLL_SECONDS)
     try:
         yield lock
     finally:

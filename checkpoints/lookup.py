@@ -81,7 +81,7 @@ def _find_in_directory(directory: str, flag: str) -> str:
     weights = os.path.join(directory, WEIGHTS_NAME)
     if tf.io.gfile.exists(weights + ".index"):
         return weights
-    latest = tf.train.latest_checkpoint(directory)
+    latest = latest_checkpoint(directory)
     if latest:
         return latest
     if huggingface.is_directory(directory):
@@ -99,6 +99,31 @@ def _find_in_directory(directory: str, flag: str) -> str:
     )
 
 
+def listed_checkpoints(directory: str) -> list[str]:
+    """Return the prefixes in the `checkpoint` file of a run, the newest last.
+
+    Their files may have been deleted. Without the file there are none.
+    """
+    state = tf.train.get_checkpoint_state(directory)
+    if not state or not state.model_checkpoint_path:
+        return []
+    newest = state.model_checkpoint_path
+    listed = [p for p in state.all_model_checkpoint_paths if p != newest]
+    return [*listed, newest]
+
+
+def latest_checkpoint(directory: str) -> str | None:
+    """Return the prefix of a run's newest checkpoint; None without one.
+
+    Unlike tf.train.latest_checkpoint it passes over checkpoints whose files
+    were deleted: damaged ones, or those that were not copied.
+    """
+    for prefix in reversed(listed_checkpoints(directory)):
+        if tf.io.gfile.exists(prefix + ".index"):
+            return prefix
+    return None
+
+
 def find_training_checkpoint(path: str) -> str:
     """Return the prefix of the newest training checkpoint.
 
@@ -113,10 +138,17 @@ def find_training_checkpoint(path: str) -> str:
     """
     check_has_state(path)
     if tf.io.gfile.isdir(path):
-        latest = tf.train.latest_checkpoint(path)
+        latest = latest_checkpoint(path)
         if latest:
             return latest
-        raise UserError(f"--resume_from={path}: no `checkpoint` file in it")
+        listed = [os.path.basename(p) for p in listed_checkpoints(path)]
+        found = (
+            f"its `checkpoint` file lists {', '.join(listed)}, whose files are "
+            "missing"
+            if listed
+            else "no `checkpoint` file in it"
+        )
+        raise UserError(f"--resume_from={path}: {found}")
     return find_checkpoint(path, flag="resume_from")
 
 

@@ -5,13 +5,14 @@ An output_dir holds `model.ckpt-<step>` for the last few saved steps, the file
 run, so that a command with another model or other data cannot continue it.
 """
 
+import contextlib
 import json
 import os
 import types
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from base import file_system, text_files
+from base import cluster, file_system, resuming, text_files
 from base.errors import UserError
 
 import numpy as np
@@ -25,6 +26,9 @@ TRAINING_NAME = "model.ckpt"
 CONFIG_NAME = "training_config.json"
 
 _OF_MODELS = ("index", "safetensors")  # endings of files
+
+# How long to wait for the end of a run that was told to stop, and saves.
+_LOCK_SECONDS = 60.0
 
 _PINNED = "The run in %s began with %s, which is used again"
 
@@ -71,8 +75,32 @@ class TrainingState:
         }
 
     def latest(self) -> str | None:
-        """Return the prefix of the newest checkpoint; None without one."""
-        return tf.train.latest_checkpoint(self.output_dir)
+        """Return the prefix of the newest checkpoint; None in a new run.
+
+        Raises:
+            UserError: none of the checkpoints that are listed is there. A new
+                run would replace what is left of this one.
+        """
+        listed = lookup.listed_checkpoints(self.output_dir)
+        found = lookup.latest_checkpoint(self.output_dir)
+        path = os.path.join(self.output_dir, "checkpoint")
+        if not listed and tf.io.gfile.exists(path):
+            raise UserError(
+                f"{path} is damaged: restore it, or delete it to begin anew"
+            )
+        if listed and not found:
+            raise UserError(
+                f"the files of {listed[-1]}, which {path} lists, are missing: "
+                f"restore them, or delete {path} to begin anew"
+            )
+        if listed and found != listed[-1]:
+            logging.warning(
+                "The files of %s are missing: going on from %s, the newest "
+                "that is there",
+                listed[-1],
+                found,
+            )
+        return found
 
     def save(self, step: int) -> str:
         """Write `model.ckpt-<step>`, delete the oldest; return the prefix."""
@@ -86,7 +114,11 @@ class TrainingState:
         )
         tensors["global_step"] = np.int64(step)
         weight_files.write(prefix, tensors)
-        kept = [p for p in self._listed() if p != prefix] + [prefix]
+        kept = [
+            listed
+            for listed in lookup.listed_checkpoints(self.output_dir)
+            if listed != prefix and tf.io.gfile.exists(listed + ".index")
+        ] + [prefix]
         dropped: list[str] = []
         if self.keep_checkpoint_max:
             dropped = kept[: -self.keep_checkpoint_max]
@@ -141,7 +173,7 @@ class TrainingState:
         return total
 
     def _write_list(self, prefixes: Sequence[str]) -> None:
-        """Write the `checkpoint` file, which tf.train.latest_checkpoint reads.
+        """Write the `checkpoint` file, as TensorFlow does.
 
         Names are relative, so that an output_dir can be moved.
 
@@ -154,11 +186,6 @@ class TrainingState:
         file_system.write_text(
             os.path.join(self.output_dir, "checkpoint"), "\n".join(lines) + "\n"
         )
-
-    def _listed(self) -> list[str]:
-        """Return the prefixes in the `checkpoint` file, the newest last."""
-        state = tf.train.get_checkpoint_state(self.output_dir)
-        return list(state.all_model_checkpoint_paths) if state else []
 
     def clean(self) -> None:
         """Remove the unfinished files of a run that was killed."""
@@ -174,6 +201,30 @@ _NONE: Mapping = types.MappingProxyType({})
 # --- Settings of a run -------------------------------------------------------
 
 
+@contextlib.contextmanager
+def locked(output_dir: str) -> Iterator[None]:
+    """Keep other training runs out of a local output_dir inside the block.
+
+    Two of them would remove and replace each other's files. A run that was
+    told to stop has the directory until it has saved: this waits a minute for
+    it. The machines of a cluster share a directory, which the chief locks.
+
+    Args:
+        output_dir: created when missing, removed if it stays empty.
+
+    Raises:
+        UserError: another run goes on in it.
+    """
+    if file_system.is_remote(output_dir) or not cluster.is_chief():
+        yield
+        return
+    lookup.check_is_no_pattern(output_dir, "output_dir")
+    file_system.make_directory(output_dir)
+    what = f"--output_dir={output_dir}"
+    with resuming.locked_folder(output_dir, what, _LOCK_SECONDS):
+        yield
+
+
 def claim_output_dir(
     output_dir: str,
     fingerprint: Mapping[str, object],
@@ -181,10 +232,12 @@ def claim_output_dir(
     is_chief: bool = True,
     hints: Mapping[str, str] = _NONE,
     defaults: Mapping[str, object] = _NONE,
-) -> None:
+) -> Callable[[], None]:
     """Check that output_dir has no other run; write this run's settings to it.
 
     They are in `training_config.json`, the fingerprint under the key "fixed".
+    Those of a run that goes on are not replaced at once: it may be finished,
+    and then it keeps the settings that it was trained with.
 
     Args:
         output_dir: created when missing.
@@ -196,6 +249,9 @@ def claim_output_dir(
         hints: name of an adjustable setting -> what to log with its change.
         defaults: values of the fingerprint that files of earlier versions
             lack.
+
+    Returns:
+        Writes the settings of this command; to be called when it trains.
 
     Raises:
         UserError: output_dir holds weights of a run with another
@@ -209,16 +265,21 @@ def claim_output_dir(
     now = json.loads(
         json.dumps({"fixed": fingerprint, "adjustable": adjustable})
     )
-    if not tf.io.gfile.exists(path):
-        _check_free(output_dir)
-    elif _has_weights(output_dir):
+
+    def write() -> None:
+        if is_chief:
+            text = json.dumps(now, indent=2, sort_keys=True) + "\n"
+            file_system.write_text(path, text)
+
+    if tf.io.gfile.exists(path) and _has_weights(output_dir):
         before = _read_run(path)
         _check_fixed(output_dir, {**defaults, **before["fixed"]}, now["fixed"])
         _warn_of_changes(before["adjustable"], now["adjustable"], hints)
-    if is_chief:
-        file_system.write_text(
-            path, json.dumps(now, indent=2, sort_keys=True) + "\n"
-        )
+        return write
+    if not tf.io.gfile.exists(path):
+        check_free(output_dir)
+    write()
+    return write
 
 
 def _warn_of_changes(
@@ -244,10 +305,10 @@ def _has_weights(output_dir: str) -> bool:
     """
     weights = os.path.join(output_dir, lookup.WEIGHTS_NAME + ".index")
     has_best = tf.io.gfile.exists(weights)
-    return has_best or tf.train.latest_checkpoint(output_dir) is not None
+    return has_best or bool(lookup.listed_checkpoints(output_dir))
 
 
-def _check_free(output_dir: str) -> None:
+def check_free(output_dir: str) -> None:
     """Check that output_dir, which has no run, has no model either.
 
     A run would replace its weights, configuration and vocabulary, which may
@@ -257,7 +318,7 @@ def _check_free(output_dir: str) -> None:
     Raises:
         UserError: it does.
     """
-    if tf.train.latest_checkpoint(output_dir):
+    if lookup.listed_checkpoints(output_dir):
         return
     found = tf.io.gfile.glob(
         [os.path.join(output_dir, f"*.{name}") for name in _OF_MODELS]

@@ -67,6 +67,7 @@ class ClassifierJob(Job):
                 for title in _titles(task)
                 for name in (mistakes.NAME, MATRIX, MATRIX_PICTURE, SCATTER)
             ),
+            *self._prediction_files(),
         )
         self.objective = (
             classifier_model.REGRESSION
@@ -90,6 +91,18 @@ class ClassifierJob(Job):
         if is_training and options:
             self._distil(options, transfer_file)
 
+    def _prediction_files(self) -> list[str]:
+        """Return the names of the files that --do_predict writes."""
+        names = [_results_name(name) for name in self._test_splits()]
+        if not self._is_data_dir():  # else they may be the test files
+            names += [f"{title}.tsv" for title in self.task.test]
+        return names
+
+    def _is_data_dir(self) -> bool:
+        """Return whether output_dir is the folder of the task's files."""
+        output_dir = os.path.realpath(self.settings.output_dir)
+        return output_dir == os.path.realpath(self.data_dir)
+
     def _check_output_dir(self) -> None:
         """Check that no predictions are written in place of the test set.
 
@@ -101,7 +114,7 @@ class ClassifierJob(Job):
                 the name of a test file, as those of a user's own files have.
         """
         output_dir = self.settings.output_dir
-        if os.path.realpath(output_dir) != os.path.realpath(self.data_dir):
+        if not self._is_data_dir():
             return
         for title, split in self.task.test.items():
             if os.path.splitext(split.file)[0] == title:
@@ -320,8 +333,7 @@ class ClassifierJob(Job):
             rows, submission = classifier_scores.prediction_lines(
                 outputs["logits"], guids, self.task.labels
             )
-            results = name.replace("predict", "test_results")
-            self.write_lines(f"{results}.tsv", rows)
+            self.write_lines(_results_name(name), rows)
             self.write_lines(f"{title}.tsv", submission)
 
     # --- The fitted model ----------------------------------------------------
@@ -357,6 +369,11 @@ def _record_names(
         f"{first}_{name}" if number else first: split
         for number, (name, split) in enumerate(splits.items())
     }
+
+
+def _results_name(split: str) -> str:
+    """Return "test_results.tsv" for the test set "predict"."""
+    return f"{split.replace('predict', 'test_results')}.tsv"
 
 
 def _titles(task: classifier_tasks.Task) -> list[str]:

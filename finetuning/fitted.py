@@ -46,7 +46,7 @@ def find_fitted(output_dir: str) -> str | None:
     weights = os.path.join(output_dir, lookup.WEIGHTS_NAME)
     if tf.io.gfile.exists(weights + ".index"):
         return weights
-    return tf.train.latest_checkpoint(output_dir)
+    return lookup.latest_checkpoint(output_dir)
 
 
 def write_fitted(job: Job, model: modeling.TaskModel, step: int) -> None:
@@ -152,7 +152,7 @@ def _step_of(output_dir: str, prefix: str) -> int:
     scores = selection.read_scores(output_dir)
     if scores:
         return selection.best_step(scores)
-    latest = tf.train.latest_checkpoint(output_dir)
+    latest = lookup.latest_checkpoint(output_dir)
     return weight_files.global_step(latest or prefix)
 
 

@@ -263,11 +263,12 @@ def check(f: flags.FlagValues) -> None:
             f"--reinit_top_layers={f.reinit_top_layers} needs "
             "--init_checkpoint: without it all weights are new"
         )
-    if f.train_batch_size % f.gradient_accumulation_steps:
-        raise UserError(
-            f"--train_batch_size={f.train_batch_size} does not divide by "
-            f"--gradient_accumulation_steps={f.gradient_accumulation_steps}"
-        )
+    for flag, size in sweeps.batch_sizes(f):
+        if size % f.gradient_accumulation_steps:
+            raise UserError(
+                f"--{flag}={size} does not divide by "
+                f"--gradient_accumulation_steps={f.gradient_accumulation_steps}"
+            )
 
 
 def _has_fitted(output_dir: str) -> bool:

@@ -59,6 +59,14 @@ def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
         do_train: whether to train.
         do_eval: whether to score the weights that are left.
     """
+    if not do_train:
+        return _run_job(job, do_train, do_eval)
+    with training_state.locked(job.settings.output_dir):
+        return _run_job(job, do_train, do_eval)
+
+
+def _run_job(job: Job, do_train: bool, do_eval: bool) -> int:
+    """Do what `run_job` describes, in an output_dir that is locked."""
     settings = job.settings
     strategy = devices.create_strategy(settings.devices)
     settings = job.settings = with_dtype(settings, strategy, do_train)
@@ -67,13 +75,13 @@ def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
     if do_train:
         # Before anything is written: an output_dir that holds another run
         # must keep its records and scores.
-        claim_output_dir(job, strategy)
+        write_settings = claim_output_dir(job, strategy)
     file_system.make_directory(settings.output_dir)
     file_system.make_directory(settings.records_dir, "records_dir")
     loaded = create_model(job, strategy)
     signs: list[str] = []  # of a failed run
     if do_train:
-        found = train(job, loaded, strategy)
+        found = train(job, loaded, strategy, write_settings)
         if found is None:
             return 1
         signs += found
@@ -115,8 +123,13 @@ def with_dtype(
     return settings._replace(training=settings.training._replace(dtype=dtype))
 
 
-def claim_output_dir(job: Job, strategy: tf.distribute.Strategy) -> None:
+def claim_output_dir(
+    job: Job, strategy: tf.distribute.Strategy
+) -> Callable[[], None]:
     """Check that output_dir has no other run; write this run's settings.
+
+    Returns:
+        See training_state.claim_output_dir.
 
     Raises:
         UserError: it has, or the machines of a cluster differ.
@@ -124,7 +137,7 @@ def claim_output_dir(job: Job, strategy: tf.distribute.Strategy) -> None:
     fixed = fingerprint(job)
     agreement.check_same_run(strategy, fixed)
     sweep_folder.check_no_sweep(job.settings.output_dir)
-    training_state.claim_output_dir(
+    return training_state.claim_output_dir(
         job.settings.output_dir,
         fixed,
         adjustable(job),
@@ -178,11 +191,20 @@ def adjustable(job: Job) -> dict[str, Any]:
 
 
 def train(
-    job: Job, loaded: LoadedModel, strategy: tf.distribute.Strategy
+    job: Job,
+    loaded: LoadedModel,
+    strategy: tf.distribute.Strategy,
+    write_settings: Callable[[], None],
 ) -> list[str] | None:
     """Fine-tune, keep the best weights; return signs of a failed run.
 
     Without --eval_steps the last weights are kept.
+
+    Args:
+        job: the task.
+        loaded: its model.
+        strategy: where the model's variables are.
+        write_settings: of `claim_output_dir`.
 
     Returns:
         What the training loss shows, see failed_runs.py; None if training is
@@ -194,7 +216,7 @@ def train(
     if selection.stops_early(scores, settings.early_stopping_patience):
         logging.info("%s ended early: nothing to train", settings.output_dir)
         return []  # what the loss showed was written when it ended
-    if scores and not tf.train.latest_checkpoint(settings.output_dir):
+    if scores and not lookup.listed_checkpoints(settings.output_dir):
         # The run was killed before its first checkpoint, and begins again.
         selection.write_scores(settings.output_dir, {})
     data = job.train_data(loaded)
@@ -211,7 +233,11 @@ def train(
         compiles,
         loop.Batches(batches.make, batches.length),
         functools.partial(job.flops_per_example, loaded.model),
-        loop.Hooks(functools.partial(score_and_keep, job, loaded), tail=tail),
+        loop.Hooks(
+            functools.partial(score_and_keep, job, loaded),
+            tail=tail,
+            begin=write_settings,
+        ),
         reinit.new_variables(loaded.model, settings.reinit_top_layers),
         job.row(),
     )
@@ -269,6 +295,10 @@ def loss_signs(
     """
     scores = selection.read_scores(job.settings.output_dir)
     kept = selection.best_step(scores) if scores else done
+    if not tail.value().num_steps:
+        # Nothing was trained: what an earlier command saw still holds.
+        sign = tail_loss.read_sign(job.settings.output_dir, kept)
+        return [sign] if sign else []
     sign = None
     if kept > tail.first:  # else the loss is that of later weights
         sign = failed_runs.not_below_guessing(tail.value(), job.guess(data))
@@ -436,6 +466,17 @@ def run_sweep(
             "a sweep runs on one machine: unset TF_CONFIG, or give the "
             "commands of its runs one by one"
         )
+    with training_state.locked(settings.output_dir):
+        _make_runs(settings, create_job, sweep)
+    if not settings.do_predict and not settings.do_export:
+        return 0
+    return run_job(create_job(settings, False), do_train=False, do_eval=False)
+
+
+def _make_runs(
+    settings: RunSettings, create_job: CreateJob, sweep: sweeps.Sweep
+) -> None:
+    """Make every run of a sweep; copy the best one to output_dir."""
     sweep_folder.check_no_run(settings.output_dir)
     # Reads all files now: what is wrong in them is found before the first
     # run, not after the last one.
@@ -450,6 +491,3 @@ def run_sweep(
         records_dir=settings.records_dir,
     )
     sweep_folder.copy_best(best, settings.output_dir, job.result_files)
-    if not settings.do_predict and not settings.do_export:
-        return 0
-    return run_job(create_job(settings, False), do_train=False, do_eval=False)

@@ -65,7 +65,7 @@ def find_source(settings: RunSettings, do_train: bool) -> ModelSource:
         prefix = fitted
     elif settings.init_checkpoint:
         prefix = lookup.find_checkpoint(settings.init_checkpoint)
-    elif not do_train and not tf.train.latest_checkpoint(settings.output_dir):
+    elif not do_train and not lookup.latest_checkpoint(settings.output_dir):
         raise nothing_fitted(settings.output_dir)
     return read_source(settings, prefix, is_fitted=not do_train)
 

@@ -43,7 +43,7 @@ def check_no_run(output_dir: str) -> None:
     Raises:
         UserError: it has one, or the model of one.
     """
-    found = tf.train.latest_checkpoint(output_dir)
+    found = lookup.latest_checkpoint(output_dir)
     # A sweep copies a model after it has written its results.
     if not found and not has_results(output_dir):
         found = fitted.find_fitted(output_dir)
@@ -53,6 +53,8 @@ def check_no_run(output_dir: str) -> None:
             "--num_restarts and --sweep_* cannot go on with: use another "
             "--output_dir for them, or leave them out to go on with that run"
         )
+    if not has_results(output_dir):
+        training_state.check_free(output_dir)
 
 
 def check_no_sweep(output_dir: str) -> None:

@@ -184,6 +184,18 @@ def grid(f: flags.FlagValues) -> list[SweepRun]:
     ]
 
 
+def batch_sizes(f: flags.FlagValues) -> list[tuple[str, int]]:
+    """Return the batch sizes of all runs, each with the flag that gives it.
+
+    Raises:
+        UserError: a value that its flag does not take.
+    """
+    if not f.sweep_batch_sizes:
+        return [("train_batch_size", f.train_batch_size)]
+    sizes = [run.values["train_batch_size"] for run in grid(f)]
+    return [("sweep_batch_sizes", int(size)) for size in dict.fromkeys(sizes)]
+
+
 def is_run_of_sweep() -> bool:
     """Return whether a sweep has started this process to make a run of it."""
     return _RUN_OF_SWEEP in os.environ

@@ -35,6 +35,10 @@ from training import memory, prediction, reporting
 # usual.
 _LOWEST_FEATURE_BASED_RATE = 3e-4
 
+# With words in columns, and in JSON lines.
+_PREDICTIONS = ("predictions.txt", "predictions.jsonl")
+_TEST_RESULTS = "test_results.txt"
+
 
 class DataFiles(NamedTuple):
     """Paths of the data, and where words and tags are in them."""
@@ -92,6 +96,7 @@ class NerJob(Job):
 
     head_pattern = "^(output_|bilstm/|layer_weights)"
     objective = ner_model.WORD_CLASSIFICATION
+    result_files = (*Job.result_files, *_PREDICTIONS, _TEST_RESULTS)
 
     def __init__(
         self,
@@ -322,15 +327,15 @@ class NerJob(Job):
         logits = ner_records.word_outputs(
             loaded.predictor, data, self.settings.predict_batch_size, "test"
         )
-        kind = "txt" if file.separator else "jsonl"
+        name = _PREDICTIONS[0 if file.separator else 1]
         lines = ner_scores.prediction_lines(file, self._tags(file, logits))
-        self.write_lines(f"predictions.{kind}", lines)
+        self.write_lines(name, lines)
         if self.is_test_tagged:
             results = self._scores(file, logits)
             table = ["Test results", *reporting.results_table(results)]
             logging.info("%s", "\n".join(table))
             lines = [f"{name} = {results[name]}" for name in sorted(results)]
-            self.write_lines("test_results.txt", lines)
+            self.write_lines(_TEST_RESULTS, lines)
 
     def _tags(self, file: ner_data.File, logits: np.ndarray) -> list[list[str]]:
         """Return the likeliest tags of each sentence, as IOB2."""

@@ -96,12 +96,16 @@ class PretrainingFiles(streaming.RecordFiles):
         """Return the entries of training_config.json about the records.
 
         Names of files come without folders: the records may be moved between
-        two runs.
+        two runs. Their order decides that of the records.
         """
         lengths = {name: f.length for name, f in self.schema.items()}
         facts = {
             "data": {
                 os.path.basename(path): n for path, n in self.sequences.items()
+            },
+            "file_order": {
+                str(number): os.path.basename(path)
+                for number, path in enumerate(self.files, 1)
             },
             "max_seq_length": lengths["input_ids"],
         }

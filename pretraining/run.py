@@ -2,6 +2,7 @@
 
 import functools
 import os
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from base import cluster, file_system
@@ -22,6 +23,7 @@ from pretraining import objectives
 from pretraining import records as pretraining_records
 from pretraining.objectives import PretrainingObjective
 from pretraining.records import PretrainingFiles
+from records import streaming
 from training import (
     compilation,
     curves,
@@ -106,7 +108,7 @@ def kept_folder(output_dir: str, step: int) -> str:
 def warn_of_missed_steps(settings: Settings) -> None:
     """Warn of steps to keep that the run has passed without keeping them."""
     folders = [settings.output_dir]
-    latest = tf.train.latest_checkpoint(settings.output_dir)
+    latest = lookup.latest_checkpoint(settings.output_dir)
     if settings.resume_from:
         folders.append(lookup.folder_of(settings.resume_from))
         latest = latest or lookup.find_training_checkpoint(settings.resume_from)
@@ -197,24 +199,34 @@ def lengths_of(data: PretrainingFiles) -> tuple[int, int]:
     return data.schema["input_ids"].length, data.schema["masked_lm_ids"].length
 
 
-def claim_output_dir(settings: Settings, fixed: dict[str, Any]) -> None:
+def claim_output_dir(
+    settings: Settings, fixed: dict[str, Any]
+) -> Callable[[], None]:
     """Begin the run in output_dir, or check that it is the one there.
 
     Args:
         settings: names output_dir.
         fixed: of `fingerprint`.
 
+    Returns:
+        See training_state.claim_output_dir.
+
     Raises:
         UserError: output_dir holds another run.
     """
-    training_state.claim_output_dir(
+    write_settings = training_state.claim_output_dir(
         settings.output_dir,
         fixed,
         adjustable(settings),
         cluster.is_chief(),
-        defaults=FINGERPRINT_DEFAULTS,
+        defaults={
+            **FINGERPRINT_DEFAULTS,
+            # Earlier versions did not write it: there it cannot be checked.
+            "file_order": fixed["file_order"],
+        },
     )
     warn_of_missed_steps(settings)
+    return write_settings
 
 
 class TokenizerFiles(NamedTuple):
@@ -241,6 +253,9 @@ class PretrainingRun:
         eval_data: held-out records; None without evaluation.
         eval_batch_size: records in a batch of them.
         max_eval_steps: batches at most.
+
+    Raises:
+        UserError: an evaluation batch does not divide among the devices.
     """
 
     def __init__(
@@ -258,6 +273,12 @@ class PretrainingRun:
         self.objective = objective
         self.settings, self.tokenizer = settings, tokenizer
         self.evaluated_step: int | None = None
+        if eval_data:  # before the training, not after it
+            streaming.check_divides(
+                eval_batch_size,
+                strategy.num_replicas_in_sync,
+                "--eval_batch_size=",
+            )
         self.evaluator = eval_data and evaluation.Evaluator(
             strategy,
             model,
@@ -268,10 +289,17 @@ class PretrainingRun:
             settings.jit_compile,
         )
 
-    def train(self, data: PretrainingFiles) -> bool:
-        """Train and write the weights; return whether training is over.
+    def train(
+        self, data: PretrainingFiles, write_settings: Callable[[], None]
+    ) -> int:
+        """Train and write the weights; return the number of steps done.
 
-        It is not over after SIGTERM or Ctrl-C; the same command then goes on.
+        They are fewer than all after SIGTERM or Ctrl-C; the same command then
+        goes on. A finished run may have more than this command asks for.
+
+        Args:
+            data: the training records.
+            write_settings: of `claim_output_dir`.
         """
         settings, config = self.settings, self.model.config
         length, predictions = lengths_of(data)
@@ -301,13 +329,12 @@ class PretrainingRun:
                 self.objective.projections(length, predictions),
                 sequences,
             ),
-            loop.Hooks(self.evaluate, self.keep),
+            loop.Hooks(self.evaluate, self.keep, begin=write_settings),
             row=memory.Rows(logits=predictions * config.vocab_size),
         )
-        if done < settings.last_step:
-            return False
-        self._write_model(settings.output_dir)
-        return True
+        if done >= settings.last_step:
+            self._write_model(settings.output_dir)
+        return done
 
     def _write_model(self, folder: str, step: int | None = None) -> None:
         """Write the weights, and the files that belong to them, to a folder."""
@@ -358,7 +385,7 @@ class PretrainingRun:
             UserError: there are none, or they were trained for another
                 objective.
         """
-        latest = tf.train.latest_checkpoint(self.settings.output_dir)
+        latest = lookup.latest_checkpoint(self.settings.output_dir)
         source = latest or self.settings.init_checkpoint
         if not source:
             raise UserError(
@@ -380,7 +407,7 @@ class PretrainingRun:
         The configuration of the flags may not be the one beside the weights.
         """
         prefix = lookup.find_checkpoint(source)
-        latest = tf.train.latest_checkpoint(self.settings.output_dir)
+        latest = lookup.latest_checkpoint(self.settings.output_dir)
         flag = "--output_dir" if latest else "--init_checkpoint"
         check_same_objective(
             source, self.objective, flag, "score it with its own"

@@ -243,15 +243,22 @@ def training_stream(
 # --- Batches -----------------------------------------------------------------
 
 
-def check_divides(batch_size: int, devices: int) -> None:
+def check_divides(
+    batch_size: int, devices: int, what: str = "a batch of "
+) -> None:
     """Check that a global batch divides among devices.
+
+    Args:
+        batch_size: examples in it.
+        devices: how many.
+        what: words or a flag before the number, for the message.
 
     Raises:
         UserError: it does not; names both numbers.
     """
     if batch_size % devices:
         raise UserError(
-            f"a batch of {batch_size} does not divide among {devices} devices: "
+            f"{what}{batch_size} does not divide among {devices} devices: "
             "the batch size is global, use a multiple of the device count"
         )
 

@@ -163,12 +163,18 @@ def _degenerate(cells: Sequence[tuple[str, Score]]) -> str:
     return f"nothing follows, degenerate are {' and '.join(counts)}"
 
 
-def verdict(difference: float, one: float | None, other: float | None) -> str:
+def verdict(
+    difference: float,
+    one: float | None,
+    other: float | None,
+    digits: int = tables.digits_of(""),
+) -> str:
     """Return whether a difference that should be below 0 is.
 
     Args:
         difference: of the means.
         one, other: standard deviations of the two cells, None for one run.
+        digits: decimals of the standard deviation.
     """
     if one is None or other is None:
         sign = "the same" if difference < 0 else "another"
@@ -176,7 +182,7 @@ def verdict(difference: float, one: float | None, other: float | None) -> str:
         return f"{sign} direction, one run has no spread"
     deviation = math.sqrt((one**2 + other**2) / 2)
     if abs(difference) <= deviation:
-        return f"within one standard deviation, {deviation:.1f}"
+        return f"within one standard deviation, {deviation:.{digits}f}"
     return "shows" if difference < 0 else "does not show"
 
 
@@ -184,13 +190,14 @@ def _perplexity_sentences(results: Results) -> Iterator[str]:
     """Yield whether the perplexity falls from size to size."""
     labels = results.labels
     for small, large in zip(labels, labels[1:], strict=False):
-        one = results.mean(small, PERPLEXITY)
-        other = results.mean(large, PERPLEXITY)
-        if one is None or other is None:
+        one = results.scores.get((small, PERPLEXITY))
+        other = results.scores.get((large, PERPLEXITY))
+        if not one or not other or None in (one.mean, other.mean):
             continue
-        found = "shows" if other < one else "does not show"
+        difference = other.mean - one.mean
         digits = tables.digits_of(PERPLEXITY)
+        found = verdict(difference, one.deviation, other.deviation, digits)
         yield (
             f"The perplexity of {large} below that of {small}: {found} "
-            f"({other - one:+.{digits}f})."
+            f"({difference:+.{digits}f})."
         )

@@ -10,6 +10,7 @@ and they hold the lock of the work directory until they have ended.
 
 import collections
 import contextlib
+import json
 import os
 import selectors
 import signal
@@ -19,7 +20,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import IO, NamedTuple
 
-from base import child_processes
+from base import child_processes, file_system, text_files
 from base.errors import UserError
 
 from absl import logging
@@ -31,6 +32,9 @@ from reproduction.plan import Plan, Step
 _SECONDS_BETWEEN_REPORTS = 30.0
 _SECONDS_TO_SAVE = 120.0
 _SHOWN_LINES = 8  # of a step that failed
+
+
+FAILURES = "failures.json"  # for reports that are made later
 
 
 class Failure(NamedTuple):
@@ -45,6 +49,18 @@ class Failure(NamedTuple):
     step: str
     line: str
     has_run: bool
+
+
+def read_failures(work_dir_path: str, plan: Plan) -> list[Failure]:
+    """Return what failed in the last run and has not been mended since."""
+    found = text_files.read_own_json(os.path.join(work_dir_path, FAILURES))
+    failures = [Failure(*values) for values in found or []]
+    return [
+        failure
+        for failure in failures
+        if failure.step in plan.steps
+        and not work_dir.read_marker(work_dir_path, plan.steps[failure.step])
+    ]
 
 
 class Places(NamedTuple):
@@ -158,7 +174,16 @@ class Runner:
             raise
         finally:
             signal.signal(signal.SIGTERM, before)
+            self._write_failures()
         return list(self.failures.values())
+
+    def _write_failures(self) -> None:
+        """Keep what failed, for a later --report_only."""
+        path = os.path.join(self.places.work_dir, FAILURES)
+        failures = list(self.failures.values())
+        if failures or os.path.exists(path):
+            with contextlib.suppress(OSError):  # a full disk: told elsewhere
+                file_system.write_text(path, json.dumps(failures))
 
     def _find_finished(self) -> None:
         """Read the markers of finished steps."""

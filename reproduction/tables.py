@@ -96,9 +96,11 @@ class Results(NamedTuple):
         return paper.get(row, {}).get(column)
 
     def paper_difference(self, row: str, column: str) -> float | None:
-        """Return the paper's number minus that of its first row."""
-        rows = paper_numbers.PAPER[self.experiment.name]
-        first = next(iter(rows.values()), {}).get(column)
+        """Return the paper's number minus that of our first row's label.
+
+        None where the paper lacks one of them.
+        """
+        first = self.paper(self.labels[0], column)
         return _minus(self.paper(row, column), first)
 
 

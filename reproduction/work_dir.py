@@ -12,7 +12,6 @@ table5.csv, report.md ...  results
 import contextlib
 import json
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -41,7 +40,7 @@ _SHOWN_DIFFERENCES = 3
 # A step of NER-features keeps activations, and their fingerprint.
 _ACTIVATIONS = (".npy", ".npy.json")
 
-_LOCK_SECONDS, _LOCK_POLL_SECONDS = 60.0, 3.0
+_LOCK_SECONDS = 60.0
 
 
 def fingerprint(
@@ -246,17 +245,8 @@ def locked(path: str) -> Iterator[int | None]:
     Raises:
         UserError: another run has it.
     """
-    folder, end = os.path.join(path, "lock"), time.monotonic() + _LOCK_SECONDS
-    with contextlib.ExitStack() as stack:
-        while True:
-            try:
-                lock = stack.enter_context(resuming.locked_folder(folder, path))
-                break
-            except UserError:
-                if time.monotonic() > end:
-                    raise
-            logging.info("Waiting for the commands of an earlier run to end")
-            time.sleep(_LOCK_POLL_SECONDS)
+    folder = os.path.join(path, "lock")
+    with resuming.locked_folder(folder, path, _LOCK_SECONDS) as lock:
         yield lock
 
 

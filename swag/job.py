@@ -1,5 +1,6 @@
 """Fine-tuning on multiple choice: which continuation of a context is right."""
 
+import os
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from swag import model as swag_model
 from swag import records as swag_records
 from training import memory
 
+_TEST_RESULTS, _ANSWERS = "test_results.tsv", "test.tsv"
+
 
 class SwagJob(Job):
     """The right choice of each question.
@@ -34,6 +37,7 @@ class SwagJob(Job):
     head_pattern = "^(output_|bilstm/)"
     fitted_task = "multiple_choice"  # a regression's head has the same shape
     objective = swag_model.MULTIPLE_CHOICE
+    result_files = (*Job.result_files, _TEST_RESULTS)
 
     def __init__(
         self,
@@ -45,6 +49,10 @@ class SwagJob(Job):
     ):
         super().__init__(settings, source)
         self.data_dir, self.eval_batch_size = data_dir, eval_batch_size
+        folders = (settings.output_dir, data_dir or "")
+        if len(set(map(os.path.realpath, folders))) == 2:
+            # In one folder it may be a user's test file.
+            self.result_files = (*self.result_files, _ANSWERS)
         self.records = swag_records.SwagRecords(
             data_dir,
             settings.records_dir,
@@ -150,8 +158,8 @@ class SwagJob(Job):
             [question.guid for question in test.questions],
             [str(number) for number in range(test.num_choices)],
         )
-        self.write_lines("test_results.tsv", rows)
-        self.write_lines("test.tsv", answers)
+        self.write_lines(_TEST_RESULTS, rows)
+        self.write_lines(_ANSWERS, answers)
 
     @staticmethod
     def _scores(

@@ -135,8 +135,13 @@ def test_a_failed_task_is_in_its_cell_and_the_others_go_on(
     assert "failed" in (tmp_path / "work" / "table5.md").read_text()
     assert "it is broken" in caplog.text
     assert "--bilstm_layers=2" in caplog.text.split("To repeat it")[1]
+    # A report that is written later has the failures too.
+    assert run(report_only=True) == 1
+    assert "it is broken" in (tmp_path / "work" / "report.md").read_text()
+    assert read_csv(tmp_path)["+ BiLSTM", "MRPC"]["failed"] == "1"
     count = len(reproduction_runs.calls(tmp_path))
     assert run() == 0  # mended: only what failed is run
+    assert run(report_only=True) == 0
     assert len(reproduction_runs.calls(tmp_path)) == count + 2
 
 
@@ -406,7 +411,6 @@ def test_a_work_dir_of_another_command_is_refused(
 
 def test_two_runs_cannot_share_a_work_dir(run, tmp_path, monkeypatch):
     monkeypatch.setattr(work_dir, "_LOCK_SECONDS", 0)
-    monkeypatch.setattr(work_dir, "_LOCK_POLL_SECONDS", 0.01)
     (tmp_path / "work").mkdir()
     with (
         work_dir.locked(str(tmp_path / "work")),

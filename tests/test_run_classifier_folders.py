@@ -142,3 +142,18 @@ def test_a_signal_during_the_last_evaluation_ends_the_run(flags, monkeypatch):
     assert tf.train.latest_checkpoint(str(out)).endswith("model.ckpt-50")
     assert scripts.run(run_classifier, **flags) == 0
     assert (out / "test_results.tsv").exists()
+
+
+def test_a_finished_run_keeps_its_settings_and_its_signs(flags, caplog):
+    """Whatever the flags of a command that scores it again are."""
+    flags |= {"learning_rate": 0.0}
+    assert scripts.run(run_classifier, **flags) == 0
+    out = Path(flags["output_dir"])
+    settings = (out / "training_config.json").read_text()
+    before = results_of(out)
+    assert before["degenerate"] == 1
+    flags |= {"learning_rate": 0.1, "num_train_epochs": 1}
+    assert scripts.run(run_classifier, **flags) == 0
+    assert (out / "training_config.json").read_text() == settings
+    assert results_of(out) == before
+    assert "the training loss ended at " in caplog.records[-1].getMessage()

@@ -101,6 +101,10 @@ def test_sweep_keeps_the_best_and_repeats_nothing(
     written = (best / "eval_results.txt").stat().st_mtime_ns
     assert scripts.run(run_classifier, **flags) == 0
     assert (best / "eval_results.txt").stat().st_mtime_ns == written
+    # Without --do_predict no predictions of another model stay.
+    assert scripts.run(run_classifier, **flags | {"do_predict": False}) == 0
+    assert (best / "eval_results.txt").stat().st_mtime_ns == written
+    assert not list(tmp_path.glob("test*.tsv"))
     flags["sweep_learning_rates"] = "1e-4,fast"
     line = scripts.error_of(run_classifier, **flags)
     assert "--sweep_learning_rates=fast" in line

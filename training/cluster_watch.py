@@ -34,6 +34,7 @@ from absl import logging
 from tensorflow.python.distribute import collective_all_reduce_strategy
 from tensorflow.python.eager import context
 
+from checkpoints import lookup
 from training import agreement
 
 # How long machines may take to come up, from the start of this one.
@@ -192,7 +193,7 @@ class Watch:
         if self.done is None or self.output_dir is None:
             return ""
         # From the directory: only the chief has written it.
-        latest = tf.train.latest_checkpoint(self.output_dir)
+        latest = lookup.latest_checkpoint(self.output_dir)
         saved = f"step {latest.rsplit('-', 1)[-1]}" if latest else "no step"
         return f" after step {self.done}; {saved} is saved"
 

@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable, Container
 
 from base import cluster
+from base.errors import UserError
 
 import tensorflow as tf
 from absl import logging
@@ -69,6 +70,7 @@ def fit(
     longest = memory.longest(batches.length, first, settings.last_step)
     memory.log_estimate(memory.run_of(step, longest, row), strategy)
     _warn_of_a_single_step(settings)
+    hooks.begin()
     peak = _measured_peak(settings.dtype, strategy)
     meter = reporting.Meter(settings.train_batch_size, flops_per_row, peak)
     done = loop.train(step, state, batches, meter, hooks, first)
@@ -175,6 +177,7 @@ def begin(
     if settings.resume_from:
         source = lookup.find_training_checkpoint(settings.resume_from)
         done = state.restore(source)
+        _check_steps_left(settings, source, done)
         logging.info("Continuing %s: %d steps are done", source, done)
         return done
     if settings.init_checkpoint:
@@ -182,6 +185,25 @@ def begin(
     else:
         logging.info("Starting from new weights, seed %d", settings.random_seed)
     return 0
+
+
+def _check_steps_left(settings: Settings, source: str, done: int) -> None:
+    """Check that a run which continues another one has steps of its own.
+
+    Args:
+        settings: of the run.
+        source: the checkpoint of --resume_from.
+        done: its step.
+
+    Raises:
+        UserError: it has none.
+    """
+    if done >= settings.last_step:
+        raise UserError(
+            f"--resume_from={settings.resume_from}: {done:,} steps are done in "
+            f"{source}, and this run ends after {settings.last_step:,}: give a "
+            "larger --num_train_steps, or --stop_after_steps in the first phase"
+        )
 
 
 def _start_from(

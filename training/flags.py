@@ -44,7 +44,8 @@ def _define_batch_flags() -> None:
         "gradient_accumulation_steps",
         1,
         "Split each step into this many micro-batches: it needs the memory "
-        "of a smaller batch and gives the numbers of the whole one.",
+        "of a smaller batch and gives the numbers of the whole one, but for "
+        "dropout, which each draws for itself.",
         lower_bound=1,
     )
     flags.DEFINE_float(
@@ -71,6 +72,8 @@ def _define_batch_flags() -> None:
         "random_seed",
         12345,
         "Seed of the initial weights, of dropout and of the data's order.",
+        lower_bound=0,
+        upper_bound=2**32 - 1,  # that of Keras
     )
 
 

@@ -46,11 +46,13 @@ class Hooks(NamedTuple):
             whether training should end early.
         keep: called with the steps done at each of `keep_steps`.
         tail: adds up the loss of the last steps.
+        begin: called before the first step, not in a run that is finished.
     """
 
     evaluate: Callable[[int], bool | None]
     keep: Callable[[int], None] = lambda step: None
     tail: TailMeter | None = None
+    begin: Callable[[], None] = lambda: None
 
 
 def train(

@@ -1,6 +1,6 @@
 """Training checkpoints: saved, kept, resumed; and whose output_dir it is."""
 
-import json
+import os
 from pathlib import Path
 
 from base.errors import UserError
@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from tiny import values_of
 
-from checkpoints import training_state, weight_files
+from checkpoints import lookup, training_state, weight_files
 
 
 def slots_of(model) -> dict:
@@ -76,15 +76,66 @@ def test_claim_compares_only_once_a_checkpoint_exists(model, tmp_path, caplog):
     training_state.TrainingState(folder, model.variables, {}).save(1)
     with pytest.raises(UserError, match="model = {'a': 2}, not {'a': 3}"):
         training_state.claim_output_dir(folder, {"model": {"a": 3}}, {})
-    training_state.claim_output_dir(folder, {"model": {"a": 2}}, {"rate": 2.0})
+    fixed = {"model": {"a": 2}}
+    write = training_state.claim_output_dir(folder, fixed, {"rate": 2.0})
     assert "rate changes from 1.0 to 2.0" in caplog.text
+    # Nothing is trained with the new rate yet.
+    assert training_state.read_adjustable(folder) == {"rate": 1.0}
+    write()
+    assert training_state.read_adjustable(folder) == {"rate": 2.0}
     training_state.claim_output_dir(
-        folder, {"model": {"a": 2}}, {"rate": 3.0}, hints={"rate": "since then"}
+        folder, fixed, {"rate": 3.0}, hints={"rate": "since then"}
     )
     assert "rate changes from 2.0 to 3.0: since then" in caplog.text
-    training_state.claim_output_dir(folder, {"model": {"a": 2}}, {"rate": 2.0})
-    written = json.loads(Path(folder, training_state.CONFIG_NAME).read_text())
-    assert written["adjustable"] == {"rate": 2.0}
+
+
+def test_a_checkpoint_that_is_missing_is_passed_over(model, tmp_path, caplog):
+    state = training_state.TrainingState(str(tmp_path), model.variables, {})
+    for step in (1, 2, 3):
+        state.save(step)
+    for path in tmp_path.glob("model.ckpt-3.*"):
+        path.unlink()
+    assert state.latest().endswith("model.ckpt-2")
+    assert "model.ckpt-3 are missing: going on from" in caplog.text
+    assert lookup.latest_checkpoint(str(tmp_path)).endswith("model.ckpt-2")
+    state.save(4)
+    listed = lookup.listed_checkpoints(str(tmp_path))
+    assert [Path(p).name for p in listed] == [
+        f"model.ckpt-{step}" for step in (1, 2, 4)
+    ]
+
+
+def test_a_run_whose_checkpoints_are_all_missing_does_not_begin_anew(
+    model, tmp_path
+):
+    state = training_state.TrainingState(str(tmp_path), model.variables, {})
+    training_state.claim_output_dir(str(tmp_path), {"seed": 1}, {})
+    state.save(8)
+    for path in tmp_path.glob("model.ckpt-*"):
+        path.unlink()
+    with pytest.raises(UserError, match="ckpt-8, which .* lists, are missing"):
+        state.latest()
+    with pytest.raises(UserError, match="belongs to a run with seed = 1"):
+        training_state.claim_output_dir(str(tmp_path), {"seed": 2}, {})
+    with pytest.raises(UserError, match="lists model.ckpt-8, whose files are"):
+        lookup.find_training_checkpoint(str(tmp_path))
+    (tmp_path / "checkpoint").write_text("model_check")
+    with pytest.raises(UserError, match="checkpoint is damaged: restore it"):
+        state.latest()
+    (tmp_path / "checkpoint").unlink()
+    assert state.latest() is None
+
+
+def test_two_runs_cannot_share_an_output_dir(tmp_path, monkeypatch):
+    monkeypatch.setattr(training_state, "_LOCK_SECONDS", 0.0)
+    folder = str(tmp_path / "out")
+    with training_state.locked(folder):
+        with pytest.raises(UserError, match="another run is writing --output"):
+            with training_state.locked(folder):
+                pass
+    with training_state.locked(folder):
+        (tmp_path / "out" / "x").write_text("")
+    assert os.listdir(folder) == ["x"]
 
 
 def test_a_damaged_training_config_is_an_error_with_one_line(model, tmp_path):

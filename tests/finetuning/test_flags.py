@@ -7,6 +7,7 @@ from base.errors import UserError
 
 import pytest
 import scripts
+from absl import flags
 
 from finetuning import flags as finetuning_flags
 
@@ -46,6 +47,42 @@ def test_restarts_are_advised_to_single_runs(argument, environment, is_restart):
     assert found is is_restart
 
 
+@pytest.mark.parametrize(
+    "arguments, problem",
+    [
+        (["--sweep_batch_sizes=10,20"], None),  # --train_batch_size is unused
+        (["--sweep_batch_sizes=20,12"], "--sweep_batch_sizes=12 does not div"),
+        (["--sweep_batch_sizes=a"], "--sweep_batch_sizes=a: invalid literal"),
+        (["--train_batch_size=32"], "--train_batch_size=32 does not divide"),
+    ],
+)
+def test_all_batches_divide_into_micro_batches(arguments, problem):
+    f = scripts.load("run_classifier").FLAGS
+    f.unparse_flags()
+    for name in f:
+        f[name].unparse()
+    given = [
+        "--output_dir=out",
+        "--do_train",
+        "--gradient_accumulation_steps=5",
+    ]
+    f(["x", *given, *arguments])
+    if problem is None:
+        finetuning_flags.check(f)
+        return
+    with pytest.raises(UserError, match=problem):
+        finetuning_flags.check(f)
+
+
+@pytest.mark.parametrize("seed", ["-1", "20260101123456"])
+def test_a_seed_is_one_that_keras_takes(seed):
+    f = scripts.load("run_classifier").FLAGS
+    f.unparse_flags()
+    with pytest.raises(flags.IllegalFlagValueError, match="random_seed"):
+        f(["x", "--output_dir=out", f"--random_seed={seed}"])
+    f["random_seed"].unparse()
+
+
 def test_an_export_that_exists_may_be_of_an_earlier_command(tmp_path):
     """Of a run, or of a sweep that was killed while it copied its best run."""
     f = scripts.load("run_classifier").FLAGS
@@ -56,8 +93,8 @@ def test_an_export_that_exists_may_be_of_an_earlier_command(tmp_path):
         f.unparse_flags()
         for name in f:
             f[name].unparse()
-        flags = {"output_dir": tmp_path, "do_export": True, "do_train": True}
-        arguments = (f"--{k}={v}" for k, v in (flags | values).items())
+        given = {"output_dir": tmp_path, "do_export": True, "do_train": True}
+        arguments = (f"--{k}={v}" for k, v in (given | values).items())
         f(["x", *arguments])
         finetuning_flags.check(f)
 

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from base import file_system
+from base.errors import UserError
 
 import classifier_runs
 import fitted_models
@@ -64,6 +65,15 @@ def test_a_sweep_does_not_mix_with_a_run(tmp_path):
     line = scripts.error_of(run_classifier, **flags | {"num_restarts": 5})
     assert f"has a run of its own ({out}/bert_model.ckpt)" in line
     assert contents(out) == before
+
+
+def test_a_sweep_does_not_replace_a_model_that_it_begins_with(tmp_path):
+    """A directory of Hugging Face, which a single run refuses as well."""
+    model = tmp_path / "bert-hf"
+    model.mkdir()
+    (model / "model.safetensors").write_text("")
+    with pytest.raises(UserError, match="holds a model .*model.safetensors"):
+        sweep_folder.check_no_run(str(model))
 
 
 @pytest.mark.parametrize("is_finished", [True, False])

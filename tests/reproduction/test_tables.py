@@ -34,6 +34,17 @@ def table5(**columns):
     return Results(experiment, scores)
 
 
+def table6(*labels, **columns):
+    """Return Table 6 with some sizes, and scores of them by column."""
+    rows = tuple(Row(label, {}) for label in labels)
+    scores = {
+        (label, column): value
+        for column, values in columns.items()
+        for label, value in zip(labels, values, strict=True)
+    }
+    return Results(Experiment("table6", tuple(columns), rows, {}), scores)
+
+
 def test_means_and_deviations_are_those_of_samples():
     """80, 82 and 87: mean 83, squares 9 + 1 + 16 = 26, 26 / 2 = 13."""
     one = score(80.0, 82.0, 87.0)
@@ -65,6 +76,16 @@ def test_differences_are_to_the_first_row():
     assert results.paper_difference("No NSP", "MRPC") == pytest.approx(-0.2)
     assert results.paper_difference("+ BiLSTM", "SQuAD") == pytest.approx(-3.6)
     assert results.difference("+ BiLSTM", "MRPC") is None
+
+
+def test_the_papers_differences_are_to_the_row_that_ours_are_to():
+    """Own sizes of Table 6, which begin with the paper's fourth row."""
+    results = table6("L12_H768_A12", "L12_H1024_A16", "own")
+    # 86.7 and 86.9 in the paper; its first row, L3_H768_A12, has 79.8.
+    assert results.paper_difference("L12_H1024_A16", "MRPC") == pytest.approx(
+        0.2
+    )
+    assert results.paper_difference("own", "MRPC") is None
 
 
 def test_perplexities_of_different_tasks_have_no_difference():
@@ -166,6 +187,21 @@ def test_claims_of_table_5_name_both_differences():
         "+ BiLSTM above LTR & No NSP: SQuAD: shows (+5.0; in the paper +7.1).",
         "+ BiLSTM below No NSP: SQuAD: shows (-5.2; in the paper -3.0).",
     ]
+
+
+@pytest.mark.parametrize(
+    ("perplexities", "words"),
+    [
+        ([(4.5, 5.0), (4.49, 4.99)], "within one standard deviation, 0.35"),
+        ([(4.5, 5.0), (3.5, 4.0)], "shows"),
+        ([(4.5,), (4.6,)], "another direction, one run has no spread"),
+    ],
+)
+def test_claims_about_perplexities_know_the_spread(perplexities, words):
+    cells = [score(*values, key="p") for values in perplexities]
+    (sentence,) = claims.sentences(table6("small", "large", perplexity=cells))
+    begin = "The perplexity of large below that of small: "
+    assert sentence.startswith(f"{begin}{words} (")
 
 
 def test_nothing_follows_from_degenerate_runs():

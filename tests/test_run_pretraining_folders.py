@@ -1,0 +1,104 @@
+"""run_pretraining.py and what its output_dir holds already."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import scripts
+from paths import ROOT
+from pretraining_runs import flags_for, write_data
+from tiny import results_of
+
+from checkpoints import training_state
+
+run_pretraining = scripts.load("run_pretraining")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    return write_data(tmp_path_factory.mktemp("pretraining"))
+
+
+@pytest.fixture(scope="module")
+def finished(data, tmp_path_factory) -> Path:
+    """A run of 6 steps."""
+    output_dir = tmp_path_factory.mktemp("finished")
+    scripts.run(run_pretraining, **flags_for(data, output_dir, **SIX_STEPS))
+    return output_dir
+
+
+SIX_STEPS = {"num_train_steps": 6, "save_checkpoints_steps": 2}
+
+
+def test_an_output_dir_has_one_run_at_a_time(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(training_state, "_LOCK_SECONDS", 0.0)
+    out = tmp_path / "out"
+    with training_state.locked(str(out)):
+        line = scripts.error_of(run_pretraining, **flags_for(data, out))
+        assert f"another run is writing --output_dir={out}; wait" in line
+        assert not list(out.iterdir())
+    assert not out.exists()
+
+
+@pytest.mark.slow
+def test_a_run_that_continues_another_has_steps_of_its_own(
+    data, finished, tmp_path
+):
+    """The first phase was given no --stop_after_steps, so it did all."""
+    flags = flags_for(data, tmp_path / "2", resume_from=finished, **SIX_STEPS)
+    line = scripts.error_of(run_pretraining, **flags)
+    assert "6 steps are done in" in line and "ends after 6: give a larger" in (
+        line
+    )
+    assert not list((tmp_path / "2").glob("bert_model*"))
+
+
+@pytest.mark.slow
+def test_a_finished_run_keeps_its_settings_and_its_step(data, finished):
+    settings = (finished / training_state.CONFIG_NAME).read_text()
+    flags = flags_for(
+        data,
+        finished,
+        **SIX_STEPS | {"num_train_steps": 4, "learning_rate": 0.5},
+        do_eval=True,
+        eval_input_file=data / "dev",
+    )
+    scripts.run(run_pretraining, **flags)
+    assert results_of(finished)["global_step"] == 6
+    assert (finished / training_state.CONFIG_NAME).read_text() == settings
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_with_its_files_in_their_order(data, tmp_path):
+    """Their order is that of the records; an older run has not noted it."""
+    out, files = tmp_path / "out", [str(data / f"train-{n}") for n in (0, 1)]
+    first = flags_for(data, out, stop_after_steps=2) | SIX_STEPS
+    scripts.run(run_pretraining, **first | {"input_file": ",".join(files)})
+    swapped = first | {"input_file": ",".join(files[::-1])}
+    line = scripts.error_of(run_pretraining, **swapped)
+    assert "file_order = {'1': 'train-0', '2': 'train-1'}, not" in line
+    path = out / training_state.CONFIG_NAME
+    run = json.loads(path.read_text())
+    del run["fixed"]["file_order"]
+    path.write_text(json.dumps(run))
+    scripts.run(run_pretraining, **swapped)
+
+
+@pytest.mark.slow
+def test_an_evaluation_batch_is_checked_before_the_training(data, tmp_path):
+    """Three records do not divide among two devices."""
+    program = "import sys; sys.path[:0] = sys.argv[1:3]; import devices_main"
+    flags = flags_for(data, tmp_path / "out", do_eval=True, eval_batch_size=3)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(ROOT), str(ROOT / "tests")]
+        + [f"--{name}={value}" for name, value in flags.items()],
+        env=os.environ | {"LOGICAL_CPUS": "2"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "--eval_batch_size=3 does not divide among 2 dev" in done.stderr
+    assert "step 4/12" not in done.stderr
