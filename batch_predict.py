@@ -209,7 +209,11 @@ def log_plan(job: Plan, settings: Settings, to_do: list[int]) -> None:
 def check_flags() -> None:
     """Raise an error for flags that cannot work, before anything is read."""
     training_flags.require(FLAGS, "model", "input_file", "output_dir")
-    base_beam.check_flags(FLAGS.runner, FLAGS.beam_options)
+    base_beam.check_flags(
+        FLAGS.runner,
+        FLAGS.beam_options,
+        output=f"output_dir={FLAGS.output_dir}",
+    )
     if FLAGS.runner == "beam" and FLAGS.dtype == dtypes.AUTO:
         raise UserError(
             "--dtype=auto measures this machine, but --runner=beam computes on "

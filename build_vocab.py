@@ -56,6 +56,7 @@ flags.DEFINE_integer(
     "Number of tokens, special and unused ones included. A small text gives "
     "fewer. Published: 30522 (uncased), 28996 (cased).",
     lower_bound=1,
+    upper_bound=10**7,
 )
 flags.DEFINE_bool(
     "do_lower_case",
@@ -69,6 +70,7 @@ flags.DEFINE_integer(
     "Join two pieces to a longer one if they occur together at least this "
     "often.",
     lower_bound=1,
+    upper_bound=2**31 - 1,  # that of the trainer
 )
 flags.DEFINE_integer(
     "limit_alphabet",
@@ -173,12 +175,17 @@ def report(
             FLAGS.vocab_size,
             FLAGS.min_frequency,
         )
-    if unknown > _MUCH_UNKNOWN:
-        logging.warning(
-            "%.1f%% of all words are [UNK]: raise --limit_alphabet=%d",
-            100 * unknown,
-            FLAGS.limit_alphabet,
+    if unknown <= _MUCH_UNKNOWN:
+        return
+    longest = tokenization.MAX_CHARS_PER_WORD
+    too_long = sum(n for word, n in words.items() if len(word) > longest)
+    how = f"raise --limit_alphabet={FLAGS.limit_alphabet}"
+    if too_long / sum(words.values()) > unknown / 2:
+        how = (
+            f"most of them are longer than {longest} characters; put spaces "
+            "between words, which a language such as Thai is written without"
         )
+    logging.warning("%.1f%% of all words are [UNK]: %s", 100 * unknown, how)
 
 
 def check_flags() -> None:
@@ -190,7 +197,11 @@ def check_flags() -> None:
     for name in ("input_file", "output_file"):
         if not FLAGS[name].value:
             raise UserError(f"--{name} is required")
-    beam.check_flags(FLAGS.runner, FLAGS.beam_options)
+    beam.check_flags(
+        FLAGS.runner,
+        FLAGS.beam_options,
+        output=f"output_file={FLAGS.output_file}",
+    )
 
 
 if __name__ == "__main__":

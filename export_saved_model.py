@@ -205,7 +205,9 @@ def create_export(
         return swag_export.MultipleChoice(*common)
     if task == "masked_lm":
         return pretraining_export.MaskedLm(
-            *common, tokens=tokenizer.tokens, top_k=FLAGS.top_k
+            *common,
+            tokens=tokenizer.tokens,
+            top_k=min(FLAGS.top_k, len(tokenizer.tokens)),
         )
     return features_export.Encoder(*common)
 

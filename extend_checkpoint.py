@@ -86,6 +86,7 @@ flags.DEFINE_integer(
     "Tokens that the model can read at most: the learned positions are "
     "repeated up to here. Worth little before some thousand steps of training.",
     lower_bound=1,
+    upper_bound=10**6,
 )
 
 WORDS_NAME = "new_words.tsv"

@@ -80,7 +80,7 @@ def read_sentences(path: str) -> list[str]:
     Raises:
         UserError: the file cannot be read, is not UTF-8 or has no text.
     """
-    lines = map(str.strip, text_files.read_text(path).splitlines())
+    lines = map(str.strip, text_files.read_text(path).split("\n"))
     sentences = list(filter(None, lines))
     if not sentences:
         raise UserError(f"--input_file={path} has no text")

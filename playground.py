@@ -11,7 +11,6 @@ Needs Gradio: pip install -r requirements-playground.txt. Nothing leaves the
 machine: the page works without network. No file is written.
 """
 
-import ipaddress
 import os
 import threading
 import webbrowser
@@ -114,20 +113,12 @@ def wants_browser() -> bool:
 def check_flags() -> None:
     """Raise an error for flags that cannot work; warn of an open address."""
     training_flags.require(FLAGS, "init_checkpoint")
-    if not is_local(FLAGS.host):
+    if not site.is_local(FLAGS.host):
         logging.warning(
             "--host=%s: everybody who reaches this address can use the page "
             "and read its sentences; there is no password",
             FLAGS.host,
         )
-
-
-def is_local(host: str) -> bool:
-    """Return whether only this machine reaches an address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 if __name__ == "__main__":

@@ -118,7 +118,7 @@ def main(_: list[str]) -> int:
     """Write the corpus; summarize it and warn of likely mistakes."""
     check_flags()
     corpus_flags = corpus_plan.CorpusFlags(
-        FLAGS.language or "",
+        (FLAGS.language or "").lower(),
         FLAGS.text_column,
         FLAGS.document_separator,
         FLAGS.line_breaks,
@@ -164,7 +164,12 @@ def check_flags() -> None:
     for name in ("input_file", "output_dir"):
         if not FLAGS[name].value:
             raise UserError(f"--{name} is required")
-    beam.check_flags(FLAGS.runner, FLAGS.beam_options, FLAGS.num_workers)
+    beam.check_flags(
+        FLAGS.runner,
+        FLAGS.beam_options,
+        FLAGS.num_workers,
+        f"output_dir={FLAGS.output_dir}",
+    )
 
 
 if __name__ == "__main__":

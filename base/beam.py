@@ -55,7 +55,7 @@ def define_flags() -> None:
         "runner",
         "local",
         ["local", "beam"],
-        "local: worker processes on this machine. beam: a pipeline of Apache "
+        "local: this machine alone. beam: a pipeline of Apache "
         "Beam (requirements-beam.txt), which runs on Flink, Spark, Dataflow "
         "and others; it writes the same output.",
     )
@@ -70,7 +70,10 @@ def define_flags() -> None:
 
 
 def check_flags(
-    runner: str, beam_options: str, num_workers: int | None = None
+    runner: str,
+    beam_options: str,
+    num_workers: int | None = None,
+    output: str | None = None,
 ) -> None:
     """Check the values of the flags before any work.
 
@@ -78,15 +81,23 @@ def check_flags(
         runner: the flag.
         beam_options: the flag.
         num_workers: of the local runner.
+        output: the flag that names what is written, and its value, as in
+            "output_dir=corpus".
 
     Raises:
-        UserError: options without --runner=beam, or Beam is not installed.
+        UserError: options without --runner=beam, Beam is not installed, or it
+            would not find its own output again.
     """
     if runner != "beam":
         if beam_options:
             raise UserError("--beam_options needs --runner=beam")
         return
     _parse_options(beam_options)
+    if found := re.search(r"[\[\]*?]", output or ""):
+        raise UserError(
+            f"--{output} has a {found[0]}, which Beam takes for a pattern: "
+            "name another output, or leave out --runner=beam"
+        )
     if num_workers:
         logging.warning(
             "--num_workers is ignored with --runner=beam: --beam_options has "

@@ -96,12 +96,12 @@ def find_files(patterns: str, flag: str = "input_file") -> list[str]:
     Raises:
         UserError: a pattern matches no file, or a directory alone.
     """
-    found: dict[str, bool] = {}
+    found: dict[str, str] = {}
     for pattern in filter(None, map(str.strip, patterns.split(","))):
         if is_remote(pattern):
             paths = gfile().glob(pattern)
         else:
-            paths = glob.glob(os.path.expanduser(pattern), recursive=True)
+            paths = _local_files(os.path.expanduser(pattern))
         files = sorted(path for path in paths if not os.path.isdir(path))
         if paths and not files:
             raise UserError(
@@ -111,12 +111,29 @@ def find_files(patterns: str, flag: str = "input_file") -> list[str]:
         if not files:
             raise UserError(f"--{flag}: no file matches {pattern!r}")
         for path in files:
-            if path in found:
+            place = path if is_remote(path) else os.path.realpath(path)
+            if not is_remote(path) and not os.path.exists(path):
+                raise UserError(
+                    f"--{flag}: {path} is a link to {place}, which does not "
+                    "exist"
+                )
+            if place in found:
                 logging.warning("%s matches twice; it is read once", path)
-            found[path] = True
+            found.setdefault(place, path)
     if not found:
         raise UserError(f"--{flag} is empty")
-    return list(found)
+    return list(found.values())
+
+
+def _local_files(pattern: str) -> list[str]:
+    """Return the local paths that match a pattern, or that it names.
+
+    For example "a[1].txt", which a browser makes of a second "a.txt", and
+    which as a pattern would stand for "a1.txt".
+    """
+    if os.path.isfile(pattern):
+        return [pattern]
+    return glob.glob(pattern, recursive=True)
 
 
 def is_stream(path: str) -> bool:
@@ -189,15 +206,34 @@ def remove(path: str) -> None:
 def remove_leftovers(path: str) -> None:
     """Remove temporary files of `atomic_file` left behind by killed runs.
 
+    Those of processes that are there stay, since they may be writing.
+
     Args:
         path: as given to `atomic_file`; nothing is done if it is remote.
     """
     if is_remote(path):
         return
     folder, name = os.path.split(os.path.realpath(path))
-    pattern = f"{glob.escape(os.path.join(folder, '.' + name))}.*.tmp"
-    for leftover in glob.glob(pattern):
-        os.remove(leftover)
+    begin = os.path.join(folder, f".{name}.")
+    for leftover in glob.glob(f"{glob.escape(begin)}*.tmp"):
+        process = leftover.removeprefix(begin).removesuffix(".tmp")
+        # ".x.y.123.tmp" is of "x.y".
+        if process.isdecimal() and not is_running(int(process)):
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(leftover)
+
+
+def is_running(process: int) -> bool:
+    """Return whether there is another process with a number."""
+    if process == os.getpid():
+        return False
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def make_directory(path: str, flag: str = "output_dir") -> None:

@@ -104,6 +104,17 @@ def read_own_json(path: str) -> Any:
         return None
 
 
+def how_to_mend_utf8(beginning: bytes) -> str:
+    """Return what to do about a file that is not UTF-8, for a message.
+
+    Args:
+        beginning: the first bytes of the file, if they are at hand.
+    """
+    if beginning.startswith(b"\x1f\x8b"):
+        return "the file is compressed (gzip): unpack it first"
+    return "convert the file (iconv -t UTF-8)"
+
+
 def csv_table(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
     """Yield (number of its first line, cells) of each row of a CSV text.
 
@@ -117,6 +128,8 @@ def csv_table(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
     Raises:
         UserError: a quote is not closed or stands in the wrong place.
     """
+    # A cell may be a whole document; the default limit is 128 kB.
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     begins = 1
     try:

@@ -161,7 +161,10 @@ def _sentences_of(
     language = item.source.language
     lines = []
     for paragraph in paragraphs.split_paragraphs(text, settings.line_breaks):
-        lines += sentences.split(paragraph, language)
+        try:
+            lines += sentences.split(paragraph, language)
+        except sentences.SplitError as error:
+            raise _Unusable("refused_text", str(error), counts) from error
     return lines, counts
 
 

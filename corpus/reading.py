@@ -132,7 +132,10 @@ def find_source(
     if kind.name == items.DUMP:
         head = sources.head_as_utf8(blocks)
         header = dumps.read_header(head)
-        language, namespaces = language or header.language, header.namespaces
+        language, namespaces = (
+            language or header.language.lower(),
+            header.namespaces,
+        )
     if not language:
         what = kind.name.replace("_", " ")
         raise UserError(
@@ -174,6 +177,8 @@ def _read_pages(
             )
     if blocks.damage and not is_reported:
         yield _damaged(source, number, blocks.damage, b"")
+    elif not number and not is_reported:
+        yield _problem(source, 0, "unreadable_file", "", "has no page")
 
 
 def page_place(number: int, data: bytes) -> str:
@@ -305,6 +310,9 @@ def _read_rows(
             reason = "damaged_file"
             detail += f"; the {number:,} rows before the damage are used"
         yield _problem(source, number, reason, "", detail), 0
+        return
+    if not number:
+        yield _problem(source, 0, "unreadable_file", "", "has no row"), 0
 
 
 # --- Problems ----------------------------------------------------------------

@@ -11,6 +11,15 @@ from corpus.site import LANGUAGE_CODES
 _PIECE = 10_000
 
 
+# sentencex fails on a capital letter, another white space than " " and a full
+# stop, such as a no-break space. White space becomes " " in a corpus anyway.
+_WHITE_SPACE = re.compile(r"\s")
+
+
+class SplitError(ValueError):
+    """A text whose sentences cannot be found."""
+
+
 def known_language(language: str) -> bool:
     """Return whether a code names a language, "en" or "zh-hant".
 
@@ -23,10 +32,14 @@ def known_language(language: str) -> bool:
 
 
 def split(paragraph: str, language: str) -> list[str]:
-    """Return the sentences of a paragraph, stripped, without empty ones."""
+    """Return the sentences of a paragraph, stripped, without empty ones.
+
+    Raises:
+        SplitError: sentencex fails on it.
+    """
     found: list[str] = []
-    for piece in _pieces(paragraph):
-        for long_one in sentencex.segment(language, piece):
+    for piece in _pieces(_WHITE_SPACE.sub(" ", paragraph)):
+        for long_one in _segments(piece, language):
             for sentence in _split_again(long_one.strip()):
                 between = found and _joint(found[-1], sentence, language)
                 if between:
@@ -34,6 +47,17 @@ def split(paragraph: str, language: str) -> list[str]:
                 else:
                     found.append(sentence)
     return found
+
+
+def _segments(piece: str, language: str) -> list[str]:
+    """Return the sentences that sentencex finds; see `split`."""
+    try:
+        return sentencex.segment(language, piece)
+    except BaseException as error:
+        # A panic in its Rust code is no Exception.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise SplitError(f"sentencex fails: {error}") from error
 
 
 def _pieces(paragraph: str) -> list[str]:

@@ -16,6 +16,7 @@ REASONS = {
     "damaged_file": "files damaged in part",
     "broken_item": "pages, lines or rows that are broken",
     "refused_page": "pages that the parser refuses",
+    "refused_text": "texts whose sentences cannot be found",
     "not_utf8": "lines or texts that are not UTF-8",
     "too_long": "longer than --max_document_mb",
 }
@@ -194,7 +195,8 @@ def find_warnings(report: dict[str, Any]) -> list[str]:
         )
     kinds = {entry["kind"] for entry in report["inputs"].values()}
     documents = train["documents"] + heldout["documents"]
-    if kinds == {TEXT} and documents == 1:
+    separator = report["flags"].get("document_separator")
+    if kinds == {TEXT} and documents == 1 and separator != "blank_line":
         found.append(
             "there is only one document: if blank lines separate documents, "
             "give --document_separator=blank_line"

@@ -108,9 +108,15 @@ class LiteRtModel:
             texts: a string, or for tasks with several texts a dictionary,
                 such as {"question": ..., "context": ...}.
 
+        Returns:
+            As batch_predict.py writes them; one of which the text was cut has
+            `truncated`.
+
         Raises:
             UserError: a text cannot be predicted; names its number, from 0.
         """
+        if isinstance(texts, (str, Mapping)):
+            raise UserError("predict: one text, wanted a list of texts")
         inputs = [self._input(*item) for item in enumerate(texts)]
         encoded = self.task.encode(inputs)
         found = self.outputs(encoded)
@@ -118,6 +124,8 @@ class LiteRtModel:
         for number, result in enumerate(results):
             if isinstance(result, str):
                 raise UserError(f"text {number}: {result}")
+            if encoded.is_truncated[number]:
+                result["truncated"] = True
         return results
 
     def _input(self, number: int, text: str | Mapping[str, Any]) -> Input:
@@ -130,6 +138,9 @@ class LiteRtModel:
                 )
             if isinstance(text, str):
                 texts = self.task.texts_of_line([text])
+            elif not isinstance(text, Mapping):
+                kind = type(text).__name__
+                raise BadInput(f"{kind}, wanted a string or a dictionary")
             else:
                 texts = self.task.texts_of_object(text)
             self.task.check(texts)

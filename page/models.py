@@ -134,7 +134,7 @@ def names_of(paths: Sequence[str]) -> list[str]:
 
 def _short_name(path: str) -> str:
     """Return the last part of a path that is not a file of a checkpoint."""
-    parts = [part for part in path.split("/") if part]
+    parts = [part for part in path.split("/") if part] or [path]
     is_file = ".ckpt" in parts[-1] and not os.path.isdir(path)
     return parts[-2] if is_file and len(parts) > 1 else parts[-1]
 

@@ -12,6 +12,7 @@ network:
 - No proxy is used: Gradio asks its own server whether it runs.
 """
 
+import ipaddress
 import os
 import socket
 import sys
@@ -216,6 +217,7 @@ def start(gr: ModuleType, page: Any, host: str, port: int) -> str:
             run_history=False,
             footer_links=[],
             max_file_size="1kb",  # there is nothing to upload
+            app_kwargs={"middleware": _middleware(host)},
             css_paths=[_STYLE],
             theme=gr.themes.Default(
                 primary_hue="blue", font=_FONTS, font_mono=_MONO_FONTS
@@ -228,12 +230,47 @@ def start(gr: ModuleType, page: Any, host: str, port: int) -> str:
     return address
 
 
+def is_local(host: str) -> bool:
+    """Return whether only this machine reaches an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _middleware(host: str) -> list[Any]:
+    """Return what a page that only this machine reaches refuses.
+
+    A page of the web may give its own name the address 127.0.0.1, and would
+    then read what this page shows. Its requests have that name.
+
+    Args:
+        host: address that the page listens at.
+    """
+    from starlette import middleware
+    from starlette.middleware import trustedhost
+
+    if not is_local(host):
+        return []
+    return [
+        middleware.Middleware(
+            trustedhost.TrustedHostMiddleware,
+            allowed_hosts=["localhost", "127.0.0.1", host],
+        )
+    ]
+
+
 def free_port(host: str, port: int) -> int:
     """Return a port that nobody listens at: `port`, for 0 any.
 
     Raises:
         UserError: the port is taken, or the machine has no such address.
     """
+    if ":" in host:
+        raise UserError(
+            f"--host={host} is an address of IPv6, which the page's server "
+            "does not take: use 127.0.0.1, or 0.0.0.0 for all of this machine"
+        )
     try:
         kind = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         with socket.socket(kind, socket.SOCK_STREAM) as found:

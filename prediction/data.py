@@ -101,7 +101,8 @@ def inspect(path: str, size: int, input_format: str = "auto") -> InputFile:
         )
     if kind != "tfrecord":
         _check_text(path, head)
-    return InputFile(path, kind, is_gzip, size)
+    # Spark and others write a .gz of 20 bytes for a part without a line.
+    return InputFile(path, kind, is_gzip, size if head else 0)
 
 
 def _check_text(path: str, head: bytes) -> None:

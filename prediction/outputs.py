@@ -155,7 +155,11 @@ def begin(plan: Plan) -> list[int]:
     """
     found = text_files.read_own_json(plan.manifest)
     if found is None:
-        others = _names(plan.output_dir, lambda n: n.startswith(f"{NAME}-"))
+        errors = os.path.basename(plan.errors)
+        others = _names(
+            plan.output_dir,
+            lambda n: n.startswith(f"{NAME}-") or n == errors,
+        )
         if others:
             raise UserError(
                 f"{plan.output_dir}/{others[0]} was not written by this "

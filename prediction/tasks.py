@@ -310,7 +310,9 @@ def _own_id(value: Mapping[str, Any], column: str | None) -> str | int | None:
         return None
     if not isinstance(own, (str, int)) or isinstance(own, bool):
         kind = type(own).__name__
-        raise BadInput(f"field {column or 'id'!r} is {kind}, wanted a string")
+        raise BadInput(
+            f"field {column or 'id'!r} is {kind}, wanted a string or an integer"
+        )
     return _encodable(own, "the id") if isinstance(own, str) else own
 
 

@@ -22,7 +22,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, NamedTuple
 
-from base import file_system
+from base import file_system, text_files
 from base.errors import UserError
 from base.hashing import hash64
 
@@ -281,7 +281,7 @@ def _not_utf8(
     return UserError(
         f"{path}: {_line_name(start, line_number)} is not UTF-8: byte "
         f"0x{block[error.start]:02x} at column {error.start - line_begin + 1}; "
-        "convert the file (iconv -t UTF-8)"
+        f"{text_files.how_to_mend_utf8(b'' if start else block)}"
     )
 
 

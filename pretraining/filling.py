@@ -60,9 +60,9 @@ def load_model(
         prefix, config, vocab_file, do_lower_case, _NEEDED_TOKENS
     )
     model = BertForPreTraining(config, dtype)
-    # The next sentence head may be missing: it is not used.
+    # Pooler and next sentence head may be missing: they are not used.
     weight_files.restore_weights(
-        model.variables, prefix, required="^(bert|cls/predictions)/"
+        model.variables, prefix, required=rf"{weight_files.ENCODER}|^cls/pred"
     )
     return model, tokenizer
 

@@ -263,7 +263,7 @@ def expand_output_files(names: str) -> list[str]:
         UserError: not a file name, or one path twice.
     """
     paths = []
-    for name in map(os.path.expanduser, names.split(",")):
+    for name in map(os.path.expanduser, map(str.strip, names.split(","))):
         base, at, number = name.rpartition("@")
         if at and re.fullmatch(r"\d+", number):
             if not 1 <= int(number) <= 99999 or not os.path.basename(base):

@@ -4,6 +4,7 @@ build_vocab.py describes the layout of a vocabulary and how pieces are learned.
 """
 
 import collections
+import itertools
 import os
 from collections.abc import Iterator, Sequence
 
@@ -18,6 +19,10 @@ import tokenization
 
 # The trainer gets each word as often as it occurs, in texts of this length.
 _TRAINER_CHARS = 1 << 20
+
+# Occurrences of a pair of pieces that the trainer gets at most, half of those
+# that it can count: counts that are divided are rounded up.
+_MAX_PAIRS = 1 << 30
 
 # --- Learning ----------------------------------------------------------------
 
@@ -94,18 +99,53 @@ def learn_pieces(
     # The trainer numbers characters in the order of a hash table with a random
     # seed, and breaks ties by these numbers. As special tokens, the characters
     # are numbered first and in our order, so the result is always the same.
+    divisor = count_divisor(counts)
+    if divisor > 1:
+        logging.info(
+            "Dividing the counts of words by %d: two pieces occur together "
+            "more often than the trainer counts",
+            divisor,
+        )
     trainer = trainers.WordPieceTrainer(
         vocab_size=num_pieces,
-        min_frequency=min_frequency,
+        min_frequency=-(-min_frequency // divisor),
         special_tokens=list(single),
         show_progress=progress.is_terminal(),
     )
     model = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
     # The words are split already (tokenization.py); only spaces part them.
     model.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    model.train_from_iterator(repeat_words(words, counts), trainer)
+    texts = repeat_words(words, divided(counts, divisor))
+    model.train_from_iterator(texts, trainer)
     ids = model.get_vocab()
     return sorted(ids, key=ids.__getitem__)
+
+
+def count_divisor(counts: collections.Counter[str]) -> int:
+    """Return by what to divide the counts of words, 1 for most texts.
+
+    The trainer counts how often two pieces occur together in 32 bits, and
+    never joins those whose count has become negative. In English "th" occurs
+    2^31 times in about 100 GB.
+    """
+    # All pairs together bound those of two characters, which are most often.
+    if sum(n * (len(word) - 1) for word, n in counts.items()) <= _MAX_PAIRS:
+        return 1
+    pairs = collections.Counter()
+    for word, count in counts.items():
+        for pair in itertools.pairwise(word):
+            pairs[pair] += count
+    return -(-max(pairs.values()) // _MAX_PAIRS)
+
+
+def divided(
+    counts: collections.Counter[str], divisor: int
+) -> collections.Counter[str]:
+    """Return the counts of words divided and rounded up."""
+    if divisor == 1:
+        return counts
+    divided_counts = {word: -(-n // divisor) for word, n in counts.items()}
+    return collections.Counter(divided_counts)
 
 
 def is_coverable(word: str, alphabet: set[str]) -> bool:

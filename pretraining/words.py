@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO
 
-from base import file_system, progress
+from base import file_system, progress, text_files
 from base.errors import UserError
 
 import tokenization
@@ -61,10 +61,11 @@ def read_blocks(
                 before = error.object[: error.start]
                 line = num_lines + before.count(b"\n") + 1
                 place = f" of those from byte {begin} on" if start else ""
+                first = b"" if start else error.object
                 raise UserError(
                     f"{path}: line {line}{place} is not UTF-8 text (byte "
-                    f"0x{error.object[error.start]:02x}); convert the file, "
-                    "for example with iconv -t UTF-8"
+                    f"0x{error.object[error.start]:02x}); "
+                    f"{text_files.how_to_mend_utf8(first)}"
                 ) from None
             if not data:
                 yield text

@@ -2,7 +2,8 @@
 
     ranges of the input files
       --count--> (word, number) of each range
-      --add--> (word, number), text files in a folder beside the vocabulary
+      --add--> (word, number), text files in a folder beside the vocabulary,
+               or beside the text if only that is remote
 
 The driver reads these files. They have one line for each different word, so
 they fit in its memory as the words of the local runner do.
@@ -14,7 +15,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 
 from base import beam as base_beam
-from base import resuming
+from base import file_system, resuming
 
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
@@ -37,9 +38,11 @@ def count_words(
     """Return word -> number of occurrences; see words.count_words_on_beam."""
     sizes = [(path, resuming.file_state(path)[0]) for path in paths]
     ranges = documents.split_files(sizes, _RANGE_BYTES)
-    folder, name = os.path.split(output_file)
+    name = os.path.basename(output_file)
     # A folder of its own: a run that was killed may have left another.
-    scratch = FileSystems.join(folder, f".{name}.{uuid.uuid4().hex}")
+    scratch = FileSystems.join(
+        _scratch_folder(paths[0], output_file), f".{name}.{uuid.uuid4().hex}"
+    )
     FileSystems.mkdirs(scratch)
 
     def build(pipeline: beam.Pipeline) -> None:
@@ -56,6 +59,20 @@ def count_words(
         return _read(scratch)
     finally:
         base_beam.remove_folder(scratch)
+
+
+def _scratch_folder(input_file: str, output_file: str) -> str:
+    """Return a folder that the workers reach.
+
+    They reach the text: if that is remote, so is the folder, beside the text
+    unless the vocabulary is remote as well. Else all are on one machine, or on
+    one shared disk, where workers have other working directories.
+    """
+    if file_system.is_remote(output_file):
+        return os.path.dirname(output_file)
+    if file_system.is_remote(input_file):
+        return os.path.dirname(input_file)
+    return os.path.dirname(os.path.abspath(output_file))
 
 
 class _Count(beam.DoFn):

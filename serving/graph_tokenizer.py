@@ -16,6 +16,8 @@ letter at the end of a word, and the canonical order of combining marks.
 Letters in shapes: n texts, c characters of all texts.
 """
 
+import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from base import packages
@@ -77,8 +79,9 @@ class Tokenizer(tf.Module):
         self.tokens = list(vocab)
         special = ("[CLS]", "[SEP]", "[PAD]", "[UNK]")
         self.ids = {name: vocab[name] for name in special}
+        matchable = _matchable(self.tokens)
         self.wordpiece = tensorflow_text.FastWordpieceTokenizer(
-            vocab=self.tokens,
+            vocab=matchable,
             token_out_type=tf.int32,
             unknown_token="[UNK]",
             no_pretokenization=True,
@@ -92,7 +95,7 @@ class Tokenizer(tf.Module):
         self._table = character_tables.replacement_table(do_lower_case)
         self._clean = character_tables.replacement_table(False)
         self._plain = PlainTokenizer(
-            tensorflow_text, self.tokens, do_lower_case, self._ids
+            tensorflow_text, matchable, do_lower_case, self._ids
         )
 
     def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -416,3 +419,19 @@ def add_special_tokens(
         "input_mask": tf.cast(mask, tf.int32),
         "segment_ids": tf.cast(mask & is_second, tf.int32),
     }
+
+
+def _matchable(tokens: Sequence[str]) -> list[str]:
+    """Return tokens for WordPiece, with others for those with white space.
+
+    No word has white space, so such tokens stand for nothing. The library's
+    WordPiece would still find parts of them: with a token "new york" in the
+    vocabulary, "new new" was [UNK]. No text has U+FFFD after cleaning.
+
+    Args:
+        tokens: of the vocabulary.
+    """
+    return [
+        f"{_LONG_WORD}{number}" if re.search(r"\s", token) else token
+        for number, token in enumerate(tokens)
+    ]

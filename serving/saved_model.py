@@ -11,10 +11,12 @@ batch_predict.py can make the ids of texts itself. It also has a checksum of the
 weights, by which a later command knows whether it would export the same ones.
 """
 
+import contextlib
+import glob
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from base import file_system, logs, text_files
@@ -188,20 +190,15 @@ def write(export: Export, directory: str, freeze: bool = False) -> None:
     description = _describe(export)
     if freeze:
         export.freeze()
-    # TF Serving loads a directory as soon as its name is a number.
-    temporary = directory + ".tmp"
-    if tf.io.gfile.exists(temporary):
-        tf.io.gfile.rmtree(temporary)
-    tf.io.gfile.makedirs(temporary)  # and its parents
-    with unpadding.skipping():
-        signatures = export.signatures()
-    with logs.warnings_alone():
-        tf.saved_model.save(export, temporary, signatures)
-    path = os.path.join(temporary, DESCRIPTION)
-    tf.io.gfile.makedirs(os.path.dirname(path))
-    text = json.dumps(description, indent=2, ensure_ascii=False)
-    file_system.write_text(path, text + "\n")
-    tf.io.gfile.rename(temporary, directory)
+    with _new_directory(directory) as temporary:
+        with unpadding.skipping():
+            signatures = export.signatures()
+        with logs.warnings_alone():
+            tf.saved_model.save(export, temporary, signatures)
+        path = os.path.join(temporary, DESCRIPTION)
+        tf.io.gfile.makedirs(os.path.dirname(path))
+        text = json.dumps(description, indent=2, ensure_ascii=False)
+        file_system.write_text(path, text + "\n")
     for name, function in signatures.items():
         # Inputs of `ids` are positional: their names are not in [1].
         taken = sorted(function.structured_input_signature[1]) or [
@@ -216,6 +213,35 @@ def write(export: Export, directory: str, freeze: bool = False) -> None:
             ", ".join(sorted(function.structured_outputs)),
         )
     logging.info("Wrote the SavedModel to %s", directory)
+
+
+@contextlib.contextmanager
+def _new_directory(directory: str) -> Iterator[str]:
+    """Yield a directory to fill, which gets its name when the block ends.
+
+    TF Serving loads a directory as soon as its name is a number. The number of
+    the process is in the other name, since two may write the same export.
+
+    Args:
+        directory: must not exist; its parents are made.
+
+    Raises:
+        UserError: another process has written it meanwhile.
+    """
+    for left in tf.io.gfile.glob(f"{glob.escape(directory)}.*.tmp"):
+        number = left.removeprefix(f"{directory}.").removesuffix(".tmp")
+        if number.isdecimal() and not file_system.is_running(int(number)):
+            tf.io.gfile.rmtree(left)  # of a process that was killed
+    temporary = f"{directory}.{os.getpid()}.tmp"
+    try:
+        tf.io.gfile.makedirs(temporary)  # and its parents
+        yield temporary
+        check_new(directory)
+        tf.io.gfile.rename(temporary, directory)
+    except BaseException:
+        if tf.io.gfile.exists(temporary):
+            tf.io.gfile.rmtree(temporary)
+        raise
 
 
 def _describe(export: Export) -> dict[str, Any]:

@@ -170,7 +170,9 @@ class SquadRecords:
             UserError: names file and place.
         """
         fingerprint = self.reader.fingerprint(files, is_training=True)
-        if not self.cache.has(self.cache.path("train"), fingerprint):
+        is_cached = self.cache.has(self.cache.path("train"), fingerprint)
+        # The records may be of a run without --strict.
+        if not is_cached or self.reader.options.strict:
             self._training_data = self.reader.read(files, is_training=True)
 
     def training(self, files: Sequence[str]) -> in_memory.ShortRecords:

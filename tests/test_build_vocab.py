@@ -1,6 +1,7 @@
 """build_vocab.py: pieces of the plain algorithm, same bytes every time."""
 
 import collections
+import gzip
 import os
 import subprocess
 import sys
@@ -239,7 +240,65 @@ def test_repeated_words_are_all_there(monkeypatch):
     assert max(map(len, text)) <= 14
 
 
+def test_counts_that_the_trainer_cannot_hold_are_divided(monkeypatch):
+    """Ten times the text gives the same pieces, within a tenth of the limit."""
+    counts = collections.Counter({"the": 60, "thin": 20, "and": 40, "a": 7})
+    known = sorted(counts)
+    single = vocabulary.single_pieces(known, set("".join(known)))
+    expected = vocabulary.learn_pieces(known, counts, single, 30, 2)
+    assert "the" in expected and "thin" in expected
+    tenfold = collections.Counter({word: 10 * n for word, n in counts.items()})
+    assert vocabulary.count_divisor(tenfold) == 1
+    # "th" occurs 800 times.
+    monkeypatch.setattr(vocabulary, "_MAX_PAIRS", 80)
+    assert vocabulary.count_divisor(tenfold) == 10
+    assert vocabulary.divided(tenfold, 10) == counts
+    assert vocabulary.learn_pieces(known, tenfold, single, 30, 20) == expected
+
+
+def test_counts_beyond_32_bits():
+    """The trainer would take 3 * 2^30 for a negative number."""
+    counts = collections.Counter({"th": 3 << 30})
+    assert vocabulary.count_divisor(counts) == 3
+    assert vocabulary.divided(counts, 3) == {"th": 1 << 30}
+
+
+@pytest.mark.parametrize(
+    ("text", "output", "folder"),
+    [
+        ("gs://b/c/a.txt", "vocab.txt", "gs://b/c"),
+        ("gs://b/c/a.txt", "gs://d/vocab.txt", "gs://d"),
+        ("/text/a.txt", "/shared/vocab.txt", "/shared"),
+    ],
+)
+def test_workers_reach_the_counts(text, output, folder):
+    assert words_on_beam._scratch_folder(text, output) == folder
+
+
+def test_workers_have_other_working_directories(folder):
+    found = words_on_beam._scratch_folder("a.txt", "vocab.txt")
+    assert found == str(folder)
+
+
+def test_words_that_are_too_long_are_told(folder, caplog):
+    """As in a text without spaces: a larger alphabet would not help."""
+    (folder / "a.txt").write_text("ab " * 9 + "x" * 201 + " " + "y" * 201)
+    build(num_unused_tokens=0)
+    assert "longer than 200 characters; put spaces" in caplog.text
+    assert "limit_alphabet" not in caplog.text
+
+
 # --- Mistakes ----------------------------------------------------------------
+
+
+def test_compressed_text_is_told(folder):
+    (folder / "b.txt").write_bytes(gzip.compress(b"A text."))
+    assert "is compressed (gzip): unpack it first" in error_of()
+
+
+def test_beam_would_take_brackets_for_a_pattern(folder):
+    line = error_of(output_file="w[1].txt", runner="beam")
+    assert "--output_file=w[1].txt has a [, which Beam takes" in line
 
 
 def test_no_such_input(folder):

@@ -4,6 +4,8 @@ import importlib.util
 import json
 import zipfile
 
+from base.errors import UserError
+
 import classifier_runs
 import exports
 import fitted_models
@@ -93,7 +95,14 @@ def test_lengths_share_the_weights_and_give_the_same(tmp_path, models):
     # be as large as the file with one signature.
     assert three.stat().st_size < 2 * free.stat().st_size
     texts = [text["text"] for text in litert_files.TEXTS["classifier"]]
-    wanted = LiteRtModel(str(free)).predict(texts)
+    model = LiteRtModel(str(free))
+    wanted = model.predict(texts)
+    (cut,) = model.predict([" ".join(texts[:1] * 60)])
+    assert cut["truncated"] is True and "truncated" not in wanted[0]
+    with pytest.raises(UserError, match="one text, wanted a list of texts"):
+        model.predict(texts[0])
+    with pytest.raises(UserError, match="text 1: int, wanted a string or"):
+        model.predict([texts[0], 5])
     cache = str(tmp_path / "cache")
     for found in (
         LiteRtModel(str(three)).predict(texts),

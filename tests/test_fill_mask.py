@@ -1,10 +1,13 @@
 """fill_mask.py: texts from flags and files, mistakes."""
 
+import shutil
+
 import mask_models
 import pytest
 import scripts
+from pretraining_runs import weights_of
 
-from checkpoints import lookup
+from checkpoints import lookup, weight_files
 from pretraining import filling
 
 fill_mask = scripts.load("fill_mask")
@@ -27,6 +30,29 @@ def test_main_takes_text_and_file(model_dir, tmp_path, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[::2] == ["On [MASK]", "The [MASK].", "A [MASK] sat."]
     assert all(line.count(",") == 1 for line in lines[1::2])
+
+
+def test_a_line_separator_is_part_of_its_line(model_dir, tmp_path):
+    """U+2028 ends a line for str.splitlines alone."""
+    (tmp_path / "text").write_text("A [MASK]\u2028cat.\nThe [MASK].\n", "utf-8")
+    sentences = fill_mask.read_sentences(str(tmp_path / "text"))
+    assert sentences == ["A [MASK]\u2028cat.", "The [MASK]."]
+
+
+def test_a_model_without_a_pooler_fills_masks(model_dir, tmp_path):
+    """As one that was trained for masked words alone."""
+    folder = tmp_path / "model"
+    shutil.copytree(model_dir, folder)
+    values = weights_of(model_dir / "bert_model.ckpt")
+    kept = {n: v for n, v in values.items() if "pooler" not in n}
+    assert len(kept) == len(values) - 2
+    weight_files.write(str(folder / "bert_model.ckpt"), kept)
+    answers = []
+    for where in (model_dir, folder):
+        model, tokenizer = filling.load_model(str(where / "bert_model.ckpt"))
+        encoded = filling.encode_sentences(["A [MASK] sat."], tokenizer, 12)
+        answers.append(filling.fill_masks(model, tokenizer, encoded, 3))
+    assert answers[0] == answers[1]
 
 
 def test_products_in_bfloat16(model_dir):

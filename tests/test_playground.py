@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from pathlib import Path
 from unittest import mock
@@ -110,7 +111,7 @@ def test_without_gradio_it_says_how_to_install_it(encoder, monkeypatch):
     ],
 )
 def test_other_addresses_are_warned_of(host, is_local):
-    assert playground.is_local(host) == is_local
+    assert site.is_local(host) == is_local
 
 
 @pytest.mark.parametrize(
@@ -125,6 +126,13 @@ def test_a_browser_opens_where_there_is_a_display(
     monkeypatch.setattr(playground.FLAGS["browser"], "value", flag)
     playground.FLAGS.mark_as_parsed()
     assert playground.wants_browser() == wanted
+
+
+def test_addresses_of_ipv6_are_refused_before_models_are_loaded(encoder):
+    message = scripts.error_of(
+        playground, init_checkpoint=encoder, host="::1", port=0
+    )
+    assert "--host=::1 is an address of IPv6" in message
 
 
 # --- The server --------------------------------------------------------------
@@ -188,6 +196,10 @@ def test_the_script_serves_until_ctrl_c(encoder, tmp_path):
         assert address.startswith("http://127.0.0.1:")
         page = urllib.request.urlopen(address, timeout=60).read().decode()
         assert '"title":"model"' in page
+        # A page of the web that gives its name the address of this machine.
+        foreign = urllib.request.Request(address, headers={"Host": "evil.org"})
+        with pytest.raises(urllib.error.HTTPError, match="400"):
+            urllib.request.urlopen(foreign, timeout=60)
         process.send_signal(signal.SIGINT)
         rest = process.communicate(timeout=60)[1]
     finally:

@@ -1,6 +1,7 @@
 """Files that appear only complete, links, pipes, globs, checksums."""
 
 import os
+import subprocess
 
 from base import file_system
 from base.errors import UserError
@@ -66,12 +67,31 @@ def test_find_files_keeps_the_order_of_patterns(tmp_path, caplog):
         file_system.find_files(",")
 
 
+def test_find_files_knows_a_file_by_any_spelling(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a[1].txt").write_text("x")  # no file matches it as a pattern
+    (tmp_path / "b.txt").write_text("x")
+    (tmp_path / "link.txt").symlink_to(tmp_path / "b.txt")
+    patterns = f"b.txt,./b.txt,{tmp_path}/b.txt,link.txt,a[1].txt"
+    assert file_system.find_files(patterns) == ["b.txt", "a[1].txt"]
+
+
+def test_find_files_names_a_broken_link(tmp_path):
+    (tmp_path / "a.txt").write_text("x")
+    (tmp_path / "b.txt").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(UserError, match="b.txt is a link to .*nowhere, which"):
+        file_system.find_files(f"{tmp_path}/*.txt")
+
+
 def test_remove_leftovers_removes_the_files_of_killed_runs_alone(tmp_path):
-    for name in (".x.123.tmp", ".x.4.tmp", ".xy.123.tmp", "x", ".x.tmp"):
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    kept = {f".xy.{ended.pid}.tmp", "x", ".x.tmp", f".x.{os.getppid()}.tmp"}
+    kept.add(f".x.y.{ended.pid}.tmp")  # of a file "x.y"
+    for name in (f".x.{ended.pid}.tmp", f".x.{os.getpid()}.tmp", *kept):
         (tmp_path / name).touch()
     file_system.remove_leftovers(str(tmp_path / "x"))
-    left = sorted(path.name for path in tmp_path.iterdir())
-    assert left == [".x.tmp", ".xy.123.tmp", "x"]
+    assert {path.name for path in tmp_path.iterdir()} == kept
 
 
 def test_files_below_have_sizes_unless_their_link_is_broken(tmp_path):

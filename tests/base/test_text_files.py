@@ -76,3 +76,9 @@ def test_a_bad_csv_row_is_named(row, words):
         UserError, match=f"x, the row that begins in line 2: .*{words}"
     ):
         list(text_files.csv_table("x", "a,b\n" + row))
+
+
+def test_a_cell_may_be_a_document():
+    """The library's limit is 131,072 characters."""
+    rows = list(text_files.csv_table("x", f'a,"{"long " * 40_000}"\n'))
+    assert len(rows[0][1][1]) == 200_000

@@ -6,7 +6,7 @@ import corpus_runs
 import pytest
 from corpus_runs import article, dump, page
 
-from corpus import documents, items, wikitext
+from corpus import documents, items, sentences, wikitext
 from corpus.documents import DocumentSettings, document_of, make_document
 from corpus.items import Item, Source
 
@@ -68,6 +68,17 @@ def test_a_page_that_the_parser_refuses_is_named(monkeypatch):
     error = RecursionError("maximum depth")
     line = of_page(page("A", article(1))).problem.line()
     assert line.endswith("cannot be parsed: RecursionError: maximum depth")
+
+
+def test_a_text_whose_sentences_cannot_be_found_is_named(monkeypatch, tmp_path):
+    def refuse(*unused):
+        raise sentences.SplitError("sentencex fails: x")
+
+    monkeypatch.setattr(sentences, "split", refuse)
+    (tmp_path / "a.txt").write_text("A text. Another one.")
+    (outcome,) = corpus_runs.outcomes_of(tmp_path / "a.txt")
+    assert outcome.counts == {"texts": 1, "refused_text": 1}
+    assert outcome.problem.line().endswith("document 1: sentencex fails: x")
 
 
 def test_short_documents_are_dropped():

@@ -47,6 +47,16 @@ def test_a_dump_is_the_same_in_any_form(tmp_path, encoding, compress):
     assert same[0].decode() in xml
 
 
+def test_a_dump_without_pages_is_named(tmp_path):
+    path = write(tmp_path / "x", dump([], "de"))
+    assert problems_of(path) == ["F: has no page"]
+
+
+def test_codes_of_languages_may_be_in_capitals(tmp_path):
+    path = write(tmp_path / "x", dump([page("A", "b")], "DE"))
+    assert items_of(path, language="")[0].source.language == "de"
+
+
 def test_language_of_the_flag_comes_before_the_dumps(tmp_path):
     path = write(tmp_path / "x", dump([page("A", "b")], "de"))
     assert items_of(path, language="")[0].source.language == "de"

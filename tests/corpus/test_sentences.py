@@ -75,3 +75,29 @@ def test_an_empty_paragraph_has_no_sentences():
 )
 def test_known_languages(language, known):
     assert sentences.known_language(language) is known
+
+
+@pytest.mark.parametrize("space", "\u00a0\u3000\u2028\u0085\u1680")
+@pytest.mark.parametrize("language", ["en", "de", "zh"])
+def test_white_space_before_a_full_stop_does_not_end_the_run(space, language):
+    """Its Rust code fails on such a text, which no `except` catches."""
+    text = f"We now come to plan A{space}. It is a good plan."
+    found = sentences.split(text, language)
+    assert " ".join(found) == text.replace(space, " ")
+
+
+def test_a_failure_of_sentencex_is_an_error_that_can_be_counted(monkeypatch):
+    class PanicException(BaseException):
+        pass
+
+    def fail(*unused):
+        raise PanicException("byte index 22 is not a char boundary")
+
+    monkeypatch.setattr(sentences.sentencex, "segment", fail)
+    with pytest.raises(sentences.SplitError, match="sentencex fails: byte in"):
+        sentences.split("A text.", "en")
+
+
+@given(st.text(alphabet="aA.!?\" '\u00a0\u3000\u2029(", max_size=30))
+def test_no_text_of_full_stops_and_spaces_fails(text):
+    sentences.split(text, "en")

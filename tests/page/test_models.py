@@ -21,6 +21,7 @@ from page import models, rows
         (["a/mrpc", "b/mrpc", "c"], ["a/mrpc", "b/mrpc", "c"]),
         (["hf://google/bert@main"], ["bert@main"]),
         (["bert_model.ckpt"], ["bert_model.ckpt"]),
+        (["/"], ["/"]),
     ],
 )
 def test_names_are_short_and_differ(paths, names):

@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+from pathlib import Path
 
 from base import errors
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prediction import data
+from prediction import data, plan
 from prediction.data import BadInput, Input, InputFile, Place
 from records import tfrecord
 
@@ -219,3 +220,13 @@ def test_a_bad_line_is_shown_shortened():
     line = data.Problem(place, "why", "é" * 500).line()
     assert '"file": "a.jsonl", "line": 3, "reason": "why"' in line
     assert line.count("é") == 200 and line.endswith('..."}')
+
+
+def test_a_compressed_file_without_content_is_empty(tmp_path):
+    """Spark writes one for each part without a line; the others decide."""
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b""))
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(b'{"text": "a"}\n'))
+    files = plan.find_inputs(f"{tmp_path}/*.gz", "auto")
+    assert [(Path(f.path).name, f.kind) for f in files] == [
+        ("b.jsonl.gz", "jsonl")
+    ]

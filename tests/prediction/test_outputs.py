@@ -175,6 +175,16 @@ def test_changed_inputs_and_foreign_predictions_are_refused(tmp_path):
         run(make_plan(tmp_path))
 
 
+def test_an_errors_file_of_the_user_is_not_replaced(tmp_path):
+    """It may be the input: the mistakes of an earlier run, to try again."""
+    job = make_plan(tmp_path)
+    os.makedirs(job.output_dir, exist_ok=True)
+    Path(job.errors).write_text("own")
+    with pytest.raises(UserError, match="errors.jsonl was not written by this"):
+        run(job)
+    assert Path(job.errors).read_text() == "own"
+
+
 def test_two_runs_at_once_are_refused(tmp_path):
     job = make_plan(tmp_path)
     with outputs.locked(job):

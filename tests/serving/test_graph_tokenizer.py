@@ -235,3 +235,19 @@ def test_unusable_vocabularies_are_errors(tmp_path):
     path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n\ufffd\n", encoding="utf-8")
     with pytest.raises(UserError, match="U\\+FFFD"):
         graph_tokenizer.Tokenizer(str(path))
+
+
+@pytest.mark.parametrize("casing", CASINGS)
+def test_tokens_with_white_space_do_not_count(casing, tmp_path):
+    """Such as "new york" in the place of an unused token."""
+    tokens = open(vocab_file(casing), encoding="utf-8").read().split("\n")
+    tokens[2:5] = ["new york", "the cat", "##ed the"]
+    path = tmp_path / "vocab.txt"
+    path.write_text("\n".join(tokens), encoding="utf-8")
+    texts = ["New new york", "new york new", "the cats walked the", "the the"]
+    texts += ["n\u00e9w york", "the\u3000cat"]  # not plain characters
+    is_uncased = casing == "uncased"
+    full = tokenization.FullTokenizer(str(path), is_uncased)
+    graph = graph_tokenizer.Tokenizer(str(path), is_uncased)
+    found = graph(tf.constant(texts)).to_list()
+    assert found == [full.text_to_ids(text) for text in texts]

@@ -1,6 +1,7 @@
 """A SavedModel gives the model's outputs to a process with only TensorFlow."""
 
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -186,6 +187,37 @@ def test_outputs_of_a_masked_lm_are_those_of_fill_mask(tmp_path):
         for place in range(len(masks), 2):
             assert tokens[row, place].tolist() == ["", "", ""]
             assert found["scores"][row][place] == [0.0] * 3
+
+
+@pytest.mark.slow
+def test_more_tokens_than_there_are_cannot_be_asked_for(tmp_path):
+    model = pretraining_model.BertForPreTraining(CONFIG)
+    source = write_model(tmp_path / "model", model.variables)
+    directory = export(source, tmp_path / "1", top_k=1000)
+    (found,) = ask(directory, "serving_default", {"text": ["a [MASK] film"]})
+    tokens = tokenization.load_vocab(str(source / "vocab.txt"))
+    assert np.array(found["tokens"]).size == len(tokens)
+
+
+def test_an_export_that_fails_or_was_killed_leaves_nothing(tmp_path):
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    (tmp_path / f"1.{ended.pid}.tmp").mkdir()
+    other = tmp_path / f"1.{os.getppid()}.tmp"  # another export goes on
+    other.mkdir()
+    directory = str(tmp_path / "1")
+    with pytest.raises(KeyError):
+        with saved_model._new_directory(directory) as folder:
+            Path(folder, "half").write_text("")
+            raise KeyError
+    assert list(tmp_path.iterdir()) == [other]
+    # Both were begun: the second finds what the first has written.
+    with saved_model._new_directory(directory):
+        pass
+    with pytest.raises(UserError, match="exists already"):
+        with saved_model._new_directory(directory):
+            pass
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "1", other]
 
 
 @pytest.mark.slow
