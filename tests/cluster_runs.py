@@ -47,8 +47,12 @@ class Cluster:
             folder / "out",
             do_eval=True,
             eval_input_file=data / "dev",
-            eval_batch_size=4,
-            **{"eval_steps": 4, "save_checkpoints_steps": 4, "log_steps": 2}
+            **{
+                "eval_batch_size": 4,
+                "eval_steps": 4,
+                "save_checkpoints_steps": 4,
+                "log_steps": 2,
+            }
             | changes,
         )
         self.arguments = [f"--{name}={value}" for name, value in flags.items()]

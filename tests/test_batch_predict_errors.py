@@ -79,7 +79,7 @@ def test_bad_lines_are_named_and_the_others_predicted(
         4: "field 'text' is int, wanted a string",
         5: "text is empty",
         6: "JSON list, wanted an object",
-        7: "field 'id' is bool, wanted a string",
+        7: "field 'id' is bool, wanted a string or an integer",
         8: "field 'text' has a lone surrogate",
         12: "not UTF-8 (byte 0xff)",
     }

@@ -137,7 +137,9 @@ def test_sigterm_leaves_nothing(model_dir, tmp_path, tmp_path_factory):
     """Ended in the middle: no output; a killed run's rest goes next time."""
     fifo, out = tmp_path / "in", tmp_path / "out"
     os.mkfifo(fifo)
-    leftover = tmp_path / ".out.1.tmp"
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    leftover = tmp_path / f".out.{ended.pid}.tmp"
     leftover.write_text("of a run that was killed")
     flags = flags_for(model_dir, fifo, out, output_format="npz")
     code = "import extract_features; from base import errors; "

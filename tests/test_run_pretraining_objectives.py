@@ -368,6 +368,7 @@ def test_a_run_of_an_earlier_version_is_one_of_mlm_nsp(
     assert "belongs to a run with objective = mlm_nsp, not mlm" in line
     # And goes on as one.
     fixed = run["fixed"] | {"objective": "mlm_nsp"}
-    pretraining_run.claim_output_dir(Settings(str(tmp_path), 12, 4), fixed)
+    settings = Settings(str(tmp_path), 12, 4)
+    pretraining_run.claim_output_dir(settings, fixed)()
     again = json.loads((tmp_path / "training_config.json").read_text())
     assert again["fixed"] == fixed

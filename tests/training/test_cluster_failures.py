@@ -68,7 +68,12 @@ def test_whatever_fails_the_run_ends_with_the_same_bits(data, tmp_path):
 def test_all_survivors_name_the_machine_that_failed_first(data, tmp_path):
     """Not the neighbour that ended because of it."""
     with Cluster(
-        data, tmp_path, 3, fail={2: "step:3"}, train_batch_size=6
+        data,
+        tmp_path,
+        3,
+        fail={2: "step:3"},
+        train_batch_size=6,
+        eval_batch_size=6,
     ) as cluster:
         words = f"{cluster.name(2)} has ended (Connection refused) after step 2"
         assert_named(cluster, [0, 1], f"{words}; no step is saved")
