@@ -6,6 +6,7 @@ run, so that a command with another model or other data cannot continue it.
 """
 
 import contextlib
+import functools
 import json
 import os
 import types
@@ -254,9 +255,8 @@ def claim_output_dir(
         Writes the settings of this command; to be called when it trains.
 
     Raises:
-        UserError: output_dir holds weights of a run with another
-            fingerprint (names the first value that differs, old and new), or
-            a model that is of no run.
+        UserError: output_dir holds weights of a run with another fingerprint
+            (names the first difference), or a model that is of no run.
     """
     lookup.check_is_no_pattern(output_dir, "output_dir")
     file_system.make_directory(output_dir)
@@ -265,12 +265,8 @@ def claim_output_dir(
     now = json.loads(
         json.dumps({"fixed": fingerprint, "adjustable": adjustable})
     )
-
-    def write() -> None:
-        if is_chief:
-            text = json.dumps(now, indent=2, sort_keys=True) + "\n"
-            file_system.write_text(path, text)
-
+    text = json.dumps(now, indent=2, sort_keys=True) + "\n"
+    write = functools.partial(_write_if, is_chief, path, text)
     if tf.io.gfile.exists(path) and _has_weights(output_dir):
         before = _read_run(path)
         _check_fixed(output_dir, {**defaults, **before["fixed"]}, now["fixed"])
@@ -280,6 +276,12 @@ def claim_output_dir(
         check_free(output_dir)
     write()
     return write
+
+
+def _write_if(is_chief: bool, path: str, text: str) -> None:
+    """Write a file if this process is the one that writes."""
+    if is_chief:
+        file_system.write_text(path, text)
 
 
 def _warn_of_changes(

@@ -201,14 +201,11 @@ def train(
     Without --eval_steps the last weights are kept.
 
     Args:
-        job: the task.
-        loaded: its model.
-        strategy: where the model's variables are.
+        job, loaded, strategy: the task, its model, where the model is.
         write_settings: of `claim_output_dir`.
 
     Returns:
-        What the training loss shows, see failed_runs.py; None if training is
-        not over, after SIGTERM or Ctrl-C.
+        None if training is not over, after SIGTERM or Ctrl-C.
     """
     settings = job.settings
     scores = selection.read_scores(settings.output_dir)
@@ -225,6 +222,8 @@ def train(
     compiles, batches = plan_batches(job, data, training, strategy)
     fit.log_beginning(data.num_records, training)
     tail = TailMeter(settings.output_dir, training.last_step, size)
+    score = functools.partial(score_and_keep, job, loaded)
+    hooks = loop.Hooks(score, tail=tail, begin=write_settings)
     done = fit.fit(
         strategy,
         loaded.model,
@@ -233,11 +232,7 @@ def train(
         compiles,
         loop.Batches(batches.make, batches.length),
         functools.partial(job.flops_per_example, loaded.model),
-        loop.Hooks(
-            functools.partial(score_and_keep, job, loaded),
-            tail=tail,
-            begin=write_settings,
-        ),
+        hooks,
         reinit.new_variables(loaded.model, settings.reinit_top_layers),
         job.row(),
     )

@@ -58,15 +58,8 @@ def read_blocks(
             try:
                 text = rest + decoder.decode(data, final=not data)
             except UnicodeDecodeError as error:
-                before = error.object[: error.start]
-                line = num_lines + before.count(b"\n") + 1
                 place = f" of those from byte {begin} on" if start else ""
-                first = b"" if start else error.object
-                raise UserError(
-                    f"{path}: line {line}{place} is not UTF-8 text (byte "
-                    f"0x{error.object[error.start]:02x}); "
-                    f"{text_files.how_to_mend_utf8(first)}"
-                ) from None
+                raise _not_utf8(path, num_lines, place, error) from None
             if not data:
                 yield text
                 return
@@ -76,6 +69,26 @@ def read_blocks(
             end = max(text.rfind("\n"), text.rfind(" ")) + 1 or len(text)
             rest = text[end:]
             yield text[:end]
+
+
+def _not_utf8(
+    path: str, num_lines: int, place: str, error: UnicodeDecodeError
+) -> UserError:
+    """Return the error for a block of a range of a file.
+
+    Args:
+        path: of the file.
+        num_lines: of the range before the block.
+        place: words for where the range begins, "" at the file's beginning.
+        error: of the block.
+    """
+    block = error.object
+    line = num_lines + block.count(b"\n", 0, error.start) + 1
+    how = text_files.how_to_mend_utf8(b"" if place else block)
+    return UserError(
+        f"{path}: line {line}{place} is not UTF-8 text (byte "
+        f"0x{block[error.start]:02x}); {how}"
+    )
 
 
 def _word_begin(file: IO[bytes], place: int) -> int:
