@@ -224,7 +224,7 @@ def remove_leftovers(path: str) -> None:
 
 
 def is_running(process: int) -> bool:
-    """Return whether there is another process with a number."""
+    """Return whether another process with this id is running."""
     if process == os.getpid():
         return False
     try:

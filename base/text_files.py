@@ -105,7 +105,7 @@ def read_own_json(path: str) -> Any:
 
 
 def how_to_mend_utf8(beginning: bytes) -> str:
-    """Return what to do about a file that is not UTF-8, for a message.
+    """Return advice for the error of a file that is not UTF-8.
 
     Args:
         beginning: the first bytes of the file, if they are at hand.

@@ -279,7 +279,7 @@ def claim_output_dir(
 
 
 def _write_if(is_chief: bool, path: str, text: str) -> None:
-    """Write a file if this process is the one that writes."""
+    """Write a text file on the chief; other machines write none."""
     if is_chief:
         file_system.write_text(path, text)
 

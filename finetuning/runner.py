@@ -66,7 +66,7 @@ def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
 
 
 def _run_job(job: Job, do_train: bool, do_eval: bool) -> int:
-    """Do what `run_job` describes, in an output_dir that is locked."""
+    """Train, score, predict and export; no other run is in output_dir."""
     settings = job.settings
     strategy = devices.create_strategy(settings.devices)
     settings = job.settings = with_dtype(settings, strategy, do_train)
@@ -198,14 +198,12 @@ def train(
 ) -> list[str] | None:
     """Fine-tune, keep the best weights; return signs of a failed run.
 
-    Without --eval_steps the last weights are kept.
+    Without --eval_steps the last weights are kept. It returns None if SIGTERM
+    or Ctrl-C ended it before its last step.
 
     Args:
         job, loaded, strategy: the task, its model, where the model is.
         write_settings: of `claim_output_dir`.
-
-    Returns:
-        None if training is not over, after SIGTERM or Ctrl-C.
     """
     settings = job.settings
     scores = selection.read_scores(settings.output_dir)
@@ -218,10 +216,11 @@ def train(
         selection.write_scores(settings.output_dir, {})
     data = job.train_data(loaded)
     training = with_steps(settings, job.num_examples(data))
-    size = training.train_batch_size
     compiles, batches = plan_batches(job, data, training, strategy)
     fit.log_beginning(data.num_records, training)
-    tail = TailMeter(settings.output_dir, training.last_step, size)
+    tail = TailMeter(
+        settings.output_dir, training.last_step, training.train_batch_size
+    )
     score = functools.partial(score_and_keep, job, loaded)
     hooks = loop.Hooks(score, tail=tail, begin=write_settings)
     done = fit.fit(

@@ -62,7 +62,7 @@ def count_words(
 
 
 def _scratch_folder(input_file: str, output_file: str) -> str:
-    """Return a folder that the workers reach.
+    """Return the folder for the counts of words, one that all workers reach.
 
     They reach the text: if that is remote, so is the folder, beside the text
     unless the vocabulary is remote as well. Else all are on one machine, or on
