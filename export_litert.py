@@ -17,7 +17,6 @@ from base.errors import UserError
 from absl import flags, logging
 
 from checkpoints import lookup, model_files
-from finetuning import bilstm
 from litert import convert, export
 from prediction import all_tasks
 from prediction import flags as prediction_flags
@@ -79,11 +78,11 @@ def find_model() -> Settings:
     """
     prefix = lookup.find_checkpoint(FLAGS.init_checkpoint)
     config = model_files.read_config(prefix, FLAGS.bert_config_file)
-    size = bilstm.size_in(config)
-    if size.bilstm_layers or getattr(config, "task", "") == "feature_tagging":
+    if getattr(config, "task", "") == "feature_tagging":
         raise UserError(
-            f"{prefix} has a BiLSTM, whose loop LiteRT cannot run: serve it "
-            "as a SavedModel, or fit a model without --bilstm_layers"
+            f"{prefix} tags words by frozen features: its BiLSTM reads words, "
+            "and a LiteRT file word pieces. Serve it as a SavedModel, or fit "
+            "a tagger without --feature_based"
         )
     options = prediction_flags.fitted_options(FLAGS)
     settings = prediction_model.describe_checkpoint(

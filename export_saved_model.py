@@ -129,7 +129,7 @@ def choose_task(
         if fitted_task in ("token_classification", "feature_tagging"):
             raise UserError(
                 f"{prefix} tags words: export it with run_ner.py --do_export "
-                f"--init_checkpoint={prefix}"
+                f"--output_dir=OUT --init_checkpoint={prefix}"
             )
     if has_head and task in _OUTPUT_TASKS:
         fitted.check_fitted_task(

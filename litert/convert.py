@@ -4,7 +4,7 @@ TensorFlow 2.20 and 2.21 have `tf.lite.TFLiteConverter`. Its removal is
 announced, and no other package converts TensorFlow models yet, so that newer
 versions of TensorFlow may not convert. Running a file needs no TensorFlow.
 
-Two mistakes give a file that is wrong, or none:
+Three mistakes give a file that is wrong, or none:
 
 1. Variables must be reachable from the saved tf.Module as tf.Variable, as
    `Export.weights` are. Keras variables alone give a file of 90 KB that reads
@@ -12,6 +12,8 @@ Two mistakes give a file that is wrong, or none:
 2. x[:, None] of an unknown size is an operation that LiteRT lacks (StridedSlice
    with a new_axis mask: "neither a custom op nor a flex op"). tf.expand_dims
    converts. This holds for all code between the inputs and the outputs.
+3. A tf.TensorArray converts for one known batch size only. The loop of an LSTM
+   therefore has another form here: see ops.recurrence.without_arrays.
 
 Besides, the products must be in float32: those of bfloat16 do not convert.
 """

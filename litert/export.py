@@ -19,6 +19,7 @@ import tensorflow as tf
 from absl import logging
 
 from litert import convert, metadata
+from ops import recurrence
 from prediction.all_tasks import DESCRIBED
 from prediction.tasks import Settings
 from serving import saved_model
@@ -32,7 +33,8 @@ def _signatures(
     left_out = {"sequence_output"}
 
     def numbers(**features: tf.Tensor) -> saved_model.Outputs:
-        outputs = export.numbers(features)
+        with recurrence.without_arrays():
+            outputs = export.numbers(features)
         return {
             name: value
             for name, value in outputs.items()

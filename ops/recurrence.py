@@ -10,7 +10,9 @@ Letters in shapes: those of modeling.py, and U, units of one direction. The
 four gates are side by side in Keras' order: input, forget, candidate, output.
 """
 
-from collections.abc import Callable
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -20,6 +22,8 @@ from ops.elementwise import shape_of
 # Added to all gates at padding. The sigmoid of it is 0 in float32, so state
 # and output of the step are 0, and so are their gradients.
 _CLOSED = -10000.0
+
+_HAS_ARRAYS = contextvars.ContextVar("has_arrays", default=True)
 
 
 class Steps(NamedTuple):
@@ -37,8 +41,23 @@ def close_padding(x: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
         x: float32 [B, S, 4 * U].
         input_mask: [B, S], 0 at padding.
     """
-    is_real = tf.cast(input_mask, tf.float32)[..., None]  # [B, S, 1]
+    # Not [..., None]: see litert/convert.py.
+    is_real = tf.expand_dims(tf.cast(input_mask, tf.float32), -1)  # [B, S, 1]
     return x + (1.0 - is_real) * _CLOSED
+
+
+@contextlib.contextmanager
+def without_arrays() -> Iterator[None]:
+    """Trace `lstm` without tf.TensorArray while the context lasts.
+
+    LiteRT has arrays for one known batch size only. The numbers are the same.
+    TensorFlow is slower without arrays, since each step copies the states.
+    """
+    token = _HAS_ARRAYS.set(False)
+    try:
+        yield
+    finally:
+        _HAS_ARRAYS.reset(token)
 
 
 def lstm(
@@ -62,7 +81,10 @@ def lstm(
             for it.
     """
     if not training:
-        return _forward(x, tf.cast(kernel, dtype), is_kept=False).hidden
+        product = tf.cast(kernel, dtype)
+        if not _HAS_ARRAYS.get():
+            return _forward_without_arrays(x, product)
+        return _forward(x, product, is_kept=False).hidden
 
     @tf.custom_gradient
     def run(x: tf.Tensor, kernel: tf.Tensor) -> tuple[tf.Tensor, Callable]:
@@ -100,15 +122,10 @@ def _forward(x: tf.Tensor, kernel: tf.Tensor, is_kept: bool) -> Steps:
     zero = tf.zeros_like(x[0, :, : kernel.shape[0]])  # [B, U]
 
     def step(t, hidden, cell, kept):
-        product = tf.matmul(tf.cast(hidden, kernel.dtype), kernel)
-        gates = inputs.read(t) + tf.cast(product, tf.float32)  # [B, 4 * U]
-        i, f, n, o = tf.split(gates, 4, axis=-1)  # [B, U] each
-        i, f, n, o = tf.sigmoid(i), tf.sigmoid(f), tf.tanh(n), tf.sigmoid(o)
-        cell = f * cell + i * n
-        hidden = o * tf.tanh(cell)
+        hidden, cell, gates = _next_state(inputs.read(t), hidden, cell, kernel)
         values = [hidden]
         if is_kept:
-            values += [cell, tf.concat([i, f, n, o], axis=-1)]
+            values += [cell, tf.concat(gates, axis=-1)]
         kept = [a.write(t, v) for a, v in zip(kept, values, strict=True)]
         return t + 1, hidden, cell, kept
 
@@ -119,6 +136,50 @@ def _forward(x: tf.Tensor, kernel: tf.Tensor, is_kept: bool) -> Steps:
     )
     stacked = [array.stack() for array in kept]
     return Steps(*stacked) if is_kept else Steps(*stacked * 3)
+
+
+def _forward_without_arrays(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
+    """Return the hidden states [S, B, U], kept in one tensor.
+
+    Args:
+        x: see `lstm`.
+        kernel: in the dtype of the products.
+    """
+    length = shape_of(x)[0]
+    zero = tf.zeros_like(x[0, :, : kernel.shape[0]])  # [B, U]
+
+    def step(t, hidden, cell, states):
+        hidden, cell, _ = _next_state(tf.gather(x, t), hidden, cell, kernel)
+        place = tf.reshape(t, [1, 1])
+        states = tf.tensor_scatter_nd_update(
+            states, place, tf.expand_dims(hidden, 0)
+        )
+        return t + 1, hidden, cell, states
+
+    states = tf.zeros_like(x[:, :, : kernel.shape[0]])  # [S, B, U]
+    *_, states = tf.while_loop(
+        lambda t, *_: t < length, step, (0, zero, zero, states)
+    )
+    return states
+
+
+def _next_state(
+    x: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, kernel: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
+    """Return h[t], c[t] and the four gates of a step, [B, U] each.
+
+    Args:
+        x: x[t], [B, 4 * U].
+        hidden: h[t - 1].
+        cell: c[t - 1].
+        kernel: in the dtype of the products.
+    """
+    product = tf.matmul(tf.cast(hidden, kernel.dtype), kernel)
+    gates = x + tf.cast(product, tf.float32)  # [B, 4 * U]
+    i, f, n, o = tf.split(gates, 4, axis=-1)  # [B, U] each
+    i, f, n, o = tf.sigmoid(i), tf.sigmoid(f), tf.tanh(n), tf.sigmoid(o)
+    cell = f * cell + i * n
+    return o * tf.tanh(cell), cell, [i, f, n, o]
 
 
 def _backward(

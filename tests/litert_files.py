@@ -16,6 +16,7 @@ import squad_runs
 import swag_runs
 import tiny
 
+from finetuning.bilstm import BiLstmSize
 from modeling import BertConfig
 
 export_litert = scripts.load("export_litert")
@@ -57,12 +58,32 @@ TEXTS = {
     ],
 }
 
+WITH_BILSTM = " with a BiLSTM"
+TEXTS |= {
+    kind + WITH_BILSTM: TEXTS[kind]
+    for kind in (
+        "classifier",
+        "question_answering",
+        "token_classification",
+        "multiple_choice",
+    )
+}
+
 
 def write_model(folder: Path, kind: str) -> Path:
     """Write a checkpoint of a kind of TEXTS; return its directory."""
+    more = {}
+    if kind.endswith(WITH_BILSTM):
+        kind = kind.removesuffix(WITH_BILSTM)
+        more["bilstm_size"] = BiLstmSize(2, 8)
     config, vocab = classifier_runs.CONFIG, classifier_runs.VOCAB
     write = functools.partial(
-        fitted_models.write_classifier, folder, config, vocab, length=24
+        fitted_models.write_classifier,
+        folder,
+        config,
+        vocab,
+        length=24,
+        **more,
     )
     if kind == "classifier":
         return write(["bad", "good"])
@@ -77,14 +98,18 @@ def write_model(folder: Path, kind: str) -> Path:
         return mask_models.write_model(folder)
     if kind == "question_answering":
         return fitted_models.write_reader(
-            folder, squad_runs.CONFIG, squad_runs.VOCAB, is_version_2=False
+            folder,
+            squad_runs.CONFIG,
+            squad_runs.VOCAB,
+            is_version_2=False,
+            **more,
         )
     if kind == "token_classification":
         return fitted_models.write_tagger(
-            folder, ner_runs.CONFIG, ner_runs.VOCAB, ner_runs.LABELS
+            folder, ner_runs.CONFIG, ner_runs.VOCAB, ner_runs.LABELS, **more
         )
     return fitted_models.write_chooser(
-        folder, swag_runs.CONFIG, swag_runs.VOCAB
+        folder, swag_runs.CONFIG, swag_runs.VOCAB, **more
     )
 
 
@@ -105,7 +130,7 @@ def made_once(folder: Path) -> Callable[[str], tuple[Path, Path]]:
 
 def options_for(kind: str) -> dict:
     """Return the flags that a kind of model needs."""
-    if kind == "question_answering":
+    if kind.startswith("question_answering"):
         return {"doc_stride": 8, "max_query_length": 6}
     return {"top_k": 3} if kind == "masked_lm" else {}
 

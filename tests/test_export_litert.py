@@ -65,7 +65,7 @@ def test_numbers_are_those_of_the_saved_model(models, kind):
     settings = prediction_model.describe(str(source))
     export = prediction_model.create_export(settings)
     rng = np.random.default_rng(1)
-    shape = [3, 2, 12] if kind == "multiple_choice" else [3, 12]
+    shape = [3, 2, 12] if kind.startswith("multiple") else [3, 12]
     mask = np.ones(shape, np.int32)
     mask[1, ..., 7:] = 0
     ids = rng.integers(5, 13, shape) * mask
@@ -86,8 +86,9 @@ def test_numbers_are_those_of_the_saved_model(models, kind):
 
 
 @pytest.mark.slow
-def test_lengths_share_the_weights_and_give_the_same(tmp_path, models):
-    source, free = models("classifier")
+@pytest.mark.parametrize("kind", ["classifier", "classifier with a BiLSTM"])
+def test_lengths_share_the_weights_and_give_the_same(tmp_path, models, kind):
+    source, free = models(kind)
     three = litert_files.export(
         source, tmp_path / "3.tflite", lengths="8,16,24"
     )
@@ -138,6 +139,31 @@ def test_int8_and_float16_are_close_to_float32(tmp_path):
         assert least < cosines.min() < 1 + 1e-6, kind
     # int8 changes something: the weights were quantized.
     assert not np.allclose(outputs["int8"], outputs["none"], atol=1e-5)
+
+
+@pytest.mark.slow
+def test_the_matrices_of_a_bilstm_become_int8(tmp_path):
+    """Those inside of the loop too: the file shrinks by their size."""
+    size = BiLstmSize(1, 256)
+    model = fitted_models.write_classifier(
+        tmp_path / "model",
+        classifier_runs.CONFIG,
+        classifier_runs.VOCAB,
+        ["bad", "good"],
+        bilstm_size=size,
+    )
+    rows = [text["text"] for text in litert_files.TEXTS["classifier"]]
+    found, sizes = {}, {}
+    for kind in ("none", "int8"):
+        file = litert_files.export(
+            model, tmp_path / f"{kind}.tflite", quantize=kind
+        )
+        found[kind] = [x["score"] for x in LiteRtModel(str(file)).predict(rows)]
+        sizes[kind] = file.stat().st_size
+    recurrent = 2 * 256 * 4 * 256  # two directions
+    assert sizes["none"] - sizes["int8"] > 3 * recurrent
+    np.testing.assert_allclose(found["int8"], found["none"], atol=0.02)
+    assert found["int8"] != found["none"]
 
 
 @pytest.mark.slow
@@ -247,20 +273,20 @@ def test_errors_name_the_flag_or_the_file(tmp_path, encoder, flags, words):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_bilstm_is_refused(tmp_path):
-    model = fitted_models.write_classifier(
-        tmp_path / "model",
-        classifier_runs.CONFIG,
-        classifier_runs.VOCAB,
-        ["bad", "good"],
-        bilstm_size=BiLstmSize(1, 4),
+def test_a_tagger_on_frozen_features_is_refused(tmp_path):
+    """Its BiLSTM reads words, which the file's inputs do not have."""
+    model = tiny.write_model(
+        tmp_path / "model", classifier_runs.CONFIG, classifier_runs.VOCAB
     )
+    path = model / "bert_config.json"
+    config = json.loads(path.read_text()) | {"task": "feature_tagging"}
+    path.write_text(json.dumps(config))
     line = scripts.error_of(
         export_litert,
         init_checkpoint=str(model),
         export_path=str(tmp_path / "m.tflite"),
     )
-    assert "has a BiLSTM" in line
+    assert "tags words by frozen features" in line
 
 
 def test_masked_lm_has_no_fixed_lengths(tmp_path):

@@ -44,7 +44,7 @@ def test_errors_name_the_flag_or_the_file(tmp_path, flags, words):
 @pytest.mark.parametrize(
     "fitted, task, words",
     [
-        ("token_classification", None, "tags words"),
+        ("token_classification", None, "--do_export --output_dir=OUT --init"),
         ("token_classification", "classifier", "tags words"),
         ("token_classification", "multiple_choice", "tags words"),
         ("multiple_choice", "classifier", "is multiple_choice, --task=class"),

@@ -46,6 +46,26 @@ def test_states_are_those_of_the_equations(training):
     np.testing.assert_allclose(found, by_hand(x, kernel), rtol=0, atol=1e-6)
 
 
+def test_without_arrays_the_states_are_the_same():
+    """A LiteRT file computes them so: it has no arrays for any batch size."""
+    x, kernel = numbers()
+
+    @tf.function(autograph=False)
+    def states(x: tf.Tensor) -> tf.Tensor:
+        with recurrence.without_arrays():
+            return recurrence.lstm(x, kernel, tf.float32, False)
+
+    free = tf.TensorSpec([None, None, 4 * UNITS])
+    graph = states.get_concrete_function(free).graph.as_graph_def()
+    assert "TensorList" not in str(graph)
+    np.testing.assert_array_equal(
+        states(x), recurrence.lstm(x, kernel, tf.float32, False)
+    )
+    later = tf.function(recurrence.lstm, autograph=False)
+    graph = later.get_concrete_function(free, kernel, tf.float32, False).graph
+    assert "TensorList" in str(graph.as_graph_def())
+
+
 def gradients(x, kernel, training: bool, dtype=tf.float32) -> list:
     x, kernel = tf.convert_to_tensor(x), tf.convert_to_tensor(kernel)
     with tf.GradientTape() as tape:
