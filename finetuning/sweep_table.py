@@ -2,6 +2,7 @@
 
 import os
 import re
+import statistics
 from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
@@ -73,20 +74,26 @@ def table(
 ) -> list[str]:
     """Return a sweep's results as text: runs, best first, mean and spread.
 
+    A run without a score has "-" there: run_ner.py scores the types of
+    entities that are in the development set or that the run predicted.
+
     Args:
         order: names of the runs, the best first, failed ones last.
         results: name of a run -> its scores.
         metric: the score that decides; it has the first column.
     """
+    keys = dict.fromkeys(key for run in order for key in results[run])
     names = [metric] + [
         key
-        for key in results[order[0]]
+        for key in keys
         if key not in (metric, "loss", "global_step", "degenerate")
     ]
     width = max(map(len, order))
     lines = [" ".join([" " * width, *names])]
     for run in order:
-        cells = [f"{results[run][name]:.4f}".rjust(len(name)) for name in names]
+        cells = [
+            _cell(results[run].get(name)).rjust(len(name)) for name in names
+        ]
         mark = ["failed"] if is_failed(results[run]) else []
         lines.append(" ".join([run.ljust(width), *cells, *mark]))
     lines.append(_summary(order, results, metric, "runs"))
@@ -126,11 +133,11 @@ def _settings_table(
     for name, runs in settings.items():
         mean, spread = _mean_and_spread(runs, results, metric)
         failed = sum(is_failed(results[run]) for run in runs)
-        rows.append((mean, spread, len(runs), failed, name))
+        rows.append((mean, _cell(spread), len(runs), failed, name))
     width = max(map(len, settings))
     lines = [f"{' ' * width}   mean deviation runs failed"]
     return lines + [
-        f"{name.ljust(width)} {mean:6.4f} {spread:9.4f} {count:4} {failed:6}"
+        f"{name.ljust(width)} {mean:6.4f} {spread:>9} {count:4} {failed:6}"
         for mean, spread, count, failed, name in sorted(rows, reverse=True)
     ]
 
@@ -143,19 +150,27 @@ def _summary(
 ) -> str:
     """Return a line with the score of the first run, mean and spread."""
     mean, spread = _mean_and_spread(runs, results, metric)
-    return (
-        f"{metric}: best {results[runs[0]][metric]:.4f}, mean {mean:.4f}, "
-        f"standard deviation {spread:.4f} over {len(runs)} {what}"
-    )
+    line = f"{metric}: best {results[runs[0]][metric]:.4f}, mean {mean:.4f}"
+    if spread is not None:
+        line += f", standard deviation {spread:.4f}"
+    return f"{line} over {len(runs)} {what}"
 
 
 def _mean_and_spread(
     runs: Sequence[str],
     results: Mapping[str, Mapping[str, float]],
     metric: str,
-) -> tuple[float, float]:
-    """Return mean and standard deviation of a score over some runs."""
+) -> tuple[float, float | None]:
+    """Return mean and standard deviation of a score over some runs.
+
+    The deviation is that of the seeds that the runs are a sample of: the sum
+    of squares is divided by n - 1. None for one run.
+    """
     scores = [results[run][metric] for run in runs]
-    # Of the runs themselves, not an estimate for others: divided by n.
-    mean = sum(scores) / len(scores)
-    return mean, (sum((s - mean) ** 2 for s in scores) / len(scores)) ** 0.5
+    spread = statistics.stdev(scores) if len(scores) > 1 else None
+    return statistics.fmean(scores), spread
+
+
+def _cell(value: float | None) -> str:
+    """Return a number with four decimals, "-" for None."""
+    return "-" if value is None else f"{value:.4f}"

@@ -169,7 +169,11 @@ def num_runs(step: Step) -> int:
 
 
 def count_examples(task: str, data: reproduction_tasks.Data) -> Examples:
-    """Return the sizes of a task's files, tokens guessed from their bytes."""
+    """Return the sizes of a task's files, tokens guessed from their bytes.
+
+    Raises:
+        UserError: a file cannot be read.
+    """
     files = data.files(task)
     if task == reproduction_tasks.SQUAD:
         parts = ((data.squad_train_file or ""), (data.squad_dev_file or ""))
@@ -189,11 +193,14 @@ def _count_questions(files: str) -> tuple[int, float]:
     """Return questions, and bytes of a question with its paragraph."""
     count, size = 0, 0
     for path in files.split(","):
-        for article in text_files.read_json_object(path).get("data", ()):
-            for paragraph in article.get("paragraphs", ()):
-                questions = len(paragraph.get("qas", ()))
+        articles = text_files.read_json_object(path).get("data", ())
+        try:
+            for paragraph in (p for a in articles for p in a["paragraphs"]):
+                questions = len(paragraph["qas"])
                 count += questions
-                size += questions * (len(paragraph.get("context", "")) + 60)
+                size += questions * (len(paragraph["context"]) + 60)
+        except (KeyError, TypeError) as error:
+            raise UserError(f"{path} is not in the layout of SQuAD") from error
     return max(count, 1), size / max(count, 1)
 
 

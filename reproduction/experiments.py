@@ -147,7 +147,7 @@ def kept_steps(scale: Scale) -> list[int]:
     """Return the pre-training steps of Figure 5, the last one included."""
     count = scale.steps("table5")
     found = {max(1, round(share * count)) for share in scale.figure5.shares}
-    return sorted(found)
+    return sorted({*found, count})
 
 
 # --- Building the plan -------------------------------------------------------

@@ -51,13 +51,17 @@ class Failure(NamedTuple):
     has_run: bool
 
 
+def _known_failures(work_dir_path: str) -> list[Failure]:
+    """Return what failed in earlier runs, of any experiment."""
+    found = text_files.read_own_json(os.path.join(work_dir_path, FAILURES))
+    return [Failure(*values) for values in found or []]
+
+
 def read_failures(work_dir_path: str, plan: Plan) -> list[Failure]:
     """Return what failed in the last run and has not been mended since."""
-    found = text_files.read_own_json(os.path.join(work_dir_path, FAILURES))
-    failures = [Failure(*values) for values in found or []]
     return [
         failure
-        for failure in failures
+        for failure in _known_failures(work_dir_path)
         if failure.step in plan.steps
         and not work_dir.read_marker(work_dir_path, plan.steps[failure.step])
     ]
@@ -87,11 +91,25 @@ class Places(NamedTuple):
 
 
 class _Child:
-    """A running step, its log, and what it has printed so far."""
+    """A running step, its log, and what it has printed so far.
+
+    Args:
+        step: of the plan.
+        number: of the step.
+        process: that runs it.
+        log: its log.
+        before: seconds of earlier attempts, which were interrupted.
+    """
 
     def __init__(
-        self, step: Step, number: int, process: subprocess.Popen, log: IO[bytes]
+        self,
+        step: Step,
+        number: int,
+        process: subprocess.Popen,
+        log: IO[bytes],
+        before: float,
     ):
+        self.before = before
         self.step, self.number = step, number
         self.process, self.log = process, log
         self.began = self.reported = time.monotonic()
@@ -160,6 +178,7 @@ class Runner:
         Raises:
             KeyboardInterrupt: after Ctrl-C or SIGTERM, when all child
                 processes have ended.
+            UserError: there are scores of a model that is missing.
         """
         self._find_finished()
         before = signal.signal(signal.SIGTERM, _interrupt)
@@ -180,13 +199,22 @@ class Runner:
     def _write_failures(self) -> None:
         """Keep what failed, for a later --report_only."""
         path = os.path.join(self.places.work_dir, FAILURES)
-        failures = list(self.failures.values())
+        failures = [
+            failure  # of another experiment
+            for failure in _known_failures(self.places.work_dir)
+            if failure.step not in self.plan.steps
+        ]
+        failures += self.failures.values()
         if failures or os.path.exists(path):
             with contextlib.suppress(OSError):  # a full disk: told elsewhere
                 file_system.write_text(path, json.dumps(failures))
 
     def _find_finished(self) -> None:
-        """Read the markers of finished steps."""
+        """Read the markers of finished steps.
+
+        Raises:
+            UserError: there are scores of a model that is missing.
+        """
         for name, step in self.plan.steps.items():
             marker = work_dir.read_marker(self.places.work_dir, step)
             if marker and not self._problem_of_scores(step):
@@ -196,6 +224,34 @@ class Runner:
                 "%d of %d steps are finished and not repeated",
                 len(self.seconds),
                 len(self.plan.steps),
+            )
+        self._check_models()
+
+    def _check_models(self) -> None:
+        """Check that finished steps do not mix with a model trained anew.
+
+        Raises:
+            UserError: a model is missing that finished steps came after.
+        """
+        missing: set[str] = set()
+        orphans: list[Step] = []
+        for name, step in self.plan.steps.items():
+            is_finished = name in self.seconds
+            if is_finished and not missing.isdisjoint(step.after):
+                orphans.append(step)
+            elif is_finished:
+                continue
+            if step.kind == reproduction_plan.PRETRAINING:
+                missing.add(name)
+        if orphans:
+            gone = {n for step in orphans for n in step.after if n in missing}
+            outputs = [self.plan.steps[n].output for n in sorted(gone)]
+            later = [step.output for step in orphans]
+            raise UserError(
+                f"--work_dir={self.places.work_dir}: {', '.join(outputs)} is "
+                f"missing, but steps after it are finished: {', '.join(later)}."
+                " To repeat all, delete these folders too; to write the tables "
+                "from what is there, give --report_only"
             )
 
     def _problem_of_scores(self, step: Step) -> str:
@@ -240,6 +296,7 @@ class Runner:
         path = work_dir.log_path(self.places.work_dir, step)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         # Appended: a run that continues another one keeps its log.
+        before = work_dir.begin_attempt(self.places.work_dir, step)
         log = open(path, "ab")
         log.write(f"$ {self.places.command(step)}\n".encode())
         log.flush()
@@ -254,28 +311,47 @@ class Runner:
             preexec_fn=child_processes.end_with_parent,
             pass_fds=() if self.lock is None else (self.lock,),
         )
-        child = _Child(step, number, process, log)
+        child = _Child(step, number, process, log, before)
         self._running[step.name] = child
         self._selector.register(process.stderr, selectors.EVENT_READ, child)
 
     def _time_left(self) -> str:
-        """Return ", about 40 min left", "" until a training step has ended."""
+        """Return ", about 40 min left", "" where no time can be told.
+
+        That is so until a training step has ended, and where a task's file
+        cannot be read: the step of that task will say so.
+        """
+        try:
+            left = self._seconds_left()
+        except UserError:
+            left = None
+        return "" if left is None else f", about {words_for(left)} left"
+
+    def _seconds_left(self) -> float | None:
+        """Return the estimated time of the steps that are not finished.
+
+        Returns:
+            None until a training step has ended.
+
+        Raises:
+            UserError: a task's file cannot be read.
+        """
         steps = self.plan.steps
         ratios = estimate.corrections(
             (steps[name].kind, seconds, self.seconds_of(steps[name]))
             for name, seconds in self.seconds.items()
         )
         if not ratios:
-            return ""
+            return None
         now = time.monotonic()
         left = 0.0
         for name, step in steps.items():
             if name in self.seconds or name in self.failures:
                 continue
             child = self._running.get(name)
-            gone = now - child.began if child else 0.0
+            gone = child.before + now - child.began if child else 0.0
             left += max(0.0, ratios[step.kind] * self.seconds_of(step) - gone)
-        return f", about {words_for(left / self.num_parallel)} left"
+        return left / self.num_parallel
 
     # --- Reading ---
 
@@ -315,7 +391,7 @@ class Runner:
         """Mark a step that has ended as finished, or note that it failed."""
         step, status = child.step, child.process.wait()
         self._forget(child)
-        seconds = time.monotonic() - child.began
+        seconds = child.before + time.monotonic() - child.began
         if status:
             self._note_failure(child, status)
             return

@@ -185,7 +185,10 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "shares": (1e-9, 1),
     "warmup_proportion": (0, 1),
     "learning_rate": (0, _LARGEST),
+    "initializer_range": (1e-9, 0.99),
+    "max_seq_length": (5, _LARGEST),
 }
+_QUERY_TOKENS = 64  # of a question, the default of run_squad.py
 _MAY_BE_EMPTY = ("tasks", "flags")
 _DTYPES = ("float32", "bfloat16", "float16")
 
@@ -407,12 +410,17 @@ def _check(scale: Scale, place: str) -> None:
             f"{place}: the shares of pretraining.phases add up to {total:g}, "
             "wanted 1"
         )
-    if not scale.pretraining.num_train_steps:
-        raise UserError(f"{place}: pretraining.num_train_steps = 0")
+    for key in ("num_train_steps", "learning_rate"):
+        if not getattr(scale.pretraining, key):
+            raise UserError(
+                f"{place}: pretraining.{key} = 0: it learns nothing"
+            )
     _check_sizes(scale, place)
-    for experiment in ("table5", "table6", "table8", "figure5"):
-        for task in getattr(scale, experiment).tasks:
-            reproduction_tasks.name_of(task, f"{place}: {experiment}.tasks")
+    named = {
+        reproduction_tasks.name_of(task, f"{place}: {experiment}.tasks")
+        for experiment in ("table5", "table6", "table8", "figure5")
+        for task in getattr(scale, experiment).tasks
+    }
     for task in (*reproduction_tasks.GLUE, *reproduction_tasks.OTHERS):
         length = scale.for_task(task).max_seq_length
         if length > scale.model.max_position_embeddings:
@@ -421,10 +429,25 @@ def _check(scale: Scale, place: str) -> None:
                 "model.max_position_embeddings = "
                 f"{scale.model.max_position_embeddings}"
             )
+    # A question, [CLS], two [SEP] and a token of the paragraph.
+    least = _QUERY_TOKENS + 4
+    length = scale.for_task(reproduction_tasks.SQUAD).max_seq_length
+    if reproduction_tasks.SQUAD in named and length < least:
+        raise UserError(
+            f"{place}: max_seq_length = {length} of SQuAD: a question has up "
+            f"to {_QUERY_TOKENS} tokens, wanted {least} at least"
+        )
 
 
 def _check_sizes(scale: Scale, place: str) -> None:
-    """Check heads, positions and the layers that NER-features reads."""
+    """Check sizes, heads, positions and the layers that NER-features reads."""
+    names = [size.name for size in scale.table6.sizes]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(
+                f"{place}: table6.sizes has {name} twice; a row is a size. "
+                "Another learning rate needs another --work_dir"
+            )
     sizes = {"model": scale.model.size}
     for number, size in enumerate(scale.table6.sizes, 1):
         sizes[f"table6.sizes, number {number}"] = size

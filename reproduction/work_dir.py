@@ -5,13 +5,15 @@ corpus/, configs/          text in two parts, bert_config.json of each size
 vocab.txt, records/        shared by all tables
 pretraining/, finetuning/  a folder for each run
 steps/                     a marker for each finished step
-logs/                      what each command printed
+logs/                      what each command printed; NAME.log.json: when the
+                           step NAME, which is not finished, was begun
 table5.csv, report.md ...  results
 """
 
 import contextlib
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -279,6 +281,31 @@ def write_marker(path: str, step: Step, values: Mapping[str, Any]) -> None:
     os.makedirs(os.path.dirname(file), exist_ok=True)
     text = json.dumps({"command": step.identity, **values}, indent=1)
     file_system.write_text(file, text)
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(_attempt_path(path, step))
+
+
+def begin_attempt(path: str, step: Step) -> float:
+    """Note that a step begins; return the seconds of earlier attempts.
+
+    An attempt that was interrupted, even by SIGKILL, lasted until the last
+    line of the step's log. `write_marker` ends the count.
+    """
+    log = log_path(path, step)
+    file = _attempt_path(path, step)
+    before = 0.0
+    if known := text_files.read_own_json(file):
+        before = known["seconds"]
+        with contextlib.suppress(FileNotFoundError):
+            before += max(0.0, os.path.getmtime(log) - known["began"])
+    values = {"seconds": before, "began": time.time()}
+    file_system.write_text(file, json.dumps(values))
+    return before
+
+
+def _attempt_path(path: str, step: Step) -> str:
+    """Return the file about the attempts of a step that is not finished."""
+    return f"{log_path(path, step)}.json"
 
 
 def read_scores(path: str, step: Step) -> dict[str, float] | None:

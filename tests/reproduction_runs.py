@@ -4,10 +4,12 @@ A stand-in takes the flags of the script, writes what the script would write
 and notes its flags in a file, all in 30 ms.
 """
 
+import csv
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import scripts
@@ -150,6 +152,33 @@ def arguments(folder: Path, **more) -> dict[str, str]:
         "work_dir": str(folder / "work"),
         **more,
     }
+
+
+def runner(folder: Path, monkeypatch) -> Callable[..., int]:
+    """Return a function that runs the script: flags -> exit status.
+
+    Its first argument has the settings of the stand-ins.
+    """
+    monkeypatch.chdir(folder)
+
+    def run_with(stand_ins=(), **values):
+        own = make_scripts(folder, **dict(stand_ins))
+        monkeypatch.setattr(reproduce_paper, "HERE", str(own))
+        return scripts.run(reproduce_paper, **arguments(folder, **values))
+
+    return run_with
+
+
+def error_of(folder: Path, **values) -> str:
+    """Return the line in which a run ends."""
+    return scripts.error_of(reproduce_paper, **arguments(folder, **values))
+
+
+def read_csv(folder: Path, name: str = "table5") -> dict[tuple[str, str], dict]:
+    """Return {(row, column): line} of a table."""
+    with open(folder / "work" / f"{name}.csv", encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    return {(line["row"], line["column"]): line for line in lines}
 
 
 def start(scripts_dir: Path, values: dict[str, str]) -> subprocess.Popen:

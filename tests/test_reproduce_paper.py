@@ -1,6 +1,5 @@
 """reproduce_paper.py with stand-ins for the scripts, as a user runs it."""
 
-import csv
 import hashlib
 import json
 import shlex
@@ -13,6 +12,7 @@ from base.errors import UserError
 import pytest
 import reproduction_runs
 import scripts
+from reproduction_runs import read_csv
 
 from reproduction import estimate, work_dir
 
@@ -21,23 +21,7 @@ reproduce_paper = reproduction_runs.reproduce_paper
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    """Return a function that runs the script: flags -> exit status."""
-    monkeypatch.chdir(tmp_path)
-
-    def run_with(stand_ins=(), **values):
-        folder = reproduction_runs.make_scripts(tmp_path, **dict(stand_ins))
-        monkeypatch.setattr(reproduce_paper, "HERE", str(folder))
-        flags = reproduction_runs.arguments(tmp_path, **values)
-        return scripts.run(reproduce_paper, **flags)
-
-    return run_with
-
-
-def read_csv(tmp_path, name="table5"):
-    """Return {(row, column): line} of a table."""
-    with open(tmp_path / "work" / f"{name}.csv", encoding="utf-8") as file:
-        lines = list(csv.DictReader(file))
-    return {(line["row"], line["column"]): line for line in lines}
+    return reproduction_runs.runner(tmp_path, monkeypatch)
 
 
 # --- Runs --------------------------------------------------------------------

@@ -14,10 +14,10 @@ def test_the_table_marks_and_counts_failed_runs():
         "a   0.8000",
         "b   0.6000",
         "c   0.9000 failed",
-        "accuracy: best 0.8000, mean 0.7667, standard deviation 0.1247 over 3 "
+        "accuracy: best 0.8000, mean 0.7667, standard deviation 0.1528 over 3 "
         "runs",
         "1 of 3 runs failed: c",
-        "accuracy: best 0.8000, mean 0.7000, standard deviation 0.1000 over 2 "
+        "accuracy: best 0.8000, mean 0.7000, standard deviation 0.1414 over 2 "
         "other runs",
     ]
 
@@ -55,8 +55,34 @@ def test_a_grid_with_restarts_has_a_line_for_each_setting():
     lines = sweep_table.table(order, results, "accuracy")
     assert lines[-3:] == [
         "         mean deviation runs failed",
-        "lr5e-5 0.7200    0.0200    2      0",
-        "lr1e-4 0.6500    0.1500    2      1",
+        "lr5e-5 0.7200    0.0283    2      0",
+        "lr1e-4 0.6500    0.2121    2      1",
+    ]
+
+
+def test_one_run_has_no_spread():
+    """Failures in restarts, or --sweep flags and seeds that share a run."""
+    results = {"lr5e-5_seed1": GOOD, "lr5e-5_seed2": BETTER, "lr1e-4": FAILED}
+    order = sweep_table.ranked(results, "accuracy")
+    lines = sweep_table.table(order, results, "accuracy")
+    assert lines[-2:] == [
+        "lr1e-4 0.9000         -    1      1",
+        "lr5e-5 0.7000    0.1414    2      0",
+    ]
+    lines = sweep_table.table(["a", "c"], {"a": GOOD, "c": FAILED}, "accuracy")
+    assert lines[-1] == "accuracy: best 0.6000, mean 0.6000 over 1 other run"
+
+
+def test_runs_may_have_other_scores():
+    """Types of entities that only some runs predict."""
+    results = {
+        "a": {"f1": 0.8, "PER_f1": 0.8},
+        "b": {"f1": 0.5, "LOC_f1": 0.0, "PER_f1": 0.6},
+    }
+    assert sweep_table.table(["a", "b"], results, "f1")[:3] == [
+        "  f1 PER_f1 LOC_f1",
+        "a 0.8000 0.8000      -",
+        "b 0.5000 0.6000 0.0000",
     ]
 
 

@@ -120,6 +120,15 @@ def test_figure_5_takes_checkpoints_of_table_5(build):
     assert kept == ["250", "950", None, None, "250", "950"]
 
 
+def test_figure_5_always_has_the_last_step():
+    """The paper's 1M steps are drawn there."""
+    scale = scales.read("smoke", ["figure5.shares=[0.2, 0.5]"])
+    scale = scale._replace(
+        pretraining=scale.pretraining._replace(num_train_steps=1000)
+    )
+    assert experiments.kept_steps(scale) == [200, 500, 1000]
+
+
 def test_table_8_has_six_maskings_and_shares_the_first_with_table_5(build):
     plan, (_, table) = build("table5", "table8")
     assert count(plan, PRETRAINING) == (3 + 5) * 2

@@ -99,6 +99,17 @@ def test_a_table_of_tasks_replaces_all():
         ("tasks={squad={}, SQuAD={}}", "SQuAD is there in two spellings; put"),
         ("tasks=5", "tasks = 5: wanted tables"),
         ("tasks.squad=5", "tasks.SQuAD = 5: wanted a table of keys"),
+        ("tasks.MRPC.max_seq_length=3", "max_seq_length = 3: must be at least"),
+        ("tasks.SQuAD.max_seq_length=67", "67 of SQuAD: a question has up to"),
+        ("model.initializer_range=1.5", "1.5: must be more than 0 and at most"),
+        ("pretraining.learning_rate=0", "learning_rate = 0: nothing learns"),
+        (
+            "table6.sizes=["
+            "{num_hidden_layers=4, hidden_size=32, num_attention_heads=2},"
+            "{num_hidden_layers=4, hidden_size=32, num_attention_heads=2, "
+            "learning_rate=0.01}]",
+            "table6.sizes has L4_H32_A2 twice; a row is a size",
+        ),
     ],
 )
 def test_a_mistake_in_a_setting_is_one_line(setting, problem):
