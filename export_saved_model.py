@@ -1,8 +1,8 @@
 r"""Write a SavedModel that tokenizes by itself, from any BERT checkpoint.
 
     python export_saved_model.py --init_checkpoint=mrpc --export_dir=served/1
-    python export_saved_model.py --init_checkpoint=bert-base-uncased \
-        --task=encoder --export_dir=embeddings/1
+    python export_saved_model.py --task=encoder --export_dir=embeddings/1 \
+        --init_checkpoint=hf://google-bert/bert-base-uncased
 
 Its inputs are strings. Its outputs are labels and probabilities (classifier),
 a number (regression), an answer (multiple_choice), embeddings (encoder) or the
@@ -62,7 +62,7 @@ flags.DEFINE_integer(
     "max_seq_length",
     None,
     "Tokens to which longer texts are cut; default: the length that the model "
-    "was fitted with, else its positions.",
+    "was fine-tuned with, else its positions.",
     lower_bound=5,
 )
 saved_model.define_freeze_flag()

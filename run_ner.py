@@ -138,7 +138,7 @@ def create_job(settings: RunSettings, is_training: bool) -> NerJob:
 
 
 def find_fitted_options(config: modeling.BertConfig) -> TaggerOptions:
-    """Return the options a model was fitted with.
+    """Return the options a model was fine-tuned with.
 
     Raises:
         UserError: a flag was given that contradicts them.
@@ -153,8 +153,8 @@ def find_fitted_options(config: modeling.BertConfig) -> TaggerOptions:
     ):
         if FLAGS[name].present and FLAGS[name].value != value:
             raise UserError(
-                f"--{name}={FLAGS[name].value}, but the model was fitted with "
-                f"{name}={value}: leave the flag out"
+                f"--{name}={FLAGS[name].value}, but the model was fine-tuned "
+                f"with {name}={value}: leave the flag out"
             )
     return fitted
 

@@ -2,7 +2,7 @@ r"""Fine-tune BERT on SQuAD; answer questions, score the answers.
 
     python run_squad.py --train_file=train-v1.1.json \
         --predict_file=dev-v1.1.json --init_checkpoint=uncased_L-12_H-768_A-12 \
-        --do_train --do_predict --do_eval --output_dir=squad \
+        --do_train --do_predict --do_eval --output_dir=squad_out \
         --learning_rate=3e-5 --num_train_epochs=2 --train_batch_size=12
 
 writes `predictions.json`, `nbest_predictions.json` and `eval_results.txt` with
@@ -150,7 +150,7 @@ flags.DEFINE_list(
 )
 
 distillation.define_flags(
-    "It was fitted to SQuAD and has the student's vocabulary and casing."
+    "It was fine-tuned on SQuAD and has the student's vocabulary and casing."
 )
 
 # Flag that runs no model -> flags that need one.

@@ -1,6 +1,6 @@
 r"""Fine-tune BERT on multiple choice; score it, predict with it.
 
-    python run_swag.py --data_dir=swag --output_dir=out \
+    python run_swag.py --data_dir=swag_data --output_dir=swag_out \
         --init_checkpoint=uncased_L-12_H-768_A-12 \
         --do_train --do_eval --do_predict \
         --train_batch_size=16 --learning_rate=2e-5 --num_train_epochs=3

@@ -63,7 +63,8 @@ def find_checkpoint(path: str, flag: str = "init_checkpoint") -> str:
         )
     raise UserError(
         f"--{flag}={path}: no such checkpoint (looked for {path}.index and "
-        "for a directory of that name)"
+        "for a directory of that name; a model on the Hugging Face hub is "
+        "hf://owner/name)"
     )
 
 

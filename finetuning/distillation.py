@@ -96,8 +96,8 @@ def define_flags(what_is_needed: str) -> None:
     flags.DEFINE_list(
         "teacher_checkpoint",
         [],
-        "Learn from this fitted model, which may be larger: the output_dir of "
-        "a run, a checkpoint or hf://owner/name, with configuration and "
+        "Learn from this fine-tuned model, which may be larger: the output_dir "
+        "of a run, a checkpoint or hf://owner/name, with configuration and "
         "vocabulary beside the weights; of several, separated by commas, the "
         f"mean is learned. {what_is_needed} Its outputs are computed once, "
         "predict_batch_size rows at a time, and kept in records_dir.",

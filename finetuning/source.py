@@ -23,7 +23,7 @@ class ModelSource(NamedTuple):
             one.
         config: of the model.
         tokenizer: its vocabulary and casing fit the model.
-        max_seq_length: the flag's, or the one the model was fitted with.
+        max_seq_length: the flag's, or the one the model was fine-tuned with.
         bilstm: size of the BiLSTM, the flags' or the fitted model's.
     """
 
@@ -105,7 +105,9 @@ def _fitted_length(settings: RunSettings, config: modeling.BertConfig) -> int:
         return fitted
     if given != fitted:
         logging.warning(
-            "--max_seq_length=%d; the model was fitted with %d", given, fitted
+            "--max_seq_length=%d; the model was fine-tuned with %d",
+            given,
+            fitted,
         )
     return given
 

@@ -86,7 +86,7 @@ def _define_question_flags() -> None:
         "null_score_diff_threshold",
         None,
         "Questions: no answer if its score exceeds the best answer's by more; "
-        "default: the threshold of the model, if it was fitted to SQuAD 2.0.",
+        "default: that of the model, if it was fine-tuned on SQuAD 2.0.",
     )
 
 

@@ -99,8 +99,8 @@ class SquadJob(Job):
         fitted = getattr(self.config, "version_2_with_negative", None)
         if fitted not in (None, self.is_version_2):
             logging.warning(
-                "the model was fitted with version_2_with_negative=%s; now it "
-                "answers with --version_2_with_negative=%s",
+                "the model was fine-tuned with version_2_with_negative=%s; now "
+                "it answers with --version_2_with_negative=%s",
                 fitted,
                 self.is_version_2,
             )

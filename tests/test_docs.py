@@ -4,6 +4,7 @@ tests/pages.py holds the checks. Each check also runs on a page with a mistake,
 so that a check that finds nothing is noticed.
 """
 
+import ast
 import json
 import re
 from pathlib import Path
@@ -46,6 +47,16 @@ def shell_page(folder: Path, command: str) -> Path:
 def test_commands_are_right(page):
     assert not pages.command_problems(page)
     assert not pages.unfenced_commands(page)
+
+
+@pytest.mark.parametrize("name", scripts.names())
+def test_commands_of_help_are_right(name, tmp_path):
+    """Those of the script's docstring, with which --help begins."""
+    docstring = ast.get_docstring(ast.parse((ROOT / f"{name}.py").read_text()))
+    commands = re.findall(r"^ {4}(python (?:.*\\\n)*.*)", docstring, re.M)
+    assert commands
+    page = shell_page(tmp_path, "\n".join(commands))
+    assert not pages.command_problems(page)
 
 
 def test_every_script_is_in_the_table_of_the_readme():

@@ -291,7 +291,9 @@ def test_the_fitted_length_holds(model_dir, data_dir, tmp_path, caplog):
     assert found["eval_loss"] == wanted["eval_loss"]
     with caplog.at_level("WARNING"):
         scripts.run(run_classifier, **again | {"max_seq_length": 30})
-    assert "--max_seq_length=30; the model was fitted with 12" in caplog.text
+    assert (
+        "--max_seq_length=30; the model was fine-tuned with 12" in caplog.text
+    )
     assert results_of(tmp_path / "again")["eval_loss"] != wanted["eval_loss"]
 
 

@@ -205,12 +205,14 @@ def test_a_fitted_models_context_and_length_hold(
     """Another context is an error, another length a warning."""
     flags = only(flags_for(finished, data_dir, tmp_path), do_predict=True)
     line = scripts.error_of(run_ner, **flags, document_context=True)
-    assert "--document_context=True, but the model was fitted with" in line
+    assert "--document_context=True, but the model was fine-tuned with" in line
     assert "document_context=False: leave the flag out" in line
     assert "max_seq_length" not in caplog.text
     flags |= {"max_seq_length": 16, "document_context": False}
     scripts.run(run_ner, **flags)
-    assert "--max_seq_length=16; the model was fitted with 32" in caplog.text
+    assert (
+        "--max_seq_length=16; the model was fine-tuned with 32" in caplog.text
+    )
 
 
 @pytest.mark.slow
