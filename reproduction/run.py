@@ -323,7 +323,7 @@ class Runner:
         """
         try:
             left = self._seconds_left()
-        except UserError:
+        except (OSError, UserError):
             left = None
         return "" if left is None else f", about {words_for(left)} left"
 
