@@ -412,9 +412,7 @@ def _check(scale: Scale, place: str) -> None:
         )
     for key in ("num_train_steps", "learning_rate"):
         if not getattr(scale.pretraining, key):
-            raise UserError(
-                f"{place}: pretraining.{key} = 0: it learns nothing"
-            )
+            raise UserError(f"{place}: pretraining.{key} = 0: nothing learns")
     _check_sizes(scale, place)
     named = {
         reproduction_tasks.name_of(task, f"{place}: {experiment}.tasks")

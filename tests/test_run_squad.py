@@ -384,7 +384,7 @@ def test_the_length_of_a_fitted_model_holds(
     flags |= {"predict_file": str(folder / "dev1.json")}
     flags["version_2_with_negative"] = False
     scripts.run(run_squad, **flags)
-    assert "fitted with version_2_with_negative=True; now it" in caplog.text
+    assert "fine-tuned with version_2_with_negative=True; now" in caplog.text
 
 
 @pytest.mark.slow
