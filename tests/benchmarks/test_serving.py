@@ -137,11 +137,13 @@ def test_libraries_that_are_missing_are_skipped(
 
 @pytest.mark.slow
 def test_servers_are_compared(small, files, tmp_path, capsys):
+    """All but ONNX's; litert and products take ids alone."""
+    pytest.importorskip("ai_edge_litert")
     python = write_python(tmp_path, FAKE.format(python=sys.executable))
     rows = table(
         capsys,
         transformers_python=python,
-        servers="savedmodel,bfloat16,transformers",
+        servers="savedmodel,bfloat16,transformers,litert,products",
         **files,
     )
     for case in CASES:
@@ -167,14 +169,6 @@ def test_servers_are_compared(small, files, tmp_path, capsys):
         # "123 MB resident, 4 MB of files"
         words = note.replace(",", "").split()
         assert float(words[0]) > 100 > float(words[3]) > 1
-
-
-@pytest.mark.slow
-def test_servers_that_take_ids_alone_have_rows_of_ids_alone(
-    small, files, capsys
-):
-    pytest.importorskip("ai_edge_litert")
-    rows = table(capsys, servers="savedmodel,litert,products", **files)
     for name in ("litert", "products"):
         note = rows[f"serving tiny, ids, 2 x 8, {name}"][1]
         assert ("answers within" in note) == (name == "litert")
