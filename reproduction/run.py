@@ -98,7 +98,7 @@ class _Child:
         number: of the step.
         process: that runs it.
         log: its log.
-        before: seconds of earlier attempts, which were interrupted.
+        seconds_before: of earlier attempts, which were interrupted.
     """
 
     def __init__(
@@ -107,9 +107,9 @@ class _Child:
         number: int,
         process: subprocess.Popen,
         log: IO[bytes],
-        before: float,
+        seconds_before: float,
     ):
-        self.before = before
+        self.seconds_before = seconds_before
         self.step, self.number = step, number
         self.process, self.log = process, log
         self.began = self.reported = time.monotonic()
@@ -237,20 +237,21 @@ class Runner:
         orphans: list[Step] = []
         for name, step in self.plan.steps.items():
             is_finished = name in self.seconds
-            if is_finished and not missing.isdisjoint(step.after):
+            is_orphan = is_finished and not missing.isdisjoint(step.after)
+            if is_orphan:
                 orphans.append(step)
-            elif is_finished:
-                continue
-            if step.kind == reproduction_plan.PRETRAINING:
+            is_model = step.kind == reproduction_plan.PRETRAINING
+            if is_model and (is_orphan or not is_finished):
                 missing.add(name)
         if orphans:
-            gone = {n for step in orphans for n in step.after if n in missing}
-            outputs = [self.plan.steps[n].output for n in sorted(gone)]
-            later = [step.output for step in orphans]
+            # The first one came after a model that is no orphan itself.
+            model = next(n for n in orphans[0].after if n in missing)
+            later = ", ".join(step.output for step in orphans)
             raise UserError(
-                f"--work_dir={self.places.work_dir}: {', '.join(outputs)} is "
-                f"missing, but steps after it are finished: {', '.join(later)}."
-                " To repeat all, delete these folders too; to write the tables "
+                f"--work_dir={self.places.work_dir}: the model "
+                f"{self.plan.steps[model].output} is missing or of another "
+                f"command, but steps after it are finished: {later}. To "
+                "repeat all, delete these folders too; to write the tables "
                 "from what is there, give --report_only"
             )
 
@@ -295,8 +296,8 @@ class Runner:
         )
         path = work_dir.log_path(self.places.work_dir, step)
         os.makedirs(os.path.dirname(path), exist_ok=True)
+        seconds_before = work_dir.begin_attempt(self.places.work_dir, step)
         # Appended: a run that continues another one keeps its log.
-        before = work_dir.begin_attempt(self.places.work_dir, step)
         log = open(path, "ab")
         log.write(f"$ {self.places.command(step)}\n".encode())
         log.flush()
@@ -311,7 +312,7 @@ class Runner:
             preexec_fn=child_processes.end_with_parent,
             pass_fds=() if self.lock is None else (self.lock,),
         )
-        child = _Child(step, number, process, log, before)
+        child = _Child(step, number, process, log, seconds_before)
         self._running[step.name] = child
         self._selector.register(process.stderr, selectors.EVENT_READ, child)
 
@@ -334,7 +335,7 @@ class Runner:
             None until a training step has ended.
 
         Raises:
-            UserError: a task's file cannot be read.
+            UserError or OSError: a task's file cannot be read.
         """
         steps = self.plan.steps
         ratios = estimate.corrections(
@@ -349,7 +350,7 @@ class Runner:
             if name in self.seconds or name in self.failures:
                 continue
             child = self._running.get(name)
-            gone = child.before + now - child.began if child else 0.0
+            gone = child.seconds_before + now - child.began if child else 0.0
             left += max(0.0, ratios[step.kind] * self.seconds_of(step) - gone)
         return left / self.num_parallel
 
@@ -391,7 +392,7 @@ class Runner:
         """Mark a step that has ended as finished, or note that it failed."""
         step, status = child.step, child.process.wait()
         self._forget(child)
-        seconds = child.before + time.monotonic() - child.began
+        seconds = child.seconds_before + time.monotonic() - child.began
         if status:
             self._note_failure(child, status)
             return

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -179,6 +180,13 @@ def read_csv(folder: Path, name: str = "table5") -> dict[tuple[str, str], dict]:
     with open(folder / "work" / f"{name}.csv", encoding="utf-8") as file:
         lines = list(csv.DictReader(file))
     return {(line["row"], line["column"]): line for line in lines}
+
+
+def wait_for_ltr(process: subprocess.Popen, folder: Path) -> None:
+    """Wait until a process of `start` pre-trains left to right."""
+    while not any(call.get("objective") == "ltr" for call in calls(folder)):
+        assert process.poll() is None
+        time.sleep(0.1)
 
 
 def start(scripts_dir: Path, values: dict[str, str]) -> subprocess.Popen:

@@ -5,7 +5,6 @@ import json
 import shlex
 import shutil
 import signal
-import time
 
 from base.errors import UserError
 
@@ -168,12 +167,7 @@ def test_a_run_that_was_stopped_goes_on(number, tmp_path):
     folder = reproduction_runs.make_scripts(tmp_path, hangs="objective=ltr")
     values = reproduction_runs.arguments(tmp_path, num_parallel=1)
     process = reproduction_runs.start(folder, values)
-    while not any(
-        call.get("objective") == "ltr"
-        for call in reproduction_runs.calls(tmp_path)
-    ):
-        assert process.poll() is None
-        time.sleep(0.1)
+    reproduction_runs.wait_for_ltr(process, tmp_path)
     process.send_signal(number)
     _, log = process.communicate(timeout=60)
     assert process.returncode

@@ -61,7 +61,7 @@ def test_a_grid_with_restarts_has_a_line_for_each_setting():
 
 
 def test_one_run_has_no_spread():
-    """Failures in restarts, or --sweep flags and seeds that share a run."""
+    """A setting with one run, and one run that did not fail."""
     results = {"lr5e-5_seed1": GOOD, "lr5e-5_seed2": BETTER, "lr1e-4": FAILED}
     order = sweep_table.ranked(results, "accuracy")
     lines = sweep_table.table(order, results, "accuracy")
