@@ -119,7 +119,7 @@ def choose_task(
 
     Raises:
         UserError: the checkpoint is a tagger or answers questions, which
-            run_ner.py and run_squad.py export, or its head was fitted to
+            run_ner.py and run_squad.py export, or its head was fine-tuned on
             another task than the given one.
     """
     fitted_task = getattr(config, "task", None)

@@ -51,7 +51,7 @@ flags.DEFINE_bool(
 )
 
 # Distillation
-distillation.define_flags("It was fitted to the same labels.")
+distillation.define_flags("It was fine-tuned on the same labels.")
 flags.DEFINE_string(
     "transfer_file",
     None,
@@ -107,7 +107,7 @@ def read_task(
         is_training: whether the model is trained first.
 
     Raises:
-        UserError: a file is missing, or the model was fitted to another task.
+        UserError: a file is missing, or the model is of another task.
     """
     # An interrupted run has weights, but no configuration beside them: source
     # is that of its init_checkpoint, which may have had other labels.

@@ -83,7 +83,7 @@ flags.DEFINE_integer(
     lower_bound=1,
 )
 
-distillation.define_flags("It was fitted to the same tags.")
+distillation.define_flags("It was fine-tuned on the same tags.")
 
 # Flag -> the flag of the file it needs.
 _NEEDED = {

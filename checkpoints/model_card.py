@@ -165,7 +165,7 @@ def _description(config: BertConfig, task: Task, base: str | None) -> str:
     )
     length = getattr(config, "max_seq_length", None)
     if length:
-        text += f" It was fitted with sequences of {length} tokens."
+        text += f" It was fine-tuned with sequences of {length} tokens."
     if base:
         text += f" Its weights began as those of `{base}`."
     if model_files.objective_in(config):

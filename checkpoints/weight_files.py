@@ -147,7 +147,7 @@ def check_required(
     for line in report.mismatched:
         if re.search(required, line):
             raise UserError(
-                f"{prefix} was fitted to another task, or to other labels: "
+                f"{prefix} was fine-tuned on another task, or other labels: "
                 f"{line}"
             )
         logging.warning("%s: starts from new weights: %s", prefix, line)

@@ -98,7 +98,8 @@ class ClassifierDistillation:
         if taught != is_pair:
             kinds = ("single texts", "pairs")
             raise teacher.error(
-                f"was fitted to {kinds[taught]}, this task has {kinds[is_pair]}"
+                f"was fine-tuned on {kinds[taught]}, this task has "
+                f"{kinds[is_pair]}"
             )
         order = np.zeros([1], np.int64)
         if labels is not None:

@@ -277,8 +277,8 @@ def with_labels_of(
     if sorted(labels) != sorted(ours):
         raise UserError(
             f"the task has the labels {', '.join(ours)}, but {model} was "
-            f"fitted to {', '.join(labels)}: use a model of the same labels, "
-            "or correct id2label in its configuration"
+            f"fine-tuned on {', '.join(labels)}: use a model of the same "
+            "labels, or correct id2label in its configuration"
         )
     logging.info(
         "The classes are in the order of %s: %s", model, ", ".join(labels)
@@ -291,16 +291,17 @@ def check_pairs(task: Task, is_pair: bool, model: str) -> None:
 
     Args:
         task: its files.
-        is_pair: whether the model was fitted to pairs.
+        is_pair: whether the model was fine-tuned on pairs.
         model: its path, for messages.
 
     Raises:
-        UserError: it was fitted to the other.
+        UserError: it was fine-tuned on the other.
     """
     if task.takes_pairs != is_pair:
         kinds = ("single texts", "pairs")
         raise UserError(
-            f"the task has {kinds[task.takes_pairs]}, but {model} was fitted "
-            f"to {kinds[is_pair]}: use a model of {kinds[task.takes_pairs]}, "
-            "or correct sentence_pairs in its configuration"
+            f"the task has {kinds[task.takes_pairs]}, but {model} was "
+            f"fine-tuned on {kinds[is_pair]}: use a model of "
+            f"{kinds[task.takes_pairs]}, or correct sentence_pairs in its "
+            "configuration"
         )

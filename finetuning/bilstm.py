@@ -74,7 +74,7 @@ def choose_size(
 ) -> BiLstmSize:
     """Return the size of the BiLSTM of a command.
 
-    A model that is used as it is keeps the one it was fitted with. One that
+    A model that is used as it is keeps the one it was fine-tuned with. One that
     is trained has the one that flags give.
 
     Args:
@@ -106,7 +106,7 @@ def choose_size(
     if given != found:
         raise UserError(
             f"--bilstm_layers={given.bilstm_layers} "
-            f"--bilstm_units={given.bilstm_units}, but {prefix} was fitted "
+            f"--bilstm_units={given.bilstm_units}, but {prefix} was fine-tuned "
             f"with {found}: "
             + ("leave the flags out" if is_fitted else "give these numbers")
         )

@@ -306,8 +306,8 @@ def warning(
     seen = "; ".join(signs)
     if not settings.do_train:
         return (
-            f"The run that fitted this model failed: {seen}. {_HELPS} helps "
-            "is to train again with another --random_seed, with "
+            f"The run that fine-tuned this model failed: {seen}. {_HELPS} "
+            "helps is to train again with another --random_seed, with "
             "--bias_correction if it was off, another --learning_rate or a "
             "longer --warmup_proportion, or several times (--num_restarts), "
             "with another --output_dir"

@@ -81,7 +81,7 @@ def restore_fitted(job: Job, model: modeling.TaskModel) -> tuple[str, int]:
     They are the fitted ones of output_dir, else those of init_checkpoint.
 
     Raises:
-        UserError: there are none, none with a fitted head, or the head is
+        UserError: there are none, none with a fine-tuned head, or the head is
             another task's.
     """
     output_dir = job.settings.output_dir
@@ -159,7 +159,7 @@ def _step_of(output_dir: str, prefix: str) -> int:
 def check_fitted_task(
     found: str | None, wanted: str | None, prefix: str, user: str
 ) -> None:
-    """Check that a head is used for the task it was fitted to.
+    """Check that a head is used for the task it was fine-tuned on.
 
     Its shape does not show the task: the heads of a regression and of
     multiple choice are both [1, H].
@@ -176,8 +176,8 @@ def check_fitted_task(
     """
     if found != wanted:
         raise UserError(
-            f"{prefix} was fitted to another task: task in its configuration "
-            f"is {found or 'not set'}, {user} needs {wanted or 'none'}; use "
-            "what it was fitted with, or mend `task` in the "
-            "configuration if that is wrong"
+            f"{prefix} was fine-tuned on another task: task in its "
+            f"configuration is {found or 'not set'}, {user} needs "
+            f"{wanted or 'none'}; use what it was fine-tuned with, or mend "
+            "`task` in the configuration if that is wrong"
         )

@@ -81,7 +81,7 @@ def read_source(
         settings: the files of its flags take precedence.
         prefix: of the checkpoint; empty without one.
         is_fitted: whether the model is used as it is. Without the flag
-            --max_seq_length its length is then the one it was fitted with.
+            --max_seq_length its length is then the one it was fine-tuned with.
     """
     config = model_files.read_config(prefix, settings.bert_config_file)
     length = settings.max_seq_length
@@ -115,6 +115,6 @@ def _fitted_length(settings: RunSettings, config: modeling.BertConfig) -> int:
 def nothing_fitted(output_dir: str) -> UserError:
     """Return the error of a command that has no model to use."""
     return UserError(
-        f"{output_dir} holds no fitted model and there is no "
+        f"{output_dir} holds no fine-tuned model and there is no "
         "--init_checkpoint: --do_train first"
     )

@@ -97,7 +97,7 @@ def find(path: str, max_seq_length: int) -> Teacher:
 def check_head(
     teacher: Teacher, variable: str, fitted_task: str | None
 ) -> list[int]:
-    """Return the shape of a teacher's head; check that it was fitted to a task.
+    """Return the shape of a teacher's head; check that it was fine-tuned.
 
     Args:
         teacher: to check.
@@ -111,8 +111,9 @@ def check_head(
     shapes = weight_files.open_reader(prefix).get_variable_to_shape_map()
     if variable not in shapes:
         raise teacher.error(
-            f"has no fitted head for this task ({variable}): a model that was "
-            "not fine-tuned teaches noise; fine-tune it with this script first"
+            f"has no fine-tuned head for this task ({variable}): a model that "
+            "was not fine-tuned teaches noise; fine-tune it with this script "
+            "first"
         )
     task = getattr(teacher.source.config, "task", None)
     fitted.check_fitted_task(task, fitted_task, prefix, f"--{_FLAG}")
@@ -137,8 +138,8 @@ def label_order(
     names = model_files.class_names(teacher.source.config, num_outputs)
     if sorted(names) != sorted(labels):
         raise teacher.error(
-            f"was fitted to the labels {_listed(names)}; those of this task "
-            f"are {_listed(labels)}: use a teacher of the same labels, or "
+            f"was fine-tuned on the labels {_listed(names)}; those of this "
+            f"task are {_listed(labels)}: use a teacher of the same labels, or "
             "correct id2label in its configuration"
         )
     return np.array([names.index(label) for label in labels])

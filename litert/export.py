@@ -189,8 +189,8 @@ def log_mediapipe(settings: Settings, lengths: Sequence[int]) -> None:
     )
     if settings.sentence_pairs:
         logging.warning(
-            "The model was fitted to pairs, which MediaPipe cannot give it: it "
-            "reads one text"
+            "The model was fine-tuned on pairs, which MediaPipe cannot give "
+            "it: it reads one text"
         )
     if not settings.do_lower_case:
         logging.warning(

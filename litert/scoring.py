@@ -154,7 +154,7 @@ def score_questions(model: LiteRtModel, path: str) -> dict[str, float]:
 
     Args:
         model: that answers questions.
-        path: a JSON file of SQuAD, of the version the model was fitted to.
+        path: a JSON file of SQuAD, of the version the model was fine-tuned on.
 
     Raises:
         UserError: the file cannot be read, or has no answers.

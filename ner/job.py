@@ -407,7 +407,7 @@ def fitted_labels(source: ModelSource, output_dir: str) -> tuple[str, ...]:
     labels = source.labels or ()
     if not labels or not all(map(ner_data.is_iob_tag, labels)):
         raise UserError(
-            f"{source.prefix or output_dir} is not a fitted tagger: its "
+            f"{source.prefix or output_dir} is not a fine-tuned tagger: its "
             f"configuration names {', '.join(labels) or 'no labels'} "
             "(id2label), wanted O, B-type, I-type; --do_train first"
         )

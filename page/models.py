@@ -92,7 +92,7 @@ def load_models(
 
     Args:
         paths: of checkpoints, as --init_checkpoint takes them.
-        task: one of all_tasks.TASK_NAMES; None: what each was fitted to.
+        task: one of all_tasks.TASK_NAMES; None: what each was fine-tuned on.
         bert_config_file, vocab_file, do_lower_case: None: of each checkpoint.
         options: more fields of Settings; None: each model's own value.
 

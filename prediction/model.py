@@ -59,7 +59,7 @@ def describe(
     Args:
         path: a directory with a SavedModel or a checkpoint, or the prefix of
             a checkpoint.
-        task: one of TASK_NAMES; None: what the model was fitted to.
+        task: one of TASK_NAMES; None: what the model was fine-tuned on.
         bert_config_file: of a checkpoint; None: beside it.
         vocab_file: None: beside the checkpoint, or in the SavedModel.
         do_lower_case: None: as the model was trained.
@@ -165,7 +165,7 @@ def describe_checkpoint(
         )
     if getattr(config, "document_context", False):
         logging.warning(
-            "%s was fitted with document context; here every input is a "
+            "%s was fine-tuned with document context; here every input is a "
             "document of its own",
             prefix,
         )
@@ -186,7 +186,7 @@ def choose_task(
     """Return the given task, else that of the checkpoint's head.
 
     Raises:
-        UserError: the head was fitted to another task or reads features, or
+        UserError: the head was fine-tuned on another task or reads features, or
             the model sees left of a [MASK] alone.
     """
     if task == "masked_lm":
@@ -393,8 +393,8 @@ def _create_tagger(
     labels: Sequence[str] = model_files.labels_in(config) or ()
     if not labels:
         raise UserError(
-            f"{settings.path} is not a fitted tagger: its configuration names "
-            "no labels (id2label)"
+            f"{settings.path} is not a fine-tuned tagger: its configuration "
+            "names no labels (id2label)"
         )
     model = ner_model.BertForTokenClassification(
         config, len(labels), settings.dtype, bilstm.size_in(config)

@@ -68,8 +68,8 @@ class SpanDistillation:
         fitted = getattr(config, "version_2_with_negative", is_version_2)
         if fitted != is_version_2:
             raise teacher.error(
-                f"was fitted with version_2_with_negative={fitted}, this run "
-                f"has {is_version_2}"
+                f"was fine-tuned with version_2_with_negative={fitted}, this "
+                f"run has {is_version_2}"
             )
         own = record_cache.text_fingerprint(self.source.tokenizer, length)
         for name in _OF_TEXTS:

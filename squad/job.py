@@ -95,7 +95,7 @@ class SquadJob(Job):
         self._answered: tuple[list[str], Answered] | None = None
 
     def _check_fitted_version(self) -> None:
-        """Warn if the model was fitted to the other version of SQuAD."""
+        """Warn if the model was fine-tuned on the other version of SQuAD."""
         fitted = getattr(self.config, "version_2_with_negative", None)
         if fitted not in (None, self.is_version_2):
             logging.warning(

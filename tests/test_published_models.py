@@ -183,7 +183,7 @@ def test_a_student_goes_on_with_the_commit_of_its_teacher(
     # The new commit cannot teach the task: it is read where it is asked for.
     flags["teacher_checkpoint"] += "@main"
     line = scripts.error_of(run_classifier, **flags)
-    assert "was fitted to the labels bad, good, so; those of this task" in line
+    assert "was fine-tuned on the labels bad, good, so; those of" in line
 
 
 def test_the_runs_of_a_sweep_have_one_commit_of_a_teacher(

@@ -271,7 +271,7 @@ def test_a_head_for_other_labels_starts_anew(
 
 @pytest.mark.slow
 def test_the_fitted_length_holds(model_dir, data_dir, tmp_path, caplog):
-    """Without --max_seq_length a model is used at the length it was fitted.
+    """Without --max_seq_length a model is used at the length it was fine-tuned.
 
     The default, 128, is more than the 64 positions of this model.
     """

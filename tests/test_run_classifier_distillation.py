@@ -394,18 +394,18 @@ def test_teachers_that_cannot_teach(places, tmp_path):
     unnamed = changed(tmp_path / "unnamed", sure, id2label=None)
     for teacher, words in (
         ("/nowhere", "--teacher_checkpoint=/nowhere: no such checkpoint"),
-        (places["model"], "has no fitted head for this task (output_weights)"),
-        (reader, "has no fitted head for this task (output_weights)"),
+        (places["model"], "has no fine-tuned head for this task (output_wei"),
+        (reader, "has no fine-tuned head for this task (output_wei"),
         (
             changed(tmp_path / "task", sure, task="token_classification"),
             "task in its configuration is token_classification",
         ),
         (number, "predicts numbers, this task has classes"),
-        (three, "was fitted to the labels bad, good, so; those of this task"),
-        (unnamed, "was fitted to the labels LABEL_0, LABEL_1; those of this"),
+        (three, "was fine-tuned on the labels bad, good, so; those of this"),
+        (unnamed, "was fine-tuned on the labels LABEL_0, LABEL_1; those of"),
         (
             changed(tmp_path / "pair", sure, sentence_pairs=True),
-            "was fitted to pairs, this task has single texts",
+            "was fine-tuned on pairs, this task has single texts",
         ),
         (
             changed(tmp_path / "long", sure, max_position_embeddings=8),

@@ -226,7 +226,8 @@ def test_a_model_of_other_labels_is_refused(nli_model, mrpc_dir, tmp_path):
     flags = flags_of(nli_model, mrpc_dir, tmp_path / "out", "MRPC")
     line = scripts.error_of(run_classifier, **flags)
     assert "the task has the labels 0, 1, but" in line
-    assert f"{nli_model}/bert_model.ckpt was fitted to {', '.join(NLI)}" in line
+    labels = ", ".join(NLI)
+    assert f"{nli_model}/bert_model.ckpt was fine-tuned on {labels}" in line
     assert not (tmp_path / "out").exists()
 
 
@@ -235,7 +236,7 @@ def test_a_model_of_single_texts_does_not_score_pairs(mrpc_dir, tmp_path):
     model = write_model(tmp_path / "cola", ["0", "1"], is_pair=False)
     flags = flags_of(model, mrpc_dir, tmp_path / "out", "MRPC")
     line = scripts.error_of(run_classifier, **flags)
-    assert "the task has pairs, but" in line and "to single texts" in line
+    assert "the task has pairs, but" in line and "on single texts" in line
     assert not (tmp_path / "out").exists()
 
 

@@ -332,7 +332,7 @@ def test_data_are_read_before_training(
         ({"label_column": 5}, "--label_column=5 is none of them"),
         ({"train_batch_size": 1000, "num_train_epochs": 0.1}, "make no step"),
         ({"early_stopping_patience": 2}, "needs --eval_steps"),
-        ({"do_train": False}, "is not a fitted tagger"),
+        ({"do_train": False}, "is not a fine-tuned tagger"),
         ({"feature_layers": "last"}, "--feature_layers is for"),
         ({"lstm_units": 3}, "--lstm_units is for --feature_based"),
         ({"feature_based": True}, "the model has 1 layers, which allow emb"),

@@ -317,7 +317,7 @@ def test_a_head_of_another_task_is_refused(finished, data_dir, tmp_path, task):
     path.write_text(json.dumps({k: v for k, v in config.items() if v}))
     flags = flags_for(other, data_dir, tmp_path / "out", do_train=False)
     line = scripts.error_of(run_swag, **flags)
-    assert "was fitted to another task" in line
+    assert "was fine-tuned on another task" in line
     assert f"is {task or 'not set'}, this runner needs multiple_ch" in line
 
 

@@ -108,5 +108,5 @@ def test_a_failed_run_says_so(
     assert scripts.run(script, **flags | {"do_train": False}) == 0
     assert tiny.results_of(tmp_path / "out") == results
     last = caplog.records[-1].getMessage()
-    assert last.startswith("The run that fitted this model failed: ")
+    assert last.startswith("The run that fine-tuned this model failed: ")
     assert seen in last

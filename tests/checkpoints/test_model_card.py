@@ -34,7 +34,7 @@ tags:
 
 # mine
 
-BERT for the classification of sentences or pairs of sentences: 12 layers of 768 units, 12 heads, 30,522 word pieces. It was fitted with sequences of 64 tokens. Its weights began as those of `google-bert/bert-base-cased`.
+BERT for the classification of sentences or pairs of sentences: 12 layers of 768 units, 12 heads, 30,522 word pieces. It was fine-tuned with sequences of 64 tokens. Its weights began as those of `google-bert/bert-base-cased`.
 
 ## Labels
 

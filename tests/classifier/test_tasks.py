@@ -63,7 +63,7 @@ def test_names_for_classes_that_are_numbers_keep_their_order(caplog):
     "labels", [("no", "1"), ("0",), ("0", "1", "2"), ("a", "b", "c")]
 )
 def test_a_model_of_other_labels_does_not_fit(labels):
-    with pytest.raises(UserError, match="the labels 0, 1, but model was fit"):
+    with pytest.raises(UserError, match="the labels 0, 1, but model was fine"):
         task = classifier_tasks.TASKS["mrpc"]
         classifier_tasks.with_labels_of(task, labels, "model")
 
@@ -72,5 +72,5 @@ def test_a_model_of_other_labels_does_not_fit(labels):
 def test_a_model_reads_what_the_task_has(name, is_pair):
     task = classifier_tasks.TASKS[name]
     classifier_tasks.check_pairs(task, is_pair, "model")
-    with pytest.raises(UserError, match="but model was fitted to"):
+    with pytest.raises(UserError, match="but model was fine-tuned on"):
         classifier_tasks.check_pairs(task, not is_pair, "model")

@@ -245,7 +245,7 @@ def test_the_size_of_a_command():
         (other, False),
         (bilstm.NO_BILSTM, True),
     ):
-        with pytest.raises(UserError, match="was fitted with a BiLSTM of 2 la"):
+        with pytest.raises(UserError, match="was fine-tuned with a BiLSTM"):
             bilstm.choose_size(given, fitted, "model", is_fitted)
     for wrong in ((2,), (2, 0), (-1, 3), ("2", 3), (True, 3)):
         with pytest.raises(UserError, match="must be whole numbers"):

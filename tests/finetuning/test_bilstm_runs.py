@@ -97,7 +97,7 @@ def test_it_travels_with_the_model(fitted, tmp_path):
     assert scripts.run(run_classifier, **again) == 0
     assert tiny.results_of(tmp_path / "again") == tiny.results_of(out)
     line = scripts.error_of(run_classifier, **again | {"bilstm_layers": 1})
-    assert "was fitted with a BiLSTM of 2 layers of 6 units: leave" in line
+    assert "was fine-tuned with a BiLSTM of 2 layers of 6 units: leave" in line
 
 
 def test_weights_with_a_bilstm_are_not_scored_without_one(tmp_path):

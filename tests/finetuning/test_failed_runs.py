@@ -227,7 +227,7 @@ def test_advice_leaves_out_what_was_used():
 
 def test_a_model_that_is_only_scored_gets_no_values_of_other_flags():
     text = failed_runs.warning(["first"], settings(do_train=False))
-    assert text.startswith("The run that fitted this model failed: first. ")
+    assert text.startswith("The run that fine-tuned this model failed: first. ")
     assert "it was 5e-05" not in text
     assert text.endswith("(--num_restarts), with another --output_dir")
 

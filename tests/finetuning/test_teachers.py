@@ -158,5 +158,5 @@ def test_models_that_are_no_teachers(fitted, tmp_path):
         tmp_path / "plain", classifier_runs.CONFIG, classifier_runs.VOCAB
     )
     teacher = teachers.find(str(plain), 40)
-    with pytest.raises(UserError, match="has no fitted head for this task"):
+    with pytest.raises(UserError, match="has no fine-tuned head for this task"):
         teachers.check_head(teacher, "output_weights", None)

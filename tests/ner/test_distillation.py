@@ -136,13 +136,13 @@ def test_what_cannot_teach(places, tmp_path):
     for more, words in (
         (
             {"teacher_checkpoint": other},
-            "was fitted to the labels I-PER, B-ORG",
+            "was fine-tuned on the labels I-PER, B-ORG",
         ),
         (
             {"teacher_checkpoint": classifier},
             "task in its configuration is not",
         ),
-        ({"teacher_checkpoint": places / "model"}, "has no fitted head"),
+        ({"teacher_checkpoint": places / "model"}, "has no fine-tuned head"),
         ({"feature_based": True}, "--teacher_checkpoint is for fine-tuning"),
         ({"do_train": False}, "--teacher_checkpoint needs --do_train"),
     ):

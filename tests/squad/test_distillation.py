@@ -113,13 +113,13 @@ def test_what_cannot_teach(places, tmp_path):
         (cased, "has another do_lower_case than the student"),
         (
             changed("v2", version_2_with_negative=True),
-            "was fitted with version_2_with_negative=True, this run has False",
+            "was fine-tuned with version_2_with_negative=True, this run has F",
         ),
         (
             changed("small", max_position_embeddings=16, max_seq_length=16),
             "has 16 positions, fewer than --max_seq_length=32",
         ),
-        (places / "model", "has no fitted head for this task (cls/squad"),
+        (places / "model", "has no fine-tuned head for this task (cls/squad"),
     ):
         flags = flags_of(places, tmp_path / "out", teacher_checkpoint=teacher)
         line = scripts.error_of(run_squad, **flags)
