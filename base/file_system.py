@@ -224,7 +224,11 @@ def remove_leftovers(path: str) -> None:
 
 
 def is_running(process: int) -> bool:
-    """Return whether another process with this id is running."""
+    """Return whether another process with this id is running.
+
+    One that has ended is not, although the system still lists it: it does so
+    until its parent asks how it ended, which many containers never do.
+    """
     if process == os.getpid():
         return False
     try:
@@ -233,7 +237,18 @@ def is_running(process: int) -> bool:
         return False
     except PermissionError:
         pass
-    return True
+    return not _is_zombie(process)
+
+
+def _is_zombie(process: int) -> bool:
+    """Return whether Linux lists a process that has ended."""
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            # "12 (a name) Z 1 ...", where the name may have parentheses.
+            state = file.read().rpartition(")")[2].split()[0]
+    except (OSError, IndexError, UnicodeDecodeError):
+        return False
+    return state == "Z"
 
 
 def make_directory(path: str, flag: str = "output_dir") -> None:

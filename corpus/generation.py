@@ -112,6 +112,8 @@ def run(
         if to_do:
             outputs.write_manifest(plan, manifest)
             result = make_files(plan, manifest, to_do)
+            # Workers of a killed run may have been there at the beginning.
+            outputs.remove_leftovers(plan)
         report = summary.make_report(plan, manifest)
         if is_complete:
             logging.info("All output files are complete; nothing to do.")

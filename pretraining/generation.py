@@ -99,6 +99,8 @@ def run(
             try:
                 outputs.write_manifest(plan, manifest)
                 make_files(plan, manifest, to_do)
+                # Workers of a killed run may have been there at the beginning.
+                outputs.remove_leftovers(plan)
             except UserError:
                 outputs.discard_if_empty(plan, manifest)
                 raise

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from absl import logging
 
 # Files that take minutes begin first, or one process would wait for the other.
 _LONG = ("test_cluster_failures.py", "test_docs_run.py", "test_demo.py")
@@ -17,6 +18,12 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 # A slow machine is no failure.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
+
+
+@pytest.fixture(autouse=True)
+def log_level() -> None:
+    """Log from INFO on, as scripts do, whatever level a test before left."""
+    logging.set_verbosity(logging.INFO)
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ import pytest
 from corpora import write
 from corpus_runs import CHINESE, ENGLISH, article, bytes_of, error_of, run
 
+from corpus import outputs as corpus_outputs
 from corpus import plan as corpus_plan
 
 BLANK = {"document_separator": "blank_line", "language": "en"}
@@ -99,6 +100,27 @@ def test_finished_work_is_not_done_again(tmp_path, small_chunks, monkeypatch):
     names = corpus_runs.stopped_run(flags, monkeypatch, 10**6)
     assert 1 <= len(names) <= 3
     assert bytes_of(tmp_path / "a") == bytes_of(tmp_path / "b")
+
+
+def test_a_worker_that_outlives_its_run_leaves_nothing(
+    tmp_path, small_chunks, monkeypatch
+):
+    """A killed worker takes a moment to end, when the next run has begun."""
+    with subprocess.Popen(["sleep", "600"]) as worker:
+        name = f".train-00000-of-00002.txt.{worker.pid}.tmp"
+        write_manifest = corpus_outputs.write_manifest
+
+        def end_worker(*arguments):
+            assert (tmp_path / "out" / name).exists()
+            worker.kill()
+            worker.wait()
+            write_manifest(*arguments)
+
+        monkeypatch.setattr(corpus_outputs, "write_manifest", end_worker)
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / name).touch()
+        run(small_chunks.pop("input_file"), tmp_path / "out", **small_chunks)
+        assert not (tmp_path / "out" / name).exists()
 
 
 def test_second_run_has_nothing_to_do(tmp_path, whole, caplog):

@@ -94,6 +94,16 @@ def test_remove_leftovers_removes_the_files_of_killed_runs_alone(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == kept
 
 
+def test_a_process_that_has_ended_is_not_running():
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+        assert file_system.is_running(process.pid)
+        process.stdin.close()
+        # Its end is awaited, but it stays listed.
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        os.kill(process.pid, 0)
+        assert not file_system.is_running(process.pid)
+
+
 def test_files_below_have_sizes_unless_their_link_is_broken(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "b").write_bytes(b"123")
