@@ -24,7 +24,7 @@ from checkpoints import lookup, model_files, weight_files
 from classifier import export as classifier_export
 from classifier import model as classifier_model
 from features import export as features_export
-from finetuning import bilstm, fitted
+from finetuning import bilstm, fine_tuned
 from pretraining import export as pretraining_export
 from pretraining import filling
 from pretraining import model as pretraining_model
@@ -79,7 +79,7 @@ flags.DEFINE_integer(
 )
 
 # Tasks whose head is output_weights, to `task` in the configuration of a model
-# fitted to them.
+# fine-tuned on them.
 _OUTPUT_TASKS = {"classifier": None, "multiple_choice": "multiple_choice"}
 
 # Variables that a model with such a head needs.
@@ -122,18 +122,18 @@ def choose_task(
             run_ner.py and run_squad.py export, or its head was fine-tuned on
             another task than the given one.
     """
-    fitted_task = getattr(config, "task", None)
+    fine_tuned_task = getattr(config, "task", None)
     reader = weight_files.open_reader(prefix)
     has_head = reader.has_tensor("output_weights")
     if task in _OUTPUT_TASKS or (has_head and not task):
-        if fitted_task in ("token_classification", "feature_tagging"):
+        if fine_tuned_task in ("token_classification", "feature_tagging"):
             raise UserError(
                 f"{prefix} tags words: export it with run_ner.py --do_export "
                 f"--output_dir=OUT --init_checkpoint={prefix}"
             )
     if has_head and task in _OUTPUT_TASKS:
-        fitted.check_fitted_task(
-            fitted_task, _OUTPUT_TASKS[task], prefix, f"--task={task}"
+        fine_tuned.check_fine_tuned_task(
+            fine_tuned_task, _OUTPUT_TASKS[task], prefix, f"--task={task}"
         )
     if task:
         return task
@@ -144,7 +144,7 @@ def choose_task(
             "encoder alone with --task=encoder"
         )
     if has_head:
-        is_choice = fitted_task == "multiple_choice"
+        is_choice = fine_tuned_task == "multiple_choice"
         return "multiple_choice" if is_choice else "classifier"
     is_bidirectional = config.attention_direction == modeling.BIDIRECTIONAL
     if reader.has_tensor("cls/predictions/output_bias") and is_bidirectional:

@@ -13,8 +13,9 @@ Your own data: --task_name=tsv reads train, dev and test files (.tsv, .csv or
 .jsonl, with a header) from data_dir; --text_a_column, --text_b_column and
 --label_column name the columns; --regression predicts numbers.
 
-A small model can learn from a larger one that is fitted already, also on text
-without labels: --teacher_checkpoint, --transfer_file (docs/distillation.md).
+A small model can learn from a larger one that is fine-tuned already, also on
+text without labels: --teacher_checkpoint, --transfer_file
+(docs/distillation.md).
 """
 
 from base import errors, file_system
@@ -25,7 +26,7 @@ from absl import flags
 from classifier import flags as classifier_flags
 from classifier import tasks as classifier_tasks
 from classifier.job import ClassifierJob
-from finetuning import distillation, fitted, runner, sweeps
+from finetuning import distillation, fine_tuned, runner, sweeps
 from finetuning import flags as finetuning_flags
 from finetuning.settings import RunSettings
 from finetuning.source import ModelSource, find_source
@@ -111,7 +112,7 @@ def read_task(
     """
     # An interrupted run has weights, but no configuration beside them: source
     # is that of its init_checkpoint, which may have had other labels.
-    weights = fitted.find_fitted(settings.output_dir)
+    weights = fine_tuned.find_fine_tuned(settings.output_dir)
     is_described = not is_training and weights in (None, source.prefix)
     labels = source.labels if is_described else None
     labels = labels and tuple(map(str, labels))  # they may be numbers

@@ -114,7 +114,7 @@ def create_job(settings: RunSettings, is_training: bool) -> NerJob:
             FLAGS.document_context, layers, FLAGS.lstm_units
         )
     else:
-        options = find_fitted_options(source.config)
+        options = find_fine_tuned_options(source.config)
     if options.feature_layers and source.bilstm.bilstm_layers:
         raise UserError(
             "--bilstm_layers is for fine-tuning: a model on frozen features "
@@ -137,26 +137,26 @@ def create_job(settings: RunSettings, is_training: bool) -> NerJob:
     )
 
 
-def find_fitted_options(config: modeling.BertConfig) -> TaggerOptions:
+def find_fine_tuned_options(config: modeling.BertConfig) -> TaggerOptions:
     """Return the options a model was fine-tuned with.
 
     Raises:
         UserError: a flag was given that contradicts them.
     """
-    fitted = ner_job.fitted_options(config, FLAGS.document_context)
-    is_feature_based = fitted.feature_layers is not None
+    fine_tuned = ner_job.fine_tuned_options(config, FLAGS.document_context)
+    is_feature_based = fine_tuned.feature_layers is not None
     for name, value in (
         ("feature_based", is_feature_based),
-        ("feature_layers", fitted.feature_layers),
-        ("lstm_units", fitted.lstm_units if is_feature_based else None),
-        ("document_context", fitted.document_context),
+        ("feature_layers", fine_tuned.feature_layers),
+        ("lstm_units", fine_tuned.lstm_units if is_feature_based else None),
+        ("document_context", fine_tuned.document_context),
     ):
         if FLAGS[name].present and FLAGS[name].value != value:
             raise UserError(
                 f"--{name}={FLAGS[name].value}, but the model was fine-tuned "
                 f"with {name}={value}: leave the flag out"
             )
-    return fitted
+    return fine_tuned
 
 
 def check_flags() -> None:

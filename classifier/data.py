@@ -87,7 +87,7 @@ def own_task(
         text_b_column: name of the second sentence's; None: no pairs.
         label_column: name of the label's; the test file needs none.
         is_regression: whether labels are numbers to predict.
-        labels: of a fitted model; None: the sorted labels of the training
+        labels: of a fine-tuned model; None: the sorted labels of the training
             file, or of the development file without one.
 
     Raises:

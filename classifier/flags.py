@@ -41,7 +41,7 @@ def read_task(
     Args:
         values: FLAGS of the script.
         is_regression: of a user's own files, whether labels are numbers.
-        labels: of a user's own files, those of a fitted model; None: those
+        labels: of a user's own files, those of a fine-tuned model; None: those
             that the files have.
 
     Raises:

@@ -336,7 +336,7 @@ class ClassifierJob(Job):
             self.write_lines(_results_name(name), rows)
             self.write_lines(f"{title}.tsv", submission)
 
-    # --- The fitted model ----------------------------------------------------
+    # --- The fine-tuned model ------------------------------------------------
 
     def add_to_config(self, config: modeling.BertConfig) -> None:
         """Add the labels, whether texts come in pairs, and their length."""

@@ -84,7 +84,7 @@ class Task(NamedTuple):
 _PAIR = Columns("sentence1", "sentence2", "label")
 
 # The original's order: the place of a label is its class id, which decides the
-# rows of a fitted model's output_weights.
+# rows of a fine-tuned model's output_weights.
 _BINARY = ("0", "1")
 _NLI = ("contradiction", "entailment", "neutral")
 _RTE = ("entailment", "not_entailment")
@@ -234,13 +234,13 @@ def task_of(name: str, xnli_language: str = "en") -> Task:
     return TASKS[name]
 
 
-# --- The task of a fitted model ----------------------------------------------
+# --- The task of a fine-tuned model ------------------------------------------
 
 
 def with_labels_of(
     task: Task, labels: tuple[str, ...] | None, model: str
 ) -> Task:
-    """Return the task with its labels in the order of a fitted model.
+    """Return the task with its labels in the order of a fine-tuned model.
 
     A model's outputs are in the order of its own labels, which need not be
     the task's: models of NLI in the format of Hugging Face have several. Two
@@ -287,7 +287,7 @@ def with_labels_of(
 
 
 def check_pairs(task: Task, is_pair: bool, model: str) -> None:
-    """Check that a fitted model reads what the task has: texts or pairs.
+    """Check that a fine-tuned model reads what the task has: texts or pairs.
 
     Args:
         task: its files.

@@ -54,7 +54,7 @@ NO_BILSTM = BiLstmSize()
 
 
 def size_in(config: BertConfig) -> BiLstmSize:
-    """Return the size in the configuration of a fitted model.
+    """Return the size in the configuration of a fine-tuned model.
 
     Raises:
         UserError: it is not one.
@@ -70,7 +70,10 @@ def size_in(config: BertConfig) -> BiLstmSize:
 
 
 def choose_size(
-    given: BiLstmSize | None, config: BertConfig, prefix: str, is_fitted: bool
+    given: BiLstmSize | None,
+    config: BertConfig,
+    prefix: str,
+    is_fine_tuned: bool,
 ) -> BiLstmSize:
     """Return the size of the BiLSTM of a command.
 
@@ -81,20 +84,20 @@ def choose_size(
         given: by flags; None: no flag was given.
         config: of the checkpoint.
         prefix: of the checkpoint; empty without one.
-        is_fitted: whether the model is used as it is.
+        is_fine_tuned: whether the model is used as it is.
 
     Raises:
         UserError: the flags contradict the model.
     """
     found = size_in(config)
-    if given is None and is_fitted:
+    if given is None and is_fine_tuned:
         return found
     given = given or NO_BILSTM
     # Where training was interrupted, output_dir has no configuration, and that
     # of init_checkpoint has no BiLSTM: the flags describe the model then.
     if not found.bilstm_layers:
         return given
-    if not is_fitted and not given.bilstm_layers:
+    if not is_fine_tuned and not given.bilstm_layers:
         logging.warning(
             "%s has %s, which is left out: give --bilstm_layers=%d "
             "--bilstm_units=%d to train it further",
@@ -108,9 +111,9 @@ def choose_size(
             f"--bilstm_layers={given.bilstm_layers} "
             f"--bilstm_units={given.bilstm_units}, but {prefix} was fine-tuned "
             f"with {found}: "
-            + ("leave the flags out" if is_fitted else "give these numbers")
+            + ("leave the flags out" if is_fine_tuned else "give these numbers")
         )
-    if not is_fitted:
+    if not is_fine_tuned:
         logging.info("Training goes on with %s, from %s", found, prefix)
     return given
 

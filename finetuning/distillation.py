@@ -1,4 +1,4 @@
-"""Distillation: train a student on what fitted teachers answer.
+"""Distillation: train a student on what fine-tuned teachers answer.
 
 A small model learns more from a teacher's probabilities than from labels
 (Hinton et al. 2015, arXiv:1503.02531), and from text without labels too (Turc

@@ -14,7 +14,7 @@ like a score. Two signs show such a run:
    guessing without reading the input (`Guess`, `not_below_guessing`). For
    classes this is the entropy of the labels. It is looked at where the weights
    that are kept are those of these steps: not after --eval_steps found
-   better ones before, nor where a fitted model is only scored.
+   better ones before, nor where a fine-tuned model is only scored.
 
 Example: the 3,668 pairs of MRPC have label 1 with the frequency 0.674. A
 model that gives every pair the probability 0.674 has the mean loss

@@ -7,7 +7,7 @@ from base.errors import UserError
 from absl import flags, logging
 
 from checkpoints import training_state
-from finetuning import fitted, sweep_folder, sweeps
+from finetuning import fine_tuned, sweep_folder, sweeps
 from finetuning.bilstm import NO_BILSTM, BiLstmSize
 from finetuning.settings import RunSettings
 from serving import saved_model
@@ -244,7 +244,7 @@ def check(f: flags.FlagValues) -> None:
     training_flags.require(f, "output_dir")
     # A repeated command finds the export of its first run. That is no error:
     # runner.write_saved_model keeps it if it is of the same weights.
-    if f.do_export and not (f.do_train and _has_fitted(f.output_dir)):
+    if f.do_export and not (f.do_train and _has_fine_tuned(f.output_dir)):
         saved_model.check_new(read(f).export_dir)
     if f.early_stopping_patience and not f.eval_steps:
         raise UserError("--early_stopping_patience needs --eval_steps")
@@ -271,9 +271,10 @@ def check(f: flags.FlagValues) -> None:
             )
 
 
-def _has_fitted(output_dir: str) -> bool:
-    """Return whether an earlier command has fitted a model."""
+def _has_fine_tuned(output_dir: str) -> bool:
+    """Return whether an earlier command has fine-tuned a model."""
     # A sweep that was killed while it copied the best run has no model.
     return bool(
-        fitted.find_fitted(output_dir) or sweep_folder.has_results(output_dir)
+        fine_tuned.find_fine_tuned(output_dir)
+        or sweep_folder.has_results(output_dir)
     )

@@ -83,9 +83,9 @@ class Job(abc.ABC):
 
     Attributes:
         head_pattern: regular expression for the paths of the variables that
-            only a fitted model has.
-        fitted_task: `task` of a fitted model's configuration, for heads that
-            have the variables of another task's head.
+            only a fine-tuned model has.
+        fine_tuned_task: `task` of a fine-tuned model's configuration, for
+            heads that have the variables of another task's head.
         objective: what to minimize.
         lowest_usual_rate: a learning rate below it is advised to be raised if
             a run fails.
@@ -93,7 +93,7 @@ class Job(abc.ABC):
     """
 
     head_pattern: str
-    fitted_task: str | None = None
+    fine_tuned_task: str | None = None
     objective: Objective
     lowest_usual_rate: float = failed_runs.LOWEST_USUAL_RATE
     result_files: tuple[str, ...] = (
@@ -190,7 +190,7 @@ class Job(abc.ABC):
         return memory.Rows(head_numbers=20 * units * layers)
 
     def add_to_config(self, config: modeling.BertConfig) -> None:
-        """Add to a fitted model's configuration what prediction needs."""
+        """Add to a fine-tuned model's configuration what prediction needs."""
         config.max_seq_length = self.source.max_seq_length
         if self.source.bilstm.bilstm_layers:
             vars(config).update(self.source.bilstm._asdict())

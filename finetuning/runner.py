@@ -14,7 +14,7 @@ from absl import logging
 from checkpoints import lookup, training_state
 from finetuning import (
     failed_runs,
-    fitted,
+    fine_tuned,
     reinit,
     selection,
     sweep_folder,
@@ -89,7 +89,7 @@ def _run_job(job: Job, do_train: bool, do_eval: bool) -> int:
     # which need not be the best: the best ones are scored again.
     scores_best = do_eval or (do_train and settings.training.eval_steps > 0)
     if scores_best or settings.do_predict or settings.do_export:
-        prefix, step = fitted.restore_fitted(job, loaded.model)
+        prefix, step = fine_tuned.restore_fine_tuned(job, loaded.model)
         loaded = loaded._replace(prefix=prefix)
         if scores_best:
             # The sign may be that of an earlier command, which trained.
@@ -163,9 +163,9 @@ def create_model(job: Job, strategy: tf.distribute.Strategy) -> LoadedModel:
 def fingerprint(job: Job) -> dict[str, Any]:
     """Return everything that must not change when a run goes on."""
     return {
-        # Of init_checkpoint's configuration the encoder's keys alone. The
-        # others are replaced by those of this job (fitted.write_fitted).
-        "model": fitted.encoder_config(job.config),
+        # Of init_checkpoint's configuration the encoder's keys alone:
+        # fine_tuned.write_fine_tuned replaces the others by those of this job.
+        "model": fine_tuned.encoder_config(job.config),
         "data": job.data_fingerprint(),
         "pad_to_max_length": job.settings.pad_to_max_length,
         # None where they are 0, as for runs that began before the flags were.
@@ -342,7 +342,7 @@ def finish(
     # Scores of an earlier command: its best weights stay unless this one,
     # without --eval_steps, trained on. Then the last weights are wanted.
     if not training.eval_steps and (not scores or done > max(scores)):
-        fitted.write_fitted(job, loaded.model, done)
+        fine_tuned.write_fine_tuned(job, loaded.model, done)
         if scores:
             selection.write_scores(settings.output_dir, {})
     elif training.eval_steps and done not in scores:
@@ -369,7 +369,7 @@ def score_and_keep(job: Job, loaded: LoadedModel, step: int) -> bool:
     best = selection.best_step(scores)
     logging.info("Best %s so far: %.4f at step %d", metric, scores[best], best)
     if best == step:
-        fitted.write_fitted(job, loaded.model, step)
+        fine_tuned.write_fine_tuned(job, loaded.model, step)
     selection.write_scores(output_dir, scores)
     return selection.stops_early(scores, job.settings.early_stopping_patience)
 

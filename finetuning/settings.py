@@ -17,7 +17,7 @@ class RunSettings(NamedTuple):
         bilstm: size of the BiLSTM, None if no flag of it was given.
         reinit_top_layers: layers of the encoder to begin with new weights.
         max_seq_length: the flag's value.
-        is_length_given: whether the flag was given; if not, a fitted model
+        is_length_given: whether the flag was given; if not, a fine-tuned model
             keeps the length it was fine-tuned with.
         num_errors: mistakes to list in errors.tsv; 0: no file.
         is_restart: whether --num_restarts is above 1, or this is a run of a

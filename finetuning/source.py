@@ -24,7 +24,7 @@ class ModelSource(NamedTuple):
         config: of the model.
         tokenizer: its vocabulary and casing fit the model.
         max_seq_length: the flag's, or the one the model was fine-tuned with.
-        bilstm: size of the BiLSTM, the flags' or the fitted model's.
+        bilstm: size of the BiLSTM, the flags' or the fine-tuned model's.
     """
 
     prefix: str
@@ -53,25 +53,25 @@ def find_source(settings: RunSettings, do_train: bool) -> ModelSource:
     """Return the checkpoint to train from or to use, and the files beside it.
 
     Training starts from init_checkpoint, also where output_dir holds a run:
-    that run began from it. Without training a fitted model in output_dir
+    that run began from it. Without training a fine-tuned model in output_dir
     comes before init_checkpoint.
 
     Raises:
         UserError: there is no model to use.
     """
-    fitted = os.path.join(settings.output_dir, lookup.WEIGHTS_NAME)
+    fine_tuned = os.path.join(settings.output_dir, lookup.WEIGHTS_NAME)
     prefix = ""
-    if not do_train and tf.io.gfile.exists(fitted + ".index"):
-        prefix = fitted
+    if not do_train and tf.io.gfile.exists(fine_tuned + ".index"):
+        prefix = fine_tuned
     elif settings.init_checkpoint:
         prefix = lookup.find_checkpoint(settings.init_checkpoint)
     elif not do_train and not lookup.latest_checkpoint(settings.output_dir):
-        raise nothing_fitted(settings.output_dir)
-    return read_source(settings, prefix, is_fitted=not do_train)
+        raise nothing_fine_tuned(settings.output_dir)
+    return read_source(settings, prefix, is_fine_tuned=not do_train)
 
 
 def read_source(
-    settings: RunSettings, prefix: str, is_fitted: bool = True
+    settings: RunSettings, prefix: str, is_fine_tuned: bool = True
 ) -> ModelSource:
     """Return a checkpoint with its configuration, vocabulary and length.
 
@@ -80,39 +80,41 @@ def read_source(
     Args:
         settings: the files of its flags take precedence.
         prefix: of the checkpoint; empty without one.
-        is_fitted: whether the model is used as it is. Without the flag
+        is_fine_tuned: whether the model is used as it is. Without the flag
             --max_seq_length its length is then the one it was fine-tuned with.
     """
     config = model_files.read_config(prefix, settings.bert_config_file)
     length = settings.max_seq_length
-    if is_fitted:
-        length = _fitted_length(settings, config)
+    if is_fine_tuned:
+        length = _fine_tuned_length(settings, config)
     else:
         reinit.check(settings.reinit_top_layers, config)
     model_files.check_length(length, config)
     tokenizer = model_files.load_tokenizer(
         prefix, config, settings.vocab_file, settings.do_lower_case
     )
-    size = bilstm.choose_size(settings.bilstm, config, prefix, is_fitted)
+    size = bilstm.choose_size(settings.bilstm, config, prefix, is_fine_tuned)
     return ModelSource(prefix, config, tokenizer, length, size)
 
 
-def _fitted_length(settings: RunSettings, config: modeling.BertConfig) -> int:
-    """Return --max_seq_length where given, else the fitted model's own."""
+def _fine_tuned_length(
+    settings: RunSettings, config: modeling.BertConfig
+) -> int:
+    """Return --max_seq_length where given, else the fine-tuned model's own."""
     given = settings.max_seq_length
-    fitted = getattr(config, "max_seq_length", given)
+    fine_tuned = getattr(config, "max_seq_length", given)
     if not settings.is_length_given:
-        return fitted
-    if given != fitted:
+        return fine_tuned
+    if given != fine_tuned:
         logging.warning(
             "--max_seq_length=%d; the model was fine-tuned with %d",
             given,
-            fitted,
+            fine_tuned,
         )
     return given
 
 
-def nothing_fitted(output_dir: str) -> UserError:
+def nothing_fine_tuned(output_dir: str) -> UserError:
     """Return the error of a command that has no model to use."""
     return UserError(
         f"{output_dir} holds no fine-tuned model and there is no "

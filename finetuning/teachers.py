@@ -22,7 +22,7 @@ from absl import logging
 
 import modeling
 from checkpoints import lookup, model_files, weight_files
-from finetuning import bilstm, fitted
+from finetuning import bilstm, fine_tuned
 from finetuning.source import ModelSource
 from records import cache as record_cache
 from records.in_memory import ShortRecords
@@ -36,7 +36,7 @@ _SHOWN_LABELS = 8  # in messages
 
 
 class Teacher(NamedTuple):
-    """A fitted model to learn from.
+    """A fine-tuned model to learn from.
 
     Attributes:
         path: as the flag names it.
@@ -95,14 +95,14 @@ def find(path: str, max_seq_length: int) -> Teacher:
 
 
 def check_head(
-    teacher: Teacher, variable: str, fitted_task: str | None
+    teacher: Teacher, variable: str, fine_tuned_task: str | None
 ) -> list[int]:
     """Return the shape of a teacher's head; check that it was fine-tuned.
 
     Args:
         teacher: to check.
-        variable: path of a variable that only a fitted model has.
-        fitted_task: see `Job.fitted_task`.
+        variable: path of a variable that only a fine-tuned model has.
+        fine_tuned_task: see `Job.fine_tuned_task`.
 
     Raises:
         UserError: it has no such head, or that of another task.
@@ -116,7 +116,9 @@ def check_head(
             "first"
         )
     task = getattr(teacher.source.config, "task", None)
-    fitted.check_fitted_task(task, fitted_task, prefix, f"--{_FLAG}")
+    fine_tuned.check_fine_tuned_task(
+        task, fine_tuned_task, prefix, f"--{_FLAG}"
+    )
     return shapes[variable]
 
 

@@ -1,4 +1,4 @@
-"""Write a fitted model as a LiteRT file that needs no other file.
+"""Write a fine-tuned model as a LiteRT file that needs no other file.
 
 The outputs are `numbers` of the task's export, the one that makes SavedModels
 too. A file has the signature `ids`, whose batch and length are free; or, for

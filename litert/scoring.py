@@ -81,7 +81,7 @@ def score_classifier(
     """Return the scores of a classifier or regression on its development sets.
 
     Args:
-        model: fitted to the task.
+        model: fine-tuned on the task.
         task: its files, labels and scores.
         data_dir: the folder of the files.
 
@@ -89,7 +89,7 @@ def score_classifier(
         UserError: a file cannot be read, or the task is not the model's.
     """
     check_task(model, "classifier", "task_name")
-    task = _fitted_task(model, task)
+    task = _fine_tuned_task(model, task)
     classifier_scores = _scores_of("classifier")
     results: dict[str, float] = {}
     for name, split in task.dev.items():
@@ -120,7 +120,7 @@ def score_classifier(
     return results
 
 
-def _fitted_task(
+def _fine_tuned_task(
     model: LiteRtModel, task: classifier_tasks.Task
 ) -> classifier_tasks.Task:
     """Return the task with its labels in the order of the model.

@@ -15,7 +15,7 @@ import modeling
 from checkpoints import weight_files
 from classifier.scores import log_softmax
 from features import layers as features_layers
-from finetuning import distillation, failed_runs, fitted
+from finetuning import distillation, failed_runs, fine_tuned
 from finetuning.job import Job, LoadedModel, Scored
 from finetuning.settings import RunSettings
 from finetuning.source import ModelSource
@@ -50,7 +50,7 @@ class DataFiles(NamedTuple):
 
 
 class TaggerOptions(NamedTuple):
-    """The options of a tagger; a fitted model's configuration holds them.
+    """The options of a tagger; a fine-tuned model's configuration holds them.
 
     Attributes:
         document_context: whether windows are filled with the sentences around.
@@ -64,10 +64,10 @@ class TaggerOptions(NamedTuple):
     lstm_units: int = 0
 
 
-def fitted_options(
+def fine_tuned_options(
     config: modeling.BertConfig, document_context: bool
 ) -> TaggerOptions:
-    """Return the options a fitted model's configuration holds.
+    """Return the options a fine-tuned model's configuration holds.
 
     Args:
         config: of the model.
@@ -111,10 +111,10 @@ class NerJob(Job):
         super().__init__(settings, source)
         self.files, self.options = files, options
         self.eval_batch_size = eval_batch_size
-        self.fitted_task = "token_classification"
+        self.fine_tuned_task = "token_classification"
         self._layers: features_layers.LayerChoice | None = None
         if options.feature_layers:
-            self.fitted_task = "feature_tagging"
+            self.fine_tuned_task = "feature_tagging"
             self._layers = layer_choice(options.feature_layers, self.config)
             self.lowest_usual_rate = _LOWEST_FEATURE_BASED_RATE
         # Read the files now, so that an error in them is reported before hours
@@ -125,7 +125,7 @@ class NerJob(Job):
             types = ner_data.entity_types(self.train_file)
             self.labels = ner_data.iob2_labels(types)
         else:
-            self.labels = fitted_labels(source, settings.output_dir)
+            self.labels = fine_tuned_labels(source, settings.output_dir)
         types = sorted({label[2:] for label in self.labels} - {""})
         if settings.do_eval or settings.training.eval_steps:
             file = ner_data.read_file(files.dev_file, files.columns)
@@ -278,7 +278,7 @@ class NerJob(Job):
                 ),
                 {
                     "weights": _encoder_hash(loaded.model),
-                    "config": fitted.encoder_config(self.config),
+                    "config": fine_tuned.encoder_config(self.config),
                     "dtype": settings.dtype,
                     "layers": self._layers.indices,
                 },
@@ -352,7 +352,7 @@ class NerJob(Job):
         loss = ner_scores.mean_loss(logits, file, self.labels)
         return scores | {"loss": loss}
 
-    # --- The fitted model ----------------------------------------------------
+    # --- The fine-tuned model ------------------------------------------------
 
     def add_to_config(self, config: modeling.BertConfig) -> None:
         """Add the labels, the length, and the options of the tagger."""
@@ -398,8 +398,8 @@ def layer_choice(
     return choices[name]
 
 
-def fitted_labels(source: ModelSource, output_dir: str) -> tuple[str, ...]:
-    """Return the tags that a fitted model's configuration names.
+def fine_tuned_labels(source: ModelSource, output_dir: str) -> tuple[str, ...]:
+    """Return the tags that a fine-tuned model's configuration names.
 
     Raises:
         UserError: it names no labels, or some that are not tags.

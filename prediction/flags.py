@@ -29,7 +29,7 @@ _OF_TASK = {
 }
 
 
-def define_fitted_flags() -> None:
+def define_fine_tuned_flags() -> None:
     """Define the task, and options whose defaults are those of the model."""
     flags.DEFINE_enum(
         "task",
@@ -90,8 +90,8 @@ def _define_question_flags() -> None:
     )
 
 
-def fitted_options(values: flags.FlagValues) -> dict[str, Any]:
-    """Return the options of `define_fitted_flags` as fields of Settings.
+def fine_tuned_options(values: flags.FlagValues) -> dict[str, Any]:
+    """Return the options of `define_fine_tuned_flags` as fields of Settings.
 
     Args:
         values: FLAGS of the script.

@@ -21,7 +21,7 @@ from checkpoints import hub, huggingface, lookup, model_files, weight_files
 from classifier import export as classifier_export
 from classifier import model as classifier_model
 from features import export as features_export
-from finetuning import bilstm, fitted
+from finetuning import bilstm, fine_tuned
 from ner import export as ner_export
 from ner import model as ner_model
 from ops import unpadding
@@ -191,8 +191,8 @@ def choose_task(
     """
     if task == "masked_lm":
         filling.check_sees_both_sides(config, prefix)
-    fitted_task = getattr(config, "task", None)
-    if fitted_task == "feature_tagging" and task in (None, _TAGS):
+    fine_tuned_task = getattr(config, "task", None)
+    if fine_tuned_task == "feature_tagging" and task in (None, _TAGS):
         raise UserError(
             f"{prefix} tags words by a BiLSTM on frozen features, which batch "
             "prediction does not do: use run_ner.py --do_predict"
@@ -203,15 +203,15 @@ def choose_task(
     if has_tensor("cls/squad/output_weights"):
         own = "question_answering"
     elif has_tensor("output_weights"):
-        own = fitted_task or "classifier"
+        own = fine_tuned_task or "classifier"
     elif has_tensor("cls/predictions/output_bias") and is_bidirectional:
         own = "masked_lm"
     if task in (None, own, "encoder"):
         return task or own
     heads = ("classifier", "multiple_choice", _TAGS)
     if own in heads and task in heads:
-        fitted.check_fitted_task(
-            fitted_task,
+        fine_tuned.check_fine_tuned_task(
+            fine_tuned_task,
             None if task == "classifier" else task,
             prefix,
             f"--task={task}",

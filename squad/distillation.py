@@ -65,11 +65,11 @@ class SpanDistillation:
         teacher = teachers.find(path, length)
         teachers.check_head(teacher, "cls/squad/output_weights", None)
         config = teacher.source.config
-        fitted = getattr(config, "version_2_with_negative", is_version_2)
-        if fitted != is_version_2:
+        fine_tuned = getattr(config, "version_2_with_negative", is_version_2)
+        if fine_tuned != is_version_2:
             raise teacher.error(
-                f"was fine-tuned with version_2_with_negative={fitted}, this "
-                f"run has {is_version_2}"
+                f"was fine-tuned with version_2_with_negative={fine_tuned}, "
+                f"this run has {is_version_2}"
             )
         own = record_cache.text_fingerprint(self.source.tokenizer, length)
         for name in _OF_TEXTS:

@@ -72,7 +72,7 @@ class SquadJob(Job):
         self.count_steps_by = count_steps_by
         self.is_version_2 = reader.options.version_2_with_negative
         if not is_training:
-            self._check_fitted_version()
+            self._check_fine_tuned_version()
         cache = record_cache.RecordCache(
             settings.records_dir,
             squad_windows.schema(source.max_seq_length),
@@ -94,14 +94,14 @@ class SquadJob(Job):
         # The fingerprint of the weights that answered last, and the answers.
         self._answered: tuple[list[str], Answered] | None = None
 
-    def _check_fitted_version(self) -> None:
+    def _check_fine_tuned_version(self) -> None:
         """Warn if the model was fine-tuned on the other version of SQuAD."""
-        fitted = getattr(self.config, "version_2_with_negative", None)
-        if fitted not in (None, self.is_version_2):
+        fine_tuned = getattr(self.config, "version_2_with_negative", None)
+        if fine_tuned not in (None, self.is_version_2):
             logging.warning(
                 "the model was fine-tuned with version_2_with_negative=%s; now "
                 "it answers with --version_2_with_negative=%s",
-                fitted,
+                fine_tuned,
                 self.is_version_2,
             )
 
@@ -289,7 +289,7 @@ class SquadJob(Job):
             compute,
         )
 
-    # --- The fitted model ----------------------------------------------------
+    # --- The fine-tuned model ------------------------------------------------
 
     def add_to_config(self, config: modeling.BertConfig) -> None:
         """Add the length of the windows and the version of SQuAD."""

@@ -35,7 +35,8 @@ class SwagJob(Job):
     """
 
     head_pattern = "^(output_|bilstm/)"
-    fitted_task = "multiple_choice"  # a regression's head has the same shape
+    # The head of a regression has the same shape.
+    fine_tuned_task = "multiple_choice"
     objective = swag_model.MULTIPLE_CHOICE
     result_files = (*Job.result_files, _TEST_RESULTS)
 
@@ -172,7 +173,7 @@ class SwagJob(Job):
         outputs = loaded.predictor(questions.rows, batch_size, title)
         return questions.by_question(outputs["scores"])
 
-    # --- The fitted model ----------------------------------------------------
+    # --- The fine-tuned model ------------------------------------------------
 
     def create_export(
         self, loaded: LoadedModel, tokenizer: graph_tokenizer.Tokenizer

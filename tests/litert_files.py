@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import classifier_runs
-import fitted_models
+import fine_tuned_models
 import mask_models
 import ner_runs
 import numpy as np
@@ -78,7 +78,7 @@ def write_model(folder: Path, kind: str) -> Path:
         more["bilstm_size"] = BiLstmSize(2, 8)
     config, vocab = classifier_runs.CONFIG, classifier_runs.VOCAB
     write = functools.partial(
-        fitted_models.write_classifier,
+        fine_tuned_models.write_classifier,
         folder,
         config,
         vocab,
@@ -97,7 +97,7 @@ def write_model(folder: Path, kind: str) -> Path:
         folder.mkdir()
         return mask_models.write_model(folder)
     if kind == "question_answering":
-        return fitted_models.write_reader(
+        return fine_tuned_models.write_reader(
             folder,
             squad_runs.CONFIG,
             squad_runs.VOCAB,
@@ -105,10 +105,10 @@ def write_model(folder: Path, kind: str) -> Path:
             **more,
         )
     if kind == "token_classification":
-        return fitted_models.write_tagger(
+        return fine_tuned_models.write_tagger(
             folder, ner_runs.CONFIG, ner_runs.VOCAB, ner_runs.LABELS, **more
         )
-    return fitted_models.write_chooser(
+    return fine_tuned_models.write_chooser(
         folder, swag_runs.CONFIG, swag_runs.VOCAB, **more
     )
 

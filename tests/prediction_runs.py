@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import classifier_runs
-import fitted_models
+import fine_tuned_models
 import pytest
 import scripts
 
@@ -14,7 +14,7 @@ export_saved_model = scripts.load("export_saved_model")
 
 def write_classifier(folder: Path) -> Path:
     """Write a classifier of 24 tokens and data with longer sentences."""
-    fitted_models.write_classifier(
+    fine_tuned_models.write_classifier(
         folder / "model",
         classifier_runs.CONFIG,
         classifier_runs.VOCAB,

@@ -4,7 +4,7 @@ import gzip
 from pathlib import Path
 
 import classifier_runs
-import fitted_models
+import fine_tuned_models
 import mask_models
 import ner_runs
 import numpy as np
@@ -141,7 +141,7 @@ def test_products_in_16_bits(classifier, tmp_path, caplog):
 
 def test_pairs_and_regression(tmp_path):
     """Tabs separate pairs; a pair differs from its two texts as one."""
-    model = fitted_models.write_classifier(
+    model = fine_tuned_models.write_classifier(
         tmp_path / "model",
         classifier_runs.CONFIG,
         classifier_runs.VOCAB,
@@ -172,7 +172,7 @@ def test_pairs_and_regression(tmp_path):
 @pytest.mark.parametrize("version", ["1", "2"])
 def test_answers_are_those_of_run_squad(version, tmp_path):
     """Their characters are in the context, also those of the n-best list."""
-    model = fitted_models.write_reader(
+    model = fine_tuned_models.write_reader(
         tmp_path / "reader",
         squad_runs.CONFIG,
         squad_runs.VOCAB,
@@ -243,7 +243,7 @@ def check_nbest(found: list[dict], lines: list[dict], nbest: dict) -> None:
 
 @pytest.mark.slow
 def test_tags_are_those_of_run_ner(tmp_path):
-    model = fitted_models.write_tagger(
+    model = fine_tuned_models.write_tagger(
         tmp_path / "model",
         ner_runs.CONFIG,
         ner_runs.VOCAB,
@@ -290,7 +290,7 @@ def test_tags_are_those_of_run_ner(tmp_path):
 @pytest.mark.slow
 def test_choices_are_those_of_run_swag(ids_only, tmp_path):
     """Questions with other numbers of choices are answered beside them."""
-    model = fitted_models.write_chooser(
+    model = fine_tuned_models.write_chooser(
         tmp_path / "model", swag_runs.CONFIG, swag_runs.VOCAB, BILSTM
     )
     swag_runs.write_data(tmp_path)

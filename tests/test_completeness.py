@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from paths import ROOT
 
-from finetuning import fitted
+from finetuning import fine_tuned
 from finetuning.job import Job
 
 TASKS = ("classifier", "squad", "ner", "swag")
@@ -82,10 +82,10 @@ def config_keys(source: str) -> set[str]:
 
 
 @pytest.mark.parametrize("path", ["finetuning", *TASKS])
-def test_keys_of_a_fitted_configuration_are_known(path):
+def test_keys_of_a_fine_tuned_configuration_are_known(path):
     """A key that is not listed would count as the encoder's."""
     keys = config_keys((ROOT / path / "job.py").read_text("utf-8"))
-    assert keys <= {*fitted.ADDED_TO_CONFIG}
+    assert keys <= {*fine_tuned.ADDED_TO_CONFIG}
     assert keys or path == "swag"  # it adds what every job adds
 
 

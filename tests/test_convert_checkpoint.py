@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import fitted_models
+import fine_tuned_models
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -333,7 +333,7 @@ def test_a_left_to_right_classifier_stays_in_our_format(tmp_path):
     """transformers would classify by [CLS], which sees itself alone."""
     config = small_models.tiny_config(attention_direction=LEFT_TO_RIGHT)
     vocab = [f"w{i}" for i in range(config.vocab_size)]
-    fitted_models.write_chooser(tmp_path / "swag", config, vocab)
+    fine_tuned_models.write_chooser(tmp_path / "swag", config, vocab)
     out = tmp_path / "out"
     line = error_of(tmp_path / "swag", out, output_format="huggingface")
     assert "BertForMultipleChoice with is_decoder reads [CLS]" in line

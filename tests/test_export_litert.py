@@ -8,7 +8,7 @@ from base.errors import UserError
 
 import classifier_runs
 import exports
-import fitted_models
+import fine_tuned_models
 import litert_files
 import numpy as np
 import prediction_runs
@@ -145,7 +145,7 @@ def test_int8_and_float16_are_close_to_float32(tmp_path):
 def test_the_matrices_of_a_bilstm_become_int8(tmp_path):
     """Those inside of the loop too: the file shrinks by their size."""
     size = BiLstmSize(1, 256)
-    model = fitted_models.write_classifier(
+    model = fine_tuned_models.write_classifier(
         tmp_path / "model",
         classifier_runs.CONFIG,
         classifier_runs.VOCAB,

@@ -42,7 +42,7 @@ def test_errors_name_the_flag_or_the_file(tmp_path, flags, words):
 
 
 @pytest.mark.parametrize(
-    "fitted, task, words",
+    "fine_tuned, task, words",
     [
         ("token_classification", None, "--do_export --output_dir=OUT --init"),
         ("token_classification", "classifier", "tags words"),
@@ -52,11 +52,11 @@ def test_errors_name_the_flag_or_the_file(tmp_path, flags, words):
     ],
 )
 def test_the_task_of_the_configuration_decides_between_heads_of_one_shape(
-    tmp_path, fitted, task, words
+    tmp_path, fine_tuned, task, words
 ):
     """Heads of regression, tagging and multiple choice can all be [1, H]."""
     model = classifier_model.BertForSequenceClassification(CONFIG, None)
-    settings = {"task": fitted} if fitted else {}
+    settings = {"task": fine_tuned} if fine_tuned else {}
     source = write_model(tmp_path / "model", model.variables, **settings)
     line = scripts.error_of(
         export_saved_model,
@@ -83,7 +83,7 @@ def made(monkeypatch):
     [({}, 9), ({"task": "encoder"}, 9), ({"max_seq_length": 20}, 20)],
     ids=str,
 )
-def test_the_length_is_the_fitted_one_unless_given(
+def test_the_length_is_the_fine_tuned_one_unless_given(
     tmp_path, made, flags, length
 ):
     model = classifier_model.BertForSequenceClassification(CONFIG, None)

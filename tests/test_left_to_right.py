@@ -9,7 +9,7 @@ from pathlib import Path
 
 import classifier_runs
 import feature_runs
-import fitted_models
+import fine_tuned_models
 import mask_models
 import ner_runs
 import numpy as np
@@ -134,7 +134,7 @@ def test_classifier_export_and_checkpoint_agree(tmp_path):
         ("ltr", left_to_right(classifier_runs.CONFIG)),
         ("both", classifier_runs.CONFIG),
     ):
-        fitted_models.write_classifier(
+        fine_tuned_models.write_classifier(
             tmp_path / name, config, classifier_runs.VOCAB, ["bad", "good"]
         )
     sentences = [text for text, _ in classifier_runs.sentences(21, 3)]
@@ -156,7 +156,7 @@ def test_classifier_export_and_checkpoint_agree(tmp_path):
 
 def test_tags_do_not_depend_on_later_words(tmp_path):
     """The scores of the words before the changed one stay."""
-    model = fitted_models.write_tagger(
+    model = fine_tuned_models.write_tagger(
         tmp_path / "model",
         left_to_right(ner_runs.CONFIG),
         ner_runs.VOCAB,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import classifier_runs
-import fitted_models
+import fine_tuned_models
 import hub_models
 import hub_server
 import prediction_runs
@@ -130,7 +130,7 @@ def teachers(server, tmp_path) -> list[dict[str, bytes]]:
     files = []
     for labels in (["bad", "good"], ["bad", "good", "so"]):
         folder = tmp_path / f"teacher{len(labels)}"
-        fitted_models.write_classifier(
+        fine_tuned_models.write_classifier(
             folder, classifier_runs.CONFIG, classifier_runs.VOCAB, labels
         )
         scripts.run(

@@ -239,7 +239,7 @@ def test_records_are_rebuilt_when_the_data_changed(model_dir, tmp_path):
 
 @pytest.mark.slow
 def test_a_test_file_alone_is_predicted(finished, data_dir, tmp_path):
-    """Labels are the fitted model's, where no training file tells them."""
+    """Labels are the fine-tuned model's, where no training file tells them."""
     (tmp_path / "test.tsv").write_bytes((data_dir / "test.tsv").read_bytes())
     flags = flags_for(finished, tmp_path, tmp_path / "out", do_train=False)
     flags |= {"do_eval": False, "do_predict": True}
@@ -270,7 +270,7 @@ def test_a_head_for_other_labels_starts_anew(
 
 
 @pytest.mark.slow
-def test_the_fitted_length_holds(model_dir, data_dir, tmp_path, caplog):
+def test_the_fine_tuned_length_holds(model_dir, data_dir, tmp_path, caplog):
     """Without --max_seq_length a model is used at the length it was fine-tuned.
 
     The default, 128, is more than the 64 positions of this model.

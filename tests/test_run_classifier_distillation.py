@@ -6,7 +6,7 @@ from pathlib import Path
 
 from base.errors import UserError
 
-import fitted_models
+import fine_tuned_models
 import numpy as np
 import pytest
 import scripts
@@ -42,9 +42,9 @@ def write_teacher(folder: Path, vocab, labels, is_sure: bool, **more) -> Path:
         vocab: tokens.
         labels: names of the classes; None: a regression.
         is_sure: whether its probabilities are near 0 and 1.
-        **more: see fitted_models.write_classifier.
+        **more: see fine_tuned_models.write_classifier.
     """
-    fitted_models.write_classifier(folder, CONFIG, vocab, labels, **more)
+    fine_tuned_models.write_classifier(folder, CONFIG, vocab, labels, **more)
     prefix = str(folder / "bert_model.ckpt")
     tensors = weight_files.read_weights(prefix)
     tensors["output_weights"] *= 1.0 if is_sure else 0.5
@@ -384,13 +384,13 @@ def changed(folder: Path, source: Path, **keys) -> Path:
 def test_teachers_that_cannot_teach(places, tmp_path):
     """One line, and nothing is written."""
     sure = places["sure"]
-    number = fitted_models.write_classifier(
+    number = fine_tuned_models.write_classifier(
         tmp_path / "number", CONFIG, VOCAB, None
     )
-    three = fitted_models.write_classifier(
+    three = fine_tuned_models.write_classifier(
         tmp_path / "three", CONFIG, VOCAB, ["bad", "good", "so"]
     )
-    reader = fitted_models.write_reader(tmp_path / "reader", CONFIG, VOCAB)
+    reader = fine_tuned_models.write_reader(tmp_path / "reader", CONFIG, VOCAB)
     unnamed = changed(tmp_path / "unnamed", sure, id2label=None)
     for teacher, words in (
         ("/nowhere", "--teacher_checkpoint=/nowhere: no such checkpoint"),

@@ -1,10 +1,10 @@
-"""run_classifier.py with models that were fitted before: labels and pairs."""
+"""run_classifier.py with fine-tuned models: labels and pairs."""
 
 import json
 import shutil
 from pathlib import Path
 
-import fitted_models
+import fine_tuned_models
 import numpy as np
 import pytest
 import scripts
@@ -66,7 +66,7 @@ def mrpc_dir(tmp_path_factory) -> Path:
 
 def write_model(folder: Path, labels: list[str], is_pair: bool = True) -> Path:
     """Write a model; one of pairs does not give all pairs one answer."""
-    fitted_models.write_classifier(folder, CONFIG, VOCAB, labels, is_pair)
+    fine_tuned_models.write_classifier(folder, CONFIG, VOCAB, labels, is_pair)
     if is_pair:
         prefix = str(folder / "bert_model.ckpt")
         tensors = weight_files.read_weights(prefix)

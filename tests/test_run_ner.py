@@ -145,7 +145,7 @@ def test_other_scripts_recognize_a_tagger(finished, tmp_path):
 
 @pytest.mark.slow
 def test_words_without_tags_get_the_same_tags(finished, data_dir, tmp_path):
-    """The same tags; a fitted model needs neither training nor dev file."""
+    """The same tags; a fine-tuned model needs neither training nor dev file."""
     flags = flags_for(finished, data_dir, tmp_path, train_file=None)
     flags |= {"dev_file": None, "test_file": str(data_dir / "words.txt")}
     scripts.run(run_ner, **only(flags, do_predict=True))
@@ -189,8 +189,8 @@ def test_unknown_tags_are_reported_not_scored(
     assert "line 3: tag 'B-GPE'" in line and "only LOC, PER" in line
 
 
-def fitted_with(source: Path, folder: Path, **changes) -> Path:
-    """A copy of a fitted model with changes in its configuration."""
+def fine_tuned_with(source: Path, folder: Path, **changes) -> Path:
+    """A copy of a fine-tuned model with changes in its configuration."""
     shutil.copytree(source, folder)
     path = folder / "bert_config.json"
     config = json.loads(path.read_text()) | changes
@@ -199,7 +199,7 @@ def fitted_with(source: Path, folder: Path, **changes) -> Path:
 
 
 @pytest.mark.slow
-def test_a_fitted_models_context_and_length_hold(
+def test_a_fine_tuned_models_context_and_length_hold(
     finished, data_dir, tmp_path, caplog
 ):
     """Another context is an error, another length a warning."""
@@ -225,7 +225,7 @@ def test_json_lines_with_documents(finished, data_dir, tmp_path, caplog):
         {"tokens": ["bob"], "document": 2},
     ]
     test.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    model = fitted_with(finished, tmp_path / "model", document_context=True)
+    model = fine_tuned_with(finished, tmp_path / "model", document_context=True)
     flags = flags_for(model, data_dir, tmp_path, test_file=str(test))
     del flags["max_seq_length"]
     scripts.run(run_ner, **only(flags, do_predict=True))

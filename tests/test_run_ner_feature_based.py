@@ -172,7 +172,7 @@ def test_a_full_disk_is_one_line(deep_dir, data_dir, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_fitted_models_layers_hold(features, data_dir, tmp_path):
+def test_a_fine_tuned_models_layers_hold(features, data_dir, tmp_path):
     """Without the flags; with others it is an error."""
     flags = flags_for(features, data_dir, tmp_path, train_file=None)
     scripts.run(run_ner, **only(flags, do_predict=True))
@@ -181,10 +181,10 @@ def test_a_fitted_models_layers_hold(features, data_dir, tmp_path):
         assert (tmp_path / name).read_text() == wanted
     flags = only(flags, do_predict=True)
     assert scripts.run(run_ner, **flags, feature_based=True) == 0
-    fitted = "weighted_sum_last_four"
+    fine_tuned = "weighted_sum_last_four"
     for name, value, wanted in (
         ("feature_based", False, True),
-        ("feature_layers", "last", fitted),
+        ("feature_layers", "last", fine_tuned),
         ("lstm_units", 9, 8),
     ):
         line = scripts.error_of(run_ner, **flags | {name: value})

@@ -370,7 +370,7 @@ def test_damaged_thresholds_and_fingerprints_are_not_used(
 
 
 @pytest.mark.slow
-def test_the_length_of_a_fitted_model_holds(
+def test_the_length_of_a_fine_tuned_model_holds(
     finished_2, folder, tmp_path, caplog
 ):
     """Without the flag; another version of SQuAD gives a warning."""

@@ -78,7 +78,7 @@ def finished(model_dir, data_dir, tmp_path_factory) -> Path:
     return out
 
 
-def fitted(folder: Path) -> swag_model.BertForMultipleChoice:
+def fine_tuned(folder: Path) -> swag_model.BertForMultipleChoice:
     model = swag_model.BertForMultipleChoice(CONFIG)
     weight_files.restore_weights(model.variables, str(folder), required="")
     return model
@@ -129,7 +129,7 @@ def test_a_run_learns_and_writes_its_scores(finished):
 
 @pytest.mark.slow
 def test_scores_agree_with_every_question_by_hand(finished):
-    model, rows = fitted(finished), questions(40, 2)
+    model, rows = fine_tuned(finished), questions(40, 2)
     probs = [probabilities_by_hand(model, c, e) for c, e, _ in rows]
     right = [p[label] for p, (_, _, label) in zip(probs, rows, strict=True)]
     results = tiny.results_of(finished)
@@ -150,7 +150,7 @@ def test_predictions_agree_with_every_question_by_hand(finished):
     assert header == "index\tprediction"
     for number, line in enumerate(lines):
         assert line == f"{number}\t{probs[number].argmax()}"
-    model = fitted(finished)
+    model = fine_tuned(finished)
     for row, (context, endings, _) in zip(probs, questions(21, 3), strict=True):
         wanted = probabilities_by_hand(model, context, endings)
         np.testing.assert_allclose(row, wanted, rtol=0, atol=1e-5)
@@ -170,7 +170,9 @@ def test_saved_model_gives_the_predictions(finished):
     found = signatures["ids"](
         input_ids=ids, input_mask=tf.ones_like(ids), segment_ids=segments
     )
-    wanted = probabilities_by_hand(fitted(finished), "film", ["good", "bad"])
+    wanted = probabilities_by_hand(
+        fine_tuned(finished), "film", ["good", "bad"]
+    )
     np.testing.assert_allclose(found["probabilities"][0], wanted, atol=1e-5)
 
 
@@ -213,7 +215,7 @@ def test_padding_and_batches_change_nothing(finished, data_dir, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_fitted_models_length_holds(model_dir, data_dir, tmp_path):
+def test_a_fine_tuned_models_length_holds(model_dir, data_dir, tmp_path):
     """Without the flag, the same scores of windows as long as in training."""
     first, second = tmp_path / "first", tmp_path / "second"
     flags = flags_for(model_dir, data_dir, first, max_seq_length=24)
@@ -230,7 +232,7 @@ def test_a_fitted_models_length_holds(model_dir, data_dir, tmp_path):
 
 @pytest.mark.slow
 def test_two_choices_in_json_lines(finished, tmp_path):
-    """A fitted model answers questions with another number of choices."""
+    """A fine-tuned model answers questions with another number of choices."""
     lines = [
         {"context": "film", "choices": ["good", "bad"], "label": 0},
         {"context": "book", "choices": ["very bad", "good"], "label": 1},
@@ -299,7 +301,7 @@ def test_an_export_of_older_weights_is_an_error(
 def test_an_export_of_another_run_is_not_replaced(
     model_dir, data_dir, tmp_path
 ):
-    """Nothing is fitted yet, so the existing export is not of this run."""
+    """Nothing is fine-tuned yet, so the existing export is not of this run."""
     flags = flags_for(model_dir, data_dir, tmp_path / "out")
     flags |= {"do_export": True, "export_dir": str(tmp_path)}
     assert "exists already" in scripts.error_of(run_swag, **flags)
@@ -325,7 +327,7 @@ def test_a_head_of_another_task_is_refused(finished, data_dir, tmp_path, task):
 def test_a_configuration_without_a_task_is_accepted_as_a_flag(
     finished, data_dir, tmp_path
 ):
-    """The file of an encoder has no `task`; the fitted model's file counts."""
+    """An encoder's file has no `task`; the one beside the weights counts."""
     path = tmp_path / "bert_config.json"
     path.write_text(CONFIG.to_json_string())
     flags = flags_for(finished, data_dir, tmp_path / "out", do_train=False)

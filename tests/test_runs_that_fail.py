@@ -1,7 +1,7 @@
 """Runs made to fail, as a user sees them: the warning and eval_results.txt.
 
 The tests of each script have runs that do not fail. Elsewhere too: predictions
-of one class (test_two_development_sets), a fitted model that is only scored
+of one class (test_two_development_sets), a fine-tuned model that is only scored
 (test_another_threshold_needs_no_pass_of_the_model) and a sweep
 (test_sweep_keeps_the_best_and_repeats_nothing).
 """

@@ -327,13 +327,13 @@ def test_a_run_keeps_the_commits_of_its_teachers(model, tmp_path):
     run = state.TrainingState(str(folder), model.variables, {})
     recorded = [f"hf://a/b@{one}", None, f"hf://a/b@{two}"]
     state.claim_output_dir(str(folder), {}, {flag: recorded})
-    given = ["hf://a/b@v1", "fitted", "hf://a/b"]
+    given = ["hf://a/b@v1", "fine-tuned", "hf://a/b"]
     # No step yet.
     assert state.pinned_all(given, str(folder), flag) == tuple(given)
     run.save(1)
     for place in (folder, tmp_path):
         found = state.pinned_all(given, str(place), flag)
-        assert found == ("hf://a/b@v1", "fitted", f"hf://a/b@{two}")
+        assert found == ("hf://a/b@v1", "fine-tuned", f"hf://a/b@{two}")
         for other in (["hf://a/b"], ["hf://a/c", "x", "hf://a/d"], ["x"], []):
             found = state.pinned_all(other, str(place), flag)
             assert found == tuple(other)

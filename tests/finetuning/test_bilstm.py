@@ -222,31 +222,31 @@ def test_the_pooler_is_not_trained(name):
 
 
 def test_the_size_of_a_command():
-    """Flags, the fitted model's configuration, and what contradicts them."""
+    """Flags, a fine-tuned model's configuration, and what contradicts them."""
 
     def config(*size) -> modeling.BertConfig:
         keys = dict(zip(BiLstmSize._fields, size, strict=False))
         return modeling.BertConfig.from_dict(CONFIG.to_dict() | keys)
 
-    plain, fitted, other = config(), config(2, 3), BiLstmSize(1, 3)
-    for given, found, is_fitted, wanted in (
+    plain, fine_tuned, other = config(), config(2, 3), BiLstmSize(1, 3)
+    for given, found, is_fine_tuned, wanted in (
         (None, plain, False, bilstm.NO_BILSTM),
         (SIZE, plain, False, SIZE),
         (SIZE, plain, True, SIZE),  # a run that was interrupted
-        (None, fitted, True, SIZE),
-        (SIZE, fitted, True, SIZE),
-        (SIZE, fitted, False, SIZE),  # trained further
-        (None, fitted, False, bilstm.NO_BILSTM),  # left out, with a warning
+        (None, fine_tuned, True, SIZE),
+        (SIZE, fine_tuned, True, SIZE),
+        (SIZE, fine_tuned, False, SIZE),  # trained further
+        (None, fine_tuned, False, bilstm.NO_BILSTM),  # left out, with a warning
     ):
-        size = bilstm.choose_size(given, found, "model", is_fitted)
-        assert size == wanted, (given, found, is_fitted)
-    for given, is_fitted in (
+        size = bilstm.choose_size(given, found, "model", is_fine_tuned)
+        assert size == wanted, (given, found, is_fine_tuned)
+    for given, is_fine_tuned in (
         (other, True),
         (other, False),
         (bilstm.NO_BILSTM, True),
     ):
         with pytest.raises(UserError, match="was fine-tuned with a BiLSTM"):
-            bilstm.choose_size(given, fitted, "model", is_fitted)
+            bilstm.choose_size(given, fine_tuned, "model", is_fine_tuned)
     for wrong in ((2,), (2, 0), (-1, 3), ("2", 3), (True, 3)):
         with pytest.raises(UserError, match="must be whole numbers"):
             bilstm.size_in(config(*wrong))

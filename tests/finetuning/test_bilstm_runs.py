@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 import classifier_runs
-import fitted_models
+import fine_tuned_models
 import ner_runs
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ def prepare(runs: ModuleType, folder: Path) -> Flags:
 
 
 @pytest.fixture(scope="module")
-def fitted(tmp_path_factory) -> tuple[Flags, Path]:
+def fine_tuned(tmp_path_factory) -> tuple[Flags, Path]:
     """A finished run of run_classifier.py."""
     flags = prepare(classifier_runs, tmp_path_factory.mktemp("data"))
     out = tmp_path_factory.mktemp("run") / "out"
@@ -89,9 +89,9 @@ def test_every_other_script_trains_it(name, tmp_path):
 
 
 @pytest.mark.slow
-def test_it_travels_with_the_model(fitted, tmp_path):
+def test_it_travels_with_the_model(fine_tuned, tmp_path):
     """Scored without a flag of the BiLSTM; another size is an error."""
-    flags, out = fitted
+    flags, out = fine_tuned
     more = {"init_checkpoint": str(out), "do_train": False}
     again = flags(tmp_path / "again", **more, **dict.fromkeys(SIZE))
     assert scripts.run(run_classifier, **again) == 0
@@ -106,8 +106,8 @@ def test_weights_with_a_bilstm_are_not_scored_without_one(tmp_path):
     2 * U = H: the output layer fits a model without a BiLSTM too.
     """
     flags = prepare(classifier_runs, tmp_path)
-    model = fitted_models.write_classifier(
-        tmp_path / "fitted",
+    model = fine_tuned_models.write_classifier(
+        tmp_path / "fine-tuned",
         classifier_runs.CONFIG,
         classifier_runs.VOCAB,
         ["bad", "good"],
@@ -130,10 +130,10 @@ def test_weights_with_a_bilstm_are_not_scored_without_one(tmp_path):
 
 @pytest.mark.slow
 def test_a_run_in_two_parts_ends_with_the_same_bits(
-    fitted, tmp_path, monkeypatch
+    fine_tuned, tmp_path, monkeypatch
 ):
     """Ended like by kill -9 while it saved step 8, after that of step 4."""
-    flags, finished = fitted
+    flags, finished = fine_tuned
     save = training_state.TrainingState.save
 
     def save_or_end(state, step: int) -> str:
@@ -160,9 +160,9 @@ def test_a_run_in_two_parts_ends_with_the_same_bits(
 
 
 @pytest.mark.slow
-def test_starting_from_a_fitted_model(fitted, tmp_path, caplog):
+def test_starting_from_a_fine_tuned_model(fine_tuned, tmp_path, caplog):
     """Of the same size it is trained further; see test_bilstm.py too."""
-    flags, finished = fitted
+    flags, finished = fine_tuned
     more = {"init_checkpoint": str(finished), "learning_rate": 0.0}
     more |= {"do_eval": False, "num_train_epochs": 0.05}
     with caplog.at_level("INFO", logger="absl"):
@@ -179,9 +179,9 @@ def test_starting_from_a_fitted_model(fitted, tmp_path, caplog):
 
 
 @pytest.mark.slow
-def test_other_programs(fitted, tmp_path, caplog):
+def test_other_programs(fine_tuned, tmp_path, caplog):
     """The encoder alone is a source of features; transformers has no class."""
-    _, finished = fitted
+    _, finished = fine_tuned
     (tmp_path / "in.txt").write_text("good film\n")
     scripts.run(
         extract_features,

@@ -7,14 +7,14 @@ from base import file_system
 from base.errors import UserError
 
 import classifier_runs
-import fitted_models
+import fine_tuned_models
 import pytest
 import scripts
 import tiny
 from classifier_runs import values_of
 
 from checkpoints import training_state
-from finetuning import fitted, sweep_folder
+from finetuning import fine_tuned, sweep_folder
 from training import tail_loss
 
 run_classifier = scripts.load("run_classifier")
@@ -24,7 +24,7 @@ RESULTS = ("eval_results.txt", "errors.tsv", "errors.tsv", "predictions.json")
 
 def write_run(folder: Path, *labels: str, **files: str) -> Path:
     """Write a finished run: a model of these labels, files without endings."""
-    fitted_models.write_classifier(
+    fine_tuned_models.write_classifier(
         folder, classifier_runs.CONFIG, classifier_runs.VOCAB, labels
     )
     (folder / "words.txt").unlink()
@@ -144,12 +144,12 @@ def test_a_killed_copy_is_no_model_and_is_mended(tmp_path):
     for count in range(number_of_files):
         out.mkdir(exist_ok=True)
         sweep_folder.copy_best(str(first), str(out), RESULTS)
-        assert fitted.find_fitted(str(out))
+        assert fine_tuned.find_fine_tuned(str(out))
         with pytest.MonkeyPatch.context() as patch:
             kill_after(count, patch)
             with pytest.raises(Killed):
                 sweep_folder.copy_best(str(second), str(out), RESULTS)
-        assert fitted.find_fitted(str(out)) is None, count
+        assert fine_tuned.find_fine_tuned(str(out)) is None, count
         # Nor are there results of the older model.
         assert not (out / "errors.tsv").exists()
         found = contents(out).get("eval_results.txt")

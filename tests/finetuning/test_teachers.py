@@ -8,7 +8,7 @@ from pathlib import Path
 from base.errors import UserError
 
 import classifier_runs
-import fitted_models
+import fine_tuned_models
 import numpy as np
 import pytest
 import tiny
@@ -20,10 +20,10 @@ OUTPUTS = np.arange(6, dtype=np.float32).reshape(3, 2)
 
 
 @pytest.fixture(scope="module")
-def fitted(tmp_path_factory) -> Path:
-    """A classifier with random weights, fitted to 20 tokens."""
-    return fitted_models.write_classifier(
-        tmp_path_factory.mktemp("teacher") / "fitted",
+def fine_tuned(tmp_path_factory) -> Path:
+    """A classifier with random weights, for texts of 20 tokens."""
+    return fine_tuned_models.write_classifier(
+        tmp_path_factory.mktemp("teacher") / "fine-tuned",
         classifier_runs.CONFIG,
         classifier_runs.VOCAB,
         ["no", "yes"],
@@ -31,11 +31,11 @@ def fitted(tmp_path_factory) -> Path:
     )
 
 
-def test_a_teacher_keeps_its_own_length(fitted, tmp_path):
-    teacher = teachers.find(str(fitted), max_seq_length=40)
+def test_a_teacher_keeps_its_own_length(fine_tuned, tmp_path):
+    teacher = teachers.find(str(fine_tuned), max_seq_length=40)
     assert teacher.source.max_seq_length == 20
     assert teachers.check_head(teacher, "output_weights", None) == [2, 16]
-    shutil.copytree(fitted, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(fine_tuned, tmp_path, dirs_exist_ok=True)
     path = tmp_path / "bert_config.json"
     config = json.loads(path.read_text())
     del config["max_seq_length"]
@@ -43,11 +43,11 @@ def test_a_teacher_keeps_its_own_length(fitted, tmp_path):
     other = teachers.find(str(tmp_path), max_seq_length=100)
     assert other.source.max_seq_length == 64  # of its position table
     assert other.digest != teacher.digest
-    assert teachers.find(str(fitted), 10).digest == teacher.digest
+    assert teachers.find(str(fine_tuned), 10).digest == teacher.digest
 
 
-def test_outputs_are_put_into_the_order_of_the_labels(fitted):
-    teacher = teachers.find(str(fitted), 40)
+def test_outputs_are_put_into_the_order_of_the_labels(fine_tuned):
+    teacher = teachers.find(str(fine_tuned), 40)
     assert teachers.label_order(teacher, ["yes", "no"], 2).tolist() == [1, 0]
     with pytest.raises(UserError, match="labels no, yes; those of this task"):
         teachers.label_order(teacher, ["yes", "maybe"], 2)
@@ -62,9 +62,9 @@ def test_outputs_are_put_into_the_order_of_the_labels(fitted):
 class Counted:
     """Outputs of a teacher that count how often they are computed."""
 
-    def __init__(self, folder: Path, fitted: Path):
+    def __init__(self, folder: Path, fine_tuned: Path):
         self.count, self.outputs = 0, OUTPUTS
-        self.teacher = teachers.find(str(fitted), 40)
+        self.teacher = teachers.find(str(fine_tuned), 40)
         self.cache = record_cache.RecordCache(str(folder), {}, 1, False)
 
     def compute(self) -> np.ndarray:
@@ -77,8 +77,8 @@ class Counted:
         )
 
 
-def test_they_are_computed_once(fitted, tmp_path, caplog):
-    counted = Counted(tmp_path, fitted)
+def test_they_are_computed_once(fine_tuned, tmp_path, caplog):
+    counted = Counted(tmp_path, fine_tuned)
     for _ in range(2):
         with caplog.at_level("INFO", logger="absl"):
             found = counted.kept(data="a")
@@ -102,9 +102,9 @@ def test_they_are_computed_once(fitted, tmp_path, caplog):
 
 
 def test_a_kill_while_they_are_written_leaves_nothing_to_use(
-    fitted, tmp_path, monkeypatch
+    fine_tuned, tmp_path, monkeypatch
 ):
-    counted = Counted(tmp_path, fitted)
+    counted = Counted(tmp_path, fine_tuned)
 
     def save_half(file, array):
         file.write(b"half")
@@ -119,8 +119,8 @@ def test_a_kill_while_they_are_written_leaves_nothing_to_use(
     assert counted.count == 2
 
 
-def test_outputs_that_are_not_numbers_are_refused(fitted, tmp_path):
-    counted = Counted(tmp_path, fitted)
+def test_outputs_that_are_not_numbers_are_refused(fine_tuned, tmp_path):
+    counted = Counted(tmp_path, fine_tuned)
     counted.outputs = OUTPUTS.copy()
     counted.outputs[1, 1] = np.nan
     with pytest.raises(UserError, match="computes nan for row 2 of train"):
@@ -128,8 +128,8 @@ def test_outputs_that_are_not_numbers_are_refused(fitted, tmp_path):
     assert not list(tmp_path.glob("*.npy"))
 
 
-def test_a_damaged_file_is_named(fitted, tmp_path):
-    counted = Counted(tmp_path, fitted)
+def test_a_damaged_file_is_named(fine_tuned, tmp_path):
+    counted = Counted(tmp_path, fine_tuned)
     counted.kept()
     (path,) = tmp_path.glob("*.npy")
     path.write_bytes(path.read_bytes()[:-4])
@@ -140,10 +140,10 @@ def test_a_damaged_file_is_named(fitted, tmp_path):
 # --- What cannot teach -------------------------------------------------------
 
 
-def test_models_that_are_no_teachers(fitted, tmp_path):
-    shutil.copytree(fitted, tmp_path / "no_vocab")
+def test_models_that_are_no_teachers(fine_tuned, tmp_path):
+    shutil.copytree(fine_tuned, tmp_path / "no_vocab")
     (tmp_path / "no_vocab" / "vocab.txt").unlink()
-    shutil.copytree(fitted, tmp_path / "no_config")
+    shutil.copytree(fine_tuned, tmp_path / "no_config")
     (tmp_path / "no_config" / "bert_config.json").unlink()
     for path, words in (
         (tmp_path / "none", "no such checkpoint"),

@@ -4,7 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
-import fitted_models
+import fine_tuned_models
 import ner_runs
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def places(tmp_path_factory) -> Path:
     """Data, a model to train, and a teacher with another vocabulary."""
     folder = ner_runs.write_data(tmp_path_factory.mktemp("data"))
     tiny.write_model(folder / "model", ner_runs.CONFIG, ner_runs.VOCAB)
-    fitted_models.write_tagger(
+    fine_tuned_models.write_tagger(
         folder / "teacher", ner_runs.CONFIG, VOCAB, LABELS
     )
     return folder
@@ -130,7 +130,7 @@ def test_what_cannot_teach(places, tmp_path):
     config = json.loads(path.read_text())
     config["id2label"]["1"] = "B-ORG"
     path.write_text(json.dumps(config))
-    classifier = fitted_models.write_classifier(
+    classifier = fine_tuned_models.write_classifier(
         tmp_path / "classifier", ner_runs.CONFIG, VOCAB, LABELS
     )
     for more, words in (

@@ -87,7 +87,7 @@ def test_they_are_the_softmax_of_the_paper(model):
         np.testing.assert_allclose(found[head], shares, atol=1e-6)
 
 
-def test_a_row_of_a_fitted_model(model_of):
+def test_a_row_of_a_fine_tuned_model(model_of):
     model = model_of("pairs")
     pieces = rows.pieces_of(model, "good film", "bad")
     features = rows.features_of(rows.row_of(pieces))

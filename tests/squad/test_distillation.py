@@ -4,7 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
-import fitted_models
+import fine_tuned_models
 import numpy as np
 import pytest
 import scripts
@@ -27,7 +27,7 @@ run_squad = scripts.load("run_squad")
 def places(tmp_path_factory) -> Path:
     """Data, a model to train, and a teacher."""
     folder = squad_runs.write_data(tmp_path_factory.mktemp("data"))
-    fitted_models.write_reader(
+    fine_tuned_models.write_reader(
         folder / "teacher", squad_runs.CONFIG, squad_runs.VOCAB
     )
     return folder
@@ -103,7 +103,7 @@ def test_what_cannot_teach(places, tmp_path):
         return tmp_path / name
 
     words = [*tiny.SPECIAL, *squad_runs.VOCAB[:4:-1]]
-    other = fitted_models.write_reader(
+    other = fine_tuned_models.write_reader(
         tmp_path / "other", squad_runs.CONFIG, words
     )
     cased = changed("cased")

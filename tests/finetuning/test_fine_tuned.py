@@ -1,10 +1,10 @@
-"""The step of fitted weights is that of these weights, in any folder."""
+"""The step of fine-tuned weights is that of these weights, in any folder."""
 
 import json
 from pathlib import Path
 
 import classifier_runs
-import fitted_models
+import fine_tuned_models
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -13,7 +13,7 @@ import tiny
 from classifier_runs import values_of
 
 from checkpoints import model_files, training_state, weight_files
-from finetuning import fitted
+from finetuning import fine_tuned
 
 run_classifier = scripts.load("run_classifier")
 convert_checkpoint = scripts.load("convert_checkpoint")
@@ -32,7 +32,7 @@ def kill_at(step: int, monkeypatch) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_that_is_trained_on_is_scored_with_its_last_fitted_weights(
+def test_a_run_that_is_trained_on_is_scored_with_its_last_fine_tuned_weights(
     tmp_path, caplog, monkeypatch
 ):
     """Finished at 50, failed; trained on, killed after it saved step 60."""
@@ -68,20 +68,20 @@ def test_weights_without_a_step_have_that_of_the_run(tmp_path):
     """As version 0.1.0 wrote them: of the best score or the newest state."""
     prefix = str(tmp_path / "bert_model.ckpt")
     weight_files.write(prefix, {"output_bias": np.zeros(2, np.float32)})
-    assert fitted._step_of(str(tmp_path), prefix) == 0
+    assert fine_tuned._step_of(str(tmp_path), prefix) == 0
     run = training_state.TrainingState(str(tmp_path), [], {})
     run.save(9)
-    assert fitted._step_of(str(tmp_path), prefix) == 9
+    assert fine_tuned._step_of(str(tmp_path), prefix) == 9
     scores = tmp_path / "scores.json"
     scores.write_text(json.dumps({"5": 0.75, "9": 0.5}))
-    assert fitted._step_of(str(tmp_path), prefix) == 5
+    assert fine_tuned._step_of(str(tmp_path), prefix) == 5
     weight_files.write(prefix, {"global_step": np.int64(7)})
-    assert fitted._step_of(str(tmp_path), prefix) == 7
+    assert fine_tuned._step_of(str(tmp_path), prefix) == 7
 
 
 def test_the_step_is_no_weight(tmp_path, caplog):
-    """Nothing that reads fitted weights takes it for one."""
-    without = fitted_models.write_classifier(
+    """Nothing that reads fine-tuned weights takes it for one."""
+    without = fine_tuned_models.write_classifier(
         tmp_path / "without",
         classifier_runs.CONFIG,
         classifier_runs.VOCAB,

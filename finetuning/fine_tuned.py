@@ -1,4 +1,4 @@
-"""Write a fitted model to output_dir; restore it to score or to predict."""
+"""Write a fine-tuned model to output_dir; restore it to score or to predict."""
 
 import os
 import re
@@ -12,9 +12,9 @@ import modeling
 from checkpoints import lookup, model_files, weight_files
 from finetuning import bilstm, selection
 from finetuning.job import Job
-from finetuning.source import nothing_fitted
+from finetuning.source import nothing_fine_tuned
 
-# Keys of a fitted model's configuration that do not describe its encoder.
+# Keys of a fine-tuned model's configuration that do not describe its encoder.
 ADDED_TO_CONFIG = (
     model_files.OBJECTIVE,  # fine-tuning trains what pre-training did not
     "id2label",
@@ -38,10 +38,10 @@ def encoder_config(config: modeling.BertConfig) -> dict[str, Any]:
     }
 
 
-def find_fitted(output_dir: str) -> str | None:
+def find_fine_tuned(output_dir: str) -> str | None:
     """Return the prefix of the weights in output_dir; None if it has none.
 
-    The fitted weights, else the newest training checkpoint.
+    The fine-tuned weights, else the newest training checkpoint.
     """
     weights = os.path.join(output_dir, lookup.WEIGHTS_NAME)
     if tf.io.gfile.exists(weights + ".index"):
@@ -49,7 +49,7 @@ def find_fitted(output_dir: str) -> str | None:
     return lookup.latest_checkpoint(output_dir)
 
 
-def write_fitted(job: Job, model: modeling.TaskModel, step: int) -> None:
+def write_fine_tuned(job: Job, model: modeling.TaskModel, step: int) -> None:
     """Write the weights with the files that prediction needs beside them.
 
     Args:
@@ -58,12 +58,13 @@ def write_fitted(job: Job, model: modeling.TaskModel, step: int) -> None:
         step: at which they were trained.
     """
     config = job.config
-    # The configuration is that of init_checkpoint, which may be a model fitted
-    # to another task: its labels and options must not stay in this one's.
+    # The configuration is that of init_checkpoint, which may be a model
+    # fine-tuned on another task: its labels and options must not stay in this
+    # one's.
     for name in ADDED_TO_CONFIG:
         vars(config).pop(name, None)
-    if job.fitted_task:
-        config.task = job.fitted_task
+    if job.fine_tuned_task:
+        config.task = job.fine_tuned_task
     job.add_to_config(config)
     model_files.write_model(
         job.settings.output_dir,
@@ -75,21 +76,21 @@ def write_fitted(job: Job, model: modeling.TaskModel, step: int) -> None:
     )
 
 
-def restore_fitted(job: Job, model: modeling.TaskModel) -> tuple[str, int]:
+def restore_fine_tuned(job: Job, model: modeling.TaskModel) -> tuple[str, int]:
     """Set the weights to score or predict with; return prefix and step.
 
-    They are the fitted ones of output_dir, else those of init_checkpoint.
+    They are the fine-tuned ones of output_dir, else those of init_checkpoint.
 
     Raises:
         UserError: there are none, none with a fine-tuned head, or the head is
             another task's.
     """
     output_dir = job.settings.output_dir
-    prefix = find_fitted(output_dir)
+    prefix = find_fine_tuned(output_dir)
     if not prefix and job.settings.init_checkpoint:
         prefix = lookup.find_checkpoint(job.settings.init_checkpoint)
     if not prefix:
-        raise nothing_fitted(output_dir)
+        raise nothing_fine_tuned(output_dir)
     reader = weight_files.open_reader(prefix)
     paths = [variable.path for variable in model.variables]
     head = [path for path in paths if re.search(job.head_pattern, path)]
@@ -107,9 +108,9 @@ def restore_fitted(job: Job, model: modeling.TaskModel) -> tuple[str, int]:
     has_config = lookup.beside(prefix, lookup.BERT_CONFIG_NAME)
     if has_config or tf.io.gfile.isdir(prefix):
         task = getattr(model_files.read_config(prefix), "task", None)
-        check_fitted_task(task, job.fitted_task, prefix, "this runner")
+        check_fine_tuned_task(task, job.fine_tuned_task, prefix, "this runner")
     # weight_files.ENCODER leaves the pooler out, which training may replace.
-    # A fitted model that uses a pooler has to bring it.
+    # A fine-tuned model that uses a pooler has to bring it.
     encoder = "^bert/" if model.uses_pooler else weight_files.ENCODER
     weight_files.restore_weights(
         model.variables, prefix, required=f"{encoder}|{job.head_pattern}"
@@ -142,7 +143,7 @@ def _is_bilstm(path: str) -> bool:
 def _step_of(output_dir: str, prefix: str) -> int:
     """Return the training step of the weights; 0 if no file records it.
 
-    Weights fitted by version 0.1.0 have no step. Theirs is that of the best
+    Weights fine-tuned by version 0.1.0 have no step. Theirs is that of the best
     score, else that of the newest checkpoint, which a run that was continued
     may have saved later.
     """
@@ -156,7 +157,7 @@ def _step_of(output_dir: str, prefix: str) -> int:
     return weight_files.global_step(latest or prefix)
 
 
-def check_fitted_task(
+def check_fine_tuned_task(
     found: str | None, wanted: str | None, prefix: str, user: str
 ) -> None:
     """Check that a head is used for the task it was fine-tuned on.
