@@ -5,12 +5,10 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from unittest import mock
 
 import hub_server
-
-# With all it imports, which is not imported anew below.
-import huggingface_hub.file_download
 import mask_models
 import scripts
 
@@ -37,23 +35,28 @@ def client_of(
 ) -> Iterator[None]:
     """Import the client anew: it reads its variables when it is imported.
 
+    What it imports stays imported. With a second httpcore2, say, the classes
+    of errors would not be those that httpx2 knows.
+
     Args:
         server: whose models are seen, or an address.
         cache: HF_HOME.
         **variables: further environment variables.
     """
     url = server if isinstance(server, str) else server.url
-    assert huggingface_hub.file_download
     environment = {"HF_ENDPOINT": url, "HF_HOME": str(cache), **variables}
-    others = {n: m for n, m in sys.modules.items() if not _is_client(n)}
+    before = _remove_client()
     hub._fetch.cache_clear()
-    with (
-        mock.patch.dict(os.environ, environment),
-        mock.patch.dict(sys.modules, others, clear=True),
-    ):
-        yield
-    hub._fetch.cache_clear()
+    try:
+        with mock.patch.dict(os.environ, environment):
+            yield
+    finally:
+        _remove_client()
+        sys.modules.update(before)
+        hub._fetch.cache_clear()
 
 
-def _is_client(module: str) -> bool:
-    return module.split(".")[0] == "huggingface_hub"
+def _remove_client() -> dict[str, ModuleType]:
+    """Forget the client's modules; return them by name."""
+    names = [n for n in sys.modules if n.split(".")[0] == "huggingface_hub"]
+    return {name: sys.modules.pop(name) for name in names}
