@@ -5,6 +5,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from base.errors import UserError
@@ -26,34 +27,55 @@ from serving import graph_tokenizer, saved_model
 
 pytest.importorskip("tensorflow_text")
 
-# Loads a SavedModel as a server does, and prints its outputs.
+# Loads SavedModels as a server does, and prints their outputs.
 LOADER = """
 import json, sys
 import tensorflow as tf, tensorflow_text
-function = tf.saved_model.load(sys.argv[1]).signatures[sys.argv[2]]
 for line in sys.stdin:
-    given = {k: tf.constant(v) for k, v in json.loads(line).items()}
-    found = function(**given)
-    print(json.dumps({
-        k: [x.decode() for x in v.numpy().ravel()] if v.dtype == tf.string
-        else v.numpy().tolist() for k, v in found.items()
-    }))
+    directory, signature, questions = json.loads(line)
+    function = tf.saved_model.load(directory).signatures[signature]
+    outputs = []
+    for question in questions:
+        found = function(**{k: tf.constant(v) for k, v in question.items()})
+        outputs.append({
+            k: [x.decode() for x in v.numpy().ravel()]
+            if v.dtype == tf.string else v.numpy().tolist()
+            for k, v in found.items()
+        })
+    print(json.dumps(outputs), flush=True)
 """
 
 
-def ask(directory: Path, signature: str, *questions: dict) -> list[dict]:
-    """Return the outputs for each question, computed by another process."""
-    result = subprocess.run(
-        [sys.executable, "-c", LOADER, str(directory), signature],
-        input="".join(json.dumps(q) + "\n" for q in questions),
-        capture_output=True,
-        text=True,
-        cwd="/",
-        env={"PATH": "/usr/bin:/bin", "TF_CPP_MIN_LOG_LEVEL": "2"},
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr[-2000:]
-    return [json.loads(line) for line in result.stdout.splitlines()]
+@pytest.fixture(scope="module")
+def ask(tmp_path_factory) -> Iterator[Callable[..., list[dict]]]:
+    """Returns the outputs of a signature for each question.
+
+    Another process computes them, which has nothing of this project.
+    """
+    errors = tmp_path_factory.mktemp("ask") / "errors"
+    with (
+        errors.open("w") as log,
+        subprocess.Popen(
+            [sys.executable, "-c", LOADER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            cwd="/",
+            env={"PATH": "/usr/bin:/bin", "TF_CPP_MIN_LOG_LEVEL": "2"},
+        ) as process,
+    ):
+
+        def outputs(directory: Path, signature: str, *questions) -> list[dict]:
+            request = json.dumps([str(directory), signature, questions])
+            process.stdin.write(request + "\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+            assert line, errors.read_text()[-2000:]
+            return json.loads(line)
+
+        yield outputs
+        process.stdin.close()
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +95,7 @@ def classifier(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_outputs_for_pairs_of_strings(classifier):
+def test_outputs_for_pairs_of_strings(classifier, ask):
     model, directory = classifier
     text_a = ["The films.", "good", "Café " * 30]
     text_b = ["bad ΣΟΣ", "", "the"]
@@ -105,7 +127,7 @@ def test_outputs_for_pairs_of_strings(classifier):
 
 
 @pytest.mark.slow
-def test_outputs_for_ids_of_any_shape(classifier):
+def test_outputs_for_ids_of_any_shape(classifier, ask):
     model, directory = classifier
     rng = np.random.default_rng(0)
     questions = []
@@ -154,7 +176,7 @@ def test_ids_signature_uses_no_text_operation(classifier):
 
 
 @pytest.mark.slow
-def test_outputs_of_a_regression(tmp_path):
+def test_outputs_of_a_regression(tmp_path, ask):
     model = classifier_model.BertForSequenceClassification(CONFIG, None)
     source = write_model(tmp_path / "model", model.variables)
     directory = export(source, tmp_path / "1")
@@ -165,7 +187,7 @@ def test_outputs_of_a_regression(tmp_path):
 
 
 @pytest.mark.slow
-def test_outputs_of_a_masked_lm_are_those_of_fill_mask(tmp_path):
+def test_outputs_of_a_masked_lm_are_those_of_fill_mask(tmp_path, ask):
     tf.keras.utils.set_random_seed(3)
     model = pretraining_model.BertForPreTraining(CONFIG)
     source = write_model(tmp_path / "model", model.variables)
@@ -190,7 +212,7 @@ def test_outputs_of_a_masked_lm_are_those_of_fill_mask(tmp_path):
 
 
 @pytest.mark.slow
-def test_more_tokens_than_there_are_cannot_be_asked_for(tmp_path):
+def test_more_tokens_than_there_are_cannot_be_asked_for(tmp_path, ask):
     model = pretraining_model.BertForPreTraining(CONFIG)
     source = write_model(tmp_path / "model", model.variables)
     directory = export(source, tmp_path / "1", top_k=1000)
@@ -221,7 +243,7 @@ def test_an_export_that_fails_or_was_killed_leaves_nothing(tmp_path):
 
 
 @pytest.mark.slow
-def test_outputs_of_an_encoder(tmp_path):
+def test_outputs_of_an_encoder(tmp_path, ask):
     model = modeling.TaskModel(CONFIG)
     source = write_model(tmp_path / "model", model.variables)
     directory = export(source, tmp_path / "1")
@@ -253,7 +275,7 @@ def encoder(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_padding_is_skipped_and_changes_nothing(encoder):
+def test_padding_is_skipped_and_changes_nothing(encoder, ask):
     """Rows of one token, full ones, a hole; the model itself pads."""
     model, directory = encoder
     rng = np.random.default_rng(5)
