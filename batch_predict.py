@@ -43,7 +43,7 @@ flags.DEFINE_string(
     "Directory of a fine-tuned model, a checkpoint or an exported SavedModel; "
     "or the prefix of a checkpoint; or hf://owner/name[@revision].",
 )
-prediction_flags.define_fine_tuned_flags()
+prediction_flags.define_model_options()
 flags.DEFINE_string(
     "bert_config_file",
     None,
@@ -136,7 +136,7 @@ def find_model() -> Settings:
         FLAGS.bert_config_file,
         FLAGS.vocab_file,
         FLAGS.do_lower_case,
-        **prediction_flags.fine_tuned_options(FLAGS),
+        **prediction_flags.model_options(FLAGS),
         **prediction_flags.text_options(FLAGS),
         n_best_size=FLAGS.n_best_size,
         id_column=FLAGS.id_column,

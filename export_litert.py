@@ -30,7 +30,7 @@ training_flags.define_model_flags()
 flags.DEFINE_string(
     "export_path", None, "File to write, such as mrpc.tflite; must not exist."
 )
-prediction_flags.define_fine_tuned_flags()
+prediction_flags.define_model_options()
 flags.DEFINE_enum(
     "quantize",
     "none",
@@ -84,7 +84,7 @@ def find_model() -> Settings:
             "and a LiteRT file word pieces. Serve it as a SavedModel, or fit "
             "a tagger without --feature_based"
         )
-    options = prediction_flags.fine_tuned_options(FLAGS)
+    options = prediction_flags.model_options(FLAGS)
     settings = prediction_model.describe_checkpoint(
         prefix,
         FLAGS.task,

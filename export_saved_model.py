@@ -132,7 +132,7 @@ def choose_task(
                 f"--output_dir=OUT --init_checkpoint={prefix}"
             )
     if has_head and task in _OUTPUT_TASKS:
-        fine_tuned.check_fine_tuned_task(
+        fine_tuned.check_task(
             fine_tuned_task, _OUTPUT_TASKS[task], prefix, f"--task={task}"
         )
     if task:

@@ -29,7 +29,7 @@ FLAGS = flags.FLAGS
 
 # Model
 training_flags.define_model_flags()
-prediction_flags.define_fine_tuned_flags()
+prediction_flags.define_model_options()
 flags.DEFINE_string(
     "neighbors_file",
     None,
@@ -94,7 +94,7 @@ def load_models() -> list[PageModel]:
         FLAGS.bert_config_file,
         FLAGS.vocab_file,
         FLAGS.do_lower_case,
-        prediction_flags.fine_tuned_options(FLAGS)
+        prediction_flags.model_options(FLAGS)
         | {"num_answers": views.NUM_ANSWERS},
     )
     tasks = {model.settings.task for model in models}

@@ -40,6 +40,7 @@ finetuning_flags.define_finetuning_flags(
     train_on="the training set",
     score_on="the development set",
     predict_on="the test set",
+    predict_batch="Examples in a batch of --do_predict.",
 )
 flags.DEFINE_integer(
     "eval_batch_size", 8, "Examples in a batch of --do_eval.", lower_bound=1
@@ -112,7 +113,7 @@ def read_task(
     """
     # An interrupted run has weights, but no configuration beside them: source
     # is that of its init_checkpoint, which may have had other labels.
-    weights = fine_tuned.find_fine_tuned(settings.output_dir)
+    weights = fine_tuned.find_weights(settings.output_dir)
     is_described = not is_training and weights in (None, source.prefix)
     labels = source.labels if is_described else None
     labels = labels and tuple(map(str, labels))  # they may be numbers

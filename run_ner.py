@@ -42,6 +42,8 @@ finetuning_flags.define_finetuning_flags(
     train_on="train_file",
     score_on="dev_file",
     predict_on="test_file",
+    predict_batch="Windows in a batch of --do_predict, and where "
+    "--feature_based computes activations.",
 )
 flags.DEFINE_integer(
     "eval_batch_size", 8, "Windows in a batch of --do_eval.", lower_bound=1
@@ -79,7 +81,7 @@ flags.DEFINE_integer(
     "lstm_units",
     768,
     "feature_based: width of each direction of its two layers. A BiLSTM that "
-    "is fine-tuned with the encoder has --bilstm_units instead.",
+    "is trained together with the encoder has --bilstm_units instead.",
     lower_bound=1,
 )
 
@@ -114,7 +116,7 @@ def create_job(settings: RunSettings, is_training: bool) -> NerJob:
             FLAGS.document_context, layers, FLAGS.lstm_units
         )
     else:
-        options = find_fine_tuned_options(source.config)
+        options = read_model_options(source.config)
     if options.feature_layers and source.bilstm.bilstm_layers:
         raise UserError(
             "--bilstm_layers is for fine-tuning: a model on frozen features "
@@ -137,26 +139,26 @@ def create_job(settings: RunSettings, is_training: bool) -> NerJob:
     )
 
 
-def find_fine_tuned_options(config: modeling.BertConfig) -> TaggerOptions:
-    """Return the options a model was fine-tuned with.
+def read_model_options(config: modeling.BertConfig) -> TaggerOptions:
+    """Return the options a model was trained with.
 
     Raises:
         UserError: a flag was given that contradicts them.
     """
-    fine_tuned = ner_job.fine_tuned_options(config, FLAGS.document_context)
-    is_feature_based = fine_tuned.feature_layers is not None
+    found = ner_job.options_in(config, FLAGS.document_context)
+    is_feature_based = found.feature_layers is not None
     for name, value in (
         ("feature_based", is_feature_based),
-        ("feature_layers", fine_tuned.feature_layers),
-        ("lstm_units", fine_tuned.lstm_units if is_feature_based else None),
-        ("document_context", fine_tuned.document_context),
+        ("feature_layers", found.feature_layers),
+        ("lstm_units", found.lstm_units if is_feature_based else None),
+        ("document_context", found.document_context),
     ):
         if FLAGS[name].present and FLAGS[name].value != value:
             raise UserError(
-                f"--{name}={FLAGS[name].value}, but the model was fine-tuned "
+                f"--{name}={FLAGS[name].value}, but the model was trained "
                 f"with {name}={value}: leave the flag out"
             )
-    return fine_tuned
+    return found
 
 
 def check_flags() -> None:

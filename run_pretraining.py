@@ -214,7 +214,7 @@ def train_and_evaluate() -> int:
     with contextlib.ExitStack() as stack:
         for source in filter(None, (eval_data, data)):
             stack.enter_context(
-                bad_records.blaming_files(source.files, source.bounds)
+                bad_records.naming_bad_files(source.files, source.bounds)
             )
         if data:
             step = run.train(data, write_settings)

@@ -52,8 +52,10 @@ finetuning_flags.define_finetuning_flags(
     what_is_cut="Tokens of question and paragraph in one window; longer "
     "paragraphs are read through several windows that overlap.",
     train_on="train_file",
-    score_on="predict_file, as SQuAD's official scripts do",
+    score_on="predict_file",
     predict_on="predict_file",
+    predict_batch="Windows in a batch of --do_predict, --do_eval and "
+    "--eval_steps.",
 )
 
 # Data

@@ -41,6 +41,7 @@ finetuning_flags.define_finetuning_flags(
     train_on="the training questions",
     score_on="the development questions",
     predict_on="the test questions",
+    predict_batch="Choices in a batch of --do_predict.",
 )
 flags.DEFINE_integer(
     "eval_batch_size", 8, "Choices in a batch of --do_eval.", lower_bound=1

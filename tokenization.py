@@ -259,7 +259,8 @@ def _space_punctuation(code: int) -> str | int:
     return f" {char} " if _is_punctuation(char) else code
 
 
-def _keep_accent(code: int) -> int | None:
+def _drop_accent(code: int) -> int | None:
+    """Return None, which drops the character, for an accent; else its code."""
     return None if unicodedata.category(chr(code)) == "Mn" else code
 
 
@@ -283,7 +284,7 @@ _SURELY_CLEAN = re.compile(r"[!-~\u00ae-\u05ff\u2010-\u2027]+")
 
 _PUNCTUATION = _CharTable(_space_punctuation)
 
-_ACCENTS = _CharTable(_keep_accent)
+_ACCENTS = _CharTable(_drop_accent)
 
 # --- Tokenizers --------------------------------------------------------------
 

@@ -422,10 +422,10 @@ def _parse_options(text: str) -> Any:
             "the runner has it",
             word,
         )
-    standard = options.view_as(beam.options.pipeline_options.WorkerOptions)
+    worker = options.view_as(beam.options.pipeline_options.WorkerOptions)
     if not any(word.startswith("--default_sdk_harness_log_") for word in words):
         # Beam's workers log every start and stop at level INFO.
-        standard.default_sdk_harness_log_level = "WARNING"
+        worker.default_sdk_harness_log_level = "WARNING"
     return options
 
 

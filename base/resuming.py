@@ -34,6 +34,22 @@ def file_state(path: str) -> list[int] | None:
     return [state.st_size, state.st_mtime_ns]
 
 
+def input_states(patterns: str) -> list[list]:
+    """Return [path, size, time of change] of every input file.
+
+    In the fingerprint of a command they stand for the text, which may be too
+    large to be read twice.
+
+    Args:
+        patterns: globs, separated by commas.
+
+    Raises:
+        UserError: a pattern matches no file.
+    """
+    paths = map(absolute_path, file_system.find_files(patterns))
+    return [[path, *file_state(path)] for path in paths]
+
+
 LOCK_POLL_SECONDS = 1.0
 
 

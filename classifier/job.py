@@ -39,7 +39,7 @@ class ClassifierJob(Job):
         task: its files and labels.
         data_dir: the folder of the files.
         eval_batch_size: examples in a batch of the development set.
-        options: teachers to learn from; None: labels alone.
+        distilling: teachers to learn from; None: labels alone.
         transfer_file: globs of more texts for them, if any.
     """
 
@@ -53,7 +53,7 @@ class ClassifierJob(Job):
         task: classifier_tasks.Task,
         data_dir: str,
         eval_batch_size: int,
-        options: distillation.Options | None = None,
+        distilling: distillation.Options | None = None,
         transfer_file: str | None = None,
     ):
         super().__init__(settings, source)
@@ -88,8 +88,8 @@ class ClassifierJob(Job):
         if settings.do_predict:
             self._check_output_dir()
         self._check_files(is_training)
-        if is_training and options:
-            self._distil(options, transfer_file)
+        if is_training and distilling:
+            self._distil(distilling, transfer_file)
 
     def _prediction_files(self) -> list[str]:
         """Return the names of the files that --do_predict writes."""
@@ -139,14 +139,14 @@ class ClassifierJob(Job):
                 self.records.check(name, split)
 
     def _distil(
-        self, options: distillation.Options, transfer_file: str | None
+        self, distilling: distillation.Options, transfer_file: str | None
     ) -> None:
         """Learn from teachers: read their files, choose the objective."""
         texts = None
         if transfer_file:
             texts = TransferTexts(transfer_file, self.task.takes_pairs)
         self.distillation = ClassifierDistillation(
-            options, texts, self.task, self.records
+            distilling, texts, self.task, self.records
         )
         self.objective = self.distillation.objective
 

@@ -80,10 +80,7 @@ def discard(plan: Plan) -> None:
     same command again.
     """
     resuming.empty_folder(plan.scratch_dir)
-    if file_system.is_remote(plan.manifest):
-        file_system.gfile().remove(plan.manifest)
-    else:
-        os.remove(plan.manifest)
+    file_system.remove(plan.manifest)
 
 
 # --- The scratch folder ------------------------------------------------------

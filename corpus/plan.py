@@ -101,7 +101,7 @@ def make_plan(
     """
     _check_values(flags._asdict())
     output_dir = resuming.absolute_path(output_dir)
-    input_states = _input_states(input_file)
+    input_states = resuming.input_states(input_file)
     inputs = [path for path, _, _ in input_states]
     input_bytes = sum(size for _, size, _ in input_states)
     outputs = _output_files(
@@ -192,19 +192,6 @@ def _check_values(flags: dict[str, Any]) -> None:
 
 
 # --- Files -------------------------------------------------------------------
-
-
-def _input_states(patterns: str) -> list[list]:
-    """Return [path, size, time of change] of every input file.
-
-    In the fingerprint they stand for the text, which may be too large to be
-    read twice.
-
-    Raises:
-        UserError: a pattern matches no file.
-    """
-    paths = map(resuming.absolute_path, file_system.find_files(patterns))
-    return [[path, *resuming.file_state(path)] for path in paths]
 
 
 def _output_files(

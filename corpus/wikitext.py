@@ -10,7 +10,6 @@ counted.
 
 import collections
 import re
-from typing import NamedTuple
 
 import mwparserfromhell
 from mwparserfromhell import nodes
@@ -31,30 +30,6 @@ _BRACKET = re.compile(r"[\[\]]")
 
 class PageError(ValueError):
     """The parser refuses a page; the message is its reason, in one line."""
-
-
-class Passages(NamedTuple):
-    """The text passages of a page.
-
-    Attributes:
-        paragraphs: clean text, one string per paragraph.
-        counts: number of removed parts and of dropped sentences by kind.
-    """
-
-    paragraphs: list[str]
-    counts: dict[str, int]
-
-
-def extract(wikitext: str, site: Site) -> Passages:
-    """Return the text passages of a page, without markup and broken sentences.
-
-    Raises:
-        PageError: if the parser refuses the page.
-    """
-    counts: collections.Counter[str] = collections.Counter()
-    between = "" if site.language in markup.UNSPACED else " "
-    kept = _sentences(wikitext, site, site.language, counts)
-    return Passages([between.join(found) for found in kept], dict(counts))
 
 
 def to_sentences(

@@ -45,7 +45,8 @@ class BiLstmSize(NamedTuple):
     def fingerprint(self) -> dict[str, int | None]:
         """Return the part of a run that may not change when it goes on.
 
-        None without a BiLSTM: runs begun before there was one have no entry.
+        None without a BiLSTM: runs of versions without the flags have no such
+        keys, which counts as None.
         """
         return {name: value or None for name, value in self._asdict().items()}
 
@@ -70,10 +71,7 @@ def size_in(config: BertConfig) -> BiLstmSize:
 
 
 def choose_size(
-    given: BiLstmSize | None,
-    config: BertConfig,
-    prefix: str,
-    is_fine_tuned: bool,
+    given: BiLstmSize | None, config: BertConfig, prefix: str, is_training: bool
 ) -> BiLstmSize:
     """Return the size of the BiLSTM of a command.
 
@@ -84,20 +82,20 @@ def choose_size(
         given: by flags; None: no flag was given.
         config: of the checkpoint.
         prefix: of the checkpoint; empty without one.
-        is_fine_tuned: whether the model is used as it is.
+        is_training: whether the model is trained first, not used as it is.
 
     Raises:
         UserError: the flags contradict the model.
     """
     found = size_in(config)
-    if given is None and is_fine_tuned:
+    if given is None and not is_training:
         return found
     given = given or NO_BILSTM
     # Where training was interrupted, output_dir has no configuration, and that
     # of init_checkpoint has no BiLSTM: the flags describe the model then.
     if not found.bilstm_layers:
         return given
-    if not is_fine_tuned and not given.bilstm_layers:
+    if is_training and not given.bilstm_layers:
         logging.warning(
             "%s has %s, which is left out: give --bilstm_layers=%d "
             "--bilstm_units=%d to train it further",
@@ -111,9 +109,9 @@ def choose_size(
             f"--bilstm_layers={given.bilstm_layers} "
             f"--bilstm_units={given.bilstm_units}, but {prefix} was fine-tuned "
             f"with {found}: "
-            + ("leave the flags out" if is_fine_tuned else "give these numbers")
+            + ("give these numbers" if is_training else "leave the flags out")
         )
-    if not is_fine_tuned:
+    if is_training:
         logging.info("Training goes on with %s, from %s", found, prefix)
     return given
 
@@ -261,8 +259,8 @@ class BiLstm(Layer):
         """Return [B, S, 2 * U] in the dtype of x, 0 at padding.
 
         Args:
-            x: [B, S, inputs], float32 or bfloat16, the dtype of the matrix
-                products; state and gates are float32.
+            x: [B, S, inputs] in the dtype of the matrix products
+                (modeling.DTYPES); state and gates are float32.
             input_mask: [B, S], 0 at padding, which resets the state of both
                 directions: it has to be at an end of the row.
             seed: of the dropout after each layer; None: no dropout.

@@ -80,7 +80,8 @@ class Options(NamedTuple):
         }
 
 
-# A run without teachers, as those that began before there were any.
+# A run without teachers. Runs of versions without the flags have no such keys,
+# which counts as None.
 NO_FINGERPRINT = dict.fromkeys(Options((), 1.0, 1.0).fingerprint(()))
 
 # --- Flags -------------------------------------------------------------------

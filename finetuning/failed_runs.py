@@ -14,7 +14,8 @@ like a score. Two signs show such a run:
    guessing without reading the input (`Guess`, `not_below_guessing`). For
    classes this is the entropy of the labels. It is looked at where the weights
    that are kept are those of these steps: not after --eval_steps found
-   better ones before, nor where a fine-tuned model is only scored.
+   better ones before. What it shows is kept in tail_loss.json, where a later
+   command that scores the same weights finds it.
 
 Example: the 3,668 pairs of MRPC have label 1 with the frequency 0.674. A
 model that gives every pair the probability 0.674 has the mean loss
@@ -34,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 
 from finetuning.settings import RunSettings
-from training.tail_loss import TailLoss
+from training.tail_loss import MIN_EXAMPLES, TailLoss
 
 # Right answers that differ from the single prediction, at least.
 MIN_OTHERS = 10
@@ -43,9 +44,6 @@ MIN_OTHERS = 10
 # this share of that of the labels. With a correlation r to the labels, the
 # predictions of least squared error have the share r.
 _MIN_DEVIATION = 0.1
-
-# Examples that the training loss has to be a mean of.
-_MIN_EXAMPLES = 100
 
 # The training loss has left that of guessing if it is below it by this many
 # standard deviations of its mean, and by this share of it. The share counts
@@ -270,7 +268,7 @@ def not_below_guessing(tail: TailLoss, guess: Guess) -> str | None:
         tail: loss of the last tenth of the steps.
         guess: the loss to compare it with.
     """
-    if tail.num_examples < _MIN_EXAMPLES:
+    if tail.num_examples < MIN_EXAMPLES:
         return None
     noise = _DEVIATIONS * guess.deviation / math.sqrt(tail.num_examples)
     most = guess.loss - guess.least  # what can be gained

@@ -12,7 +12,7 @@ import modeling
 from checkpoints import lookup, model_files, weight_files
 from finetuning import bilstm, selection
 from finetuning.job import Job
-from finetuning.source import nothing_fine_tuned
+from finetuning.source import no_model_error
 
 # Keys of a fine-tuned model's configuration that do not describe its encoder.
 ADDED_TO_CONFIG = (
@@ -38,7 +38,7 @@ def encoder_config(config: modeling.BertConfig) -> dict[str, Any]:
     }
 
 
-def find_fine_tuned(output_dir: str) -> str | None:
+def find_weights(output_dir: str) -> str | None:
     """Return the prefix of the weights in output_dir; None if it has none.
 
     The fine-tuned weights, else the newest training checkpoint.
@@ -49,7 +49,7 @@ def find_fine_tuned(output_dir: str) -> str | None:
     return lookup.latest_checkpoint(output_dir)
 
 
-def write_fine_tuned(job: Job, model: modeling.TaskModel, step: int) -> None:
+def write_model(job: Job, model: modeling.TaskModel, step: int) -> None:
     """Write the weights with the files that prediction needs beside them.
 
     Args:
@@ -76,7 +76,7 @@ def write_fine_tuned(job: Job, model: modeling.TaskModel, step: int) -> None:
     )
 
 
-def restore_fine_tuned(job: Job, model: modeling.TaskModel) -> tuple[str, int]:
+def restore(job: Job, model: modeling.TaskModel) -> tuple[str, int]:
     """Set the weights to score or predict with; return prefix and step.
 
     They are the fine-tuned ones of output_dir, else those of init_checkpoint.
@@ -86,11 +86,11 @@ def restore_fine_tuned(job: Job, model: modeling.TaskModel) -> tuple[str, int]:
             another task's.
     """
     output_dir = job.settings.output_dir
-    prefix = find_fine_tuned(output_dir)
+    prefix = find_weights(output_dir)
     if not prefix and job.settings.init_checkpoint:
         prefix = lookup.find_checkpoint(job.settings.init_checkpoint)
     if not prefix:
-        raise nothing_fine_tuned(output_dir)
+        raise no_model_error(output_dir)
     reader = weight_files.open_reader(prefix)
     paths = [variable.path for variable in model.variables]
     head = [path for path in paths if re.search(job.head_pattern, path)]
@@ -108,7 +108,7 @@ def restore_fine_tuned(job: Job, model: modeling.TaskModel) -> tuple[str, int]:
     has_config = lookup.beside(prefix, lookup.BERT_CONFIG_NAME)
     if has_config or tf.io.gfile.isdir(prefix):
         task = getattr(model_files.read_config(prefix), "task", None)
-        check_fine_tuned_task(task, job.fine_tuned_task, prefix, "this runner")
+        check_task(task, job.fine_tuned_task, prefix, "this script")
     # weight_files.ENCODER leaves the pooler out, which training may replace.
     # A fine-tuned model that uses a pooler has to bring it.
     encoder = "^bert/" if model.uses_pooler else weight_files.ENCODER
@@ -157,8 +157,8 @@ def _step_of(output_dir: str, prefix: str) -> int:
     return weight_files.global_step(latest or prefix)
 
 
-def check_fine_tuned_task(
-    found: str | None, wanted: str | None, prefix: str, user: str
+def check_task(
+    found: str | None, wanted: str | None, prefix: str, reader: str
 ) -> None:
     """Check that a head is used for the task it was fine-tuned on.
 
@@ -170,7 +170,7 @@ def check_fine_tuned_task(
             classifier, a regression or a span head.
         wanted: the same of the task it is used for.
         prefix: of the checkpoint.
-        user: the script or flag that needs `wanted`, for the message.
+        reader: the script or flag that needs `wanted`, for the message.
 
     Raises:
         UserError: they differ.
@@ -178,7 +178,7 @@ def check_fine_tuned_task(
     if found != wanted:
         raise UserError(
             f"{prefix} was fine-tuned on another task: task in its "
-            f"configuration is {found or 'not set'}, {user} needs "
-            f"{wanted or 'none'}; use what it was fine-tuned with, or mend "
-            "`task` in the configuration if that is wrong"
+            f"configuration is {found or 'not set'}, {reader} needs "
+            f"{wanted or 'none'}; use the script it was fine-tuned with, or "
+            "mend `task` in the configuration if that is wrong"
         )

@@ -31,6 +31,7 @@ def define_finetuning_flags(
     train_on: str,
     score_on: str,
     predict_on: str,
+    predict_batch: str,
 ) -> None:
     """Define the flags of a fine-tuning script.
 
@@ -40,6 +41,7 @@ def define_finetuning_flags(
         train_on: name of the data to train on, for --help.
         score_on: name of the data to score.
         predict_on: name of the data to predict.
+        predict_batch: help text of predict_batch_size.
     """
     flags.DEFINE_bool("do_train", False, f"Fine-tune on {train_on}.")
     flags.DEFINE_bool("do_eval", False, f"Score {score_on}.")
@@ -61,6 +63,7 @@ def define_finetuning_flags(
         "max_seq_length", max_seq_length, what_is_cut, lower_bound=5
     )
     _define_epoch_flags()
+    flags.DEFINE_integer("predict_batch_size", 8, predict_batch, lower_bound=1)
     training_flags.define_training_flags(True, _WHY_BIAS_CORRECTION)
     training_flags.define_tpu_flags()
     sweeps.define_flags()
@@ -109,7 +112,7 @@ def _define_change_flags() -> None:
 
 
 def _define_epoch_flags() -> None:
-    """Define the flags of epochs, warm-up, padding and batches."""
+    """Define the flags of epochs, warm-up and padding."""
     flags.DEFINE_bool(
         "pad_to_max_length",
         False,
@@ -128,12 +131,6 @@ def _define_epoch_flags() -> None:
         "Share of the steps in which the learning rate rises from 0.",
         lower_bound=0.0,
         upper_bound=1.0,
-    )
-    flags.DEFINE_integer(
-        "predict_batch_size",
-        8,
-        "Examples in a batch of --do_predict.",
-        lower_bound=1,
     )
 
 
@@ -244,7 +241,7 @@ def check(f: flags.FlagValues) -> None:
     training_flags.require(f, "output_dir")
     # A repeated command finds the export of its first run. That is no error:
     # runner.write_saved_model keeps it if it is of the same weights.
-    if f.do_export and not (f.do_train and _has_fine_tuned(f.output_dir)):
+    if f.do_export and not (f.do_train and _has_model(f.output_dir)):
         saved_model.check_new(read(f).export_dir)
     if f.early_stopping_patience and not f.eval_steps:
         raise UserError("--early_stopping_patience needs --eval_steps")
@@ -271,10 +268,10 @@ def check(f: flags.FlagValues) -> None:
             )
 
 
-def _has_fine_tuned(output_dir: str) -> bool:
+def _has_model(output_dir: str) -> bool:
     """Return whether an earlier command has fine-tuned a model."""
     # A sweep that was killed while it copied the best run has no model.
     return bool(
-        fine_tuned.find_fine_tuned(output_dir)
+        fine_tuned.find_weights(output_dir)
         or sweep_folder.has_results(output_dir)
     )

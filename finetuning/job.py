@@ -19,7 +19,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from base import cluster, file_system, pictures, text_files
+from base import cluster, file_system, pictures
 
 import tensorflow as tf
 from absl import logging
@@ -161,7 +161,8 @@ class Job(abc.ABC):
     def own_fingerprint(self) -> dict[str, Any]:
         """Return what else of this task must not change when a run goes on.
 
-        None where a flag is not given, as for runs that began before it was.
+        None where a flag is not given: runs of versions without the flag have
+        no such key, which counts as None.
         """
         return {}
 
@@ -224,7 +225,3 @@ class Job(abc.ABC):
         """
         if self.settings.training.pictures and cluster.is_chief():
             pictures.draw(self.path(name), draw_to)
-
-    def read_back(self, name: str) -> Any:
-        """Return the content of a JSON file in output_dir, None without one."""
-        return text_files.read_own_json(self.path(name))

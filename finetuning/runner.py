@@ -66,7 +66,10 @@ def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
 
 
 def _run_job(job: Job, do_train: bool, do_eval: bool) -> int:
-    """Train, score, predict and export; no other run is in output_dir."""
+    """Train, score, predict and export.
+
+    Where it trains, the caller keeps other runs out of output_dir.
+    """
     settings = job.settings
     strategy = devices.create_strategy(settings.devices)
     settings = job.settings = with_dtype(settings, strategy, do_train)
@@ -89,7 +92,7 @@ def _run_job(job: Job, do_train: bool, do_eval: bool) -> int:
     # which need not be the best: the best ones are scored again.
     scores_best = do_eval or (do_train and settings.training.eval_steps > 0)
     if scores_best or settings.do_predict or settings.do_export:
-        prefix, step = fine_tuned.restore_fine_tuned(job, loaded.model)
+        prefix, step = fine_tuned.restore(job, loaded.model)
         loaded = loaded._replace(prefix=prefix)
         if scores_best:
             # The sign may be that of an earlier command, which trained.
@@ -164,11 +167,12 @@ def fingerprint(job: Job) -> dict[str, Any]:
     """Return everything that must not change when a run goes on."""
     return {
         # Of init_checkpoint's configuration the encoder's keys alone:
-        # fine_tuned.write_fine_tuned replaces the others by those of this job.
+        # fine_tuned.write_model replaces the others by those of this job.
         "model": fine_tuned.encoder_config(job.config),
         "data": job.data_fingerprint(),
         "pad_to_max_length": job.settings.pad_to_max_length,
-        # None where they are 0, as for runs that began before the flags were.
+        # None where it is 0: runs of versions without the flag have no such
+        # key, which counts as None.
         "reinit_top_layers": job.settings.reinit_top_layers or None,
         **job.source.bilstm.fingerprint(),
         **job.own_fingerprint(),
@@ -238,7 +242,8 @@ def train(
     agreement.wait_for_all(strategy)  # until the last score is written
     if not finish(job, loaded, done, training):
         return None
-    agreement.wait_for_all(strategy)  # until the weights to keep are
+    # Until the chief has written the weights to keep.
+    agreement.wait_for_all(strategy)
     return loss_signs(job, data, tail, done)
 
 
@@ -342,7 +347,7 @@ def finish(
     # Scores of an earlier command: its best weights stay unless this one,
     # without --eval_steps, trained on. Then the last weights are wanted.
     if not training.eval_steps and (not scores or done > max(scores)):
-        fine_tuned.write_fine_tuned(job, loaded.model, done)
+        fine_tuned.write_model(job, loaded.model, done)
         if scores:
             selection.write_scores(settings.output_dir, {})
     elif training.eval_steps and done not in scores:
@@ -369,7 +374,7 @@ def score_and_keep(job: Job, loaded: LoadedModel, step: int) -> bool:
     best = selection.best_step(scores)
     logging.info("Best %s so far: %.4f at step %d", metric, scores[best], best)
     if best == step:
-        fine_tuned.write_fine_tuned(job, loaded.model, step)
+        fine_tuned.write_model(job, loaded.model, step)
     selection.write_scores(output_dir, scores)
     return selection.stops_early(scores, job.settings.early_stopping_patience)
 

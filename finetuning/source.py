@@ -49,7 +49,7 @@ class ModelSource(NamedTuple):
         return model_files.labels_in(self.config)
 
 
-def find_source(settings: RunSettings, do_train: bool) -> ModelSource:
+def find_source(settings: RunSettings, is_training: bool) -> ModelSource:
     """Return the checkpoint to train from or to use, and the files beside it.
 
     Training starts from init_checkpoint, also where output_dir holds a run:
@@ -59,19 +59,19 @@ def find_source(settings: RunSettings, do_train: bool) -> ModelSource:
     Raises:
         UserError: there is no model to use.
     """
-    fine_tuned = os.path.join(settings.output_dir, lookup.WEIGHTS_NAME)
+    weights = os.path.join(settings.output_dir, lookup.WEIGHTS_NAME)
     prefix = ""
-    if not do_train and tf.io.gfile.exists(fine_tuned + ".index"):
-        prefix = fine_tuned
+    if not is_training and tf.io.gfile.exists(weights + ".index"):
+        prefix = weights
     elif settings.init_checkpoint:
         prefix = lookup.find_checkpoint(settings.init_checkpoint)
-    elif not do_train and not lookup.latest_checkpoint(settings.output_dir):
-        raise nothing_fine_tuned(settings.output_dir)
-    return read_source(settings, prefix, is_fine_tuned=not do_train)
+    elif not is_training and not lookup.latest_checkpoint(settings.output_dir):
+        raise no_model_error(settings.output_dir)
+    return read_source(settings, prefix, is_training)
 
 
 def read_source(
-    settings: RunSettings, prefix: str, is_fine_tuned: bool = True
+    settings: RunSettings, prefix: str, is_training: bool = False
 ) -> ModelSource:
     """Return a checkpoint with its configuration, vocabulary and length.
 
@@ -80,41 +80,40 @@ def read_source(
     Args:
         settings: the files of its flags take precedence.
         prefix: of the checkpoint; empty without one.
-        is_fine_tuned: whether the model is used as it is. Without the flag
-            --max_seq_length its length is then the one it was fine-tuned with.
+        is_training: whether the model is trained first, not used as it is.
+            A model that is used as it is has the length it was fine-tuned
+            with, unless the flag --max_seq_length is given.
     """
     config = model_files.read_config(prefix, settings.bert_config_file)
     length = settings.max_seq_length
-    if is_fine_tuned:
-        length = _fine_tuned_length(settings, config)
-    else:
+    if is_training:
         reinit.check(settings.reinit_top_layers, config)
+    else:
+        length = _own_length(settings, config)
     model_files.check_length(length, config)
     tokenizer = model_files.load_tokenizer(
         prefix, config, settings.vocab_file, settings.do_lower_case
     )
-    size = bilstm.choose_size(settings.bilstm, config, prefix, is_fine_tuned)
+    size = bilstm.choose_size(settings.bilstm, config, prefix, is_training)
     return ModelSource(prefix, config, tokenizer, length, size)
 
 
-def _fine_tuned_length(
-    settings: RunSettings, config: modeling.BertConfig
-) -> int:
+def _own_length(settings: RunSettings, config: modeling.BertConfig) -> int:
     """Return --max_seq_length where given, else the fine-tuned model's own."""
     given = settings.max_seq_length
-    fine_tuned = getattr(config, "max_seq_length", given)
+    own = getattr(config, "max_seq_length", given)
     if not settings.is_length_given:
-        return fine_tuned
-    if given != fine_tuned:
+        return own
+    if given != own:
         logging.warning(
             "--max_seq_length=%d; the model was fine-tuned with %d",
             given,
-            fine_tuned,
+            own,
         )
     return given
 
 
-def nothing_fine_tuned(output_dir: str) -> UserError:
+def no_model_error(output_dir: str) -> UserError:
     """Return the error of a command that has no model to use."""
     return UserError(
         f"{output_dir} holds no fine-tuned model and there is no "

@@ -46,7 +46,7 @@ def check_no_run(output_dir: str) -> None:
     found = lookup.latest_checkpoint(output_dir)
     # A sweep copies a model after it has written its results.
     if not found and not has_results(output_dir):
-        found = fine_tuned.find_fine_tuned(output_dir)
+        found = fine_tuned.find_weights(output_dir)
     if found:
         raise UserError(
             f"output_dir {output_dir} has a run of its own ({found}), which "

@@ -116,9 +116,7 @@ def check_head(
             "first"
         )
     task = getattr(teacher.source.config, "task", None)
-    fine_tuned.check_fine_tuned_task(
-        task, fine_tuned_task, prefix, f"--{_FLAG}"
-    )
+    fine_tuned.check_task(task, fine_tuned_task, prefix, f"--{_FLAG}")
     return shapes[variable]
 
 

@@ -89,7 +89,7 @@ def score_classifier(
         UserError: a file cannot be read, or the task is not the model's.
     """
     check_task(model, "classifier", "task_name")
-    task = _fine_tuned_task(model, task)
+    task = _with_labels_of_model(model, task)
     classifier_scores = _scores_of("classifier")
     results: dict[str, float] = {}
     for name, split in task.dev.items():
@@ -120,7 +120,7 @@ def score_classifier(
     return results
 
 
-def _fine_tuned_task(
+def _with_labels_of_model(
     model: LiteRtModel, task: classifier_tasks.Task
 ) -> classifier_tasks.Task:
     """Return the task with its labels in the order of the model.

@@ -64,7 +64,7 @@ class TaggerOptions(NamedTuple):
     lstm_units: int = 0
 
 
-def fine_tuned_options(
+def options_in(
     config: modeling.BertConfig, document_context: bool
 ) -> TaggerOptions:
     """Return the options a fine-tuned model's configuration holds.

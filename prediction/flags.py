@@ -1,6 +1,7 @@
 """The flags that scripts of predictions share.
 
-batch_predict.py and export_litert.py read a checkpoint for predictions.
+batch_predict.py, export_litert.py and playground.py read a checkpoint for
+predictions.
 batch_predict.py and litert_model.py read texts and write predictions.
 """
 
@@ -29,13 +30,13 @@ _OF_TASK = {
 }
 
 
-def define_fine_tuned_flags() -> None:
+def define_model_options() -> None:
     """Define the task, and options whose defaults are those of the model."""
     flags.DEFINE_enum(
         "task",
         None,
         all_tasks.TASK_NAMES,
-        "What the model does; default: what it was fine-tuned to, else "
+        "What the model does; default: the task it was fine-tuned on, else "
         "masked_lm for a pre-trained one that sees both sides, else encoder "
         "(vectors).",
     )
@@ -90,8 +91,8 @@ def _define_question_flags() -> None:
     )
 
 
-def fine_tuned_options(values: flags.FlagValues) -> dict[str, Any]:
-    """Return the options of `define_fine_tuned_flags` as fields of Settings.
+def model_options(values: flags.FlagValues) -> dict[str, Any]:
+    """Return the options of `define_model_options` as fields of Settings.
 
     Args:
         values: FLAGS of the script.

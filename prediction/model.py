@@ -210,7 +210,7 @@ def choose_task(
         return task or own
     heads = ("classifier", "multiple_choice", _TAGS)
     if own in heads and task in heads:
-        fine_tuned.check_fine_tuned_task(
+        fine_tuned.check_task(
             fine_tuned_task,
             None if task == "classifier" else task,
             prefix,

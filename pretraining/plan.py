@@ -113,7 +113,7 @@ def make_plan(
     """
     check_values(config, bucket_mb, compression)
     outputs = expand_output_files(output_file)
-    inputs = _input_states(input_file)
+    inputs = resuming.input_states(input_file)
     do_lower_case = check_vocabulary(vocab_file, do_lower_case, config)
     manifest, scratch_dir = hidden_paths(outputs)
     input_bytes = sum(size for _, size, _ in inputs)
@@ -160,8 +160,9 @@ def count_buckets(input_bytes: int, bucket_bytes: int, num_files: int) -> int:
     """Return the number of buckets: a multiple or a divisor of the files.
 
     A file is made from one bucket or more. Where the corpus is too small for
-    that, several files share a bucket. For example, 8 files of 30 MB in
-    buckets of 4 MB have 8 buckets, of 100 MB 32, and of 9 MB 4.
+    that, several files share a bucket. For example, with 8 files and
+    buckets of 4 MB, a corpus of 30 MB has 8 buckets, one of 100 MB 32 and one
+    of 9 MB 4.
     """
     needed = max(1, math.ceil(input_bytes / bucket_bytes))
     if needed > num_files:
@@ -286,16 +287,6 @@ def expand_output_files(names: str) -> list[str]:
         if times > 1:
             raise UserError(f"--output_file={names}: {path} is named twice")
     return paths
-
-
-def _input_states(patterns: str) -> list[list]:
-    """Return [path, size, time of change] of every input file.
-
-    In the fingerprint they stand for the text, which may be too large to be
-    read twice.
-    """
-    paths = map(resuming.absolute_path, file_system.find_files(patterns))
-    return [[path, *resuming.file_state(path)] for path in paths]
 
 
 def hidden_paths(output_files: Sequence[str]) -> tuple[str, str]:

@@ -56,7 +56,7 @@ class PretrainingFiles(streaming.RecordFiles):
         self.sequences, self.num_tokens = self.counts, 0
         self.max_sequences = self.schema["next_sentence_labels"].length
         if self.is_packed:
-            with bad_records.blaming_files(self.files, self.bounds):
+            with bad_records.naming_bad_files(self.files, self.bounds):
                 self._count_sequences()
         self.num_sequences = sum(self.sequences.values())
 

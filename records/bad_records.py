@@ -18,7 +18,7 @@ from records.streaming import Bound
 
 
 @contextlib.contextmanager
-def blaming_files(
+def naming_bad_files(
     files: Sequence[str], bounds: Mapping[str, Bound]
 ) -> Iterator[None]:
     """Replace TensorFlow's error for a bad record by one that names the file.

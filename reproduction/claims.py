@@ -40,7 +40,7 @@ class Claim(NamedTuple):
     is_above: bool = False
 
 
-TABLE_5 = (
+TABLE_5_CLAIMS = (
     Claim(f"{NO_NSP} below {BERT}", NO_NSP, BERT),
     Claim(f"{LTR} below {NO_NSP}", LTR, NO_NSP),
     Claim(
@@ -59,7 +59,7 @@ TABLE_5 = (
     ),
 )
 
-TABLE_8 = (
+TABLE_8_CLAIMS = (
     Claim("Random tokens alone below 80/10/10", "0/0/100", "80/10/10"),
     Claim(
         "[MASK] alone below 80/10/10, frozen layers",
@@ -75,9 +75,9 @@ def claims_of(results: Results) -> list[Claim]:
     experiment = results.experiment
     labels = results.labels
     if experiment.name == "table5":
-        return list(TABLE_5)
+        return list(TABLE_5_CLAIMS)
     if experiment.name == "table8":
-        return list(TABLE_8)
+        return list(TABLE_8_CLAIMS)
     if experiment.name == "table6":
         return [
             Claim(f"{small} below {large}", small, large)

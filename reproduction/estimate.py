@@ -112,7 +112,7 @@ class Examples(NamedTuple):
     """How much there is to train on and to score.
 
     Attributes:
-        train, dev: number of examples, or windows for SQuAD.
+        train, dev: number of examples; questions for SQuAD.
         tokens: of an example of the training files, on average.
     """
 

@@ -22,7 +22,7 @@ from reproduction.steps import Pretrained
 NAMES = ("table5", "table6", "table8", "figure5")
 PERPLEXITY = "perplexity"
 
-# Table 5: row -> objective of pre-training, whether a BiLSTM is fine-tuned.
+# Table 5: row -> objective of pre-training, whether fine-tuning adds a BiLSTM.
 TABLE_5 = {
     BERT: ("mlm_nsp", False),
     NO_NSP: ("mlm", False),

@@ -54,15 +54,15 @@ class Writer:
             is_last: False in the middle of a run: no pictures, no hashes.
         """
         every = self.collect(failures)
-        pictures = []
+        drawn = []
         for results in every:
             name = results.experiment.name
             base = os.path.join(self.path, name)
             file_system.write_text(f"{base}.csv", tables.as_csv(results))
             file_system.write_text(f"{base}.md", tables.as_markdown(results))
             if is_last and _draw(results, f"{base}.png"):
-                pictures.append(name)
-        self.report.write(every, failures, pictures, is_last)
+                drawn.append(name)
+        self.report.write(every, failures, drawn, is_last)
 
     def conclude(self, failures: Sequence[Failure]) -> int:
         """Print the tables, log the failures; return the exit status."""

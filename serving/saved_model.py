@@ -314,8 +314,8 @@ def define_freeze_flag() -> None:
         "freeze",
         False,
         "Make the weights of the SavedModel constants: up to 5% faster on "
-        "CPUs, in small batches. A server then has five times the memory, 8 GB "
-        "for Base.",
+        "CPUs, in small batches. A server then needs five times as much "
+        "memory, 8 GB for Base.",
     )
 
 

@@ -65,10 +65,10 @@ class SpanDistillation:
         teacher = teachers.find(path, length)
         teachers.check_head(teacher, "cls/squad/output_weights", None)
         config = teacher.source.config
-        fine_tuned = getattr(config, "version_2_with_negative", is_version_2)
-        if fine_tuned != is_version_2:
+        trained_for = getattr(config, "version_2_with_negative", is_version_2)
+        if trained_for != is_version_2:
             raise teacher.error(
-                f"was fine-tuned with version_2_with_negative={fine_tuned}, "
+                f"was fine-tuned with version_2_with_negative={trained_for}, "
                 f"this run has {is_version_2}"
             )
         own = record_cache.text_fingerprint(self.source.tokenizer, length)

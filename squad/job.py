@@ -11,7 +11,7 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-from checkpoints import weight_files
+from checkpoints import lookup, weight_files
 from finetuning import distillation, failed_runs
 from finetuning.job import Job, LoadedModel, Scored
 from finetuning.settings import RunSettings
@@ -72,7 +72,7 @@ class SquadJob(Job):
         self.count_steps_by = count_steps_by
         self.is_version_2 = reader.options.version_2_with_negative
         if not is_training:
-            self._check_fine_tuned_version()
+            self._check_version()
         cache = record_cache.RecordCache(
             settings.records_dir,
             squad_windows.schema(source.max_seq_length),
@@ -94,14 +94,14 @@ class SquadJob(Job):
         # The fingerprint of the weights that answered last, and the answers.
         self._answered: tuple[list[str], Answered] | None = None
 
-    def _check_fine_tuned_version(self) -> None:
+    def _check_version(self) -> None:
         """Warn if the model was fine-tuned on the other version of SQuAD."""
-        fine_tuned = getattr(self.config, "version_2_with_negative", None)
-        if fine_tuned not in (None, self.is_version_2):
+        trained_for = getattr(self.config, "version_2_with_negative", None)
+        if trained_for not in (None, self.is_version_2):
             logging.warning(
                 "the model was fine-tuned with version_2_with_negative=%s; now "
                 "it answers with --version_2_with_negative=%s",
-                fine_tuned,
+                trained_for,
                 self.is_version_2,
             )
 
@@ -329,4 +329,4 @@ def _weights_fingerprint(loaded: LoadedModel) -> list[str] | None:
 
 def _directory(loaded: LoadedModel) -> str | None:
     """Return the directory of the weights, None if not on disk."""
-    return loaded.prefix and loaded.prefix.rpartition("/")[0]
+    return lookup.folder_of(loaded.prefix) if loaded.prefix else None

@@ -5,7 +5,7 @@ one is gone. So each machine asks all others once a second whether they are
 there, from threads of its own. Two kinds of failure are told apart:
 
     ended   nobody listens at the address: the process was killed or ended, or
-            it was started again and has forgotten this run
+            it was started again and has no state of this run
     silent  the machine was switched off, cut off or stopped: no answer comes
 
 The sums over machines that are under way are aborted then, which raises an

@@ -1,4 +1,4 @@
-"""The curves of a run as a picture, curves.png: what one looks at first.
+"""Draw the loss, scores and learning rate of a run as curves.png.
 
 The numbers are those that the run wrote for TensorBoard. A report has the mean
 loss of the steps since the report before it, so it is a window of steps:

@@ -344,12 +344,15 @@ def warning(run: Run, needed: Callable[[Run], int], limit: Limit) -> str:
 
 
 def _ways_out(run: Run) -> list[tuple[str, Run]]:
-    """Return runs of the same numbers that need less memory, with flags."""
+    """Return runs that need less memory, each with its flags.
+
+    All but the one of the shorter --max_seq_length compute the same numbers.
+    """
     settings, found = run.settings, []
-    for choice in (recompute.ATTENTION, recompute.LAYERS):
-        if settings.recompute == recompute.NONE:
-            flag = f"--recompute={choice}"
-            found.append((flag, run.with_settings(recompute=choice)))
+    order = (recompute.NONE, recompute.ATTENTION, recompute.LAYERS)
+    for choice in order[order.index(settings.recompute) + 1 :]:
+        flag = f"--recompute={choice}"
+        found.append((flag, run.with_settings(recompute=choice)))
     rows = settings.train_batch_size // run.replicas
     before = settings.gradient_accumulation_steps
     # The fewest micro-batches of half the size, and those of one row.

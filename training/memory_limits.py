@@ -12,7 +12,8 @@ class Limit(NamedTuple):
     Attributes:
         what: whose memory it is, for messages.
         total: the limit.
-        free: what other processes leave of it.
+        free: what other processes leave of it, as far as known: for a
+            container at most its limit, for a GPU all of it.
     """
 
     what: str

@@ -350,19 +350,18 @@ def write_results(
     output_dir: str,
     results: Mapping[str, float],
     step: int,
-    name: str = "eval_results.txt",
-    folder: str = "eval",
 ) -> None:
     """Log scores as a table; write them as text and for TensorBoard.
+
+    The text, eval_results.txt, has lines `name = score`, sorted, as the
+    original writes it.
 
     Args:
         output_dir: directory to write to; only the chief writes.
         results: {name: score}.
         step: the model's training step, for TensorBoard.
-        name: file of `name = score` lines, sorted, as the original writes it.
-        folder: directory in output_dir of the TensorBoard summaries.
     """
-    path = os.path.join(output_dir, name)
+    path = os.path.join(output_dir, "eval_results.txt")
     is_chief = cluster.is_chief()
     title = "Evaluation results"
     if is_chief:
@@ -372,7 +371,7 @@ def write_results(
         return
     lines = [f"{key} = {results[key]}" for key in sorted(results)]
     file_system.write_text(path, "\n".join(lines) + "\n")
-    writer = tf.summary.create_file_writer(os.path.join(output_dir, folder))
+    writer = tf.summary.create_file_writer(os.path.join(output_dir, "eval"))
     with writer.as_default(step=step):
         for key, value in results.items():
             if key != "global_step" and math.isfinite(value):

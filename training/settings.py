@@ -98,7 +98,8 @@ class Settings(NamedTuple):
             "dtype": self.dtype,
             "jit_compile": self.jit_compile,
             **self._commit(),
-            # None where it is off, as for runs that began before the flag was.
+            # None where it is off: runs of versions without the flag have no
+            # such key, which counts as None.
             "recompute": self.recompute if self.recompute != "none" else None,
         }
         if self.dtype == "float16":

@@ -21,7 +21,7 @@ _SIGN = "sign"  # its key for what the loss shows of a failed run
 
 # The last steps are a tenth of the run, or more: those that take this many
 # examples, but at most half of the run.
-_MIN_EXAMPLES = 100
+MIN_EXAMPLES = 100
 
 # Entries kept in the file: of the newest checkpoint, and of the one before. A
 # run killed between the two writes goes on from the older checkpoint.
@@ -60,7 +60,7 @@ class TailMeter:
         # Of 343 steps of 32 examples the last 35: numbers 309 to 343, with 308
         # before them. Of 18 such steps the last 4, of 6 the last 3.
         count = max(
-            math.ceil(last_step / 10), math.ceil(_MIN_EXAMPLES / batch_size)
+            math.ceil(last_step / 10), math.ceil(MIN_EXAMPLES / batch_size)
         )
         self.first = last_step - min(count, last_step // 2)
         # Sum of the losses of steps, number of steps, number of examples.

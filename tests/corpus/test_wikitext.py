@@ -221,11 +221,13 @@ def test_removed_parts_are_counted_by_kind():
     }
 
 
-def test_extract_returns_paragraphs():
+def test_sentences_that_lost_words_are_dropped_and_counted():
     place = site.from_namespaces("en", {})
-    found = wikitext.extract("A is. B {{x}} is. C is.\n\nD\nis.", place)
-    assert found.paragraphs == ["A is. C is.", "D is."]
-    assert found.counts["sentences_lost_words"] == 1
+    found, counts = wikitext.to_sentences(
+        "A is. B {{x}} is. C is.\n\nD\nis.", place, "en"
+    )
+    assert found == ["A is.", "C is.", "D is."]
+    assert counts["sentences_lost_words"] == 1
 
 
 def test_a_page_the_parser_refuses_is_named(monkeypatch):

@@ -228,25 +228,25 @@ def test_the_size_of_a_command():
         keys = dict(zip(BiLstmSize._fields, size, strict=False))
         return modeling.BertConfig.from_dict(CONFIG.to_dict() | keys)
 
-    plain, fine_tuned, other = config(), config(2, 3), BiLstmSize(1, 3)
-    for given, found, is_fine_tuned, wanted in (
-        (None, plain, False, bilstm.NO_BILSTM),
-        (SIZE, plain, False, SIZE),
-        (SIZE, plain, True, SIZE),  # a run that was interrupted
-        (None, fine_tuned, True, SIZE),
-        (SIZE, fine_tuned, True, SIZE),
-        (SIZE, fine_tuned, False, SIZE),  # trained further
-        (None, fine_tuned, False, bilstm.NO_BILSTM),  # left out, with a warning
+    plain, own, other = config(), config(2, 3), BiLstmSize(1, 3)
+    for given, found, is_training, wanted in (
+        (None, plain, True, bilstm.NO_BILSTM),
+        (SIZE, plain, True, SIZE),
+        (SIZE, plain, False, SIZE),  # a run that was interrupted
+        (None, own, False, SIZE),
+        (SIZE, own, False, SIZE),
+        (SIZE, own, True, SIZE),  # trained further
+        (None, own, True, bilstm.NO_BILSTM),  # left out, with a warning
     ):
-        size = bilstm.choose_size(given, found, "model", is_fine_tuned)
-        assert size == wanted, (given, found, is_fine_tuned)
-    for given, is_fine_tuned in (
-        (other, True),
+        size = bilstm.choose_size(given, found, "model", is_training)
+        assert size == wanted, (given, found, is_training)
+    for given, is_training in (
         (other, False),
-        (bilstm.NO_BILSTM, True),
+        (other, True),
+        (bilstm.NO_BILSTM, False),
     ):
         with pytest.raises(UserError, match="was fine-tuned with a BiLSTM"):
-            bilstm.choose_size(given, fine_tuned, "model", is_fine_tuned)
+            bilstm.choose_size(given, own, "model", is_training)
     for wrong in ((2,), (2, 0), (-1, 3), ("2", 3), (True, 3)):
         with pytest.raises(UserError, match="must be whole numbers"):
             bilstm.size_in(config(*wrong))

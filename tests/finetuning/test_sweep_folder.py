@@ -144,12 +144,12 @@ def test_a_killed_copy_is_no_model_and_is_mended(tmp_path):
     for count in range(number_of_files):
         out.mkdir(exist_ok=True)
         sweep_folder.copy_best(str(first), str(out), RESULTS)
-        assert fine_tuned.find_fine_tuned(str(out))
+        assert fine_tuned.find_weights(str(out))
         with pytest.MonkeyPatch.context() as patch:
             kill_after(count, patch)
             with pytest.raises(Killed):
                 sweep_folder.copy_best(str(second), str(out), RESULTS)
-        assert fine_tuned.find_fine_tuned(str(out)) is None, count
+        assert fine_tuned.find_weights(str(out)) is None, count
         # Nor are there results of the older model.
         assert not (out / "errors.tsv").exists()
         found = contents(out).get("eval_results.txt")

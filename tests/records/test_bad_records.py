@@ -35,11 +35,11 @@ def test_ids_out_of_bounds_are_blamed_on_file_and_record(files):
     dataset = streaming.evaluation_batches(files, context, 10, 9, checked)
     message = f"{files[2]}, record 8: input_ids holds 50, outside 0..49"
     with pytest.raises(UserError, match=message):
-        with bad_records.blaming_files(files, bounds):
+        with bad_records.naming_bad_files(files, bounds):
             list(dataset)
 
 
 def test_other_errors_pass_unchanged(files):
     with pytest.raises(tf.errors.InvalidArgumentError):
-        with bad_records.blaming_files(files, {}):
+        with bad_records.naming_bad_files(files, {}):
             tf.reshape(tf.range(3), [2])

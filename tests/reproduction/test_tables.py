@@ -303,10 +303,10 @@ def test_a_table_without_numbers_has_no_picture(tmp_path):
 
 
 def test_no_claim_is_made_twice_for_a_column():
-    for table in (claims.TABLE_5, claims.TABLE_8):
+    for table in (claims.TABLE_5_CLAIMS, claims.TABLE_8_CLAIMS):
         made = [(claim.text, claim.columns) for claim in table]
         assert len({text for text, _ in made}) == len(made)
-    assert not any("SQuAD" in claim.text for claim in claims.TABLE_5)
+    assert not any("SQuAD" in claim.text for claim in claims.TABLE_5_CLAIMS)
 
 
 def test_parameters_of_a_size():

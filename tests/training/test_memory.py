@@ -206,6 +206,21 @@ def test_the_warning_names_what_fits(model):
     assert "use a smaller model" in text
 
 
+@pytest.mark.parametrize(
+    "choice, better",
+    [
+        ("none", ["attention", "layers"]),
+        ("attention", ["layers"]),
+        ("layers", []),
+    ],
+)
+def test_what_needs_less_memory_is_offered(model, choice, better):
+    run = run_of(model).with_settings(recompute=choice)
+    flags = [flag for flag, _ in memory._ways_out(run)]
+    alone = [flag for flag in flags if flag.startswith("--recompute")]
+    assert alone == [f"--recompute={name}" for name in better]
+
+
 def test_a_run_that_does_not_fit_warns(model, monkeypatch, caplog):
     caplog.set_level("INFO", "absl")
     limit = Limit("this machine", 10**9, 10**6)
