@@ -198,6 +198,14 @@ def atomic_file(path: str, sync: bool = True) -> Iterator[IO[bytes]]:
         raise
 
 
+def real_path(path: str) -> str:
+    """Return the one path of a file or directory that has several names.
+
+    Links are followed; remote paths only lose a slash at their end.
+    """
+    return path.rstrip("/") if is_remote(path) else os.path.realpath(path)
+
+
 def remove(path: str) -> None:
     """Remove a local or remote file."""
     gfile().remove(path) if is_remote(path) else os.remove(path)

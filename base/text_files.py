@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,6 +38,29 @@ def read_text(path: str) -> str:
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise UserError(f"{path}, line {line}: not UTF-8") from error
+
+
+def check_cell(value: str, what: str) -> None:
+    """Check that a value can be written into a cell of a .tsv file.
+
+    Args:
+        value: a label or an id.
+        what: its place, for messages: "dev.csv, line 3: label".
+
+    Raises:
+        UserError: it has a tab or a line end, or half of a character, which
+            JSON may escape ("\\ud800") but UTF-8 cannot hold.
+    """
+    if re.search(r"[\t\n\r]", value):
+        raise UserError(
+            f"{what} {value!r} has a tab or a line end, which a .tsv file "
+            "cannot hold"
+        )
+    if re.search("[\ud800-\udfff]", value):
+        raise UserError(
+            f"{what} {value!r} has a lone surrogate, half of a character, "
+            "which UTF-8 cannot hold"
+        )
 
 
 def json_objects(path: str, text: str) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -117,9 +117,19 @@ def class_names(config: BertConfig, num_labels: int) -> list[str]:
     Args:
         config: of the fine-tuned model.
         num_labels: rows of its output matrix.
+
+    Raises:
+        UserError: two have the same name.
     """
     names = getattr(config, "id2label", None) or {}
-    return [str(names.get(str(i), f"LABEL_{i}")) for i in range(num_labels)]
+    found = [str(names.get(str(i), f"LABEL_{i}")) for i in range(num_labels)]
+    for number, name in enumerate(found):
+        if name in found[:number]:
+            raise UserError(
+                f"bert config: id2label names two classes {name!r}; wanted a "
+                "name of its own for each"
+            )
+    return found
 
 
 # --- Vocabulary and casing ---------------------------------------------------

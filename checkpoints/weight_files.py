@@ -319,8 +319,7 @@ def write(prefix: str, tensors: Mapping[str, np.ndarray]) -> None:
             why = why.split("; ", 1)[-1]
         raise UserError(
             f"{prefix} cannot be written: {why}; mend that "
-            "(a full disk needs free space), then give the same command "
-            "again: training goes on from its last checkpoint"
+            "(a full disk needs free space), then give the same command again"
         ) from error
 
 

@@ -151,6 +151,8 @@ def _labels_in_files(
             f"{found} ({', '.join(sorted(labels))}); a classifier needs two "
             "or more"
         )
+    if len({label.strip() for label in labels}) < len(labels):
+        raise UserError(f"{found}, some of which differ in white space alone")
     if len(labels) > _MAX_LABELS:
         raise UserError(
             f"{found}, wanted at most {_MAX_LABELS}; numbers to predict need "
@@ -163,10 +165,10 @@ def _labels_in_files(
     return tuple(sorted(labels))
 
 
-def _is_finite(text: str) -> bool:
-    """Whether a text is a number; "nan" and "inf" are not."""
+def _is_finite(text: str, dtype: type = np.float64) -> bool:
+    """Whether a text is a number of a type; "nan" and "inf" are not."""
     try:
-        return bool(np.isfinite(float(text)))
+        return abs(float(text)) <= np.finfo(dtype).max
     except ValueError:
         return False
 
@@ -213,6 +215,7 @@ def read_examples(
             label = _SYNONYMS.get(label, label)
             _check_label(label, labels, is_regression, at)
         guid = row.get("guid") or str(number)
+        text_files.check_cell(guid, f"{at}: id")
         examples.append(Example(guid, row["text_a"], row.get("text_b"), label))
     if not examples:
         of = f" in language {language!r}" if language else ""
@@ -252,9 +255,11 @@ def _check_label(
     """Raise a UserError unless a label is a number or one of the labels."""
     if not label.strip():
         raise UserError(f"{at}: the label is empty")
+    text_files.check_cell(label, f"{at}: label")
     if is_regression:
-        if not _is_finite(label):
-            raise UserError(f"{at}: {label!r} is not a number")
+        # Labels are stored in 32 bits. float() takes "1_0", too.
+        if "_" in label or not _is_finite(label, np.float32):
+            raise UserError(f"{at}: {label!r} is not a number of 32 bits")
     elif labels is not None and label not in labels:
         raise UserError(
             f"{at}: unknown label {label!r}; known are {', '.join(labels)}"
@@ -349,6 +354,8 @@ def _places(
                     f"{path}: no column {column!r}; its header has "
                     f"{', '.join(map(repr, header or []))}"
                 )
+            if header.count(column) > 1:
+                raise UserError(f"{path}: more than one column {column!r}")
             column = header.index(column)
         if column >= width:
             raise UserError(

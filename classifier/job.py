@@ -23,6 +23,7 @@ from finetuning.settings import RunSettings
 from finetuning.source import ModelSource
 from records import in_memory
 from serving import graph_tokenizer
+from training import prediction
 
 MATRIX, MATRIX_PICTURE = "confusion_matrix.tsv", "confusion_matrix.png"
 
@@ -225,6 +226,7 @@ class ClassifierJob(Job):
                 self._dev[name] = self.records.split(name, split)
             data = self._dev[name]
             outputs = loaded.predictor(data, self.eval_batch_size, title)
+            prediction.check_finite(outputs["logits"], title)
             logits.append(outputs["logits"])
             scores = classifier_scores.scores(
                 outputs["logits"],
@@ -329,6 +331,7 @@ class ClassifierJob(Job):
             outputs = loaded.predictor(
                 data, self.settings.predict_batch_size, title
             )
+            prediction.check_finite(outputs["logits"], title)
             guids = [e.guid for e in self.records.read(name, split)]
             rows, submission = classifier_scores.prediction_lines(
                 outputs["logits"], guids, self.task.labels

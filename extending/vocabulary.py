@@ -39,7 +39,7 @@ def extend(vocab_file: str, words: Sequence[NewWord]) -> Extended:
     """
     # Not tokenization.load_vocab, which renames lines that are blank to it,
     # such as one of U+2028 alone. Here they stay as they are.
-    lines = text_files.read_text(vocab_file).rstrip().split("\n")
+    lines = text_files.read_text(vocab_file).rstrip("\r\n").split("\n")
     unused = [
         i for i, line in enumerate(lines) if _UNUSED.fullmatch(line.strip())
     ]

@@ -243,6 +243,9 @@ def check(f: flags.FlagValues) -> None:
     # runner.write_saved_model keeps it if it is of the same weights.
     if f.do_export and not (f.do_train and _has_model(f.output_dir)):
         saved_model.check_new(read(f).export_dir)
+    for name in ("export_dir", "freeze"):
+        if f[name].present and not f.do_export:
+            logging.warning("--%s is ignored without --do_export", name)
     if f.early_stopping_patience and not f.eval_steps:
         raise UserError("--early_stopping_patience needs --eval_steps")
     if f["bilstm_units"].present and not f.bilstm_layers:

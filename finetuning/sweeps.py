@@ -16,9 +16,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from base import child_processes, errors, file_system, text_files
+from base import child_processes, errors, file_system, resuming, text_files
 from base.errors import UserError
 
+import tensorflow as tf
 from absl import flags, logging
 
 from checkpoints import hub, training_state
@@ -45,6 +46,13 @@ _HYPERPARAMETERS = (
 
 # Flags of the sweep itself.
 _OWN = (*_GRID, "num_restarts", "output_dir", "flagfile")
+
+# Flags that name what a run reads.
+_INPUTS = (
+    *("data_dir", "train_file", "dev_file", "predict_file", "transfer_file"),
+    *("init_checkpoint", "bert_config_file", "vocab_file"),
+    "teacher_checkpoint",
+)
 
 # Environment variable of the processes of a sweep's runs.
 _RUN_OF_SWEEP = "BERT_RUN_OF_SWEEP"
@@ -165,14 +173,14 @@ def grid(f: flags.FlagValues) -> list[SweepRun]:
     """
     axes = []
     for name, (flag, short) in _GRID.items():
-        values = f[name].value or []
-        for value in values:
-            try:
-                errors.check_number(f[flag], f[flag].parser.parse(value))
-            except ValueError as error:
-                raise UserError(f"--{name}={value}: {error}") from error
-        axes.append([(flag, short, value) for value in dict.fromkeys(values)])
+        values = {}  # number -> its first spelling: 1e-4 and 0.0001 are one
+        for value in f[name].value or []:
+            number = _parse(f, flag, value, f"--{name}={value}")
+            values.setdefault(number, value)
+        axes.append([(flag, short, value) for value in values.values()])
     seeds = range(f.random_seed, f.random_seed + f.num_restarts)
+    what = f"--random_seed={f.random_seed} with --num_restarts={f.num_restarts}"
+    _parse(f, "random_seed", str(seeds[-1]), what)
     axes.append([("random_seed", "seed", str(seed)) for seed in seeds])
     points = itertools.product(*(axis for axis in axes if axis))
     return [
@@ -182,6 +190,16 @@ def grid(f: flags.FlagValues) -> list[SweepRun]:
         )
         for point in points
     ]
+
+
+def _parse(f: flags.FlagValues, flag: str, value: str, what: str) -> float:
+    """Return a value of a flag as a number; raise a UserError if it is none."""
+    try:
+        number = f[flag].parser.parse(value)
+        errors.check_number(f[flag], number)
+    except ValueError as error:
+        raise UserError(f"{what}: {error}") from error
+    return number
 
 
 def batch_sizes(f: flags.FlagValues) -> list[tuple[str, int]]:
@@ -249,10 +267,12 @@ def _make(run: SweepRun, place: str, folder: str, command: list[str]) -> None:
     Raises:
         UserError: it failed.
     """
-    # Holds the flags of the finished run: with other flags the command is
-    # given again, and output_dir decides whether its run may go on.
+    # Holds the flags of the finished run and the states of the files they name.
+    # With others the command is given again, and output_dir decides whether its
+    # run may go on.
     marker = os.path.join(folder, "finished.json")
-    if text_files.read_own_json(marker) == command[2:]:
+    made_of = {"flags": command[2:], "files": _file_states(command[2:])}
+    if text_files.read_own_json(marker) == made_of:
         logging.info("%s: finished before", place)
         return
     logging.info("%s", place)
@@ -261,7 +281,31 @@ def _make(run: SweepRun, place: str, folder: str, command: list[str]) -> None:
             f"run {run.name} ended with status {status}, see above; mend it "
             "and give the same command again: finished runs are not repeated"
         )
-    file_system.write_text(marker, json.dumps(command[2:]))
+    file_system.write_text(marker, json.dumps(made_of))
+
+
+def _file_states(arguments: Sequence[str]) -> dict[str, list[int]]:
+    """Return {path: [size, time of change]} of the files that flags name.
+
+    Args:
+        arguments: --flag=value.
+    """
+    found = {}
+    for argument in arguments:
+        name, _, value = argument.removeprefix("--").partition("=")
+        for place in value.split(",") if name in _INPUTS else ():
+            # A file; the files in a directory; those of a checkpoint, whose
+            # names begin with its prefix.
+            paths = [place]
+            if tf.io.gfile.isdir(place):
+                names = tf.io.gfile.listdir(place)
+                paths = [os.path.join(place, name) for name in names]
+            elif place and not tf.io.gfile.exists(place):
+                paths = tf.io.gfile.glob(f"{place}.*")
+            for path in sorted(paths):
+                if not tf.io.gfile.isdir(path):
+                    found[path] = resuming.file_state(path)
+    return found
 
 
 def _numbers(run: SweepRun) -> dict[str, float]:

@@ -227,6 +227,8 @@ def _json_sentences(path: str, text: str) -> Iterator[Sentence]:
         tags = None
         if value.get("tags") is not None:
             tags = _strings(at, value, "tags")
+            for tag in tags:
+                text_files.check_cell(tag, f"{at}: tag")
             if len(tags) != len(words):
                 raise UserError(
                     f"{at}: {len(words)} tokens but {len(tags)} tags; wanted "

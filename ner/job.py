@@ -299,6 +299,7 @@ class NerJob(Job):
         logits = ner_records.word_outputs(
             loaded.predictor, data, self.eval_batch_size, "dev"
         )
+        prediction.check_finite(logits, "dev_file")
         results = self._scores(self.dev_file, logits)
         label_ids = data.features["label_ids"]  # [n, S]
         sign = failed_runs.same_class(
@@ -327,6 +328,7 @@ class NerJob(Job):
         logits = ner_records.word_outputs(
             loaded.predictor, data, self.settings.predict_batch_size, "test"
         )
+        prediction.check_finite(logits, "test_file")
         name = _PREDICTIONS[0 if file.separator else 1]
         lines = ner_scores.prediction_lines(file, self._tags(file, logits))
         self.write_lines(name, lines)

@@ -232,8 +232,10 @@ class Task(abc.ABC):
                 own = values[0]
                 if isinstance(own, bytes):
                     own = own.decode("utf-8", "replace")
-                else:
+                elif np.isfinite(own) and int(own) == own:
                     own = int(own)
+                else:
+                    raise BadInput(f"{name} is {own}, wanted a whole number")
                 return Input(own, place, texts, has_own_id=True)
         return Input(str(place), place, texts)
 
@@ -251,6 +253,10 @@ class Task(abc.ABC):
                 f"{', '.join(sorted(features)) or 'none'}"
             )
         ids, mask, segments = (np.asarray(features[name]) for name in names)
+        for name, values in zip(names, (ids, mask, segments), strict=True):
+            if len(values) and not np.issubdtype(values.dtype, np.integer):
+                kind = "floats" if values.dtype.kind == "f" else "bytes"
+                raise BadInput(f"{name} holds {kind}, wanted whole numbers")
         if not len(ids) == len(mask) == len(segments):
             raise BadInput(
                 f"{len(ids)} input_ids, {len(mask)} input_mask, "

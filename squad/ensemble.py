@@ -47,14 +47,17 @@ def check_folders(folders: Sequence[str], output_dir: str | None) -> None:
     """
     if not output_dir:
         raise UserError("--output_dir is required")
-    for folder in folders:
+    places = [file_system.real_path(folder) for folder in folders]
+    for number, (folder, place) in enumerate(zip(folders, places, strict=True)):
         if not tf.io.gfile.isdir(folder):
             raise UserError(f"--ensemble_dirs: {folder!r} is not a directory")
-        if folder.rstrip("/") == output_dir.rstrip("/"):
+        if place == file_system.real_path(output_dir):
             raise UserError(
-                f"--output_dir={folder} is one of --ensemble_dirs, whose own "
-                "answers would be overwritten: name another directory"
+                f"--output_dir={output_dir} is one of --ensemble_dirs, whose "
+                "own answers would be overwritten: name another directory"
             )
+        if place in places[:number]:
+            raise UserError(f"--ensemble_dirs names {folder!r} twice")
 
 
 def find_model(folders: Sequence[str], init_checkpoint: str | None) -> str:

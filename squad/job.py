@@ -29,6 +29,7 @@ from squad import scores as squad_scores
 from squad import windows as squad_windows
 from squad.answers import Answered, AnswerOptions
 from squad.distillation import SpanDistillation
+from training import prediction
 
 
 class SquadJob(Job):
@@ -274,7 +275,10 @@ class SquadJob(Job):
                 "Running the model on %s windows", f"{data.num_records:,}"
             )
             size = self.settings.predict_batch_size
-            return squad_answers.Logits(**loaded.predictor(data, size))
+            outputs = loaded.predictor(data, size)
+            for logits in outputs.values():
+                prediction.check_finite(logits, "predict_file")
+            return squad_answers.Logits(**outputs)
 
         fingerprint = {
             "windows": self.questions.fingerprint,

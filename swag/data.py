@@ -9,7 +9,6 @@ have these columns too, or be .jsonl with an object per line:
 """
 
 import os
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -89,11 +88,7 @@ def _check(question: Question, at: str, first: Question) -> None:
         )
     if count < 2:
         raise UserError(f"{at}: {count} choices; a question needs two or more")
-    if re.search(r"[\t\n\r]", question.guid):
-        raise UserError(
-            f"{at}: id {question.guid!r} has a tab or a line end, which "
-            "test.tsv cannot hold"
-        )
+    text_files.check_cell(question.guid, f"{at}: id")
     if not question.context.strip():
         raise UserError(f"{at}: the context is empty")
     for number, choice in enumerate(question.choices):

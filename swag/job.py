@@ -18,7 +18,7 @@ from swag import export as swag_export
 from swag import mistakes as swag_mistakes
 from swag import model as swag_model
 from swag import records as swag_records
-from training import memory
+from training import memory, prediction
 
 _TEST_RESULTS, _ANSWERS = "test_results.tsv", "test.tsv"
 
@@ -171,6 +171,7 @@ class SwagJob(Job):
     ) -> np.ndarray:
         """Return the score of every choice, [questions, C]."""
         outputs = loaded.predictor(questions.rows, batch_size, title)
+        prediction.check_finite(outputs["scores"], title)
         return questions.by_question(outputs["scores"])
 
     # --- The fine-tuned model ------------------------------------------------

@@ -4,13 +4,15 @@ Nothing is trained: the heads are random, but large enough that predictions
 differ from input to input.
 """
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import tensorflow as tf
 
 import modeling
-from checkpoints import model_files
+from checkpoints import lookup, model_files, weight_files
 from classifier.model import BertForSequenceClassification
 from finetuning.bilstm import NO_BILSTM, BiLstmSize
 from ner.model import BertForTokenClassification
@@ -126,3 +128,17 @@ def write_chooser(
         max_seq_length=32,
         task="multiple_choice",
     )
+
+
+def damage(source: Path, folder: Path) -> Path:
+    """Write a copy of a model in which one number of the head is NaN."""
+    folder.mkdir()
+    for name in ("bert_config.json", "vocab.txt", "tokenizer_config.json"):
+        shutil.copy(source / name, folder)
+    reader = weight_files.open_reader(lookup.find_checkpoint(str(source)))
+    names = reader.get_variable_to_shape_map()
+    tensors = {name: np.array(reader.get_tensor(name)) for name in names}
+    (bias,) = (name for name in names if name.endswith("output_bias"))
+    tensors[bias][0] = np.nan
+    weight_files.write(str(folder / lookup.WEIGHTS_NAME), tensors)
+    return folder

@@ -106,6 +106,9 @@ def test_records_with_other_features_are_named(classifier, tmp_path):
         ({"segment_ids": [0, 2, 0, 0]}, "segment_ids has 2; there are 2"),
         ({"segment_ids": [0, 0]}, "4 input_ids, 4 input_mask, 2 segment_ids"),
         ({"segment_ids": None}, "no feature 'segment_ids'; it has input_ids"),
+        ({"input_ids": [2.5, 5, 3, 0]}, "input_ids holds floats, wanted whole"),
+        ({"unique_ids": [1.5]}, "unique_ids is 1.5, wanted a whole number"),
+        ({"unique_ids": [np.nan]}, "unique_ids is nan, wanted a whole number"),
     ]
     path = tmp_path / "in.tf_record"
     with path.open("wb") as file, tfrecord.RecordWriter(file) as writer:
@@ -117,7 +120,7 @@ def test_records_with_other_features_are_named(classifier, tmp_path):
     (found,) = predict(classifier / "model", path, tmp_path / "1")
     assert found["id"] == 77
     rows = problems(tmp_path / "1")
-    assert [row["record"] for row in rows] == [2, 3, 4, 5, 6]
+    assert [row["record"] for row in rows] == [*range(2, 10)]
     for row, (_, words) in zip(rows, wrong, strict=True):
         assert words in row["reason"]
 

@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import fine_tuned_models
 import numpy as np
 import pytest
 import scripts
@@ -313,7 +314,7 @@ def test_a_multiple_choice_head_is_no_regression(model_dir, data_dir, tmp_path):
     # The labels of the dev file are classes, so it is not read here.
     flags |= {"do_train": False, "do_eval": False, "do_predict": True}
     line = scripts.error_of(run_classifier, **flags)
-    assert "is multiple_choice, this runner needs none" in line
+    assert "is multiple_choice, this script needs none" in line
 
 
 @pytest.mark.slow
@@ -440,3 +441,19 @@ def test_vocabulary_larger_than_the_model(model_dir, data_dir, tmp_path):
     flags = flags_for(model_dir, data_dir, tmp_path, vocab_file=str(vocab))
     line = scripts.error_of(run_classifier, **flags)
     assert "has 26 tokens" in line and "vocab_size" in line, line
+
+
+@pytest.mark.slow
+def test_outputs_that_are_not_numbers_are_an_error(
+    finished, data_dir, tmp_path
+):
+    """A score or an answer made of them would look like any other."""
+    model = fine_tuned_models.damage(finished, tmp_path / "damaged")
+    flags = flags_for(model, data_dir, tmp_path / "out", do_train=False)
+    for job in ("do_eval", "do_predict"):
+        jobs = {"do_eval": False, "do_predict": False, job: True}
+        line = scripts.error_of(run_classifier, **flags | jobs)
+        assert "outputs for dev" in line or "outputs for test" in line
+        assert "are not finite numbers: the weights are damaged" in line
+    names = [path.name for path in (tmp_path / "out").iterdir()]
+    assert not {*names} & {"eval_results.txt", "test_results.tsv"}

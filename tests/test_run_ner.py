@@ -5,6 +5,7 @@ import os
 import shutil
 from pathlib import Path
 
+import fine_tuned_models
 import numpy as np
 import pytest
 import scripts
@@ -205,7 +206,7 @@ def test_a_fine_tuned_models_context_and_length_hold(
     """Another context is an error, another length a warning."""
     flags = only(flags_for(finished, data_dir, tmp_path), do_predict=True)
     line = scripts.error_of(run_ner, **flags, document_context=True)
-    assert "--document_context=True, but the model was fine-tuned with" in line
+    assert "--document_context=True, but the model was trained with" in line
     assert "document_context=False: leave the flag out" in line
     assert "max_seq_length" not in caplog.text
     flags |= {"max_seq_length": 16, "document_context": False}
@@ -356,3 +357,19 @@ def test_flags_that_cannot_work(model_dir, data_dir, tmp_path, changes, words):
     flags = flags_for(model_dir, data_dir, tmp_path / "out") | changes
     line = scripts.error_of(run_ner, **flags)
     assert words in line, line
+
+
+@pytest.mark.slow
+def test_outputs_that_are_not_numbers_are_an_error(
+    finished, data_dir, tmp_path
+):
+    """A score or an answer made of them would look like any other."""
+    model = fine_tuned_models.damage(finished, tmp_path / "damaged")
+    flags = flags_for(model, data_dir, tmp_path / "out", do_train=False)
+    for job in ("do_eval", "do_predict"):
+        jobs = {"do_eval": False, "do_predict": False, job: True}
+        line = scripts.error_of(run_ner, **flags | jobs)
+        assert "outputs for dev_file" in line or "outputs for test_file" in line
+        assert "are not finite numbers: the weights are damaged" in line
+    names = [path.name for path in (tmp_path / "out").iterdir()]
+    assert not {*names} & {"eval_results.txt", "test_results.txt"}

@@ -188,7 +188,7 @@ def test_a_fine_tuned_models_layers_hold(features, data_dir, tmp_path):
         ("lstm_units", 9, 8),
     ):
         line = scripts.error_of(run_ner, **flags | {name: value})
-        assert f"--{name}={value}, but the model was fine-tuned with" in line
+        assert f"--{name}={value}, but the model was trained with" in line
         assert f"{name}={wanted}: leave the flag out" in line
 
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import fine_tuned_models
 import numpy as np
 import pytest
 import scripts
@@ -469,3 +470,14 @@ def test_training_on_triviaqa_then_on_squad(folder, tmp_path):
     flags |= {"num_train_epochs": 1, "learning_rate": 1e-5}
     assert scripts.run(run_squad, **flags) == 0
     assert tiny.results_of(second)["exact_match"] > 80
+
+
+@pytest.mark.slow
+def test_outputs_that_are_not_numbers_are_an_error(finished, folder, tmp_path):
+    """A score or an answer made of them would look like any other."""
+    model = fine_tuned_models.damage(finished, tmp_path / "damaged")
+    flags = flags_for(folder, tmp_path / "out", do_train=False)
+    line = scripts.error_of(run_squad, **flags | {"init_checkpoint": model})
+    assert "outputs for predict_file are not finite numbers: the we" in line
+    assert not (tmp_path / "out" / "predictions.json").exists()
+    assert not (tmp_path / "out" / "logits.npz").exists()

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fine_tuned_models
 import numpy as np
 import pytest
 import scripts
@@ -320,7 +321,7 @@ def test_a_head_of_another_task_is_refused(finished, data_dir, tmp_path, task):
     flags = flags_for(other, data_dir, tmp_path / "out", do_train=False)
     line = scripts.error_of(run_swag, **flags)
     assert "was fine-tuned on another task" in line
-    assert f"is {task or 'not set'}, this runner needs multiple_ch" in line
+    assert f"is {task or 'not set'}, this script needs multiple_ch" in line
 
 
 @pytest.mark.slow
@@ -481,3 +482,19 @@ def test_data_are_read_before_training(
         flags = flags_for(model_dir, folder, tmp_path / "out") | changes
         line = scripts.error_of(run_swag, **flags)
         assert f"{name}.csv, line " in line and "2 columns, wanted" in line
+
+
+@pytest.mark.slow
+def test_outputs_that_are_not_numbers_are_an_error(
+    finished, data_dir, tmp_path
+):
+    """A score or an answer made of them would look like any other."""
+    model = fine_tuned_models.damage(finished, tmp_path / "damaged")
+    flags = flags_for(model, data_dir, tmp_path / "out", do_train=False)
+    for job in ("do_eval", "do_predict"):
+        jobs = {"do_eval": False, "do_predict": False, job: True}
+        line = scripts.error_of(run_swag, **flags | jobs)
+        assert "outputs for dev" in line or "outputs for test" in line
+        assert "are not finite numbers: the weights are damaged" in line
+    names = [path.name for path in (tmp_path / "out").iterdir()]
+    assert not {*names} & {"eval_results.txt", "test_results.tsv"}

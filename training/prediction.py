@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from base import cluster, progress
+from base.errors import UserError
 
 import numpy as np
 import tensorflow as tf
@@ -36,6 +37,23 @@ class Records(Protocol):
             is_fine: pad each batch to a multiple of 8 tokens; else to one of
                 few lengths, as each is compiled.
         """
+
+
+def check_finite(outputs: np.ndarray, what: str) -> None:
+    """Check that a model's outputs are numbers.
+
+    Args:
+        outputs: of any shape.
+        what: the data they were computed for, for the message.
+
+    Raises:
+        UserError: one is NaN or infinite.
+    """
+    if not np.isfinite(outputs).all():
+        raise UserError(
+            f"the model's outputs for {what} are not finite numbers: the "
+            "weights are damaged, or --dtype is too narrow for them"
+        )
 
 
 class Predictor:

@@ -32,6 +32,9 @@ def test_outputs_without_a_label_have_a_number_as_name():
     config = config_with(id2label={"0": "no", "2": "yes"})
     assert model_files.class_names(config, 3) == ["no", "LABEL_1", "yes"]
     assert model_files.class_names(config_with(), 2) == ["LABEL_0", "LABEL_1"]
+    config = config_with(id2label={"0": "LABEL_1"})
+    with pytest.raises(UserError, match="names two classes 'LABEL_1'"):
+        model_files.class_names(config, 2)
 
 
 def test_lengths_up_to_the_positions_of_a_model():

@@ -169,8 +169,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing_unfinished(
             weight_files.write(prefix, tensors)
     assert str(error.value) == (
         f"{prefix} cannot be written: No space left on device; mend that (a "
-        "full disk needs free space), then give the same command again: "
-        "training goes on from its last checkpoint"
+        "full disk needs free space), then give the same command again"
     )
     assert sorted(tmp_path.iterdir()) == before
     weight_files.write(prefix, tensors)

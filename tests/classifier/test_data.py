@@ -420,3 +420,42 @@ def test_labels_have_one_order(tmp_path):
 def test_an_empty_label_is_named(tmp_path):
     with pytest.raises(UserError, match="line 3: the label is empty"):
         own_labels(tmp_path, "x", "", "y")
+
+
+@pytest.mark.parametrize(
+    "labels, words",
+    [
+        (("x", "x ", "y"), "some of which differ in white space alone"),
+        (("x", "y\\n"), "line 3: label 'y\\n' has a tab or a line end"),
+        (("x", "\\ud800"), r"line 3: label '\ud800' has a lone surrogate"),
+    ],
+)
+def test_labels_that_cannot_be_told_apart_or_written(tmp_path, labels, words):
+    lines = ['{"text": "a", "label": "x"}']
+    lines += [f'{{"text": "a", "label": "{label}"}}' for label in labels]
+    write(tmp_path, "train.jsonl", *lines)
+    with pytest.raises(UserError) as caught:
+        own(tmp_path)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("label", ["1e39", "-1e39", "nan", "1_0", "x"])
+def test_a_number_to_predict_has_32_bits(tmp_path, label):
+    (tmp_path / "train.tsv").write_text(
+        f"sentence\tlabel\na\t3e38\nb\t{label}\n"
+    )
+    task = classifier_data.own_task(
+        str(tmp_path), "sentence", None, "label", is_regression=True
+    )
+    with pytest.raises(UserError, match=f"line 3: '{label}' is not a number"):
+        classifier_data.read_examples(
+            str(tmp_path), task.train, None, is_regression=True
+        )
+
+
+def test_a_column_that_is_there_twice_is_an_error(tmp_path):
+    (tmp_path / "train.tsv").write_text("sentence\tlabel\tlabel\na\tx\ty\n")
+    with pytest.raises(UserError, match="more than one column 'label'"):
+        classifier_data.own_task(
+            str(tmp_path), "sentence", None, "label", is_regression=False
+        )

@@ -27,6 +27,13 @@ def test_unused_tokens_are_replaced_then_words_are_appended(tmp_path):
     assert fewer == (found.lines, [], 0)
 
 
+def test_a_last_token_of_white_space_stays(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text("[PAD]\na\n\u3000\n\n")
+    found = vocabulary.extend(str(path), [word("x")])
+    assert found == (["[PAD]", "a", "\u3000", "x"], [3], 0)
+
+
 def test_what_changes_in_a_text():
     tokens = ["[UNK]", "inform", "##ation", "##al", "in", "##for", "##m"]
     new = [NewWord("informal", ("inform", "##al"), 2)]

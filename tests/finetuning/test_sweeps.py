@@ -68,6 +68,60 @@ def test_all_runs_have_the_type_that_auto_was_in_the_first(
     assert len(commands) == 3
 
 
+def test_a_point_of_the_grid_is_trained_once():
+    f = scripts.load("run_swag").FLAGS
+    f.unparse_flags()
+    f(["run_swag", "--sweep_learning_rates=1e-4,0.0001,2e-4"])
+    names = [run.name for run in sweeps.grid(f)]
+    assert [name.partition("_")[0] for name in names] == ["lr1e-4", "lr2e-4"]
+
+
+def test_the_last_seed_has_to_be_one():
+    f = scripts.load("run_swag").FLAGS
+    f.unparse_flags()
+    f(["run_swag", "--random_seed=4294967295", "--num_restarts=2"])
+    with pytest.raises(UserError, match="=4294967295 with --num_restarts=2: "):
+        sweeps.grid(f)
+
+
+def test_a_run_is_made_again_when_its_files_change(tmp_path, monkeypatch):
+    """The script says then whether the changed files matter."""
+    folders = []
+
+    def run_command(command):
+        folders.append(Path(command[-1].removeprefix("--output_dir=")))
+        folders[-1].mkdir(parents=True, exist_ok=True)
+        (folders[-1] / "eval_results.txt").write_text("accuracy = 0.5\n")
+        return 0
+
+    monkeypatch.setattr(sweeps, "run_command", run_command)
+    (tmp_path / "data").mkdir()
+    named = {
+        "data_dir": tmp_path / "data" / "train.tsv",
+        "init_checkpoint": tmp_path / "model.ckpt.index",
+        "vocab_file": tmp_path / "vocab.txt",
+        "teacher_checkpoint": tmp_path / "teacher.ckpt.index",
+    }
+    for path in named.values():
+        path.write_text("a")
+    arguments = {
+        "data_dir": f"--data_dir={tmp_path}/data",
+        "init_checkpoint": f"--init_checkpoint={tmp_path}/model.ckpt",
+        "vocab_file": f"--vocab_file={tmp_path}/vocab.txt",
+        "teacher_checkpoint": f"--teacher_checkpoint=x,{tmp_path}/teacher.ckpt",
+    }
+    runs = [sweeps.SweepRun(name, {}) for name in ("a", "b")]
+    sweep = sweeps.Sweep("script.py", runs, arguments)
+    sweeps.run_all(sweep, str(tmp_path / "out"), "accuracy")
+    assert len(folders) == 2
+    for path in named.values():
+        path.write_text("ab")
+        sweeps.run_all(sweep, str(tmp_path / "out"), "accuracy")
+        sweeps.run_all(sweep, str(tmp_path / "out"), "accuracy")
+        assert [folder.name for folder in folders] == ["a", "b"] * 2, path
+        del folders[:2]
+
+
 # --- Signals -----------------------------------------------------------------
 
 # Notes each SIGTERM; saves until the test has looked at the lock, and ends.

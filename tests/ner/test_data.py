@@ -103,6 +103,9 @@ def test_json_lines(tmp_path):
     ]
     with pytest.raises(UserError, match="line 7: no tags"):
         ner_data.with_iob2_tags(file)
+    text = json.dumps({"tokens": ["\ud800"], "tags": ["B-\ud800"]})
+    with pytest.raises(UserError, match="line 1: tag .* has a lone surrogate"):
+        read(tmp_path, text, "x.jsonl")
 
 
 # --- Tags --------------------------------------------------------------------

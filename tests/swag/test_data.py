@@ -159,7 +159,7 @@ GOOD = '{"context": "c", "choices": ["a", "b"], "label": 0}'
         (
             "t.jsonl",
             [GOOD.replace("{", '{"id": "a\\tb", ')],
-            "id 'a\\tb' has a tab or a line end, which test.tsv cannot hold",
+            "id 'a\\tb' has a tab or a line end, which a .tsv file cannot hold",
         ),
         (
             "t.jsonl",
