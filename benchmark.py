@@ -16,7 +16,7 @@ the best of several, with the median beside it.
 
 from collections.abc import Iterator
 
-from base import errors, logs
+from base import errors, interrupts, logs
 from base.errors import UserError
 
 from absl import flags, logging
@@ -165,7 +165,8 @@ def main(_: list[str]) -> int:
         f"vocabulary {steps.VOCAB_SIZE}, dropout 0.1, {FLAGS.dtype}, "
         f"{'XLA' if FLAGS.jit_compile else 'no XLA'}\n"
     )
-    figures = table.print_rows(rows())
+    with interrupts.ending_on_sigterm():  # removes temporary folders
+        figures = table.print_rows(rows())
     table.print_json(
         machine=machine,
         dtype=FLAGS.dtype,
@@ -298,6 +299,8 @@ def check_flags() -> None:
         ("sizes", modeling.NAMED_SIZES),
         ("servers", benchmarks_serving.SERVERS),
     ):
+        if not FLAGS[name].value:
+            raise UserError(f"--{name}=: empty; choose from {', '.join(known)}")
         for value in FLAGS[name].value:
             if value not in known:
                 raise UserError(

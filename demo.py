@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TextIO
 
-from base import errors, pictures, text_files
+from base import child_processes, errors, file_system, pictures, text_files
 from base.errors import UserError
 
 from absl import flags
@@ -103,7 +103,11 @@ MODEL = {
 def main(_: list[str]) -> int:
     """Run the steps one after the other."""
     scale = QUICK if FLAGS.quick else Scale()
+    if not FLAGS.work_dir:
+        raise UserError("--work_dir is required")
+    file_system.check_no_pattern(FLAGS.work_dir, "work_dir")
     steps = Steps(FLAGS.work_dir)
+    claim(steps, scale)
     steps.begin("Writing the corpus")
     write_corpus(steps, scale)
     steps.begin("Learning a vocabulary")
@@ -180,7 +184,7 @@ class Steps:
         self.work_dir = work_dir
         self.began: list[tuple[str, float]] = []
         self.num_runs = 0
-        os.makedirs(self.path("logs"), exist_ok=True)
+        file_system.make_directory(self.path("logs"), "work_dir")
 
     def begin(self, title: str, note: str = "") -> None:
         """Announce the next step.
@@ -249,6 +253,7 @@ class Steps:
             text=True,
             encoding="utf-8",
             errors="replace",
+            preexec_fn=child_processes.end_with_parent,
         )
         last = "no message"
         try:
@@ -266,6 +271,23 @@ class Steps:
 
 
 # --- The steps ---------------------------------------------------------------
+
+
+def claim(steps: Steps, scale: Scale) -> None:
+    """Note the size of the demo, or check that it is that of an earlier run.
+
+    Raises:
+        UserError: another size was begun in the work directory.
+    """
+    path = steps.path("scale.json")
+    found, own = text_files.read_own_json(path), scale._asdict()
+    if found not in (None, own):
+        raise UserError(
+            f"--work_dir={FLAGS.work_dir} was begun "
+            f"{'without' if FLAGS.quick else 'with'} --quick: give the same "
+            "flags, or another --work_dir"
+        )
+    file_system.write_text(path, json.dumps(own, indent=1) + "\n")
 
 
 def write_corpus(steps: Steps, scale: Scale) -> None:

@@ -14,12 +14,9 @@ input may be larger than memory. --input_file=- reads standard input,
 --output_file=- writes standard output.
 """
 
-import contextlib
 import os
-import signal
-from collections.abc import Iterator
 
-from base import cluster, errors, file_system
+from base import cluster, errors, file_system, interrupts
 from base.errors import UserError
 
 import tensorflow as tf
@@ -129,7 +126,7 @@ def main(_: list[str]) -> int:
     if "/" in FLAGS.output_file:
         folder = FLAGS.output_file.rpartition("/")[0]
         file_system.make_directory(folder, "output_file")
-    with ending_on_sigterm():
+    with interrupts.ending_on_sigterm():
         extract(predictor, reader, layers, config.hidden_size)
     return 0
 
@@ -144,20 +141,6 @@ def is_same_file(path: str, other: str) -> bool:
     if file_system.is_remote(path) or file_system.is_remote(other):
         return path == other
     return os.path.exists(path) and os.path.samefile(path, other)
-
-
-@contextlib.contextmanager
-def ending_on_sigterm() -> Iterator[None]:
-    """End the block at SIGTERM as at Ctrl-C, so that it deletes its files."""
-
-    def end(*_) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def extract(

@@ -461,6 +461,7 @@ def check_flags() -> None:
                 f"--{name}={FLAGS[name].value}: must be local; mount the "
                 "bucket, or change the commands of --dry_run"
             )
+    file_system.check_no_pattern(FLAGS.work_dir, "work_dir")
 
 
 if __name__ == "__main__":

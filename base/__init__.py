@@ -1,9 +1,11 @@
 """Errors, files, log lines, progress, processes, clusters.
 
 Import base before TensorFlow: importing it hides TensorFlow's start-up
-messages and makes scripts start sooner (see tensorflow_import).
+messages, makes scripts start sooner (see tensorflow_import) and lets Ctrl-C end
+them in one line from then on (see interrupts).
 """
 
-from base import tensorflow_import
+from base import interrupts, tensorflow_import
 
+interrupts.prepare()
 tensorflow_import.prepare()

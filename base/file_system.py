@@ -259,6 +259,21 @@ def _is_zombie(process: int) -> bool:
     return state == "Z"
 
 
+def check_no_pattern(path: str, flag: str) -> None:
+    """Check that a directory can be part of lists and patterns of files.
+
+    Raises:
+        UserError: its name has a comma, or a character that globs have.
+    """
+    for character in ",*?[":
+        if character in path:
+            raise UserError(
+                f"--{flag}={path}: {character!r} has a meaning in the lists "
+                "and patterns of files that the scripts read: name another "
+                "directory"
+            )
+
+
 def make_directory(path: str, flag: str = "output_dir") -> None:
     """Create a directory and its parents; check that files can be written.
 

@@ -117,6 +117,7 @@ def run_script(script: str, **values) -> Finished:
         [*command, str(_ROOT / script), *arguments],
         capture_output=True,
         text=True,
+        preexec_fn=child_processes.end_with_parent,
     )
     seconds = time.perf_counter() - began
     if result.returncode:

@@ -105,7 +105,10 @@ def listed_checkpoints(directory: str) -> list[str]:
 
     Their files may have been deleted. Without the file there are none.
     """
-    state = tf.train.get_checkpoint_state(directory)
+    try:
+        state = tf.train.get_checkpoint_state(directory)
+    except ValueError:  # the file is empty or names no checkpoint
+        state = None
     if not state or not state.model_checkpoint_path:
         return []
     newest = state.model_checkpoint_path

@@ -15,7 +15,7 @@ import lzma
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from base import errors, file_system
 
@@ -24,14 +24,21 @@ from corpus import items
 # Blocks are at least this large, except for the last one of a file.
 _BLOCK_BYTES = 2**20
 
+# So much of a compressed file is read at once: an error loses what the same
+# piece gave before it.
+_PACKED_BYTES = 2**13
+
 # So much of a file is looked at to find its kind.
 _HEAD_BYTES = 2**16
 
 # First bytes of a compressed file -> its name and how to open it.
 _COMPRESSIONS = {
     b"\x1f\x8b": ("gzip", gzip.open),
-    b"BZh": ("bzip2", bz2.open),  # reads several streams one after another
-    b"\xfd7zXZ\x00": ("xz", lzma.open),
+    b"BZh": ("bzip2", lambda file: _Streams(file, bz2.BZ2Decompressor)),
+    b"\xfd7zXZ\x00": (
+        "xz",
+        lambda file: _Streams(file, lzma.LZMADecompressor, padding=b"\0"),
+    ),
 }
 
 # First bytes of files that cannot be read, and what they are.
@@ -71,6 +78,51 @@ class Kind(NamedTuple):
 
 
 # --- Decompressed bytes ------------------------------------------------------
+
+
+class _Streams:
+    """Compressed streams one after another, as multistream dumps have them.
+
+    bz2.open and lzma.open take everything behind a complete stream for the end
+    of the file if it does not begin as a stream does. Here it is damage: the
+    zeros of a download that was cut off and resumed, for example.
+
+    Args:
+        file: compressed.
+        create: returns the decompressor of a stream.
+        padding: what may stand between streams, many times.
+    """
+
+    def __init__(
+        self, file: IO[bytes], create: Callable[[], Any], padding: bytes = b""
+    ):
+        self._file, self._create, self._padding = file, create, padding
+        self._stream = create()
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes, at most `size`; b"" at the end.
+
+        Raises:
+            EOFError: a stream is not complete.
+            OSError, lzma.LZMAError: the data are damaged.
+        """
+        data = b""
+        while not data:
+            packed = b""
+            if self._stream.eof:
+                packed = self._stream.unused_data.lstrip(self._padding)
+                while not packed:
+                    more = self._file.read(_PACKED_BYTES)
+                    if not more:
+                        return b""
+                    packed = more.lstrip(self._padding)
+                self._stream = self._create()
+            elif self._stream.needs_input:
+                packed = self._file.read(_PACKED_BYTES)
+                if not packed:
+                    raise EOFError
+            data = self._stream.decompress(packed, size)
+        return data
 
 
 class Blocks:

@@ -283,7 +283,8 @@ def expand_output_files(names: str) -> list[str]:
         else:
             paths.append(name)
     paths = list(map(resuming.absolute_path, paths))
-    for path, times in collections.Counter(paths).items():
+    files = map(file_system.real_path, paths)  # links may lead to one file
+    for path, times in collections.Counter(files).items():
         if times > 1:
             raise UserError(f"--output_file={names}: {path} is named twice")
     return paths

@@ -12,6 +12,8 @@ benchmark = scripts.load("benchmark")
     "values, message",
     [
         ({"parts": "train,cooking"}, "--parts=cooking: unknown"),
+        ({"parts": ""}, "--parts=: empty; choose from"),
+        ({"sizes": ""}, "--sizes=: empty; choose from"),
         ({"sizes": "enormous"}, "--sizes=enormous: unknown"),
         ({"parts": "squad"}, "--parts=squad needs --squad_file"),
         ({"shapes": "base:8"}, "--shapes=base:8: give size:rowsxlength"),

@@ -282,6 +282,7 @@ def test_a_disk_that_takes_no_more(corpus, tmp_path):
         ({"output_file": "/tmp/"}, "'/tmp/' is not a file name"),
         ({"output_file": "a,"}, "'' is not a file name"),
         ({"output_file": "a,b,./a"}, "/a is named twice"),
+        ({"output_file": "/dev/stdin,/proc/self/fd/0"}, "is named twice"),
         ({"output_file": "/proc/none/x"}, "/proc/none: No such file"),
         ({"output_file": f"{VOCAB_FILE}/x"}, "File exists"),
         ({"vocab_file": "/no/vocab"}, "/no/vocab"),

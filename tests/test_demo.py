@@ -3,11 +3,13 @@
 import subprocess
 import sys
 
+from base import file_system
 from base.errors import UserError
 
 import pytest
 import scripts
 from paths import ROOT
+from waiting import wait_for
 
 demo = scripts.load("demo")
 
@@ -54,6 +56,50 @@ def test_printed_commands_can_be_pasted_into_a_shell():
         ["sh", "-c", command], capture_output=True, text=True, check=True
     )
     assert printed.stdout.splitlines() == arguments[1:]
+
+
+def test_the_folder_of_a_demo_of_another_size_stays_as_it_is(tmp_path):
+    steps = demo.Steps(str(tmp_path))
+    demo.claim(steps, demo.Scale())
+    with pytest.raises(UserError, match="was begun without --quick: give the"):
+        scripts.run(demo, work_dir=tmp_path, quick=True)
+    assert {path.name for path in tmp_path.iterdir()} == {"logs", "scale.json"}
+
+
+@pytest.mark.parametrize(
+    "work_dir, words",
+    [
+        ("", "--work_dir is required"),
+        ("a,b", "--work_dir=a,b: ',' has a meaning in the lists"),
+        ("a[1]", "'[' has a meaning in the lists"),
+        (__file__, "test_demo.py/logs cannot be written: Not a directory"),
+        ("/proc/nowhere", "--work_dir=/proc/nowhere"),
+    ],
+)
+def test_a_folder_that_cannot_be_used(work_dir, words):
+    assert words in scripts.error_of(demo, work_dir=work_dir)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for the signal")
+def test_a_script_ends_with_the_demo(tmp_path, monkeypatch):
+    """Also when the demo is killed, so that the next one finds no other run."""
+    (tmp_path / "x.py").write_text(
+        "import os, pathlib, time\n"
+        f"pid = pathlib.Path({str(tmp_path / 'pid')!r})\n"
+        "pid.write_text(str(os.getpid()))\n"
+        "time.sleep(300)\n"
+    )
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import demo; "
+        "demo.HERE = sys.argv[2]; demo.Steps(sys.argv[2]).run('x.py', str)"
+    )
+    command = [sys.executable, "-c", program, ROOT, tmp_path]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        wait_for(lambda: (tmp_path / "pid").exists())
+        wait_for(lambda: (tmp_path / "pid").read_text())
+        process.kill()
+    pid = int((tmp_path / "pid").read_text())
+    wait_for(lambda: not file_system.is_running(pid))
 
 
 def test_a_script_that_fails_is_quoted_with_its_log(tmp_path, capsys):

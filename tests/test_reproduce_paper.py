@@ -302,6 +302,8 @@ def test_the_report_joins_tables_pictures_data_and_commands(run, tmp_path):
             "--dry_run and --report_only exclude each other",
         ),
         ({"input_file": None}, "--input_file is required"),
+        ({"work_dir": "w,x"}, "--work_dir=w,x: ',' has a meaning in the lists"),
+        ({"work_dir": "w[1]"}, "--work_dir=w[1]: '[' has a meaning in the"),
         ({"input_file": "none*.txt"}, "no file matches 'none*.txt'"),
         ({"input_file": "gs://a/b"}, "must be local"),
         ({"work_dir": None}, "--work_dir is required"),

@@ -55,6 +55,31 @@ def test_streams_one_after_another_are_one_file(tmp_path, compression):
     assert content(path) == (TEXT.encode(), None)
 
 
+@pytest.mark.parametrize("compression", ["gzip", "bzip2", "xz"])
+@pytest.mark.parametrize("between", [b"x" * 64, b"\0" * 99 + b"BZ"])
+def test_what_is_no_stream_behind_a_stream_is_damage(
+    tmp_path, compression, between
+):
+    """Python's readers of bzip2 and xz end there as at the end of a file."""
+    compress = COMPRESS[compression]
+    path = tmp_path / "x"
+    path.write_bytes(compress(b"before ") + between + compress(b"behind"))
+    found, damage = content(path)
+    assert found in (b"before ", b"")  # gzip finds it with the first bytes
+    assert damage.startswith(f"has damaged {compression} data")
+
+
+def test_zeros_between_streams_of_xz_are_padding(tmp_path):
+    path = tmp_path / "x"
+    padding = b"\0" * 2**18
+    path.write_bytes(
+        lzma.compress(b"before ") + padding + lzma.compress(b"behind") + padding
+    )
+    assert content(path) == (b"before behind", None)
+    path.write_bytes(bz2.compress(b"all") + b"\0" * 8)
+    assert content(path)[0] == b"all" and content(path)[1]
+
+
 def test_blocks_are_of_a_megabyte_and_in_order(tmp_path):
     data = bytes(range(1, 256)) * 20_000
     (tmp_path / "x").write_bytes(data)
