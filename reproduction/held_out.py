@@ -263,17 +263,34 @@ def _too_few(count: int, where: str, wanted: int) -> UserError:
 
 
 def documents(path: str) -> Iterator[bytes]:
-    """Yield the documents of a file: runs of lines between blank lines."""
+    """Yield the documents of a file: runs of lines between blank lines.
+
+    Raises:
+        UserError: a line is not UTF-8.
+    """
     lines: list[bytes] = []
     with file_system.open_for_reading(path) as file:
-        for line in file:
-            if line.strip():
+        for number, line in enumerate(file, 1):
+            if _decoded(line, path, number).strip():
                 lines.append(line if line.endswith(b"\n") else line + b"\n")
             elif lines:
                 yield b"".join(lines)
                 lines = []
     if lines:
         yield b"".join(lines)
+
+
+def _decoded(line: bytes, path: str, number: int) -> str:
+    """Return a line as text; raise a UserError if it is not UTF-8."""
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        head = line if number == 1 else b""
+        raise UserError(
+            f"{path}: line {number} is not UTF-8: byte "
+            f"0x{line[error.start]:02x} at column {error.start + 1}; "
+            f"{text_files.how_to_mend_utf8(head)}"
+        ) from error
 
 
 def first_documents(

@@ -1,5 +1,6 @@
 """Training text and held-out text: whole files, documents, shares, limits."""
 
+import gzip
 import shutil
 
 from base.errors import UserError
@@ -160,3 +161,25 @@ def test_held_out_files_are_no_larger_than_their_share(tmp_path):
     assert every["train"] == sum(
         (tmp_path / f"book{n}.txt").stat().st_size for n in range(2)
     )
+
+
+@pytest.mark.parametrize(
+    "data, words",
+    [
+        (b"a\n\nb\n\nc \xe4\n", "line 5 is not UTF-8: byte 0xe4 at column 3"),
+        (gzip.compress(b"a\n\nb\n" * 99), "compressed"),
+    ],
+)
+def test_the_file_of_the_user_is_named(tmp_path, data, words):
+    """Not the copy that would be made of it."""
+    path = tmp_path / "in.txt"
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=words) as error:
+        held_out.prepare([str(path)], [], 0.1, 0, str(tmp_path / "corpus"))
+    assert str(error.value).startswith(f"{path}: line ")
+
+
+def test_lines_of_other_spaces_are_blank_as_in_the_generator(tmp_path):
+    path = tmp_path / "in.txt"
+    path.write_text("a\n\u00a0\nb\n\u3000 \nc\n")
+    assert list(held_out.documents(str(path))) == [b"a\n", b"b\n", b"c\n"]
