@@ -259,7 +259,7 @@ def _check_label(
     if is_regression:
         # Labels are stored in 32 bits. float() takes "1_0", too.
         if "_" in label or not _is_finite(label, np.float32):
-            raise UserError(f"{at}: {label!r} is not a number of 32 bits")
+            raise UserError(f"{at}: {label!r} is not a number of float32")
     elif labels is not None and label not in labels:
         raise UserError(
             f"{at}: unknown label {label!r}; known are {', '.join(labels)}"

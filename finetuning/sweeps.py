@@ -294,6 +294,8 @@ def _file_states(arguments: Sequence[str]) -> dict[str, list[int]]:
     for argument in arguments:
         name, _, value = argument.removeprefix("--").partition("=")
         for place in value.split(",") if name in _INPUTS else ():
+            if hub.is_name(place):  # has a commit, so it stays what it is
+                continue
             # A file; the files in a directory; those of a checkpoint, whose
             # names begin with its prefix.
             paths = [place]

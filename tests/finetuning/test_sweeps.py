@@ -108,7 +108,7 @@ def test_a_run_is_made_again_when_its_files_change(tmp_path, monkeypatch):
         "data_dir": f"--data_dir={tmp_path}/data",
         "init_checkpoint": f"--init_checkpoint={tmp_path}/model.ckpt",
         "vocab_file": f"--vocab_file={tmp_path}/vocab.txt",
-        "teacher_checkpoint": f"--teacher_checkpoint=x,{tmp_path}/teacher.ckpt",
+        "teacher_checkpoint": f"--teacher_checkpoint=hf://a/b@1,{tmp_path}/teacher.ckpt",
     }
     runs = [sweeps.SweepRun(name, {}) for name in ("a", "b")]
     sweep = sweeps.Sweep("script.py", runs, arguments)
