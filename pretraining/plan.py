@@ -287,6 +287,11 @@ def expand_output_files(names: str) -> list[str]:
     for path, times in collections.Counter(files).items():
         if times > 1:
             raise UserError(f"--output_file={names}: {path} is named twice")
+    for path in paths:
+        if os.path.isdir(path):
+            raise UserError(
+                f"--output_file={names}: {path} is a directory; add a file name"
+            )
     return paths
 
 

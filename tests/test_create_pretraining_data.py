@@ -280,6 +280,7 @@ def test_a_disk_that_takes_no_more(corpus, tmp_path):
         ({"input_file": ","}, "--input_file is empty"),
         ({"output_file": "x@0"}, "--output_file=x@0: wanted name@N"),
         ({"output_file": "/tmp/"}, "'/tmp/' is not a file name"),
+        ({"output_file": "a,/tmp"}, "/tmp is a directory; add a file name"),
         ({"output_file": "a,"}, "'' is not a file name"),
         ({"output_file": "a,b,./a"}, "/a is named twice"),
         ({"output_file": "/dev/stdin,/proc/self/fd/0"}, "is named twice"),
