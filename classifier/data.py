@@ -168,7 +168,7 @@ def _labels_in_files(
 def _is_finite(text: str, dtype: type = np.float64) -> bool:
     """Whether a text is a number of a type; "nan" and "inf" are not."""
     try:
-        return abs(float(text)) <= np.finfo(dtype).max
+        return abs(float(text)) <= float(np.finfo(dtype).max)
     except ValueError:
         return False
 
