@@ -199,7 +199,7 @@ def atomic_file(path: str, sync: bool = True) -> Iterator[IO[bytes]]:
 
 
 def real_path(path: str) -> str:
-    """Return the one path of a file or directory that has several names.
+    """Return a path that is equal for all names of a file or directory.
 
     Links are followed; remote paths only lose a slash at their end.
     """
@@ -260,10 +260,11 @@ def _is_zombie(process: int) -> bool:
 
 
 def check_no_pattern(path: str, flag: str) -> None:
-    """Check that a directory can be part of lists and patterns of files.
+    """Check that the path of a directory has no comma and no wildcard.
 
     Raises:
-        UserError: its name has a comma, or a character that globs have.
+        UserError: it has one. Flags that take lists or globs would split it or
+            match other files.
     """
     for character in ",*?[":
         if character in path:

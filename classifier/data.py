@@ -166,7 +166,7 @@ def _labels_in_files(
 
 
 def _is_finite(text: str, dtype: type = np.float64) -> bool:
-    """Whether a text is a number of a type; "nan" and "inf" are not."""
+    """Return whether a text is a finite number that a type can hold."""
     try:
         return abs(float(text)) <= float(np.finfo(dtype).max)
     except ValueError:
@@ -259,7 +259,7 @@ def _check_label(
     if is_regression:
         # Labels are stored in 32 bits. float() takes "1_0", too.
         if "_" in label or not _is_finite(label, np.float32):
-            raise UserError(f"{at}: {label!r} is not a number of float32")
+            raise UserError(f"{at}: {label!r} is not a number in float32")
     elif labels is not None and label not in labels:
         raise UserError(
             f"{at}: unknown label {label!r}; known are {', '.join(labels)}"

@@ -81,7 +81,7 @@ class Kind(NamedTuple):
 
 
 class _Streams:
-    """Compressed streams one after another, as multistream dumps have them.
+    """Reads compressed streams that follow one another in a file.
 
     bz2.open and lzma.open take everything behind a complete stream for the end
     of the file if it does not begin as a stream does. Here it is damage: the

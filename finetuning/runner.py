@@ -242,8 +242,7 @@ def train(
     agreement.wait_for_all(strategy)  # until the last score is written
     if not finish(job, loaded, done, training):
         return None
-    # Until the chief has written the weights to keep.
-    agreement.wait_for_all(strategy)
+    agreement.wait_for_all(strategy)  # until the weights to keep are written
     return loss_signs(job, data, tail, done)
 
 

@@ -49,8 +49,14 @@ _OWN = (*_GRID, "num_restarts", "output_dir", "flagfile")
 
 # Flags that name what a run reads.
 _INPUTS = (
-    *("data_dir", "train_file", "dev_file", "predict_file", "transfer_file"),
-    *("init_checkpoint", "bert_config_file", "vocab_file"),
+    "data_dir",
+    "train_file",
+    "dev_file",
+    "predict_file",
+    "transfer_file",
+    "init_checkpoint",
+    "bert_config_file",
+    "vocab_file",
     "teacher_checkpoint",
 )
 
@@ -284,7 +290,7 @@ def _make(run: SweepRun, place: str, folder: str, command: list[str]) -> None:
     file_system.write_text(marker, json.dumps(made_of))
 
 
-def _file_states(arguments: Sequence[str]) -> dict[str, list[int]]:
+def _file_states(arguments: Sequence[str]) -> dict[str, list[int] | None]:
     """Return {path: [size, time of change]} of the files that flags name.
 
     Args:

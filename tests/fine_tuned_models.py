@@ -5,10 +5,12 @@ differ from input to input.
 """
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
+import scripts
 import tensorflow as tf
 
 import modeling
@@ -142,3 +144,28 @@ def damage(source: Path, folder: Path) -> Path:
     tensors[bias][0] = np.nan
     weight_files.write(str(folder / lookup.WEIGHTS_NAME), tensors)
     return folder
+
+
+def check_damage_is_found(
+    script: ModuleType,
+    source: Path,
+    folder: Path,
+    flags_for: Callable[..., dict],
+    data: dict[str, str],
+) -> None:
+    """Check that a script neither scores nor predicts with damaged weights.
+
+    Args:
+        script: of the task.
+        source: a fine-tuned model.
+        folder: for a damaged copy of it, and for outputs.
+        flags_for: (model, output_dir) -> flags without training.
+        data: job -> the name of its data in the message.
+    """
+    model = damage(source, folder / "damaged")
+    flags = flags_for(model, folder / "out") | dict.fromkeys(data, False)
+    for job, name in data.items():
+        line = scripts.error_of(script, **flags | {job: True})
+        assert f"outputs for {name} are not finite numbers: the wei" in line
+    names = {path.name for path in (folder / "out").iterdir()}
+    assert not any("results" in name or "predictions" in name for name in names)

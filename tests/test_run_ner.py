@@ -364,12 +364,10 @@ def test_outputs_that_are_not_numbers_are_an_error(
     finished, data_dir, tmp_path
 ):
     """A score or an answer made of them would look like any other."""
-    model = fine_tuned_models.damage(finished, tmp_path / "damaged")
-    flags = flags_for(model, data_dir, tmp_path / "out", do_train=False)
-    for job in ("do_eval", "do_predict"):
-        jobs = {"do_eval": False, "do_predict": False, job: True}
-        line = scripts.error_of(run_ner, **flags | jobs)
-        assert "outputs for dev_file" in line or "outputs for test_file" in line
-        assert "are not finite numbers: the weights are damaged" in line
-    names = [path.name for path in (tmp_path / "out").iterdir()]
-    assert not {*names} & {"eval_results.txt", "test_results.txt"}
+    fine_tuned_models.check_damage_is_found(
+        run_ner,
+        finished,
+        tmp_path,
+        lambda model, out: flags_for(model, data_dir, out, do_train=False),
+        {"do_eval": "dev_file", "do_predict": "test_file"},
+    )
