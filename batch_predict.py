@@ -26,11 +26,11 @@ from base.errors import UserError
 
 from absl import flags, logging
 
-from prediction import all_tasks, outputs, plan, run
-from prediction import flags as prediction_flags
-from prediction import model as prediction_model
-from prediction.plan import Plan
-from prediction.tasks import Settings, Task
+from serving import all_tasks, outputs, plan, run
+from serving import flags as prediction_flags
+from serving import model as prediction_model
+from serving.plan import Plan
+from serving.tasks import Settings, Task
 from training import dtypes
 from training import flags as training_flags
 
@@ -171,7 +171,7 @@ def predict(job: Plan, to_do: list[int], task: Task) -> None:
     with resuming.explained_failures(job.output_dir):
         if FLAGS.runner == "beam":
             # It imports Apache Beam, which is optional.
-            from prediction import on_beam
+            from serving import on_beam
 
             on_beam.predict_shards(
                 job, to_do, task.settings, FLAGS.batch_size, FLAGS.beam_options

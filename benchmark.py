@@ -22,16 +22,16 @@ from base.errors import UserError
 from absl import flags, logging
 
 import modeling
-from benchmarks import memory as benchmarks_memory
-from benchmarks import packing as benchmarks_packing
-from benchmarks import profile as benchmarks_profile
-from benchmarks import serving as benchmarks_serving
-from benchmarks import serving_requests, steps, table
-from benchmarks import tasks as benchmarks_tasks
-from benchmarks import text as benchmarks_text
-from benchmarks.table import Row
 from ops import recompute
 from pretraining import objectives
+from tools.benchmarks import memory as benchmarks_memory
+from tools.benchmarks import packing as benchmarks_packing
+from tools.benchmarks import profile as benchmarks_profile
+from tools.benchmarks import serving as benchmarks_serving
+from tools.benchmarks import serving_requests, steps, table
+from tools.benchmarks import tasks as benchmarks_tasks
+from tools.benchmarks import text as benchmarks_text
+from tools.benchmarks.table import Row
 from training import devices
 
 FLAGS = flags.FLAGS

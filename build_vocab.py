@@ -33,8 +33,8 @@ from base.errors import UserError
 from absl import flags, logging
 
 import tokenization
-from pretraining import vocabulary
-from pretraining import words as pretraining_words
+from pretraining.data import vocabulary
+from pretraining.data import words as pretraining_words
 
 FLAGS = flags.FLAGS
 

@@ -19,9 +19,9 @@ from base.errors import UserError
 
 from absl import flags, logging
 
-from pretraining import generation, summary
-from pretraining import plan as pretraining_plan
-from pretraining.instances import InstanceConfig
+from pretraining.data import generation, summary
+from pretraining.data import plan as pretraining_plan
+from pretraining.data.instances import InstanceConfig
 
 FLAGS = flags.FLAGS
 

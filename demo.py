@@ -29,7 +29,7 @@ from base.errors import UserError
 
 from absl import flags
 
-from pretraining import demo_corpus
+from tools.demo import corpus as demo_corpus
 
 FLAGS = flags.FLAGS
 
@@ -387,7 +387,7 @@ def summarize(steps: Steps, scale: Scale) -> bool:
     """Draw curves.png, print the table; return if all baselines are beaten."""
     # Imported here, since it imports TensorFlow: that takes seconds, and
     # memory that the scripts can use better until now.
-    from pretraining import demo_results
+    from tools.demo import results as demo_results
     from training import event_files
 
     lengths = (scale.max_seq_length, scale.max_predictions_per_seq)

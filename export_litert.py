@@ -17,11 +17,11 @@ from base.errors import UserError
 from absl import flags, logging
 
 from checkpoints import lookup, model_files
-from litert import convert, export
-from prediction import all_tasks
-from prediction import flags as prediction_flags
-from prediction import model as prediction_model
-from prediction.tasks import Settings
+from serving import all_tasks
+from serving import flags as prediction_flags
+from serving import model as prediction_model
+from serving.litert import convert, export
+from serving.tasks import Settings
 from training import flags as training_flags
 
 FLAGS = flags.FLAGS

@@ -21,16 +21,16 @@ from absl import flags
 
 import modeling
 from checkpoints import lookup, model_files, weight_files
-from classifier import export as classifier_export
-from classifier import model as classifier_model
-from features import export as features_export
-from finetuning import bilstm, fine_tuned
-from pretraining import export as pretraining_export
-from pretraining import filling
+from finetuning import fine_tuned
 from pretraining import model as pretraining_model
-from serving import graph_tokenizer, saved_model
-from swag import export as swag_export
-from swag import model as swag_model
+from tasks import bilstm, graph_tokenizer, saved_model
+from tasks.classifier import export as classifier_export
+from tasks.classifier import model as classifier_model
+from tasks.encoder import export as features_export
+from tasks.masked_lm import export as pretraining_export
+from tasks.masked_lm import filling
+from tasks.swag import export as swag_export
+from tasks.swag import model as swag_model
 from training import flags as training_flags
 
 FLAGS = flags.FLAGS

@@ -32,11 +32,11 @@ from absl import flags, logging
 
 import tokenization
 from checkpoints import huggingface, lookup, model_files, weight_files
-from extending import vocabulary, weights
-from extending import words as new_words
-from extending.words import NewWord
 from modeling import BertConfig
-from pretraining import words as pretraining_words
+from pretraining.data import words as pretraining_words
+from tools.extending import vocabulary, weights
+from tools.extending import words as new_words
+from tools.extending.words import NewWord
 from training import flags as training_flags
 
 FLAGS = flags.FLAGS

@@ -25,9 +25,9 @@ from absl import flags, logging
 import modeling
 import tokenization
 from checkpoints import lookup, model_files, weight_files
-from features import layers as features_layers
-from features import lines as features_lines
-from features import writers as features_writers
+from tasks.encoder import layers as features_layers
+from tasks.encoder import lines as features_lines
+from tasks.encoder import writers as features_writers
 from training import devices, dtypes
 from training import flags as training_flags
 from training.prediction import Predictor

@@ -19,7 +19,7 @@ from base.errors import UserError
 from absl import flags, logging
 
 from checkpoints import lookup, model_files
-from pretraining import filling
+from tasks.masked_lm import filling
 from training import dtypes
 from training import flags as training_flags
 

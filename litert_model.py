@@ -29,12 +29,12 @@ from base.errors import UserError
 
 from absl import flags, logging
 
-from classifier import flags as classifier_flags
-from litert import scoring
-from litert.model import LiteRtModel
-from prediction import data, run
-from prediction import flags as prediction_flags
-from prediction.data import Window
+from serving import data, run
+from serving import flags as prediction_flags
+from serving.data import Window
+from serving.litert import scoring
+from serving.litert.model import LiteRtModel
+from tasks.classifier import flags as classifier_flags
 
 FLAGS = flags.FLAGS
 

@@ -668,7 +668,7 @@ def attention_bias(
     """
     if input_mask is None:
         input_mask = tf.ones_like(input_ids)
-    # Not [:, None, None]: see litert/convert.py.
+    # Not [:, None, None]: see serving/litert/convert.py.
     visible = tf.expand_dims(tf.cast(input_mask, tf.float32), 1)  # [B, 1, T]
     visible = tf.expand_dims(visible, 1)  # [B, 1, 1, T]
     if sequence_ids is not None:

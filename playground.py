@@ -19,10 +19,10 @@ from base import errors
 
 from absl import flags, logging
 
-from page import models as page_models
-from page import neighbors, site, tabs, views
-from page.models import PageModel
-from prediction import flags as prediction_flags
+from serving import flags as prediction_flags
+from tools.page import models as page_models
+from tools.page import neighbors, site, tabs, views
+from tools.page.models import PageModel
 from training import flags as training_flags
 
 FLAGS = flags.FLAGS

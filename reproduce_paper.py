@@ -29,7 +29,7 @@ from base.errors import UserError
 from absl import flags, logging
 
 import tokenization
-from reproduction import (
+from tools.reproduction import (
     estimate,
     experiments,
     held_out,
@@ -40,12 +40,12 @@ from reproduction import (
     steps,
     work_dir,
 )
-from reproduction import report as reproduction_report
-from reproduction import tasks as reproduction_tasks
-from reproduction.estimate import Estimator
-from reproduction.plan import Plan
-from reproduction.run import Places
-from reproduction.scales import Scale
+from tools.reproduction import report as reproduction_report
+from tools.reproduction import tasks as reproduction_tasks
+from tools.reproduction.estimate import Estimator
+from tools.reproduction.plan import Plan
+from tools.reproduction.run import Places
+from tools.reproduction.scales import Scale
 
 FLAGS = flags.FLAGS
 

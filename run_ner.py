@@ -23,15 +23,15 @@ from base.errors import UserError
 from absl import flags, logging
 
 import modeling
-from features import layers as features_layers
 from finetuning import distillation, runner, sweeps
 from finetuning import flags as finetuning_flags
 from finetuning.settings import RunSettings
 from finetuning.source import find_source
-from ner import data as ner_data
-from ner import job as ner_job
-from ner.job import NerJob, TaggerOptions
 from ops import recompute
+from tasks.encoder import layers as features_layers
+from tasks.ner import data as ner_data
+from tasks.ner import job as ner_job
+from tasks.ner.job import NerJob, TaggerOptions
 
 FLAGS = flags.FLAGS
 

@@ -34,15 +34,15 @@ from finetuning import distillation, runner, source, sweeps
 from finetuning import flags as finetuning_flags
 from finetuning.settings import RunSettings
 from finetuning.source import ModelSource
-from squad import answers as squad_answers
-from squad import data as squad_data
-from squad import ensemble as squad_ensemble
-from squad import mistakes as squad_mistakes
-from squad.answers import AnswerOptions
-from squad.decoding import DecodingOptions
-from squad.job import SquadJob
-from squad.records import QuestionReader, ReadingOptions
-from squad.windows import Lengths
+from tasks.squad import answers as squad_answers
+from tasks.squad import data as squad_data
+from tasks.squad import ensemble as squad_ensemble
+from tasks.squad import mistakes as squad_mistakes
+from tasks.squad.answers import AnswerOptions
+from tasks.squad.decoding import DecodingOptions
+from tasks.squad.job import SquadJob
+from tasks.squad.records import QuestionReader, ReadingOptions
+from tasks.squad.windows import Lengths
 from training import reporting
 
 FLAGS = flags.FLAGS

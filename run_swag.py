@@ -29,8 +29,8 @@ from finetuning import flags as finetuning_flags
 from finetuning import runner, sweeps
 from finetuning.settings import RunSettings
 from finetuning.source import find_source
-from swag import data as swag_data
-from swag.job import SwagJob
+from tasks.swag import data as swag_data
+from tasks.swag.job import SwagJob
 from training import flags as training_flags
 
 FLAGS = flags.FLAGS

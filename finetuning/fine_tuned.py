@@ -10,9 +10,10 @@ import tensorflow as tf
 
 import modeling
 from checkpoints import lookup, model_files, weight_files
-from finetuning import bilstm, selection
+from finetuning import selection
 from finetuning.job import Job
 from finetuning.source import no_model_error
+from tasks import bilstm
 
 # Keys of a fine-tuned model's configuration that do not describe its encoder.
 ADDED_TO_CONFIG = (

@@ -25,11 +25,11 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-from finetuning import bilstm, failed_runs, mistakes
+from finetuning import failed_runs
 from finetuning.settings import RunSettings
 from finetuning.source import ModelSource
 from records import in_memory
-from serving import graph_tokenizer, saved_model
+from tasks import bilstm, graph_tokenizer, mistakes, saved_model
 from training import curves, memory, prediction, reporting
 from training.objective import Objective
 

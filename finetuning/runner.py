@@ -23,7 +23,7 @@ from finetuning import (
 from finetuning.job import Job, LoadedModel, TrainingData
 from finetuning.settings import RunSettings
 from records import in_memory
-from serving import graph_tokenizer, saved_model
+from tasks import graph_tokenizer, saved_model
 from training import (
     agreement,
     compilation,

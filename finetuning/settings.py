@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from finetuning.bilstm import BiLstmSize
+from tasks.bilstm import BiLstmSize
 from training.devices import DeviceChoice
 from training.settings import Settings
 

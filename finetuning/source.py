@@ -11,8 +11,9 @@ from absl import logging
 import modeling
 import tokenization
 from checkpoints import lookup, model_files
-from finetuning import bilstm, reinit
+from finetuning import reinit
 from finetuning.settings import RunSettings
+from tasks import bilstm
 
 
 class ModelSource(NamedTuple):

@@ -22,10 +22,11 @@ from absl import logging
 
 import modeling
 from checkpoints import lookup, model_files, weight_files
-from finetuning import bilstm, fine_tuned
+from finetuning import fine_tuned
 from finetuning.source import ModelSource
 from records import cache as record_cache
 from records.in_memory import ShortRecords
+from tasks import bilstm
 from training import prediction
 
 _FLAG = "teacher_checkpoint"

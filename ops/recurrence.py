@@ -41,7 +41,7 @@ def close_padding(x: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
         x: float32 [B, S, 4 * U].
         input_mask: [B, S], 0 at padding.
     """
-    # Not [..., None]: see litert/convert.py.
+    # Not [..., None]: see serving/litert/convert.py.
     is_real = tf.expand_dims(tf.cast(input_mask, tf.float32), -1)  # [B, S, 1]
     return x + (1.0 - is_real) * _CLOSED
 

@@ -1,6 +1,6 @@
 """The model of pre-training: an encoder with both heads (paper section 3.1).
 
-A packed row (pretraining/packing.py) holds up to K sequences, each with a
+A packed row (pretraining/data/packing.py) holds up to K sequences, each with a
 next sentence label of its own. Attention, positions and heads treat them as
 rows of their own, and every loss is normalized over the whole batch. So a
 packed batch has the loss and the gradient of its sequences unpacked.
@@ -104,7 +104,7 @@ class BertForPreTraining(TaskModel):
 
     # --- Losses, as sums over the batch --------------------------------------
     # `output` is the encoder's for the batch `features` of records
-    # (pretraining/schema.py), packed or not. `example_weights` [B], where
+    # (pretraining/data/schema.py), packed or not. `example_weights` [B], where
     # there are some, are 0 for rows that only fill the batch.
 
     def masked_lm_loss(

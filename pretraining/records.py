@@ -11,8 +11,8 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-from pretraining import schema as pretraining_schema
-from pretraining.schema import PACKED_FEATURE
+from pretraining.data import schema as pretraining_schema
+from pretraining.data.schema import PACKED_FEATURE
 from records import bad_records, streaming, tfrecord
 
 # The flag that sets the length of a feature, for error messages.

@@ -13,7 +13,7 @@ from pydoc_data.topics import topics
 import numpy as np
 from paths import GOLDEN
 
-from pretraining.instances import Documents
+from pretraining.data.instances import Documents
 
 VOCAB_FILE = str(GOLDEN / "vocab" / "uncased.txt")
 _SENTENCE_END = re.compile(r"(?<=[.:!?])\s+|\n\s*\n")

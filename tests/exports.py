@@ -6,21 +6,21 @@ import scripts
 
 import modeling
 from checkpoints import weight_files
-from classifier import export as classifier_export
-from classifier import model as classifier_model
-from features import export as features_export
-from features import layers as features_layers
 from modeling import BertConfig
-from ner import export as ner_export
-from ner import feature_based
-from ner import model as ner_model
-from pretraining import export as pretraining_export
 from pretraining import model as pretraining_model
-from squad import export as squad_export
-from squad import model as squad_model
-from squad import windows as squad_windows
-from swag import export as swag_export
-from swag import model as swag_model
+from tasks.classifier import export as classifier_export
+from tasks.classifier import model as classifier_model
+from tasks.encoder import export as features_export
+from tasks.encoder import layers as features_layers
+from tasks.masked_lm import export as pretraining_export
+from tasks.ner import export as ner_export
+from tasks.ner import feature_based
+from tasks.ner import model as ner_model
+from tasks.squad import export as squad_export
+from tasks.squad import model as squad_model
+from tasks.squad import windows as squad_windows
+from tasks.swag import export as swag_export
+from tasks.swag import model as swag_model
 
 export_saved_model = scripts.load("export_saved_model")
 

@@ -15,11 +15,11 @@ import tensorflow as tf
 
 import modeling
 from checkpoints import lookup, model_files, weight_files
-from classifier.model import BertForSequenceClassification
-from finetuning.bilstm import NO_BILSTM, BiLstmSize
-from ner.model import BertForTokenClassification
-from squad.model import BertForQuestionAnswering
-from swag.model import BertForMultipleChoice
+from tasks.bilstm import NO_BILSTM, BiLstmSize
+from tasks.classifier.model import BertForSequenceClassification
+from tasks.ner.model import BertForTokenClassification
+from tasks.squad.model import BertForQuestionAnswering
+from tasks.swag.model import BertForMultipleChoice
 
 
 def write(folder: Path, model, vocab: Sequence[str], **settings) -> Path:

@@ -7,8 +7,8 @@ import scripts
 from corpora import VOCAB_FILE, manual, write
 from paths import ROOT
 
-from pretraining import plan as pretraining_plan
-from pretraining.instances import InstanceConfig
+from pretraining.data import plan as pretraining_plan
+from pretraining.data.instances import InstanceConfig
 
 generator = scripts.load("create_pretraining_data")
 

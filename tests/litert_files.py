@@ -16,8 +16,8 @@ import squad_runs
 import swag_runs
 import tiny
 
-from finetuning.bilstm import BiLstmSize
 from modeling import BertConfig
+from tasks.bilstm import BiLstmSize
 
 export_litert = scripts.load("export_litert")
 litert_model = scripts.load("litert_model")

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 import tokenization
-from ner.data import Sentence
-from ner.windows import Converter
+from tasks.ner.data import Sentence
+from tasks.ner.windows import Converter
 
 LABELS = ("O", "B-x", "I-x")
 VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##a", "."]

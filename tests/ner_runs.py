@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 import tiny
 
-from ner import data as ner_data
+from tasks.ner import data as ner_data
 
 NAMES = {"PER": ["ann", "bob"], "LOC": ["rome", "oslo"]}
 OTHERS = ["the", "a", "was", "in", "saw", "."]

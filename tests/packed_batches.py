@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from pretraining import masking, packing
-from pretraining.instances import InstanceConfig, Instances
+from pretraining.data import masking, packing
+from pretraining.data.instances import InstanceConfig, Instances
 from records import tfrecord
 
 LENGTH, PREDICTIONS, PACKS, VOCAB = 32, 6, 4, 50

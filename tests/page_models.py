@@ -6,9 +6,9 @@ from pathlib import Path
 
 import litert_files
 
-from page import models as page_models
-from page import views
-from page.models import PageModel
+from tools.page import models as page_models
+from tools.page import views
+from tools.page.models import PageModel
 
 # Kind of litert_files.TEXTS -> the fields of Settings that it needs.
 OPTIONS = {

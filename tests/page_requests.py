@@ -3,8 +3,8 @@
 import threading
 from collections.abc import Sequence
 
-from page import views
-from page.models import PageModel
+from tools.page import views
+from tools.page.models import PageModel
 
 
 def check(address: str, models: Sequence[PageModel]) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from unittest import mock
 
-from page import neighbors, site, tabs
-from page.models import PageModel
+from tools.page import neighbors, site, tabs
+from tools.page.models import PageModel
 
 # Events of Python's sockets that name an address of another machine.
 _EVENTS = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname")

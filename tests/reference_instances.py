@@ -1,8 +1,8 @@
 """Make pre-training instances the slow way: one at a time, token by token.
 
 Written from the description of the original algorithm, with plain lists and
-`random.Random`, to compare distributions with pretraining/instances.py and
-pretraining/masking.py. The two draw their random numbers differently, so only
+`random.Random`, to compare distributions with pretraining/data/instances.py and
+masking.py. The two draw their random numbers differently, so only
 distributions can be compared, not single instances.
 """
 

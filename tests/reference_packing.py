@@ -10,7 +10,7 @@ def assign_rows(
     predictions_per_row: int,
     max_sequences: int,
 ) -> list[int]:
-    """Return the row of each sequence; arguments as in pretraining/packing.py.
+    """Return the row of each sequence; arguments as in packing.py.
 
     Of the rows with equally little room, the one that came to this room last
     is looked at; if it has too few places, rows with more room follow.

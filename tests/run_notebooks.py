@@ -26,7 +26,7 @@ import nbformat  # noqa: E402
 from absl import flags  # noqa: E402
 
 from checkpoints import model_files, weight_files  # noqa: E402
-from squad.model import BertForQuestionAnswering  # noqa: E402
+from tasks.squad.model import BertForQuestionAnswering  # noqa: E402
 
 FLAGS = flags.FLAGS
 

@@ -8,9 +8,9 @@ import numpy as np
 from paths import GOLDEN
 
 import tokenization
-from squad import data as squad_data
-from squad import decoding as squad_decoding
-from squad import windows as squad_windows
+from tasks.squad import data as squad_data
+from tasks.squad import decoding as squad_decoding
+from tasks.squad import windows as squad_windows
 
 # How the windows of the golden files were cut.
 GOLDEN_LENGTHS = {

@@ -22,9 +22,9 @@ from prediction_runs import (
 )
 
 from checkpoints import lookup
-from finetuning.bilstm import NO_BILSTM, BiLstmSize
-from pretraining import filling
-from serving import saved_model
+from tasks import saved_model
+from tasks.bilstm import NO_BILSTM, BiLstmSize
+from tasks.masked_lm import filling
 
 pytest.importorskip("tensorflow_text")
 run_classifier = scripts.load("run_classifier")

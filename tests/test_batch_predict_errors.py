@@ -23,7 +23,7 @@ from prediction_runs import (
 )
 
 from records import tfrecord
-from serving import saved_model
+from tasks import saved_model
 
 pytest.importorskip("tensorflow_text")
 

@@ -16,8 +16,8 @@ from corpora import manual
 from paths import ROOT
 
 import tokenization
-from pretraining import vocabulary, words, words_on_beam
-from pretraining.documents import Range
+from pretraining.data import vocabulary, words, words_on_beam
+from pretraining.data.documents import Range
 
 build_vocab = scripts.load("build_vocab")
 

@@ -18,12 +18,12 @@ from paths import GOLDEN
 
 import modeling
 from checkpoints import huggingface, lookup, model_files, weight_files
-from classifier import model as classifier_model
 from modeling import BIDIRECTIONAL, LEFT_TO_RIGHT
-from ner import model as ner_model
 from pretraining import model as pretraining_model
-from squad import model as squad_model
-from swag import model as swag_model
+from tasks.classifier import model as classifier_model
+from tasks.ner import model as ner_model
+from tasks.squad import model as squad_model
+from tasks.swag import model as swag_model
 
 convert_checkpoint = scripts.load("convert_checkpoint")
 

@@ -18,7 +18,7 @@ import scripts
 from corpora import VOCAB_FILE, manual, write
 from paths import ROOT
 
-from pretraining import schema as pretraining_schema
+from pretraining.data import schema as pretraining_schema
 from records import tfrecord
 
 

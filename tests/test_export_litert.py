@@ -18,9 +18,9 @@ import tensorflow as tf
 import tiny
 from litert_files import export_litert
 
-from finetuning.bilstm import BiLstmSize
-from litert.model import LiteRtModel
-from prediction import model as prediction_model
+from serving import model as prediction_model
+from serving.litert.model import LiteRtModel
+from tasks.bilstm import BiLstmSize
 
 pytest.importorskip("ai_edge_litert")
 

@@ -8,10 +8,10 @@ from exports import CONFIG, VOCAB, export, export_saved_model, write_model
 
 import modeling
 from checkpoints import huggingface
-from classifier import model as classifier_model
-from features import export as features_export
-from serving import saved_model
-from squad import model as squad_model
+from tasks import saved_model
+from tasks.classifier import model as classifier_model
+from tasks.encoder import export as features_export
+from tasks.squad import model as squad_model
 
 pytest.importorskip("tensorflow_text")
 convert_checkpoint = scripts.load("convert_checkpoint")

@@ -17,7 +17,7 @@ from paths import ROOT
 
 import modeling
 from checkpoints import weight_files
-from features import lines as features_lines
+from tasks.encoder import lines as features_lines
 
 extract_features = scripts.load("extract_features")
 

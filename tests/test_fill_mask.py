@@ -8,7 +8,7 @@ import scripts
 from pretraining_runs import weights_of
 
 from checkpoints import lookup, weight_files
-from pretraining import filling
+from tasks.masked_lm import filling
 
 fill_mask = scripts.load("fill_mask")
 

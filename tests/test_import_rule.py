@@ -17,13 +17,13 @@ ROOT = Path(__file__).resolve().parent.parent
 LEVELS = {
     1: ("base", "ops"),
     2: ("modeling", "optimization", "tokenization"),
-    3: ("records", "checkpoints", "serving", "corpus"),
+    3: ("records", "checkpoints", "corpus"),
     4: ("training",),
-    5: ("finetuning",),
-    6: ("pretraining", "classifier", "squad", "features"),
-    7: ("ner", "swag", "benchmarks", "extending"),
-    8: ("prediction", "reproduction"),
-    9: ("litert", "page"),
+    5: ("pretraining",),
+    6: ("tasks",),
+    7: ("serving",),
+    8: ("finetuning",),
+    9: ("tools",),
 }
 SCRIPT = max(LEVELS) + 1
 MAX_ROOT_FILES = 23  # the 23rd is playground.py, which needs a name of its own

@@ -23,11 +23,11 @@ import tiny
 
 import modeling
 from checkpoints import model_files
-from classifier.model import BertForSequenceClassification
 from modeling import BIDIRECTIONAL, LEFT_TO_RIGHT
-from ner.model import BertForTokenClassification
-from squad.model import BertForQuestionAnswering
-from swag.model import BertForMultipleChoice
+from tasks.classifier.model import BertForSequenceClassification
+from tasks.ner.model import BertForTokenClassification
+from tasks.squad.model import BertForQuestionAnswering
+from tasks.swag.model import BertForMultipleChoice
 
 extract_features = scripts.load("extract_features")
 fill_mask = scripts.load("fill_mask")

@@ -11,9 +11,9 @@ WORKER_FILES = (
     "base/workers.py",
     "tokenization.py",
     "records/tfrecord.py",
-    "pretraining/buckets.py",
-    "pretraining/packing.py",
-    "squad/windows.py",
+    "pretraining/data/buckets.py",
+    "pretraining/data/packing.py",
+    "tasks/squad/windows.py",
     "create_pretraining_data.py",
     "build_vocab.py",
 )
@@ -41,14 +41,14 @@ def test_files_of_worker_processes_do_not_import_tensorflow(path, package):
     assert rules_broken_by(source, path) == {"TID253"}
 
 
-@pytest.mark.parametrize("path", ["modeling.py", "squad/model.py"])
+@pytest.mark.parametrize("path", ["modeling.py", "tasks/squad/model.py"])
 def test_other_files_may_import_tensorflow(path):
     assert not rules_broken_by("import keras\n\nprint(keras)\n", path)
 
 
 def test_relative_imports_are_refused():
     source = "from . import data\n\nprint(data)\n"
-    assert rules_broken_by(source, "ner/records.py") == {"TID252"}
+    assert rules_broken_by(source, "tasks/ner/records.py") == {"TID252"}
 
 
 def test_hooks_run_the_commands_of_make_lint():

@@ -15,8 +15,8 @@ import scripts
 from litert_files import litert_model
 from paths import ROOT
 
-from litert import metadata
-from litert.model import LiteRtModel
+from serving.litert import metadata
+from serving.litert.model import LiteRtModel
 
 pytest.importorskip("ai_edge_litert")
 
@@ -401,7 +401,7 @@ def test_damaged_files_are_named(tmp_path, files):
 @pytest.mark.slow
 def test_missing_scores_say_how_to_install_them(tmp_path, files, monkeypatch):
     folder = str(classifier_runs.write_data(tmp_path))
-    monkeypatch.setitem(sys.modules, "classifier.scores", None)
+    monkeypatch.setitem(sys.modules, "tasks.classifier.scores", None)
     line = scripts.error_of(
         litert_model,
         model=str(files("classifier")),

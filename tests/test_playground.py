@@ -19,7 +19,7 @@ import pytest
 import scripts
 from paths import ROOT
 
-from page import site
+from tools.page import site
 
 playground = scripts.load("playground")
 

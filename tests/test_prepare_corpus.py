@@ -29,7 +29,7 @@ from paths import GOLDEN, ROOT
 from corpus import generation
 from corpus import plan as corpus_plan
 from corpus.plan import CorpusFlags
-from pretraining import documents as pretraining_documents
+from pretraining.data import documents as pretraining_documents
 
 BLANK = {"document_separator": "blank_line", "language": "en"}
 

@@ -13,7 +13,7 @@ import reproduction_runs
 import scripts
 from reproduction_runs import read_csv
 
-from reproduction import estimate, work_dir
+from tools.reproduction import estimate, work_dir
 
 reproduce_paper = reproduction_runs.reproduce_paper
 

@@ -11,7 +11,7 @@ import pytest
 import reproduction_runs
 from reproduction_runs import read_csv
 
-from reproduction import estimate, tasks
+from tools.reproduction import estimate, tasks
 
 
 @pytest.fixture

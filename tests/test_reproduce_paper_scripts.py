@@ -9,8 +9,8 @@ import reproduction_runs
 import scripts
 from paths import ROOT
 
-from reproduction import experiments, scales
-from reproduction.tasks import Data
+from tools.reproduction import experiments, scales
+from tools.reproduction.tasks import Data
 
 pytestmark = pytest.mark.slow
 

@@ -21,8 +21,8 @@ from classifier_runs import (
 from tiny import results_of
 
 from checkpoints import weight_files
-from classifier import model as classifier_model
-from swag import model as swag_model
+from tasks.classifier import model as classifier_model
+from tasks.swag import model as swag_model
 from training import curves
 
 run_classifier = scripts.load("run_classifier")

@@ -23,10 +23,10 @@ from classifier_runs import (
 )
 
 from checkpoints import training_state, weight_files
-from classifier import distillation as classifier_distillation
-from classifier import model as classifier_model
 from finetuning import distillation, runner, sweeps
 from finetuning import flags as finetuning_flags
+from tasks.classifier import distillation as classifier_distillation
+from tasks.classifier import model as classifier_model
 
 run_classifier = scripts.load("run_classifier")
 

@@ -25,8 +25,8 @@ from ner_runs import (
 
 from checkpoints import weight_files
 from finetuning import runner, sweeps
-from ner import data as ner_data
-from ner import model as ner_model
+from tasks.ner import data as ner_data
+from tasks.ner import model as ner_model
 
 run_ner = scripts.load("run_ner")
 convert_checkpoint = scripts.load("convert_checkpoint")

@@ -26,13 +26,13 @@ from ner_runs import (
 
 import modeling
 from checkpoints import training_state, weight_files
-from features import layers as features_layers
 from modeling import BertConfig
-from ner import data as ner_data
-from ner import export as ner_export
-from ner import feature_based
-from ner import records as ner_records
-from serving import graph_tokenizer
+from tasks import graph_tokenizer
+from tasks.encoder import layers as features_layers
+from tasks.ner import data as ner_data
+from tasks.ner import export as ner_export
+from tasks.ner import feature_based
+from tasks.ner import records as ner_records
 
 run_ner = scripts.load("run_ner")
 convert_checkpoint = scripts.load("convert_checkpoint")

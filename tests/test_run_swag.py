@@ -23,11 +23,11 @@ from swag_runs import (
 )
 
 from checkpoints import weight_files
-from finetuning import heads, runner
+from finetuning import runner
 from modeling import BertConfig
 from records import tfrecord
-from serving import saved_model
-from swag import model as swag_model
+from tasks import heads, saved_model
+from tasks.swag import model as swag_model
 
 run_swag = scripts.load("run_swag")
 convert_checkpoint = scripts.load("convert_checkpoint")

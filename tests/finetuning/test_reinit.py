@@ -14,9 +14,9 @@ from classifier_runs import values_of
 
 import modeling
 from checkpoints import training_state
-from classifier.model import BertForSequenceClassification
 from finetuning import reinit
-from squad.model import BertForQuestionAnswering
+from tasks.classifier.model import BertForSequenceClassification
+from tasks.squad.model import BertForQuestionAnswering
 
 run_classifier = scripts.load("run_classifier")
 

@@ -11,9 +11,9 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from classifier import data as classifier_data
 from records import in_memory, streaming, tfrecord
 from records.in_memory import WINDOW, Plan
+from tasks.classifier import data as classifier_data
 
 FULL = 40
 

@@ -7,10 +7,10 @@ from pretraining_runs import CONFIG, make_features
 
 import modeling
 import optimization
-from classifier import model as classifier_model
 from ops import elementwise
 from pretraining import model as pretraining_model
 from pretraining import objectives
+from tasks.classifier import model as classifier_model
 from training import train_step
 from training.compilation import Compilation
 from training.settings import Settings

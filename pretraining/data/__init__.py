@@ -1,0 +1,1 @@
+"""Text to records of pre-training."""

@@ -1,0 +1,370 @@
+"""Lay out [CLS] A [SEP] B [SEP], choose tokens to predict and replace them.
+
+The masked language model (paper sections 3.1 and A.1) is trained to predict
+15% of the tokens from those around them. If "down" is chosen, the encoder gets
+
+    the cat sat [MASK]   80% of the time
+    the cat sat green    10%: a random token
+    the cat sat down     10%: unchanged
+
+and the label is "down". Fine-tuning never shows a [MASK]. With [MASK] alone,
+the encoder would need to represent the context only at a [MASK]; with the
+other two, any token may be the one to predict.
+
+Worker processes import this file: no flags here, and no TensorFlow.
+
+Dimensions: N instances, S max_seq_length, P max_predictions_per_seq, W words
+of the sequence with the most words.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from pretraining.data.instances import InstanceConfig, Instances
+
+# Tokens in brackets ([MASK], [unused7]) are special: the tokenizer splits
+# brackets off words, so they never come from text. A random replacement is
+# never one of them (the original draws from the whole vocabulary).
+_BRACKETED = re.compile(r"\[.+\]")
+
+
+class MaskingVocabulary(NamedTuple):
+    """The facts about a vocabulary that masking depends on.
+
+    Attributes:
+        cls_id: id of [CLS].
+        sep_id: id of [SEP].
+        mask_id: id of [MASK].
+        unk_id: id of [UNK].
+        continues: bool [highest id + 1], whether a token starts with "##"
+            and so continues a word.
+        replacements: int32, the ids that random replacements are drawn from.
+    """
+
+    cls_id: int
+    sep_id: int
+    mask_id: int
+    unk_id: int
+    continues: np.ndarray
+    replacements: np.ndarray
+
+    @classmethod
+    def from_vocab(cls, vocab: Mapping[str, int]) -> "MaskingVocabulary":
+        """Return the facts about a vocabulary, {token: id}."""
+        inner = [i for token, i in vocab.items() if token.startswith("##")]
+        continues = np.zeros(max(vocab.values()) + 1, bool)
+        continues[inner] = True
+        replacements = [
+            i for token, i in vocab.items() if not _BRACKETED.fullmatch(token)
+        ]
+        return cls(
+            vocab["[CLS]"],
+            vocab["[SEP]"],
+            vocab["[MASK]"],
+            vocab["[UNK]"],
+            continues,
+            np.array(sorted(replacements), np.int32),
+        )
+
+
+class Sequences(NamedTuple):
+    """N sequences [CLS] A [SEP] B [SEP] before masking.
+
+    Attributes:
+        input_ids: int32 [N, S], padded with 0.
+        a_length: [N], tokens of A; they stand at 1 to a_length.
+        length: [N], tokens of the sequence; B ends at length - 2.
+    """
+
+    input_ids: np.ndarray
+    a_length: np.ndarray
+    length: np.ndarray
+
+
+# --- Sequences ---------------------------------------------------------------
+
+
+def sequence_lengths(instances: Instances) -> np.ndarray:
+    """Return the tokens of each instance with [CLS] and two [SEP], [N]."""
+    return instances.a_length + instances.b_length + 3
+
+
+def assemble(
+    ids: np.ndarray,
+    instances: Instances,
+    max_seq_length: int,
+    vocabulary: MaskingVocabulary,
+) -> Sequences:
+    """Return the sequences [CLS] A [SEP] B [SEP] of N instances.
+
+    Args:
+        ids: `Documents.ids`, which the instances point into.
+        instances: A and B together have at most `max_seq_length` - 3 tokens.
+        max_seq_length: S.
+        vocabulary: ids of [CLS] and [SEP].
+    """
+    a_length = instances.a_length
+    length = sequence_lengths(instances)
+    place = np.arange(max_seq_length)  # [S]
+    in_a = place <= a_length[:, None]  # [N, S]
+    # Where in `ids` the token of each place comes from. A begins at place 1,
+    # B at place a_length + 2. The places of [CLS], [SEP] and padding get some
+    # token or other here ("clip" allows indices outside), then their own.
+    a_shift = instances.a_start - 1
+    b_shift = instances.b_start - a_length - 2
+    source = np.where(in_a, a_shift[:, None], b_shift[:, None])  # [N, S]
+    source += place
+    input_ids = ids.take(source, mode="clip")
+    rows = np.arange(len(a_length))
+    input_ids[:, 0] = vocabulary.cls_id
+    input_ids[rows, a_length + 1] = vocabulary.sep_id
+    input_ids[rows, length - 1] = vocabulary.sep_id
+    # The original pads with 0, whatever the id of [PAD]. This also removes what
+    # "clip" has read for the padding.
+    input_ids *= place < length[:, None]
+    return Sequences(input_ids, a_length, length)
+
+
+def mask_sequences(
+    sequences: Sequences,
+    is_random_next: np.ndarray,
+    config: InstanceConfig,
+    vocabulary: MaskingVocabulary,
+    rng: np.random.Generator,
+) -> dict[str, np.ndarray]:
+    """Choose the tokens to predict, replace them, and return all features.
+
+    Args:
+        sequences: their `input_ids` are changed in place.
+        is_random_next: bool [N], the next sentence labels.
+        config: shares of tokens, lengths.
+        vocabulary: [MASK], random replacements, which tokens continue a word.
+        rng: source of random numbers.
+
+    Returns:
+        Name -> array of each feature of pretraining/data/schema.py.
+    """
+    input_ids, a_length, length = sequences
+    place = np.arange(config.max_seq_length)
+    input_mask = place < length[:, None]  # [N, S]
+    segment_ids = input_mask & (place > (a_length + 1)[:, None])  # [N, S]
+    # Every token but [CLS] and the two [SEP] may be chosen.
+    candidates = place < (length - 1)[:, None]  # [N, S]
+    candidates[:, 0] = False
+    candidates[np.arange(len(length)), a_length + 1] = False
+    budget = prediction_budget(length, config)
+    if config.do_whole_word_mask:
+        continues = vocabulary.continues[input_ids]  # [N, S]
+        most = np.full_like(budget, config.max_predictions_per_seq)
+        if config.pack_sequences:
+            # The places of a packed row are shared out by budgets.
+            most = budget
+        chosen = _choose_words(candidates, continues, budget, most, rng)
+    else:
+        chosen = _choose_tokens(candidates, budget, rng)
+    features = _replace(input_ids, chosen, config, vocabulary, rng)
+    features["input_mask"] = input_mask.astype(np.uint8)
+    features["segment_ids"] = segment_ids.astype(np.uint8)
+    features["next_sentence_labels"] = is_random_next.astype(np.uint8)
+    return features
+
+
+def prediction_budget(length: np.ndarray, config: InstanceConfig) -> np.ndarray:
+    """Return how many tokens of each sequence to predict at most, [N].
+
+    `masked_lm_prob` of the length, [CLS] and [SEP] counted, but at least 1
+    and at most `max_predictions_per_seq`, the places a record has. With the
+    defaults 0.15 and 20: 19 for length 128 (0.15 * 128 = 19.2), 2 for length
+    15 (2.25), 1 for length 5. Length 512 needs max_predictions_per_seq=77;
+    with 20 only 4% of its tokens are predicted.
+    """
+    # np.rint rounds halves to even, as the original's round() does.
+    budget = np.rint(length * config.masked_lm_prob).astype(np.int64)
+    return np.clip(budget, 1, config.max_predictions_per_seq)
+
+
+# --- Tokens to predict -------------------------------------------------------
+
+
+def _choose_tokens(
+    candidates: np.ndarray, budget: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Choose `budget` of the candidates of each row at random.
+
+    Every candidate gets a random key, and those with the smallest keys are
+    chosen, so that all subsets are equally likely.
+
+    Args:
+        candidates: bool [N, S]; at least two in a row, one of A and one of B.
+        budget: [N].
+        rng: source of random numbers.
+
+    Returns:
+        Bool [N, S].
+    """
+    budget = np.minimum(budget, np.count_nonzero(candidates, axis=1))
+    keys = rng.random(candidates.shape, np.float32)
+    keys[~candidates] = 2  # after every candidate: their keys are below 1
+    # Sort no more than the largest budget: argpartition brings the `most`
+    # smallest keys to the front, and only these are sorted.
+    most = int(budget.max())
+    first = np.argpartition(keys, most - 1, axis=1)[:, :most]
+    order = np.argsort(np.take_along_axis(keys, first, axis=1), axis=1)
+    first = np.take_along_axis(first, order, axis=1)  # [N, most]
+    chosen = np.zeros(candidates.shape, bool)
+    within = np.arange(most) < budget[:, None]
+    np.put_along_axis(chosen, first, within, axis=1)
+    return chosen
+
+
+def _choose_words(
+    candidates: np.ndarray,
+    continues: np.ndarray,
+    budget: np.ndarray,
+    most: np.ndarray,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Choose whole words at random, up to `budget` tokens of each row.
+
+    A word with more tokens than are left of the budget is passed over. If
+    every word of a row is larger than the budget, the shortest one is chosen
+    and cut to `most` tokens, the places it has. (The original then
+    chooses nothing.)
+
+    Args:
+        candidates: bool [N, S].
+        continues: bool [N, S], whether a token starts with "##".
+        budget: [N].
+        most: [N], P, or the budget of rows that are packed.
+        rng: source of random numbers.
+
+    Returns:
+        Bool [N, S].
+    """
+    rows, max_seq_length = candidates.shape
+    word = _number_words(candidates, continues)  # [N, S]
+    num_words = int(word[:, -1].max()) + 1  # W
+    # Number the words of all rows consecutively, W numbers for each row, to
+    # count the tokens of every word in one pass.
+    cell = word + np.arange(rows)[:, None] * num_words  # [N, S]
+    size = np.bincount(cell[candidates], minlength=rows * num_words)
+    size = size.reshape(rows, num_words)  # [N, W]; 0 behind the row's last word
+    keys = rng.random(size.shape, np.float32)
+    keys[size == 0] = 2  # after every word: their keys are below 1
+    order = np.argsort(keys, axis=1)
+    size = np.take_along_axis(size, order, axis=1)
+    taken = _fill_budgets(size, budget)  # [N, W], in random order
+    # In rows where no word fits into the budget, take the shortest one.
+    empty = np.flatnonzero(~taken.any(axis=1))
+    shortest = np.where(size[empty] > 0, size[empty], max_seq_length)
+    taken[empty, shortest.argmin(axis=1)] = True
+    chosen_words = np.zeros(size.shape, bool)
+    np.put_along_axis(chosen_words, order, taken, axis=1)
+    chosen = candidates & chosen_words.take(cell)
+    if empty.size:
+        within = np.cumsum(chosen[empty], axis=1) <= most[empty, None]
+        chosen[empty] &= within
+    return chosen
+
+
+def _number_words(candidates: np.ndarray, continues: np.ndarray) -> np.ndarray:
+    """Return the number of the word at each place, from 0 in each row, [N, S].
+
+    A word is a token and the "##" tokens after it. For example:
+
+        place       0      1   2      3       4    5      6    7
+        token       [CLS]  un  ##aff  ##able  man  [SEP]  ##s  [SEP]
+        candidates  0      1   1      1       1    0      1    0
+        starts      0      1   0      0       1    0      1    0
+        word        -1     0   0      0       1    1      2    2
+
+    Place 6 starts a word although it is a "##" token: truncation has cut the
+    start of its word off, and no word crosses segments. The numbers of places
+    that are not candidates mean nothing.
+    """
+    starts = candidates.copy()
+    starts[:, 1:] &= ~(continues[:, 1:] & candidates[:, :-1])
+    return np.cumsum(starts, axis=1) - 1
+
+
+def _fill_budgets(size: np.ndarray, budget: np.ndarray) -> np.ndarray:
+    """Take words from the left of each row while they fit into its budget.
+
+    Args:
+        size: [N, W], tokens of each word; 0 for no word, at the end of a row.
+        budget: [N].
+
+    Returns:
+        Bool [N, W]: for sizes [3, 1, 2, 1] and budget 2 it is [0, 1, 0, 1].
+    """
+    taken = np.zeros(size.shape, bool)
+    left = budget.copy()
+    rows = np.arange(len(left))
+    # Whether a word fits depends on the words taken before it. So columns come
+    # one after the other, each for all rows at once.
+    for column in range(size.shape[1]):
+        column_size = size[rows, column]
+        fits = (column_size <= left) & (column_size > 0)
+        taken[rows, column] = fits
+        left -= np.where(fits, column_size, 0)
+        # Drop the rows whose budget is used up or whose words have ended.
+        more = (left > 0) & (column_size > 0)
+        if not more.all():
+            rows, left = rows[more], left[more]
+            if not rows.size:
+                break
+    return taken
+
+
+# --- Replacements ------------------------------------------------------------
+
+
+def _replace(
+    input_ids: np.ndarray,
+    chosen: np.ndarray,
+    config: InstanceConfig,
+    vocabulary: MaskingVocabulary,
+    rng: np.random.Generator,
+) -> dict[str, np.ndarray]:
+    """Make labels of the chosen tokens and replace the tokens.
+
+    With the default probabilities a draw u from [0, 1) means:
+
+        u < 0.8         [MASK]
+        0.8 <= u < 0.9  a random token (mask_token_prob + random_token_prob)
+        0.9 <= u        the token stays
+
+    Returns:
+        `input_ids`, changed in place, and the masked_lm features, [N, P].
+    """
+    shape = (len(chosen), config.max_predictions_per_seq)
+    count = np.count_nonzero(chosen, axis=1)  # [N]
+    # The M chosen tokens of all sequences, in order, and which of the P
+    # places of its record each one gets: 0, 1, 2, ... within each row.
+    row, position = np.nonzero(chosen)  # [M], [M]
+    slot = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+    labels = input_ids[row, position]  # [M]
+    masked_lm_positions = np.zeros(shape, np.int32)
+    masked_lm_positions[row, slot] = position
+    masked_lm_ids = np.zeros(shape, np.int32)
+    masked_lm_ids[row, slot] = labels
+    masked_lm_weights = np.arange(shape[1]) < count[:, None]
+    # Drawn for each token. So in whole word masking a word may be masked in
+    # part, as in the original.
+    draws = rng.random(len(row))
+    random_ids = vocabulary.replacements[
+        rng.integers(len(vocabulary.replacements), size=len(row))
+    ]
+    random_limit = config.mask_token_prob + config.random_token_prob
+    shown = np.where(draws < random_limit, random_ids, labels)
+    shown[draws < config.mask_token_prob] = vocabulary.mask_id
+    input_ids[row, position] = shown
+    return {
+        "input_ids": input_ids,
+        "masked_lm_positions": masked_lm_positions,
+        "masked_lm_ids": masked_lm_ids,
+        "masked_lm_weights": masked_lm_weights.astype(np.float32),
+    }

@@ -1,0 +1,324 @@
+"""Check flags, input and vocabulary, and decide the files of a generator run.
+
+create_pretraining_data.py does this before any work: a mistake should end the
+run in its first second.
+"""
+
+import collections
+import dataclasses
+import hashlib
+import math
+import os
+import re
+import tempfile
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from base import file_system, resuming
+from base.errors import UserError
+
+import tokenization
+from checkpoints import casing
+from pretraining.data.buckets import BucketSettings
+from pretraining.data.instances import InstanceConfig
+from pretraining.data.masking import MaskingVocabulary
+from records import tfrecord
+
+# Raise it when the same flags no longer give the same bytes. It is part of
+# the fingerprint, so that no run continues with records of another version.
+_GENERATOR_VERSION = 2
+
+
+class Sharing(NamedTuple):
+    """Which buckets make which output files.
+
+    Either number is a multiple of the other: a file has several buckets, or a
+    bucket several files, each with a slice of its records.
+
+    Attributes:
+        num_files: number of output files.
+        num_buckets: number of buckets of all output files.
+        dupe_factor: passes over the documents.
+    """
+
+    num_files: int
+    num_buckets: int
+    dupe_factor: int
+
+    def buckets_of(self, file_index: int) -> range:
+        """Return the numbers of the buckets that make an output file."""
+        start = file_index * self.num_buckets // self.num_files
+        # At least one, which it then shares with its neighbors.
+        return range(start, start + max(1, self.num_buckets // self.num_files))
+
+    def files_of(self, bucket: int) -> range:
+        """Return the indices of the output files made from a bucket."""
+        start = bucket * self.num_files // self.num_buckets
+        return range(start, start + max(1, self.num_files // self.num_buckets))
+
+
+class Plan(NamedTuple):
+    """The files of a run: which to read, which to write, and how.
+
+    Attributes:
+        input_files: absolute paths of the text files, and their bytes.
+        output_files: absolute paths of the record files.
+        num_buckets: number of buckets of all output files.
+        bucket_bytes: size of a bucket's text.
+        manifest: path of the file that lists what is complete.
+        buckets: settings of the worker processes.
+        fingerprint: everything the output depends on; the keys are names of
+            flags, since messages show them.
+    """
+
+    input_files: list[tuple[str, int]]
+    output_files: list[str]
+    num_buckets: int
+    bucket_bytes: int
+    manifest: str
+    buckets: BucketSettings
+    fingerprint: dict[str, Any]
+
+    @property
+    def input_bytes(self) -> int:
+        """The size of all input files."""
+        return sum(size for _, size in self.input_files)
+
+    @property
+    def sharing(self) -> "Sharing":
+        """Which buckets make which output files."""
+        return Sharing(
+            len(self.output_files),
+            self.num_buckets,
+            self.buckets.instances.dupe_factor,
+        )
+
+
+def make_plan(
+    input_file: str,
+    output_file: str,
+    vocab_file: str,
+    config: InstanceConfig,
+    do_lower_case: bool | None = None,
+    random_seed: int = 12345,
+    bucket_mb: int = 4,
+    compression: str = "",
+) -> Plan:
+    """Check the flags of create_pretraining_data.py and return the plan.
+
+    Without do_lower_case the vocabulary decides.
+
+    Raises:
+        UserError: a value out of its range, or a file or token is missing.
+    """
+    check_values(config, bucket_mb, compression)
+    outputs = expand_output_files(output_file)
+    inputs = resuming.input_states(input_file)
+    do_lower_case = check_vocabulary(vocab_file, do_lower_case, config)
+    manifest, scratch_dir = hidden_paths(outputs)
+    input_bytes = sum(size for _, size, _ in inputs)
+    num_buckets = count_buckets(input_bytes, bucket_mb << 20, len(outputs))
+    settings = BucketSettings(
+        scratch_dir,
+        vocab_file,
+        do_lower_case,
+        config,
+        random_seed % 2**64,  # numpy's seeds are not negative
+        compression,
+        max(1, len(outputs) // num_buckets),
+    )
+    fingerprint = {
+        "generator_version": _GENERATOR_VERSION,
+        "input_file": inputs,
+        "output_file": outputs,
+        **_fingerprint(settings),
+        "random_seed": random_seed,
+        "bucket_mb": bucket_mb,
+    }
+    return Plan(
+        [(path, size) for path, size, _ in inputs],
+        outputs,
+        num_buckets,
+        bucket_mb << 20,
+        manifest,
+        settings,
+        fingerprint,
+    )
+
+
+def _fingerprint(settings: BucketSettings) -> dict[str, Any]:
+    """Return what the records of a bucket depend on, but for its text."""
+    return {
+        "vocab_file (SHA-256)": file_system.sha256(settings.vocab_file),
+        "do_lower_case": settings.do_lower_case,
+        **dataclasses.asdict(settings.instances),
+        "compression": settings.compression,
+    }
+
+
+def count_buckets(input_bytes: int, bucket_bytes: int, num_files: int) -> int:
+    """Return the number of buckets: a multiple or a divisor of the files.
+
+    A file is made from one bucket or more. Where the corpus is too small for
+    that, several files share a bucket. For example, with 8 files and
+    buckets of 4 MB, a corpus of 30 MB has 8 buckets, one of 100 MB 32 and one
+    of 9 MB 4.
+    """
+    needed = max(1, math.ceil(input_bytes / bucket_bytes))
+    if needed > num_files:
+        return num_files * math.ceil(needed / num_files)
+    while num_files % needed:
+        needed += 1
+    return needed
+
+
+# --- Flags -------------------------------------------------------------------
+
+
+def check_values(
+    config: InstanceConfig, bucket_mb: int, compression: str
+) -> None:
+    """Raise a UserError for values of flags that are out of their range."""
+    tfrecord.check_compression(compression)
+    if not 1 <= bucket_mb <= 1024:
+        raise UserError(f"--bucket_mb={bucket_mb}: must be from 1 to 1024")
+    for name, least in (
+        ("max_seq_length", 8),
+        ("max_predictions_per_seq", 1),
+        ("dupe_factor", 1),
+    ):
+        value = getattr(config, name)
+        if value < least:
+            raise UserError(f"--{name}={value}: must be at least {least}")
+    # A row of one sequence would be an unpacked record, and a sequence has 5
+    # tokens at least: [CLS] a [SEP] b [SEP].
+    packs = config.max_sequences_per_pack
+    most = max(8, config.max_seq_length // 5)
+    if config.pack_sequences and not 2 <= packs <= most:
+        raise UserError(
+            f"--max_sequences_per_pack={packs}: must be from 2 to {most} for "
+            f"--max_seq_length={config.max_seq_length}"
+        )
+    for name in (
+        "masked_lm_prob",
+        "mask_token_prob",
+        "random_token_prob",
+        "short_seq_prob",
+    ):
+        value = getattr(config, name)
+        if not 0 <= value <= 1:
+            raise UserError(f"--{name}={value}: must be between 0 and 1")
+    if config.masked_lm_prob == 0:
+        raise UserError("--masked_lm_prob=0: nothing would be predicted")
+    total = config.mask_token_prob + config.random_token_prob
+    if total > 1 + 1e-9:
+        raise UserError(
+            f"--mask_token_prob={config.mask_token_prob} and "
+            f"--random_token_prob={config.random_token_prob} add up to "
+            f"{total:g}; together they can be 1 at most"
+        )
+
+
+def check_vocabulary(
+    vocab_file: str, do_lower_case: bool | None, config: InstanceConfig
+) -> bool:
+    """Check that the vocabulary has what masking needs; return the casing.
+
+    Args:
+        vocab_file: path of the vocabulary.
+        do_lower_case: value of the flag; None: as the vocabulary shows.
+        config: flags of the instances.
+
+    Returns:
+        Whether to lower-case the text.
+
+    Raises:
+        UserError: a special token is missing, or there are no others.
+    """
+    vocab = tokenization.load_vocab(vocab_file)
+    needed = ("[UNK]", "[CLS]", "[SEP]", "[MASK]")
+    tokenization.validate_special_tokens(vocab, needed, vocab_file)
+    replacements = MaskingVocabulary.from_vocab(vocab).replacements
+    if config.random_token_prob and not len(replacements):
+        raise UserError(
+            f"{vocab_file}: found special tokens only, so there is nothing to "
+            "draw random replacements from; give a vocabulary with words"
+        )
+    if do_lower_case is None:
+        do_lower_case = not casing.looks_cased(vocab)
+        casing.log_choice(vocab_file, do_lower_case)
+    else:
+        casing.warn_of_contradiction(vocab, vocab_file, do_lower_case)
+    return do_lower_case
+
+
+# --- Files -------------------------------------------------------------------
+
+
+def expand_output_files(names: str) -> list[str]:
+    """Return absolute paths for a comma list; `name@N` stands for N paths.
+
+    For example `x@2` stands for x-00000-of-00002 and x-00001-of-00002.
+
+    Raises:
+        UserError: not a file name, or one path twice.
+    """
+    paths = []
+    for name in map(os.path.expanduser, map(str.strip, names.split(","))):
+        base, at, number = name.rpartition("@")
+        if at and re.fullmatch(r"\d+", number):
+            if not 1 <= int(number) <= 99999 or not os.path.basename(base):
+                raise UserError(
+                    f"--output_file={name}: wanted name@N with N from 1 to "
+                    "99999"
+                )
+            paths += [
+                f"{base}-{index:05}-of-{int(number):05}"
+                for index in range(int(number))
+            ]
+        elif not os.path.basename(name):
+            raise UserError(
+                f"--output_file={names}: {name!r} is not a file name"
+            )
+        else:
+            paths.append(name)
+    paths = list(map(resuming.absolute_path, paths))
+    files = map(file_system.real_path, paths)  # links may lead to one file
+    for path, times in collections.Counter(files).items():
+        if times > 1:
+            raise UserError(f"--output_file={names}: {path} is named twice")
+    for path in paths:
+        if os.path.isdir(path):
+            raise UserError(
+                f"--output_file={names}: {path} is a directory; add a file name"
+            )
+    return paths
+
+
+def hidden_paths(output_files: Sequence[str]) -> tuple[str, str]:
+    """Return the paths of the manifest and the scratch folder of a run.
+
+    Both are beside the first output file and hidden, so that patterns over
+    the record files do not match them. The scratch folder of remote files is a
+    local one, since worker processes read and write it in small pieces.
+    """
+    folder, name = _folder_and_name(output_files)
+    manifest = os.path.join(folder, f".{name}.manifest.json")
+    scratch_dir = shared_scratch_dir(output_files)
+    if file_system.is_remote(folder):
+        digest = hashlib.sha256("\n".join(output_files).encode()).hexdigest()
+        name = f"pretraining_data_{digest[:16]}"
+        scratch_dir = os.path.join(tempfile.gettempdir(), name)
+    return manifest, scratch_dir
+
+
+def shared_scratch_dir(output_files: Sequence[str]) -> str:
+    """Return a scratch folder beside the output, which all machines reach."""
+    folder, name = _folder_and_name(output_files)
+    return os.path.join(folder, f".{name}.scratch")
+
+
+def _folder_and_name(output_files: Sequence[str]) -> tuple[str, str]:
+    """Return the folder and the name of the output, without its number."""
+    folder, name = os.path.split(output_files[0])
+    return folder, re.sub(r"-00000-of-\d{5}$", "", name)

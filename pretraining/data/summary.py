@@ -1,0 +1,123 @@
+"""Summarize a generator run in lines of text; warn of likely mistakes.
+
+The counts are those of `generation.generate`.
+"""
+
+import collections
+
+from pretraining.data.instances import InstanceConfig
+
+# --- Before the run ----------------------------------------------------------
+
+
+def flag_warnings(config: InstanceConfig) -> list[str]:
+    """Return a line for flags that look as if they were set by mistake."""
+    wanted = config.max_seq_length * config.masked_lm_prob
+    if config.max_predictions_per_seq >= 0.9 * wanted:
+        return []
+    return [
+        f"--max_predictions_per_seq={config.max_predictions_per_seq} caps the "
+        f"{wanted:.0f} predictions that "
+        f"--masked_lm_prob={config.masked_lm_prob:g} gives a full sequence of "
+        f"{config.max_seq_length}"
+    ]
+
+
+# --- After the run -----------------------------------------------------------
+
+
+def summarize(counts: dict[str, int], config: InstanceConfig) -> list[str]:
+    """Return the lines of the closing summary."""
+    c = collections.Counter(counts)
+    instances, predictions = c["instances"], c["predictions"]
+    mean_length = c["filled"] / instances
+    before_truncation = c["filled"] + c["truncated_tokens"]
+    lines = [
+        f"documents: {c['documents']:,}",
+        f"sentences: {c['sentences']:,} "
+        f"({c['lines_without_tokens']:,} lines without a token skipped)",
+        f"tokens: {c['tokens']:,}, of them [UNK] "
+        f"{c['unknown_tokens'] / c['tokens']:.3%}",
+        f"instances: {instances:,}",
+        f"mean length: {mean_length:.1f}, "
+        f"{mean_length / config.max_seq_length:.1%} of max_seq_length",
+        f"tokens truncated: {c['truncated_tokens'] / before_truncation:.2%}",
+        f"predictions: {predictions / instances:.2f} per instance, "
+        f"{predictions / c['filled']:.2%} of the tokens; "
+        f"{c['shown_as_mask'] / predictions:.2%} shown as [MASK], "
+        f"{c['shown_unchanged'] / predictions:.2%} unchanged",
+        f"random next sentences: {c['random_next'] / instances:.2%}",
+    ]
+    if config.pack_sequences:
+        lines += _rows_lines(c, config)
+    return lines
+
+
+def _rows_lines(c: collections.Counter, config: InstanceConfig) -> list[str]:
+    """Return the lines of the summary on packed rows."""
+    rows, places = c["rows"], c["places_for_predictions"]
+    unused = places - c["predictions"]
+    return [
+        f"rows: {rows:,}, {c['instances'] / rows:.3f} sequences in each (at "
+        f"most {config.max_sequences_per_pack})",
+        f"fill: {c['filled'] / rows / config.max_seq_length:.2%} of the rows' "
+        f"tokens; one sequence in each row would fill "
+        f"{c['filled'] / c['instances'] / config.max_seq_length:.2%}",
+        f"places for predictions: {places // rows} in each row, "
+        f"{c['predictions'] / rows:.2f} used; {unused:,} of {places:,} unused "
+        f"({unused / places:.2%})",
+    ]
+
+
+def find_warnings(counts: dict[str, int], config: InstanceConfig) -> list[str]:
+    """Return a line for each count that makes a mistake in the input likely."""
+    c, found = collections.Counter(counts), []
+    unknown = c["unknown_tokens"] / c["tokens"]
+    if unknown > 0.05:
+        found.append(
+            f"{unknown:.1%} of the tokens are [UNK]: does the vocabulary fit "
+            "the language and casing (--do_lower_case) of the text?"
+        )
+    single = c["one_sentence_parts"] / c["parts_with_text"]
+    if single > 0.5:
+        found.append(
+            f"{single:.0%} of the documents have one sentence only, so that "
+            "they have no true next sentence: blank lines belong between "
+            "documents, not between sentences"
+        )
+    long = c["sentences_too_long"] / c["sentences"]
+    if long > 0.1:
+        found.append(
+            f"{long:.0%} of the lines are longer than a sequence: does the "
+            "input have one sentence per line?"
+        )
+    empty = c["lines_without_tokens"]
+    if empty > 0.01 * (c["sentences"] + empty):
+        found.append(f"{empty:,} lines hold no token and were skipped")
+    fill = c["filled"] / c["instances"] / config.max_seq_length
+    if config.pack_sequences:
+        found += _packing_warnings(c, config)
+    elif fill < 0.5:
+        found.append(
+            f"sequences are filled to {fill:.0%} on average: the documents "
+            "are short for this --max_seq_length"
+        )
+    if c["files_without_text"]:
+        found.append(f"{c['files_without_text']} input files have no text")
+    return found
+
+
+def _packing_warnings(
+    c: collections.Counter, config: InstanceConfig
+) -> list[str]:
+    """Return a line if the limit on sequences leaves rows half empty."""
+    fill = c["filled"] / c["rows"] / config.max_seq_length
+    limit, mean = config.max_sequences_per_pack, c["instances"] / c["rows"]
+    # Rows have the limit on average only if most of them were closed by it.
+    if fill > 0.95 or mean < 0.5 * limit:
+        return []
+    return [
+        f"rows are filled to {fill:.0%} with {mean:.1f} sequences on average: "
+        f"--max_sequences_per_pack={limit} is small for sequences of "
+        f"{c['filled'] / c['instances']:.0f} tokens"
+    ]

@@ -1,0 +1,71 @@
+"""The likeliest of several choices: a row of ids for each of them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from serving.batches import Unit
+from serving.data import BadInput, Input, Place
+from serving.tasks import Encoded, Outputs, RowTask, number, text_of
+
+
+class MultipleChoice(RowTask):
+    """The likeliest of several choices to continue a context."""
+
+    text_names = ("context", "choices")
+    is_grouped = True
+
+    def texts_of_line(self, cells: list[str]) -> dict[str, Any]:
+        """Return context and choices, separated by tabs."""
+        return {"context": cells[0], "choices": cells[1:]}
+
+    def texts_of_object(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        """Return context and choices; `start` begins every choice."""
+        context, choices = self.names
+        found = value.get(choices)
+        if not isinstance(found, list):
+            raise BadInput(f"field {choices!r} is not a list of strings")
+        found = [text_of({choices: text}, choices) for text in found]
+        start = value.get("start")
+        if start is not None:
+            start = text_of(value, "start")
+            found = [
+                f"{start} {text}" if text.strip() else "" for text in found
+            ]
+        return {"context": text_of(value, context), "choices": found}
+
+    def check(self, texts: Mapping[str, Any]) -> None:
+        """Raise BadInput for fewer than two choices, or an empty one."""
+        super().check(texts)
+        choices = texts["choices"]
+        if len(choices) < 2:
+            raise BadInput(f"{len(choices)} choices, wanted two or more")
+        for place, choice in enumerate(choices):
+            if not choice.strip():
+                raise BadInput(f"choice {place} is empty")
+
+    def parse(self, place: Place, data: bytes, kind: str) -> Input:
+        """Return the input of a line; records hold single choices."""
+        if kind == "tfrecord":
+            raise BadInput(
+                "a record holds one choice, and not the number of choices: "
+                "give JSON lines"
+            )
+        return super().parse(place, data, kind)
+
+    def encode(self, inputs: Sequence[Input]) -> Encoded:
+        """Return a unit of several rows for each question."""
+        units, is_cut = [], []
+        for item in inputs:
+            context = item.texts["context"]
+            found = [self.row(context, c) for c in item.texts["choices"]]
+            units.append([row for row, _ in found])
+            is_cut.append(any(cut for _, cut in found))
+        return Encoded(units, is_cut)
+
+    def result(self, unit: Unit, outputs: Outputs) -> dict[str, Any]:
+        """Return the number of the likeliest choice, and probabilities."""
+        shares = outputs["probabilities"]
+        return {
+            "answer": int(shares.argmax()),
+            "probabilities": [number(share) for share in shares.tolist()],
+        }

@@ -1,0 +1,202 @@
+"""Named entities in texts of any length, with their characters.
+
+Windows are those of run_ner.py without document context (tasks/ner/windows.py),
+so
+the tags are the same. A text is split into words as the tokenizer splits it;
+a list of words is tagged as it is.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import tokenization
+from serving.batches import Row
+from serving.data import BadInput, Input
+from serving.tasks import (
+    NOT_FINITE,
+    Encoded,
+    Outputs,
+    Settings,
+    Task,
+    is_record,
+    number,
+    text_of,
+)
+from tasks.ner import data as ner_data
+from tasks.ner import windows as ner_windows
+
+
+class _Rows(NamedTuple):
+    """Which words the rows classify: words of row r at positions[r]."""
+
+    positions: list[np.ndarray]
+    num_words: list[int]  # of each input
+
+
+class Entities(Task):
+    """The entities of each text, or a tag for each of its words."""
+
+    def __init__(self, settings: Settings):
+        super().__init__(settings)
+        self.basic = tokenization.BasicTokenizer(do_lower_case=False)
+        # Without tags, the converter marks the words with the class of O.
+        self.converter = ner_windows.Converter(
+            self.tokenizer, ["O"], settings.max_seq_length, False
+        )
+
+    # --- Words ---------------------------------------------------------------
+
+    def texts_of_line(self, cells: list[str]) -> dict[str, Any]:
+        """Return the words of a text and their characters."""
+        return self._words_of_text(super().texts_of_line(cells)["text"])
+
+    def texts_of_object(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the words of `tokens`, a list, or of `text`."""
+        column = self.names[0]
+        if not self.settings.text_columns and "tokens" in value:
+            column = "tokens"
+        if not isinstance(value.get(column), list):
+            return self._words_of_text(text_of(value, column))
+        words = value[column]
+        for word in words:
+            if not text_of({column: word}, column):
+                raise BadInput(f"field {column!r} has an empty word")
+        return {"words": words, "places": None, "text": None}
+
+    def _words_of_text(self, text: str) -> dict[str, Any]:
+        words = self.basic.tokenize(text)
+        places = characters_of_words(text, words)
+        return {"words": words, "places": places, "text": text}
+
+    def check(self, texts: Mapping[str, Any]) -> None:
+        """Raise BadInput for a text without a word."""
+        if not texts["words"]:
+            raise BadInput("there is no word")
+
+    # --- Rows ----------------------------------------------------------------
+
+    def encode(self, inputs: Sequence[Input]) -> Encoded:
+        """Return the windows of all texts, each a unit."""
+        nothing_cut = [False] * len(inputs)
+        if any(map(is_record, inputs)):  # then all are
+            units = [[item.texts["row"]] for item in inputs]
+            positions = [_record_positions(item) for item in inputs]
+            counts = [len(found) for found in positions]
+            return Encoded(units, nothing_cut, _Rows(positions, counts))
+        sentences = [
+            ner_data.Sentence(item.texts["words"], None, [], place)
+            for place, item in enumerate(inputs)
+        ]
+        units, positions = [], []
+        for features in self.converter(sentences):
+            sizes = features["input_mask"].sum(axis=1)
+            for ids, labels, size in zip(
+                features["input_ids"], features["label_ids"], sizes, strict=True
+            ):
+                segments = np.zeros([size], np.int32)
+                units.append([Row(ids[:size], segments)])
+                positions.append(np.flatnonzero(labels >= 0))
+        counts = [len(sentence.words) for sentence in sentences]
+        return Encoded(units, nothing_cut, _Rows(positions, counts))
+
+    # --- Tags ----------------------------------------------------------------
+
+    def results(
+        self,
+        inputs: Sequence[Input],
+        encoded: Encoded,
+        outputs: Sequence[Outputs],
+    ) -> Iterator[dict[str, Any] | str]:
+        """Yield the entities of each text."""
+        rows = encoded.state
+        tags: list[bytes] = []
+        scores: list[float] = []
+        for found, at in zip(outputs, rows.positions, strict=True):
+            tags += found["tags"][at].tolist()
+            scores += found["scores"][at].tolist()
+        first = 0
+        for item, count in zip(inputs, rows.num_words, strict=True):
+            part = slice(first, first + count)
+            first += count
+            if not np.isfinite(scores[part]).all():
+                yield NOT_FINITE
+                continue
+            names = [tag.decode() for tag in tags[part]]
+            names = ner_data.normalized_tags(names)
+            yield _prediction(item, names, scores[part])
+
+
+def _prediction(
+    item: Input, tags: Sequence[str], scores: Sequence[float]
+) -> dict[str, Any]:
+    """Return the entities of an input, and the tags of given words."""
+    found = []
+    for first, last in entity_spans(tags):
+        words = item.texts.get("words")
+        places = item.texts.get("places")
+        start, end = first, last + 1  # in words
+        entity = {"type": tags[first][2:]}
+        if places:
+            start, end = places[first][0], places[last][1]
+            entity["text"] = item.texts["text"][start:end]
+        elif words:
+            entity["text"] = " ".join(words[start:end])
+        entity |= {"start": start, "end": end}
+        entity["score"] = number(min(scores[first : last + 1]))
+        found.append(entity)
+    if item.texts.get("places"):
+        return {"entities": found}
+    return {
+        "tags": list(tags),
+        "scores": [number(score) for score in scores],
+        "entities": found,
+    }
+
+
+def entity_spans(tags: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the (first, last) word of each entity of tags in IOB2.
+
+    >>> entity_spans(["B-LOC", "I-LOC", "O", "B-PER", "B-PER"])
+    [(0, 1), (3, 3), (4, 4)]
+    """
+    spans: list[tuple[int, int]] = []
+    for place, tag in enumerate(tags):
+        if tag[:1] == "B":
+            spans.append((place, place))
+        elif tag[:1] == "I" and spans:
+            spans[-1] = (spans[-1][0], place)
+    return spans
+
+
+def characters_of_words(
+    text: str, words: Sequence[str]
+) -> list[tuple[int, int]]:
+    """Return the characters [start, end) of each word of a text.
+
+    The tokenizer drops control characters, and no word has one: in
+    "a\\u0007b c" the words "ab" and "c" are at 0 to 3 and at 4 to 5.
+
+    Args:
+        text: any text.
+        words: of BasicTokenizer(do_lower_case=False), in order.
+    """
+    places, at = [], 0
+    for word in words:
+        starts = []
+        for char in word:
+            at = text.index(char, at)
+            starts.append(at)
+            at += 1
+        places.append((starts[0], at))
+    return places
+
+
+def _record_positions(item: Input) -> np.ndarray:
+    """Return the places of a record's words: its labels, else all pieces."""
+    size = len(item.texts["row"].input_ids)
+    labels = item.texts["label_ids"]
+    if labels is not None and len(labels) >= size:
+        return np.flatnonzero(np.asarray(labels[:size]) >= 0)
+    return np.arange(1, size - 1)

@@ -1,0 +1,183 @@
+"""The flags that scripts of predictions share.
+
+batch_predict.py, export_litert.py and playground.py read a checkpoint for
+predictions.
+batch_predict.py and litert_model.py read texts and write predictions.
+"""
+
+from typing import Any
+
+from base.errors import UserError
+
+from absl import flags, logging
+
+from serving import all_tasks
+from serving.tasks import Task
+
+flags.disclaim_key_flags()  # --help of a script shows what is defined here
+
+# Flag -> the one task that reads it.
+_OF_TASK = {
+    "num_answers": "question_answering",
+    "doc_stride": "question_answering",
+    "max_query_length": "question_answering",
+    "max_answer_length": "question_answering",
+    "n_best_size": "question_answering",
+    "null_score_diff_threshold": "question_answering",
+    "top_k": "masked_lm",
+    "vectors": "encoder",
+    "sentence_pairs": "classifier",
+}
+
+
+def define_model_options() -> None:
+    """Define the task, and options whose defaults are those of the model."""
+    flags.DEFINE_enum(
+        "task",
+        None,
+        all_tasks.TASK_NAMES,
+        "What the model does; default: the task it was fine-tuned on, else "
+        "masked_lm for a pre-trained one that sees both sides, else encoder "
+        "(vectors).",
+    )
+    flags.DEFINE_integer(
+        "max_seq_length",
+        None,
+        "Tokens of a row; longer texts are cut, longer contexts of questions "
+        "read in windows. Default: those the model was fine-tuned with, else "
+        "its positions.",
+        lower_bound=5,
+    )
+    flags.DEFINE_bool(
+        "sentence_pairs",
+        None,
+        "classifier: two texts instead of one; default: as it was fine-tuned.",
+    )
+    flags.DEFINE_integer(
+        "top_k",
+        None,
+        "masked_lm: tokens for every [MASK]; default: 5.",
+        lower_bound=1,
+    )
+    _define_question_flags()
+
+
+def _define_question_flags() -> None:
+    """Define the options of answers to questions."""
+    flags.DEFINE_integer(
+        "doc_stride",
+        None,
+        "Questions: tokens from the start of a window to the next; default: "
+        "128.",
+        lower_bound=1,
+    )
+    flags.DEFINE_integer(
+        "max_query_length",
+        None,
+        "Questions with more tokens are cut; default: 64.",
+        lower_bound=1,
+    )
+    flags.DEFINE_integer(
+        "max_answer_length",
+        None,
+        "Maximum tokens of an answer; default: 30.",
+        lower_bound=1,
+    )
+    flags.DEFINE_float(
+        "null_score_diff_threshold",
+        None,
+        "Questions: no answer if its score exceeds the best answer's by more; "
+        "default: that of the model, if it was fine-tuned on SQuAD 2.0.",
+    )
+
+
+def model_options(values: flags.FlagValues) -> dict[str, Any]:
+    """Return the options of `define_model_options` as fields of Settings.
+
+    Args:
+        values: FLAGS of the script.
+
+    Returns:
+        Name -> value; None: the model's own.
+    """
+    return {
+        "max_seq_length": values.max_seq_length,
+        "sentence_pairs": values.sentence_pairs,
+        "top_k": values.top_k,
+        "doc_stride": values.doc_stride,
+        "max_query_length": values.max_query_length,
+        "max_answer_length": values.max_answer_length,
+        "null_threshold": values.null_score_diff_threshold,
+    }
+
+
+def define_text_flags() -> None:
+    """Define the names of the texts, and what predictions contain."""
+    flags.DEFINE_list(
+        "text_columns",
+        [],
+        "Fields of the texts in JSON, in the order of the task's own names, "
+        "which are the default: text; text_a,text_b; question,context; "
+        "context,choices.",
+    )
+    flags.DEFINE_integer(
+        "num_answers",
+        1,
+        "Questions: answers to list as nbest; 1 for the best one alone.",
+        lower_bound=1,
+    )
+    flags.DEFINE_multi_enum(
+        "vectors",
+        ["mean_output"],
+        ["mean_output", "pooled_output"],
+        "encoder: the mean over the tokens, or the pooled output of [CLS]; may "
+        "be given twice for both.",
+    )
+
+
+def text_options(values: flags.FlagValues) -> dict[str, Any]:
+    """Return the options of `define_text_flags` as fields of Settings.
+
+    Args:
+        values: FLAGS of the script.
+    """
+    return {
+        "text_columns": tuple(values.text_columns),
+        "num_answers": values.num_answers,
+        "vectors": tuple(dict.fromkeys(values.vectors)),
+    }
+
+
+def check_text_columns(names: list[str], task: Task) -> None:
+    """Check that --text_columns names every text of a task.
+
+    Args:
+        names: the value of the flag; empty: the task's own names.
+        task: of the model.
+
+    Raises:
+        UserError: it has more names or fewer.
+    """
+    wanted = task.text_names
+    if names and len(names) != len(wanted):
+        raise UserError(
+            f"--text_columns={','.join(names)}: the model reads "
+            f"{len(wanted)} ({', '.join(wanted)})"
+        )
+
+
+def warn_of_ignored(values: flags.FlagValues, task: str) -> None:
+    """Log a warning for each given flag that is for another task.
+
+    Args:
+        values: FLAGS of the script.
+        task: of the model.
+    """
+    for name, own in _OF_TASK.items():
+        if name in values and values[name].present and task != own:
+            logging.warning(
+                "--%s is ignored: it is for %s, the model does %s",
+                name,
+                own,
+                task,
+            )

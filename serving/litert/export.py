@@ -1,0 +1,199 @@
+"""Write a fine-tuned model as a LiteRT file that needs no other file.
+
+The outputs are `numbers` of the task's export, the one that makes SavedModels
+too. A file has the signature `ids`, whose batch and length are free; or, for
+runtimes that cannot resize (GPUs, NPUs, LiteRT's CompiledModel), one for each
+of --lengths, `ids_128` and the like, for one row. These share the weights.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from base import file_system
+from base.errors import UserError
+
+import tensorflow as tf
+from absl import logging
+
+from ops import recurrence
+from serving.all_tasks import DESCRIBED
+from serving.litert import convert, metadata
+from serving.tasks import Settings
+from tasks import saved_model
+
+
+def _signatures(
+    export: saved_model.Export, lengths: Sequence[int]
+) -> dict[str, Callable]:
+    """Return the signatures of a file, name -> concrete function."""
+    # MediaPipe takes vectors of one size alone, and no vector per token.
+    left_out = {"sequence_output"}
+
+    def numbers(**features: tf.Tensor) -> saved_model.Outputs:
+        with recurrence.without_arrays():
+            outputs = export.numbers(features)
+        return {
+            name: value
+            for name, value in outputs.items()
+            if name not in left_out
+        }
+
+    function = tf.function(numbers, autograph=False)
+    # Not both kinds: CompiledModel takes all sizes from the first graph if
+    # that one can be resized.
+    shapes: dict[str, list[int | None]] = {"ids": [None, None]}
+    if lengths:
+        shapes = {f"ids_{length}": [1, length] for length in lengths}
+    return {
+        key: function.get_concrete_function(
+            **{
+                name: tf.TensorSpec(shape, tf.int32, name)
+                for name in metadata.INPUT_NAMES
+            }
+        )
+        for key, shape in shapes.items()
+    }
+
+
+def create(
+    export: saved_model.Export,
+    settings: Settings,
+    quantize: str,
+    lengths: Sequence[int],
+) -> bytes:
+    """Return the LiteRT file of a model.
+
+    Args:
+        export: the model, its weights restored.
+        settings: of the model.
+        quantize: a key of convert.BYTES_PER_WEIGHT.
+        lengths: of signatures of fixed length; may be empty.
+
+    Raises:
+        UserError: the model cannot be converted.
+    """
+    module = tf.Module()
+    # See serving/litert/convert.py: variables must hang on the saved module.
+    module.weights = export.weights
+    data = convert.convert(module, _signatures(export, lengths), quantize)
+    described = description(export, settings, quantize, lengths)
+    # Names the weight cache: equal for equal graphs and weights.
+    described["sha256"] = hashlib.sha256(data).hexdigest()
+    labels = described["labels"]
+    is_classifier = settings.task == "classifier" and bool(labels)
+    data = convert.with_metadata(
+        data,
+        metadata.NAME,
+        lambda inputs, outputs: metadata.describe(
+            "BERT",
+            f"{settings.task}; see {metadata.DESCRIPTION}",
+            inputs,
+            outputs,
+            has_labels=is_classifier,
+        ),
+    )
+    with file_system.open_for_reading(settings.vocab_file) as file:
+        files = {metadata.VOCAB: file.read()}
+    if labels:
+        files[metadata.LABELS] = "".join(f"{x}\n" for x in labels).encode()
+    text = json.dumps(described, indent=2, ensure_ascii=False) + "\n"
+    return metadata.with_files(
+        data, files | {metadata.DESCRIPTION: text.encode()}
+    )
+
+
+def description(
+    export: saved_model.Export,
+    settings: Settings,
+    quantize: str,
+    lengths: Sequence[int],
+) -> dict[str, Any]:
+    """Return the content of export.json, which the file has inside."""
+    found = {name: getattr(settings, name) for name in DESCRIBED}
+    if settings.task == "token_classification":
+        found["labels"] = [x.decode() for x in export.labels.numpy().tolist()]
+    return {
+        "version": metadata.VERSION,
+        **found,
+        "quantize": quantize,
+        "lengths": list(lengths),
+        "max_position_embeddings": export.model.config.max_position_embeddings,
+    }
+
+
+# --- Checks ------------------------------------------------------------------
+
+
+def check_lengths(lengths: Sequence[int], settings: Settings) -> None:
+    """Check the lengths of fixed signatures.
+
+    Raises:
+        UserError: the model is shorter, or has outputs of changing size.
+    """
+    for length in lengths:
+        if length > settings.max_seq_length:
+            raise UserError(
+                f"--lengths: {length} is more than the "
+                f"{settings.max_seq_length} tokens of the model "
+                "(--max_seq_length)"
+            )
+    if lengths and settings.task == "masked_lm":
+        raise UserError(
+            "--lengths: a masked_lm has as many outputs as there are [MASK]s, "
+            "so that its sizes cannot be fixed: leave the flag out"
+        )
+
+
+def check_new(path: str) -> None:
+    """Check that the file can be written and replaces no other.
+
+    Raises:
+        UserError: it exists, is a directory, or cannot be written.
+    """
+    if file_system.is_directory(path):
+        raise UserError(
+            f"--export_path={path} is a directory: give a file name in it, "
+            f"such as {os.path.join(path, 'model.tflite')}"
+        )
+    if file_system.exists(path):
+        raise UserError(f"--export_path={path} exists already: give a new name")
+    file_system.make_directory(os.path.dirname(path) or ".", "export_path")
+
+
+def log_mediapipe(settings: Settings, lengths: Sequence[int]) -> None:
+    """Log which of MediaPipe's tasks runs the file, and what it cannot do."""
+    if len(lengths) > 1:
+        logging.info(
+            "MediaPipe takes files of one signature: for it, export without "
+            "--lengths, or with one"
+        )
+        return
+    if settings.task not in ("classifier", "encoder") or (
+        settings.task == "classifier" and settings.labels is None
+    ):
+        logging.info(
+            "MediaPipe has no task for this model: run it with litert_model.py "
+            "or LiteRT's own interface"
+        )
+        return
+    name = "TextClassifier"
+    if settings.task == "encoder":
+        name = "TextEmbedder"
+    logging.info(
+        "MediaPipe's %s runs the file. It lower-cases ASCII letters alone and "
+        "keeps accents, whatever the vocabulary",
+        name,
+    )
+    if settings.sentence_pairs:
+        logging.warning(
+            "The model was fine-tuned on pairs, which MediaPipe cannot give "
+            "it: it reads one text"
+        )
+    if not settings.do_lower_case:
+        logging.warning(
+            "The model is cased: MediaPipe lower-cases its texts, which gives "
+            "wrong ids"
+        )

@@ -1,0 +1,422 @@
+"""Find a model, describe it, load it: a checkpoint or an exported SavedModel.
+
+Both run the same function: `answers` of the task's export, which takes ids.
+A SavedModel has it as its signature `ids`.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from base import file_system, packages, text_files
+from base.errors import UserError
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+import modeling
+import tokenization
+from checkpoints import hub, huggingface, lookup, model_files, weight_files
+from finetuning import fine_tuned
+from ops import unpadding
+from pretraining import model as pretraining_model
+from serving.all_tasks import described_settings
+from serving.tasks import Model, Settings
+from tasks import bilstm, saved_model
+from tasks.classifier import export as classifier_export
+from tasks.classifier import model as classifier_model
+from tasks.encoder import export as features_export
+from tasks.masked_lm import export as pretraining_export
+from tasks.masked_lm import filling
+from tasks.ner import export as ner_export
+from tasks.ner import model as ner_model
+from tasks.squad import answers as squad_answers
+from tasks.squad import decoding as squad_decoding
+from tasks.squad import export as squad_export
+from tasks.squad import model as squad_model
+from tasks.squad import windows as squad_windows
+from tasks.swag import export as swag_export
+from tasks.swag import model as swag_model
+
+# Variables that a classifier and multiple choice need.
+_OUTPUT_HEAD = "^(bert|bilstm|output_)"
+
+
+# --- Describing --------------------------------------------------------------
+
+
+def describe(
+    path: str,
+    task: str | None = None,
+    bert_config_file: str | None = None,
+    vocab_file: str | None = None,
+    do_lower_case: bool | None = None,
+    **options: Any,
+) -> Settings:
+    """Return the settings of the model at a path.
+
+    Args:
+        path: a directory with a SavedModel or a checkpoint, or the prefix of
+            a checkpoint.
+        task: one of TASK_NAMES; None: what the model was fine-tuned on.
+        bert_config_file: of a checkpoint; None: beside it.
+        vocab_file: None: beside the checkpoint, or in the SavedModel.
+        do_lower_case: None: as the model was trained.
+        **options: more fields of Settings; None: the model's own value, else
+            the default.
+
+    Raises:
+        UserError: there is no model, it lacks files, or it cannot do the
+            task.
+    """
+    given = {
+        name: value for name, value in options.items() if value is not None
+    }
+    if hub.is_name(path) or not file_system.exists(
+        os.path.join(path, "saved_model.pb")
+    ):
+        return describe_checkpoint(
+            path, task, bert_config_file, vocab_file, do_lower_case, given
+        )
+    for name, value in (
+        ("bert_config_file", bert_config_file),
+        ("vocab_file", vocab_file),
+        ("do_lower_case", do_lower_case),
+        ("max_seq_length", given.get("max_seq_length")),
+        ("top_k", given.get("top_k")),
+        ("dtype", given.get("dtype")),
+    ):
+        if value is not None:
+            raise UserError(
+                f"--{name} is for checkpoints; the SavedModel {path} has its "
+                "own: leave the flag out"
+            )
+    return _describe_saved_model(path, task, given)
+
+
+def _describe_saved_model(
+    path: str, task: str | None, given: Mapping[str, Any]
+) -> Settings:
+    """Return the settings of a SavedModel, from its export.json."""
+    place = os.path.join(path, saved_model.DESCRIPTION)
+    if not file_system.exists(place):
+        raise UserError(
+            f"--model={path} is a SavedModel without {saved_model.DESCRIPTION}"
+            ": export it again with export_saved_model.py or --do_export, or "
+            "give the checkpoint it was made from"
+        )
+    found = text_files.read_json_object(place)
+    described = described_settings(found, place)
+    if task and task != found["task"]:
+        raise UserError(
+            f"--task={task}, but {path} was exported with --task="
+            f"{found['task']}: export it with --task={task}"
+        )
+    vocab = os.path.join(path, "assets", lookup.VOCAB_NAME)
+    if not file_system.exists(vocab):
+        names = tf.io.gfile.glob(os.path.join(path, "assets", "*"))
+        if len(names) != 1:
+            raise UserError(f"{path}/assets holds no vocabulary: export again")
+        vocab = names[0]
+    return Settings(
+        path,
+        is_saved_model=True,
+        bert_config_file=None,
+        vocab_file=vocab,
+        **described | dict(given),
+    )
+
+
+def describe_checkpoint(
+    path: str,
+    task: str | None,
+    bert_config_file: str | None,
+    vocab_file: str | None,
+    do_lower_case: bool | None,
+    given: dict[str, Any],
+    flag: str = "model",
+) -> Settings:
+    """Return the settings of a checkpoint, from the files beside it.
+
+    Args:
+        path, task, ..., given: see `describe`; given are its options.
+        flag: that the path comes from, for messages.
+
+    Raises:
+        UserError: as `describe`.
+    """
+    prefix = lookup.find_checkpoint(path, flag)
+    config = model_files.read_config(prefix, bert_config_file)
+    task = choose_task(task, prefix, config)
+    tokenizer = model_files.load_tokenizer(
+        prefix, config, vocab_file, do_lower_case
+    )
+    default = getattr(config, "max_seq_length", config.max_position_embeddings)
+    given.setdefault("max_seq_length", default)
+    model_files.check_length(given["max_seq_length"], config)
+    if task == "classifier":
+        given["labels"] = _class_names(prefix, config)
+        pairs = bool(getattr(config, "sentence_pairs", False))
+        given.setdefault("sentence_pairs", pairs)
+    if task == "question_answering":
+        given["null_threshold"] = _null_threshold(
+            prefix, config, given.get("null_threshold")
+        )
+    if getattr(config, "document_context", False):
+        logging.warning(
+            "%s was fine-tuned with document context; here every input is a "
+            "document of its own",
+            prefix,
+        )
+    return Settings(
+        prefix,
+        is_saved_model=False,
+        bert_config_file=bert_config_file,
+        task=task,
+        vocab_file=tokenizer.vocab_file,
+        do_lower_case=tokenizer.basic_tokenizer.do_lower_case,
+        **given,
+    )
+
+
+def choose_task(
+    task: str | None, prefix: str, config: modeling.BertConfig
+) -> str:
+    """Return the given task, else that of the checkpoint's head.
+
+    Raises:
+        UserError: the head was fine-tuned on another task or reads features, or
+            the model sees left of a [MASK] alone.
+    """
+    if task == "masked_lm":
+        filling.check_sees_both_sides(config, prefix)
+    fine_tuned_task = getattr(config, "task", None)
+    if fine_tuned_task == "feature_tagging" and task in (None, _TAGS):
+        raise UserError(
+            f"{prefix} tags words by a BiLSTM on frozen features, which batch "
+            "prediction does not do: use run_ner.py --do_predict"
+        )
+    has_tensor = weight_files.open_reader(prefix).has_tensor
+    is_bidirectional = config.attention_direction == modeling.BIDIRECTIONAL
+    own = "encoder"
+    if has_tensor("cls/squad/output_weights"):
+        own = "question_answering"
+    elif has_tensor("output_weights"):
+        own = fine_tuned_task or "classifier"
+    elif has_tensor("cls/predictions/output_bias") and is_bidirectional:
+        own = "masked_lm"
+    if task in (None, own, "encoder"):
+        return task or own
+    heads = ("classifier", "multiple_choice", _TAGS)
+    if own in heads and task in heads:
+        fine_tuned.check_task(
+            fine_tuned_task,
+            None if task == "classifier" else task,
+            prefix,
+            f"--task={task}",
+        )
+    raise UserError(
+        f"--task={task}, but {prefix} has no head for it: it can do {own}"
+        + ("" if own == "encoder" else " and encoder")
+    )
+
+
+_TAGS = "token_classification"
+
+
+def _class_names(
+    prefix: str, config: modeling.BertConfig
+) -> tuple[str, ...] | None:
+    """Return the names of a classifier's classes; None for a regression."""
+    shapes = weight_files.open_reader(prefix).get_variable_to_shape_map()
+    num_labels = shapes["output_weights"][0]
+    if num_labels == 1:
+        return None
+    return tuple(model_files.class_names(config, num_labels))
+
+
+def _null_threshold(
+    prefix: str, config: modeling.BertConfig, given: float | None
+) -> float | None:
+    """Return the threshold for no answer; None for a model of SQuAD 1.1."""
+    if not getattr(config, "version_2_with_negative", False) and given is None:
+        return None
+    folder = lookup.folder_of(prefix)
+    options = squad_answers.AnswerOptions(
+        folder,
+        squad_decoding.DecodingOptions(),
+        null_score_diff_threshold=given,
+    )
+    weights = [
+        file_system.sha256(path) for path in weight_files.files_of(prefix)
+    ]
+    return squad_answers.null_threshold(options, weights, folder)
+
+
+def model_fingerprint(settings: Settings) -> dict[str, str]:
+    """Return {file: SHA-256} of everything that determines the outputs."""
+    if settings.is_saved_model:
+        names = [
+            name
+            for name, _ in file_system.files_below(settings.path)
+            # The index has a checksum of every variable.
+            if ".data-" not in name and "assets.extra" not in name
+        ]
+        files = [os.path.join(settings.path, name) for name in sorted(names)]
+    else:
+        config = settings.bert_config_file or lookup.beside(
+            settings.path,
+            huggingface.CONFIG_NAME
+            if file_system.is_directory(settings.path)
+            else lookup.BERT_CONFIG_NAME,
+        )
+        files = [*weight_files.files_of(settings.path), settings.vocab_file]
+        files += [config] if config else []
+    return {os.path.basename(p): file_system.sha256(p) for p in files}
+
+
+# --- Loading -----------------------------------------------------------------
+
+
+def load(settings: Settings) -> Model:
+    """Return the model as a function of batches.
+
+    Raises:
+        UserError: weights are missing, or a SavedModel has no signature for
+            ids.
+    """
+    if settings.is_saved_model:
+        return _on_arrays(_load_saved_model(settings))
+    return run_export(create_export(settings))
+
+
+def run_export(export: saved_model.Export) -> Model:
+    """Return the signature `ids` of an export as a function of batches."""
+    # As in exported models: a sixth faster in batches by length too.
+    with unpadding.skipping():
+        return _on_arrays(export.ids_signature())
+
+
+def _on_arrays(function: Callable) -> Model:
+    """Return a function of tensors as one of arrays."""
+
+    def run(features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        tensors = {n: tf.constant(v) for n, v in features.items()}
+        return {n: v.numpy() for n, v in function(**tensors).items()}
+
+    return run
+
+
+def _load_saved_model(settings: Settings) -> Callable:
+    """Return the signature `ids` of a SavedModel."""
+    # Registers the operations of the text signatures.
+    packages.load("tensorflow_text", "an exported model", "tensorflow-text")
+    try:
+        loaded = tf.saved_model.load(settings.path)
+    except (OSError, ValueError, tf.errors.OpError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(
+            f"--model={settings.path} cannot be loaded: {reason}"
+        ) from error
+    if "ids" not in loaded.signatures:
+        raise UserError(
+            f"--model={settings.path} has no signature `ids`, only "
+            f"{', '.join(sorted(loaded.signatures)) or 'none'}"
+        )
+    signature = loaded.signatures["ids"]
+
+    def function(**features: tf.Tensor) -> dict[str, tf.Tensor]:
+        return signature(**features)
+
+    function.owner = loaded  # the variables live as long as this object
+    return function
+
+
+def create_export(settings: Settings) -> saved_model.Export:
+    """Return the export of a checkpoint, its weights restored.
+
+    It has no tokenizer, so it has the signature `ids` alone.
+    """
+    prefix, task, dtype = settings.path, settings.task, settings.dtype
+    config = model_files.read_config(prefix, settings.bert_config_file)
+    length = settings.max_seq_length
+    size = bilstm.size_in(config)
+
+    def restored(model: modeling.TaskModel, required: str) -> tuple:
+        """Return what all exports have, the model's weights restored."""
+        weight_files.restore_weights(model.variables, prefix, required)
+        return model, None, settings.vocab_file, length
+
+    if task == "classifier":
+        labels = settings.labels
+        model = classifier_model.BertForSequenceClassification(
+            config, labels and len(labels), dtype, size
+        )
+        return classifier_export.Classifier(
+            *restored(model, _OUTPUT_HEAD),
+            labels=labels and list(labels),
+            is_pair=settings.sentence_pairs,
+        )
+    if task == "multiple_choice":
+        model = swag_model.BertForMultipleChoice(config, dtype, size)
+        return swag_export.MultipleChoice(*restored(model, _OUTPUT_HEAD))
+    if task == _TAGS:
+        return _create_tagger(settings, config, restored)
+    if task == "question_answering":
+        return _create_reader(settings, config, restored)
+    if task == "masked_lm":
+        model = pretraining_model.BertForPreTraining(config, dtype)
+        tokens = list(tokenization.load_vocab(settings.vocab_file))
+        return pretraining_export.MaskedLm(
+            *restored(model, "^(bert/(?!pooler/)|cls/predictions/)"),
+            tokens=tokens,
+            top_k=min(settings.top_k, len(tokens)),
+        )
+    model = modeling.TaskModel(config, dtype)
+    # A vector of the pooler needs its weights.
+    encoder = weight_files.ENCODER
+    if "pooled_output" in settings.vectors:
+        encoder = "^bert/"
+        model_files.warn_of_untrained_pooler(config, prefix)
+    return features_export.Encoder(*restored(model, encoder))
+
+
+def _create_tagger(
+    settings: Settings, config: modeling.BertConfig, restored: Callable
+) -> ner_export.Tagger:
+    """Return the export of a tagger.
+
+    Raises:
+        UserError: the configuration names no tags.
+    """
+    labels: Sequence[str] = model_files.labels_in(config) or ()
+    if not labels:
+        raise UserError(
+            f"{settings.path} is not a fine-tuned tagger: its configuration "
+            "names no labels (id2label)"
+        )
+    model = ner_model.BertForTokenClassification(
+        config, len(labels), settings.dtype, bilstm.size_in(config)
+    )
+    required = f"{weight_files.ENCODER}|^(bilstm|output_)"
+    return ner_export.Tagger(*restored(model, required), labels=list(labels))
+
+
+def _create_reader(
+    settings: Settings, config: modeling.BertConfig, restored: Callable
+) -> squad_export.QuestionAnswering:
+    """Return the export of a model that answers questions."""
+    model = squad_model.BertForQuestionAnswering(
+        config, settings.dtype, bilstm.size_in(config)
+    )
+    required = f"{weight_files.ENCODER}|^(bilstm|cls/squad)/"
+    model, tokenizer, vocab_file, length = restored(model, required)
+    return squad_export.QuestionAnswering(
+        model,
+        tokenizer,
+        vocab_file,
+        squad_windows.Lengths(length, settings.doc_stride),
+        settings.max_answer_length,
+        settings.null_threshold,
+    )

@@ -1,0 +1,239 @@
+"""Answers to questions on contexts of any length, with their characters.
+
+Windows and decoding are those of run_squad.py (tasks/squad/windows.py and
+tasks/squad/decoding.py), so the answers are the same.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from serving.batches import Row
+from serving.data import BadInput, Input
+from serving.tasks import (
+    NOT_FINITE,
+    Encoded,
+    Outputs,
+    Settings,
+    Task,
+    is_record,
+    number,
+)
+from tasks.squad import data as squad_data
+from tasks.squad import decoding as squad_decoding
+from tasks.squad import texts as squad_texts
+from tasks.squad import windows as squad_windows
+from tasks.squad.decoding import Candidate
+
+_NO_TOKEN = "the context has no token"
+
+
+class QuestionAnswering(Task):
+    """A part of the context for each question."""
+
+    text_names = ("question", "context")
+
+    def __init__(self, settings: Settings):
+        super().__init__(settings)
+        self.lengths = squad_windows.Lengths(
+            settings.max_seq_length,
+            settings.doc_stride,
+            settings.max_query_length,
+        )
+        self.lengths.check()
+        self.options = squad_decoding.DecodingOptions(
+            n_best_size=settings.n_best_size,
+            max_answer_length=settings.max_answer_length,
+            version_2_with_negative=settings.null_threshold is not None,
+            do_lower_case=settings.do_lower_case,
+        )
+
+    def check(self, texts: Mapping[str, Any]) -> None:
+        """Raise BadInput for an empty question or context."""
+        for name in self.text_names:
+            if not texts[name].strip():
+                raise BadInput(f"{name} is empty")
+
+    # --- Windows -------------------------------------------------------------
+
+    def encode(self, inputs: Sequence[Input]) -> Encoded:
+        """Return the windows of all questions, each a unit."""
+        if any(map(is_record, inputs)):  # then all are
+            units = [[item.texts["row"]] for item in inputs]
+            return Encoded(units, [False] * len(inputs))
+        data = squad_data.SquadData([], [])
+        for item in inputs:
+            context = item.texts["context"]
+            # Several questions on the same context follow one another.
+            if not data.paragraphs or data.paragraphs[-1].text != context:
+                data.paragraphs.append(squad_data.make_paragraph(context))
+            data.examples.append(
+                squad_data.SquadExample(
+                    str(len(data.examples)),
+                    item.texts["question"],
+                    len(data.paragraphs) - 1,
+                )
+            )
+        windows = squad_windows.convert(
+            data.paragraphs, data.examples, self.tokenizer, self.lengths
+        )
+        features = squad_windows.rows(
+            windows,
+            0,
+            len(windows),
+            self.tokenizer.vocab,
+            self.settings.max_seq_length,
+        )
+        units = [
+            [Row(ids[:size], segments[:size])]
+            for ids, segments, size in zip(
+                features["input_ids"],
+                features["segment_ids"],
+                windows.length().tolist(),
+                strict=True,
+            )
+        ]
+        is_cut = self._cut_questions(inputs, windows)
+        return Encoded(units, is_cut, (data, windows))
+
+    def _cut_questions(
+        self, inputs: Sequence[Input], windows: squad_windows.Windows
+    ) -> list[bool]:
+        """Return whether each question was cut to max_query_length."""
+        limit = self.lengths.max_query_length
+        return [
+            # Tokenized again only where it may have been cut.
+            size == limit
+            and len(self.tokenizer.text_to_ids(item.texts["question"])) > limit
+            for item, size in zip(
+                inputs, np.diff(windows.query_offsets).tolist(), strict=True
+            )
+        ]
+
+    # --- Answers -------------------------------------------------------------
+
+    def results(
+        self,
+        inputs: Sequence[Input],
+        encoded: Encoded,
+        outputs: Sequence[Outputs],
+    ) -> Iterator[dict[str, Any] | str]:
+        """Yield the answer to each question."""
+        if encoded.state is None:
+            yield from map(self._span_of_record, encoded.units, outputs)
+            return
+        data, windows = encoded.state
+        if not len(windows):  # there is nothing to decode
+            yield from [_NO_TOKEN] * len(inputs)
+            return
+        starts, ends = (
+            _stacked([found[name] for found in outputs])
+            for name in ("start_logits", "end_logits")
+        )
+        decoded = squad_decoding.decode(
+            data,
+            windows,
+            starts,
+            ends,
+            self.tokenizer.inv_vocab,
+            self.options,
+            has_bar=False,
+        )
+        texts = squad_texts.SpanTexts(
+            data,
+            windows,
+            self.tokenizer.inv_vocab,
+            self.settings.do_lower_case,
+        )
+        bounds = np.searchsorted(windows.example, np.arange(len(inputs) + 1))
+        for place, (key, nbest) in enumerate(decoded.nbest.items()):
+            part = slice(bounds[place], bounds[place + 1])
+            if part.start == part.stop:
+                yield _NO_TOKEN
+            elif not (
+                np.isfinite(starts[part]) & np.isfinite(ends[part])
+            ).all():
+                yield NOT_FINITE
+            else:
+                yield self._answer(nbest, decoded.null_odds.get(key), texts)
+
+    def _answer(
+        self,
+        nbest: Sequence[Candidate],
+        null_odds: float | None,
+        texts: squad_texts.SpanTexts,
+    ) -> dict[str, Any]:
+        """Return the answer from an n-best list, as run_squad.py does."""
+        best = nbest[0]
+        result: dict[str, Any] = {}
+        if null_odds is not None:
+            named = (c for c in nbest if c.text)
+            none = Candidate("", best.probability, 0.0, 0.0)
+            best = next(named, none)
+            if null_odds > self.settings.null_threshold:
+                best = next((c for c in nbest if not c.text), none)
+            result["null_odds"] = number(null_odds)
+        result = _entry("answer", best, texts) | result
+        if self.settings.num_answers > 1:
+            listed = nbest[: self.settings.num_answers]
+            result["nbest"] = [_entry("text", c, texts) for c in listed]
+        return result
+
+    def _span_of_record(
+        self, unit: list[Row], outputs: Outputs
+    ) -> dict[str, Any] | str:
+        """Return the best span of a single window, in positions and pieces.
+
+        A record has neither the text nor the other windows of its question.
+        """
+        row = unit[0]
+        size = len(row.input_ids)
+        starts = outputs["start_logits"][:size].astype(np.float64)
+        ends = outputs["end_logits"][:size].astype(np.float64)
+        if not (np.isfinite(starts) & np.isfinite(ends)).all():
+            return NOT_FINITE
+        at = np.flatnonzero(row.segment_ids)[:-1]  # without the last [SEP]
+        if not len(at):
+            return "the record has no token of a paragraph (segment_ids)"
+        sums = starts[at][:, None] + ends[at][None]  # [p, p]
+        distance = at[None] - at[:, None]
+        allowed = (distance >= 0) & (distance < self.settings.max_answer_length)
+        sums = np.where(allowed, sums, -np.inf)
+        first, last = np.unravel_index(sums.argmax(), sums.shape)
+        start, end = int(at[first]), int(at[last])
+        tokens = self.tokenizer.convert_ids_to_tokens(
+            row.input_ids[start : end + 1].tolist()
+        )
+        return {
+            "pieces": squad_texts.joined_pieces(tokens),
+            "start_position": start,
+            "end_position": end,
+            "score": number(sums[first, last]),
+            "null_score": number(starts[0] + ends[0]),
+        }
+
+
+def _entry(
+    name: str, candidate: Candidate, texts: squad_texts.SpanTexts
+) -> dict[str, Any]:
+    """Return a candidate with its characters; these are null for no answer."""
+    start = end = None
+    if candidate.span:
+        start, end = texts.characters(*candidate.span)
+    return {
+        name: candidate.text,
+        "start": start,
+        "end": end,
+        "probability": number(candidate.probability),
+        "score": number(candidate.start_logit + candidate.end_logit),
+    }
+
+
+def _stacked(rows: Sequence[np.ndarray]) -> np.ndarray:
+    """Return rows of different lengths as one array, with zeros behind."""
+    width = max((len(row) for row in rows), default=0)
+    stacked = np.zeros([len(rows), width], np.float32)
+    for target, row in zip(stacked, rows, strict=True):
+        target[: len(row)] = row
+    return stacked

@@ -1,0 +1,180 @@
+"""Predict the shards of a plan on this machine, one after the other.
+
+    shard -> windows -> batches by length -> model -> lines in order -> file
+
+Memory holds one window, whatever the size of the input.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from base import progress
+from base.errors import UserError
+
+from absl import logging
+
+from serving import batches as prediction_batches
+from serving import data, outputs
+from serving.data import Problem, Window
+from serving.outputs import WindowResult
+from serving.plan import Plan
+from serving.tasks import Encoded, Model, Outputs, Task
+
+
+def predict_window(
+    task: Task, run_model: Model, window: Window, batch_size: int
+) -> WindowResult:
+    """Return the predictions of a window.
+
+    Args:
+        task: of the model.
+        run_model: see `model.load`.
+        window: the inputs.
+        batch_size: see `make_batches`.
+    """
+    encoded = task.encode(window.inputs)
+    found: list[Outputs] = [{}] * len(encoded.units)
+    for batch in make_batches(task, encoded, batch_size):
+        result = run_model(batch.features)
+        for unit, values in prediction_batches.by_unit(batch, result):
+            found[unit] = values
+    return window_result(task, window, encoded, found)
+
+
+def make_batches(
+    task: Task, encoded: Encoded, batch_size: int
+) -> Iterator[prediction_batches.Batch]:
+    """Yield the batches of a window's rows."""
+    return prediction_batches.make_batches(
+        encoded.units,
+        batch_size,
+        task.settings.max_seq_length,
+        task.is_grouped,
+    )
+
+
+def window_result(
+    task: Task,
+    window: Window,
+    encoded: Encoded,
+    found: Sequence[Outputs],
+) -> WindowResult:
+    """Return the lines, problems and counts of a window.
+
+    Args:
+        task: of the model.
+        window: the inputs.
+        encoded: their rows.
+        found: the model's outputs for each unit of rows.
+    """
+    lines, problems = [], list(window.problems)
+    num_truncated = 0
+    results = task.results(window.inputs, encoded, found)
+    for item, is_cut, result in zip(
+        window.inputs, encoded.is_truncated, results, strict=True
+    ):
+        if isinstance(result, str):
+            problems.append(Problem(item.place, result, f"id {item.id}"))
+            continue
+        line = {"id": item.id} | result
+        if is_cut:
+            line["truncated"] = True
+            num_truncated += 1
+        lines.append(json.dumps(line, ensure_ascii=False))
+    # Those found by the model after those found by the parser.
+    problems.sort(key=lambda problem: problem.place.number)
+    hashes = [
+        outputs.id_hash(item.id) for item in window.inputs if item.has_own_id
+    ]
+    counts = {
+        "inputs": len(window.inputs) + len(window.problems),
+        "predicted": len(lines),
+        "bad_inputs": len(problems),
+        "truncated": num_truncated,
+        "blank_lines": window.num_blank,
+    }
+    return WindowResult(lines, problems, hashes, counts)
+
+
+# --- Shards ------------------------------------------------------------------
+
+
+def predict_shards(
+    plan: Plan,
+    to_do: Sequence[int],
+    task: Task,
+    load_model: Callable[[], Model],
+    batch_size: int,
+) -> None:
+    """Write the shards with the numbers `to_do`.
+
+    Raises:
+        UserError: an input cannot be read any more.
+    """
+    run_model = load_model()
+    total = sum(plan.shard_bytes(index) for index in to_do)
+    before = data.lines_before(
+        plan.shards,
+        lambda number: data.count_line_ends(plan.shards[number][-1]),
+    )
+    wanted, num_inputs, began = set(to_do), 0, time.monotonic()
+    with progress.bar(total, "B", "Predicting", unit_scale=True) as bar:
+
+        def results(index: int, lines: int) -> Iterator[WindowResult]:
+            nonlocal num_inputs
+            windows = data.read_windows(plan.shards[index], lines, task.parse)
+            for window in windows:
+                result = predict_window(task, run_model, window, batch_size)
+                num_inputs += len(window.inputs)
+                seconds = max(time.monotonic() - began, 1e-9)
+                bar.note(f"{num_inputs / seconds:,.1f} inputs/s")
+                bar.update(window.num_bytes)
+                yield result
+
+        for index, lines in enumerate(before):
+            if index in wanted:
+                outputs.write_shard(plan, index, results(index, lines))
+    seconds = time.monotonic() - began
+    logging.info(
+        "Predicted %d inputs in %s, %.1f inputs/s",
+        num_inputs,
+        progress.format_seconds(seconds),
+        num_inputs / max(seconds, 1e-9),
+    )
+
+
+def log_summary(counts: dict[str, int], plan: Plan) -> None:
+    """Log what a run has done.
+
+    Raises:
+        UserError: there is no prediction.
+    """
+    logging.info("***** Predictions *****")
+    logging.info("  Inputs = %d", counts["inputs"])
+    logging.info("  Predicted = %d", counts["predicted"])
+    logging.info("  Truncated = %d", counts["truncated"])
+    logging.info("  Blank lines = %d", counts["blank_lines"])
+    logging.info("  Bad inputs = %d (%s)", counts["bad_inputs"], plan.errors)
+    if counts["repeated_ids"]:
+        logging.warning(
+            "%d inputs have an id that an earlier input has too",
+            counts["repeated_ids"],
+        )
+    if counts["bad_inputs"]:
+        logging.warning(
+            "%d of %d inputs have no prediction; %s names each with its reason",
+            counts["bad_inputs"],
+            counts["inputs"],
+            plan.errors,
+        )
+    if not counts["inputs"]:
+        raise UserError("the inputs hold no text and no record")
+    if not counts["predicted"]:
+        raise UserError(
+            f"none of {counts['inputs']} inputs could be predicted; see "
+            f"{plan.errors}"
+        )
+    more = len(plan.shards) - 1
+    others = f" and {more} more files" if more else ""
+    logging.info("Wrote %s%s", plan.output(0), others)

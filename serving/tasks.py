@@ -1,0 +1,452 @@
+"""The inputs and predictions of each task: texts to rows of ids, and back.
+
+A task parses inputs, turns those of a window into rows of ids (`encode`) and
+the model's outputs for these rows into a dictionary per input (`results`).
+model.py runs the model itself. choices.py, question_answering.py and
+entities.py have the tasks with several rows per input.
+"""
+
+import abc
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import tokenization
+from records import tfrecord
+from serving import batches
+from serving.batches import Row, Unit
+from serving.data import BadInput, Input, Place
+from tasks.classifier import data as classifier_data
+from tasks.masked_lm import masked_sentences
+
+NOT_FINITE = (
+    "the model's outputs are not finite numbers: the checkpoint is damaged"
+)
+
+# The outputs of a unit of rows: name -> array.
+Outputs = dict[str, np.ndarray]
+
+# The features of a batch -> its outputs.
+Model = Callable[[Mapping[str, np.ndarray]], Outputs]
+
+
+class Settings(NamedTuple):
+    """The model and the options that predictions depend on; picklable.
+
+    Attributes:
+        path: of a SavedModel's directory, else the prefix of a checkpoint.
+        is_saved_model: whether it is a SavedModel.
+        bert_config_file: of a checkpoint; None: beside it.
+        task: a key of all_tasks.TASKS.
+        vocab_file: the model's.
+        do_lower_case: of its tokenizer.
+        max_seq_length: tokens of a row.
+        labels: of a classifier; None for a regression.
+        sentence_pairs: whether a classifier reads two texts.
+        doc_stride, max_query_length, max_answer_length, n_best_size: as for
+            run_squad.py.
+        num_answers: answers of a question to list; 1: the best one alone.
+        null_threshold: for no answer; None if every question has one.
+        top_k: tokens for each [MASK].
+        vectors: names of an encoder's outputs to write.
+        text_columns: names of the texts in JSON; empty: the task's.
+        id_column: name of the id in JSON; None: `id` where there is one.
+        dtype: of a checkpoint's matrix products; a SavedModel has its own.
+    """
+
+    path: str
+    is_saved_model: bool
+    bert_config_file: str | None
+    task: str
+    vocab_file: str
+    do_lower_case: bool
+    max_seq_length: int
+    labels: tuple[str, ...] | None = None
+    sentence_pairs: bool = False
+    doc_stride: int = 128
+    max_query_length: int = 64
+    max_answer_length: int = 30
+    n_best_size: int = 20
+    num_answers: int = 1
+    null_threshold: float | None = None
+    top_k: int = 5
+    vectors: tuple[str, ...] = ("mean_output",)
+    text_columns: tuple[str, ...] = ()
+    id_column: str | None = None
+    dtype: str = "float32"
+
+
+class Encoded(NamedTuple):
+    """The rows of a window's inputs.
+
+    Attributes:
+        units: what the model runs on; one or more per input, in order.
+        is_truncated: for each input, whether a text was cut.
+        state: what `results` needs besides.
+    """
+
+    units: list[Unit]
+    is_truncated: list[bool]
+    state: Any = None
+
+
+def number(value: float) -> float:
+    """Return a float32 with the 7 digits that it has."""
+    return float(f"{value:.7g}")
+
+
+# --- Base class --------------------------------------------------------------
+
+
+class Task(abc.ABC):
+    """Base class: parses inputs and reads records of ids.
+
+    Args:
+        settings: of the model.
+
+    Attributes:
+        text_names: names of the texts in JSON, in the order of the columns
+            of a line of text.
+        is_grouped: whether a unit is several rows, such as choices.
+    """
+
+    text_names: tuple[str, ...] = ("text",)
+    is_grouped = False
+
+    def __init__(self, settings: Settings):
+        self.settings = settings
+        self.tokenizer = tokenization.FullTokenizer(
+            settings.vocab_file, settings.do_lower_case
+        )
+        self.names = self.text_names
+        if settings.text_columns:
+            self.names = settings.text_columns
+
+    @abc.abstractmethod
+    def encode(self, inputs: Sequence[Input]) -> Encoded:
+        """Return the rows of inputs with texts, or of records."""
+
+    @abc.abstractmethod
+    def results(
+        self,
+        inputs: Sequence[Input],
+        encoded: Encoded,
+        outputs: Sequence[Outputs],
+    ) -> Iterator[dict[str, Any] | str]:
+        """Yield the prediction of each input, or why there is none.
+
+        Args:
+            inputs: those of `encode`.
+            encoded: its result.
+            outputs: the model's, for each unit.
+        """
+
+    # --- Parsing -------------------------------------------------------------
+
+    def parse(self, place: Place, data: bytes, kind: str) -> Input:
+        """Return the input of a line or a record.
+
+        Args:
+            place: of the line or record.
+            data: its bytes.
+            kind: "text", "jsonl" or "tfrecord".
+
+        Raises:
+            BadInput: it cannot be predicted; has the reason.
+        """
+        if kind == "tfrecord":
+            return self._parse_record(place, data)
+        try:
+            line = data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            byte = data[error.start]
+            raise BadInput(f"not UTF-8 (byte 0x{byte:02x})") from error
+        if kind == "jsonl":
+            return self._parse_object(place, line)
+        texts = self.texts_of_line(line.split("\t"))
+        self.check(texts)
+        return Input(str(place), place, texts)
+
+    def texts_of_line(self, cells: list[str]) -> dict[str, Any]:
+        """Return the texts of a line, by name.
+
+        Args:
+            cells: of the line, which tabs separate.
+        """
+        wanted = len(self.text_names)
+        if len(cells) != wanted:
+            hint = ""
+            if wanted == 1:
+                hint = "; a text with tabs has to be JSON"
+            raise BadInput(
+                f"{len(cells)} columns, wanted {wanted} "
+                f"({', '.join(self.text_names)}), separated by tabs{hint}"
+            )
+        return dict(zip(self.text_names, cells, strict=True))
+
+    def texts_of_object(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the texts of a JSON object, by name."""
+        return {
+            name: text_of(value, column)
+            for name, column in zip(self.text_names, self.names, strict=True)
+        }
+
+    def check(self, texts: Mapping[str, Any]) -> None:
+        """Raise BadInput for texts that cannot be predicted."""
+        name = self.text_names[0]
+        if not texts[name].strip():
+            raise BadInput(f"{name} is empty")
+
+    def _parse_object(self, place: Place, line: str) -> Input:
+        """Return the input of a line of JSON."""
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            # A number of 5,000 digits raises a plain ValueError.
+            words = getattr(error, "msg", str(error))
+            raise BadInput(f"not JSON: {words}") from error
+        if not isinstance(value, dict):
+            raise BadInput(f"JSON {type(value).__name__}, wanted an object")
+        texts = self.texts_of_object(value)
+        self.check(texts)
+        own = _own_id(value, self.settings.id_column)
+        if own is None:
+            return Input(str(place), place, texts)
+        return Input(own, place, texts, has_own_id=True)
+
+    # --- Records -------------------------------------------------------------
+
+    def _parse_record(self, place: Place, data: bytes) -> Input:
+        """Return the input of a record of ids."""
+        try:
+            features = tfrecord.decode_example(data)
+        except (IndexError, KeyError, ValueError) as error:
+            raise BadInput(f"not a tf.train.Example ({error})") from error
+        row = self._row_of_record(features)
+        texts = {"row": row, "label_ids": features.get("label_ids")}
+        for name in (self.settings.id_column, "id", "unique_ids"):
+            values = features.get(name, ()) if name else ()
+            if len(values) == 1:
+                own = values[0]
+                if isinstance(own, bytes):
+                    own = own.decode("utf-8", "replace")
+                elif np.isfinite(own) and int(own) == own:
+                    own = int(own)
+                else:
+                    raise BadInput(f"{name} is {own}, wanted a whole number")
+                return Input(own, place, texts, has_own_id=True)
+        return Input(str(place), place, texts)
+
+    def _row_of_record(self, features: Mapping[str, np.ndarray]) -> Row:
+        """Return a record's ids without padding.
+
+        Raises:
+            BadInput: a feature is missing or has values out of its range.
+        """
+        names = ("input_ids", "input_mask", "segment_ids")
+        lacking = [name for name in names if name not in features]
+        if lacking:
+            raise BadInput(
+                f"no feature {lacking[0]!r}; it has "
+                f"{', '.join(sorted(features)) or 'none'}"
+            )
+        ids, mask, segments = (np.asarray(features[name]) for name in names)
+        for name, values in zip(names, (ids, mask, segments), strict=True):
+            if len(values) and not np.issubdtype(values.dtype, np.integer):
+                kind = "floats" if values.dtype.kind == "f" else "bytes"
+                raise BadInput(f"{name} holds {kind}, wanted whole numbers")
+        if not len(ids) == len(mask) == len(segments):
+            raise BadInput(
+                f"{len(ids)} input_ids, {len(mask)} input_mask, "
+                f"{len(segments)} segment_ids: wanted as many of each"
+            )
+        size = int((mask != 0).sum())
+        if not size or not mask[:size].all():
+            raise BadInput("input_mask is not ones followed by zeros")
+        limits = (len(self.tokenizer.vocab), "tokens of the vocabulary")
+        for name, values, limit, what in (
+            ("input_ids", ids, *limits),
+            ("segment_ids", segments, 2, "segments"),
+        ):
+            bad = values[:size][(values[:size] < 0) | (values[:size] >= limit)]
+            if len(bad):
+                raise BadInput(f"{name} has {bad[0]}; there are {limit} {what}")
+        if size > self.settings.max_seq_length:
+            raise BadInput(
+                f"{size} tokens, more than --max_seq_length="
+                f"{self.settings.max_seq_length}"
+            )
+        return Row(
+            ids[:size].astype(np.int32), segments[:size].astype(np.int32)
+        )
+
+
+def text_of(value: Mapping[str, Any], name: str) -> str:
+    """Return a text of a JSON object.
+
+    Raises:
+        BadInput: it is missing, no string, or cannot be written as UTF-8.
+    """
+    if name not in value:
+        found = ", ".join(map(repr, list(value)[:8])) or "nothing"
+        raise BadInput(f"no field {name!r}; it has {found} (--text_columns)")
+    if not isinstance(value[name], str):
+        kind = type(value[name]).__name__
+        raise BadInput(f"field {name!r} is {kind}, wanted a string")
+    return _encodable(value[name], f"field {name!r}")
+
+
+def _encodable(text: str, what: str) -> str:
+    """Return the text; raise BadInput if UTF-8 cannot hold it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:  # JSON may escape half a character
+        raise BadInput(f"{what} has a lone surrogate") from error
+    return text
+
+
+def _own_id(value: Mapping[str, Any], column: str | None) -> str | int | None:
+    """Return the id of a JSON object, None without one."""
+    own = value.get(column or "id")
+    if own is None:
+        if column:
+            raise BadInput(f"no field {column!r} (--id_column)")
+        return None
+    if not isinstance(own, (str, int)) or isinstance(own, bool):
+        kind = type(own).__name__
+        raise BadInput(
+            f"field {column or 'id'!r} is {kind}, wanted a string or an integer"
+        )
+    return _encodable(own, "the id") if isinstance(own, str) else own
+
+
+def is_record(item: Input) -> bool:
+    """Whether an input is a record of ids instead of texts."""
+    return "row" in item.texts
+
+
+# --- Tasks with one row per input --------------------------------------------
+
+
+class RowTask(Task):
+    """Base class of tasks with one row per input."""
+
+    def encode(self, inputs: Sequence[Input]) -> Encoded:
+        """Return one row for each input."""
+        found = [self._row(item) for item in inputs]
+        return Encoded([[row] for row, _ in found], [cut for _, cut in found])
+
+    def _row(self, item: Input) -> tuple[Row, bool]:
+        """Return the row of an input, and whether it was cut."""
+        if is_record(item):
+            return item.texts["row"], False
+        return self.row(*(item.texts[name] for name in self.text_names))
+
+    def row(self, text_a: str, text_b: str | None = None) -> tuple[Row, bool]:
+        """Return the row of one or two texts, and whether it was cut."""
+        example = classifier_data.Example("", text_a, text_b)
+        a, b, is_cut = classifier_data.truncated_pair(
+            example, self.settings.max_seq_length, self.tokenizer
+        )
+        vocab = self.tokenizer.vocab
+        ids = [vocab["[CLS]"], *a, vocab["[SEP]"]]
+        second = len(ids)
+        if b:
+            ids += [*b, vocab["[SEP]"]]
+        return batches.make_row(ids, second), is_cut
+
+    def results(
+        self,
+        inputs: Sequence[Input],
+        encoded: Encoded,
+        outputs: Sequence[Outputs],
+    ) -> Iterator[dict[str, Any] | str]:
+        """Yield the prediction of each input."""
+        for unit, found in zip(encoded.units, outputs, strict=True):
+            arrays = map(np.asarray, found.values())
+            numbers = [values for values in arrays if values.dtype.kind == "f"]
+            if all(np.isfinite(values).all() for values in numbers):
+                yield self.result(unit, found)
+            else:
+                yield NOT_FINITE
+
+    @abc.abstractmethod
+    def result(self, unit: Unit, outputs: Outputs) -> dict[str, Any]:
+        """Return the prediction for the outputs of an input."""
+
+
+class Classification(RowTask):
+    """A label with probabilities, or a number, for a text or a pair."""
+
+    def __init__(self, settings: Settings):
+        if settings.sentence_pairs:
+            self.text_names = ("text_a", "text_b")
+        super().__init__(settings)
+
+    def result(self, unit: Unit, outputs: Outputs) -> dict[str, Any]:
+        """Return label, score and probabilities; or value."""
+        labels = self.settings.labels
+        if labels is None:
+            return {"value": number(outputs["value"])}
+        shares = outputs["probabilities"]
+        best = int(shares.argmax())
+        return {
+            "label": labels[best],
+            "score": number(shares[best]),
+            "probabilities": {
+                name: number(share)
+                for name, share in zip(labels, shares.tolist(), strict=True)
+            },
+        }
+
+
+class Vectors(RowTask):
+    """Vectors of an encoder for each text."""
+
+    def result(self, unit: Unit, outputs: Outputs) -> dict[str, Any]:
+        """Return the vectors of --vectors."""
+        return {
+            name: [number(value) for value in outputs[name].tolist()]
+            for name in self.settings.vectors
+        }
+
+
+class MaskedTokens(RowTask):
+    """The likeliest tokens for every [MASK] of a text."""
+
+    def check(self, texts: Mapping[str, Any]) -> None:
+        """Raise BadInput for a text without [MASK]."""
+        if "[MASK]" not in texts["text"]:
+            raise BadInput(
+                "no [MASK] in the text (--task=encoder makes vectors)"
+            )
+        size = len(
+            masked_sentences.sentence_to_ids(texts["text"], self.tokenizer)
+        )
+        if size > self.settings.max_seq_length:
+            raise BadInput(
+                f"{size} tokens, more than --max_seq_length="
+                f"{self.settings.max_seq_length}: a [MASK] may be cut off"
+            )
+
+    def row(self, text_a: str, text_b: str | None = None) -> tuple[Row, bool]:
+        """Return the row of a text, with [MASK] as one token."""
+        ids = masked_sentences.sentence_to_ids(text_a, self.tokenizer)
+        return batches.make_row(ids, len(ids)), False
+
+    def result(self, unit: Unit, outputs: Outputs) -> dict[str, Any]:
+        """Return tokens and scores [masks, top_k]."""
+        mask = self.tokenizer.vocab["[MASK]"]
+        count = int((unit[0].input_ids == mask).sum())
+        return {
+            "tokens": [
+                [token.decode() for token in tokens]
+                for tokens in outputs["tokens"][:count].tolist()
+            ],
+            "scores": [
+                [number(score) for score in scores]
+                for scores in outputs["scores"][:count].tolist()
+            ],
+        }

@@ -1,0 +1,1 @@
+"""Tasks: what each reads, predicts and is scored by."""

@@ -1,0 +1,328 @@
+"""A BiLSTM between the encoder and the output layer (paper, tables 5 and 7).
+
+Fine-tuning trains it together with the encoder (`--bilstm_layers`), as table
+5 does for the left-to-right model; run_ner.py --feature_based trains it on
+layers of a frozen encoder, as table 7 does. Letters in shapes are those of
+modeling.py, and U: units of one direction.
+"""
+
+from typing import Any, NamedTuple
+
+from base.errors import UserError
+
+import tensorflow as tf
+from absl import logging
+
+from modeling import LEFT_TO_RIGHT, BertConfig, Layer, Seed, class_vectors
+from ops import recurrence
+from ops.elementwise import add_bias, shape_of
+from tasks.heads import head_dropout
+
+# --- Size --------------------------------------------------------------------
+
+
+class BiLstmSize(NamedTuple):
+    """The size of a BiLSTM; fields are flags and keys of bert_config.json.
+
+    Attributes:
+        bilstm_layers: 0: there is no BiLSTM.
+        bilstm_units: width of each direction; the output has twice as many.
+    """
+
+    bilstm_layers: int = 0
+    bilstm_units: int = 0
+
+    def __str__(self) -> str:
+        """Return the size in words, for messages."""
+        if not self.bilstm_layers:
+            return "no BiLSTM"
+        plural = "s" if self.bilstm_layers > 1 else ""
+        return (
+            f"a BiLSTM of {self.bilstm_layers} layer{plural} of "
+            f"{self.bilstm_units} units"
+        )
+
+    def fingerprint(self) -> dict[str, int | None]:
+        """Return the part of a run that may not change when it goes on.
+
+        None without a BiLSTM: runs of versions without the flags have no such
+        keys, which counts as None.
+        """
+        return {name: value or None for name, value in self._asdict().items()}
+
+
+NO_BILSTM = BiLstmSize()
+
+
+def size_in(config: BertConfig) -> BiLstmSize:
+    """Return the size in the configuration of a fine-tuned model.
+
+    Raises:
+        UserError: it is not one.
+    """
+    size = BiLstmSize(*(getattr(config, n, 0) for n in BiLstmSize._fields))
+    is_size = all(type(value) is int and value >= 0 for value in size)
+    if not is_size or bool(size.bilstm_layers) != bool(size.bilstm_units):
+        raise UserError(
+            "bert config: bilstm_layers and bilstm_units must be whole "
+            f"numbers of at least 1, found {size[0]!r} and {size[1]!r}"
+        )
+    return size
+
+
+def choose_size(
+    given: BiLstmSize | None, config: BertConfig, prefix: str, is_training: bool
+) -> BiLstmSize:
+    """Return the size of the BiLSTM of a command.
+
+    A model that is used as it is keeps the one it was fine-tuned with. One that
+    is trained has the one that flags give.
+
+    Args:
+        given: by flags; None: no flag was given.
+        config: of the checkpoint.
+        prefix: of the checkpoint; empty without one.
+        is_training: whether the model is trained first, not used as it is.
+
+    Raises:
+        UserError: the flags contradict the model.
+    """
+    found = size_in(config)
+    if given is None and not is_training:
+        return found
+    given = given or NO_BILSTM
+    # Where training was interrupted, output_dir has no configuration, and that
+    # of init_checkpoint has no BiLSTM: the flags describe the model then.
+    if not found.bilstm_layers:
+        return given
+    if is_training and not given.bilstm_layers:
+        logging.warning(
+            "%s has %s, which is left out: give --bilstm_layers=%d "
+            "--bilstm_units=%d to train it further",
+            prefix,
+            found,
+            *found,
+        )
+        return given
+    if given != found:
+        raise UserError(
+            f"--bilstm_layers={given.bilstm_layers} "
+            f"--bilstm_units={given.bilstm_units}, but {prefix} was fine-tuned "
+            f"with {found}: "
+            + ("give these numbers" if is_training else "leave the flags out")
+        )
+    if is_training:
+        logging.info("Training goes on with %s, from %s", found, prefix)
+    return given
+
+
+# --- Model -------------------------------------------------------------------
+
+
+class LstmCell(Layer):
+    """The variables of one direction, with Keras' names and initial values.
+
+    Args:
+        inputs: width of the input.
+        units: U.
+    """
+
+    def __init__(self, inputs: int, units: int):
+        super().__init__("lstm_cell")
+        self.inputs, self.units = inputs, units
+
+    def build(self) -> None:
+        """Create kernel, recurrent_kernel and bias."""
+        width = 4 * self.units
+        self.kernel = self.add_weight(
+            shape=[self.inputs, width],
+            initializer="glorot_uniform",
+            name="kernel",
+        )
+        self.recurrent_kernel = self.add_weight(
+            shape=[self.units, width],
+            initializer="orthogonal",
+            name="recurrent_kernel",
+        )
+        # 1 for the forget gates, which then keep most of the state at first
+        # (Jozefowicz et al. 2015).
+        self.bias = self.add_weight(
+            shape=[width], initializer=self._first_bias, name="bias"
+        )
+
+    def _first_bias(self, shape: list[int], dtype: Any = None) -> tf.Tensor:
+        """Return the initial bias: 1 for the forget gates, else 0."""
+        place = tf.range(shape[0]) // self.units
+        return tf.cast(place == 1, dtype or tf.float32)
+
+    def call(
+        self, x: tf.Tensor, input_mask: tf.Tensor, training: bool
+    ) -> tf.Tensor:
+        """Return the states of all steps from first to last, [S, B, U].
+
+        Args:
+            x: [B, S, inputs].
+            input_mask: [B, S].
+            training: see ops.recurrence.lstm.
+        """
+        batch, length, _ = shape_of(x)
+        rows = tf.reshape(x, [-1, self.inputs])  # [B * S, inputs]
+        gates = tf.matmul(rows, tf.cast(self.kernel, x.dtype))
+        gates = add_bias(tf.cast(gates, tf.float32), self.bias)
+        gates = tf.reshape(gates, [batch, length, 4 * self.units])
+        gates = recurrence.close_padding(gates, input_mask)
+        gates = tf.transpose(gates, [1, 0, 2])  # [S, B, 4 * U]
+        return recurrence.lstm(gates, self.recurrent_kernel, x.dtype, training)
+
+
+class Direction(Layer):
+    """One direction of a layer; the variables are under `<name>/lstm_cell`.
+
+    Args:
+        name: forward_lstm or backward_lstm.
+        inputs: width of the input.
+        units: U.
+    """
+
+    def __init__(self, name: str, inputs: int, units: int):
+        super().__init__(name)
+        self.cell = LstmCell(inputs, units)
+        self.is_backward = name.startswith("backward")
+
+    def call(
+        self, x: tf.Tensor, input_mask: tf.Tensor, training: bool
+    ) -> tf.Tensor:
+        """Return the states in the order of the text, [B, S, U]."""
+        if self.is_backward:
+            x, input_mask = x[:, ::-1], input_mask[:, ::-1]
+        states = self.cell(x, input_mask, training=training)  # [S, B, U]
+        if self.is_backward:
+            states = states[::-1]
+        return tf.transpose(states, [1, 0, 2])  # [B, S, U]
+
+
+class BiLstmLayer(Layer):
+    """One layer, in both directions: [B, S, inputs] to [B, S, 2 * U]."""
+
+    def __init__(self, name: str, inputs: int, units: int):
+        super().__init__(name)
+        self.directions = [
+            Direction(f"{direction}_lstm", inputs, units)
+            for direction in ("forward", "backward")
+        ]
+
+    def build(self) -> None:
+        """Create the variables of both directions."""
+        for direction in self.directions:
+            direction.build()
+
+    def call(
+        self, x: tf.Tensor, input_mask: tf.Tensor, training: bool
+    ) -> tf.Tensor:
+        """Return the states of both directions side by side, in x's dtype."""
+        # Neither direction needs the other: two cores run both at once.
+        states = [
+            one(x, input_mask, training=training) for one in self.directions
+        ]
+        return tf.cast(tf.concat(states, axis=-1), x.dtype)
+
+
+class BiLstm(Layer):
+    """Layers of LSTMs, each run in both directions.
+
+    Args:
+        inputs: width of the input.
+        units: U, width of each direction; a layer's output has twice as many.
+        num_layers: the paper's tagger has two.
+    """
+
+    def __init__(self, inputs: int, units: int, num_layers: int = 2):
+        super().__init__("bilstm")
+        widths = [inputs] + [2 * units] * (num_layers - 1)
+        self.layers = [
+            BiLstmLayer(f"layer_{number}", width, units)
+            for number, width in enumerate(widths)
+        ]
+
+    def build(self) -> None:
+        """Create the variables of every layer."""
+        for layer in self.layers:
+            layer.build()
+
+    def call(
+        self,
+        x: tf.Tensor,
+        input_mask: tf.Tensor,
+        seed: Seed,
+        training: bool = False,
+    ) -> tf.Tensor:
+        """Return [B, S, 2 * U] in the dtype of x, 0 at padding.
+
+        Args:
+            x: [B, S, inputs] in the dtype of the matrix products
+                (modeling.DTYPES); state and gates are float32.
+            input_mask: [B, S], 0 at padding, which resets the state of both
+                directions: it has to be at an end of the row.
+            seed: of the dropout after each layer; None: no dropout.
+            training: whether a gradient will be computed.
+        """
+        for layer in self.layers:
+            x = layer(x, input_mask, training=training)  # [B, S, 2 * U]
+            x = head_dropout(x, seed, f"{layer.name}/dropout")
+        return x
+
+
+def create(size: BiLstmSize, inputs: int) -> BiLstm | None:
+    """Return a new BiLSTM on vectors of width `inputs`; None for size 0."""
+    if not size.bilstm_layers:
+        return None
+    bilstm = BiLstm(inputs, size.bilstm_units, size.bilstm_layers)
+    bilstm.build()
+    return bilstm
+
+
+def output_width(size: BiLstmSize, hidden_size: int) -> int:
+    """Return the width of what the output layer reads: 2 * U, or H."""
+    return 2 * size.bilstm_units if size.bilstm_layers else hidden_size
+
+
+def mask_of(features: dict[str, tf.Tensor]) -> tf.Tensor:
+    """Return input_mask [B, S], ones if a batch has none."""
+    if features.get("input_mask") is None:
+        return tf.ones_like(features["input_ids"])
+    return features["input_mask"]
+
+
+def final_states(x: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
+    """Return the last state of each direction, side by side, [B, 2 * U].
+
+    That of the forward direction is at the last real token, that of the
+    backward direction at the first one.
+
+    Args:
+        x: [B, S, 2 * U] of a BiLstm.
+        input_mask: [B, S].
+    """
+    forward, backward = tf.split(x, 2, axis=-1)
+    last = class_vectors(forward, input_mask, LEFT_TO_RIGHT)  # [B, U]
+    is_real = tf.cast(input_mask != 0, tf.int32)
+    place = tf.argmax(is_real, axis=1, output_type=tf.int32)  # [B]
+    first = tf.gather(backward, place, batch_dims=1)  # [B, U]
+    return tf.concat([last, first], axis=-1)
+
+
+def training_flops(size: BiLstmSize, inputs: int, tokens: int) -> int:
+    """Return the matrix-product operations of training on some tokens.
+
+    Args:
+        size: of the BiLSTM.
+        inputs: width of its input.
+        tokens: padding included.
+    """
+    layers, units = size
+    if not layers:
+        return 0
+    # Both directions have, in every layer, a kernel and a recurrent kernel.
+    widths = [inputs] + [2 * units] * (layers - 1)
+    products = sum(2 * (width + units) * 4 * units for width in widths)
+    return 3 * 2 * tokens * products  # as reporting.training_flops

@@ -1,0 +1,97 @@
+"""The flags that name a classifier's task and its files."""
+
+import os
+
+from base.errors import UserError
+
+from absl import flags
+
+from tasks.classifier import data as classifier_data
+from tasks.classifier import tasks as classifier_tasks
+
+flags.disclaim_key_flags()  # --help of a script shows what is defined here
+
+
+def define_task_flags() -> None:
+    """Define --task_name, --data_dir and the columns of a user's files."""
+    flags.DEFINE_string(
+        "task_name",
+        None,
+        f"One of {', '.join(classifier_tasks.TASK_NAMES)}; tsv: your own "
+        "files.",
+    )
+    flags.DEFINE_string("data_dir", None, "Directory of the task's files.")
+    flags.DEFINE_string("xnli_language", "zh", "Language of XNLI.")
+    flags.DEFINE_string("text_a_column", "sentence", "tsv: name of the column.")
+    flags.DEFINE_string(
+        "text_b_column",
+        None,
+        "tsv: name of the second sentence's column, if any.",
+    )
+    flags.DEFINE_string("label_column", "label", "tsv: name of the column.")
+
+
+def read_task(
+    values: flags.FlagValues,
+    is_regression: bool,
+    labels: tuple[str, ...] | None,
+) -> classifier_tasks.Task:
+    """Return the task of --task_name.
+
+    Args:
+        values: FLAGS of the script.
+        is_regression: of a user's own files, whether labels are numbers.
+        labels: of a user's own files, those of a fine-tuned model; None: those
+            that the files have.
+
+    Raises:
+        UserError: the name is unknown, or the user's files are not there.
+    """
+    if not _is_own(values):
+        return classifier_tasks.task_of(values.task_name, values.xnli_language)
+    return classifier_data.own_task(
+        values.data_dir,
+        values.text_a_column,
+        values.text_b_column,
+        values.label_column,
+        is_regression,
+        labels,
+    )
+
+
+def files_of(values: flags.FlagValues) -> list[str]:
+    """Return the paths of --data_dir that files of --task_name may have.
+
+    Args:
+        values: FLAGS of the script.
+
+    Raises:
+        UserError: the name is unknown.
+    """
+    if _is_own(values):
+        names = classifier_data.own_file_names()
+    else:
+        task = classifier_tasks.task_of(values.task_name, values.xnli_language)
+        splits = [task.train, *task.dev.values(), *task.test.values()]
+        names = [split.file for split in splits if split]
+    return [os.path.join(values.data_dir, name) for name in names]
+
+
+def check_own_only(values: flags.FlagValues, *more: str) -> None:
+    """Check that flags of a user's own files are not given for other tasks.
+
+    Args:
+        values: FLAGS of the script.
+        *more: flags of the script itself that are for a user's files.
+
+    Raises:
+        UserError: names the flag.
+    """
+    names = ("text_a_column", "text_b_column", "label_column", *more)
+    for name in () if _is_own(values) else names:
+        if values[name].present:
+            raise UserError(f"--{name} is for --task_name=tsv")
+
+
+def _is_own(values: flags.FlagValues) -> bool:
+    return (values.task_name or "").lower() == "tsv"

@@ -1,0 +1,161 @@
+"""The model for sentences and pairs, and its objective (paper section 4.1).
+
+The final vector of [CLS] (see modeling.class_vectors), passed through the
+pooler, represents the whole input. One new layer, output_weights [K, H], turns
+it into K scores. With a BiLSTM (table 5) the final states of its two directions
+represent the input.
+"""
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+import modeling
+from modeling import BertConfig, TaskModel, draw_seed
+from ops import losses
+from records.streaming import Batch
+from tasks import bilstm, heads
+from tasks.bilstm import NO_BILSTM, BiLstmSize
+from training.objective import Objective, Sums, example_weights
+
+# --- Model -------------------------------------------------------------------
+
+
+class BertForSequenceClassification(TaskModel):
+    """An encoder and one output vector per class, on the pooled output.
+
+    With a BiLSTM the output vectors are on its final states, [B, 2 * U]
+    instead of [B, H].
+
+    Args:
+        config: of the encoder.
+        num_labels: K; None for regression, which has a single output.
+        dtype: of matrix products.
+        bilstm_size: of the BiLSTM, if any.
+    """
+
+    def __init__(
+        self,
+        config: BertConfig,
+        num_labels: int | None,
+        dtype: str = "float32",
+        bilstm_size: BiLstmSize = NO_BILSTM,
+    ):
+        super().__init__(config, dtype)
+        self.is_regression = num_labels is None
+        self.bilstm = bilstm.create(bilstm_size, config.hidden_size)
+        self.uses_pooler = self.bilstm is None
+        self.output_weights, self.output_bias = heads.output_variables(
+            num_labels or 1,
+            bilstm.output_width(bilstm_size, config.hidden_size),
+        )
+
+    def __call__(
+        self,
+        features: dict[str, tf.Tensor],
+        training: bool = False,
+        dropout_seed: tf.Tensor | int | None = None,
+    ) -> tf.Tensor:
+        """Return float32 logits [B, K], [B, 1] for regression."""
+        seed = draw_seed(training, dropout_seed)
+        output = self.encode(features, training, seed)
+        if self.bilstm is None:
+            x = heads.head_dropout(
+                output.pooled_output, seed, "classifier/dropout"
+            )  # [B, H]
+        else:
+            mask = bilstm.mask_of(features)  # [B, S]
+            x = self.bilstm(
+                output.sequence_output, mask, seed, training=training
+            )  # [B, S, 2 * U]
+            x = bilstm.final_states(x, mask)  # [B, 2 * U]
+        return modeling.project(x, self.output_weights, self.output_bias)
+
+    def loss(
+        self,
+        features: dict[str, tf.Tensor],
+        training: bool = False,
+        dropout_seed: tf.Tensor | int | None = None,
+    ) -> losses.Loss:
+        """Return the cross entropy, or the squared error of a regression.
+
+        A regression has no correct answers: `correct` is 0.
+
+        Args:
+            features: as in the records, with label_ids [B]. If there are
+                `example_weights` [B], they are 0 for rows that only fill a
+                batch.
+            training: whether dropout is on.
+            dropout_seed: see `BertModel.call`.
+        """
+        logits = self(features, training, dropout_seed)
+        labels = features["label_ids"]
+        weights = example_weights(features, "label_ids")  # [B]
+        if self.is_regression:
+            return squared_error(logits, labels, weights)
+        return losses.classification_loss(logits, labels, weights)
+
+
+def squared_error(
+    outputs: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
+) -> losses.Loss:
+    """Return the weighted squared error; `correct` is 0.
+
+    Args:
+        outputs: of a regression, float32 [B, 1].
+        labels: numbers [B].
+        weights: [B], 0 for rows that do not count.
+    """
+    errors = tf.square(outputs[:, 0] - labels)  # [B]
+    return losses.Loss(
+        tf.reduce_sum(errors * weights), tf.reduce_sum(weights), tf.zeros([])
+    )
+
+
+# --- Objective: one mean loss over labels ------------------------------------
+# Named entities and multiple choice use it too, with denominators of their
+# own: words and questions.
+
+
+def _num_examples(batch: Batch) -> dict[str, tf.Tensor]:
+    """Return the denominator of the loss: the examples of a batch."""
+    weights = example_weights(batch, "label_ids")
+    return {"label_loss": tf.reduce_sum(weights)}
+
+
+def _label_sums(
+    model: modeling.TaskModel,
+    batch: Batch,
+    training: bool,
+    dropout_seed: tf.Tensor | None,
+) -> Sums:
+    """Return loss, tokens and, for classes, accuracy of a batch, as sums."""
+    label = model.loss(batch, training, dropout_seed)
+    sums = {
+        "label_loss": (label.loss, label.weight),
+        "tokens": num_tokens(batch),
+    }
+    if not getattr(model, "is_regression", False):
+        sums["accuracy"] = (label.correct, label.weight)
+    return sums
+
+
+def num_tokens(batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return the tokens of a batch without padding, and its rows."""
+    mask = tf.cast(batch["input_mask"], tf.float32)
+    return tf.reduce_sum(mask), tf.cast(tf.shape(mask)[0], tf.float32)
+
+
+def _mean_label_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:
+    """Return the loss to minimize."""
+    return sums["label_loss"] / weights["label_loss"]
+
+
+CLASSIFICATION = Objective(
+    loss_weights=_num_examples,
+    forward=_label_sums,
+    total_loss=_mean_label_loss,
+    names=("label_loss", "accuracy", "tokens"),
+)
+
+REGRESSION = CLASSIFICATION._replace(names=("label_loss", "tokens"))

@@ -1,0 +1,323 @@
+"""Convert lines of text to feature vectors, in the order of the input.
+
+The input may be larger than memory. It is cut into windows of lines, whose
+features fit in memory:
+
+    lines -> windows -> batches of similar length -> vectors -> lines in order
+
+Batches of similar length save padding, and the window restores the order.
+"""
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import IO, NamedTuple
+
+from base import errors, file_system
+from base import progress as base_progress
+from base.errors import UserError
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+import tokenization
+from records import in_memory
+from tasks.encoder import writers as features_writers
+from training.prediction import Batch, Numbered, Predictor
+
+# A window ends when its features have this many bytes, or at this many lines.
+_WINDOW_BYTES = 1 << 28
+_WINDOW_LINES = 10_000
+
+_SECONDS_BETWEEN_REPORTS = 10.0
+
+_MORE_LINES = 8  # a batch of short lines has at most 8 * batch_size of them
+
+# --- Reading -----------------------------------------------------------------
+
+
+class Line(NamedTuple):
+    """The ids of one line of the input."""
+
+    index: int  # from 0
+    input_ids: list[int]  # with [CLS] and [SEP]
+    second_start: int  # where segment 1 begins; len(input_ids) without a pair
+
+
+class Reader:
+    """Reads lines, converts them to ids and counts them.
+
+    Args:
+        path: local, remote, or "-" for standard input.
+        tokenizer: text to ids.
+        max_seq_length: tokens to which longer lines are cut.
+
+    Attributes:
+        num_bytes: read so far, as all counts.
+        num_lines: all of them.
+        num_tokens: after cutting, with [CLS] and [SEP].
+        num_cut: lines that were cut.
+        num_blank: lines without text.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        tokenizer: tokenization.FullTokenizer,
+        max_seq_length: int,
+    ):
+        self.path, self.tokenizer = path, tokenizer
+        self.max_seq_length = max_seq_length
+        self.num_bytes = self.num_lines = self.num_tokens = 0
+        self.num_cut = self.num_blank = 0
+
+    def lines(self) -> Iterator[Line]:
+        """Yield every line in order.
+
+        Raises:
+            UserError: the file is unreadable, not UTF-8, or empty.
+        """
+        try:
+            with self._open() as file:
+                for index, data in enumerate(file):
+                    self.num_lines += 1
+                    self.num_bytes += len(data)
+                    yield self._encode(index, self._decode(index, data))
+        except (OSError, tf.errors.OpError) as error:
+            raise UserError(
+                f"{self.path}: cannot be read after {self.num_lines} lines: "
+                f"{errors.reason(error)}"
+            ) from error
+        if not self.num_lines:
+            raise UserError(f"--input_file={self.path} holds no line")
+
+    def size(self) -> float:
+        """Return the size of the input in bytes; NaN if it is unknown."""
+        if self.path == "-":
+            return float("nan")
+        # A pipe has a name, but no size.
+        return float(tf.io.gfile.stat(self.path).length or "nan")
+
+    def _open(self) -> contextlib.AbstractContextManager[IO[bytes]]:
+        if self.path == "-":
+            return contextlib.nullcontext(sys.stdin.buffer)
+        return file_system.open_for_reading(self.path)
+
+    def _decode(self, index: int, data: bytes) -> str:
+        try:
+            return data.decode("utf-8").strip()
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"{self.path}, line {index + 1}: not UTF-8 (byte "
+                f"0x{data[error.start]:02x}); convert the file first"
+            ) from error
+
+    def _encode(self, index: int, text: str) -> Line:
+        """Return the ids of a sentence, or of a pair `first ||| second`.
+
+        As in the original, a line with several ` ||| ` is cut at the last one,
+        and a pair is shortened from its longer side.
+        """
+        first, bar, second = text.rpartition(" ||| ")
+        if not bar:
+            first, second = text, ""
+        a, b = map(self.tokenizer.text_to_ids, (first, second))
+        limit = self.max_seq_length - (3 if b else 2)
+        kept = tokenization.truncated_lengths(len(a), len(b), limit)
+        vocab = self.tokenizer.vocab
+        ids = [vocab["[CLS]"], *a[: kept[0]], vocab["[SEP]"]]
+        second_start = len(ids)
+        # If nothing is left of the second half it gets no [SEP] either, as in
+        # the original.
+        if kept[1]:
+            ids += [*b[: kept[1]], vocab["[SEP]"]]
+        self.num_cut += kept != (len(a), len(b))
+        self.num_blank += not text
+        self.num_tokens += len(ids)
+        return Line(index, ids, second_start)
+
+
+# --- Batches -----------------------------------------------------------------
+
+
+def windows(
+    lines: Iterable[Line], bytes_per_token: int, bytes_per_line: int
+) -> Iterator[list[Line]]:
+    """Yield consecutive lines whose features fit in _WINDOW_BYTES.
+
+    Args:
+        lines: read one by one, no further than the window needs.
+        bytes_per_token: size of a token's features; 0 if they are pooled.
+        bytes_per_line: size of a line's pooled features; 0 if they are not.
+    """
+    window: list[Line] = []
+    size = 0
+    for line in lines:
+        window.append(line)
+        size += len(line.input_ids) * bytes_per_token + bytes_per_line
+        if size >= _WINDOW_BYTES or len(window) >= _WINDOW_LINES:
+            yield window
+            window, size = [], 0
+    if window:
+        yield window
+
+
+class WindowRecords:
+    """The lines of a window as batches for prediction.Predictor.
+
+    Args:
+        window: lines.
+        max_seq_length: longest padded length.
+        pad_to_max_length: pad every batch to max_seq_length.
+    """
+
+    def __init__(
+        self, window: list[Line], max_seq_length: int, pad_to_max_length: bool
+    ):
+        self.window, self.num_records = window, len(window)
+        self.max_seq_length = max_seq_length
+        self.pad_to_max_length = pad_to_max_length
+
+    def prediction(self, batch_size: int, is_fine: bool) -> Iterator[Numbered]:
+        """Yield (places in the window, batch), the longest lines first.
+
+        Args:
+            batch_size: lines of max_seq_length in a batch.
+            is_fine: whether batches may have any shape. If not, shapes are
+                compiled separately: lengths are few, and the last batch is
+                filled up to batch_size.
+        """
+        lengths = np.array([len(line.input_ids) for line in self.window])
+        buckets = np.array(
+            in_memory.bucket_lengths(
+                self.max_seq_length, self.pad_to_max_length, is_fine
+            )
+        )
+        order = np.argsort(-lengths, kind="stable")
+        at = 0
+        while at < len(order):
+            length = int(buckets[np.searchsorted(buckets, lengths[order[at]])])
+            # Short lines come in larger batches, of at most as many tokens:
+            # 32 lines of 128 tokens, but 128 lines of 32.
+            count = batch_size
+            if is_fine:
+                count *= min(_MORE_LINES, max(1, self.max_seq_length // length))
+            rows = order[at : at + count]
+            num_rows = len(rows) if is_fine else batch_size
+            yield rows, self._gather(rows, num_rows, length)
+            at += count
+
+    def _gather(self, rows: np.ndarray, count: int, length: int) -> Batch:
+        """Return a batch of lines, padded with [PAD] and lines of [PAD].
+
+        Args:
+            rows: places of the lines in the window.
+            count: B, at least len(rows).
+            length: S.
+        """
+        ids = np.zeros([count, length], np.int32)
+        mask, segments = np.zeros_like(ids), np.zeros_like(ids)
+        for place, row in enumerate(rows):
+            line = self.window[row]
+            used = len(line.input_ids)
+            ids[place, :used] = line.input_ids
+            mask[place, :used] = 1
+            segments[place, line.second_start : used] = 1
+        return {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
+
+
+# --- Features ----------------------------------------------------------------
+
+
+def window_features(
+    predictor: Predictor,
+    data: WindowRecords,
+    batch_size: int,
+    progress: "Progress",
+) -> Iterator[features_writers.LineFeatures]:
+    """Compute the features of a window, then yield them line by line.
+
+    Args:
+        predictor: its output `features` is [B, S, K, H], or pooled [B, K, H].
+        data: the window.
+        batch_size: lines of max_seq_length in a batch.
+        progress: counts the lines of each batch.
+
+    Raises:
+        UserError: a feature is infinite or not a number.
+    """
+    found: list[np.ndarray | None] = [None] * data.num_records
+    for rows, outputs in predictor.batches(data, batch_size):
+        for row, values in zip(rows, outputs["features"], strict=True):
+            if values.ndim == 3:  # [S, K, H]
+                # A view would keep the whole batch in memory, with its
+                # padding, until the last of its lines is written.
+                values = values[: len(data.window[row].input_ids)].copy()
+            found[row] = values
+        progress.add(
+            len(rows), sum(len(data.window[row].input_ids) for row in rows)
+        )
+    for place, line in enumerate(data.window):
+        values, found[place] = found[place], None  # frees it once written
+        if not np.isfinite(values).all():
+            raise UserError(
+                f"line {line.index + 1}: the model's outputs are not finite "
+                "numbers: the checkpoint is damaged, or --dtype too narrow"
+            )
+        yield features_writers.LineFeatures(line.index, line.input_ids, values)
+
+
+class Progress:
+    """Logs the progress of a run every 10 s, and a summary at its end.
+
+    Args:
+        reader: of the run's lines.
+    """
+
+    def __init__(self, reader: Reader):
+        self.reader, self.size = reader, reader.size()
+        self.began = self.reported = time.monotonic()
+        self.num_lines = self.num_tokens = 0
+
+    def add(self, num_lines: int, num_tokens: int) -> None:
+        """Count lines whose features are computed; log if it is time."""
+        self.num_lines += num_lines
+        self.num_tokens += num_tokens
+        now = time.monotonic()
+        if now - self.reported < _SECONDS_BETWEEN_REPORTS:
+            return
+        self.reported, seconds = now, now - self.began
+        # The reader is at the end of the window, the model somewhere in it:
+        # the share of the file that is done is the share of the file that is
+        # read, times the share of the tokens read that are computed.
+        reader = self.reader
+        done = self.num_tokens / reader.num_tokens
+        done *= reader.num_bytes / self.size
+        logging.info(
+            "%d lines | %.1f sequences/s | ETA %s",
+            self.num_lines,
+            self.num_lines / seconds,
+            base_progress.format_seconds(seconds / done - seconds),
+        )
+
+    def end(self, path: str) -> None:
+        """Log what was written to `path`, and the speed."""
+        reader, seconds = self.reader, time.monotonic() - self.began
+        logging.info(
+            "Wrote the features of %d lines, %d tokens, to %s: %d lines were "
+            "cut to %d tokens, %d were blank",
+            self.num_lines,
+            reader.num_tokens,
+            path,
+            reader.num_cut,
+            reader.max_seq_length,
+            reader.num_blank,
+        )
+        logging.info(
+            "%s, %.1f sequences/s, %.1f tokens/s",
+            base_progress.format_seconds(seconds),
+            self.num_lines / seconds,
+            reader.num_tokens / seconds,
+        )

@@ -1,0 +1,437 @@
+"""The tokenizer as graph operations: strings in, tokenization.py's ids out.
+
+A graph has neither `str.lower` nor `unicodedata`, and the BERT tokenizers of
+tensorflow-text treat many characters differently from the original. But what
+the original does to a text before WordPiece is, character by character, a
+replacement: by nothing, by a space, by the character between spaces, or by its
+lower-case letters without accents. For example, lower-casing:
+
+    U+0007 -> nothing     ! -> space ! space     É -> e     İ -> i
+
+The replacements of all code points are a constant table in the graph
+(tasks/character_tables.py). Two things depend on the neighbors of a character
+and are computed in the graph: the capital sigma, whose lower case is another
+letter at the end of a word, and the canonical order of combining marks.
+
+Letters in shapes: n texts, c characters of all texts.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from base import packages
+from base.errors import UserError
+
+import numpy as np
+import tensorflow as tf
+
+import tokenization
+from tasks import character_tables
+from tasks.character_tables import PAGE, Table
+from tasks.plain_texts import PlainTokenizer
+
+_SIGMA, _FINAL_SIGMA = 0x3A3, 0x3C2  # capital; small, at the end of a word
+
+_SPACE = 32
+
+_LONGEST_WORD = tokenization.MAX_CHARS_PER_WORD
+
+# Replaces longer words. Its id is [UNK]: the tokenizer drops the character from
+# every text, and no vocabulary may have it.
+_LONG_WORD = "\ufffd"
+
+# --- The tokenizer -----------------------------------------------------------
+
+
+class TokenSpans(NamedTuple):
+    """Word pieces and their places in the texts, three ragged [n, pieces]."""
+
+    ids: tf.RaggedTensor  # int32
+    starts: tf.RaggedTensor  # int64, index of the first character
+    ends: tf.RaggedTensor  # int64, index after the last character
+
+
+class Tokenizer(tf.Module):
+    """FullTokenizer as TensorFlow operations, with the same ids.
+
+    Args:
+        vocab_file: the vocabulary.
+        do_lower_case: as in FullTokenizer.
+
+    Raises:
+        UserError: tensorflow-text is not installed, or the vocabulary lacks a
+            special token or has U+FFFD.
+    """
+
+    def __init__(self, vocab_file: str, do_lower_case: bool = True):
+        super().__init__()
+        tensorflow_text = packages.load(
+            "tensorflow_text",
+            "the tokenizer in the graph",
+            "tensorflow-text of TensorFlow's version",
+        )
+        vocab = tokenization.load_vocab(vocab_file)
+        tokenization.validate_special_tokens(
+            vocab, ("[UNK]", "[CLS]", "[SEP]", "[PAD]"), vocab_file
+        )
+        self.do_lower_case = do_lower_case
+        self.tokens = list(vocab)
+        special = ("[CLS]", "[SEP]", "[PAD]", "[UNK]")
+        self.ids = {name: vocab[name] for name in special}
+        matchable = _matchable(self.tokens)
+        self.wordpiece = tensorflow_text.FastWordpieceTokenizer(
+            vocab=matchable,
+            token_out_type=tf.int32,
+            unknown_token="[UNK]",
+            no_pretokenization=True,
+            max_bytes_per_word=4 * _LONGEST_WORD + 1,
+        )
+        if _LONG_WORD in vocab:
+            raise UserError(
+                f"{vocab_file}: U+FFFD is a token, but no text has it after "
+                "cleaning; put a placeholder on its line"
+            )
+        self._table = character_tables.replacement_table(do_lower_case)
+        self._clean = character_tables.replacement_table(False)
+        self._plain = PlainTokenizer(
+            tensorflow_text, matchable, do_lower_case, self._ids
+        )
+
+    def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Return the ids of texts, strings [n], as ragged int32 [n, pieces]."""
+        return self._plain(texts)
+
+    def _ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Return the ids of any texts [n], ragged int32 [n, pieces]."""
+        words = self.words(texts)  # ragged [n, words]
+        length = tf.strings.length(words.flat_values, "UTF8_CHAR")
+        words = words.with_flat_values(
+            tf.where(length > _LONGEST_WORD, _LONG_WORD, words.flat_values)
+        )
+        return self.wordpiece.tokenize(words).merge_dims(1, 2)
+
+    def words(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Return the words before WordPiece: ragged strings [n, words]."""
+        codes, _ = self._decode(texts)
+        replaced, _ = self._replace(codes, self._table)
+        return tf.strings.split(tf.strings.unicode_encode(replaced, "UTF-8"))
+
+    def cased_words(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Return the words of BasicTokenizer(do_lower_case=False).
+
+        These have their case and accents: ragged strings [n, words].
+        """
+        codes = tf.strings.unicode_decode(texts, "UTF-8", errors="ignore")
+        replaced, _ = self._replace(codes, self._clean)
+        return tf.strings.split(tf.strings.unicode_encode(replaced, "UTF-8"))
+
+    def with_offsets(self, texts: tf.Tensor) -> TokenSpans:
+        """Return the ids of texts [n] with their places in the texts.
+
+        Characters that are dropped, such as accents, belong to the piece
+        before them: in "Cafe\u0301!" the piece "cafe" has 5 characters.
+        """
+        codes, order = self._decode(texts)
+        replaced, source = self._replace(codes, self._table)
+        # Words: runs of characters of one text without a space.
+        flat, rows = replaced.flat_values, replaced.value_rowids()
+        is_char = flat != _SPACE
+        # The cuts to the size of flat are for a batch without a character.
+        same_row = tf.concat([[False], rows[1:] == rows[:-1]], 0)
+        after = tf.concat([[False], is_char[:-1]], 0)[: tf.size(flat)]
+        begins = is_char & ~(after & same_row[: tf.size(flat)])
+        kept = tf.where(is_char)[:, 0]  # [k] characters of words
+        word = tf.gather(tf.cumsum(tf.cast(begins, tf.int64)) - 1, kept)
+        row_of_word = tf.boolean_mask(rows, begins)
+        chars = tf.RaggedTensor.from_value_rowids(
+            tf.gather(flat, kept), word, tf.size(row_of_word, tf.int64)
+        )  # ragged [words, characters]
+        ids, first, last = self._pieces(chars)
+        # The place of each word character in the text, before characters were
+        # split, replaced and sorted.
+        source = tf.gather(source, kept)  # [k]
+        numbers = _replacement_numbers(self._table, codes.flat_values)
+        stays = tf.gather(self._table.lengths, numbers) > 0  # [c]
+        if order is not None:
+            source = tf.gather(order, source)
+            stays = tf.gather(stays, tf.math.invert_permutation(order))
+        source, row = tf.cast(source, tf.int64), tf.gather(rows, kept)
+        # Its end: the next character that is not dropped, or the text's end.
+        others = tf.concat([tf.where(stays)[:, 0], [tf.int64.max]], 0)
+        end = tf.gather(others, tf.searchsorted(others, source, "right"))
+        end = tf.minimum(end, tf.gather(codes.row_limits(), row))
+        starts = tf.gather(codes.row_starts(), row)
+        source, end = source - starts, end - starts
+        count = replaced.nrows()
+
+        def of_texts(values: tf.RaggedTensor) -> tf.RaggedTensor:
+            nested = tf.RaggedTensor.from_value_rowids(
+                values, row_of_word, count
+            )
+            return nested.merge_dims(1, 2)
+
+        return TokenSpans(
+            of_texts(ids),
+            of_texts(first.with_values(tf.gather(source, first.values))),
+            of_texts(last.with_values(tf.gather(end, last.values))),
+        )
+
+    def _pieces(
+        self, chars: tf.RaggedTensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """Return the ids of words, and each piece's first and last character.
+
+        Args:
+            chars: code points, ragged [words, characters].
+
+        Returns:
+            Three ragged [words, pieces]: ids, and indices into chars.values.
+        """
+        is_long = chars.row_lengths() > _LONGEST_WORD
+        words = tf.strings.unicode_encode(chars, "UTF-8")
+        words = tf.where(is_long, _LONG_WORD, words)
+        ids, starts, ends = self.wordpiece.tokenize_with_offsets(words)
+        flat = chars.values
+        # WordPiece counts bytes: UTF-8 has 1 to 4 per character.
+        size = sum(tf.cast(flat >= n, tf.int64) for n in (0, 128, 2048, 65536))
+        places = tf.cumsum(size, exclusive=True)  # first byte of each character
+        word = ids.value_rowids()
+        base = tf.gather(
+            tf.concat([places, [0]], 0), tf.gather(chars.row_starts(), word)
+        )
+
+        def char_at(byte: tf.Tensor) -> tf.Tensor:
+            return tf.searchsorted(places, byte, "right", tf.int64) - 1
+
+        first = char_at(base + tf.cast(starts.values, tf.int64))
+        last = char_at(base + tf.cast(ends.values, tf.int64) - 1)
+        # A long word was replaced: its [UNK] is all of it.
+        whole = tf.gather(chars.row_limits(), word) - 1
+        last = tf.where(tf.gather(is_long, word), whole, last)
+        return ids, ids.with_values(first), ids.with_values(last)
+
+    def _decode(
+        self, texts: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.Tensor | None]:
+        """Return the code points of texts, ready for the table.
+
+        Final sigmas are replaced and marks are sorted.
+
+        Returns:
+            Code points, ragged [n, characters]; and the index in the texts of
+            each, flat [c], None if nothing is sorted.
+        """
+        codes = tf.strings.unicode_decode(texts, "UTF-8", errors="ignore")
+        if not self.do_lower_case:
+            return codes, None
+        codes = codes.with_flat_values(self._final_sigmas(codes))
+        order = self._order(codes)
+        return codes.with_flat_values(
+            tf.gather(codes.flat_values, order)
+        ), order
+
+    def _replace(
+        self, codes: tf.RaggedTensor, table: Table
+    ) -> tuple[tf.RaggedTensor, tf.Tensor]:
+        """Replace every character by its entry of the table.
+
+        Returns:
+            Code points, ragged [n, new characters]; and the index in `codes`
+            that each comes from, flat.
+        """
+        flat = codes.flat_values  # [c]
+        numbers = _replacement_numbers(table, flat)  # [c]
+        lengths = tf.gather(table.lengths, numbers)  # [c]
+        ends = tf.cumsum(lengths)  # [c]
+        source = tf.repeat(tf.range(tf.size(flat)), lengths)  # [new c]
+        offset = tf.range(tf.size(source)) - tf.gather(ends - lengths, source)
+        starts = tf.gather(table.starts, tf.gather(numbers, source))
+        values = tf.gather(table.values, starts + offset)  # [new c]
+        values = tf.where(
+            values == character_tables.SELF, tf.gather(flat, source), values
+        )
+        bounds = tf.concat([[0], ends], 0)
+        splits = tf.cast(tf.gather(bounds, codes.row_splits), tf.int64)
+        return tf.RaggedTensor.from_row_splits(values, splits), source
+
+    def _final_sigmas(self, codes: tf.RaggedTensor) -> tf.Tensor:
+        """Return the code points [c] with final sigmas at the end of words."""
+        flat = codes.flat_values
+        return tf.cond(
+            tf.reduce_any(flat == _SIGMA),
+            lambda: self._with_final_sigmas(codes),
+            lambda: flat,
+        )
+
+    def _with_final_sigmas(self, codes: tf.RaggedTensor) -> tf.Tensor:
+        """Return [c] as `_final_sigmas`, for texts that have a sigma."""
+        flat = codes.flat_values
+        ignorable, cased = character_tables.case_classes()
+        # The original drops characters before `str.lower`, so they do not count
+        # as neighbors. It drops accents after; these are ignorable anyway.
+        numbers = _replacement_numbers(self._table, flat)
+        dropped = tf.gather(self._table.lengths, numbers) == 0
+        # The k characters that count, and how many of them precede each of the
+        # c: those before and after a sigma are its neighbors.
+        counts = tf.cast(~(_is_in(flat, ignorable) | dropped), tf.int32)  # [c]
+        kept = tf.cast(tf.where(counts > 0)[:, 0], tf.int32)  # [k]
+        preceding = tf.cumsum(counts, exclusive=True)  # [c]
+        row = tf.cast(codes.value_rowids(), tf.int32)  # [c]
+        is_cased = _is_in(flat, cased)  # [c]
+
+        def cased_at(number: tf.Tensor) -> tf.Tensor:
+            """Whether kept character `number` is cased and in the same text."""
+            last = tf.size(kept) - 1
+            at = tf.gather(kept, tf.clip_by_value(number, 0, last))
+            inside = (number >= 0) & (number <= last)
+            same = tf.gather(row, at) == row
+            return inside & same & tf.gather(is_cased, at)
+
+        is_final = cased_at(preceding - 1) & ~cased_at(preceding + counts)
+        return tf.where((flat == _SIGMA) & is_final, _FINAL_SIGMA, flat)
+
+    def _order(self, codes: tf.RaggedTensor) -> tf.Tensor:
+        """Return the canonical order of the code points as indices [c].
+
+        NFD sorts the combining marks of a letter by their class. This matters
+        only for the few marks that are not dropped with the accents.
+        """
+        flat = codes.flat_values
+        marks, classes, kept = character_tables.combining_marks()
+
+        def sort() -> tf.Tensor:
+            at = tf.minimum(tf.searchsorted(marks, flat), len(marks) - 1)
+            is_mark = tf.gather(marks, at) == flat
+            kind = tf.where(is_mark, tf.gather(classes, at), 0)
+            # Characters that cleaning drops do not separate marks: they are
+            # sorted behind the marks, as if of class 255.
+            numbers = _replacement_numbers(self._clean, flat)
+            dropped = tf.gather(self._clean.lengths, numbers) == 0
+            # A run is a letter with its marks, in one text.
+            row = codes.value_rowids()
+            is_first = tf.concat([[True], row[1:] != row[:-1]], 0)
+            starts = ((kind == 0) & ~dropped) | is_first
+            run = tf.cumsum(tf.cast(starts, tf.int64))
+            kind = tf.where(dropped, 255, kind)
+            key = run * 256 + tf.cast(kind, tf.int64)
+            return tf.argsort(key, stable=True)
+
+        return tf.cond(
+            tf.reduce_any(_is_in(flat, kept)),
+            sort,
+            lambda: tf.range(tf.size(flat)),
+        )
+
+
+def _replacement_numbers(table: Table, codes: tf.Tensor) -> tf.Tensor:
+    """Return the number of the replacement of each code point."""
+    page = tf.gather(table.pages, codes // PAGE)
+    return tf.gather(table.entries, page * PAGE + codes % PAGE)
+
+
+def _is_in(values: tf.Tensor, members: np.ndarray) -> tf.Tensor:
+    """Return whether each value is one of `members`, which are sorted."""
+    at = tf.searchsorted(members, values)
+    at = tf.minimum(at, len(members) - 1)
+    return tf.gather(members, at) == values
+
+
+# --- Features ----------------------------------------------------------------
+
+
+def make_features(
+    tokenizer: Tokenizer,
+    text_a: tf.Tensor,
+    text_b: tf.Tensor | None,
+    max_seq_length: int,
+) -> dict[str, tf.Tensor]:
+    """Return input_ids, input_mask and segment_ids of sentences or pairs.
+
+    [CLS] a [SEP] or [CLS] a [SEP] b [SEP], truncated as in run_classifier.py
+    and padded to the longest of the batch. A second text without any token
+    counts as none, as in the original.
+
+    Args:
+        tokenizer: makes the ids.
+        text_a: strings [n].
+        text_b: strings [n], or None.
+        max_seq_length: the largest number of tokens, with the special ones.
+
+    Returns:
+        Three int32 tensors [n, S].
+    """
+    return add_special_tokens(
+        tokenizer.ids,
+        tokenizer(text_a),
+        None if text_b is None else tokenizer(text_b),
+        max_seq_length,
+    )
+
+
+def add_special_tokens(
+    special: dict[str, int],
+    a: tf.RaggedTensor,
+    b: tf.RaggedTensor | None,
+    max_seq_length: int,
+) -> dict[str, tf.Tensor]:
+    """Return the features of `make_features` from ids of word pieces.
+
+    Args:
+        special: ids of [CLS], [SEP] and [PAD].
+        a: ragged int32 [n, pieces].
+        b: the same, or None.
+        max_seq_length: the largest number of tokens, with the special ones.
+    """
+    length_a = tf.cast(a.row_lengths(), tf.int32)
+    kept = tf.minimum(length_a, max_seq_length - 2)  # [n]
+    lengths = kept + 2  # [n], of the rows with [CLS] and [SEP]
+    second = tf.constant([], a.dtype)
+    if b is not None:
+        length_b = tf.cast(b.row_lengths(), tf.int32)
+        kept_a, kept_b = tokenization.truncated_lengths(
+            length_a, length_b, max_seq_length - 3, tf.minimum, tf.maximum
+        )  # [n] both
+        is_pair = length_b > 0
+        kept = tf.where(is_pair, kept_a, kept)
+        lengths = tf.where(is_pair, kept_a + kept_b + 3, lengths)
+        second = b.flat_values
+    # Every row has at least two tokens. A batch of no rows gets width 2 too.
+    width = tf.maximum(2, tf.reduce_max(lengths))
+    # Each token is one of `values`: `at` has its index.
+    names = ("[PAD]", "[CLS]", "[SEP]")
+    values = tf.concat(
+        [[special[name] for name in names], a.flat_values, second], axis=0
+    )
+    place = tf.range(width)[None]  # [1, S]
+    kept, lengths = kept[:, None], lengths[:, None]  # [n, 1]
+    at = tf.cast(a.row_starts(), tf.int32)[:, None] + place + 2  # [n, S]
+    is_second = place >= kept + 2  # [n, S], or padding
+    if b is not None:
+        begin = tf.size(a.flat_values) + tf.cast(b.row_starts(), tf.int32)
+        at_b = begin[:, None] + place + 1 - kept
+        at = tf.where(is_second, at_b, at)
+    at = tf.where((place == kept + 1) | (place == lengths - 1), 2, at)
+    at = tf.where(place == 0, 1, at)
+    mask = place < lengths  # [n, S]
+    return {
+        "input_ids": tf.gather(values, tf.where(mask, at, 0)),
+        "input_mask": tf.cast(mask, tf.int32),
+        "segment_ids": tf.cast(mask & is_second, tf.int32),
+    }
+
+
+def _matchable(tokens: Sequence[str]) -> list[str]:
+    """Return tokens for WordPiece, with others for those with white space.
+
+    No word has white space, so such tokens stand for nothing. The library's
+    WordPiece would still find parts of them: with a token "new york" in the
+    vocabulary, "new new" was [UNK]. No text has U+FFFD after cleaning.
+
+    Args:
+        tokens: of the vocabulary.
+    """
+    return [
+        f"{_LONG_WORD}{number}" if re.search(r"\s", token) else token
+        for number, token in enumerate(tokens)
+    ]

@@ -1,0 +1,1 @@
+"""Fill the [MASK]s of sentences."""

@@ -1,0 +1,123 @@
+"""Entity-level scores by conlleval's rules, and the lines of predictions.
+
+conlleval, the scorer of the CoNLL 2003 shared task, counts an entity as found
+if its type, its first and its last word are right:
+
+    right        B-PER I-PER  O  B-LOC
+    predicted    B-PER I-PER  O  O
+
+has precision 1 of 1, recall 1 of 2 and F1 2/3. Half an entity counts nothing.
+Accuracy counts words instead, 3 of 4 here.
+"""
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+
+from tasks.classifier.scores import log_softmax
+from tasks.ner.data import File, class_ids
+
+# --- Scores ------------------------------------------------------------------
+
+
+def entity_scores(
+    gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
+) -> dict[str, float]:
+    """Return precision, recall and f1 of all entities and of each type.
+
+    The keys of type X are X_precision, X_recall and X_f1. `accuracy` is that
+    of words. A score without anything to count is 0, as in conlleval.
+
+    Args:
+        gold: the right tags of each sentence, IOB2.
+        predicted: the tags of a model. By conlleval's rule, an I- that
+            continues no entity of its type begins one.
+    """
+    # It takes a second to import, which only runs that score need to spend.
+    from seqscore import scoring
+
+    entities, words = scoring.score_label_sequences(
+        predicted, gold, "BIO", repair="conlleval"
+    )
+    parts = {"": entities} | {
+        f"{name}_": found for name, found in entities.type_scores.items()
+    }
+    scores = {
+        prefix + name: float(getattr(found, name))
+        for prefix, found in parts.items()
+        for name in ("precision", "recall", "f1")
+    }
+    return scores | {"accuracy": float(words.accuracy)}
+
+
+def mean_loss(logits: np.ndarray, file: File, labels: Sequence[str]) -> float:
+    """Return the mean cross entropy of the words of a file.
+
+    Args:
+        logits: [words, K].
+        file: with tags.
+        labels: names of the K classes.
+    """
+    ids = class_ids(labels)
+    right = [ids[tag] for s in file.sentences for tag in s.tags]
+    return float(-log_softmax(logits)[np.arange(len(right)), right].mean())
+
+
+# --- Predictions -------------------------------------------------------------
+
+
+def by_sentence(file: File, tags: Sequence[str]) -> list[list[str]]:
+    """Return the tags of all words of a file as a list per sentence."""
+    ends = np.cumsum([len(sentence.words) for sentence in file.sentences])
+    starts = [0, *ends[:-1]]
+    return [list(tags[a:b]) for a, b in zip(starts, ends.tolist(), strict=True)]
+
+
+def prediction_lines(
+    file: File, predicted: Sequence[Sequence[str]]
+) -> list[str]:
+    """Return the lines of a file with the predicted tags added.
+
+    A column file gets another column; blank lines stay, and the line that
+    begins a document gets an O. In JSONL the tags become `predicted_tags`, in
+    place of an earlier value.
+
+    Args:
+        file: the file to add to.
+        predicted: the tags of each sentence.
+    """
+    pairs = list(zip(file.sentences, predicted, strict=True))
+    if not file.separator:
+        tags_at = {s.lines[0]: tags for s, tags in pairs}
+        return [
+            _with_tags(line, tags_at.get(number, []))
+            for number, line in enumerate(file.lines, 1)
+        ]
+    tag_at = {
+        number: tag
+        for sentence, tags in pairs
+        for number, tag in zip(sentence.lines, tags, strict=True)
+    }
+    return [
+        line.rstrip(" ") + file.separator + tag_at.get(number, "O")
+        if line.strip(" \t")
+        else line
+        for number, line in enumerate(file.lines, 1)
+    ]
+
+
+def _with_tags(line: str, tags: Sequence[str]) -> str:
+    """Return a JSON object with `predicted_tags` added, as text.
+
+    The text of the other keys stays as it is (1.50 does not become 1.5),
+    unless the object has predicted tags already: a key may not occur twice.
+    """
+    if not line.strip():
+        return line
+    added = {"predicted_tags": tags}
+    value = json.loads(line)
+    if value.keys() & added.keys():
+        return json.dumps(value | added)
+    opened = line.rstrip().removesuffix("}")
+    return f"{opened}, {json.dumps(added)[1:]}"

@@ -1,0 +1,169 @@
+"""A fast tokenizer in the graph, for texts of plain characters alone.
+
+TensorFlow Text has a normalizer, which lower-cases and drops accents, and a
+WordPiece that also splits words and punctuation marks. Together they are
+several times faster than the operations of graph_tokenizer.py, but they treat
+some characters differently from the original: U+2026 becomes three full stops,
+a control character becomes a space. A character is plain if both treat it
+alike. Almost all English texts, and most texts of other languages, are plain.
+
+The plain characters are found by experiment: each code point goes through
+TensorFlow Text and through the table of replacements. In the graph, a regular
+expression tells which texts are plain.
+
+Letters in shapes: n texts.
+"""
+
+import functools
+import unicodedata
+from collections.abc import Callable
+from types import ModuleType
+
+import numpy as np
+import tensorflow as tf
+
+import tokenization
+from tasks import character_tables
+
+# Code points behind these are not tried, and count as not plain.
+_CODE_POINTS = 0x20000
+
+_SIGMA = 0x3A3  # its lower case depends on its neighbors
+
+_LONGEST_WORD = tokenization.MAX_CHARS_PER_WORD
+
+_NOT_INLINED = {"_noinline": True}
+
+# --- The tokenizer -----------------------------------------------------------
+
+
+class PlainTokenizer:
+    """Turns texts into ids, those of plain characters fast.
+
+    Args:
+        tensorflow_text: the library.
+        tokens: the vocabulary.
+        do_lower_case: as in FullTokenizer.
+        otherwise: turns any texts, strings [n], into ids, ragged int32
+            [n, pieces]; called for texts that are not plain.
+    """
+
+    def __init__(
+        self,
+        tensorflow_text: ModuleType,
+        tokens: list[str],
+        do_lower_case: bool,
+        otherwise: Callable[[tf.Tensor], tf.RaggedTensor],
+    ):
+        self._normalize = _normalizer(tensorflow_text, do_lower_case)
+        self._wordpiece = tensorflow_text.FastWordpieceTokenizer(
+            vocab=tokens,
+            token_out_type=tf.int32,
+            unknown_token="[UNK]",
+            max_bytes_per_word=_LONGEST_WORD,
+        )
+        self._pattern = _pattern(
+            plain_characters(tensorflow_text, do_lower_case)
+        )
+        self._otherwise = otherwise
+
+    def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Return the ids of texts, strings [n], as ragged int32 [n, pieces]."""
+        is_plain = tf.strings.regex_full_match(texts, self._pattern)  # [n]
+        plain = self._normalize(tf.where(is_plain, texts, ""))
+        ids, starts, ends = self._wordpiece.tokenize_with_offsets(plain)
+        # A word of more than 200 bytes is [UNK] here, but only one of more than
+        # 200 characters should be.
+        sizes = ends - starts  # ragged [n, pieces], bytes
+        is_done = tf.reduce_all(is_plain) & tf.reduce_all(
+            sizes.flat_values <= _LONGEST_WORD
+        )
+
+        # Not inlined: the operations of a branch that is not taken would cost
+        # a text of one sentence more than those that are.
+        @tf.function(autograph=False, experimental_attributes=_NOT_INLINED)
+        def with_others(texts, ids, sizes, is_plain):
+            is_right = is_plain & (
+                tf.reduce_max(sizes, axis=1) <= _LONGEST_WORD
+            )
+            rest = self._otherwise(tf.boolean_mask(texts, ~is_right))
+            # Row r of the result is row at[r] of ids, then rest.
+            number = tf.cumsum(tf.cast(~is_right, tf.int64), exclusive=True)
+            rows = tf.range(ids.nrows())
+            at = tf.where(is_right, rows, ids.nrows() + number)
+            return tf.gather(tf.concat([ids, rest], axis=0), at)
+
+        return tf.cond(
+            is_done,
+            lambda: ids,
+            lambda: with_others(texts, ids, sizes, is_plain),
+        )
+
+
+def _normalizer(
+    tensorflow_text: ModuleType, do_lower_case: bool
+) -> Callable[[tf.Tensor], tf.Tensor]:
+    """Return the function that prepares strings [n] for WordPiece."""
+    if not do_lower_case:
+        return tf.identity
+    return tensorflow_text.FastBertNormalizer(
+        lower_case_nfd_strip_accents=True
+    ).normalize
+
+
+# --- Plain characters --------------------------------------------------------
+
+
+@functools.cache
+def plain_characters(
+    tensorflow_text: ModuleType, do_lower_case: bool
+) -> np.ndarray:
+    """Return the code points that are plain, sorted; cached."""
+    # Later versions of Unicode may say what unassigned code points are.
+    codes = [
+        code
+        for code in range(_CODE_POINTS)
+        if unicodedata.category(chr(code)) not in ("Cn", "Co", "Cs")
+        and code != _SIGMA
+    ]
+    table = character_tables.replacement_table(do_lower_case)
+    ours = character_tables.replaced(table, codes)
+    normalized = _normalizer(tensorflow_text, do_lower_case)(
+        tf.constant([chr(code) for code in codes])
+    )
+    theirs = [text.decode() for text in normalized.numpy()]
+    # Where words begin and end: "aXa" is one word, two or three.
+    probe = tensorflow_text.FastWordpieceTokenizer(
+        vocab=["[UNK]", "a", "##a"], token_out_type=tf.string
+    )
+    pieces = probe.tokenize(tf.strings.join(["a", normalized, "a"]))
+    pieces = tf.strings.reduce_join(pieces, axis=1, separator=" ").numpy()
+    is_plain = [
+        their.replace(" ", "") == our.replace(" ", "")
+        and found == _probe_pieces(f"a{our}a")
+        for our, their, found in zip(ours, theirs, pieces, strict=True)
+    ]
+    # Marks that are kept are sorted, which depends on their neighbors.
+    _, _, kept = character_tables.combining_marks()
+    return np.setdiff1d(np.array(codes)[is_plain], kept)
+
+
+def _probe_pieces(text: str) -> bytes:
+    """Return the pieces of a text in the vocabulary [UNK], a, ##a."""
+    pieces = [
+        "[UNK]" if word.strip("a") else " ##".join(word)
+        for word in text.split(" ")
+    ]
+    return " ".join(pieces).encode()
+
+
+def _pattern(codes: np.ndarray) -> str:
+    """Return the regular expression of texts that have only these characters.
+
+    Args:
+        codes: code points, sorted.
+    """
+    breaks = np.flatnonzero(np.diff(codes) > 1) + 1
+    runs = np.split(codes, breaks)
+    ranges = (f"\\x{{{run[0]:x}}}-\\x{{{run[-1]:x}}}" for run in runs)
+    return f"[{''.join(ranges)}]*"

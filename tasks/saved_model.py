@@ -1,0 +1,335 @@
+"""Write a SavedModel that takes strings, for servers without this project.
+
+Every export has two signatures. `serving_default` takes strings, which
+graph_tokenizer.py turns into ids inside the graph. `ids` takes the inputs of
+the model and has no text operation, for servers without TensorFlow Text. Batch
+size and length are free. A batch of strings is padded to its longest text, and
+the padding is skipped (ops/unpadding.py): an encoder's output at padding is 0.
+
+assets.extra/export.json says what the model was exported for, so that
+batch_predict.py can make the ids of texts itself. It also has a checksum of the
+weights, by which a later command knows whether it would export the same ones.
+"""
+
+import contextlib
+import glob
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from base import file_system, logs, text_files
+from base.errors import UserError
+
+import tensorflow as tf
+from absl import flags, logging
+
+import modeling
+from ops import unpadding
+from tasks import freezing, graph_tokenizer
+
+IDS = tf.TensorSpec([None, None], tf.int32)
+
+TEXTS = tf.TensorSpec([None], tf.string)
+
+flags.disclaim_key_flags()  # --help of a script shows what is defined here
+
+Outputs = dict[str, tf.Tensor]
+
+# Below a SavedModel's directory; TensorFlow leaves this folder to others.
+DESCRIPTION = "assets.extra/export.json"
+
+CHECKSUM = "weights_sha256"  # its key for the checksum of the weights
+
+
+class Export(tf.Module):
+    """The model, tokenizer and signatures of a SavedModel.
+
+    Subclasses define the outputs with `numbers`, those that are strings with
+    `answers`, and more inputs than one text with `text_names` and `text_specs`.
+
+    Args:
+        model: with trained variables.
+        tokenizer: turns strings into ids; None for the signature `ids` alone.
+        vocab_file: copied into the SavedModel as an asset.
+        max_seq_length: longer texts are truncated.
+
+    Attributes:
+        ids: shape and dtype of each input of the signature `ids`.
+        task: a name for the inputs and outputs.
+    """
+
+    ids = IDS
+    task: str
+
+    def __init__(
+        self,
+        model: modeling.TaskModel,
+        tokenizer: graph_tokenizer.Tokenizer | None,
+        vocab_file: str,
+        max_seq_length: int,
+    ):
+        super().__init__()
+        # A SavedModel stores what the attributes of this module lead to.
+        # Through a Keras model it would store each weight twice, as the Keras
+        # variable and as the TensorFlow variable inside. An attribute that is
+        # set by `object` is not followed.
+        object.__setattr__(self, "model", model)
+        self.weights = [variable.value for variable in model.variables]
+        self.tokenizer = tokenizer
+        self.vocabulary = tf.saved_model.Asset(vocab_file)
+        self.max_seq_length = max_seq_length
+
+    def freeze(self) -> None:
+        """Make the weights constants; the export cannot be undone.
+
+        Raises:
+            UserError: the model cannot be frozen.
+        """
+        self.model, self.weights = freezing.FrozenModel(self.model), []
+
+    def numbers(self, features: dict[str, tf.Tensor]) -> Outputs:
+        """Return the outputs that are numbers, without any string.
+
+        `answers` adds names of labels and tokens. A LiteRT file, which has no
+        strings, computes these numbers alone (serving/litert/export.py).
+
+        Args:
+            features: input_ids, input_mask and segment_ids, [n, S].
+        """
+        raise NotImplementedError
+
+    def answers(self, features: dict[str, tf.Tensor]) -> Outputs:
+        """Return the outputs for input_ids, input_mask, segment_ids [n, S]."""
+        return self.numbers(features)
+
+    def features(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Return the features of strings [n]."""
+        text_a, text_b = (*texts, None)[:2]
+        return graph_tokenizer.make_features(
+            self.tokenizer, text_a, text_b, self.max_seq_length
+        )
+
+    def from_texts(self, *texts: tf.Tensor) -> Outputs:
+        """Return the outputs for strings [n]."""
+        return self.answers(self.features(*texts))
+
+    def text_names(self) -> list[str]:
+        """Return the names of the inputs of `serving_default`."""
+        return ["text"]
+
+    def text_specs(self) -> list[tf.TensorSpec]:
+        """Return shape and dtype of the inputs of `serving_default`."""
+        return [TEXTS for _ in self.text_names()]
+
+    def description(self) -> dict[str, Any]:
+        """Return task, length, casing and labels of the model, as JSON."""
+        return {
+            "task": self.task,
+            "max_seq_length": self.max_seq_length,
+            "do_lower_case": self.tokenizer.do_lower_case,
+        }
+
+    def signatures(self) -> dict[str, Callable]:
+        """Return the two signatures, name -> concrete function."""
+        names = self.text_names()
+
+        def from_texts(**texts):
+            return self.from_texts(*(texts[name] for name in names))
+
+        function = tf.function(from_texts, autograph=False)
+        texts = {
+            name: tf.TensorSpec(spec.shape, spec.dtype, name)
+            for name, spec in zip(names, self.text_specs(), strict=True)
+        }
+        return {
+            "serving_default": function.get_concrete_function(**texts),
+            "ids": self.ids_signature(),
+        }
+
+    def ids_signature(self) -> Callable:
+        """Return the signature whose inputs are those of the model."""
+        longest = self.model.config.max_position_embeddings
+
+        def from_ids(input_ids, input_mask, segment_ids):
+            # BertModel checks lengths that are known while tracing only.
+            tf.debugging.assert_less_equal(
+                tf.shape(input_ids)[-1],
+                longest,
+                "input_ids are longer than the model's "
+                f"max_position_embeddings {longest}",
+            )
+            return self.answers(
+                {
+                    "input_ids": input_ids,
+                    "input_mask": input_mask,
+                    "segment_ids": segment_ids,
+                }
+            )
+
+        return tf.function(
+            from_ids, input_signature=[self.ids] * 3, autograph=False
+        ).get_concrete_function()
+
+
+def write(export: Export, directory: str, freeze: bool = False) -> None:
+    """Write a SavedModel; the directory appears only when it is complete.
+
+    Args:
+        export: the model and its signatures.
+        directory: must not exist. TF Serving reads directories whose names
+            are numbers.
+        freeze: whether the weights become constants (see freezing.py).
+
+    Raises:
+        UserError: the directory exists, or the model cannot be frozen.
+    """
+    directory = directory.rstrip("/")
+    check_new(directory)
+    description = _describe(export)
+    if freeze:
+        export.freeze()
+    with _new_directory(directory) as temporary:
+        with unpadding.skipping():
+            signatures = export.signatures()
+        with logs.warnings_alone():
+            tf.saved_model.save(export, temporary, signatures)
+        path = os.path.join(temporary, DESCRIPTION)
+        tf.io.gfile.makedirs(os.path.dirname(path))
+        text = json.dumps(description, indent=2, ensure_ascii=False)
+        file_system.write_text(path, text + "\n")
+    for name, function in signatures.items():
+        # Inputs of `ids` are positional: their names are not in [1].
+        taken = sorted(function.structured_input_signature[1]) or [
+            "input_ids",
+            "input_mask",
+            "segment_ids",
+        ]
+        logging.info(
+            "Signature %s: %s -> %s",
+            name,
+            ", ".join(taken),
+            ", ".join(sorted(function.structured_outputs)),
+        )
+    logging.info("Wrote the SavedModel to %s", directory)
+
+
+@contextlib.contextmanager
+def _new_directory(directory: str) -> Iterator[str]:
+    """Yield a directory to fill, which gets its name when the block ends.
+
+    TF Serving loads a directory as soon as its name is a number. The number of
+    the process is in the other name, since two may write the same export.
+
+    Args:
+        directory: must not exist; its parents are made.
+
+    Raises:
+        UserError: another process has written it meanwhile.
+    """
+    for left in tf.io.gfile.glob(f"{glob.escape(directory)}.*.tmp"):
+        number = left.removeprefix(f"{directory}.").removesuffix(".tmp")
+        if number.isdecimal() and not file_system.is_running(int(number)):
+            tf.io.gfile.rmtree(left)  # of a process that was killed
+    temporary = f"{directory}.{os.getpid()}.tmp"
+    try:
+        tf.io.gfile.makedirs(temporary)  # and its parents
+        yield temporary
+        check_new(directory)
+        tf.io.gfile.rename(temporary, directory)
+    except BaseException:
+        if tf.io.gfile.exists(temporary):
+            tf.io.gfile.rmtree(temporary)
+        raise
+
+
+def _describe(export: Export) -> dict[str, Any]:
+    """Return the content of export.json; the export must not be frozen."""
+    digest = hashlib.sha256()
+    for variable in export.model.variables:
+        digest.update(variable.path.encode())
+        digest.update(variable.numpy().tobytes())
+    found = export.description() | {CHECKSUM: digest.hexdigest()}
+    # Through JSON tuples become lists, as in the file.
+    return json.loads(json.dumps(found))
+
+
+def check_same(export: Export, directory: str, prefix: str) -> None:
+    """Check that a SavedModel is that of an export; log what is known of it.
+
+    It is not known for those of earlier versions, which have no checksum.
+
+    Args:
+        export: what would be written.
+        directory: of the SavedModel.
+        prefix: of the export's weights, for messages.
+
+    Raises:
+        UserError: the directory holds something else, or the model of other
+            weights or settings.
+    """
+    if not tf.io.gfile.exists(os.path.join(directory, "saved_model.pb")):
+        check_new(directory)
+    found = text_files.read_own_json(os.path.join(directory, DESCRIPTION))
+    found = found if isinstance(found, dict) else {}
+    for name, value in _describe(export).items():
+        if found.get(name, value) == value:
+            continue
+        what = f"a SavedModel with {name} = {found[name]}, not {value}"
+        if name == CHECKSUM:
+            what = f"the SavedModel of other weights than {prefix}"
+        raise UserError(
+            f"--export_dir={directory} holds {what}: give the same command "
+            f"with a new one{_suggestion(directory)}, or remove it"
+        )
+    if CHECKSUM in found:
+        logging.info(
+            "%s exists already and holds the weights of %s: not written again",
+            directory,
+            prefix,
+        )
+    else:
+        logging.warning(
+            "%s exists already: not written again; whether it holds the "
+            "weights of %s is not known, since an earlier version wrote it",
+            directory,
+            prefix,
+        )
+
+
+def _suggestion(directory: str) -> str:
+    """Return a directory with the next number, for a message."""
+    parent, name = os.path.split(directory)
+    if not name.isdecimal():
+        return ""
+    names = [n.rstrip("/") for n in tf.io.gfile.listdir(parent or ".")]
+    highest = max(int(n) for n in names if n.isdecimal())
+    return f", such as --export_dir={os.path.join(parent, str(highest + 1))}"
+
+
+def define_freeze_flag() -> None:
+    """Define --freeze, for scripts that write a SavedModel."""
+    flags.DEFINE_bool(
+        "freeze",
+        False,
+        "Make the weights of the SavedModel constants: up to 5% faster on "
+        "CPUs, in small batches. A server then needs five times as much "
+        "memory, 8 GB for Base.",
+    )
+
+
+def check_new(directory: str) -> None:
+    """Check that an export directory does not exist and can be created.
+
+    Creates its parent, so that a run fails before it trains, not after.
+
+    Raises:
+        UserError: the directory exists, or its parent cannot be created.
+    """
+    if tf.io.gfile.exists(directory):
+        raise UserError(
+            f"--export_dir={directory} exists already: give a new one (TF "
+            "Serving takes the directory with the highest number)"
+        )
+    file_system.make_directory(os.path.dirname(directory) or ".", "export_dir")

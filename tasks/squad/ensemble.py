@@ -1,0 +1,271 @@
+"""Answer with the output of several runs, without running a model.
+
+The paper's ensemble (Table 2) has 7 systems with different pre-training
+checkpoints and fine-tuning seeds; it does not state how they are combined.
+Here the logits are averaged and decoded if all runs used the same windows. If
+their windows differ, the probabilities of their n-best lists are averaged,
+text by text:
+
+    first run    Paris 0.6, London 0.4
+    second run   Paris 0.2, Lyon 0.8
+    mean         Paris 0.4, Lyon 0.4, London 0.2
+"""
+
+import itertools
+import json
+import os
+from collections.abc import Mapping, Sequence
+
+from base import file_system, text_files
+from base.errors import UserError
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from checkpoints import lookup
+from tasks.squad import answers as squad_answers
+from tasks.squad import data as squad_data
+from tasks.squad import decoding as squad_decoding
+from tasks.squad.answers import (
+    LOGITS,
+    NBEST,
+    NULL_ODDS,
+    Answered,
+    AnswerOptions,
+    Logits,
+)
+from tasks.squad.decoding import Candidate, Decoded, DecodingOptions
+from tasks.squad.records import Questions
+
+
+def check_folders(folders: Sequence[str], output_dir: str | None) -> None:
+    """Check that the runs' directories exist and none is output_dir.
+
+    Raises:
+        UserError: one does not exist, or is output_dir.
+    """
+    if not output_dir:
+        raise UserError("--output_dir is required")
+    places = [file_system.real_path(folder) for folder in folders]
+    for number, (folder, place) in enumerate(zip(folders, places, strict=True)):
+        if not tf.io.gfile.isdir(folder):
+            raise UserError(f"--ensemble_dirs: {folder!r} is not a directory")
+        if place == file_system.real_path(output_dir):
+            raise UserError(
+                f"--output_dir={output_dir} is one of --ensemble_dirs, whose "
+                "own answers would be overwritten: name another directory"
+            )
+        if place in places[:number]:
+            raise UserError(f"--ensemble_dirs names {folder!r} twice")
+
+
+def find_model(folders: Sequence[str], init_checkpoint: str | None) -> str:
+    """Return the checkpoint whose vocabulary and casing are to be used.
+
+    The first one in the directories, else init_checkpoint.
+
+    Raises:
+        UserError: there is none.
+    """
+    for folder in folders:
+        if tf.io.gfile.exists(
+            os.path.join(folder, lookup.WEIGHTS_NAME + ".index")
+        ):
+            return lookup.find_checkpoint(folder)
+    if init_checkpoint:
+        return lookup.find_checkpoint(init_checkpoint)
+    raise UserError(
+        "none of --ensemble_dirs holds a model, whose vocabulary and casing "
+        "the answers need: name one of the models by --init_checkpoint"
+    )
+
+
+def answer(
+    folders: Sequence[str],
+    questions: Questions,
+    tokens: Mapping[int, str],
+    options: AnswerOptions,
+) -> Answered:
+    """Answer questions with the output of several runs; write the files.
+
+    Args:
+        folders: output_dir of each run.
+        questions: what to answer.
+        tokens: {id: token}.
+        options: how to answer, and output_dir.
+
+    Raises:
+        UserError: a run has neither logits nor n-best lists for them.
+    """
+    decoded = decode(folders, questions, tokens, options.decoding)
+    file_system.make_directory(options.output_dir)
+    # A tuned threshold is stored for these weights if all are known.
+    stored = [_logits_fingerprint(folder) for folder in folders]
+    weights = [f["weights"] for f in stored] if all(stored) else None
+    return squad_answers.answer(questions.data, decoded, options, weights)
+
+
+def decode(
+    folders: Sequence[str],
+    questions: Questions,
+    tokens: Mapping[int, str],
+    options: DecodingOptions,
+) -> Decoded:
+    """Return n-best lists from the mean logits, or the mean n-best lists."""
+    # A fingerprint read from JSON has lists for tuples.
+    wanted = json.loads(json.dumps(questions.fingerprint))
+    stored = [_logits_fingerprint(folder) for folder in folders]
+    if all(found and found["windows"] == wanted for found in stored):
+        logging.info("Ensemble: the mean of %d runs' logits", len(folders))
+        logits = mean_logits(
+            [
+                squad_answers.read_logits(os.path.join(folder, LOGITS))
+                for folder in folders
+            ]
+        )
+        return squad_decoding.decode(
+            questions.data, questions.windows, *logits, tokens, options
+        )
+    logging.info(
+        "Ensemble: the mean of %d runs' n-best lists, since their windows, or "
+        "those of the flags, differ",
+        len(folders),
+    )
+    is_version_2 = options.version_2_with_negative
+    lists = [read_lists(folder, questions, is_version_2) for folder in folders]
+    return combine(lists, options.n_best_size)
+
+
+def _logits_fingerprint(folder: str) -> dict | None:
+    """Return the fingerprint of the logits in a directory, None without it."""
+    found = text_files.read_own_json(os.path.join(folder, LOGITS + ".json"))
+    has_keys = isinstance(found, dict) and {"windows", "weights"} <= {*found}
+    return found if has_keys else None
+
+
+# --- The mean of logits ------------------------------------------------------
+
+
+def mean_logits(parts: Sequence[Logits]) -> Logits:
+    """Return the mean of several runs' logits for the same windows.
+
+    Rows are cut to the shortest width. That loses nothing but padding: each
+    run padded its rows to the longest one or to max_seq_length.
+    """
+    width = min(part.start_logits.shape[1] for part in parts)
+    return Logits(
+        *(
+            np.mean([part[i][:, :width] for part in parts], axis=0)
+            for i in range(2)
+        )
+    )
+
+
+# --- The mean of n-best lists ------------------------------------------------
+
+
+def read_lists(
+    folder: str, questions: Questions, is_version_2: bool
+) -> Decoded:
+    """Return the n-best lists of a run, for the given questions only.
+
+    Raises:
+        UserError: a file is missing or damaged, or lacks a question.
+    """
+    keys = [example.qas_id for example in questions.data.examples]
+    found = []
+    for name in (NBEST, NULL_ODDS) if is_version_2 else (NBEST,):
+        path = os.path.join(folder, name)
+        if not tf.io.gfile.exists(path):
+            raise UserError(
+                f"--ensemble_dirs: {folder} holds no {name}; run "
+                "--do_predict there first"
+            )
+        values = squad_data.read_json(path)
+        if not isinstance(values, dict):
+            raise UserError(f"{path}: wanted an object of question ids")
+        missing = [key for key in keys if key not in values]
+        if missing:
+            raise UserError(
+                f"--ensemble_dirs: {path} lacks question {missing[0]} and "
+                f"{len(missing) - 1} more: predicted from another file?"
+            )
+        if len(values) > len(keys):
+            logging.info(
+                "%s: %d questions are not in the file to predict: left out",
+                path,
+                len(values) - len(keys),
+            )
+        found.append({key: values[key] for key in keys})
+    try:
+        return decoded_from_json(*found)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            f"--ensemble_dirs: {folder} holds an {NBEST} or {NULL_ODDS} that "
+            f"is not one ({error}); --do_predict writes them"
+        ) from error
+
+
+def decoded_from_json(
+    nbest: Mapping, null_odds: Mapping | None = None
+) -> Decoded:
+    """Return the content of nbest_predictions.json and null_odds.json.
+
+    Raises:
+        KeyError, TypeError, ValueError: the content has another form.
+    """
+    lists = {
+        key: [
+            Candidate(
+                entry["text"] + "",  # a TypeError unless it is a string
+                float(entry["probability"]),
+                float(entry["start_logit"]),
+                float(entry["end_logit"]),
+            )
+            for entry in entries
+        ]
+        for key, entries in nbest.items()
+    }
+    odds = {key: float(value) for key, value in (null_odds or {}).items()}
+    return Decoded(lists, odds)
+
+
+def combine(parts: Sequence[Decoded], n_best_size: int) -> Decoded:
+    """Return the mean of n-best lists, for runs whose windows differ.
+
+    The probability of a text is its mean over the runs, with 0 for a run that
+    does not list it; its logits are those of the run with the highest
+    probability. A run whose list has no text for a question is left out of
+    that question, unless all lists have none: its null odds are a constant.
+
+    Args:
+        parts: n-best lists of each run, for the same questions.
+        n_best_size: the maximum length of a list.
+    """
+    result = Decoded({}, {})
+    for key in parts[0].nbest:
+        used = [
+            part for part in parts if squad_decoding.best_text(part.nbest[key])
+        ]
+        used = used or list(parts)
+        lists = [part.nbest[key] for part in used]
+        result.nbest[key] = _mean_list(lists)[:n_best_size]
+        if parts[0].null_odds:
+            odds = [part.null_odds[key] for part in used]
+            result.null_odds[key] = sum(odds) / len(odds)
+    return result
+
+
+def _mean_list(lists: Sequence[Sequence[Candidate]]) -> list[Candidate]:
+    """Return the mean of several n-best lists of one question."""
+    found: dict[str, list[Candidate]] = {}
+    for candidate in itertools.chain(*lists):
+        found.setdefault(candidate.text, []).append(candidate)
+    merged = [
+        max(same, key=lambda c: c.probability)._replace(
+            probability=sum(c.probability for c in same) / len(lists)
+        )
+        for same in found.values()
+    ]
+    return sorted(merged, key=lambda c: -c.probability)

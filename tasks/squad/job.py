@@ -1,0 +1,336 @@
+"""Fine-tuning on SQuAD: answer questions with spans of a paragraph."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from base import file_system
+from base.errors import UserError
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+import modeling
+from checkpoints import lookup, weight_files
+from finetuning import distillation, failed_runs
+from finetuning.job import Job, LoadedModel, Scored
+from finetuning.settings import RunSettings
+from finetuning.source import ModelSource
+from records import cache as record_cache
+from records import in_memory
+from tasks import graph_tokenizer
+from tasks.squad import answers as squad_answers
+from tasks.squad import decoding as squad_decoding
+from tasks.squad import export as squad_export
+from tasks.squad import mistakes as squad_mistakes
+from tasks.squad import model as squad_model
+from tasks.squad import records as squad_records
+from tasks.squad import scores as squad_scores
+from tasks.squad import windows as squad_windows
+from tasks.squad.answers import Answered, AnswerOptions
+from tasks.squad.distillation import SpanDistillation
+from training import prediction
+
+
+class SquadJob(Job):
+    """A span of the paragraph for each question.
+
+    Args:
+        settings: flags of the command.
+        source: configuration and tokenizer of the model.
+        is_training: whether the model is trained first.
+        reader: reads the files and cuts windows.
+        train_file: paths of the training files.
+        predict_file: paths of the files to answer and to score.
+        count_steps_by: what an epoch counts, "windows" or "questions".
+        answer_options: how to answer from logits.
+        distilling: teachers to learn from; None: labels alone.
+    """
+
+    head_pattern = "^(cls/squad|bilstm)/"
+    objective = squad_model.QUESTION_ANSWERING
+    result_files = (
+        *Job.result_files,
+        squad_mistakes.PICTURE,
+        *squad_answers.FILES,
+    )
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        source: ModelSource,
+        is_training: bool,
+        reader: squad_records.QuestionReader,
+        train_file: Sequence[str],
+        predict_file: Sequence[str],
+        count_steps_by: str,
+        answer_options: AnswerOptions,
+        distilling: distillation.Options | None = None,
+    ):
+        super().__init__(settings, source)
+        self.reader, self.answer_options = reader, answer_options
+        self.train_file, self.predict_file = train_file, predict_file
+        self.count_steps_by = count_steps_by
+        self.is_version_2 = reader.options.version_2_with_negative
+        if not is_training:
+            self._check_version()
+        cache = record_cache.RecordCache(
+            settings.records_dir,
+            squad_windows.schema(source.max_seq_length),
+            source.config.vocab_size,
+            settings.pad_to_max_length,
+        )
+        self.records = squad_records.SquadRecords(reader, cache)
+        # Read the files now, so that errors in them are found before hours
+        # of training, not after them.
+        if is_training:
+            self.records.check_training(train_file)
+        self.distillation: SpanDistillation | None = None
+        if distilling and is_training:
+            self.distillation = SpanDistillation(
+                distilling, source, self.is_version_2, cache
+            )
+            self.objective = self.distillation.objective
+        self.questions = self._read_questions()
+        # The fingerprint of the weights that answered last, and the answers.
+        self._answered: tuple[list[str], Answered] | None = None
+
+    def _check_version(self) -> None:
+        """Warn if the model was fine-tuned on the other version of SQuAD."""
+        trained_for = getattr(self.config, "version_2_with_negative", None)
+        if trained_for not in (None, self.is_version_2):
+            logging.warning(
+                "the model was fine-tuned with version_2_with_negative=%s; now "
+                "it answers with --version_2_with_negative=%s",
+                trained_for,
+                self.is_version_2,
+            )
+
+    def deciding_metric(self) -> str:
+        """Return the key of F1, for SQuAD 2.0 F1 at the best threshold."""
+        if not self.predict_file:
+            raise UserError(
+                "--predict_file is required to find the best weights with"
+            )
+        return "tuned_f1" if self.is_version_2 else "f1"
+
+    def create_model(self) -> squad_model.BertForQuestionAnswering:
+        """Return the encoder with a start and an end vector."""
+        return squad_model.BertForQuestionAnswering(
+            self.config, self.settings.training.dtype, self.source.bilstm
+        )
+
+    # --- Data ----------------------------------------------------------------
+
+    def _read_questions(self) -> squad_records.Questions | None:
+        """Return the questions of predict_file, None if none is needed.
+
+        Raises:
+            UserError: they are to be scored and have no answers.
+        """
+        settings = self.settings
+        is_scored = settings.do_eval or settings.training.eval_steps
+        if not (
+            is_scored
+            or settings.do_predict
+            or self.answer_options.tune_null_threshold
+        ):
+            return None
+        questions = self.reader.questions(self.predict_file)
+        if is_scored and not questions.data.has_answers():
+            raise UserError(
+                f"--predict_file={','.join(self.predict_file)} has no "
+                "answers: there is nothing to score"
+            )
+        return questions
+
+    def data_fingerprint(self) -> dict[str, Any]:
+        """Return everything the training records depend on."""
+        return self.reader.fingerprint(self.train_file, is_training=True)
+
+    def train_data(self, loaded: LoadedModel) -> in_memory.ShortRecords:
+        """Return the training records."""
+        data = self.records.training(self.train_file)
+        if not self.distillation:
+            return data
+        return self.distillation.train_data(
+            data, self.data_fingerprint(), loaded, self.settings
+        )
+
+    def own_fingerprint(self) -> dict[str, Any]:
+        """Return teachers and loss of distillation."""
+        if not self.distillation:
+            return distillation.NO_FINGERPRINT
+        return self.distillation.fingerprint()
+
+    def own_adjustable(self) -> dict[str, Any]:
+        """Return the commits of teachers on the hub."""
+        if not self.distillation:
+            return {}
+        return self.distillation.options.adjustable()
+
+    def num_examples(self, data: in_memory.ShortRecords) -> int:
+        """Return the number of windows in an epoch, or of questions."""
+        if self.count_steps_by == "windows":
+            return data.num_records
+        questions = self.reader.read(self.train_file, is_training=True)
+        return len(questions.examples)
+
+    # --- Scores and predictions ----------------------------------------------
+
+    def forward(
+        self, model: modeling.TaskModel, batch: dict[str, tf.Tensor]
+    ) -> dict[str, tf.Tensor]:
+        """Return the start logits and the end logits, [B, S] each."""
+        starts, ends = tf.unstack(model(batch))
+        return {"start_logits": starts, "end_logits": ends}
+
+    def guess(self, data: in_memory.ShortRecords) -> failed_runs.Guess:
+        """Return the loss of a span drawn from the paragraph."""
+        features = data.features
+        guess = failed_runs.guess_span(
+            features["start_positions"],
+            features["end_positions"],
+            # The segment of the paragraph, without the [SEP] at its end.
+            features["segment_ids"].sum(axis=1, dtype=np.int64) - 1,
+        )
+        if self.distillation:
+            return self.distillation.guess(data, guess)
+        return guess
+
+    def evaluate(self, loaded: LoadedModel) -> Scored:
+        """Score the answers to predict_file; look for constant ones."""
+        answered = self._answer(loaded)
+        data = self.questions.data
+        sign = failed_runs.same_span(
+            answered.answers,
+            answered.places,
+            squad_scores.exact_matches(data, answered.answers),
+        )
+        return Scored(
+            answered.scores(data, self.is_version_2),
+            [sign] if sign else [],
+            answered,
+        )
+
+    def write_mistakes(self, scored: Scored) -> None:
+        """Write errors.tsv; draw the scores by the length of the answers."""
+        answered: Answered = scored.predictions
+        squad_mistakes.write(
+            self.questions.data,
+            answered.answers,
+            answered.confidences,
+            self.is_version_2,
+            squad_mistakes.Options(
+                self.settings.output_dir,
+                self.settings.num_errors,
+                self.settings.training.pictures,
+            ),
+        )
+
+    def predict(self, loaded: LoadedModel) -> None:
+        """Answer predict_file."""
+        self._answer(loaded)
+
+    def _answer(self, loaded: LoadedModel) -> Answered:
+        """Answer predict_file, once for the same weights on disk."""
+        weights = _weights_fingerprint(loaded)
+        if weights and self._answered and self._answered[0] == weights:
+            return self._answered[1]
+        decoded = squad_decoding.decode(
+            self.questions.data,
+            self.questions.windows,
+            *self._logits(loaded, weights),
+            self.tokenizer.inv_vocab,
+            self.answer_options.decoding,
+        )
+        answered = squad_answers.answer(
+            self.questions.data,
+            decoded,
+            self.answer_options,
+            weights,
+            _directory(loaded),
+        )
+        answered = answered._replace(
+            places=squad_decoding.places(
+                decoded, answered.answers, self.questions.windows
+            )
+        )
+        self._answered = (weights, answered) if weights else None
+        return answered
+
+    def _logits(
+        self, loaded: LoadedModel, weights: list[str] | None
+    ) -> squad_answers.Logits:
+        """Return the logits of all windows, those of the last run if current.
+
+        Args:
+            loaded: the model.
+            weights: their fingerprint, None if they are not on disk.
+        """
+
+        def compute() -> squad_answers.Logits:
+            data = self.records.prediction(self.questions)
+            logging.info(
+                "Running the model on %s windows", f"{data.num_records:,}"
+            )
+            size = self.settings.predict_batch_size
+            outputs = loaded.predictor(data, size)
+            for logits in outputs.values():
+                prediction.check_finite(logits, "predict_file")
+            return squad_answers.Logits(**outputs)
+
+        fingerprint = {
+            "windows": self.questions.fingerprint,
+            "weights": weights,
+            "pad_to_max_length": self.settings.pad_to_max_length,
+            "dtype": self.settings.training.dtype,
+        }
+        return squad_answers.cached_logits(
+            self.settings.output_dir,
+            fingerprint,
+            len(self.questions.windows),
+            compute,
+        )
+
+    # --- The fine-tuned model ------------------------------------------------
+
+    def add_to_config(self, config: modeling.BertConfig) -> None:
+        """Add the length of the windows and the version of SQuAD."""
+        super().add_to_config(config)
+        config.version_2_with_negative = self.is_version_2
+
+    def create_export(
+        self, loaded: LoadedModel, tokenizer: graph_tokenizer.Tokenizer
+    ) -> squad_export.QuestionAnswering:
+        """Return the SavedModel: question and paragraph in, answer out."""
+        threshold = None
+        if self.is_version_2:
+            if self.answer_options.tune_null_threshold:
+                self._answer(loaded)  # stores the threshold
+            threshold = squad_answers.null_threshold(
+                self.answer_options,
+                _weights_fingerprint(loaded),
+                _directory(loaded),
+            )
+        return squad_export.QuestionAnswering(
+            loaded.model,
+            tokenizer,
+            self.source.vocab_file,
+            self.reader.lengths,
+            self.answer_options.decoding.max_answer_length,
+            null_threshold=threshold,
+        )
+
+
+def _weights_fingerprint(loaded: LoadedModel) -> list[str] | None:
+    """Return checksums of the weights' files, None if not on disk."""
+    if not loaded.prefix:
+        return None
+    files = weight_files.files_of(loaded.prefix)
+    return [file_system.sha256(path) for path in files]
+
+
+def _directory(loaded: LoadedModel) -> str | None:
+    """Return the directory of the weights, None if not on disk."""
+    return lookup.folder_of(loaded.prefix) if loaded.prefix else None

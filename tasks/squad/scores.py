@@ -1,0 +1,312 @@
+"""Compute exact match and F1 as SQuAD's official scripts do, digit by digit.
+
+The scripts of versions 1.1 and 2.0 differ in three rules:
+
+                                      1.1             2.0
+    F1 of "the" and "an", which       0, as no word   1, as they are equal
+    are empty once normalized         is shared
+    question without a prediction     counts as 0     is left out
+    reference answers that are        are compared    are left out; "" stands
+    empty once normalized             like others     for no answer
+
+The module also tunes the null threshold of SQuAD 2.0 (`tune_threshold`).
+"""
+
+import re
+import string
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from base.errors import UserError
+
+from absl import logging
+
+from tasks.squad.data import SquadData
+
+# --- One prediction ----------------------------------------------------------
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b", re.UNICODE)
+
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def normalize(text: str) -> str:
+    """Return an answer in lower case without articles and punctuation.
+
+    >>> normalize("The  U.S.A.'s an-Other")
+    'usas another'
+    """
+    text = text.lower().translate(_NO_PUNCTUATION)
+    return " ".join(_ARTICLES.sub(" ", text).split())
+
+
+def exact(answer: str, prediction: str) -> bool:
+    """Return whether two answers are the same once normalized."""
+    return normalize(answer) == normalize(prediction)
+
+
+def f1(answer: str, prediction: str, is_version_2: bool) -> float:
+    """Return the F1 of two answers as bags of normalized words.
+
+    "the cat sat" and "cat sat down" share 2 words. Precision is 2/3,
+    recall 2/2 and F1 their harmonic mean, 4/5.
+    """
+    wanted, given = normalize(answer).split(), normalize(prediction).split()
+    if is_version_2 and not (wanted and given):
+        return float(wanted == given)
+    shared = sum((Counter(wanted) & Counter(given)).values())
+    if not shared:
+        return 0.0
+    precision, recall = shared / len(given), shared / len(wanted)
+    return 2 * precision * recall / (precision + recall)
+
+
+def exact_matches(
+    data: SquadData, predictions: Mapping[str, str]
+) -> dict[str, bool]:
+    """Return whether each prediction is one of the answers, once normalized.
+
+    "" is right for a question without an answer.
+    """
+    return {
+        example.qas_id: any(
+            exact(answer, predictions[example.qas_id])
+            for answer in example.answers or [""]
+        )
+        for example in data.examples
+        if example.qas_id in predictions
+    }
+
+
+# --- A file of predictions ---------------------------------------------------
+
+
+def score(
+    data: SquadData,
+    predictions: Mapping[str, str],
+    is_version_2: bool,
+    null_odds: Mapping[str, float] | None = None,
+) -> dict[str, float]:
+    """Return the scores the official script prints, in percent.
+
+    Args:
+        data: questions with their reference answers.
+        predictions: {question id: answer}, "" for none.
+        is_version_2: whether to follow the script of SQuAD 2.0.
+        null_odds: {question id: null odds}, for the best thresholds.
+
+    Returns:
+        Version 1.1: exact_match and f1. Version 2.0: exact, f1 and total; the
+        same with the prefixes HasAns_ and NoAns_; with null odds best_exact,
+        best_exact_thresh, best_f1 and best_f1_thresh.
+
+    Raises:
+        UserError: the file has no answers, or no question a prediction.
+    """
+    if not data.has_answers():
+        raise UserError(
+            "the file to predict has no answers: there is nothing to score"
+        )
+    missing = [e.qas_id for e in data.examples if e.qas_id not in predictions]
+    if len(missing) == len(data.examples):
+        raise UserError(
+            "no question of the file has a prediction: do the predictions "
+            "belong to another file?"
+        )
+    if missing:
+        logging.warning(
+            "%d of %d questions have no prediction (%s), the first: %s",
+            len(missing),
+            len(data.examples),
+            "left out, as the official script of 2.0 does"
+            if is_version_2
+            else "scored 0",
+            missing[0],
+        )
+    if is_version_2:
+        return _version_2(data, predictions, null_odds)
+    return _version_1(data, predictions)
+
+
+def _version_1(
+    data: SquadData, predictions: Mapping[str, str]
+) -> dict[str, float]:
+    """Return the scores of SQuAD 1.1."""
+    # Additions in the order of the file and one division, like the official
+    # script: another order, or `sum`, which corrects rounding from Python 3.12
+    # on, could change the last digit.
+    scored = score_each(data, predictions, is_version_2=False)
+    exact_sum = f1_sum = 0.0
+    for key in scored.f1:
+        exact_sum += scored.exact[key]
+        f1_sum += scored.f1[key]
+    total = len(data.examples)
+    return {
+        "exact_match": 100.0 * exact_sum / total,
+        "f1": 100.0 * f1_sum / total,
+    }
+
+
+class QuestionScores(NamedTuple):
+    """Scores of the predicted questions, {question id: value}."""
+
+    exact: dict[str, float]  # in the order of the data, like f1
+    f1: dict[str, float]
+    has_answer: dict[str, bool]  # of every question, predicted or not
+
+
+def score_each(
+    data: SquadData, predictions: Mapping[str, str], is_version_2: bool
+) -> QuestionScores:
+    """Return the scores of each question; see the top for the rules.
+
+    Args:
+        data: questions with their reference answers.
+        predictions: {question id: answer}, "" for none.
+        is_version_2: which rules. A question without a prediction has the
+            scores 0 by those of version 1.1, none by those of 2.0.
+    """
+    scored = QuestionScores({}, {}, {})
+    for example in data.examples:
+        key = example.qas_id
+        scored.has_answer[key] = bool(example.answers)
+        if key not in predictions:
+            if not is_version_2:
+                scored.exact[key] = scored.f1[key] = 0.0
+            continue
+        answers = example.answers
+        if is_version_2:
+            # A question without an answer has the reference answer "".
+            answers = [a for a in answers if normalize(a)] or [""]
+        given = predictions[key]
+        scored.exact[key] = max((exact(a, given) for a in answers), default=0)
+        scored.f1[key] = max(
+            (f1(a, given, is_version_2) for a in answers), default=0.0
+        )
+    return scored
+
+
+def _version_2(
+    data: SquadData,
+    predictions: Mapping[str, str],
+    null_odds: Mapping[str, float] | None,
+) -> dict[str, float]:
+    """Return the scores of SQuAD 2.0."""
+    scored = score_each(data, predictions, is_version_2=True)
+
+    def means(keys: Sequence[str], prefix: str) -> dict[str, float]:
+        # 100 * sum / total, not a mean * 100: the last digit would differ.
+        total = len(keys)
+        return {
+            prefix + "exact": 100.0
+            * sum(scored.exact[k] for k in keys)
+            / total,
+            f"{prefix}f1": 100.0 * sum(scored.f1[k] for k in keys) / total,
+            f"{prefix}total": total,
+        }
+
+    results = means(list(scored.exact), "")
+    for prefix, wanted in (("HasAns_", True), ("NoAns_", False)):
+        keys = [k for k in scored.exact if scored.has_answer[k] == wanted]
+        if keys:
+            results |= means(keys, prefix)
+    if null_odds:
+        for name in ("exact", "f1"):
+            best, threshold = _best_threshold(
+                getattr(scored, name), scored, predictions, null_odds
+            )
+            results[f"best_{name}"] = best
+            results[f"best_{name}_thresh"] = threshold
+    return results
+
+
+def _best_threshold(
+    scores: Mapping[str, float],
+    scored: QuestionScores,
+    predictions: Mapping[str, str],
+    null_odds: Mapping[str, float],
+) -> tuple[float, float]:
+    """Return the best score and its threshold, as the official script does.
+
+    Starts with "" for every question, then uses the prediction of one
+    question after the other, by rising null odds. It takes predictions as they
+    are, so one that is "" by the threshold of the run stays "";
+    `tune_threshold` does not have that flaw.
+    """
+    # "" is right for every question without an answer.
+    current = best = sum(not has for has in scored.has_answer.values())
+    threshold = 0.0
+    for key in sorted(null_odds, key=null_odds.get):
+        if key not in scores:
+            continue
+        if scored.has_answer[key]:
+            current += scores[key]
+        else:
+            current -= bool(predictions[key])
+        if current > best:
+            best, threshold = current, null_odds[key]
+    return 100.0 * best / len(scores), threshold
+
+
+# --- The null threshold of SQuAD 2.0 -----------------------------------------
+
+
+class Tuned(NamedTuple):
+    """The null threshold with the best F1, and the scores with it."""
+
+    threshold: float
+    f1: float  # in percent
+    exact: float
+
+
+def tune_threshold(
+    data: SquadData,
+    best_answers: Mapping[str, str],
+    null_odds: Mapping[str, float],
+) -> Tuned:
+    """Return the null threshold with the best F1 (paper section 4.3).
+
+    Sorts the questions by null odds. Every number of questions to answer,
+    from none to all, is a candidate, and the cumulative sum of the gains in
+    F1 (answer instead of "") shows the best one:
+
+        question   null odds   F1 answered   F1 of ""   gain   sum
+        a              1.5         1             0        +1     1
+        c              3.0         1             0        +1     2, the best
+        b              9.0         0             1        -1     1
+
+    The threshold lies in the middle between the last question to answer and
+    the next one, but at most 1 above the former: 4.0 here. Rounding of the
+    odds thereby changes no answer. The official script reports the odds of
+    the last question themselves, 3.0.
+
+    Args:
+        data: questions with their reference answers.
+        best_answers: {question id: best answer, whatever the null odds}.
+        null_odds: {question id: null odds} of the same questions.
+    """
+    answered = score_each(data, best_answers, is_version_2=True)
+    keys = sorted(answered.f1, key=lambda key: null_odds[key])
+    odds = [null_odds[key] for key in keys]
+    # F1, and exact match, of "" for each question.
+    blank = [float(not answered.has_answer[key]) for key in keys]
+    gains = [answered.f1[k] - b for k, b in zip(keys, blank, strict=True)]
+    best, current, cut = 0.0, 0.0, 0
+    for number, gain in enumerate(gains, 1):
+        current += gain
+        # No threshold separates questions of the same odds.
+        is_tie = number < len(odds) and odds[number] == odds[number - 1]
+        if current > best and not is_tie:
+            best, cut = current, number
+    if cut == 0:
+        threshold = odds[0] - 1.0
+    else:
+        gap = odds[cut] - odds[cut - 1] if cut < len(odds) else 2.0
+        threshold = odds[cut - 1] + min(1.0, gap / 2)
+    exact = [answered.exact[key] for key in keys[:cut]] + blank[cut:]
+    f1s = [answered.f1[key] for key in keys[:cut]] + blank[cut:]
+    count = len(keys)
+    return Tuned(
+        threshold, 100.0 * sum(f1s) / count, 100.0 * sum(exact) / count
+    )

@@ -1,0 +1,148 @@
+"""Find the text of a predicted span, from pieces back to the paragraph."""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+import tokenization
+from tasks.squad.data import SquadData
+from tasks.squad.windows import Windows
+
+
+def joined_pieces(tokens: Sequence[str]) -> str:
+    """Return the text of word pieces, "unable" for "un", "##able"."""
+    return " ".join(
+        " ".join(tokens).replace(" ##", "").replace("##", "").split()
+    )
+
+
+def final_place(
+    pieces: str,
+    words: Sequence[str],
+    normalize: Callable[[str], str],
+    warn: Callable[[str], None] = lambda message: None,
+) -> tuple[int, int]:
+    """Return where a span is in its words, joined by blanks: [start, end).
+
+    Pieces are lower-cased, and a span may begin or end inside a word. Its
+    place in the words is found by counting characters other than blanks,
+    whose number is the same before and after normalization:
+
+        words        (Steve Jobs)      12 characters, 11 without the blank
+        normalized   ( steve jobs )    14 characters, 11 without blanks
+        pieces       steve jobs        at characters 1 to 9 of the 11
+        result       Steve Jobs        characters 1 to 9 of the 11, which are
+                                       1 to 10 with the blank: 1, 11
+
+    As in the original, it is the place of all words if that fails.
+
+    Args:
+        pieces: result of `joined_pieces`.
+        words: words of the paragraph that the span touches.
+        normalize: returns a word lower-cased and split at punctuation.
+        warn: called with a message if the pieces cannot be located.
+    """
+    text = " ".join(words)
+    seen = " ".join(filter(None, map(normalize, words)))
+    if pieces == seen:
+        return 0, len(text)
+    at = seen.find(pieces)
+    # Not found, for example, if a piece is [UNK]: no word contains that.
+    if at < 0 or not pieces:
+        warn(f"Unable to find {pieces!r} in {text!r}")
+        return 0, len(text)
+    # Counting fails where normalization changes the number of characters: it
+    # splits a Hangul syllable into two or three letters.
+    places = [i for i, char in enumerate(text) if char != " "]
+    if len(places) != len(seen) - seen.count(" "):
+        warn(f"{text!r} and {seen!r} differ in their number of characters")
+        return 0, len(text)
+    # Of the characters without blanks, the first and the last of the pieces.
+    first = at - seen.count(" ", 0, at)
+    last = first + len(pieces) - pieces.count(" ") - 1
+    return places[first], places[last] + 1
+
+
+def final_text(
+    pieces: str,
+    words: Sequence[str],
+    normalize: Callable[[str], str],
+    warn: Callable[[str], None] = lambda message: None,
+) -> str:
+    """Return the text of a span in the spelling of the paragraph.
+
+    Args: see `final_place`.
+    """
+    start, end = final_place(pieces, words, normalize, warn)
+    return " ".join(words)[start:end]
+
+
+class SpanTexts:
+    """Looks up the text and the characters of spans.
+
+    Args:
+        data: the paragraphs.
+        windows: on them.
+        tokens: {id: token}.
+        do_lower_case: of the tokenizer.
+        warn: called with a message for a span that cannot be located.
+    """
+
+    def __init__(
+        self,
+        data: SquadData,
+        windows: Windows,
+        tokens: Mapping[int, str],
+        do_lower_case: bool,
+        warn: Callable[[str], None] = lambda message: None,
+    ):
+        self.data, self.windows, self.tokens = data, windows, tokens
+        # [W] add it to a position in the row: the position in doc_ids.
+        self.shift = windows.doc_place() - windows.query_length() - 2
+        self.of_window = windows.paragraph[windows.example]
+        basic = tokenization.BasicTokenizer(do_lower_case)
+        self.warn = warn
+        # The 20 best spans of a question consist of few different words.
+        self.normalize = functools.lru_cache(maxsize=2**16)(
+            lambda word: " ".join(basic.tokenize(word))
+        )
+        # Questions on the same paragraph follow one another.
+        self.words = functools.lru_cache(maxsize=16)(
+            lambda number: data.paragraphs[number].words()
+        )
+
+    def text(self, window: int, start: int, end: int) -> str:
+        """Return the text from start to end, inclusive, of a window's row."""
+        pieces, first, words = self._span(window, start, end)
+        return final_text(pieces, words, self.normalize, self.warn)
+
+    def characters(self, window: int, start: int, end: int) -> tuple[int, int]:
+        """Return the characters [start, end) of the paragraph of a span.
+
+        The text between them is that of `text`, except that white space
+        between words is that of the paragraph.
+        """
+        pieces, first, words = self._span(window, start, end)
+        place, limit = final_place(pieces, words, self.normalize)
+        sizes = np.array([len(word) + 1 for word in words])
+        offsets = np.cumsum(sizes) - sizes  # of each word in the joined ones
+        starts = self.data.paragraphs[self.of_window[window]].starts
+
+        def in_paragraph(at: int) -> int:
+            word = int(np.searchsorted(offsets, at, "right")) - 1
+            return int(starts[first + word] + at - offsets[word])
+
+        return in_paragraph(place), in_paragraph(limit - 1) + 1
+
+    def _span(
+        self, window: int, start: int, end: int
+    ) -> tuple[str, int, list[str]]:
+        """Return joined pieces, number of the first word, and the words."""
+        shift = int(self.shift[window])
+        span = slice(start + shift, end + shift + 1)
+        pieces = map(self.tokens.__getitem__, self.windows.doc_ids[span])
+        of_words = self.windows.doc_words[span]
+        first, last = int(of_words[0]), int(of_words[-1])
+        words = self.words(int(self.of_window[window]))[first : last + 1]
+        return joined_pieces(list(pieces)), first, words

@@ -1,0 +1,223 @@
+"""Read TriviaQA's files into examples to train on, by distant supervision.
+
+The paper fine-tunes on TriviaQA before SQuAD (section 4.2), on the first 400
+tokens of each evidence document if they contain one of the answers. TriviaQA
+names the answers of a question and the documents that may contain them, not
+the places: the first occurrence of an answer or alias is taken as the place.
+
+    wikipedia-train.json  {"Data": [{"QuestionId": ..., "Question": ...,
+                            "Answer": {"Value": ..., "Aliases": [...]},
+                            "EntityPages": [{"Filename": "A.txt"}, ...],
+                            "SearchResults": [{"Filename": "7/7_1.txt"}]}]}
+    evidence_dir          wikipedia/A.txt, web/7/7_1.txt
+"""
+
+import functools
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from base import file_system, progress
+from base.errors import UserError
+
+from absl import logging
+
+from tasks.squad.data import (
+    SquadData,
+    SquadExample,
+    make_paragraph,
+    read_json,
+    require,
+)
+
+# Key under which a question lists documents -> folder of those documents.
+_SOURCES = {"EntityPages": "wikipedia", "SearchResults": "web"}
+
+_require = functools.partial(require, file_format="TriviaQA")
+
+
+def read_triviaqa(
+    files: Sequence[str], evidence_dir: str, max_tokens: int = 400
+) -> SquadData:
+    """Return one example per question and document that contains an answer.
+
+    Args:
+        files: `wikipedia-train.json` and the like.
+        evidence_dir: directory that contains `wikipedia/` and `web/`.
+        max_tokens: words read from the beginning of each document.
+
+    Raises:
+        UserError: a file is not in TriviaQA's format, or no document contains
+            an answer.
+    """
+    data = SquadData([], [])
+    counts = dict.fromkeys(("documents", "missing", "without"), 0)
+    for path in files:
+        questions = _require(read_json(path), "Data", list, path)
+        with progress.bar(len(questions), "questions", "Reading") as bar:
+            for at, question in enumerate(questions):
+                _add_question(
+                    data,
+                    counts,
+                    question,
+                    f"{path}: Data[{at}]",
+                    evidence_dir,
+                    max_tokens,
+                )
+                bar.update(1)
+    _log_counts(len(data.examples), counts, evidence_dir, max_tokens)
+    if not data.examples:
+        raise UserError(
+            f"{', '.join(files)}: no document with an answer in its first "
+            f"{max_tokens} words ({counts['missing']} of "
+            f"{counts['documents']} documents are not in "
+            f"--triviaqa_evidence_dir={evidence_dir})"
+        )
+    return data
+
+
+def _log_counts(
+    num_examples: int,
+    counts: dict[str, int],
+    evidence_dir: str,
+    max_tokens: int,
+) -> None:
+    """Log how many documents became examples; warn of missing ones."""
+    logging.info(
+        "TriviaQA: %d examples of %d documents; %d have no answer in their "
+        "first %d words",
+        num_examples,
+        counts["documents"],
+        counts["without"],
+        max_tokens,
+    )
+    if counts["missing"]:
+        logging.warning(
+            "%d documents are not in %s, or have no Filename",
+            counts["missing"],
+            evidence_dir,
+        )
+
+
+def _add_question(
+    data: SquadData,
+    counts: dict[str, int],
+    question: Any,
+    where: str,
+    evidence_dir: str,
+    max_tokens: int,
+) -> None:
+    """Add one question's examples to `data`, and count its documents."""
+    text = _require(question, "Question", str, where)
+    number = _require(question, "QuestionId", str, where)
+    answer = _require(question, "Answer", dict, where)
+    pattern = _alias_pattern(answer, f"{where}.Answer")
+    for place in _documents(question, where):
+        counts["documents"] += 1
+        document = place and _read(f"{evidence_dir.rstrip('/')}/{place}")
+        if document is None:
+            counts["missing"] += 1
+            continue
+        found = find_answer(document, pattern, max_tokens)
+        if found is None:
+            counts["without"] += 1
+            continue
+        context, match = found
+        paragraph = make_paragraph(context)
+        ends = [match.start(), match.end() - 1]
+        words = paragraph.starts.searchsorted(ends, "right") - 1
+        data.paragraphs.append(paragraph)
+        data.examples.append(
+            SquadExample(
+                f"{number}--{place}",
+                text,
+                len(data.paragraphs) - 1,
+                (match.group(),),
+                match.group(),
+                *words.tolist(),
+            )
+        )
+
+
+def _alias_pattern(answer: dict, where: str) -> re.Pattern:
+    """Return a pattern that matches every form of an answer as whole words.
+
+    Longer forms come first: of "Ann" and "Ann Lee" the pattern finds
+    "Ann Lee" where both match at the same place.
+    """
+    aliases = []
+    if answer.get("Aliases") is not None:
+        aliases = _require(answer, "Aliases", list, where)
+    found = [_require(answer, "Value", str, where), *aliases]
+    for alias in found:
+        if not isinstance(alias, str):
+            raise UserError(f"{where}.Aliases holds {alias!r}, wanted strings")
+    # A pattern takes the first alternative that matches, hence the order.
+    forms = sorted({f.strip() for f in found if f.strip()}, key=len)[::-1]
+    if not forms:
+        raise UserError(f"{where}: Value and Aliases are empty")
+    # Any white space matches any other: documents are broken into lines.
+    words = [r"\s+".join(map(re.escape, form.split())) for form in forms]
+    return re.compile(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)", re.IGNORECASE)
+
+
+def _documents(question: dict, where: str) -> Iterator[str | None]:
+    """Yield the path of each document of a question inside evidence_dir.
+
+    None for entries without a Filename, which TriviaQA's files contain.
+    """
+    for source, folder in _SOURCES.items():
+        if question.get(source) is None:
+            continue
+        documents = _require(question, source, list, where)
+        for number, document in enumerate(documents):
+            place = f"{where}.{source}[{number}]"
+            name = None
+            if not isinstance(document, dict) or document.get("Filename"):
+                name = _require(document, "Filename", str, place)
+            # open() raises a ValueError for a path with a zero byte.
+            yield f"{folder}/{name}" if name and "\0" not in name else None
+
+
+def find_answer(
+    document: str, pattern: re.Pattern, max_tokens: int
+) -> tuple[str, re.Match] | None:
+    """Return a document's first words and the first match in them.
+
+    None if the document has no word, or its first max_tokens words no match.
+    """
+    words = make_paragraph(document)
+    if not len(words.starts):
+        return None
+    last = min(max_tokens, len(words.starts)) - 1
+    context = document[: words.ends[last]]
+    match = pattern.search(context)
+    return (context, match) if match else None
+
+
+def evidence_in(evidence_dir: str) -> dict[str, str]:
+    """Return a checksum of the documents' names and sizes in each folder.
+
+    It is part of the fingerprint of the training records: they are made again
+    once more documents have been unpacked. Remote files count by name alone,
+    since asking for the size of each would take hours.
+    """
+    found = {}
+    for folder in _SOURCES.values():
+        path = f"{evidence_dir.rstrip('/')}/{folder}"
+        lines = sorted(
+            f"{name} {size}" for name, size in file_system.files_below(path)
+        )
+        digest = hashlib.sha256("\n".join(lines).encode("utf-8", "replace"))
+        found[folder] = digest.hexdigest()
+    return found
+
+
+def _read(path: str) -> str | None:
+    """Return a document's text, None if it cannot be read."""
+    try:
+        with file_system.open_for_reading(path) as file:
+            return file.read().decode("utf-8", "replace")
+    except UserError:
+        return None

@@ -1,0 +1,91 @@
+"""Many buckets make each file, in the order of the passes."""
+
+import collections
+
+import generator_runs
+import pytest
+from corpora import manual, write
+
+from pretraining.data import generation
+from records import tfrecord
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> str:
+    """Two files of text."""
+    return generator_runs.write_corpus(tmp_path_factory.mktemp("corpus"))
+
+
+def test_many_buckets_make_each_file(corpus, tmp_path):
+    """Memory is bounded: fewer files do not make buckets larger."""
+    flags = generator_runs.flags_for(corpus, tmp_path / "x@2")
+    plan = generator_runs.small_buckets(flags, 40_000)
+    assert plan.num_buckets >= 8
+    counts = generation.generate(plan, 2)
+    assert counts["documents"] == 60
+    written = sum(
+        tfrecord.count_records(str(tmp_path / f"x-0000{i}-of-00002"))
+        for i in (0, 1)
+    )
+    assert written == counts["instances"]
+    # The long pages of the manual were dealt out in parts.
+    assert counts["parts"] > 60
+    lines = sum(len(page) for page in manual(60))
+    assert counts["sentences"] + counts["lines_without_tokens"] == lines
+
+
+def test_passes_follow_one_another(tmp_path):
+    """All of the text comes once before any of it comes again."""
+    documents = [
+        [f"{a} {b} {a}" for b in "uvwxyz"] for a in "abcdefghijklmnopqrst"
+    ]
+    source = write(tmp_path / "in.txt", documents)
+    flags = generator_runs.flags_for(source, tmp_path / "x", dupe_factor=6)
+    plan = generator_runs.small_buckets(flags, 300)
+    assert plan.num_buckets > 2
+    generation.generate(plan, 1)
+    sequences = [
+        tfrecord.decode_example(record)
+        for record in tfrecord.read_records(str(tmp_path / "x"))
+    ]
+    firsts = []
+    for features in sequences:
+        ids = features["input_ids"].copy()
+        count = int(features["masked_lm_weights"].sum())
+        positions = features["masked_lm_positions"][:count]
+        ids[positions] = features["masked_lm_ids"][:count]
+        firsts.append(int(ids[1]))
+    size = len(firsts) // 6
+    for start in range(0, 6 * size, size):
+        assert len(set(firsts[start : start + size])) >= 18
+    # Shuffled within a pass, and differently in each.
+    assert (
+        len({tuple(firsts[i : i + 10]) for i in range(0, 6 * size, size)}) > 1
+    )
+
+
+def test_there_may_be_as_many_files_as_documents(tmp_path):
+    """A bucket of one document takes random next sentences from another."""
+    words = "zero one two three four five six".split()
+    documents = [[f"{word} {word}"] * 9 for word in words]
+    source = write(tmp_path / "in.txt", documents)
+    assert generator_runs.run(source, tmp_path / "x@7") == 0
+    mixed = collections.Counter()
+    for index in range(7):
+        path = str(tmp_path / f"x-{index:05}-of-00007")
+        for record in tfrecord.read_records(path):
+            features = tfrecord.decode_example(record)
+            ids = features["input_ids"].copy()
+            count = int(features["masked_lm_weights"].sum())
+            ids[features["masked_lm_positions"][:count]] = features[
+                "masked_lm_ids"
+            ][:count]
+            a = set(ids[(features["segment_ids"] == 0)].tolist())
+            b = set(ids[features["segment_ids"] == 1].tolist())
+            is_random = features["next_sentence_labels"][0]
+            assert len(a & b - {102}) == (not is_random)
+            mixed[is_random] += 1
+    assert mixed[0] > 5 and mixed[1] > 5
+    assert "only 7 documents" in generator_runs.error_of(
+        source, tmp_path / "y@8"
+    )

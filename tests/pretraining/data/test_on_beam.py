@@ -1,0 +1,195 @@
+"""create_pretraining_data.py --runner=beam: the local runner's bytes."""
+
+import json
+import logging
+import random
+
+from base import beam as base_beam
+
+import generator_runs
+import pytest
+import scripts
+from corpora import manual, write
+
+from pretraining.data import generation, on_beam
+
+IN_PROCESS = "--runner=FnApiRunner"
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> str:
+    """Two files of text, in which some documents occur several times."""
+    folder = tmp_path_factory.mktemp("corpus")
+    pages = manual(40) + manual(5) + manual(2)
+    random.Random(1).shuffle(pages)
+    write(folder / "a.txt", pages[:20])
+    write(folder / "b.txt", pages[20:])
+    return f"{folder}/a.txt,{folder}/b.txt"
+
+
+def on_both(flags: dict, bucket_bytes: int, tmp_path, name: str):
+    """Run a plan on both runners; return bytes and counts of both."""
+    found = []
+    for runner in ("local", "beam"):
+        output = tmp_path / runner / name
+        plan = generator_runs.small_buckets(
+            {**flags, "output_file": str(output)}, bucket_bytes
+        )
+        if runner == "local":
+            counts = generation.generate(plan, 1)
+        else:
+            counts = generation.generate_on_beam(plan, IN_PROCESS)
+        found.append((generator_runs.bytes_of(tmp_path / runner), counts))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name, bucket_bytes, pack_sequences",
+    [("x@2", 50_000, True), ("x@8", 400_000, False), ("x", 10**7, False)],
+)
+def test_the_bytes_are_those_of_the_local_runner(
+    corpus, tmp_path, monkeypatch, name, bucket_bytes, pack_sequences
+):
+    """With many buckets per file, several files per bucket, and one of each."""
+    monkeypatch.setattr(on_beam, "_RANGE_BYTES", 30_000)
+    monkeypatch.setattr(on_beam, "_COPIES_BYTES", 20_000)
+    flags = generator_runs.flags_for(
+        corpus, tmp_path / name, pack_sequences=pack_sequences
+    )
+    local, on_cluster = on_both(flags, bucket_bytes, tmp_path, name)
+    assert local == on_cluster
+    assert local[1]["documents"] == 47
+    names = {path.name for path in (tmp_path / "beam").iterdir()}
+    assert names == {*local[0], ".x.manifest.json"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_processes", [1, 2])
+def test_worker_processes_write_the_same_bytes(corpus, tmp_path, num_processes):
+    flags = generator_runs.flags_for(corpus, tmp_path / "local" / "x@3")
+    scripts.run(generator_runs.generator, **flags)
+    scripts.run(
+        generator_runs.generator,
+        **{**flags, "output_file": str(tmp_path / "beam" / "x@3")},
+        runner="beam",
+        beam_options="--runner=DirectRunner --direct_running_mode="
+        f"multi_processing --direct_num_workers={num_processes}",
+    )
+    assert generator_runs.bytes_of(tmp_path / "beam") == (
+        generator_runs.bytes_of(tmp_path / "local")
+    )
+
+
+@pytest.mark.slow
+def test_one_document_in_a_bucket_borrows_the_same_sentences(tmp_path):
+    texts = [[f"{word} {word}"] * 30 for word in "one two three".split()]
+    source = write(tmp_path / "in.txt", texts)
+    flags = generator_runs.flags_for(source, tmp_path / "x")
+    local, on_cluster = on_both(flags, 300, tmp_path, "x")
+    assert local == on_cluster
+    assert local[1]["parts"] > 50  # in three buckets or more
+
+
+@pytest.mark.slow
+def test_counters_are_those_of_the_summary(corpus, tmp_path, caplog):
+    with caplog.at_level(logging.INFO):
+        generator_runs.run(
+            corpus,
+            tmp_path / "x",
+            runner="beam",
+            beam_options=IN_PROCESS,
+        )
+    lines = [record.getMessage().strip() for record in caplog.records]
+    counters = dict(
+        line.removeprefix("Beam counter ").split(": ")
+        for line in lines
+        if line.startswith("Beam counter ")
+    )
+    manifest = json.loads((tmp_path / ".x.manifest.json").read_text())
+    (entry,) = manifest["files"].values()
+    expected = {"documents": manifest["corpus"]["documents"], **entry["counts"]}
+    assert counters == {
+        name: f"{value:,}" for name, value in expected.items() if value
+    }
+    assert f"instances: {counters['instances']}" in lines
+    assert sum("*** Example ***" in line for line in lines) == 20
+
+
+@pytest.mark.slow
+def test_a_killed_driver_goes_on_with_the_files_that_are_missing(
+    corpus, tmp_path, monkeypatch
+):
+    flags = generator_runs.flags_for(
+        corpus, tmp_path / "x@3", runner="beam", beam_options=IN_PROCESS
+    )
+    run, to_do = base_beam.run, []
+
+    def run_and_fail(*args):
+        run(*args)
+        raise OSError(5, "the driver is lost")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(base_beam, "run", run_and_fail)
+        assert "the driver is lost" in scripts.error_of(
+            generator_runs.generator, **flags
+        )
+    before = generator_runs.bytes_of(tmp_path)
+    assert len(before) == 3
+    (tmp_path / "x-00001-of-00003").unlink()
+    build = on_beam._build
+    monkeypatch.setattr(
+        on_beam,
+        "_build",
+        lambda *args: (to_do.extend(args[2]), build(*args)),
+    )
+    scripts.run(generator_runs.generator, **flags)
+    assert to_do == [1]
+    assert generator_runs.bytes_of(tmp_path) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        (b"One.\nTwo.\n", "only one document in all input files"),
+        (b"a\n\nb\nabc\xe9 f\n", "in.txt: line 4 is not UTF-8: byte 0xe9"),
+        (b"\n \n", "no document with text in --input_file, whose first"),
+    ],
+)
+def test_bad_text_ends_in_one_line(tmp_path, text, message):
+    source = tmp_path / "in.txt"
+    source.write_bytes(text)
+    flags = {"runner": "beam", "beam_options": IN_PROCESS}
+    output = tmp_path / "out" / "x"
+    assert message in generator_runs.error_of(str(source), output, **flags)
+    write(source, manual(4))
+    generator_runs.run(str(source), output, **flags)
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        ({"beam_options": "--runner=x"}, "--beam_options needs --runner=beam"),
+        (
+            {"runner": "beam", "beam_options": "--runner=NoSuchRunner"},
+            "Beam's NoSuchRunner cannot run the pipeline: Unexpected pipeline",
+        ),
+        (
+            {"runner": "beam", "beam_options": "--parallelism=many"},
+            "argument --parallelism: invalid int value: 'many'",
+        ),
+        (
+            {"runner": "beam", "beam_options": "parallelism=2"},
+            "found 'parallelism=2', wanted --name=value pairs",
+        ),
+        (
+            {"runner": "beam", "beam_options": "--runner='x"},
+            "No closing quotation",
+        ),
+    ],
+)
+def test_bad_options_end_in_one_line(corpus, tmp_path, flags, message):
+    found = generator_runs.error_of(corpus, tmp_path / "x", **flags)
+    assert message in found
+    assert not (tmp_path / "x").exists()

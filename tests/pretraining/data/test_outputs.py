@@ -1,0 +1,108 @@
+"""A run is continued, finished or refused by what its files show."""
+
+import logging
+import os
+import pathlib
+
+import generator_runs
+import pytest
+import scripts
+from corpora import VOCAB_FILE, manual, write
+
+from pretraining.data import outputs
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> str:
+    """Two files of text."""
+    return generator_runs.write_corpus(tmp_path_factory.mktemp("corpus"))
+
+
+def test_only_missing_files_are_made(corpus, tmp_path, caplog):
+    flags = generator_runs.flags_for(corpus, tmp_path / "x@4")
+    scripts.run(generator_runs.generator, **flags)
+    before = generator_runs.bytes_of(tmp_path)
+    times = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    (tmp_path / "x-00002-of-00004").unlink()
+    with open(tmp_path / "x-00003-of-00004", "ab") as file:
+        file.write(b"junk")
+    (tmp_path / ".x-00001-of-00004.123.tmp").write_text("left by a kill")
+    with caplog.at_level(logging.INFO):
+        scripts.run(generator_runs.generator, **flags)
+    assert "it is made again" in caplog.text
+    assert generator_runs.bytes_of(tmp_path) == before
+    after = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    assert after.keys() == times.keys()
+    changed = {name for name in times if times[name] != after[name]}
+    assert changed == {
+        "x-00002-of-00004",
+        "x-00003-of-00004",
+        ".x.manifest.json",
+    }
+
+
+def test_a_finished_command_says_so(corpus, tmp_path, caplog):
+    flags = generator_runs.flags_for(corpus, tmp_path / "x")
+    scripts.run(generator_runs.generator, **flags)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    with caplog.at_level(logging.INFO):
+        scripts.run(generator_runs.generator, **{**flags, "num_workers": 2})
+    assert "All output files are complete" in caplog.text
+    assert before == {p: p.stat().st_mtime_ns for p in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize(
+    "change, text",
+    [
+        ({"max_seq_length": 64}, "--max_seq_length was 128, is 64"),
+        ({"masked_lm_prob": 0.2}, "--masked_lm_prob was 0.15, is 0.2"),
+        ({"do_whole_word_mask": True}, "--do_whole_word_mask was False"),
+        ({"compression": "GZIP"}, "--compression was , is GZIP"),
+        ({"random_seed": 1}, "--random_seed was 12345, is 1"),
+        ({"bucket_mb": 8}, "--bucket_mb was 4, is 8"),
+    ],
+)
+def test_another_command_is_refused(corpus, tmp_path, change, text):
+    generator_runs.run(corpus, tmp_path / "x")
+    before = generator_runs.bytes_of(tmp_path)
+    assert text in generator_runs.error_of(corpus, tmp_path / "x", **change)
+    assert generator_runs.bytes_of(tmp_path) == before
+    assert sorted(os.listdir(tmp_path)) == [".x.manifest.json", "x"]
+
+
+def test_another_corpus_or_vocabulary_is_refused(corpus, tmp_path):
+    source = write(tmp_path / "in.txt", manual(5))
+    vocab = tmp_path / "vocab.txt"
+    vocab.write_bytes(pathlib.Path(VOCAB_FILE).read_bytes())
+    output = tmp_path / "x"
+    generator_runs.run(source, output, vocab_file=vocab)
+    with open(vocab, "a") as file:
+        file.write("newword\n")
+    message = generator_runs.error_of(source, output, vocab_file=vocab)
+    assert "vocab_file (SHA-256) was" in message
+    with open(source, "a") as file:
+        file.write("One more sentence.\n")
+    message = generator_runs.error_of(source, output)
+    assert f"--input_file, first difference at {source}" in message
+    # Once the file is deleted, another command may use its name.
+    output.unlink()
+    generator_runs.run(source, output)
+
+
+def test_other_peoples_files_are_not_overwritten(corpus, tmp_path):
+    (tmp_path / "x").write_text("precious")
+    assert (
+        "exists, but was not written by this command"
+        in generator_runs.error_of(corpus, tmp_path / "x")
+    )
+    assert (tmp_path / "x").read_text() == "precious"
+    assert os.listdir(tmp_path) == ["x"]
+
+
+def test_two_runs_at_once(corpus, tmp_path):
+    plan = generator_runs.small_buckets(
+        generator_runs.flags_for(corpus, tmp_path / "x"), 10**6
+    )
+    with outputs.locked_scratch(plan):
+        message = generator_runs.error_of(corpus, tmp_path / "x")
+    assert "another run is writing" in message

@@ -1,0 +1,115 @@
+"""The metadata of LiteRT files: its layout, and the real MediaPipe."""
+
+import io
+import zipfile
+
+from base.errors import UserError
+
+import classifier_runs
+import litert_files
+import numpy as np
+import pytest
+import tiny
+
+from serving.litert import metadata
+from serving.litert.model import LiteRtModel
+
+pytest.importorskip("ai_edge_litert")
+
+TEXTS = ["a good film", "The BAD book was not very good"]
+
+
+def mediapipe_text():
+    """Return mediapipe.tasks.python, or skip the test."""
+    return pytest.importorskip(
+        "mediapipe.tasks.python", reason="needs mediapipe (requirements-dev)"
+    )
+
+
+# --- MediaPipe ---------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("quantize", ["none", "int8"])
+def test_mediapipe_classifies_with_the_same_scores(tmp_path, quantize):
+    tasks = mediapipe_text()
+    source = litert_files.write_model(tmp_path / "model", "classifier")
+    file = litert_files.export(source, tmp_path / "m.tflite", quantize=quantize)
+    options = tasks.text.TextClassifierOptions(
+        base_options=tasks.BaseOptions(model_asset_path=str(file))
+    )
+    wanted = LiteRtModel(str(file)).predict(TEXTS)
+    with tasks.text.TextClassifier.create_from_options(options) as model:
+        for text, one in zip(TEXTS, wanted, strict=True):
+            (found,) = model.classify(text).classifications
+            scores = {c.category_name: c.score for c in found.categories}
+            assert scores == pytest.approx(one["probabilities"], abs=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lengths", [None, "32"])
+def test_mediapipe_embeds_with_the_same_vectors(tmp_path, lengths):
+    tasks = mediapipe_text()
+    source = tiny.write_model(
+        tmp_path / "model", classifier_runs.CONFIG, classifier_runs.VOCAB
+    )
+    file = litert_files.export(source, tmp_path / "m.tflite", lengths=lengths)
+    names = ("mean_output", "pooled_output")
+    wanted = LiteRtModel(str(file), vectors=names).predict(TEXTS)
+    options = tasks.text.TextEmbedderOptions(
+        base_options=tasks.BaseOptions(model_asset_path=str(file))
+    )
+    with tasks.text.TextEmbedder.create_from_options(options) as model:
+        for text, one in zip(TEXTS, wanted, strict=True):
+            found = {
+                e.head_name: e.embedding for e in model.embed(text).embeddings
+            }
+            assert set(found) == set(names)
+            for name in names:
+                np.testing.assert_allclose(found[name], one[name], atol=1e-5)
+
+
+# --- Layout ------------------------------------------------------------------
+
+
+def test_the_flatbuffer_has_its_identifier_and_names():
+    found = metadata.describe(
+        "mrpc",
+        "a model",
+        ["segment_ids", "input_mask", "input_ids"],
+        ["probabilities"],
+        has_labels=True,
+    )
+    assert found[4:8] == b"M001"
+    for name in (b"segment_ids", b"mask", b"ids", b"probability"):
+        assert name + b"\0" in found
+    assert b"labels.txt\0" in found and b"vocab.txt\0" in found
+
+
+def test_files_are_stored_behind_the_model_and_read_again(tmp_path):
+    head = b"\x1c\0\0\0TFL3" + bytes(range(256))
+    files = {"vocab.txt": b"a\nb\n", "export.json": b"{}"}
+    whole = metadata.with_files(head, files)
+    assert whole.startswith(head)
+    assert whole == metadata.with_files(head, files)  # no time of day in it
+    with zipfile.ZipFile(io.BytesIO(whole)) as archive:
+        for entry in archive.infolist():
+            assert entry.compress_type == zipfile.ZIP_STORED
+    path = tmp_path / "m.tflite"
+    path.write_bytes(whole)
+    assert metadata.read_files(str(path)) == files
+    assert metadata.read_description(str(path), files) == {}
+
+
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        (b"[]", "is not an object"),
+        (b"{", "is not JSON"),
+        (b"\xff", "is not JSON"),
+    ],
+)
+def test_a_damaged_description_is_named(content, words):
+    files = {"vocab.txt": b"", "export.json": content}
+    with pytest.raises(UserError, match=words):
+        metadata.read_description("m", files)

@@ -1,0 +1,461 @@
+"""classifier/data.py: the files of every task, and the original's features."""
+
+import os
+from pathlib import Path
+
+from base.errors import UserError
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from paths import GOLDEN
+
+import tokenization
+from tasks.classifier import data as classifier_data
+from tasks.classifier import tasks as classifier_tasks
+from tasks.classifier.data import Example
+
+GLUE = Path(os.environ.get("GLUE_DIR", "/nonexistent"))
+GLUE_FOLDERS = {
+    "cola": ("CoLA", [8551, 1043], 1063),
+    "sst-2": ("SST-2", [67349, 872], 1821),
+    "mrpc": ("MRPC", [3668, 408], 1725),
+    "sts-b": ("STS-B", [5749, 1500], 1379),
+    "rte": ("RTE", [2490, 277], 3000),
+    "wnli": ("WNLI", [635, 71], 146),
+    "ax": ("diagnostic", [], 1104),
+}
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return tokenization.FullTokenizer(str(GOLDEN / "vocab" / "uncased.txt"))
+
+
+def write(folder: Path, name: str, *rows: str) -> None:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(row + "\n" for row in rows), encoding="utf-8")
+
+
+def tabs(*cells: str) -> str:
+    return "\t".join(cells)
+
+
+def read(folder: Path, task: classifier_tasks.Task, split) -> list[Example]:
+    return classifier_data.read_examples(
+        str(folder), split, task.labels, task.language, task.labels is None
+    )
+
+
+# --- Files -------------------------------------------------------------------
+
+
+def test_each_layout_of_the_original_is_read(tmp_path):
+    """One line of each layout the original reads, and the newer ones."""
+    task = classifier_tasks.TASKS["cola"]
+    write(tmp_path, "train.tsv", tabs("gj04", "1", "", 'He said "no".'))
+    write(tmp_path, "test.tsv", tabs("index", "sentence"), tabs("0", "Why?"))
+    assert read(tmp_path, task, task.train) == [
+        Example("0", 'He said "no".', None, "1")
+    ]
+    assert read(tmp_path, task, task.test["CoLA"]) == [
+        Example("0", "Why?", None, None)
+    ]
+    task = classifier_tasks.TASKS["mrpc"]
+    header = tabs("\ufeffQuality", "#1 ID", "#2 ID", "#1 String", "#2 String")
+    write(tmp_path, "dev.tsv", header, tabs("0", "7", "8", "A .", '" B ."'))
+    assert read(tmp_path, task, task.dev["dev"]) == [
+        Example("0", "A .", '" B ."', "0")
+    ]
+    task = classifier_tasks.TASKS["mnli"]
+    names = ["index", "promptID", "sentence1", "sentence2", "label1"]
+    write(
+        tmp_path,
+        "dev_mismatched.tsv",
+        tabs(*names, "gold_label"),
+        tabs("31", "x", "P", "H", "neutral", "entailment"),
+    )
+    assert read(tmp_path, task, task.dev["dev_mismatched"]) == [
+        Example("31", "P", "H", "entailment")
+    ]
+    task = classifier_tasks.TASKS["sts-b"]
+    write(
+        tmp_path,
+        "dev.tsv",
+        tabs("index", "genre", "sentence1", "sentence2", "score"),
+        tabs("0", "g", "A", "B", "3.25"),
+    )
+    assert read(tmp_path, task, task.dev["dev"])[0].label == "3.25"
+
+
+def test_xnli_keeps_its_language(tmp_path):
+    task = classifier_tasks.task_of("xnli", "de")
+    write(
+        tmp_path,
+        "multinli/multinli.train.de.tsv",
+        tabs("premise", "hypo", "label"),
+        tabs("P", "H", "contradictory"),
+    )
+    names = ["language", "gold_label", "c", "d", "e", "f", "s1", "s2"]
+    write(
+        tmp_path,
+        "xnli.dev.tsv",
+        tabs(*names),
+        tabs("ar", "neutral", "", "", "", "", "x", "y"),
+        tabs("de", "neutral", "", "", "", "", "A", "B"),
+    )
+    assert read(tmp_path, task, task.train)[0].label == "contradiction"
+    assert read(tmp_path, task, task.dev["dev"]) == [
+        Example("1", "A", "B", "neutral")
+    ]
+
+
+@pytest.mark.parametrize("kind", ["tsv", "csv", "jsonl"])
+def test_own_files_of_each_kind_hold_the_same(tmp_path, kind):
+    lines = {
+        "tsv": [tabs("id", "text", "class"), tabs("1", 'a "b"', "10")]
+        + [tabs("2", "c", "9")],
+        "csv": ["id,text,class", '1,"a ""b""",10', "2,c,9"],
+        "jsonl": [
+            '{"text": "a \\"b\\"", "class": 10}',
+            '{"class": 9, "text": "c"}',
+        ],
+    }[kind]
+    write(tmp_path, f"train.{kind}", *lines)
+    task = classifier_data.own_task(str(tmp_path), "text", None, "class", False)
+    assert task.labels == ("9", "10") and not task.dev and not task.test
+    assert read(tmp_path, task, task.train) == [
+        Example("0", 'a "b"', None, "10"),
+        Example("1", "c", None, "9"),
+    ]
+    task = classifier_data.own_task(str(tmp_path), "text", None, "class", True)
+    assert task.labels is None and task.metrics == ("pearson", "spearman")
+
+
+def test_damaged_lines_of_glue_are_left_out_with_one_warning(tmp_path, caplog):
+    """Line 97,931 of the published train.tsv of QQP has 3 of 6 columns."""
+    task = classifier_tasks.TASKS["qqp"]
+    names = ["id", "qid1", "qid2", "question1", "question2", "is_duplicate"]
+    lines = [
+        tabs(*names),
+        tabs("8", "1", "2", "A", "B", "1"),
+        tabs("9", "3", "4", '"Was he real?'),
+        tabs('"', "Is there evidence?", "0"),
+        tabs("10", "5", "6", "C", "D", "0"),
+        tabs("11", "7", "8", "E", "F", "G", "0"),
+        tabs("12", "9", "9", "", "H", "0"),
+    ]
+    write(tmp_path, "train.tsv", *lines)
+    for _ in range(2):  # as a run does that writes mistakes
+        assert read(tmp_path, task, task.train) == [
+            Example("0", "A", "B", "1"),
+            Example("3", "C", "D", "0"),
+        ]
+    (record,) = caplog.records
+    assert record.message == (
+        f"{tmp_path}/train.tsv, line 3: 4 columns, wanted 6 as in the first "
+        "line; damaged lines are left out, 4 in all"
+    )
+
+
+def test_a_test_file_of_glue_has_to_be_whole(tmp_path):
+    """GLUE's server wants an answer for every line."""
+    task = classifier_tasks.TASKS["qqp"]
+    lines = [tabs("id", "question1", "question2"), tabs("0", "A", "B")]
+    write(tmp_path, "test.tsv", *lines, tabs("1", "C"))
+    line = error(tmp_path, task, task.test["QQP"])
+    assert "test.tsv, line 3: 2 columns, wanted 3" in line
+
+
+@pytest.mark.skipif(not GLUE.exists(), reason="GLUE_DIR names no folder")
+@pytest.mark.parametrize("name", GLUE_FOLDERS)
+def test_distributed_files_have_the_published_sizes(name):
+    """GLUE as it is distributed: every example of every file."""
+    folder, counts, test_count = GLUE_FOLDERS[name]
+    task = classifier_tasks.TASKS[name]
+    splits = [task.train, *task.dev.values()] if task.train else []
+    found = [len(read(GLUE / folder, task, split)) for split in splits]
+    assert found == counts
+    (split,) = task.test.values()
+    assert len(read(GLUE / folder, task, split)) == test_count
+
+
+# --- Features ----------------------------------------------------------------
+
+
+def pop_from_the_longer(a: list, b: list, limit: int) -> None:
+    """Cut a pair as the original does."""
+    while len(a) + len(b) > limit:
+        (a if len(a) > len(b) else b).pop()
+
+
+@given(st.integers(0, 40), st.integers(1, 40), st.integers(2, 40))
+def test_a_pair_is_cut_as_in_the_original(tokenizer, a, b, limit):
+    first, second = ["the"] * a, ["cat"] * b
+    (features, num_cut) = classifier_data.convert_examples(
+        [Example("0", " ".join(first), " ".join(second))],
+        lambda label: 0.0,
+        limit + 3,
+        tokenizer,
+    )
+    pop_from_the_longer(first, second, limit)
+    wanted = ["[CLS]", *first, "[SEP]", *second, "[SEP]"]
+    ids = [tokenizer.vocab[token] for token in wanted]
+    assert features["input_ids"][0, : len(ids)].tolist() == ids
+    assert features["input_mask"][0].sum() == len(ids)
+    assert features["segment_ids"][0].sum() == len(second) + 1
+    assert num_cut == (a + b > limit)
+
+
+def test_a_second_sentence_without_tokens_is_none(tokenizer):
+    """As in the original: nothing, or nothing that is a token."""
+    features, _ = classifier_data.convert_examples(
+        [Example("0", "a b", text) for text in (None, "", " \u0007 ")],
+        lambda label: 0.0,
+        8,
+        tokenizer,
+    )
+    for values in features.values():
+        assert (values == values[0]).all()
+    assert features["input_mask"][0].sum() == 4
+
+
+def test_features_of_a_pair_and_of_a_sentence(tokenizer):
+    vocab = tokenizer.vocab
+    examples = [
+        Example("0", "the dog", "a cat sat", "1"),
+        Example("1", "the the the the the the the the the", None, "0"),
+        Example("2", "dog dog dog dog dog dog", "cat cat", None),
+    ]
+    features, num_cut = classifier_data.convert_examples(
+        examples, lambda label: float(label or 0), 9, tokenizer
+    )
+
+    def ids(text: str) -> list[int]:
+        found = [vocab[token] for token in text.split()]
+        return found + [0] * (9 - len(found))
+
+    wanted = [
+        ids("[CLS] the dog [SEP] a cat sat [SEP]"),
+        ids("[CLS] the the the the the the the [SEP]"),
+        ids("[CLS] dog dog dog dog [SEP] cat cat [SEP]"),
+    ]
+    np.testing.assert_array_equal(features["input_ids"], wanted)
+    np.testing.assert_array_equal(
+        features["input_mask"], (np.array(wanted) != 0).astype(int)
+    )
+    np.testing.assert_array_equal(
+        features["segment_ids"],
+        [[0] * 4 + [1] * 4 + [0], [0] * 9, [0] * 6 + [1] * 3],
+    )
+    np.testing.assert_array_equal(features["label_ids"], [1, 0, 0])
+    assert num_cut == 2
+
+
+@pytest.mark.skipif(not GLUE.exists(), reason="GLUE_DIR names no folder")
+@pytest.mark.parametrize(
+    "name, folder, length", [("cola", "CoLA", 32), ("mrpc", "MRPC", 64)]
+)
+def test_the_originals_features(tokenizer, name, folder, length):
+    """$GLUE_GOLDEN/classifier_*.npz: what the original made of these files."""
+    golden = np.load(
+        Path(os.environ["GLUE_GOLDEN"]) / f"classifier_{name}_dev_{length}.npz"
+    )
+    task = classifier_tasks.TASKS[name]
+    examples = read(GLUE / folder, task, task.dev["dev"])
+    features, _ = classifier_data.convert_examples(
+        examples, task.labels.index, length, tokenizer
+    )
+    for key in golden:
+        np.testing.assert_array_equal(features[key], golden[key], err_msg=key)
+
+
+# --- Errors ------------------------------------------------------------------
+
+
+def error(folder: Path, task, split) -> str:
+    with pytest.raises(UserError) as caught:
+        read(folder, task, split)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "lines, words",
+    [
+        ([], ["holds no example"]),
+        ([tabs("a", "b", "c")], ["no column 'sentence1'", "'a', 'b', 'c'"]),
+        (
+            [tabs("index", "sentence1", "sentence2", "label"), tabs("0", "x")],
+            ["train.tsv, line 2", "2 columns", "wanted 4"],
+        ),
+        (
+            [
+                tabs("index", "sentence1", "sentence2", "label"),
+                tabs("0", "x", "y", "entailment"),
+                tabs("1", "x", "y", "maybe"),
+            ],
+            ["line 3", "'maybe'", "entailment, not_entailment"],
+        ),
+        (
+            [
+                tabs("index", "sentence1", "sentence2", "label"),
+                tabs("0", " ", "y", "entailment"),
+            ],
+            ["line 2", "'sentence1' is empty"],
+        ),
+    ],
+)
+def test_damaged_lines_are_named(tmp_path, lines, words):
+    task = classifier_tasks.TASKS["rte"]
+    write(tmp_path, "train.tsv", *lines)
+    line = error(tmp_path, task, task.train)
+    assert all(word in line for word in words), line
+
+
+def test_damaged_files_are_named(tmp_path):
+    task = classifier_tasks.TASKS["sts-b"]
+    assert "cannot be read" in error(tmp_path, task, task.train)
+    (tmp_path / "train.tsv").write_bytes(b"a\tb\nc\t\xff\n")
+    assert "train.tsv, line 2: not UTF-8" in error(tmp_path, task, task.train)
+    header = tabs("index", "sentence1", "sentence2", "score")
+    write(tmp_path, "train.tsv", header, tabs("0", "a", "b", "nan"))
+    assert "'nan' is not a number" in error(tmp_path, task, task.train)
+    cola = classifier_tasks.TASKS["cola"]
+    write(tmp_path, "dev.tsv", tabs("a", "b"))
+    line = error(tmp_path, cola, cola.dev["dev"])
+    assert "first line has 2 columns" in line and "in column 4" in line
+
+
+def own(folder: Path, is_regression: bool = False):
+    return classifier_data.own_task(
+        str(folder), "text", None, "label", is_regression
+    )
+
+
+def test_damaged_own_files_are_named(tmp_path):
+    with pytest.raises(UserError, match="no train, dev or test file"):
+        own(tmp_path)
+    write(tmp_path, "train.jsonl", "{")
+    with pytest.raises(UserError, match=r"train.jsonl, line 1: not JSON"):
+        own(tmp_path)
+    write(tmp_path, "train.jsonl", '{"text": "a"}')
+    with pytest.raises(UserError, match=r"no key 'label'; it has 'text'"):
+        own(tmp_path)
+    write(tmp_path, "train.jsonl", '{"text": "a", "label": 1}')
+    with pytest.raises(UserError, match="has 1 different labels"):
+        own(tmp_path)
+    write(tmp_path, "train.csv", "text,label")
+    with pytest.raises(UserError, match="train.csv and train.jsonl"):
+        own(tmp_path)
+    (tmp_path / "train.jsonl").unlink()
+    write(tmp_path, "train.csv", "text,label", '"a,1')
+    with pytest.raises(
+        UserError, match="train.csv, the row that begins in line 2: a"
+    ):
+        own(tmp_path)
+    rows = [f"a,{number / 7}" for number in range(1001)]
+    write(tmp_path, "train.csv", "text,label", *rows)
+    with pytest.raises(UserError, match="need --regression"):
+        own(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text, label, words",
+    [
+        ('["a", "b"]', "1", "key 'text': found list, wanted a string"),
+        ('{"a": "b"}', "1", "key 'text': found dict, wanted a string"),
+        ("3", "1", "key 'text': found int, wanted a string"),
+        ("null", "1", "key 'text': found NoneType, wanted a string"),
+        ('"a"', "[1]", "key 'label': found list, wanted a string, number or"),
+        ('"a"', "{}", "key 'label': found dict, wanted a string, number or"),
+        ('"a"', "null", "key 'label': found NoneType, wanted a string, nu"),
+    ],
+)
+def test_json_of_another_type_is_no_text(tmp_path, text, label, words):
+    lines = (
+        '{"text": "a", "label": 0}',
+        f'{{"text": {text}, "label": {label}}}',
+    )
+    write(tmp_path, "train.jsonl", *lines)
+    with pytest.raises(UserError, match="train.jsonl, line 2: ") as caught:
+        own(tmp_path)
+    assert words in str(caught.value)
+
+
+def test_labels_of_json_are_strings_numbers_or_booleans(tmp_path):
+    values = ('"a"', "1", "2.5", "true")
+    lines = [f'{{"text": "x", "label": {value}}}' for value in values]
+    write(tmp_path, "train.jsonl", *lines)
+    assert set(own(tmp_path).labels) == {"a", "1", "2.5", "True"}
+
+
+def test_a_blank_last_line_with_a_carriage_return_is_none(tmp_path):
+    (tmp_path / "train.tsv").write_bytes(
+        b"sentence\tlabel\r\na\tx\r\nb\ty\r\n\r\n"
+    )
+    task = classifier_data.own_task(
+        str(tmp_path), "sentence", None, "label", is_regression=False
+    )
+    assert task.labels == ("x", "y")
+
+
+def own_labels(folder: Path, *labels: str) -> tuple[str, ...]:
+    """Return the labels of a training file with these, in their order."""
+    lines = ["sentence\tlabel", *(f"words\t{label}" for label in labels)]
+    (folder / "train.tsv").write_text("\n".join(lines) + "\n")
+    return classifier_data.own_task(
+        str(folder), "sentence", None, "label", is_regression=False
+    ).labels
+
+
+def test_labels_have_one_order(tmp_path):
+    """Numbers by value, equal ones and all else as text."""
+    assert own_labels(tmp_path, "10", "9", "9.0") == ("9", "9.0", "10")
+    assert own_labels(tmp_path, "10", "9", "nan") == ("10", "9", "nan")
+
+
+def test_an_empty_label_is_named(tmp_path):
+    with pytest.raises(UserError, match="line 3: the label is empty"):
+        own_labels(tmp_path, "x", "", "y")
+
+
+@pytest.mark.parametrize(
+    "labels, words",
+    [
+        (("x", "x ", "y"), "some of which differ in white space alone"),
+        (("x", "y\\n"), "line 3: label 'y\\n' has a tab or a line end"),
+        (("x", "\\ud800"), r"line 3: label '\ud800' has a lone surrogate"),
+    ],
+)
+def test_labels_that_cannot_be_told_apart_or_written(tmp_path, labels, words):
+    lines = ['{"text": "a", "label": "x"}']
+    lines += [f'{{"text": "a", "label": "{label}"}}' for label in labels]
+    write(tmp_path, "train.jsonl", *lines)
+    with pytest.raises(UserError) as caught:
+        own(tmp_path)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("label", ["1e39", "-1e39", "nan", "1_0", "x"])
+def test_a_number_to_predict_has_32_bits(tmp_path, label):
+    (tmp_path / "train.tsv").write_text(
+        f"sentence\tlabel\na\t3e38\nb\t{label}\n"
+    )
+    task = classifier_data.own_task(
+        str(tmp_path), "sentence", None, "label", is_regression=True
+    )
+    with pytest.raises(UserError, match=f"line 3: '{label}' is not a number"):
+        classifier_data.read_examples(
+            str(tmp_path), task.train, None, is_regression=True
+        )
+
+
+def test_a_column_that_is_there_twice_is_an_error(tmp_path):
+    (tmp_path / "train.tsv").write_text("sentence\tlabel\tlabel\na\tx\ty\n")
+    with pytest.raises(UserError, match="more than one column 'label'"):
+        classifier_data.own_task(
+            str(tmp_path), "sentence", None, "label", is_regression=False
+        )

@@ -1,0 +1,99 @@
+"""The worst mistakes of a classifier and its confusion matrix, by hand."""
+
+import os
+
+import numpy as np
+import pytest
+
+from tasks.classifier import mistakes
+from tasks.classifier.data import Example
+
+EXAMPLES = [
+    Example("0", "a film", "good"),
+    Example("1", "b\tfilm", None),
+    Example("2", "c film", "bad"),
+    Example("3", "d film", None),
+]
+LABELS = np.array([0, 1, 1, 2])
+NAMES = ("no", "yes", "maybe")
+LOGITS = np.log(
+    [[0.8, 0.1, 0.1], [0.6, 0.3, 0.1], [0.2, 0.1, 0.7], [0.1, 0.1, 0.8]]
+).astype(np.float32)
+
+
+def test_wrong_labels():
+    found = mistakes.wrong_labels(LOGITS, LABELS, NAMES, EXAMPLES, 10)
+    assert found.header == (
+        *("guid", "truth", "prediction", "confidence"),
+        *("text_a", "text_b"),
+    )
+    first, second = found.rows
+    assert first == (
+        *("2", "yes", "maybe"),
+        pytest.approx(0.7),
+        *("c film", "bad"),
+    )
+    assert second == (
+        *("1", "yes", "no"),
+        pytest.approx(0.6),
+        *("b\tfilm", None),
+    )
+    assert (found.num_wrong, found.num_scored) == (2, 4)
+    less = mistakes.wrong_labels(LOGITS, LABELS, NAMES, EXAMPLES, 1)
+    assert less.rows == found.rows[:1] and less.num_wrong == 2
+
+
+def test_wrong_numbers():
+    predictions = np.float32([1.0, 2.5, 0.0, 4.0])
+    labels = np.float32([1.0, 2.0, 3.0, 3.0])
+    found = mistakes.wrong_numbers(predictions, labels, EXAMPLES, 2)
+    assert [row[:4] for row in found.rows] == [
+        ("2", 3.0, 0.0, 3.0),
+        ("3", 3.0, 4.0, 1.0),
+    ]
+    assert (found.num_wrong, found.num_scored) == (3, 4)
+
+
+def test_confusion():
+    counts = mistakes.confusion(LOGITS.argmax(-1), LABELS, 3)
+    assert counts.tolist() == [[1, 0, 0], [1, 0, 1], [0, 0, 1]]
+    assert mistakes.confusion_table(counts, ("no", "y\tes", "maybe")) == [
+        "truth / prediction\tno\ty\\tes\tmaybe",
+        "no\t1\t0\t0",
+        "y\\tes\t1\t0\t1",
+        "maybe\t0\t0\t1",
+    ]
+
+
+def test_the_picture_of_a_matrix_has_its_numbers(tmp_path):
+    pytest.importorskip("matplotlib")
+    counts = np.array([[3, 1], [0, 0]])  # a class without an example
+    figure = mistakes.confusion_figure(counts, ("no", "$x$"))
+    axes = figure.axes[0]
+    assert axes.get_images()[0].get_array().tolist() == [[0.75, 0.25], [0, 0]]
+    texts = [text.get_text() for text in axes.texts]
+    assert texts == ["3\n75%", "1\n25%", "0\n0%", "0\n0%"]
+    assert axes.get_title() == "3 of 4 right (75.0%)"
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert names == ["no", r"\$x\$"]
+    mistakes.draw_confusion(counts, ("no", "$x$"), str(tmp_path / "a.png"))
+    assert 0 < os.path.getsize(tmp_path / "a.png") < 40_000
+
+
+def test_large_matrices_have_no_numbers_or_no_picture():
+    pytest.importorskip("matplotlib")
+    counts = np.eye(40, dtype=np.int64)
+    figure = mistakes.confusion_figure(
+        counts, [f"class {n}" for n in range(40)]
+    )
+    assert not figure.axes[0].texts
+    assert mistakes.can_draw(40) and not mistakes.can_draw(51)
+
+
+def test_the_picture_of_numbers_has_every_point():
+    pytest.importorskip("matplotlib")
+    figure = mistakes.scatter_figure(np.array([1.0, 4.0]), np.array([2.0, 3.0]))
+    points, line = figure.axes[0].get_lines()
+    assert points.get_xydata().tolist() == [[2.0, 1.0], [3.0, 4.0]]
+    assert line.get_xydata().tolist() == [[1.0, 1.0], [4.0, 4.0]]
+    assert figure.axes[0].get_xlabel() == "truth"

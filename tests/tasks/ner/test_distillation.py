@@ -1,0 +1,151 @@
+"""Distillation of taggers: targets word by word, loss and errors."""
+
+import json
+import shutil
+from pathlib import Path
+
+import fine_tuned_models
+import ner_runs
+import numpy as np
+import pytest
+import scripts
+import tensorflow as tf
+import tiny
+
+from checkpoints import weight_files
+from finetuning import distillation, runner
+from finetuning import flags as finetuning_flags
+from tasks.ner import distillation as ner_distillation
+from tasks.ner import model as ner_model
+
+run_ner = scripts.load("run_ner")
+
+VOCAB = [*tiny.SPECIAL, *reversed(ner_runs.PIECES)]  # the teacher's
+LABELS = ner_runs.LABELS[::-1]
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory) -> Path:
+    """Data, a model to train, and a teacher with another vocabulary."""
+    folder = ner_runs.write_data(tmp_path_factory.mktemp("data"))
+    tiny.write_model(folder / "model", ner_runs.CONFIG, ner_runs.VOCAB)
+    fine_tuned_models.write_tagger(
+        folder / "teacher", ner_runs.CONFIG, VOCAB, LABELS
+    )
+    return folder
+
+
+def flags_of(places: Path, out: Path, **more) -> dict:
+    return ner_runs.flags_for(
+        places / "model",
+        places,
+        out,
+        **{"teacher_checkpoint": places / "teacher"} | more,
+    )
+
+
+def create_job(flags: dict):
+    run_ner.FLAGS.unparse_flags()
+    for name in run_ner.FLAGS:
+        run_ner.FLAGS[name].unparse()
+    run_ner.FLAGS(["x", *(f"--{k}={v}" for k, v in flags.items())])
+    settings = finetuning_flags.read(run_ner.FLAGS)
+    return run_ner.create_job(settings, True)
+
+
+def teacher_logits(places: Path, words: list[str]) -> np.ndarray:
+    """Return the teacher's logits for a sentence of whole words, [words, K]."""
+    model = ner_model.BertForTokenClassification(ner_runs.CONFIG, len(LABELS))
+    prefix = str(places / "teacher" / "bert_model.ckpt")
+    weight_files.restore_weights(model.variables, prefix, "")
+    ids, first = [VOCAB.index("[CLS]")], []
+    for word in words:
+        first.append(len(ids))
+        name = word.rstrip("x")
+        ids.append(VOCAB.index(name))
+        ids += [VOCAB.index("##x")] * (len(word) - len(name))
+    ids.append(VOCAB.index("[SEP]"))
+    logits = model({"input_ids": tf.constant([ids])})[0].numpy()
+    return logits[first]
+
+
+@pytest.mark.slow
+def test_every_word_has_what_the_teacher_answers(places, tmp_path):
+    job = create_job(flags_of(places, tmp_path, distillation_temperature=2.0))
+    loaded = runner.create_model(job, tf.distribute.get_strategy())
+    data = job.train_data(loaded)
+    targets = data.features["soft_targets"]  # [n, S, K]
+    is_word = data.features["label_ids"] >= 0
+    assert not targets[~is_word].any()
+    np.testing.assert_allclose(targets[is_word].sum(-1), 1.0, rtol=1e-5)
+    order = [LABELS.index(label) for label in job.labels]
+    at = 0
+    for number, sentence in enumerate(job.train_file.sentences):
+        count = len(sentence.words)
+        if number in (0, 3, 40):
+            logits = teacher_logits(places, sentence.words)[:, order]
+            wanted = distillation.mean_probabilities([logits], 2.0)
+            found = targets[is_word][at : at + count]
+            np.testing.assert_allclose(found, wanted, atol=1e-5)
+        at += count
+    # A batch is cut to its length, the targets with it.
+    batches = data.training(8, seed=1, is_fine=True)
+    batch, shapes = batches.batch(2), data.signature(8, None)
+    assert batch["soft_targets"].shape == (*batch["input_ids"].shape, 5)
+    assert shapes["soft_targets"].shape.as_list() == [8, None, 5]
+    assert (
+        (batch["soft_targets"].sum(-1) > 0) == (batch["label_ids"] >= 0)
+    ).all()
+    # At least the loss of a perfect student, at most that of any constant.
+    guess = job.guess(data)
+    assert 0 < guess.least < guess.loss <= 4.0 * np.log(5.0)
+
+
+def test_the_loss_of_words_by_hand():
+    logits = np.array([[[1, 2], [0, 0], [7, 7]]], np.float32)
+    targets = np.array([[[0.5, 0.5], [1, 0], [0, 0]]], np.float32)
+    batch = {
+        "input_mask": tf.ones([1, 3], tf.int32),
+        "label_ids": tf.constant([[1, 0, -1]]),
+        "soft_targets": tf.constant(targets),
+    }
+    options = distillation.Options(("a",), 1.0, 0.25)
+    objective = ner_distillation.objective(options)
+    sums = objective.forward(lambda *_: tf.constant(logits), batch, True, None)
+    assert set(sums) == set(objective.names)
+    wrong, right = np.log(1 + np.exp(1.0)), np.log(1 + np.exp(-1.0))
+    soft = (wrong + right) / 2 + np.log(2.0)
+    label = right + np.log(2.0)
+    np.testing.assert_allclose(sums["soft_loss"], (soft, 2.0), rtol=1e-6)
+    np.testing.assert_allclose(sums["label_loss"], (label, 2.0), rtol=1e-6)
+    weights = objective.loss_weights(batch)
+    loss = objective.total_loss({n: sums[n][0] for n in weights}, weights)
+    np.testing.assert_allclose(loss, (0.25 * soft + 0.75 * label) / 2, 1e-6)
+
+
+def test_what_cannot_teach(places, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(places / "teacher", other)
+    path = other / "bert_config.json"
+    config = json.loads(path.read_text())
+    config["id2label"]["1"] = "B-ORG"
+    path.write_text(json.dumps(config))
+    classifier = fine_tuned_models.write_classifier(
+        tmp_path / "classifier", ner_runs.CONFIG, VOCAB, LABELS
+    )
+    for more, words in (
+        (
+            {"teacher_checkpoint": other},
+            "was fine-tuned on the labels I-PER, B-ORG",
+        ),
+        (
+            {"teacher_checkpoint": classifier},
+            "task in its configuration is not",
+        ),
+        ({"teacher_checkpoint": places / "model"}, "has no fine-tuned head"),
+        ({"feature_based": True}, "--teacher_checkpoint is for fine-tuning"),
+        ({"do_train": False}, "--teacher_checkpoint needs --do_train"),
+    ):
+        flags = flags_of(places, tmp_path / "out", **more)
+        line = scripts.error_of(run_ner, **flags)
+        assert words in line, line

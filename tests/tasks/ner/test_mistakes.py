@@ -1,0 +1,39 @@
+"""Wrong, invented and missed entities, the surest first."""
+
+import numpy as np
+import pytest
+
+from tasks.ner import mistakes
+from tasks.ner.data import File, Sentence
+
+SENTENCES = [
+    Sentence(
+        ["Ann", "Lee", "saw", "Paris"],
+        ["B-PER", "I-PER", "O", "B-LOC"],
+        [1, 2, 3, 4],
+        0,
+    ),
+    Sentence(["In", "May", "UN", "met"], ["O", "O", "B-ORG", "O"], [6] * 4, 0),
+]
+FILE = File("dev.txt", [], " ", SENTENCES)
+
+
+def test_every_kind_of_mistake():
+    predicted = [["B-PER", "O", "O", "B-PER"], ["O", "B-LOC", "O", "O"]]
+    sure = np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.95, 0.3, 0.2])
+    found = mistakes.wrong_entities(FILE, predicted, sure, 10)
+    texts = [" ".join(sentence.words) for sentence in SENTENCES]
+    assert found.rows == [
+        (6, "invented", None, "LOC: May", pytest.approx(0.95), texts[1]),
+        (1, "other words", "PER: Ann Lee", "PER: Ann", 0.9, texts[0]),
+        (4, "other type", "LOC: Paris", "PER: Paris", 0.6, texts[0]),
+        (6, "missed", "ORG: UN", None, 0.3, texts[1]),
+    ]
+    assert (found.num_wrong, found.num_scored) == (4, 3)
+    assert len(mistakes.wrong_entities(FILE, predicted, sure, 1).rows) == 1
+
+
+def test_right_tags_are_no_mistakes():
+    tags = [sentence.tags for sentence in SENTENCES]
+    found = mistakes.wrong_entities(FILE, tags, np.ones(8), 10)
+    assert not found.rows and found.num_scored == 3

@@ -1,0 +1,135 @@
+"""Logits kept between runs, answer files, thresholds, scores of a file."""
+
+import json
+
+from base.errors import UserError
+
+import numpy as np
+import pytest
+import squad_files
+
+from tasks.squad import answers as squad_answers
+from tasks.squad import data as squad_data
+from tasks.squad import decoding as squad_decoding
+
+FINGERPRINT = {"windows": {"lengths": (1, 2)}, "weights": ["abc"]}
+
+
+def logits_of(value: float) -> squad_answers.Logits:
+    array = np.full([3, 4], value, np.float32)
+    return squad_answers.Logits(array, array + 1)
+
+
+def cached(folder, fingerprint, value: float, num_windows: int = 3) -> float:
+    """Return the first logit in the cache, `value` where it computes."""
+    found = squad_answers.cached_logits(
+        str(folder), fingerprint, num_windows, lambda: logits_of(value)
+    )
+    return float(found.start_logits[0, 0])
+
+
+def test_logits_are_computed_once_for_a_fingerprint(tmp_path):
+    assert cached(tmp_path, FINGERPRINT, 1.0) == 1.0
+    assert cached(tmp_path, FINGERPRINT, 2.0) == 1.0
+    other = FINGERPRINT | {"weights": ["other"]}
+    assert cached(tmp_path, other, 3.0) == 3.0
+    assert cached(tmp_path, FINGERPRINT, 4.0) == 4.0
+    # Of another number of windows: something is wrong with the file.
+    assert cached(tmp_path, FINGERPRINT, 5.0, num_windows=2) == 5.0
+
+
+def test_logits_of_unsaved_weights_are_not_kept(tmp_path):
+    unsaved = FINGERPRINT | {"weights": None}
+    assert cached(tmp_path, unsaved, 1.0) == 1.0
+    assert cached(tmp_path, unsaved, 2.0) == 2.0
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupted_write_leaves_no_fingerprint(tmp_path, monkeypatch):
+    """Else the next run would take old logits for new ones."""
+    assert cached(tmp_path, FINGERPRINT, 1.0) == 1.0
+
+    def fail(*arrays, **named):
+        raise KeyboardInterrupt
+
+    other = FINGERPRINT | {"weights": ["other"]}
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "savez", fail)
+        with pytest.raises(KeyboardInterrupt):
+            cached(tmp_path, other, 2.0)
+    assert cached(tmp_path, FINGERPRINT, 3.0) == 3.0
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_nbest_json_is_what_json_writes(version, tokenizer, tmp_path):
+    decoded = squad_files.golden_decoded(version, tokenizer, tmp_path)
+    text = squad_answers.nbest_json(decoded.nbest)
+    lists = {k: [c._asdict() for c in v] for k, v in decoded.nbest.items()}
+    for entry in (entry for entries in lists.values() for entry in entries):
+        del entry["span"]
+    assert text == json.dumps(lists, indent=4)
+
+
+# --- The null threshold ------------------------------------------------------
+
+
+def one_question(null_odds: float, *answers: str):
+    """Return a question with reference answers, and its decoded logits."""
+    data = squad_data.SquadData(
+        [squad_data.make_paragraph("cat")],
+        [squad_data.SquadExample("a", "?", 0, answers)],
+    )
+    nbest = [squad_decoding.Candidate("cat", 1.0, 0.0, 0.0)]
+    return data, squad_decoding.Decoded({"a": nbest}, {"a": null_odds})
+
+
+def options_for(folder, **more) -> squad_answers.AnswerOptions:
+    decoding = squad_decoding.DecodingOptions(version_2_with_negative=True)
+    return squad_answers.AnswerOptions(str(folder), decoding, **more)
+
+
+def test_a_tuned_threshold_is_used_and_kept_for_its_weights(tmp_path):
+    data, decoded = one_question(5.0, "cat")
+    options = options_for(tmp_path)
+    answered = squad_answers.answer(data, decoded, options, ["w"])
+    assert answered.answers == {"a": ""}  # 5 is more than the default, 0
+    assert answered.tuned.threshold == 6.0  # found, but not asked for
+    assert not (tmp_path / "null_threshold.json").exists()
+    tuning = options_for(tmp_path, tune_null_threshold=True)
+    answered = squad_answers.answer(data, decoded, tuning, ["w"])
+    assert answered.answers == {"a": "cat"}
+    results = answered.scores(data, is_version_2=True)
+    assert results["tuned_thresh"] == 6.0 and results["tuned_f1"] == 100.0
+    assert squad_answers.null_threshold(options, ["w"]) == 6.0
+    assert squad_answers.null_threshold(options, ["others"]) == 0.0
+    given = options_for(tmp_path, null_score_diff_threshold=2.0)
+    assert squad_answers.null_threshold(given, ["w"]) == 2.0
+    elsewhere = options_for(tmp_path / "elsewhere")
+    assert squad_answers.null_threshold(elsewhere, ["w"]) == 0.0
+    trained_in = str(tmp_path)
+    assert squad_answers.null_threshold(elsewhere, ["w"], trained_in) == 6.0
+
+
+def test_tuning_needs_answers(tmp_path):
+    data, decoded = one_question(5.0)
+    answered = squad_answers.answer(data, decoded, options_for(tmp_path), ["w"])
+    assert answered.tuned is None
+    tuning = options_for(tmp_path, tune_null_threshold=True)
+    with pytest.raises(UserError, match="the file to predict has no answers"):
+        squad_answers.answer(data, decoded, tuning, ["w"])
+
+
+# --- Scores of a file --------------------------------------------------------
+
+
+def test_odds_of_other_predictions_are_an_error(tmp_path):
+    data, _ = one_question(5.0, "cat")
+    path = squad_files.write(tmp_path, {"a": "cat"})
+    found = squad_answers.score_file(path, data, True)
+    assert found["exact"] == 100.0 and "best_exact" not in found
+    squad_files.write(tmp_path, {"a": -1.0}, "null_odds.json")
+    found = squad_answers.score_file(path, data, True)
+    assert found["best_exact"] == 100.0
+    squad_files.write(tmp_path, {"b": -1.0}, "null_odds.json")
+    with pytest.raises(UserError, match="lacks question a: it belongs to"):
+        squad_answers.score_file(path, data, True)

@@ -1,0 +1,117 @@
+"""Logits to n-best lists: goldens, slow versions of the rules, cases."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+import squad_files
+from hypothesis import given
+from hypothesis import strategies as st
+from paths import GOLDEN
+
+from tasks.squad import data as squad_data
+from tasks.squad import decoding as squad_decoding
+from tasks.squad import windows as squad_windows
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_nbest_lists_are_the_originals(version, tokenizer, tmp_path):
+    folder, is_version_2 = GOLDEN / f"squad_{version}", version == "v2"
+    decoded = squad_files.golden_decoded(version, tokenizer, tmp_path)
+    nbest = json.loads(
+        gzip.decompress((folder / "nbest_predictions.json.gz").read_bytes())
+    )
+    assert list(decoded.nbest) == list(nbest)
+    for key, entries in nbest.items():
+        found = decoded.nbest[key]
+        # Where nothing can be an answer, the original answers "empty".
+        texts = [e["text"] for e in entries]
+        texts = [""] if texts == ["empty"] else texts
+        assert [candidate.text for candidate in found] == texts
+        for candidate, entry in zip(found, entries, strict=True):
+            for name in ("probability", "start_logit", "end_logit"):
+                value = getattr(candidate, name)
+                assert value == pytest.approx(entry[name], abs=1e-6)
+    answers = json.loads((folder / "predictions.json").read_text())
+    for key, text in decoded.answers().items():
+        assert text == ("" if answers[key] == "empty" else answers[key])
+    if is_version_2:
+        odds = json.loads((folder / "null_odds.json").read_text())
+        assert decoded.null_odds == pytest.approx(odds, abs=1e-6)
+
+
+@given(st.integers(1, 60), st.integers(1, 20), st.integers(1, 25))
+def test_max_context_token_by_token(length, limit, stride):
+    """Against the rule of the original, one token after the other."""
+    spans = list(squad_windows.spans(length, limit, stride))
+    flags = squad_decoding.has_max_context(*map(list, zip(*spans, strict=True)))
+    for token in range(length):
+        scores = {
+            number: min(token - start, start + size - 1 - token) + 0.01 * size
+            for number, (start, size) in enumerate(spans)
+            if start <= token < start + size
+        }
+        best = max(scores, key=scores.get, default=None)  # first of equals
+        for number in scores:
+            start = spans[number][0]
+            assert flags[number][token - start] == (number == best)
+
+
+def test_the_example_of_max_context():
+    flags = squad_decoding.has_max_context([0, 3], [5, 5])
+    assert [part.astype(int).tolist() for part in flags] == [
+        [1, 1, 1, 1, 0],
+        [0, 1, 1, 1, 1],
+    ]
+
+
+def test_padding_takes_no_place_among_the_best(tokenizer):
+    """The best spans do not depend on how far a batch was padded."""
+    text = "Paris is a city."
+    data = squad_data.SquadData(
+        [squad_data.make_paragraph(text)],
+        [squad_data.SquadExample("a", "Where?", 0)],
+    )
+    lengths = squad_windows.Lengths(64, 16, 8)
+    windows = squad_windows.convert_all(data, tokenizer, lengths, 1)
+    logits = np.full([1, 64], 5.0, np.float32)  # padding looks best
+    logits[0, :10] = np.arange(10)[::-1] / 10
+
+    def texts(width: int, ignore: bool) -> list[str]:
+        part = logits[:, :width]
+        options = squad_decoding.DecodingOptions(
+            n_best_size=3, ignore_padding=ignore
+        )
+        decoded = squad_decoding.decode(
+            data, windows, part, part, tokenizer.inv_vocab, options
+        )
+        return [candidate.text for candidate in decoded.nbest["a"]]
+
+    length = int(windows.length()[0])
+    assert texts(64, True) == texts(length, True)
+    assert texts(64, False) == [""]  # as the original, which says "empty"
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_places_are_the_pieces_that_answers_begin_with(
+    version, tokenizer, tmp_path
+):
+    decoded = squad_files.golden_decoded(version, tokenizer, tmp_path)
+    path = squad_files.golden_file(version, tmp_path)
+    data = squad_data.read_squad([path], False, version == "v2")
+    windows = squad_windows.convert_all(
+        data, tokenizer, squad_files.GOLDEN_LENGTHS[version], 1
+    )
+    answers = decoded.answers()
+    places = squad_decoding.places(decoded, answers, windows)
+    assert places.keys() == {key for key, text in answers.items() if text}
+    assert len(set(places.values())) > 10
+    for number, example in enumerate(data.examples):
+        if example.qas_id not in places:
+            continue
+        first = windows.doc_offsets[windows.paragraph[number]]
+        piece = windows.doc_ids[first + places[example.qas_id]]
+        begin = tokenizer.tokenize(answers[example.qas_id])[0]
+        found = tokenizer.inv_vocab[int(piece)].removeprefix("##")
+        assert found[0] == begin.removeprefix("##")[0]

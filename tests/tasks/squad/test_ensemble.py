@@ -1,0 +1,68 @@
+"""Several runs together."""
+
+import json
+
+from base.errors import UserError
+
+import pytest
+import squad_files
+
+from tasks.squad import answers as squad_answers
+from tasks.squad import decoding as squad_decoding
+from tasks.squad import ensemble as squad_ensemble
+
+
+def test_nbest_lists_of_several_runs():
+    def run(**shares: float) -> squad_decoding.Decoded:
+        found = [
+            squad_decoding.Candidate(text, share, share, 0.0)
+            for text, share in shares.items()
+        ]
+        return squad_decoding.Decoded({"a": found}, {"a": shares["x"]})
+
+    both = squad_ensemble.combine([run(x=0.6, y=0.4), run(x=0.2, z=0.8)], 20)
+    texts = [(c.text, round(c.probability, 6)) for c in both.nbest["a"]]
+    assert texts == [("x", 0.4), ("z", 0.4), ("y", 0.2)]
+    assert both.nbest["a"][0].start_logit == 0.6
+    assert both.null_odds["a"] == pytest.approx(0.4)
+    # A run that found nothing has no say, and lists are cut.
+    null = squad_decoding.Candidate("", 1.0, 0.0, 0.0)
+    silent = squad_decoding.Decoded(
+        {"a": [null]}, {"a": squad_decoding.NOTHING_BUT_NULL}
+    )
+    some = squad_ensemble.combine([run(x=0.6, y=0.4), silent], 1)
+    assert [c.text for c in some.nbest["a"]] == ["x"]
+    assert some.null_odds["a"] == pytest.approx(0.6)
+    none = squad_ensemble.combine([silent, silent], 20)
+    assert none.answers() == {"a": ""}
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_lists_are_read_as_they_were_written(version, tokenizer, tmp_path):
+    decoded = squad_files.golden_decoded(version, tokenizer, tmp_path)
+    without = {  # the file has no spans
+        key: [candidate._replace(span=None) for candidate in candidates]
+        for key, candidates in decoded.nbest.items()
+    }
+    decoded = decoded._replace(nbest=without)
+    text = squad_answers.nbest_json(decoded.nbest)
+    odds = json.loads(json.dumps(decoded.null_odds))
+    found = squad_ensemble.decoded_from_json(json.loads(text), odds)
+    assert found == decoded
+    assert squad_ensemble.decoded_from_json(json.loads(text), None).nbest == (
+        decoded.nbest
+    )
+
+
+@pytest.mark.parametrize("other", ["{0}/a/", "{0}/b/../a", "{0}/link"])
+def test_a_folder_with_two_names_is_one(other, tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    folders = [str(tmp_path / "a"), str(tmp_path / "b")]
+    other = other.format(tmp_path)
+    squad_ensemble.check_folders(folders, str(tmp_path / "c"))
+    with pytest.raises(UserError, match="is one of --ensemble_dirs"):
+        squad_ensemble.check_folders(folders, other)
+    with pytest.raises(UserError, match=r"names '.*' twice"):
+        squad_ensemble.check_folders([*folders, other], str(tmp_path / "c"))

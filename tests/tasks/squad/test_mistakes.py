@@ -1,0 +1,122 @@
+"""Wrong answers in order, and scores by the length of the right answer."""
+
+import os
+
+import pytest
+
+from tasks.squad import mistakes, scores
+from tasks.squad.data import SquadData, SquadExample, make_paragraph
+
+TEXT = "Mia met Tom Smith of the old red barn in Rome"
+DATA = SquadData(
+    [make_paragraph(TEXT)],
+    [
+        SquadExample("a", "Who?", 0, ("Tom Smith", "Tom", "Tom Smith")),
+        SquadExample("b", "Where\n?", 0, ("Rome",)),
+        SquadExample("c", "Of what?", 0, ("old red barn",)),
+        SquadExample("d", "When?", 0, (), is_impossible=True),
+        SquadExample("e", "How?", 0, ("barn",)),
+        SquadExample("f", "Who met?", 0, ("Mia",)),
+    ],
+)
+ANSWERS = {"a": "Smith", "b": "Mia", "c": "red barn", "d": "Tom", "e": "Mia"}
+SURE = {"a": 0.9, "b": 0.3, "c": 0.95, "d": 0.6}
+
+
+def wrong(answers=ANSWERS, is_version_2=True, count=10):
+    found = scores.score_each(DATA, answers, is_version_2)
+    return mistakes.wrong_answers(DATA, answers, SURE, found, count)
+
+
+def test_answers_without_a_right_word_come_first():
+    found = wrong()
+    assert [row[0] for row in found.rows] == ["d", "b", "e", "c", "a"]
+    assert (found.num_wrong, found.num_scored) == (5, 5)  # f has no prediction
+    rows = {
+        row[0]: dict(zip(found.header, row, strict=True)) for row in found.rows
+    }
+    assert rows["a"] == {
+        "id": "a",
+        "question": "Who?",
+        "answers": "Tom Smith | Tom",
+        "prediction": "Smith",
+        "f1": pytest.approx(2 / 3),
+        "exact": 0,
+        "confidence": 0.9,
+        "context": TEXT,
+    }
+    assert rows["d"]["answers"] == "" and rows["d"]["prediction"] == "Tom"
+    assert rows["e"]["confidence"] is None
+    assert len(wrong(count=2).rows) == 2
+
+
+def test_by_the_rules_of_version_1_a_missing_answer_is_wrong():
+    found = wrong(is_version_2=False)
+    assert (found.num_wrong, found.num_scored) == (6, 6)
+    assert [row[0] for row in found.rows] == ["d", "b", "e", "f", "c", "a"]
+
+
+def test_the_context_is_around_the_first_text_that_is_there():
+    text = "x " * 100 + "Rome fell. " + "y " * 100
+    found = mistakes.context_of(text, ["", "Paris", "Rome"])
+    assert found.startswith("... x x") and found.endswith("y y ...")
+    assert found.index("Rome") == len(found.split("Rome")[0])
+    assert len(found) <= 2 * 80 + 4 + 8
+    assert mistakes.context_of("short", ["no"]) == "short"
+
+
+def test_scores_by_length():
+    answers = ANSWERS | {"b": "Rome", "d": "", "f": "Mia"}
+    found = scores.score_each(DATA, answers, is_version_2=True)
+    bars = mistakes.by_length(DATA, found)
+    assert [bar[:2] for bar in bars] == [
+        ("1", 3),  # b, e, f
+        ("2", 1),  # a, by its first answer
+        ("3", 1),
+        (mistakes.NO_ANSWER, 1),
+    ]
+    assert [bar.exact for bar in bars] == pytest.approx([200 / 3, 0, 0, 100])
+    assert [bar.f1 for bar in bars] == pytest.approx(
+        [200 / 3, 200 / 3, 80, 100]
+    )
+
+
+@pytest.mark.parametrize(
+    "words, name",
+    [(4, "4"), (5, "5-6"), (6, "5-6"), (15, "11-15"), (16, "16+")],
+)
+def test_long_answers_share_a_bar(words, name):
+    example = SquadExample("a", "?", 0, (" ".join(["w"] * words),))
+    data = SquadData([make_paragraph("")], [example])
+    found = scores.score_each(data, {"a": "w"}, is_version_2=False)
+    (bar,) = mistakes.by_length(data, found)
+    assert bar.name == name
+
+
+def test_the_picture_has_both_scores_and_the_counts(tmp_path):
+    pytest.importorskip("matplotlib")
+    bars = [
+        mistakes.Bar("1", 1200, 90.0, 80.0),
+        mistakes.Bar("2", 3, 50.0, 0.0),
+    ]
+    axes = mistakes.bars_figure(bars).axes[0]
+    f1, exact = (
+        [bar.get_height() for bar in found] for found in axes.containers
+    )
+    assert f1 == [90.0, 50.0] and exact == [80.0, 0.0]
+    assert [text.get_text() for text in axes.texts] == ["1,200", "3"]
+    names = [label.get_text() for label in axes.get_xticklabels()]
+    assert names == ["1", "2"]
+    options = mistakes.Options(str(tmp_path), 0, True)
+    mistakes.write(DATA, ANSWERS, SURE, True, options)
+    # --num_errors=0: the picture alone.
+    assert os.listdir(tmp_path) == [mistakes.PICTURE]
+    assert os.path.getsize(tmp_path / mistakes.PICTURE) < 60_000
+
+
+def test_without_pictures_the_list_alone(tmp_path):
+    options = mistakes.Options(str(tmp_path), 2, False)
+    mistakes.write(DATA, ANSWERS, {}, True, options)
+    assert os.listdir(tmp_path) == ["errors.tsv"]
+    lines = (tmp_path / "errors.tsv").read_text().splitlines()
+    assert len(lines) == 3 and "Where\\n?" in lines[1]

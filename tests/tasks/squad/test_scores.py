@@ -1,0 +1,128 @@
+"""Official scores and the tuned threshold, by hand."""
+
+import doctest
+
+from base.errors import UserError
+
+import pytest
+import squad_files
+
+from tasks.squad import data as squad_data
+from tasks.squad import scores as squad_scores
+
+
+def scored(answers: dict[str, list[str]]) -> squad_data.SquadData:
+    examples = [
+        squad_data.SquadExample(
+            key, "?", 0, tuple(texts), is_impossible=not texts
+        )
+        for key, texts in answers.items()
+    ]
+    return squad_data.SquadData([squad_data.make_paragraph("x")], examples)
+
+
+def test_examples_of_docstrings():
+    assert doctest.testmod(squad_scores) == (0, 1)
+
+
+def test_normalized():
+    assert squad_scores.normalize("The  U.S.A.'s an-Other") == "usas another"
+    assert squad_scores.normalize("A theater") == "theater"
+    assert squad_scores.normalize("the") == ""
+
+
+def test_version_1_by_hand():
+    data = scored({"a": ["the cat sat", "dog"], "b": ["x"], "c": ["y z"]})
+    given = {"a": "cat sat down", "b": "X!"}  # c has no prediction
+    found = squad_scores.score(data, given, False)
+    # a: 2 shared of 3 given and 2 wanted; b is exact; c counts 0.
+    first = 2 * (2 / 3) * 1.0 / (2 / 3 + 1.0)
+    assert found == {"exact_match": 100 / 3, "f1": 100.0 * (first + 1) / 3}
+
+
+def test_articles_alone_differ_between_versions():
+    data, given = scored({"a": ["the"]}), {"a": "an"}
+    assert squad_scores.score(data, given, False) == {
+        "exact_match": 100.0,
+        "f1": 0.0,
+    }
+    found = squad_scores.score(data, given, True)
+    assert found["exact"] == found["f1"] == 100.0
+
+
+def test_version_2_by_hand():
+    data = scored({"a": ["cat"], "b": [], "c": ["big dog"], "d": []})
+    given = {"a": "cat", "b": "", "c": "dog", "d": "mouse"}
+    odds = {"a": -5.0, "c": -1.0, "d": -3.0, "b": 2.0}
+    found = squad_scores.score(data, given, True, odds)
+    half = 2 * 1.0 * 0.5 / 1.5
+    assert found == {
+        "exact": 50.0,
+        "f1": 100.0 * (1 + 1 + half) / 4,
+        "total": 4,
+        "HasAns_exact": 50.0,
+        "HasAns_f1": 100.0 * (1 + half) / 2,
+        "HasAns_total": 2,
+        "NoAns_exact": 50.0,
+        "NoAns_f1": 50.0,
+        "NoAns_total": 2,
+        # Nothing answered: 2 right. a: 3. d: 2. c: 2 and a half. b: as before.
+        "best_exact": 75.0,
+        "best_exact_thresh": -5.0,
+        "best_f1": 75.0,
+        "best_f1_thresh": -5.0,
+    }
+
+
+def test_threshold_is_tuned_on_the_best_answers():
+    """The example of the docstring; answers are those before a threshold."""
+    data = scored({"a": ["cat"], "b": [], "c": ["dog"]})
+    best = {"a": "cat", "b": "mouse", "c": "dog"}
+    odds = {"a": 1.5, "b": 9.0, "c": 3.0}
+    tuned = squad_scores.tune_threshold(data, best, odds)
+    assert tuned.threshold == 4.0  # between the odds of two questions
+    assert tuned.f1 == tuned.exact == pytest.approx(100.0)
+
+
+def test_threshold_where_answering_nothing_is_best():
+    """And where questions of the same odds are right and wrong."""
+    data = scored({"a": [], "b": [], "c": ["z"]})
+    best = {"a": "x", "b": "y", "c": "q"}
+    tuned = squad_scores.tune_threshold(
+        data, best, {"a": -5.0, "b": -4.0, "c": -3.0}
+    )
+    assert tuned.threshold == -6.0
+    assert tuned.f1 == pytest.approx(200 / 3)
+    data = scored({"a": ["x"], "b": [], "c": ["z"]})
+    best = {"a": "x", "b": "y", "c": "z"}
+    tuned = squad_scores.tune_threshold(
+        data, best, {"a": -5.0, "b": -5.0, "c": 9.0}
+    )
+    assert tuned.threshold == 10.0 and tuned.f1 == pytest.approx(200 / 3)
+
+
+def test_nothing_to_score(caplog):
+    data = squad_data.SquadData([], [squad_data.SquadExample("a", "?", 0)])
+    with pytest.raises(UserError, match="has no answers"):
+        squad_scores.score(data, {"a": "x"}, False)
+    with pytest.raises(UserError, match="no question of the file"):
+        squad_scores.score(scored({"a": ["x"]}), {"b": "x"}, False)
+    squad_scores.score(scored({"a": ["x"], "b": ["y"]}), {"a": "x"}, True)
+    assert "1 of 2 questions have no prediction" in caplog.text
+
+
+def test_an_impossible_question_with_answers_counts_as_officially(tmp_path):
+    qas = [squad_files.question("a", "?", ("one", 0), is_impossible=True)]
+    path = squad_files.write(tmp_path, squad_files.content(("one", qas)))
+    data = squad_data.read_squad([path], False, True)
+    found = squad_scores.score(data, {"a": "one"}, True)
+    assert found["HasAns_total"] == 1 and "NoAns_total" not in found
+    trained = squad_data.read_squad([path], True, True)
+    assert trained.examples[0].start_position == -1
+
+
+def test_exact_matches_are_those_of_any_answer():
+    data = scored({"a": ["the cat", "Dog"], "b": ["x"], "c": [], "d": ["y"]})
+    given = {"a": "a dog!", "b": "", "c": ""}  # d has no prediction
+    found = squad_scores.exact_matches(data, given)
+    assert found == {"a": True, "b": False, "c": True}

@@ -1,0 +1,153 @@
+"""Windows and their records: goldens and hand-made cases."""
+
+import doctest
+
+from base.errors import UserError
+
+import numpy as np
+import pytest
+import squad_files
+from hypothesis import given
+from hypothesis import strategies as st
+from paths import GOLDEN
+
+import tokenization
+from records import tfrecord
+from tasks.squad import data as squad_data
+from tasks.squad import windows as squad_windows
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+@pytest.mark.parametrize("kind", ["train", "predict"])
+def test_windows_are_the_originals(version, kind, tokenizer, tmp_path):
+    wanted = np.load(GOLDEN / f"squad_{version}" / "features.npz")
+    lengths = squad_files.GOLDEN_LENGTHS[version]
+    data = squad_data.read_squad(
+        [squad_files.golden_file(version, tmp_path)],
+        kind == "train",
+        version == "v2",
+    )
+    ids = [example.qas_id for example in data.examples]
+    assert ids == wanted[f"{kind}_qas_id"].tolist()
+    windows = squad_windows.convert_all(data, tokenizer, lengths, 1)
+    path = str(tmp_path / "r")
+    squad_windows.write_records(
+        path,
+        windows,
+        data.examples,
+        tokenizer.vocab,
+        lengths.max_seq_length,
+        kind == "train",
+    )
+    names = {
+        "unique_ids": "unique_id",
+        "input_ids": "input_ids",
+        "input_mask": "input_mask",
+        "segment_ids": "segment_ids",
+    }
+    if kind == "train":
+        names |= {f"{n}_positions": f"{n}_position" for n in ("start", "end")}
+    found = [tfrecord.decode_example(r) for r in tfrecord.read_records(path)]
+    for name, golden in names.items():
+        values = np.stack([record[name] for record in found])
+        np.testing.assert_array_equal(
+            values.squeeze(), wanted[f"{kind}_{golden}"], err_msg=name
+        )
+    assert set(found[0]) == set(names) | (
+        {"is_impossible"} if kind == "train" else set()
+    )
+    np.testing.assert_array_equal(
+        windows.example, wanted[f"{kind}_example_index"]
+    )
+
+
+def test_any_number_of_workers(tokenizer, tmp_path, monkeypatch):
+    """The same arrays to the last bit, chunks of several paragraphs."""
+    monkeypatch.setattr(squad_windows, "_CHUNK", 7)
+    data = squad_data.read_squad(
+        [squad_files.golden_file("v1", tmp_path)], True, False
+    )
+    lengths = squad_files.GOLDEN_LENGTHS["v1"]
+    one = squad_windows.convert_all(data, tokenizer, lengths, 1)
+    two = squad_windows.convert_all(data, tokenizer, lengths, 2)
+    monkeypatch.setattr(squad_windows, "_CHUNK", 1000)
+    whole = squad_windows.convert_all(data, tokenizer, lengths, 1)
+    for name in squad_windows.Windows.names():
+        for other in (two, whole):
+            a, b = getattr(one, name), getattr(other, name)
+            np.testing.assert_array_equal(a, b, err_msg=name)
+            assert a.dtype == b.dtype
+
+
+def test_answers_narrowed_to_their_pieces(tokenizer, tmp_path):
+    """Of "(1895-1943)." only "1895" is the answer."""
+    text = "He (1895-1943) was here."
+    path = squad_files.write(
+        tmp_path,
+        squad_files.content(
+            (text, [squad_files.question("a", "When?", ("1895", 4))])
+        ),
+    )
+    data = squad_data.read_squad([path], True, False)
+    lengths = squad_windows.Lengths(32, 8, 8)
+    windows = squad_windows.convert_all(data, tokenizer, lengths, 1)
+    row = squad_windows.rows(windows, 0, 1, tokenizer.vocab, 32)
+    first, last = windows.start_positions[0], windows.end_positions[0]
+    ids = row["input_ids"][0, first : last + 1].tolist()
+    assert tokenizer.convert_ids_to_tokens(ids) == ["1895"]
+
+
+def test_examples_of_docstrings():
+    assert doctest.testmod(squad_windows) == (0, 2)
+
+
+def test_lengths_that_hold_no_text():
+    with pytest.raises(UserError, match="must be greater than 67"):
+        squad_windows.Lengths(67, 128, 64).check()
+    squad_windows.Lengths(68, 128, 64).check()
+
+
+def test_long_questions_are_cut_and_counted(tokenizer):
+    data = squad_data.SquadData(
+        [squad_data.make_paragraph("a b c")],
+        [squad_data.SquadExample("a", "one two three four", 0)],
+    )
+    lengths = squad_windows.Lengths(16, 4, 2)
+    windows = squad_windows.convert_all(data, tokenizer, lengths, 1)
+    assert windows.num_cut[0] == 1
+    assert windows.query_length().tolist() == [2]
+
+
+@given(st.integers(1, 60), st.integers(1, 20), st.integers(1, 25))
+def test_spans_cover_the_paragraph(length, limit, stride):
+    spans = list(squad_windows.spans(length, limit, stride))
+    assert spans[0][0] == 0 and sum(spans[-1]) == length
+    for (a, n), (b, _) in zip(spans, spans[1:], strict=False):
+        assert n == limit and b - a == min(stride, limit)
+
+
+@pytest.mark.parametrize(
+    "answer, wanted",
+    [
+        ("Steve Jobs", (3, 4)),  # without the parentheses
+        ("Japan", (7, 7)),  # the end is inside of a piece: the whole word
+    ],
+)
+def test_the_examples_of_answer_pieces(tmp_path, answer, wanted):
+    pieces = "the founder ( steve jobs ) left japanese".split()
+    vocab = [*tokenization.SPECIAL_TOKENS, *pieces, "japan"]
+    path = squad_files.write(tmp_path, "\n".join(vocab) + "\n", "vocab.txt")
+    tokenizer = tokenization.FullTokenizer(path)
+    text = "The founder (Steve Jobs) left Japanese"
+    qas = [squad_files.question("1", "?", (answer, text.index(answer)))]
+    path = squad_files.write(tmp_path, squad_files.content((text, qas)))
+    data = squad_data.read_squad([path], True, False)
+    windows = squad_windows.convert_all(
+        data, tokenizer, squad_windows.Lengths(32, 8, 8), 1
+    )
+    assert tokenizer.convert_ids_to_tokens(windows.doc_ids) == pieces
+    assert windows.doc_words.tolist() == [0, 1, 2, 2, 3, 3, 4, 5]
+    found = squad_windows.answer_pieces(
+        data.examples[0], windows.doc_ids, windows.doc_words, tokenizer
+    )
+    assert found == wanted

@@ -1,0 +1,262 @@
+"""tasks/bilstm.py: variables, numbers and sizes of the BiLSTM."""
+
+from base.errors import UserError
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import modeling
+from ops import unpadding
+from tasks import bilstm, heads
+from tasks.bilstm import BiLstmSize
+from tasks.classifier.model import BertForSequenceClassification
+from tasks.ner.model import BertForTokenClassification
+from tasks.squad.model import BertForQuestionAnswering
+from tasks.swag.model import BertForMultipleChoice
+
+CONFIG = modeling.BertConfig(
+    vocab_size=30,
+    hidden_size=8,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=16,
+    max_position_embeddings=16,
+    type_vocab_size=2,
+    initializer_range=0.5,
+)
+SIZE = BiLstmSize(2, 3)
+MASK = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1], [1, 0, 0, 0, 0]], np.int32)
+
+
+def create(inputs: int = 4, seed: int = 1) -> bilstm.BiLstm:
+    tf.keras.utils.set_random_seed(seed)
+    layer = bilstm.create(SIZE, inputs)
+    for variable in layer.weights:  # also the biases, which are 0 and 1
+        variable.assign_add(0.3 * tf.random.normal(variable.shape))
+    return layer
+
+
+def inputs(width: int = 4) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    return rng.normal(size=[*MASK.shape, width]).astype(np.float32)
+
+
+# --- Variables ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_number_of_parameters(layers):
+    """By hand: 4 U (inputs + U + 1) for each direction of a layer."""
+    width, units = 8, 5
+    layer = bilstm.create(BiLstmSize(layers, units), width)
+    wanted = 2 * 4 * units * (width + units + 1)
+    wanted += (layers - 1) * 2 * 4 * units * (2 * units + units + 1)
+    assert sum(int(np.prod(v.shape)) for v in layer.weights) == wanted
+
+
+def test_names_and_initial_values():
+    """Keras' names, as in the checkpoints of 0.1.0."""
+    tf.keras.utils.set_random_seed(1)
+    layer = bilstm.create(BiLstmSize(2, 3), 4)
+    names = [variable.path for variable in layer.weights]
+    assert names == [
+        f"bilstm/layer_{number}/{direction}_lstm/lstm_cell/{name}"
+        for number in range(2)
+        for direction in ("forward", "backward")
+        for name in ("kernel", "recurrent_kernel", "bias")
+    ]
+    kernel, recurrent, bias = (v.numpy() for v in layer.weights[:3])
+    limit = np.sqrt(6 / (4 + 12))  # Glorot and Bengio 2010, uniform
+    assert limit * 0.8 < np.abs(kernel).max() <= limit
+    np.testing.assert_allclose(recurrent @ recurrent.T, np.eye(3), atol=1e-6)
+    np.testing.assert_array_equal(bias, [0] * 3 + [1] * 3 + [0] * 6)
+    tf.keras.utils.set_random_seed(1)
+    again = bilstm.create(BiLstmSize(2, 3), 4)
+    for one, other in zip(layer.weights, again.weights, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+# --- Numbers -----------------------------------------------------------------
+
+
+def test_output_is_that_of_keras():
+    """Keras' own BiLSTM with the same weights, padding included."""
+    layer, x = create(), inputs()
+    wanted = tf.constant(x)
+    for number in range(2):
+        other = keras.layers.Bidirectional(
+            keras.layers.LSTM(3, return_sequences=True, use_cudnn=False)
+        )
+        other.build([None, None, wanted.shape[-1]])
+        values = layer.weights[6 * number : 6 * number + 6]
+        other.set_weights([v.numpy() for v in values])
+        wanted = other(wanted, mask=MASK.astype(bool))
+    for training in (False, True):
+        found = layer(x, MASK, None, training=training)
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-6)
+    assert not found.numpy()[MASK == 0].any()
+
+
+def test_output_by_hand():
+    """One layer, one unit, two tokens and padding, in plain numbers."""
+    layer = bilstm.create(BiLstmSize(1, 1), 1)
+    kernel, recurrent, bias = [0.5, -0.4, 0.8, 0.3], [0.2, 0.1, -0.6, 0.7], 0.1
+    for start in (0, 3):
+        layer.weights[start].assign([kernel])
+        layer.weights[start + 1].assign([recurrent])
+        layer.weights[start + 2].assign([bias] * 4)
+
+    def step(x: float, hidden: float, cell: float) -> tuple[float, float]:
+        gates = [
+            x * k + hidden * r + bias
+            for k, r in zip(kernel, recurrent, strict=True)
+        ]
+        i, f, o = (1 / (1 + np.exp(-gates[at])) for at in (0, 1, 3))
+        cell = f * cell + i * np.tanh(gates[2])
+        return o * np.tanh(cell), cell
+
+    first, second = 1.5, -2.0
+    there = step(first, 0, 0)
+    back = step(second, 0, 0)
+    wanted = [
+        [there[0], step(first, *back)[0]],
+        [step(second, *there)[0], back[0]],
+        [0, 0],
+    ]
+    x = np.array([[[first], [second], [9.0]]], np.float32)
+    found = layer(x, np.array([[1, 1, 0]]), None)
+    np.testing.assert_allclose(found[0], wanted, rtol=0, atol=1e-6)
+    final = bilstm.final_states(found, np.array([[1, 1, 0]]))
+    np.testing.assert_allclose(
+        final, [[wanted[1][0], wanted[0][1]]], rtol=0, atol=1e-6
+    )
+
+
+def test_dropout_follows_each_layer():
+    layer, x = create(), inputs()
+    seed = tf.constant(7, tf.uint32)
+    found = layer(x, MASK, seed, training=True)
+    np.testing.assert_array_equal(found, layer(x, MASK, seed, training=True))
+    assert (found != layer(x, MASK, seed + 1, training=True)).numpy().any()
+    first = heads.head_dropout(
+        layer.layers[0](x, MASK, training=True), seed, "layer_0/dropout"
+    )
+    second = layer.layers[1](first, MASK, training=True)
+    wanted = heads.head_dropout(second, seed, "layer_1/dropout")
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_bfloat16_stays_bfloat16():
+    layer, x = create(), inputs()
+    found = layer(tf.cast(x, tf.bfloat16), MASK, None)
+    assert found.dtype == tf.bfloat16
+    np.testing.assert_allclose(
+        tf.cast(found, tf.float32), layer(x, MASK, None), rtol=0, atol=0.05
+    )
+
+
+# --- Models ------------------------------------------------------------------
+
+
+MODELS = {
+    "classifier": lambda: BertForSequenceClassification(
+        CONFIG, 3, bilstm_size=SIZE
+    ),
+    "reader": lambda: BertForQuestionAnswering(CONFIG, bilstm_size=SIZE),
+    "tagger": lambda: BertForTokenClassification(CONFIG, 5, bilstm_size=SIZE),
+    "chooser": lambda: BertForMultipleChoice(CONFIG, bilstm_size=SIZE),
+}
+
+
+def features(width: int) -> dict[str, np.ndarray]:
+    """Three rows of 3, 5 and 1 tokens, padded to `width`."""
+    ids = np.random.default_rng(0).integers(1, 30, MASK.shape) * MASK
+    more = width - MASK.shape[1]
+    return {
+        "input_ids": np.pad(ids, [(0, 0), (0, more)]).astype(np.int32),
+        "input_mask": np.pad(MASK, [(0, 0), (0, more)]),
+    }
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_padding_changes_no_output(name):
+    """Wider batches, rows alone, and batches without padding at all."""
+    tf.keras.utils.set_random_seed(1)
+    model = MODELS[name]()
+    batch = features(5)
+
+    def per_row(batch: dict) -> list[np.ndarray]:
+        output = model({k: tf.constant(v) for k, v in batch.items()}).numpy()
+        if name == "reader":
+            output = output.transpose(1, 2, 0)
+        if name in ("classifier", "chooser"):
+            return list(output)
+        sizes = batch["input_mask"].sum(1)
+        return [o[:n] for o, n in zip(output, sizes, strict=True)]
+
+    wanted = per_row(batch)
+    with unpadding.skipping():
+        skipping = per_row(batch)
+    alone = [
+        per_row({k: v[row : row + 1, :size] for k, v in batch.items()})[0]
+        for row, size in enumerate(MASK.sum(1))
+    ]
+    for others in (per_row(features(9)), skipping, alone):
+        for one, other in zip(wanted, others, strict=True):
+            np.testing.assert_allclose(one, other, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_pooler_is_not_trained(name):
+    model = MODELS[name]()
+    paths = {v.path for v in model.trainable_variables}
+    assert not any(path.startswith("bert/pooler/") for path in paths)
+    assert sum(path.startswith("bilstm/") for path in paths) == 12
+    head = [v for v in model.variables if v.path.endswith("output_weights")]
+    assert head[0].shape[1] == 2 * SIZE.bilstm_units
+
+
+# --- Sizes -------------------------------------------------------------------
+
+
+def test_the_size_of_a_command():
+    """Flags, a fine-tuned model's configuration, and what contradicts them."""
+
+    def config(*size) -> modeling.BertConfig:
+        keys = dict(zip(BiLstmSize._fields, size, strict=False))
+        return modeling.BertConfig.from_dict(CONFIG.to_dict() | keys)
+
+    plain, own, other = config(), config(2, 3), BiLstmSize(1, 3)
+    for given, found, is_training, wanted in (
+        (None, plain, True, bilstm.NO_BILSTM),
+        (SIZE, plain, True, SIZE),
+        (SIZE, plain, False, SIZE),  # a run that was interrupted
+        (None, own, False, SIZE),
+        (SIZE, own, False, SIZE),
+        (SIZE, own, True, SIZE),  # trained further
+        (None, own, True, bilstm.NO_BILSTM),  # left out, with a warning
+    ):
+        size = bilstm.choose_size(given, found, "model", is_training)
+        assert size == wanted, (given, found, is_training)
+    for given, is_training in (
+        (other, False),
+        (other, True),
+        (bilstm.NO_BILSTM, False),
+    ):
+        with pytest.raises(UserError, match="was fine-tuned with a BiLSTM"):
+            bilstm.choose_size(given, own, "model", is_training)
+    for wrong in ((2,), (2, 0), (-1, 3), ("2", 3), (True, 3)):
+        with pytest.raises(UserError, match="must be whole numbers"):
+            bilstm.size_in(config(*wrong))
+
+
+def test_flops_count_the_matrices():
+    """Six operations per number of a matrix and token."""
+    layer = bilstm.create(SIZE, 8)
+    numbers = sum(
+        int(np.prod(v.shape)) for v in layer.weights if len(v.shape) == 2
+    )
+    assert bilstm.training_flops(SIZE, 8, 10) == 6 * 10 * numbers
+    assert bilstm.training_flops(bilstm.NO_BILSTM, 8, 10) == 0

@@ -1,0 +1,253 @@
+"""The tokenizer in the graph gives tokenization.py's ids, exactly."""
+
+import json
+import sys
+
+from base.errors import UserError
+
+import numpy as np
+import pytest
+import reference_tokenizer
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from paths import GOLDEN
+
+import tokenization
+from tasks import graph_tokenizer
+from tasks.classifier import data as classifier_data
+from tasks.classifier.data import Example
+
+pytest.importorskip("tensorflow_text")
+
+CASINGS = ["uncased", "cased"]
+
+
+def vocab_file(casing: str) -> str:
+    return str(GOLDEN / "vocab" / f"{casing}.txt")
+
+
+@pytest.fixture(scope="module")
+def tokenizers() -> dict:
+    """casing -> (in the graph, compiled once; FullTokenizer)."""
+    found = {}
+    for casing in CASINGS:
+        tokenizer = graph_tokenizer.Tokenizer(
+            vocab_file(casing), casing == "uncased"
+        )
+        graph = tf.function(
+            tokenizer,
+            input_signature=[tf.TensorSpec([None], tf.string)],
+            autograph=False,
+        )
+        full = tokenization.FullTokenizer(
+            vocab_file(casing), casing == "uncased"
+        )
+        found[casing] = graph, full
+    return found
+
+
+def check(tokenizers, casing: str, texts: list[str]) -> None:
+    graph, full = tokenizers[casing]
+    found = graph(tf.constant(texts)).to_list()
+    for text, ids in zip(texts, found, strict=True):
+        assert ids == full.text_to_ids(text), ascii(text)
+
+
+@pytest.mark.parametrize("casing", CASINGS)
+def test_spans_cover_the_characters_of_each_piece(casing):
+    """Each piece's characters, tokenized alone, spell that piece again."""
+    text = (GOLDEN / "tokenization.jsonl").read_text(encoding="utf-8")
+    texts = [json.loads(line)["text"] for line in text.split("\n") if line]
+    texts += [
+        "",
+        "caf\u00e9 (1895\u20131943).",
+        "x" * 201 + " y",
+        "\u4e2d\u6587z",
+    ]
+    tokenizer = graph_tokenizer.Tokenizer(
+        vocab_file(casing), casing == "uncased"
+    )
+    full = tokenization.FullTokenizer(vocab_file(casing), casing == "uncased")
+    basic = full.basic_tokenizer
+    pieces = tokenizer.with_offsets(tf.constant(texts))
+    columns = (part.to_list() for part in pieces)
+    compared = 0
+    for text, ids, starts, ends in zip(texts, *columns, strict=True):
+        assert ids == full.text_to_ids(text), ascii(text)
+        kept = "".join(c for c in text if not "\ud800" <= c <= "\udfff")
+        for index, start, end in zip(ids, starts, ends, strict=True):
+            assert 0 <= start < end <= len(kept)
+            token = full.inv_vocab[index].removeprefix("##")
+            if token == "[UNK]" or "\u03a3" in text:  # depends on neighbours
+                continue
+            found = "".join(basic.tokenize(kept[start:end]))
+            # A character may become several, of which a piece is one.
+            assert token in found, ascii((text, start, end))
+            compared += token == found
+    assert compared > 10_000
+    long = pieces.ids[-2].numpy().tolist()
+    assert full.inv_vocab[long[0]] == "[UNK]"
+    assert pieces.ends[-2].numpy().tolist()[0] == 201
+
+
+def test_marks_belong_to_the_piece_before_them():
+    """Dropped characters belong to the piece before: answers keep accents."""
+    texts = [
+        "Cafe\u0301 Zo\u0308e\u0308, ran",  # decomposed
+        "\u0643\u0650\u062a\u064e\u0627\u0628\u064c \u0628",  # Arabic vowels
+        "\u05e9\u05b8\u05c1\u05dc\u05d5\u05b9\u05dd a",  # Hebrew, out of order
+        "a\u0301\u0323 b\u200d",
+        "e\u0301",
+    ]
+    tokenizer = graph_tokenizer.Tokenizer(vocab_file("uncased"), True)
+    pieces = tokenizer.with_offsets(tf.constant(texts))
+    for text, starts, ends in zip(
+        texts, pieces.starts.to_list(), pieces.ends.to_list(), strict=True
+    ):
+        covered = "".join(
+            text[start:end] for start, end in zip(starts, ends, strict=True)
+        )
+        assert covered == text.replace(" ", ""), ascii(text)
+        assert starts[1:] >= ends[:-1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("casing", CASINGS)
+def test_ids_of_the_golden_strings(tokenizers, casing):
+    text = (GOLDEN / "tokenization.jsonl").read_text(encoding="utf-8")
+    cases = [json.loads(line) for line in text.split("\n") if line]
+    check(tokenizers, casing, [case["text"] for case in cases])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("casing", CASINGS)
+def test_ids_of_every_code_point(tokenizers, casing):
+    """All 1,114,112 but the surrogates, in a word; letters also alone."""
+    graph, full = tokenizers[casing]
+    count = 0
+    for first in range(0, sys.maxunicode + 1, 1 << 15):
+        codes = [
+            code
+            for code in range(first, first + (1 << 15))
+            if not 0xD800 <= code < 0xE000
+        ]
+        texts = list(map(reference_tokenizer.put_in_context, map(chr, codes)))
+        found = graph(tf.constant(texts))
+        ids, offsets = full.lines_to_ids(
+            [text.replace("\n", " ").replace("\r", " ") for text in texts]
+        )
+        if not (
+            np.array_equal(found.flat_values, ids)
+            and np.array_equal(found.row_splits, offsets)
+        ):
+            check(tokenizers, casing, texts)  # says which
+        count += len(codes)
+    assert count == 1_114_112 - 2048
+
+
+# Sigmas, what stands around them, marks that are reordered, controls.
+HARD = "Σσa1'\u00ad\u0345\u02b0.\u200d \u0301Aß\n\x00\u05bf"
+HARD += "\U0001d165\U0001d16d\U0001d15f\u302e\u1734\u4e00é\ufffd\u2028"
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.text(alphabet=HARD, max_size=14), min_size=1, max_size=8))
+def test_characters_that_depend_on_their_neighbors(tokenizers, texts):
+    for casing in CASINGS:
+        check(tokenizers, casing, texts)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.text(max_size=60), min_size=1, max_size=8))
+def test_ids_of_any_text(tokenizers, texts):
+    for casing in CASINGS:
+        check(tokenizers, casing, texts)
+
+
+def test_final_sigma_by_hand(tokenizers):
+    """Batches of several rows: a row's end is a word's end."""
+    serving_tokenizer = graph_tokenizer.Tokenizer(vocab_file("uncased"))
+    texts = ["ΟΔΟΣ", "ΣΟΣ ΑΣ.", "Σ", "ΑΣ'Α", "ΑΣ\u00ad", "", "Α"]
+    found = serving_tokenizer.words(tf.constant(texts)).to_list()
+    words = [[word.decode() for word in row] for row in found]
+    assert words[0] == ["οδος"]
+    assert words[1] == ["σος", "ας", "."]
+    assert words[2] == ["σ"]
+    assert words[3] == ["ασ", "'", "α"]
+    assert words[4:] == [["ας"], [], ["α"]]
+
+
+@pytest.mark.parametrize("length", [199, 200, 201, 900])
+def test_words_over_200_characters_are_unknown(tokenizers, length):
+    for casing in CASINGS:
+        check(tokenizers, casing, ["a" * length, "é" * length, "x " * length])
+
+
+def test_bytes_that_are_not_utf8_are_dropped(tokenizers):
+    graph, full = tokenizers["uncased"]
+    data = b"caf\xe9 and \xff\xfe more"
+    assert graph(tf.constant([data])).to_list() == [full.text_to_ids(data)]
+
+
+@given(st.integers(0, 30), st.integers(0, 30), st.integers(2, 30))
+def test_pairs_are_truncated_as_everywhere(a, b, limit):
+    found = tokenization.truncated_lengths(
+        tf.constant([a]), tf.constant([b]), limit, tf.minimum, tf.maximum
+    )
+    wanted = tokenization.truncated_lengths(a, b, limit)
+    assert tuple(int(x[0]) for x in found) == wanted
+
+
+@pytest.mark.parametrize("is_pair", [False, True])
+def test_features_are_those_of_run_classifier(tokenizers, is_pair):
+    rng = np.random.default_rng(0)
+    words = ["the", "Unbelievable", "cafés", "don't", "x" * 30, "ΟΔΟΣ", "日本"]
+    texts = [
+        " ".join(rng.choice(words, rng.integers(0, 12))) for _ in range(80)
+    ]
+    a, b = texts[:40], texts[40:] if is_pair else None
+    _, full = tokenizers["uncased"]
+    examples = [
+        Example(str(i), a[i], b[i] if is_pair else None) for i in range(40)
+    ]
+    wanted, num_cut = classifier_data.convert_examples(
+        examples, lambda label: 0.0, 24, full
+    )
+    assert 5 < num_cut < 35
+    found = graph_tokenizer.make_features(
+        graph_tokenizer.Tokenizer(vocab_file("uncased")),
+        tf.constant(a),
+        None if b is None else tf.constant(b),
+        24,
+    )
+    length = found["input_ids"].shape[1]
+    for name, value in found.items():
+        np.testing.assert_array_equal(value, wanted[name][:, :length])
+        assert not wanted[name][:, length:].any()
+
+
+def test_unusable_vocabularies_are_errors(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text("[PAD]\n[UNK]\na\n")
+    with pytest.raises(UserError, match=r"\[CLS\]"):
+        graph_tokenizer.Tokenizer(str(path))
+    path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n\ufffd\n", encoding="utf-8")
+    with pytest.raises(UserError, match="U\\+FFFD"):
+        graph_tokenizer.Tokenizer(str(path))
+
+
+@pytest.mark.parametrize("casing", CASINGS)
+def test_tokens_with_white_space_do_not_count(casing, tmp_path):
+    """Such as "new york" in the place of an unused token."""
+    tokens = open(vocab_file(casing), encoding="utf-8").read().split("\n")
+    tokens[2:5] = ["new york", "the cat", "##ed the"]
+    path = tmp_path / "vocab.txt"
+    path.write_text("\n".join(tokens), encoding="utf-8")
+    texts = ["New new york", "new york new", "the cats walked the", "the the"]
+    texts += ["n\u00e9w york", "the\u3000cat"]  # not plain characters
+    is_uncased = casing == "uncased"
+    full = tokenization.FullTokenizer(str(path), is_uncased)
+    graph = graph_tokenizer.Tokenizer(str(path), is_uncased)
+    found = graph(tf.constant(texts)).to_list()
+    assert found == [full.text_to_ids(text) for text in texts]

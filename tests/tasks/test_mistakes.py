@@ -1,0 +1,74 @@
+"""errors.tsv: one line per mistake, whatever the texts are."""
+
+import csv
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks import mistakes
+from tasks.mistakes import Mistakes
+
+
+@pytest.mark.parametrize(
+    "value, expected",
+    [
+        ("a\tb\nc\rd", r"a\tb\nc\rd"),
+        ("C:\\temp", r"C:\\temp"),
+        ("\x00\x07\x1b\x7f\x85", r"\x00\x07\x1b\x7f\x85"),
+        ("\u2028\u2029\ud800", r"\u2028\u2029\ud800"),
+        ("\u00fcber \u4e2d\u6587 \U0001f600 \u200d", None),
+        ('"quoted"', None),
+        (7, "7"),
+        (0.5, "0.5000"),
+        (None, ""),
+    ],
+)
+def test_cells(value, expected):
+    assert mistakes.cell(value) == (value if expected is None else expected)
+
+
+@hypothesis.settings(max_examples=50)
+@given(st.lists(st.lists(st.text(), min_size=2, max_size=2), max_size=5))
+def test_every_text_comes_back(rows):
+    lines = mistakes.table(("a", "b"), rows)
+    text = "\n".join(lines) + "\n"
+    assert text.encode().count(b"\n") == len(rows) + 1
+    assert len(text.splitlines()) == len(rows) + 1
+    read = list(
+        csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE, strict=True)
+    )
+    assert read[0] == ["a", "b"]
+
+    def unescaped(cell):
+        # The letters beyond Latin-1 are no escapes.
+        return cell.encode("latin-1", "backslashreplace").decode(
+            "unicode_escape"
+        )
+
+    found = [[unescaped(cell) for cell in row] for row in read[1:]]
+    assert found == rows
+
+
+def test_the_surest_wrong_class_comes_first():
+    probs = np.array([[0.6, 0.4], [0.1, 0.9], [0.2, 0.8], [0.3, 0.7]])
+    found = mistakes.wrong_classes(np.log(probs), np.array([1, 0, 1, 0]))
+    assert found.rows.tolist() == [1, 3, 0]
+    assert found.predictions.tolist() == [1, 1, 0]
+    assert found.confidences == pytest.approx([0.9, 0.7, 0.6])
+
+
+def test_the_file_and_its_summary(tmp_path, caplog):
+    caplog.set_level("INFO", logger="absl")
+    path = tmp_path / "errors.tsv"
+    some = Mistakes(("id", "text"), [("a", "b\tc"), ("d", None)], 3, 1200)
+    mistakes.write(str(path), some)
+    assert path.read_text() == "id\ttext\na\tb\\tc\nd\t\n"
+    assert caplog.messages[-1] == (
+        f"Wrote {path}: the worst 2 of 3 mistakes in 1,200 examples"
+    )
+    mistakes.write(str(path), Mistakes(("id",), [], 0, 5, "questions"))
+    assert path.read_text() == "id\n"
+    assert caplog.messages[-1].endswith("all 0 mistakes in 5 questions")

@@ -1,0 +1,454 @@
+"""A SavedModel gives the model's outputs to a process with only TensorFlow."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from base.errors import UserError
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from exports import CONFIG, EXPORTS, VOCAB, export, ids_of, write_model
+
+import modeling
+import tokenization
+from modeling import BertConfig
+from ops import unpadding
+from pretraining import model as pretraining_model
+from tasks import graph_tokenizer, saved_model
+from tasks.classifier import export as classifier_export
+from tasks.classifier import model as classifier_model
+from tasks.masked_lm import filling
+
+pytest.importorskip("tensorflow_text")
+
+# Loads SavedModels as a server does, and prints their outputs.
+LOADER = """
+import json, sys
+import tensorflow as tf, tensorflow_text
+for line in sys.stdin:
+    directory, signature, questions = json.loads(line)
+    function = tf.saved_model.load(directory).signatures[signature]
+    outputs = []
+    for question in questions:
+        found = function(**{k: tf.constant(v) for k, v in question.items()})
+        outputs.append({
+            k: [x.decode() for x in v.numpy().ravel()]
+            if v.dtype == tf.string else v.numpy().tolist()
+            for k, v in found.items()
+        })
+    print(json.dumps(outputs), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def ask(tmp_path_factory) -> Iterator[Callable[..., list[dict]]]:
+    """Returns the outputs of a signature for each question.
+
+    Another process computes them, which has nothing of this project.
+    """
+    errors = tmp_path_factory.mktemp("ask") / "errors"
+    with (
+        errors.open("w") as log,
+        subprocess.Popen(
+            [sys.executable, "-c", LOADER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            cwd="/",
+            env={"PATH": "/usr/bin:/bin", "TF_CPP_MIN_LOG_LEVEL": "2"},
+        ) as process,
+    ):
+
+        def outputs(directory: Path, signature: str, *questions) -> list[dict]:
+            request = json.dumps([str(directory), signature, questions])
+            process.stdin.write(request + "\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+            assert line, errors.read_text()[-2000:]
+            return json.loads(line)
+
+        yield outputs
+        process.stdin.close()
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
+    """A model for pairs with three labels, and its SavedModel."""
+    tf.keras.utils.set_random_seed(2)
+    model = classifier_model.BertForSequenceClassification(CONFIG, 3)
+    model.output_weights.assign(model.output_weights * 40)
+    folder = tmp_path_factory.mktemp("classifier")
+    source = write_model(
+        folder / "model",
+        model.variables,
+        id2label={"0": "no", "1": "maybe", "2": "yes"},
+        sentence_pairs=True,
+    )
+    return model, export(source, folder / "served" / "1")
+
+
+@pytest.mark.slow
+def test_outputs_for_pairs_of_strings(classifier, ask):
+    model, directory = classifier
+    text_a = ["The films.", "good", "Café " * 30]
+    text_b = ["bad ΣΟΣ", "", "the"]
+    (found,) = ask(
+        directory, "serving_default", {"text_a": text_a, "text_b": text_b}
+    )
+    rows = [
+        ids_of("[CLS] the film ##s . [SEP] bad σ ##ος [SEP]"),
+        ids_of("[CLS] good [SEP]"),
+        ids_of("[CLS]", "caf ##e " * 8, "[SEP] the [SEP]"),
+    ]
+    segments = [[0] * 6 + [1] * 4, [0] * 3, [0] * 18 + [1] * 2]
+    for number, (ids, segment) in enumerate(zip(rows, segments, strict=True)):
+        logits = model(
+            {
+                "input_ids": tf.constant([ids]),
+                "segment_ids": tf.constant([segment]),
+            }
+        )
+        probs = tf.nn.softmax(logits)[0].numpy()
+        np.testing.assert_allclose(
+            found["probabilities"][number], probs, atol=1e-5
+        )
+        name = ["no", "maybe", "yes"][probs.argmax()]
+        assert found["label"][number] == name
+        np.testing.assert_allclose(
+            found["score"][number], probs.max(), atol=1e-5
+        )
+
+
+@pytest.mark.slow
+def test_outputs_for_ids_of_any_shape(classifier, ask):
+    model, directory = classifier
+    rng = np.random.default_rng(0)
+    questions = []
+    for batch, length in ((1, 3), (4, 20)):
+        questions.append(
+            {
+                "input_ids": rng.integers(1, 18, [batch, length]).tolist(),
+                "input_mask": np.ones([batch, length], int).tolist(),
+                "segment_ids": rng.integers(0, 2, [batch, length]).tolist(),
+            }
+        )
+    for question, found in zip(
+        questions, ask(directory, "ids", *questions), strict=True
+    ):
+        features = {k: tf.constant(v) for k, v in question.items()}
+        wanted = tf.nn.softmax(model(features))
+        np.testing.assert_allclose(found["probabilities"], wanted, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_the_vocabulary_is_an_asset(classifier):
+    asset = classifier[1] / "assets" / "vocab.txt"
+    assert asset.read_text().split() == VOCAB
+
+
+@pytest.mark.slow
+def test_each_weight_is_stored_once(classifier):
+    """Keras stores a copy of each variable beside the one that is served."""
+    model, directory = classifier
+    stored = tf.train.load_checkpoint(str(directory / "variables/variables"))
+    shapes = sorted(
+        shape
+        for name, shape in stored.get_variable_to_shape_map().items()
+        if not name.startswith("_CHECKPOINTABLE")
+    )
+    assert shapes == sorted(v.value.shape.as_list() for v in model.variables)
+
+
+@pytest.mark.slow
+def test_ids_signature_uses_no_text_operation(classifier):
+    """A server without them can load it as far as this signature needs."""
+    loaded = tf.saved_model.load(str(classifier[1]))
+    graph = loaded.signatures["ids"].graph
+    names = {op.type for op in graph.get_operations()}
+    assert not any("Wordpiece" in name or "Unicode" in name for name in names)
+
+
+@pytest.mark.slow
+def test_outputs_of_a_regression(tmp_path, ask):
+    model = classifier_model.BertForSequenceClassification(CONFIG, None)
+    source = write_model(tmp_path / "model", model.variables)
+    directory = export(source, tmp_path / "1")
+    (found,) = ask(directory, "serving_default", {"text": ["good film"]})
+    ids = ids_of("[CLS] good film [SEP]")
+    value = model({"input_ids": tf.constant([ids])})[0, 0]
+    np.testing.assert_allclose(found["value"], [value], atol=1e-5)
+
+
+@pytest.mark.slow
+def test_outputs_of_a_masked_lm_are_those_of_fill_mask(tmp_path, ask):
+    tf.keras.utils.set_random_seed(3)
+    model = pretraining_model.BertForPreTraining(CONFIG)
+    source = write_model(tmp_path / "model", model.variables)
+    directory = export(source, tmp_path / "1", top_k=3)
+    texts = ["a [MASK] film", "[MASK][MASK] good .", "[mask] [MASK]s"]
+    (found,) = ask(directory, "serving_default", {"text": texts})
+    tokens = np.array(found["tokens"]).reshape(3, 2, 3)
+    tokenizer = tokenization.FullTokenizer(str(source / "vocab.txt"))
+    encoded = filling.encode_sentences(texts, tokenizer, 20)
+    wanted = filling.fill_masks(model, tokenizer, encoded, 3)
+    for row, masks in enumerate(wanted):
+        for place, fillings in enumerate(masks):
+            assert tokens[row, place].tolist() == [f.token for f in fillings]
+            np.testing.assert_allclose(
+                found["scores"][row][place],
+                [f.probability for f in fillings],
+                atol=1e-5,
+            )
+        for place in range(len(masks), 2):
+            assert tokens[row, place].tolist() == ["", "", ""]
+            assert found["scores"][row][place] == [0.0] * 3
+
+
+@pytest.mark.slow
+def test_more_tokens_than_there_are_cannot_be_asked_for(tmp_path, ask):
+    model = pretraining_model.BertForPreTraining(CONFIG)
+    source = write_model(tmp_path / "model", model.variables)
+    directory = export(source, tmp_path / "1", top_k=1000)
+    (found,) = ask(directory, "serving_default", {"text": ["a [MASK] film"]})
+    tokens = tokenization.load_vocab(str(source / "vocab.txt"))
+    assert np.array(found["tokens"]).size == len(tokens)
+
+
+def test_an_export_that_fails_or_was_killed_leaves_nothing(tmp_path):
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    (tmp_path / f"1.{ended.pid}.tmp").mkdir()
+    other = tmp_path / f"1.{os.getppid()}.tmp"  # another export goes on
+    other.mkdir()
+    directory = str(tmp_path / "1")
+    with pytest.raises(KeyError):
+        with saved_model._new_directory(directory) as folder:
+            Path(folder, "half").write_text("")
+            raise KeyError
+    assert list(tmp_path.iterdir()) == [other]
+    # Both were begun: the second finds what the first has written.
+    with saved_model._new_directory(directory):
+        pass
+    with pytest.raises(UserError, match="exists already"):
+        with saved_model._new_directory(directory):
+            pass
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "1", other]
+
+
+@pytest.mark.slow
+def test_outputs_of_an_encoder(tmp_path, ask):
+    model = modeling.TaskModel(CONFIG)
+    source = write_model(tmp_path / "model", model.variables)
+    directory = export(source, tmp_path / "1")
+    (found,) = ask(directory, "serving_default", {"text": ["good film", "bad"]})
+    output = model.encode(
+        {"input_ids": tf.constant([ids_of("[CLS] bad [SEP]")])}
+    )
+    np.testing.assert_allclose(
+        found["pooled_output"][1], output.pooled_output[0], atol=1e-5
+    )
+    np.testing.assert_allclose(
+        found["sequence_output"][1][:3], output.sequence_output[0], atol=1e-5
+    )
+    np.testing.assert_allclose(
+        found["mean_output"][1],
+        tf.reduce_mean(output.sequence_output[0], axis=0),
+        atol=1e-5,
+    )
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    """An encoder and its SavedModel."""
+    tf.keras.utils.set_random_seed(4)
+    model = modeling.TaskModel(CONFIG)
+    folder = tmp_path_factory.mktemp("encoder")
+    source = write_model(folder / "model", model.variables)
+    return model, export(source, folder / "1")
+
+
+@pytest.mark.slow
+def test_padding_is_skipped_and_changes_nothing(encoder, ask):
+    """Rows of one token, full ones, a hole; the model itself pads."""
+    model, directory = encoder
+    rng = np.random.default_rng(5)
+    mask = np.arange(9) < np.array([[9], [1], [4], [9]])
+    mask[3, 5] = False
+    ids = np.where(mask, rng.integers(1, 18, mask.shape), 0)
+    question = {
+        "input_ids": ids.tolist(),
+        "input_mask": mask.astype(int).tolist(),
+        "segment_ids": rng.integers(0, 2, mask.shape).tolist(),
+    }
+    (found,) = ask(directory, "ids", question)
+    wanted = model.encode({k: tf.constant(v) for k, v in question.items()})
+    sequence = np.array(found["sequence_output"])
+    np.testing.assert_allclose(
+        sequence[mask], wanted.sequence_output.numpy()[mask], atol=1e-5
+    )
+    assert not sequence[~mask].any()
+    np.testing.assert_allclose(
+        found["pooled_output"], wanted.pooled_output, atol=1e-5
+    )
+    means = [
+        row[real].mean(axis=0)
+        for row, real in zip(wanted.sequence_output.numpy(), mask, strict=True)
+    ]
+    np.testing.assert_allclose(found["mean_output"], means, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_ids_longer_than_the_model_are_an_error(encoder):
+    ids = tf.ones([1, 21], tf.int32)
+    signature = tf.saved_model.load(str(encoder[1])).signatures["ids"]
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="max_position_embeddings 20"
+    ):
+        signature(input_ids=ids, input_mask=ids, segment_ids=ids)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(x, marks=[pytest.mark.slow] if x == "bilstm" else [])
+        for x in EXPORTS
+    ],
+)
+def test_a_batch_of_no_texts_has_no_outputs(name, tmp_path):
+    """Servers send such a batch to warm up."""
+    vocab_file = tmp_path / "vocab.txt"
+    vocab_file.write_text("\n".join(VOCAB) + "\n")
+    tokenizer = graph_tokenizer.Tokenizer(str(vocab_file))
+    export = EXPORTS[name](tokenizer, str(vocab_file), 20)
+    nothing = [
+        tf.zeros([0, 2][: spec.shape.rank], tf.string)
+        for spec in export.text_specs()
+    ]
+    answer = export.from_texts
+    if name == "bilstm":  # which fails outside a graph
+        answer = tf.function(answer, autograph=False)
+    with unpadding.skipping():
+        found = [answer(*nothing)]
+        if name == "tagger":
+            found.append(export.from_words(tf.zeros([0, 2], tf.string)))
+    for outputs in found:
+        assert outputs
+        assert all(value.shape[0] == 0 for value in outputs.values())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    platform.machine() != "x86_64", reason="fused by oneDNN's rewrites alone"
+)
+@pytest.mark.parametrize("activation", ["gelu", "gelu_erf"])
+def test_tensorflow_fuses_bias_and_activation_into_the_product(
+    tmp_path, activation
+):
+    """Into the product: a tenth of the time of a Base model on a CPU."""
+    config = BertConfig.from_dict(CONFIG.to_dict() | {"hidden_act": activation})
+    model = modeling.TaskModel(config)
+    folder = write_model(
+        tmp_path / "model", model.variables, hidden_act=activation
+    )
+    directory = str(export(folder, tmp_path / "1"))
+    graph = tf.Graph()
+    with graph.as_default(), tf.compat.v1.Session() as session:
+        loaded = tf.compat.v1.saved_model.load(session, ["serve"], directory)
+        signature = loaded.signature_def["ids"]
+        metadata = tf.compat.v1.RunMetadata()
+        session.run(
+            signature.outputs["pooled_output"].name,
+            {x.name: [[1, 2]] for x in signature.inputs.values()},
+            tf.compat.v1.RunOptions(output_partition_graphs=True),
+            metadata,
+        )
+    fused = [
+        tuple(node.attr["fused_ops"].list.s)
+        for part in metadata.partition_graphs
+        for node in [
+            *part.node,
+            *(n for f in part.library.function for n in f.node_def),
+        ]
+        if node.attr["fused_ops"].list.s
+    ]
+    name = b"GeluExact" if activation == "gelu_erf" else b"GeluApproximate"
+    assert fused.count((b"BiasAdd", name)) == CONFIG.num_hidden_layers
+
+
+# --- An export that exists ---------------------------------------------------
+
+PREFIX = "run/bert_model.ckpt"
+
+
+def create_export(folder: Path, model, *labels: str):
+    """Return the export of a classifier."""
+    path = folder / "vocab.txt"
+    path.write_text("\n".join(VOCAB) + "\n")
+    tokenizer = graph_tokenizer.Tokenizer(str(path), True)
+    return classifier_export.Classifier(
+        model, tokenizer, str(path), 20, labels=labels, is_pair=False
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("freeze", [False, True])
+def test_an_export_tells_whether_it_has_the_same_weights(
+    freeze, tmp_path, caplog
+):
+    model = classifier_model.BertForSequenceClassification(CONFIG, 2)
+    folder = tmp_path / "1"
+    export = create_export(tmp_path, model, "no", "yes")
+    saved_model.write(export, f"{folder}/", freeze)
+    with caplog.at_level("INFO", logger="absl"):
+        export = create_export(tmp_path, model, "no", "yes")
+        saved_model.check_same(export, str(folder), PREFIX)
+    assert caplog.messages[-1] == (
+        f"{folder} exists already and holds the weights of {PREFIX}: not "
+        "written again"
+    )
+    model.output_bias.assign([0.0, 1e-7])
+    (tmp_path / "12").mkdir()
+    with pytest.raises(UserError) as error:
+        saved_model.check_same(export, str(folder), PREFIX)
+    assert str(error.value) == (
+        f"--export_dir={folder} holds the SavedModel of other weights than "
+        f"{PREFIX}: give the same command with a new one, such as "
+        f"--export_dir={tmp_path}/13, or remove it"
+    )
+
+
+def test_exports_without_a_checksum_and_of_other_settings(tmp_path, caplog):
+    """As earlier versions wrote them, the first ones without a description."""
+    model = classifier_model.BertForSequenceClassification(CONFIG, 2)
+    export = create_export(tmp_path, model, "no", "yes")
+    folder = tmp_path / "served"
+    path = folder / saved_model.DESCRIPTION
+    path.parent.mkdir(parents=True)
+    with pytest.raises(UserError, match="served exists already: give a new"):
+        saved_model.check_same(export, str(folder), PREFIX)
+    (folder / "saved_model.pb").write_bytes(b"")
+    for has_description in (False, True):
+        if has_description:
+            path.write_text(json.dumps(export.description()))
+        caplog.clear()
+        saved_model.check_same(export, str(folder), PREFIX)
+        (line,) = caplog.messages
+        assert line.endswith(
+            f"whether it holds the weights of {PREFIX} is not known, since an "
+            "earlier version wrote it"
+        )
+    export = create_export(tmp_path, model, "yes", "no")
+    with pytest.raises(UserError) as error:
+        saved_model.check_same(export, str(folder), PREFIX)
+    assert str(error.value) == (
+        f"--export_dir={folder} holds a SavedModel with labels = ['no', "
+        "'yes'], not ['yes', 'no']: give the same command with a new one, or "
+        "remove it"
+    )

@@ -1,0 +1,295 @@
+"""The serving part of the benchmark, alone and beside a stand-in."""
+
+import json
+import sys
+
+from base.errors import UserError
+
+import numpy as np
+import pytest
+import scripts
+import tensorflow as tf
+
+import modeling
+from tasks import graph_tokenizer
+from tools.benchmarks import serving as benchmarks_serving
+from tools.benchmarks import serving_models, serving_programs, serving_requests
+
+pytest.importorskip("tensorflow_text")
+benchmark = scripts.load("benchmark")
+
+VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+VOCAB += "the a film was good bad long short .".split()
+# A stand-in for an interpreter with transformers: answers every question with
+# nine seconds and a pooled output of zeros.
+FAKE = """#!{python}
+import json, sys
+if sys.argv[2].startswith("import torch, transformers"):
+    sys.exit()
+cases = json.load(open(sys.argv[4]))
+print("ready", flush=True)
+for line in sys.stdin:
+    asked = json.loads(line)
+    rows = sum(
+        len(batch.get("text", batch.get("input_ids")))
+        for batch in cases[asked["case"]]
+    )
+    print(json.dumps({{
+        "seconds": [9.0] * asked["calls"], "pooled": [[0.0] * 128] * rows
+    }}), flush=True)
+"""
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Shapes and batches that are computed in a moment."""
+    monkeypatch.setattr(serving_requests, "SHAPES", ((1, 4), (2, 8)))
+    monkeypatch.setattr(serving_requests, "SENTENCES_PER_BATCH", 4)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A vocabulary and six sentences."""
+    vocab, text = tmp_path / "vocab.txt", tmp_path / "text.txt"
+    vocab.write_text("\n".join(VOCAB) + "\n")
+    text.write_text("The film was good .\n\nBad .\n" * 3)
+    return {"vocab_file": str(vocab), "input_file": str(text)}
+
+
+def write_python(folder, text):
+    """Write a stand-in for an interpreter and return its path."""
+    path = folder / "python"
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def table(capsys, **values):
+    """Run --parts=serving as a user would; return the rows by name."""
+    scripts.run(
+        benchmark,
+        parts="serving",
+        serving_size="tiny",
+        repeats=2,
+        **values,
+    )
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in capsys.readouterr().out.splitlines()
+        if line.startswith("| ")
+    ]
+    return {row[0]: row[1:] for row in rows}
+
+
+CASES = ("ids, 1 x 4", "ids, 2 x 8", "text, 1 batches of 4 sentences")
+
+
+class Answering:
+    """Answers each call with half a second and a pooled output of zeros."""
+
+    start_seconds = 1.5
+
+    def __init__(self, *_):
+        pass
+
+    def ask(self, case, calls):
+        return {"seconds": [0.5] * calls, "pooled": [[0.0]]}
+
+    def memory(self):
+        return 7_000_000
+
+    def close(self):
+        pass
+
+
+def test_libraries_that_are_missing_are_skipped(
+    small, files, tmp_path, capsys, monkeypatch
+):
+    python = write_python(tmp_path, "#!/bin/sh\nexit 1\n")
+    tokenizer = graph_tokenizer.Tokenizer(files["vocab_file"])
+    for name, value in (
+        ("write_models", lambda *_: tokenizer),
+        ("Server", Answering),
+        ("padding_share", lambda *_: 0.25),
+    ):
+        monkeypatch.setattr(benchmarks_serving, name, value)
+    rows = table(
+        capsys,
+        transformers_python=python,
+        servers="savedmodel,transformers,onnxruntime_int8",
+        **files,
+    )
+    for name, flag in (
+        ("transformers", "--transformers_python"),
+        ("onnxruntime_int8", "--onnxruntime_python"),
+    ):
+        value, note = rows[f"serving with {name}"]
+        assert value == "skipped" and str(python) in note
+        assert note.endswith(flag)
+    value, note = rows[f"serving tiny, {CASES[2]}, savedmodel"]
+    assert value == "500.0 ms"
+    assert note == "median 500.0, 8.0 rows/s; 25% of the batches is padding"
+    value, note = rows["serving tiny, start and memory, savedmodel"]
+    assert value == "1.5 s" and note.startswith("7 MB resident")
+    row = "serving tiny, text minus ids of a short sentence, savedmodel"
+    assert rows[row] == ["0.00 ms", "medians 500.00 and 500.00"]
+
+
+@pytest.mark.slow
+def test_servers_are_compared(small, files, tmp_path, capsys, monkeypatch):
+    """All but ONNX's; litert and products take ids alone."""
+    pytest.importorskip("ai_edge_litert")
+    monkeypatch.setattr(  # models of this size need no process of their own
+        serving_models.measuring,
+        "call_apart",
+        lambda what, function, *arguments: function(*arguments),
+    )
+    python = write_python(tmp_path, FAKE.format(python=sys.executable))
+    rows = table(
+        capsys,
+        transformers_python=python,
+        servers="savedmodel,bfloat16,transformers,litert,products",
+        **files,
+    )
+    for case in CASES:
+        value, note = rows[f"serving tiny, {case}, transformers"]
+        assert value == "9000.0 ms"
+        difference = float(note.split("answers within ")[1].split(";")[0])
+        assert 1e-3 < difference <= 1  # of a tanh and the fake's zeros
+        value, note = rows[f"serving tiny, {case}, savedmodel"]
+        share = float(value.split()[0]) / 9000
+        assert f"; {share:.2f} of transformers" in note
+        value, note = rows[f"serving tiny, {case}, bfloat16"]
+        difference = float(note.split("answers within ")[1].split(";")[0])
+        assert 0 < difference < 0.05  # digits that bfloat16 does not have
+    # Four sentences of 7, 4, 7 and 4 tokens.
+    assert "21% of the batches is padding" in note
+    text = "text minus ids of a short sentence"
+    for name, least in (("savedmodel", -1), ("transformers", 0)):
+        value, note = rows[f"serving tiny, {text}, {name}"]
+        assert least <= float(value.split()[0]) < 100
+        assert note.startswith("medians ")
+    for name in ("savedmodel", "bfloat16"):
+        note = rows[f"serving tiny, start and memory, {name}"][1]
+        # "123 MB resident, 4 MB of files"
+        words = note.replace(",", "").split()
+        assert float(words[0]) > 100 > float(words[3]) > 1
+    for name in ("litert", "products"):
+        note = rows[f"serving tiny, ids, 2 x 8, {name}"][1]
+        assert ("answers within" in note) == (name == "litert")
+        assert not any("text" in row and name in row for row in rows)
+
+
+def test_the_products_alone_are_all_those_of_the_layers():
+    """With identities as kernels a layer adds x up three times: q, k and v."""
+    config = modeling.BertConfig.from_size("tiny", 50)
+    model = modeling.TaskModel(config)
+    for variable in model.variables:
+        if variable.path.endswith("/kernel"):
+            variable.assign(tf.eye(*variable.shape))
+    export = object.__new__(serving_models.DenseProducts)
+    object.__setattr__(export, "model", model)
+    ids = tf.constant([[3, 9, 4], [5, 5, 7]])
+    found = export.numbers({"input_ids": ids})
+    rows = tf.gather(model.variables[0].value, ids)
+    np.testing.assert_allclose(
+        found["sequence_output"],
+        3.0**config.num_hidden_layers * rows,
+        rtol=1e-5,
+    )
+    assert found["pooled_output"].shape == (2, config.hidden_size)
+
+
+def test_a_process_that_fails_at_its_start_is_quoted(tmp_path):
+    cases = tmp_path / "cases.json"
+    cases.write_text("{}")
+    program = "raise RuntimeError('no such model')"
+    with pytest.raises(UserError, match="no such model"):
+        benchmarks_serving.Server(sys.executable, program, tmp_path, cases)
+
+
+def test_a_process_that_fails_in_a_call_is_quoted(tmp_path):
+    cases = tmp_path / "cases.json"
+    cases.write_text(json.dumps({"one": [{}]}))
+    program = "import sys, time, json\n\ndef call(batch):\n    1 / 0\n"
+    side = benchmarks_serving.Server(
+        sys.executable, program + serving_programs.LOOP, tmp_path, cases
+    )
+    with pytest.raises(UserError, match="ZeroDivisionError"):
+        side.ask("one", 1)
+    side.close()
+
+
+@pytest.mark.parametrize("library", ["transformers", "onnxruntime"])
+def test_an_interpreter_that_cannot_be_run_is_refused(library):
+    with pytest.raises(UserError, match=f"--{library}_python=/no/where"):
+        benchmarks_serving.is_missing(library, {library: "/no/where"})
+
+
+def test_sentences_of_a_tsv_are_found_by_their_header(tmp_path, monkeypatch):
+    monkeypatch.setattr(serving_requests, "SENTENCES_PER_BATCH", 4)
+    path = tmp_path / "dev.tsv"
+    path.write_text(
+        "\ufeffQuality\t#1 ID\t#1 String\t#2 String\n"
+        "1\t7\tone\ttwo \n0\t8\tthree\tfour\n",
+        encoding="utf-8",
+    )
+    found = serving_requests.read_sentences(str(path))
+    assert found == ["one", "two", "three", "four"]
+
+
+@pytest.mark.parametrize(
+    "name, content, words",
+    [
+        ("short.txt", "one line\n", "1 sentences"),
+        ("empty.tsv", "", "no column"),
+        ("other.tsv", "id\tlabel\n1\t2\n", "found 'id, label'"),
+        ("latin.txt", b"caf\xe9\n", "utf-8"),
+        ("missing.txt", None, "No such file"),
+    ],
+)
+def test_files_without_enough_sentences_are_refused(
+    tmp_path, name, content, words
+):
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(
+            content if isinstance(content, bytes) else content.encode()
+        )
+    with pytest.raises(UserError, match=words) as caught:
+        serving_requests.read_sentences(str(path))
+    assert name in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_cases_are_full_rows_and_whole_batches():
+    texts = [f"text {n}" for n in range(70)]
+    cases = serving_requests.make_cases(texts, 50)
+    assert [case.rows for case in cases] == [1, 1, 32, 64]
+    assert np.shape(cases[2].batches[0]["input_ids"]) == (32, 128)
+    assert np.min(cases[2].batches[0]["input_mask"]) == 1
+    assert [len(batch["text"]) for batch in cases[3].batches] == [32, 32]
+    assert cases[3].batches[1]["text"][0] == "text 32"
+    assert cases[0].calls > cases[1].calls > cases[2].calls == 1
+
+
+def test_the_short_sentence_is_the_same_as_text_and_as_ids(files):
+    tokenizer = graph_tokenizer.Tokenizer(files["vocab_file"])
+    texts = ["the " * 40, "the film was good", "."]
+    text, ids = serving_requests.short_cases(texts, tokenizer)
+    assert text.batches == [{"text": ["the film was good"]}]
+    assert ids.batches[0]["input_ids"] == [[2, 5, 7, 8, 9, 3]]
+    assert ids.calls == text.calls
+
+
+def test_notes_have_the_median_and_the_share_of_others():
+    case = serving_requests.Case("x", [{}], 1, 64)
+    results = {
+        "savedmodel": benchmarks_serving.Result([0.5, 1.0, 0.75], 0.0),
+        "onnxruntime": benchmarks_serving.Result([2.0, 4.0, 3.0], 0.001),
+    }
+    first, second = benchmarks_serving.case_rows("tiny", case, results, None)
+    assert first.what == "serving tiny, x, savedmodel"
+    assert first.value == "500.0 ms"
+    assert first.note == "median 750.0, 128.0 rows/s; 0.25 of onnxruntime"
+    assert first.figures["share_of_onnxruntime"] == 0.25
+    assert second.note == "median 3000.0, 32.0 rows/s; answers within 1e-03"

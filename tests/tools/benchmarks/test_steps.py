@@ -1,0 +1,72 @@
+"""The operations of a training step, counted by hand; the fake batch."""
+
+import numpy as np
+import pytest
+
+import modeling
+from tools.benchmarks import steps
+from training import reporting
+
+
+def test_training_flops_of_tiny_by_hand():
+    config = modeling.BertConfig.from_size("tiny", steps.VOCAB_SIZE)
+    # Two operations per multiplication and addition, forward and twice
+    # backward: 6 per product. Two layers of 128 tokens: query, key, value and
+    # output 4 * 128 * 128, intermediate and back 2 * 128 * 512, scores and
+    # contexts 2 * 128 * 128.
+    layers = 2 * 128 * (4 * 128**2 + 2 * 128 * 512 + 2 * 128 * 128)
+    # 20 predictions: transform and vocabulary; pooler and two logits.
+    after = 20 * (128**2 + 128 * 30522) + 128**2 + 2 * 128
+    expected = 6 * 32 * (layers + after)
+    assert reporting.training_flops(config, 32, 128, 20) == expected
+    assert expected == 26_342_572_032
+
+
+def test_training_flops_of_base_against_six_times_the_weights():
+    config = modeling.BertConfig.from_size("base", steps.VOCAB_SIZE)
+    # 85 million weights in the layers, each used once per token.
+    rough = 6 * 8 * 128 * 85e6 + 6 * 8 * 20 * 768 * 30522
+    found = reporting.training_flops(config, 8, 128, 20)
+    assert found == pytest.approx(rough, rel=0.04)
+
+
+def test_fake_batch_is_what_the_step_takes():
+    config = modeling.BertConfig.from_size("tiny", vocab_size=50)
+    batch = {k: v.numpy() for k, v in steps.fake_batch(3, config).items()}
+    assert batch["input_ids"].shape == (3, 128)
+    assert batch["input_ids"].max() < 50
+    positions = batch["masked_lm_positions"]
+    assert positions.shape == (3, 20)
+    assert (np.diff(positions) > 0).all(), "positions are different ones"
+    assert batch["masked_lm_weights"].sum() == 60
+
+
+@pytest.mark.parametrize(
+    "size, objective, predictions, sequences",
+    [
+        ("tiny", "mlm_nsp", 20, 1),
+        ("base", "mlm_nsp", 20, 1),
+        ("tiny", "mlm", 20, 0),
+        ("tiny", "ltr", 128, 0),
+    ],
+)
+def test_products_of_a_step_are_what_its_operations_count(
+    size, objective, predictions, sequences
+):
+    config = modeling.BertConfig.from_size(size, steps.VOCAB_SIZE)
+    total = 0
+    products = steps.step_products(config, 4, objective)
+    for count, left, right, is_tied in products:
+        inner, outer = right[-2:][::-1] if is_tied else right[-2:]
+        assert left[-1] == inner and left[:-2] == right[:-2]
+        total += 2 * count * np.prod(left, dtype=int) * outer
+    # Backward has two products of the same size for each.
+    assert 3 * total == reporting.training_flops(
+        config, 4, 128, predictions, sequences
+    )
+    assert (
+        steps.products_seconds(
+            modeling.BertConfig.from_size("tiny", 50), 1, "float32", objective
+        )
+        > 0
+    )

@@ -1,0 +1,80 @@
+"""The demo's corpus: sentences from docstrings and the reference manual."""
+
+import numpy as np
+import pytest
+
+from tools.demo import corpus as demo_corpus
+
+
+@pytest.fixture(scope="module")
+def documents():
+    return demo_corpus.documents()
+
+
+def test_sentences_of_a_docstring():
+    text = """Return the *first* item.  Raise ``KeyError``, e.g. if empty.
+
+    Some heading of this text
+    -------------------------
+
+    * The first item of a list is
+      continued here.
+    * See :class:`collections.deque` for another one.
+
+    >>> first([1, 2])
+    1
+
+        x = first(y) + 3
+
+    =====  ========
+    name   meaning
+    =====  ========
+    """
+    assert list(demo_corpus.sentences(text)) == [
+        "Return the first item.",
+        "Raise KeyError, e.g. if empty.",
+        "The first item of a list is continued here.",
+        "See collections.deque for another one.",
+    ]
+
+
+def test_abbreviations_and_initials_do_not_end_a_sentence():
+    first = "It was written by J. Smith, cf. RFC 2822, i.e. The Standard."
+    found = list(demo_corpus.sentences(first + " And it works well."))
+    assert found == [first, "And it works well."]
+
+
+def test_docstrings_come_in_the_order_of_the_source():
+    source = '"One."\nclass A:\n  "Two."\n  def f():\n    "Three."\n'
+    source += 'async def g():\n  "Four."\n'
+    found = list(demo_corpus.docstrings(source))
+    assert found == ["One.", "Two.", "Three.", "Four."]
+
+
+@pytest.mark.slow
+def test_corpus_is_large_clean_and_has_no_sentence_twice(documents):
+    sentences = [s for text in documents.values() for s in text]
+    assert len(documents) > 250
+    assert sum(map(len, sentences)) > 1_000_000
+    assert len({s.lower() for s in sentences}) == len(sentences)
+    for sentence in sentences:
+        assert sentence == " ".join(sentence.split())
+        assert ">>>" not in sentence and "::=" not in sentence
+    assert min(map(len, documents.values())) >= demo_corpus.MIN_SENTENCES
+
+
+@pytest.mark.slow
+def test_held_out_documents_are_about_a_tenth(documents):
+    share = np.mean([demo_corpus.is_held_out(name) for name in documents])
+    assert 0.06 < share < 0.15
+
+
+def test_writing_the_same_text_again_leaves_the_file_alone(tmp_path):
+    path = tmp_path / "corpus.txt"
+    demo_corpus.write(str(path), [["A.", "B."], ["C."]])
+    assert path.read_text() == "A.\nB.\n\nC.\n\n"
+    before = path.stat()
+    demo_corpus.write(str(path), [["A.", "B."], ["C."]])
+    assert path.stat().st_mtime_ns == before.st_mtime_ns
+    demo_corpus.write(str(path), [["A."]])
+    assert path.read_text() == "A.\n\n"

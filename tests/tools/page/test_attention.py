@@ -1,0 +1,96 @@
+"""The probabilities are those the model attends with."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+import modeling
+from tools.page import attention, rows
+
+VOCAB = [*tiny.SPECIAL, "good", "bad", "film", "the"]
+
+
+def config_of(**changes) -> modeling.BertConfig:
+    config = dataclasses.replace(tiny.config_of(VOCAB), num_hidden_layers=3)
+    return modeling.BertConfig.from_dict(config.to_dict() | changes)
+
+
+def features_of(ids: list[int]) -> dict[str, np.ndarray]:
+    ids = np.array([ids], np.int32)
+    return {
+        "input_ids": ids,
+        "input_mask": np.ones_like(ids),
+        "segment_ids": np.array([[0, 0, 0, 1, 1, 1]], np.int32)[
+            :, : ids.shape[1]
+        ],
+    }
+
+
+@pytest.fixture(params=["bidirectional", "left_to_right"])
+def model(request):
+    tf.keras.utils.set_random_seed(3)
+    config = config_of(attention_direction=request.param)
+    return modeling.TaskModel(config)
+
+
+def test_they_weigh_the_values_as_each_layer_does(model):
+    """Probabilities times values are the context that the layer computes."""
+    features = features_of([2, 5, 8, 3, 6, 3])
+    bias = attention.bias_of(model, features)
+    inputs = attention.layer_inputs(model, features)
+    layers = model.bert.encoder.layers
+    found = list(attention.attention_heads(model, features))
+    assert [probs.shape for probs in found] == [(2, 6, 6)] * 3
+    for layer, x, probs in zip(layers, inputs, found, strict=True):
+        own = layer.attention.self_attention
+        value = attention.split_heads(own, own.value, x)[0]  # [N, S, D]
+        context = np.matmul(probs, value)  # [N, F, D]
+        context = context.transpose(1, 0, 2).reshape(6, 16)  # [F, H]
+        np.testing.assert_allclose(
+            context, own(x, bias, None, None), rtol=0, atol=1e-6
+        )
+
+
+def test_the_layers_are_those_of_the_whole_model(model):
+    """The last layer, run on its input, gives the model's output."""
+    features = features_of([2, 5, 8, 3])
+    bias = attention.bias_of(model, features)
+    x = attention.layer_inputs(model, features)[-1]
+    output = model.encode({n: tf.constant(v) for n, v in features.items()})
+    np.testing.assert_allclose(
+        model.bert.encoder.layers[-1](x, bias, None, None),
+        output.sequence_output[0],
+        atol=1e-6,
+    )
+
+
+def test_they_are_the_softmax_of_the_paper(model):
+    """By hand, with numpy: softmax(Q K^T / sqrt(D)), -inf at what is hidden."""
+    features = features_of([2, 7, 3])
+    x = attention.layer_inputs(model, features)[0].numpy().astype(float)
+    own = model.bert.encoder.layers[0].attention.self_attention
+    found = next(attention.attention_heads(model, features))
+    for head in range(2):
+        part = slice(8 * head, 8 * head + 8)
+        query, key = (
+            x @ dense.kernel.numpy()[:, part] + dense.bias.numpy()[part]
+            for dense in (own.query, own.key)
+        )
+        scores = query @ key.T / np.sqrt(8)
+        if model.config.attention_direction == modeling.LEFT_TO_RIGHT:
+            scores[np.triu_indices(3, 1)] = -np.inf
+        shares = np.exp(scores)
+        shares /= shares.sum(1, keepdims=True)
+        np.testing.assert_allclose(found[head], shares, atol=1e-6)
+
+
+def test_a_row_of_a_fine_tuned_model(model_of):
+    model = model_of("pairs")
+    pieces = rows.pieces_of(model, "good film", "bad")
+    features = rows.features_of(rows.row_of(pieces))
+    (probs,) = attention.attention_heads(model.model, features)
+    assert probs.shape == (2, 6, 6)  # [CLS] good film [SEP] bad [SEP]
+    np.testing.assert_allclose(probs.sum(-1), 1, atol=1e-6)

@@ -1,0 +1,185 @@
+"""Training text and held-out text: whole files, documents, shares, limits."""
+
+import gzip
+import shutil
+
+from base.errors import UserError
+
+import pytest
+
+from tools.reproduction import held_out
+
+
+def write_files(folder, count, documents=3):
+    """Write files of different documents; return their paths."""
+    paths = []
+    for number in range(count):
+        path = folder / f"book{number}.txt"
+        path.write_text(
+            "\n\n".join(f"Book {number}, {n}.\nEnd." for n in range(documents))
+        )
+        paths.append(str(path))
+    return paths
+
+
+def prepare(tmp_path, files, share=0.1, chosen=(), max_mb=0.0, name="corpus"):
+    """Divide files; return the text and the documents of both parts."""
+    folder = tmp_path / name
+    text = held_out.prepare(files, list(chosen), share, max_mb, str(folder))
+    parts = []
+    for part in held_out.FOLDERS:
+        paths = sorted((folder / part).iterdir())
+        parts.append([d for p in paths for d in held_out.documents(str(p))])
+    return text, *parts
+
+
+def test_few_files_are_divided_by_documents(tmp_path):
+    files = write_files(tmp_path, 3, documents=20)
+    text, train, held = prepare(tmp_path, files)
+    every = [d for path in files for d in held_out.documents(path)]
+    assert sorted(train + held) == sorted(every)
+    assert len(held) == 7 and text.how.startswith("7 of 60 documents are held")
+    # Neither the order of the files nor their number decides.
+    other = prepare(tmp_path, files[::-1], name="reversed")
+    assert sorted(other[2]) == sorted(held)
+
+
+def test_many_files_are_held_out_whole(tmp_path):
+    files = write_files(tmp_path, 12)
+    text, train, held = prepare(tmp_path, files)
+    assert len(held) == 3 and len({d[:7] for d in held}) == 1
+    assert len(train) == 33
+    assert text.how.startswith("1 of 12 files are held out (book")
+    links = list((tmp_path / "corpus" / "train").iterdir())
+    assert all(link.is_symlink() for link in links)
+    total = sum(len((tmp_path / f"book{n}.txt").read_text()) for n in range(12))
+    assert sum(text.num_bytes.values()) == total
+
+
+def test_the_share_is_met_as_nearly_as_files_allow(tmp_path):
+    files = write_files(tmp_path, 20)
+    assert len(held_out.choose_files(files, 0.25)) == 5
+    assert len(held_out.choose_files(files, 0.001)) == 1
+
+
+def test_files_of_the_user_are_held_out_and_not_trained_on(tmp_path):
+    files = write_files(tmp_path, 4)
+    _, train, held = prepare(tmp_path, files, chosen=files[1:2])
+    assert {d[:6] for d in held} == {b"Book 1"}
+    assert {d[:6] for d in train} == {b"Book 0", b"Book 2", b"Book 3"}
+
+
+def test_only_the_first_megabytes_are_taken(tmp_path):
+    files = write_files(tmp_path, 12, documents=10)
+    _, train, held = prepare(tmp_path, files, max_mb=0.001)
+    total = sum(map(len, train + held))
+    assert 1000 <= total < 1030
+    _, train, held = prepare(
+        tmp_path, files, chosen=files[:1], max_mb=0.0001, name="chosen"
+    )
+    assert 100 <= sum(map(len, train)) < 130
+    assert {d[:7] for d in held} == {b"Book 0,"}
+
+
+def test_a_second_call_reads_what_the_first_one_did(tmp_path):
+    files = write_files(tmp_path, 3)
+    first = prepare(tmp_path, files)
+    assert prepare(tmp_path, []) == first
+
+
+@pytest.mark.parametrize("name", held_out.FOLDERS)
+def test_a_folder_that_was_removed_is_filled_again(tmp_path, name):
+    files = write_files(tmp_path, 3)
+    first = prepare(tmp_path, files)
+    (found,) = tmp_path.rglob(name)
+    shutil.rmtree(found)
+    assert prepare(tmp_path, files) == first
+
+
+def test_documents_end_at_blank_lines_and_at_the_end_of_a_file(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"\n\na\nb\n \n\t\nc")
+    assert list(held_out.documents(str(path))) == [b"a\nb\n", b"c\n"]
+
+
+@pytest.mark.parametrize("count", [1, 12])
+def test_equal_documents_count_once(count, tmp_path):
+    """Held out and trained on, a copy would be known to the model."""
+    path = tmp_path / "a.txt"
+    path.write_text("Same.\n\n" * count)
+    with pytest.raises(UserError, match="1 document, wanted 4 at least"):
+        prepare(tmp_path, [str(path)])
+
+
+def test_held_out_files_of_one_document_are_refused(tmp_path):
+    files = write_files(tmp_path, 4)
+    (tmp_path / "one.txt").write_text("Only this.")
+    with pytest.raises(UserError, match="the held-out files have 1 document"):
+        prepare(tmp_path, files, chosen=[str(tmp_path / "one.txt")])
+
+
+def test_a_corpus_without_training_files_is_refused(tmp_path):
+    files = write_files(tmp_path, 2)
+    with pytest.raises(UserError, match="the training files have 0 documents"):
+        prepare(tmp_path, files, chosen=files)
+
+
+def test_a_long_document_fills_several_files_of_records(tmp_path):
+    folder = tmp_path / "corpus"
+    (folder / "train").mkdir(parents=True)
+    text = "a b c\n" * 60_000 + "\nd"
+    (folder / "train" / "train.txt").write_text(text)
+    # 300,000 characters are three parts of 131,072 at most, the other document
+    # is one.
+    held_out.check_files(str(folder), 4)
+    with pytest.raises(UserError, match="corpus.num_record_files=4,"):
+        held_out.check_files(str(folder), 5)
+
+
+def test_parts_are_counted_in_characters(tmp_path):
+    (tmp_path / "train").mkdir()
+    text = "\u4e00\n" * 100_000  # a part; 400,000 bytes
+    (tmp_path / "train" / "train.txt").write_text(text, encoding="utf-8")
+    held_out.check_files(str(tmp_path), 1)
+    with pytest.raises(UserError, match=r"\(1\) have 1 parts, fewer"):
+        held_out.check_files(str(tmp_path), 2)
+
+
+def test_held_out_files_are_no_larger_than_their_share(tmp_path):
+    files = write_files(tmp_path, 2, documents=200)
+    own = tmp_path / "own.txt"
+    own.write_text("\n\n".join(f"Mine, {n}.\nEnd." for n in range(200)))
+    settings = {"share": 0.1, "max_mb": 0.002}
+    text, *_ = prepare(tmp_path, files, chosen=[str(own)], **settings)
+    assert 200 <= text.num_bytes["held_out"] < 240
+    # Blank lines are not counted against the limit.
+    assert 2000 <= text.num_bytes["train"] < 2200
+    found = held_out.expected_bytes(files, [str(own)], **settings)
+    assert found == {"train": 2000, "held_out": 200}
+    every = held_out.expected_bytes([*files, str(own)], [str(own)], 0.1, 0)
+    assert every["held_out"] == own.stat().st_size
+    assert every["train"] == sum(
+        (tmp_path / f"book{n}.txt").stat().st_size for n in range(2)
+    )
+
+
+@pytest.mark.parametrize(
+    "data, words",
+    [
+        (b"a\n\nb\n\nc \xe4\n", "line 5 is not UTF-8: byte 0xe4 at column 3"),
+        (gzip.compress(b"a\n\nb\n" * 99, mtime=0), "compressed"),
+    ],
+)
+def test_the_file_of_the_user_is_named(tmp_path, data, words):
+    """Not the copy that would be made of it."""
+    path = tmp_path / "in.txt"
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=words) as error:
+        held_out.prepare([str(path)], [], 0.1, 0, str(tmp_path / "corpus"))
+    assert str(error.value).startswith(f"{path}: line ")
+
+
+def test_lines_of_other_spaces_are_blank_as_in_the_generator(tmp_path):
+    path = tmp_path / "in.txt"
+    path.write_text("a\n\u00a0\nb\n\u3000 \nc\n")
+    assert list(held_out.documents(str(path))) == [b"a\n", b"b\n", b"c\n"]

@@ -1,0 +1,185 @@
+"""Scales: the three of the project, a user's own, single values, mistakes."""
+
+from base.errors import UserError
+
+import pytest
+
+from tools.reproduction import scales
+
+
+@pytest.mark.parametrize("name", ["smoke", "small", "paper"])
+def test_the_scales_of_the_project_are_right(name):
+    scale = scales.read(name)
+    assert scale.table5.tasks == ("MNLI", "QNLI", "MRPC", "SST-2", "SQuAD")
+    assert len(scale.table6.sizes) >= 2
+    assert scale.figure5.shares[-1] == 1
+
+
+def test_paper_is_what_the_paper_says():
+    """Sections 3, 4.1, 5 and appendix A.2."""
+    scale = scales.read("paper")
+    assert scale.model.size.name == "L12_H768_A12"
+    assert scale.pretraining.num_train_steps == 1_000_000
+    assert scale.pretraining.phases == (
+        scales.Phase(128, 256, 0.9),
+        scales.Phase(512, 256, 0.1),
+    )
+    assert scale.pretraining.learning_rate == 1e-4
+    assert scale.pretraining.warmup_proportion * 1e6 == 10_000
+    assert scale.model.dropout == 0.1
+    # Section 4.1; the original's Adam does not correct its bias.
+    assert scale.finetuning.learning_rates == (5e-5, 4e-5, 3e-5, 2e-5)
+    assert not scale.finetuning.bias_correction
+    assert not scale.pretraining.bias_correction
+    assert scale.finetuning.train_batch_size == 32
+    assert scale.table6.restarts == 5
+    assert [s.name for s in scale.table6.sizes] == [
+        "L3_H768_A12",
+        "L6_H768_A3",
+        "L6_H768_A12",
+        "L12_H768_A12",
+        "L12_H1024_A16",
+        "L24_H1024_A16",
+    ]
+    assert scale.bilstm == scales.Bilstm(2, 768)
+
+
+def test_a_task_has_its_own_values_and_else_the_common_ones():
+    scale = scales.read("paper")
+    squad = scale.for_task("SQuAD")
+    assert (squad.max_seq_length, squad.train_batch_size) == (384, 32)
+    assert scale.for_task("RTE") == scale.finetuning
+
+
+def test_values_are_replaced():
+    settings = [
+        "table6.num_train_steps=500",
+        "dtype=bfloat16",
+        "tasks.RTE.num_train_epochs=5",
+        'figure5.tasks=["MRPC", "SST-2"]',
+        "pretraining.phases=[{max_seq_length=64, train_batch_size=8, share=1}]",
+    ]
+    scale = scales.read("small", settings)
+    assert scale.steps("table6") == 500
+    assert scale.steps("table8") == scale.pretraining.num_train_steps
+    assert scale.dtype == "bfloat16"
+    assert scale.for_task("RTE").num_train_epochs == 5
+    assert scale.for_task("MRPC") == scale.finetuning
+    assert scale.figure5.tasks == ("MRPC", "SST-2")
+    assert scale.pretraining.phases == (scales.Phase(64, 8, 1.0),)
+    assert scales.read("small").dtype == "float32"  # nothing is left behind
+
+
+@pytest.mark.parametrize("name", ["SQuAD", "squad", "SQUAD"])
+def test_a_value_of_a_task_leaves_its_other_values(name, tmp_path):
+    """However the task is spelled, with --set and in a file."""
+    before = scales.read("small").for_task("SQuAD")
+    assert before.doc_stride == 64
+    wanted = before._replace(num_train_epochs=1.0)
+    found = scales.read("small", [f"tasks.{name}.num_train_epochs=1"])
+    assert found.for_task("SQuAD") == wanted
+    path = tmp_path / "mine.toml"
+    text = f'base = "small"\n[tasks.{name}]\nnum_train_epochs = 1\n'
+    path.write_text(text)
+    assert scales.read(str(path)).for_task("SQuAD") == wanted
+    found = scales.read(str(path), ["tasks.sQuAD.doc_stride=32"])
+    assert found.for_task("SQuAD") == wanted._replace(doc_stride=32)
+
+
+def test_a_table_of_tasks_replaces_all():
+    """As any other value that is given as a whole."""
+    scale = scales.read("small", ["tasks={squad={doc_stride=16}}"])
+    assert scale.tasks == {"SQuAD": {"doc_stride": 16}}
+
+
+@pytest.mark.parametrize(
+    ("setting", "problem"),
+    [
+        ("tasks.SQaD.doc_stride=1", "--set=tasks.SQaD.doc_stride=1: unknown"),
+        ("tasks={squad={}, SQuAD={}}", "SQuAD is there in two spellings; put"),
+        ("tasks=5", "tasks = 5: wanted tables"),
+        ("tasks.squad=5", "tasks.SQuAD = 5: wanted a table of keys"),
+        ("tasks.MRPC.max_seq_length=3", "max_seq_length = 3: must be at least"),
+        ("tasks.SQuAD.max_seq_length=67", "67 of SQuAD: a question has up to"),
+        ("model.initializer_range=1.5", "1.5: must be more than 0 and at most"),
+        ("pretraining.learning_rate=0", "learning_rate = 0: nothing learns"),
+        (
+            "table6.sizes=["
+            "{num_hidden_layers=4, hidden_size=32, num_attention_heads=2},"
+            "{num_hidden_layers=4, hidden_size=32, num_attention_heads=2, "
+            "learning_rate=0.01}]",
+            "table6.sizes has L4_H32_A2 twice; a row is a size",
+        ),
+    ],
+)
+def test_a_mistake_in_a_setting_is_one_line(setting, problem):
+    with pytest.raises(UserError) as error:
+        scales.read("small", [setting])
+    assert problem in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_file_of_ones_own_begins_from_a_scale(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'base = "small"\nnum_seeds = 5\n[pretraining]\nlearning_rate = 3e-4\n'
+    )
+    mine, small = scales.read(str(path)), scales.read("small")
+    assert mine.num_seeds == 5
+    assert mine.pretraining == small.pretraining._replace(learning_rate=3e-4)
+    assert mine.table5 == small.table5
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("num_sedes = 2", "mine.toml: unknown key num_sedes; did you mean num"),
+        ("[pretraining]\nlerning_rate = 1", "pretraining: unknown key lerning"),
+        ("[nothing_like_it]", "unknown key nothing_like_it; known are num_"),
+        ("num_seeds = 2.5", "num_seeds = 2.5: wanted an integer"),
+        ("num_seeds = true", "num_seeds = True: wanted an integer"),
+        ("num_seeds = 0", "num_seeds = 0: must be at least 1"),
+        ('[model]\ndropout = "no"', "model: dropout = 'no': wanted a number"),
+        ("[model]\ndropout = 1.5", "must be 0 or more and at most 0.99"),
+        ("[corpus]\nheld_out_share = 0.9", "must be more than 0 and at most 0"),
+        ("[corpus]\nheld_out_share = nan", "held_out_share = nan: must be"),
+        ("[pretraining]\nlearning_rate = inf", "learning_rate = inf: must be"),
+        ("[finetuning]\nlearning_rates = 0.1", "= 0.1: wanted a list"),
+        ("[finetuning]\nlearning_rates = []", "learning_rates = []: empty"),
+        ("[tasks.MRCP]\nnum_train_epochs = 1", "unknown task 'MRCP'; choose"),
+        ("[tasks.MRPC]\nepochs = 1", "tasks.MRPC: unknown key epochs"),
+        (
+            "[tasks.ner-features]\nlstm_units = 9\n[tasks.NER-features]\n",
+            "NER-features is there in two spellings",
+        ),
+        ("[table5]\ntasks = ['XYZ']", "table5.tasks: unknown task 'XYZ'"),
+        ("dtype = 'float64'", "dtype = 'float64'; choose from float32, bfl"),
+        ("[model]\nnum_attention_heads = 3", "does not divide by num_atten"),
+        ("[model]\nnum_hidden_layers = 2", "NER-features reads the last 4"),
+        ("[model]\nmax_position_embeddings = 64", "a phase has max_seq_length"),
+        ("[finetuning]\nmax_seq_length = 600", "exceeds model.max_position_em"),
+        (
+            "[pretraining]\nphases = [{max_seq_length=64, train_batch_size=8, "
+            "share=0.5}]",
+            "the shares of pretraining.phases add up to 0.5, wanted 1",
+        ),
+        ("corpus = 5", "corpus: found 5, wanted a table"),
+        ("num_seeds =", "not valid TOML"),
+        ("base = 'tiny'", "base = 'tiny'; choose from paper, small, smoke"),
+    ],
+)
+def test_a_mistake_in_a_file_is_one_line(text, problem, tmp_path):
+    path = tmp_path / "mine.toml"
+    if "base" not in text:
+        text = f'base = "small"\n{text}'
+    path.write_text(text)
+    with pytest.raises(UserError) as error:
+        scales.read(str(path))
+    assert problem in str(error.value) and "\n" not in str(error.value)
+    assert "mine.toml" in str(error.value)
+
+
+def test_a_file_without_base_needs_every_key(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text("num_seeds = 1\n")
+    with pytest.raises(UserError, match="num_parallel is missing"):
+        scales.read(str(path))

@@ -1,0 +1,1 @@
+"""Programs around the scripts: page, experiments, benchmarks, demo."""

@@ -1,0 +1,328 @@
+"""Time ways to serve an exported model, and other libraries beside them.
+
+All servers get the same random weights, vocabulary and inputs, and return the
+last hidden state and the pooled output as arrays. Each runs in a process of its
+own, because PyTorch and TensorFlow in one process can interfere. They take
+turns call by call, so that the noise of a shared machine slows all of them.
+"""
+
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from base.errors import UserError
+
+import numpy as np
+
+from tasks import graph_tokenizer
+from tools.benchmarks.serving_models import (
+    SERVERS,
+    convert_models,
+    python_of,
+    write_models,
+)
+from tools.benchmarks.serving_requests import (
+    Case,
+    make_cases,
+    padding_share,
+    short_cases,
+)
+from tools.benchmarks.table import Row
+from training import memory_limits
+
+# --- Libraries ---------------------------------------------------------------
+
+
+def is_missing(name: str, pythons: Mapping[str, str]) -> bool:
+    """Return whether the interpreter of one of SERVERS lacks a library.
+
+    Raises:
+        UserError: the interpreter cannot be run.
+    """
+    spec, python = SERVERS[name], python_of(name, pythons)
+    if not spec.needs:
+        return False
+    program = f"import {', '.join(spec.needs)}"
+    try:
+        result = subprocess.run([python, "-c", program], capture_output=True)
+    except OSError as error:
+        raise UserError(
+            f"--{spec.library}_python={python} cannot be run: {error}"
+        ) from error
+    return result.returncode != 0
+
+
+# --- The processes -----------------------------------------------------------
+
+
+class Server:
+    """A process that serves a model; requests and answers are JSON lines.
+
+    Args:
+        python: its interpreter.
+        program: of serving_programs.py.
+        model: file or directory of the model.
+        cases: JSON file, {name of a case: its batches}.
+
+    Attributes:
+        start_seconds: from the start of the process until it can answer.
+
+    Raises:
+        UserError: the process ended; quotes the last line it wrote.
+    """
+
+    def __init__(self, python: str, program: str, model: Path, cases: Path):
+        self.errors = tempfile.TemporaryFile("w+")
+        environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+        environment.pop("PYTHONPATH", None)
+        began = time.perf_counter()
+        self.process = subprocess.Popen(
+            [python, "-c", program, str(model), str(cases)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+            cwd=model.parent,
+            env=environment,
+        )
+        self._line()  # ready
+        self.start_seconds = time.perf_counter() - began
+
+    def ask(self, case: str, calls: int) -> dict[str, Any]:
+        """Make calls; return their {"seconds"} and the {"pooled"} output.
+
+        Raises:
+            UserError: the process ended; quotes the last line it wrote.
+        """
+        question = json.dumps({"case": case, "calls": calls})
+        with contextlib.suppress(BrokenPipeError):  # _line reports it
+            self.process.stdin.write(question + "\n")
+            self.process.stdin.flush()
+        return json.loads(self._line())
+
+    def memory(self) -> int:
+        """Return the bytes that are resident in memory; 0 if unknown."""
+        path = Path(f"/proc/{self.process.pid}/status")
+        return memory_limits.proc_entries(path).get("VmRSS", 0)
+
+    def _line(self) -> str:
+        """Return the next line of the process; raise a UserError without."""
+        line = self.process.stdout.readline()
+        if not line:
+            self.process.wait()
+            self.errors.seek(0)
+            lines = self.errors.read().strip().splitlines()
+            reason = lines[-1][:500] if lines else "no message"
+            raise UserError(f"the serving benchmark's process ended: {reason}")
+        return line
+
+    def close(self) -> None:
+        """End the process."""
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait()
+        self.errors.close()
+
+
+# --- Measurements ------------------------------------------------------------
+
+
+class Result(NamedTuple):
+    """The times of a case on one server.
+
+    Attributes:
+        seconds: of each call.
+        difference: the largest between its pooled output and the first
+            server's.
+    """
+
+    seconds: list[float]
+    difference: float
+
+
+def race(
+    servers: Mapping[str, Server], case: Case, rounds: int
+) -> dict[str, Result]:
+    """Time a case on all servers in turns.
+
+    Args:
+        servers: name -> server.
+        case: what to call.
+        rounds: turns of each; cases with one call per turn get a third.
+    """
+    # The first call compiles and is not timed.
+    pooled = [
+        np.array(server.ask(case.name, calls=1)["pooled"])
+        for server in servers.values()
+    ]
+    seconds: dict[str, list[float]] = {name: [] for name in servers}
+    # Calls that take seconds vary less than calls of milliseconds.
+    rounds = max(2, rounds // 3) if case.calls == 1 else rounds
+    for _ in range(rounds):
+        for name, server in servers.items():
+            seconds[name] += server.ask(case.name, case.calls)["seconds"]
+    return {
+        name: Result(seconds[name], float(np.abs(found - pooled[0]).max()))
+        for name, found in zip(servers, pooled, strict=True)
+    }
+
+
+def measure(
+    folder: Path,
+    size: str,
+    vocab_file: str,
+    texts: list[str],
+    names: Sequence[str],
+    pythons: Mapping[str, str],
+    rounds: int,
+) -> Iterator[Row]:
+    """Time ways to serve a model on requests of ids and of texts.
+
+    Args:
+        folder: an empty folder for the models.
+        size: one of modeling.NAMED_SIZES; the weights are random.
+        vocab_file: a lower-cased vocabulary.
+        texts: at least serving_requests.SENTENCES_PER_BATCH.
+        names: of SERVERS; those whose libraries are missing are skipped.
+        pythons: interpreters of the libraries that SERVERS need, "transformers"
+            and "onnxruntime"; default: this one.
+        rounds: turns of each.
+    """
+    present = []
+    for name in names:
+        if is_missing(name, pythons):
+            yield _skipped(name, python_of(name, pythons))
+        else:
+            present.append(name)
+    tokenizer = write_models(folder, size, vocab_file, present)
+    convert_models(folder, present, pythons)
+    cases = make_cases(texts, len(tokenizer.tokens))
+    path = folder / "cases.json"
+    short = short_cases(texts, tokenizer)
+    batches = {case.name: case.batches for case in (*cases, *short)}
+    path.write_text(json.dumps(batches))
+    with contextlib.ExitStack() as stack:
+        servers = {}
+        for name in present:
+            spec, python = SERVERS[name], python_of(name, pythons)
+            server = Server(python, spec.program, folder / spec.model, path)
+            servers[name] = stack.enter_context(contextlib.closing(server))
+        for case in cases:
+            if takers := _takers(servers, case):
+                found = race(takers, case, rounds)
+                yield from case_rows(size, case, found, tokenizer)
+        for name, server in servers.items():
+            if SERVERS[name].takes_text:
+                yield _text_row(size, name, server, short, rounds)
+        for name, server in servers.items():
+            yield _server_row(size, name, server, folder / SERVERS[name].model)
+
+
+def _takers(servers: Mapping[str, Server], case: Case) -> dict[str, Server]:
+    """Return those of the servers that can be called with a case's inputs."""
+    return {
+        name: server
+        for name, server in servers.items()
+        if SERVERS[name].takes_text or "text" not in case.batches[0]
+    }
+
+
+def case_rows(
+    size: str,
+    case: Case,
+    results: Mapping[str, Result],
+    tokenizer: graph_tokenizer.Tokenizer,
+) -> Iterator[Row]:
+    """Yield the rows of a case, one for each server.
+
+    Each note has its time as a share of the times of the other libraries.
+    """
+    ending = ""
+    if "text" in case.batches[0]:
+        share = padding_share(tokenizer, case)
+        ending = f"; {share:.0%} of the batches is padding"
+    first = next(iter(results))
+    for name, (seconds, difference) in results.items():
+        best, median = min(seconds), statistics.median(seconds)
+        figures = {
+            "rows_per_second": case.rows / best,
+            "seconds": best,
+            "median_seconds": median,
+        }
+        note = f"median {median * 1e3:.1f}, {case.rows / best:,.1f} rows/s"
+        for other, result in results.items():
+            if SERVERS[other].library and other != name:
+                figures[f"share_of_{other}"] = best / min(result.seconds)
+                note += f"; {figures[f'share_of_{other}']:.2f} of {other}"
+        if name != first and SERVERS[name].has_answers:
+            note += f"; answers within {difference:.0e}"
+        yield Row(
+            f"serving {size}, {case.name}, {name}",
+            f"{best * 1e3:.1f} ms",
+            note + ending,
+            figures,
+        )
+
+
+def _text_row(
+    size: str, name: str, server: Server, short: tuple[Case, Case], rounds: int
+) -> Row:
+    """Return the row of what a text costs more than its ids.
+
+    Args:
+        size: of the model.
+        name: of SERVERS.
+        server: answers both requests.
+        short: the request with the text, the one with its ids.
+        rounds: turns of each.
+    """
+    seconds: dict[str, list[float]] = {case.name: [] for case in short}
+    for turn in range(1 + rounds):
+        for case in short:
+            found = server.ask(case.name, case.calls)["seconds"]
+            if turn:  # the first calls compile
+                seconds[case.name] += found
+    text, ids = (statistics.median(found) for found in seconds.values())
+    return Row(
+        f"serving {size}, text minus ids of a short sentence, {name}",
+        f"{(text - ids) * 1e3:.2f} ms",
+        f"medians {text * 1e3:.2f} and {ids * 1e3:.2f}",
+        {"text_seconds": text, "ids_seconds": ids},
+    )
+
+
+def _server_row(size: str, name: str, server: Server, model: Path) -> Row:
+    """Return the row of a server's memory, start and size on disk."""
+    files = [model] if model.is_file() else model.rglob("*")
+    stored = sum(path.stat().st_size for path in files)
+    return Row(
+        f"serving {size}, start and memory, {name}",
+        f"{server.start_seconds:.1f} s",
+        f"{server.memory() / 1e6:,.0f} MB resident, {stored / 1e6:,.0f} MB of "
+        "files",
+        {
+            "start_seconds": server.start_seconds,
+            "resident_bytes": server.memory(),
+            "file_bytes": stored,
+        },
+    )
+
+
+def _skipped(name: str, python: str) -> Row:
+    """Return the row of a server whose libraries are not installed."""
+    spec = SERVERS[name]
+    remedy = "install requirements-litert.txt"
+    if spec.library:
+        remedy = f"name an interpreter that has them: --{spec.library}_python"
+    return Row(
+        f"serving with {name}",
+        "skipped",
+        f"{python} does not have {', '.join(spec.needs)}; {remedy}",
+    )

@@ -1,0 +1,442 @@
+"""Time the training step of run_pretraining.py and the products inside it.
+
+A step's speed is reported as a share of the rate of a large matrix product
+that is measured right before and after it: a shared machine changes its speed
+from minute to minute, and the share changes less than the time does. The
+step's own matrix products, timed one by one, bound the share from above.
+"""
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+import modeling
+import optimization
+from ops import recompute
+from pretraining import model as pretraining_model
+from pretraining import objectives
+from tools.benchmarks import measuring
+from tools.benchmarks.table import Row
+from training import (
+    compilation,
+    devices,
+    loss_scale,
+    reporting,
+    train_step,
+)
+from training.settings import Settings
+
+MAX_SEQ_LENGTH, MAX_PREDICTIONS, VOCAB_SIZE = 128, 20, 30522
+
+# Large models get the batch that fits into the memory of a small machine.
+BATCH_SIZES = {"base": 8, "large": 2}
+DEFAULT_BATCH_SIZE = 32
+
+# --- The step ----------------------------------------------------------------
+
+
+def predictions_of(length: int) -> int:
+    """Return the masked tokens of a sequence: 20 for 128, 77 for 512."""
+    return math.ceil(0.15 * length)
+
+
+def fake_batch(
+    rows: int,
+    config: modeling.BertConfig,
+    seed: int = 0,
+    length: int = MAX_SEQ_LENGTH,
+) -> dict[str, tf.Tensor]:
+    """Return a batch of random ids without padding, [rows, length].
+
+    The time of a step does not depend on the values, only on the shapes.
+    """
+    rng = np.random.default_rng(seed)
+    shape, slots = (rows, length), (rows, predictions_of(length))
+    # The first columns of a permutation of each row: positions without
+    # repetition.
+    positions = np.argsort(rng.random(shape), axis=1)[:, : slots[1]]
+    batch = {
+        "input_ids": rng.integers(0, config.vocab_size, shape),
+        "input_mask": np.ones(shape),
+        "segment_ids": rng.integers(0, 2, shape),
+        "masked_lm_positions": np.sort(positions, axis=1),
+        "masked_lm_ids": rng.integers(0, config.vocab_size, slots),
+        "next_sentence_labels": rng.integers(0, 2, rows),
+    }
+    batch = {k: tf.constant(v.astype(np.int32)) for k, v in batch.items()}
+    batch["masked_lm_weights"] = tf.ones(slots)
+    return batch
+
+
+def create_step(
+    size: str,
+    batch_size: int,
+    dtype: str,
+    jit_compile: bool,
+    vocab_size: int = VOCAB_SIZE,
+    objective_name: str = objectives.DEFAULT,
+    recompute_choice: str = recompute.NONE,
+) -> train_step.Step:
+    """Return the step that run_pretraining.py trains a model of a size with.
+
+    Args:
+        size: one of modeling.NAMED_SIZES; the weights are random.
+        batch_size: rows in a step.
+        dtype: of the matrix products, one of modeling.DTYPES.
+        jit_compile: compile with XLA.
+        vocab_size: ids from 0 up that the records may have.
+        objective_name: what for, a key of OBJECTIVES.
+        recompute_choice: one of recompute.CHOICES.
+    """
+    objective = objectives.OBJECTIVES[objective_name]
+    config = modeling.BertConfig.from_size(size, vocab_size)
+    config.attention_direction = objective.attention_direction
+    model = pretraining_model.BertForPreTraining(
+        config, dtype, objective.predicts_next_sentence
+    )
+    optimizer = optimization.create_optimizer()
+    optimizer.create_slots(model.trainable_variables)
+    settings = Settings(
+        output_dir="",
+        num_train_steps=1000,
+        train_batch_size=batch_size,
+        dtype=dtype,
+        jit_compile=jit_compile,
+        recompute=recompute_choice,
+    )
+    strategy = tf.distribute.get_strategy()
+    return train_step.Step(
+        strategy,
+        model,
+        objective.objective,
+        optimizer,
+        optimization.create_schedule(1e-4, 1000, 100),
+        settings,
+        compilation.for_training(strategy, jit_compile),
+        loss_scale.create(settings),
+    )
+
+
+def time_steps(
+    step: train_step.Step,
+    repeats: int,
+    length: int = MAX_SEQ_LENGTH,
+    clock: Callable[[], Any] = time.perf_counter,
+) -> tuple[float, list[float]]:
+    """Return the seconds of the compiling call and of each later step.
+
+    Args:
+        step: its batch size is that of the fake batch.
+        repeats: the number of later steps.
+        length: of the sequences.
+        clock: what is read before and after each step.
+    """
+    run = runner(step, length, clock)
+    compiling = run(0)
+    run(1)  # the first call after compilation still allocates memory
+    return compiling, [run(2 + number) for number in range(repeats)]
+
+
+def runner(
+    step: train_step.Step,
+    length: int = MAX_SEQ_LENGTH,
+    clock: Callable[[], Any] = time.perf_counter,
+) -> Callable[[int], Any]:
+    """Return a function that trains step number n and returns its time.
+
+    Args:
+        step, length, clock: see `time_steps`.
+    """
+    config, size = step.model.config, step.settings.train_batch_size
+    batch = fake_batch(size, config, length=length)
+    iterator = iter(tf.data.Dataset.from_tensors(batch).repeat())
+    one = tf.constant(1, tf.int64)
+
+    def run(number: int) -> Any:
+        began = clock()
+        done, _ = step.run(iterator, tf.constant(number, tf.int64), one)
+        int(done)  # waits for the device
+        return clock() - began
+
+    return run
+
+
+# --- The matrix products of the step -----------------------------------------
+
+
+class Product(NamedTuple):
+    """A matrix product of the forward pass.
+
+    Attributes:
+        count: how often a step computes it.
+        left: shape [..., R, I].
+        right: shape [..., I, O].
+        is_tied: right is the embedding table, whose shape is [O, I].
+    """
+
+    count: int
+    left: list[int]
+    right: list[int]
+    is_tied: bool = False
+
+
+def step_products(
+    config: modeling.BertConfig,
+    batch: int,
+    objective_name: str = objectives.DEFAULT,
+) -> list[Product]:
+    """Return the forward matrix products of a pre-training step."""
+    objective = objectives.OBJECTIVES[objective_name]
+    hidden, inner = config.hidden_size, config.intermediate_size
+    num_heads, layers = config.num_attention_heads, config.num_hidden_layers
+    tokens = batch * MAX_SEQ_LENGTH
+    words = batch * objective.projections(MAX_SEQ_LENGTH, MAX_PREDICTIONS)
+    sentences = batch if objective.predicts_next_sentence else 0
+    row = [batch, num_heads, MAX_SEQ_LENGTH]
+    size = hidden // num_heads
+    products = [
+        # Query, key, value and the attention's output.
+        Product(4 * layers, [tokens, hidden], [hidden, hidden]),
+        # The two halves of the feed-forward layer.
+        Product(layers, [tokens, hidden], [hidden, inner]),
+        Product(layers, [tokens, inner], [inner, hidden]),
+        # Attention scores, then the weighted sums of values.
+        Product(layers, [*row, size], [*row[:2], size, MAX_SEQ_LENGTH]),
+        Product(layers, [*row, MAX_SEQ_LENGTH], [*row, size]),
+        # Language model: transform, vocabulary.
+        Product(1, [words, hidden], [hidden, hidden]),
+        Product(1, [words, hidden], [config.vocab_size, hidden], True),
+        # Next sentence: pooler, logits.
+        Product(1, [sentences, hidden], [hidden, hidden]),
+        Product(1, [sentences, hidden], [hidden, 2]),
+    ]
+    return [product for product in products if product.left[0]]
+
+
+def products_seconds(
+    config: modeling.BertConfig, batch: int, dtype: str, objective_name: str
+) -> float:
+    """Return the time of a step's matrix products, forward and backward.
+
+    Each is timed by itself, with operands that stay in the cache if they fit:
+    a lower bound of the step's time on this machine.
+    """
+
+    # A product left x right has two products in its backward pass:
+    # d_left = pull x right^T and d_right = left^T x pull, where pull is the
+    # gradient of the output.
+    @tf.function(autograph=False, reduce_retracing=False)
+    def multiply(left, right, pull, is_tied):
+        d_right = (pull, left) if is_tied else (left, pull)
+        return (
+            tf.matmul(left, right, transpose_b=is_tied),
+            tf.matmul(pull, right, transpose_b=not is_tied),
+            tf.matmul(*d_right, transpose_a=True),
+        )
+
+    total = 0.0
+    for product in step_products(config, batch, objective_name):
+        outputs = product.right[-2 if product.is_tied else -1]
+        shapes = [product.left, product.right, [*product.left[:-1], outputs]]
+        values = [tf.cast(tf.random.normal(s), dtype) for s in shapes]
+        values.append(product.is_tied)
+        multiply(*values)  # traces
+        total += product.count * measuring.best_seconds(
+            lambda v=values: multiply(*v), 5
+        )
+    return total
+
+
+# --- The update --------------------------------------------------------------
+
+
+class UpdateTimes(NamedTuple):
+    """How fast a step's update is, and a copy beside it.
+
+    Attributes:
+        seconds: of clipping and the update.
+        rate: bytes per second, with every number read and written once.
+        copy_rate: the same of an operation that reads and writes an array.
+    """
+
+    seconds: float
+    rate: float
+    copy_rate: float
+
+
+# Weights, gradients and two moments are read, all but gradients written.
+_PASSES_OF_UPDATE = 7
+
+_COPIED = 2**26  # float32 numbers, 268 MB: more than caches hold
+
+_UPDATES = 10  # timed ones: a tenth of a second each at Base size
+
+
+def time_update(step: train_step.Step, repeats: int) -> UpdateTimes:
+    """Time the update of a step alone, and a copy, compiled alike.
+
+    Args:
+        step: its weights change.
+        repeats: calls of each; the shortest counts.
+    """
+    variables = step.model.trainable_variables
+    gradients = [tf.fill(v.shape, 1e-3) for v in variables]
+    norm = optimization.global_norm(gradients)
+    number = tf.constant(1, tf.int64)
+    update = tf.function(
+        lambda: step.update(gradients, norm, number), autograph=False
+    )
+    values = tf.fill([_COPIED], 1.0)
+    copy = tf.function(
+        lambda: values + 1.0,
+        autograph=False,
+        jit_compile=step.compilation.update or step.compilation.step,
+    )
+    update(), copy()  # compile
+    seconds = measuring.best_seconds(update, repeats)
+    numbers = sum(math.prod(v.shape) for v in variables)
+    return UpdateTimes(
+        seconds,
+        4 * _PASSES_OF_UPDATE * numbers / seconds,
+        4 * 2 * _COPIED / measuring.best_seconds(copy, repeats),
+    )
+
+
+# --- The rows ----------------------------------------------------------------
+
+
+class SizedStep(NamedTuple):
+    """A training step to measure.
+
+    Attributes:
+        size: a name in modeling.NAMED_SIZES.
+        objective_name: what the step is for, a key of OBJECTIVES.
+        step: that is measured.
+        repeats: how often to run it.
+    """
+
+    size: str
+    objective_name: str
+    step: train_step.Step
+    repeats: int
+
+
+def create_steps(
+    sizes: Sequence[str],
+    repeats: int,
+    dtype: str,
+    jit_compile: bool,
+    objective_name: str = objectives.DEFAULT,
+) -> Iterator[SizedStep]:
+    """Yield a training step of each size.
+
+    Args:
+        sizes: names in modeling.NAMED_SIZES.
+        repeats: runs of a step; of a large one a quarter.
+        dtype: of the matrix products, one of modeling.DTYPES.
+        jit_compile: compile with XLA.
+        objective_name: what the step is for, a key of OBJECTIVES.
+    """
+    for size in sizes:
+        batch_size = BATCH_SIZES.get(size, DEFAULT_BATCH_SIZE)
+        step = create_step(
+            size, batch_size, dtype, jit_compile, objective_name=objective_name
+        )
+        # Steps that take seconds vary less than steps of milliseconds.
+        count = max(2, repeats // (4 if size in BATCH_SIZES else 1))
+        yield SizedStep(size, objective_name, step, count)
+
+
+def measure(sized_steps: Iterable[SizedStep]) -> Iterator[Row]:
+    """Time training steps; yield the rows of each."""
+    for size, objective_name, step, count in sized_steps:
+        objective = objectives.OBJECTIVES[objective_name]
+        batch_size = step.settings.train_batch_size
+        dtype = step.settings.dtype
+        before = devices.measure_matmul_peak(dtype)
+        compiling, seconds = time_steps(step, count)
+        after = devices.measure_matmul_peak(dtype)
+        products = products_seconds(
+            step.model.config, batch_size, dtype, objective_name
+        )
+        last = devices.measure_matmul_peak(dtype)
+        update = time_update(step, _UPDATES)
+        operations = reporting.training_flops(
+            step.model.config,
+            batch_size,
+            MAX_SEQ_LENGTH,
+            objective.projections(MAX_SEQ_LENGTH, MAX_PREDICTIONS),
+            int(objective.predicts_next_sentence),
+        )
+        peak = max(before, after, last)
+        yield _products_row(size, products, operations, peak)
+        yield _update_row(size, update, min(seconds))
+        name = f"training step, {size}, batch {batch_size}"
+        if objective_name != objectives.DEFAULT:
+            name += f", {objective_name}"
+        yield from _step_rows(
+            name, batch_size, operations, peak, seconds, compiling
+        )
+
+
+def _products_row(
+    size: str, seconds: float, operations: int, peak: float
+) -> Row:
+    """Return the row of the products: their share of the peak."""
+    share = operations / seconds / peak
+    return Row(
+        f"matrix products of a step alone, {size}",
+        f"{share:.0%} of matmul peak",
+        f"{seconds:.3f} s: the step cannot be much faster",
+        {"matmul_peak_share": share, "seconds": seconds},
+    )
+
+
+def _update_row(size: str, update: UpdateTimes, step_seconds: float) -> Row:
+    """Return the row of the update alone."""
+    return Row(
+        f"update of the weights alone, {size}",
+        f"{update.rate / 1e9:.1f} GB/s",
+        f"{update.seconds:.4f} s, {update.seconds / step_seconds:.1%} of the "
+        f"step; a copy: {update.copy_rate / 1e9:.1f} GB/s",
+        {
+            "bytes_per_second": update.rate,
+            "seconds": update.seconds,
+            "copy_bytes_per_second": update.copy_rate,
+        },
+    )
+
+
+def _step_rows(
+    name: str,
+    batch_size: int,
+    operations: int,
+    peak: float,
+    seconds: Sequence[float],
+    compiling: float,
+) -> Iterator[Row]:
+    """Yield the rows of a step: share of the peak, then sequences/s."""
+    best, median = min(seconds), statistics.median(seconds)
+    yield Row(
+        name,
+        f"{operations / best / peak:.0%} of matmul peak",
+        f"median {operations / median / peak:.0%}, peak "
+        f"{peak / 1e9:.0f} GFLOP/s",
+        {"matmul_peak_share": operations / best / peak, "peak_flops": peak},
+    )
+    yield Row(
+        name,
+        f"{batch_size / best:.1f} sequences/s",
+        f"{best:.3f} s, median {median:.3f} s; first call {compiling:.0f} s",
+        {
+            "sequences_per_second": batch_size / best,
+            "seconds": best,
+            "median_seconds": median,
+            "first_call_seconds": compiling,
+        },
+    )

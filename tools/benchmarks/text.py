@@ -1,0 +1,231 @@
+"""Time the tokenizers, the record generator and the record reader."""
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from base import file_system, text_files
+from base.errors import UserError
+
+import tensorflow as tf
+
+import tokenization
+from pretraining.data import schema as pretraining_schema
+from records import streaming
+from tasks import graph_tokenizer
+from tools.benchmarks import measuring
+from tools.benchmarks.steps import MAX_PREDICTIONS, MAX_SEQ_LENGTH
+from tools.benchmarks.table import Row
+from tools.demo import corpus as demo_corpus
+
+VOCAB_SIZE = 8000  # of the vocabulary that is learned if none is given
+
+GRAPH_LINES = 20_000  # how many the tokenizer in the graph is timed on
+
+_GRAPH_BATCH = 1000
+
+_READER_BATCH, _READER_BATCHES = 32, 1000
+
+
+class Text(NamedTuple):
+    """The text that the measurements use.
+
+    Attributes:
+        files: text files, one sentence per line.
+        vocab_file: its vocabulary.
+        folder: for temporary files.
+    """
+
+    files: list[str]
+    vocab_file: str
+    folder: Path
+
+    def lines(self) -> list[str]:
+        """Return the lines of all files."""
+        return [
+            line
+            for path in self.files
+            for line in text_files.read_text(path).splitlines()
+        ]
+
+
+@contextlib.contextmanager
+def prepared_text(
+    input_file: str | None, vocab_file: str | None
+) -> Iterator[Text]:
+    """Find the text and its vocabulary, or make them in a temporary folder.
+
+    Args:
+        input_file: globs, separated by commas; None: the demo's corpus.
+        vocab_file: None: learn a vocabulary from the text.
+    """
+    with tempfile.TemporaryDirectory(prefix="benchmark") as name:
+        folder = Path(name)
+        if input_file:
+            files = file_system.find_files(input_file)
+        else:
+            files = [str(folder / "corpus.txt")]
+            demo_corpus.write(files[0], list(demo_corpus.documents().values()))
+        if not vocab_file:
+            vocab_file = str(folder / "vocab.txt")
+            measuring.run_script(
+                "build_vocab.py",
+                input_file=",".join(files),
+                output_file=vocab_file,
+                vocab_size=VOCAB_SIZE,
+            )
+        yield Text(files, vocab_file, folder)
+
+
+def _megabytes(lines: list[str]) -> float:
+    """Return the size of lines in UTF-8."""
+    return sum(len(line.encode()) + 1 for line in lines) / 1e6
+
+
+def _tokenizer_row(what: str, size: float, seconds: float, note: str) -> Row:
+    """Return the row of a tokenizer that read `size` MB."""
+    rate = size / seconds
+    figures = {"megabytes_per_second": rate}
+    return Row(what, f"{rate:.1f} MB/s", f"{size:.1f} MB, {note}", figures)
+
+
+def measure_tokenizer(text: Text) -> Iterator[Row]:
+    """Time the Python tokenizer on one core, from lines in memory to ids."""
+    lines = text.lines()
+    size = _megabytes(lines)
+
+    # The tokenizer caches words, so each timed call begins with a new one.
+    def whole() -> None:
+        tokenization.FullTokenizer(text.vocab_file).lines_to_ids(lines)
+
+    def line_by_line() -> None:
+        to_ids = tokenization.FullTokenizer(text.vocab_file).text_to_ids
+        for line in lines:
+            to_ids(line)
+
+    for function, name in (
+        (whole, "lines_to_ids"),
+        (line_by_line, "text_to_ids"),
+    ):
+        yield _tokenizer_row(
+            f"tokenizer, {name}",
+            size,
+            measuring.best_seconds(function),
+            "vocabulary loaded and cache empty each time",
+        )
+
+
+def measure_graph_tokenizer(text: Text) -> Iterator[Row]:
+    """Time the tokenizer of exported models, in processor time."""
+    lines = text.lines()[:GRAPH_LINES]
+    size = _megabytes(lines)
+    batches = [
+        tf.constant(lines[start : start + _GRAPH_BATCH])
+        for start in range(0, len(lines), _GRAPH_BATCH)
+    ]
+    for do_lower_case in (True, False):
+        tokenizer = graph_tokenizer.Tokenizer(text.vocab_file, do_lower_case)
+
+        @tf.function(
+            autograph=False, input_signature=[tf.TensorSpec([None], tf.string)]
+        )
+        def tokenize(texts, tokenizer=tokenizer):
+            return tokenizer(texts).flat_values
+
+        def whole(tokenize=tokenize) -> None:
+            for batch in batches:
+                tokenize(batch).numpy()
+
+        whole()  # traces
+        yield _tokenizer_row(
+            "tokenizer in the graph, "
+            + ("lower-cased" if do_lower_case else "cased"),
+            size,
+            measuring.best_seconds(whole, clock=time.process_time),
+            f"per core; {_GRAPH_BATCH:,} lines at a time",
+        )
+
+
+def measure_generator(text: Text, dupe_factor: int) -> Iterator[Row]:
+    """Time create_pretraining_data.py with one and with two workers.
+
+    Args:
+        text: its records stay in `text.folder`, for measure_reader.
+        dupe_factor: passes over the text.
+    """
+    rates = {}
+    for num_workers in (1, 2):
+        run = measuring.run_script(
+            "create_pretraining_data.py",
+            input_file=",".join(text.files),
+            output_file=f"{text.folder}/records-{num_workers}@4",
+            vocab_file=text.vocab_file,
+            num_workers=num_workers,
+            dupe_factor=dupe_factor,
+        )
+        instances = measuring.number_between(
+            run.log, "Wrote ", " total instances"
+        )
+        inside = measuring.number_between(run.log, "Took ", " s")
+        rates[num_workers] = instances / inside
+        yield Row(
+            f"generator, {num_workers} worker" + "s" * (num_workers > 1),
+            f"{instances / inside:,.0f} instances/s",
+            f"first byte read to last written; {instances:,.0f} in "
+            f"{inside:.1f} s, {run.seconds:.1f} s with process start; largest "
+            f"process {run.megabytes:.0f} MB",
+            {
+                "instances_per_second": instances / inside,
+                "seconds": inside,
+                "process_seconds": run.seconds,
+                "megabytes": run.megabytes,
+            },
+        )
+    ratio = rates[2] / rates[1]
+    yield Row(
+        "generator, 2 workers against 1",
+        f"{ratio:.2f} times",
+        "",
+        {"ratio": ratio},
+    )
+
+
+def measure_reader(text: Text) -> Iterator[Row]:
+    """Time the input pipeline of training: shuffle, decode, check, batch.
+
+    Args:
+        text: measure_generator has run on it.
+
+    Raises:
+        UserError: there are no records.
+    """
+    files = sorted(str(path) for path in text.folder.glob("records-1-*"))
+    if not files:
+        raise UserError("--parts=reader needs generator beside it")
+    bound = streaming.Bound(
+        len(tokenization.load_vocab(text.vocab_file)), "vocabulary"
+    )
+    data = streaming.RecordFiles(
+        files,
+        pretraining_schema.schema(MAX_SEQ_LENGTH, MAX_PREDICTIONS),
+        {"input_ids": bound},
+        {},
+    )
+    context = tf.distribute.InputContext(1, 0, 1)
+    iterator = iter(data.training(_READER_BATCH, 1, 0, context))
+    next(iterator)  # fills the shuffle buffer
+
+    def read() -> None:
+        for _ in range(_READER_BATCHES):
+            next(iterator)
+
+    rate = _READER_BATCH * _READER_BATCHES / measuring.best_seconds(read)
+    yield Row(
+        "reader, shuffled and decoded",
+        f"{rate:,.0f} records/s",
+        f"batches of {_READER_BATCH}",
+        {"records_per_second": rate},
+    )

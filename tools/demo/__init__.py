@@ -1,0 +1,1 @@
+"""The corpus and the results of demo.py."""

@@ -1,0 +1,202 @@
+"""The results of demo.py: scores beside a unigram baseline, learning curves.
+
+The baseline predicts the most frequent token of the training text for every
+masked position. It needs no model and reads no context, so what BERT scores
+beyond it comes from reading the text around the mask.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from base import pictures
+
+import numpy as np
+import tensorflow as tf
+
+from pretraining.data import schema as pretraining_schema
+from records import streaming
+from training.event_files import Curve
+
+# --- Baselines ---------------------------------------------------------------
+
+
+class Baseline(NamedTuple):
+    """Scores on masked tokens without a model.
+
+    Attributes:
+        loss: mean cross-entropy of the token frequencies.
+        accuracy: share of the most frequent token.
+        positions: how many masked tokens were scored.
+    """
+
+    loss: float
+    accuracy: float
+    positions: int
+
+
+def unigram_baseline(
+    train_ids: np.ndarray, held_out_ids: np.ndarray, vocab_size: int
+) -> Baseline:
+    """Score the token frequencies of training on held-out positions.
+
+    Args:
+        train_ids: the true tokens at the masked positions of training.
+        held_out_ids: the same of the held-out text.
+        vocab_size: number of tokens. Each is counted once more than it occurs
+            (add-one smoothing), so that an unseen token has a finite loss.
+    """
+    counts = np.bincount(train_ids, minlength=vocab_size) + 1
+    log_probs = np.log(counts / counts.sum())
+    return Baseline(
+        float(-log_probs[held_out_ids].mean()),
+        float((held_out_ids == counts.argmax()).mean()),
+        len(held_out_ids),
+    )
+
+
+def majority_share(labels: np.ndarray) -> float:
+    """Return the accuracy of always predicting the more frequent label.
+
+    Args:
+        labels: [N], 0 or 1.
+    """
+    return float(max(labels.mean(), 1 - labels.mean()))
+
+
+# --- Files of the run --------------------------------------------------------
+
+
+def read_labels(
+    path: str, max_seq_length: int, max_predictions_per_seq: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Read the labels of a record file.
+
+    Returns:
+        ids: [number of masked tokens], the true tokens.
+        next_sentence_labels: [number of records].
+    """
+    schema = pretraining_schema.schema(max_seq_length, max_predictions_per_seq)
+    ids, labels = [], []
+    for serialized in tf.data.TFRecordDataset(path).batch(1024):
+        batch = streaming.parse_batch(serialized, schema)
+        is_masked = batch["masked_lm_weights"] > 0
+        ids.append(tf.boolean_mask(batch["masked_lm_ids"], is_masked).numpy())
+        labels.append(batch["next_sentence_labels"].numpy())
+    return np.concatenate(ids), np.concatenate(labels)
+
+
+def read_scores(path: str) -> dict[str, float]:
+    """Read the `key = value` lines of eval_results.txt."""
+    with open(path, encoding="utf-8") as file:
+        pairs = (line.split(" = ") for line in file if " = " in line)
+        return {name: float(value) for name, value in pairs}
+
+
+# --- Table and picture -------------------------------------------------------
+
+
+def is_better(
+    scores: Mapping[str, float], baseline: Baseline, labels: np.ndarray
+) -> bool:
+    """Return whether the model's scores are all better than the baselines."""
+    return (
+        scores["masked_lm_loss"] < baseline.loss
+        and scores["masked_lm_accuracy"] > baseline.accuracy
+        and scores["next_sentence_accuracy"] > majority_share(labels)
+    )
+
+
+def format_table(
+    scores: Mapping[str, float],
+    baseline: Baseline,
+    labels: np.ndarray,
+    speed: float,
+) -> str:
+    """Return the closing table: the model's scores beside the baselines.
+
+    Args:
+        scores: of the held-out records, see read_scores.
+        baseline: of the same records.
+        labels: their next-sentence labels.
+        speed: sequences/s of training.
+    """
+    perplexity = math.exp(baseline.loss)
+    rows = [
+        ("", "BERT", "unigram"),
+        ("masked LM loss", scores["masked_lm_loss"], baseline.loss),
+        ("masked LM perplexity", scores["masked_lm_perplexity"], perplexity),
+        (
+            "masked LM accuracy",
+            f"{scores['masked_lm_accuracy']:.1%}",
+            f"{baseline.accuracy:.1%}",
+        ),
+        (
+            "next sentence accuracy",
+            f"{scores['next_sentence_accuracy']:.1%}",
+            f"{majority_share(labels):.1%} (the more frequent answer)",
+        ),
+        ("training speed", f"{speed:,.0f} sequences/s", ""),
+    ]
+    lines = [
+        f"Held-out documents, {len(labels):,} sequences, "
+        f"{baseline.positions:,} masked tokens:"
+    ]
+    for row in rows:
+        cells = [f"{x:.2f}" if isinstance(x, float) else x for x in row]
+        lines.append(f"    {cells[0]:<25}{cells[1]:<17}{cells[2]}".rstrip())
+    return "\n".join(lines)
+
+
+def draw_curves(
+    path: str,
+    training: Mapping[str, Curve],
+    held_out: Mapping[str, Curve],
+    baseline: Baseline,
+    majority: float,
+) -> None:
+    """Draw loss and next-sentence accuracy over the steps as a PNG file.
+
+    Args:
+        path: the file.
+        training: curves of training, see event_files.py.
+        held_out: curves of the evaluations.
+        baseline: its loss becomes a horizontal line.
+        majority: see majority_share; becomes a horizontal line.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    figure = pictures.new_figure(10, 4)
+    from matplotlib.ticker import PercentFormatter
+
+    left, right = figure.subplots(1, 2)
+    # The masked LM loss alone, not the sum of both losses that is minimized:
+    # the baseline is a loss of masked tokens.
+    _draw_panel(left, "masked_lm_loss", training, held_out)
+    left.axhline(baseline.loss, color="0.4", ls="--", label="unigram baseline")
+    _draw_panel(right, "next_sentence_accuracy", training, held_out)
+    right.axhline(
+        majority, color="0.4", ls="--", label="the more frequent answer"
+    )
+    right.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    for axes in (left, right):
+        axes.legend()
+    pictures.save(figure, path, dpi=120, in_colour=True)
+
+
+def _draw_panel(
+    axes: Any,
+    tag: str,
+    training: Mapping[str, Curve],
+    held_out: Mapping[str, Curve],
+) -> None:
+    """Draw one scalar of training and of the evaluations."""
+    for curves, label, style in (
+        (training, "training", "C0-"),
+        (held_out, "held-out", "C1o-"),
+    ):
+        curve = curves.get(tag, {})
+        axes.plot(list(curve), list(curve.values()), style, label=label)
+    axes.set(title=tag.replace("_", " "), xlabel="training step")
+    axes.grid(alpha=0.3)

@@ -1,0 +1,160 @@
+"""Load the checkpoints of the page: task, prediction function, encoder."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from base.errors import UserError
+
+import modeling
+from checkpoints import model_files, weight_files
+from serving import all_tasks
+from serving import model as prediction_model
+from serving.tasks import Settings, Task
+from tasks.encoder import export as features_export
+
+NEXT_SENTENCE = "next_sentence"
+
+# Without these weights the next sentence head is that of a new model.
+_NEXT_SENTENCE_WEIGHTS = (
+    "bert/pooler/dense/kernel",
+    "cls/seq_relationship/output_weights",
+)
+
+
+class PageModel:
+    """A checkpoint with everything that the page computes from it.
+
+    Args:
+        name: a short name, unique on the page.
+        settings: of `prediction.model.describe_checkpoint`.
+
+    Attributes:
+        task: inputs and predictions of the head, as batch_predict.py has them.
+        heads: the task, and NEXT_SENTENCE if that head was trained too.
+        run: the head as a function of batches.
+        model: encoder and head; they share their weights with `run`.
+        run_encoder: the vectors of the encoder as a function of batches.
+
+    Raises:
+        UserError: weights are missing, or lengths do not fit.
+    """
+
+    def __init__(self, name: str, settings: Settings):
+        self.name, self.settings = name, settings
+        self.task: Task = all_tasks.create_task(settings)
+        export = prediction_model.create_export(settings)
+        self.model: modeling.TaskModel = export.model
+        self.run = prediction_model.run_export(export)
+        self.heads = (settings.task, *self._next_sentence())
+        self.run_encoder = self.run
+        if settings.task != "encoder":
+            encoder = features_export.Encoder(
+                self.model, None, settings.vocab_file, settings.max_seq_length
+            )
+            self.run_encoder = prediction_model.run_export(encoder)
+
+    def _next_sentence(self) -> tuple[str, ...]:
+        """Return (NEXT_SENTENCE,) if the checkpoint has that head, else ()."""
+        if self.settings.task != "masked_lm":
+            return ()
+        reader = weight_files.open_reader(self.settings.path)
+        is_whole = all(map(reader.has_tensor, _NEXT_SENTENCE_WEIGHTS))
+        # --objective=mlm and ltr keep these weights, and do not train them.
+        is_trained = not model_files.objective_in(self.model.config)
+        return (NEXT_SENTENCE,) if is_whole and is_trained else ()
+
+    def summary(self) -> str:
+        """Return the sizes of the model in a line."""
+        config = self.model.config
+        layers = f"{config.num_hidden_layers} layer"
+        if config.num_hidden_layers > 1:
+            layers += "s"
+        casing = "uncased" if self.settings.do_lower_case else "cased"
+        return (
+            f"{self.settings.task.replace('_', ' ')}, "
+            f"{layers} of {config.hidden_size} units, "
+            f"{config.num_attention_heads} heads, "
+            f"{len(self.task.tokenizer.vocab):,} word pieces, {casing}, "
+            f"{self.settings.max_seq_length} tokens"
+        )
+
+
+def load_models(
+    paths: Sequence[str],
+    task: str | None,
+    bert_config_file: str | None,
+    vocab_file: str | None,
+    do_lower_case: bool | None,
+    options: Mapping[str, Any],
+) -> list[PageModel]:
+    """Return the models of checkpoints, in their order.
+
+    Args:
+        paths: of checkpoints, as --init_checkpoint takes them.
+        task: one of all_tasks.TASK_NAMES; None: what each was fine-tuned on.
+        bert_config_file, vocab_file, do_lower_case: None: of each checkpoint.
+        options: more fields of Settings; None: each model's own value.
+
+    Raises:
+        UserError: a checkpoint is missing or damaged, or cannot do the task.
+    """
+    given = {name: v for name, v in options.items() if v is not None}
+    return [
+        PageModel(
+            name,
+            prediction_model.describe_checkpoint(
+                path,
+                task,
+                bert_config_file,
+                vocab_file,
+                do_lower_case,
+                dict(given),
+                flag="init_checkpoint",
+            ),
+        )
+        for name, path in zip(names_of(paths), paths, strict=True)
+    ]
+
+
+def names_of(paths: Sequence[str]) -> list[str]:
+    """Return a short name for each path; paths whose names agree stay whole.
+
+    >>> names_of(["out/mrpc/", "out/base/bert_model.ckpt"])
+    ['mrpc', 'base']
+    >>> names_of(["a/mrpc", "b/mrpc"])
+    ['a/mrpc', 'b/mrpc']
+    """
+    short = [_short_name(path) for path in paths]
+    return [
+        path if short.count(name) > 1 else name
+        for path, name in zip(paths, short, strict=True)
+    ]
+
+
+def _short_name(path: str) -> str:
+    """Return the last part of a path that is not a file of a checkpoint."""
+    parts = [part for part in path.split("/") if part] or [path]
+    is_file = ".ckpt" in parts[-1] and not os.path.isdir(path)
+    return parts[-2] if is_file and len(parts) > 1 else parts[-1]
+
+
+def split_paths(value: str) -> list[str]:
+    """Return the checkpoints of --init_checkpoint, a list with commas.
+
+    Raises:
+        UserError: an item is empty, or is there twice.
+    """
+    paths = [path.strip() for path in value.split(",")]
+    if not all(paths):
+        raise UserError(
+            f"--init_checkpoint={value}: item {paths.index('') + 1} of "
+            f"{len(paths)} is empty; separate checkpoints by one comma"
+        )
+    for number, path in enumerate(paths):
+        if path in paths[:number]:
+            raise UserError(
+                f"--init_checkpoint={value} names {path} twice: give each "
+                "checkpoint once"
+            )
+    return paths

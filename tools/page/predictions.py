@@ -1,0 +1,83 @@
+"""Predict one input of the page, by the code of batch_predict.py."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from base.errors import UserError
+
+import numpy as np
+import tensorflow as tf
+
+from serving import run
+from serving.data import BadInput, Place, Window
+from tools.page.models import PageModel
+
+# A novel has half a million characters. More would keep other users waiting.
+MAX_CHARS = 1_000_000
+
+_BATCH_SIZE = 8
+
+_PLACE = Place("page", 1)
+
+
+def predict(model: PageModel, **texts: str | list[str]) -> dict[str, Any]:
+    """Return the prediction for the texts of an input.
+
+    It is the line that batch_predict.py writes for a line of JSON with these
+    texts, without the id.
+
+    Args:
+        model: with its task.
+        **texts: the task's own names and values: text="...", or question="..."
+            and context="...", and so on.
+
+    Raises:
+        UserError: the input cannot be predicted; has the reason.
+    """
+    check_size(texts)
+    data = json.dumps(texts).encode()
+    try:
+        item = model.task.parse(_PLACE, data, "jsonl")
+    except BadInput as error:
+        raise UserError(str(error)) from error
+    window = Window([item], [], 0, len(data), 1)
+    found = run.predict_window(model.task, model.run, window, _BATCH_SIZE)
+    if found.problems:
+        raise UserError(found.problems[0].reason)
+    line = json.loads(found.lines[0])
+    return {name: value for name, value in line.items() if name != "id"}
+
+
+def next_sentence(
+    model: PageModel, features: Mapping[str, np.ndarray]
+) -> np.ndarray:
+    """Return how probable it is that text B follows A, and that it does not.
+
+    The pair of probabilities [2] is that of pre-training's next sentence head.
+
+    Args:
+        model: has the head models.NEXT_SENTENCE.
+        features: input_ids, input_mask and segment_ids, [1, S].
+    """
+    tensors = {name: tf.constant(value) for name, value in features.items()}
+    output = model.model.encode(tensors)
+    logits = model.model.next_sentence_logits(output, tensors)
+    return tf.nn.softmax(logits)[0].numpy()
+
+
+def check_size(texts: Mapping[str, str | list[str]]) -> None:
+    """Check that texts are not too long to be answered soon.
+
+    Raises:
+        UserError: they have more than MAX_CHARS characters.
+    """
+    size = sum(map(len, texts.values()))
+    size += sum(
+        len(c) for v in texts.values() if isinstance(v, list) for c in v
+    )
+    if size > MAX_CHARS:
+        raise UserError(
+            f"the input has {size:,} characters, more than {MAX_CHARS:,}: "
+            "batch_predict.py reads files of any size"
+        )

@@ -1,0 +1,127 @@
+"""A step is one command line; a plan is a list of steps in order.
+
+Shared work is done once because a step's name follows from everything that
+its command depends on: a model that two tables need has one step name, so it
+is trained once. Paths are written with placeholders, {work_dir} and those of
+the data, so that a marker does not depend on how a command writes its paths.
+"""
+
+import shlex
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tools.reproduction.scales import Size
+
+# Kinds of steps.
+VOCABULARY, RECORDS = "vocabulary", "records"
+PRETRAINING, FINETUNING = "pretraining", "finetuning"
+SCORED = (PRETRAINING, FINETUNING)
+KINDS = (VOCABULARY, RECORDS, PRETRAINING, FINETUNING)
+
+
+class Step(NamedTuple):
+    """One command.
+
+    Attributes:
+        name: path of its marker and its log below the work directory.
+        title: what it is for.
+        kind: VOCABULARY, RECORDS, PRETRAINING or FINETUNING.
+        script: file name.
+        flags: (flag, value); values may have placeholders.
+        after: names of the steps that have to be finished before.
+        output: the file or directory it writes, below the work directory.
+        size: of the encoder that it trains.
+        task: that it fine-tunes on.
+        num_train_steps: of this phase of pre-training.
+    """
+
+    name: str
+    title: str
+    kind: str
+    script: str
+    flags: tuple[tuple[str, str], ...]
+    after: tuple[str, ...] = ()
+    output: str = ""
+    size: Size | None = None
+    task: str = ""
+    num_train_steps: int = 0
+
+    @property
+    def identity(self) -> list[str]:
+        """Return the command with placeholders: what a marker holds."""
+        return [self.script, *(f"--{name}={v}" for name, v in self.flags)]
+
+    def arguments(self, places: Mapping[str, str]) -> list[str]:
+        """Return the flags for a command line.
+
+        Args:
+            places: placeholder such as "{work_dir}" -> path.
+        """
+        found = []
+        for name, value in self.flags:
+            for placeholder, path in places.items():
+                value = value.replace(placeholder, path)
+            if value == "true":
+                found.append(f"--{name}")
+            else:
+                found.append(f"--{name}={value}")
+        return found
+
+
+class Plan:
+    """Steps in the order in which one machine runs them."""
+
+    def __init__(self) -> None:
+        self.steps: dict[str, Step] = {}
+        self.experiments: dict[str, list[str]] = {}  # step -> its tables
+
+    def add(self, step: Step, experiment: str) -> str:
+        """Add a step unless the plan has it; return its name.
+
+        Args:
+            step: everything it comes after is in the plan already.
+            experiment: the table that needs it.
+        """
+        known = self.steps.setdefault(step.name, step)
+        if known.identity != step.identity:
+            raise ValueError(f"two commands are called {step.name}")
+        for name in (*step.after, step.name):
+            self._note(name, experiment)
+        return step.name
+
+    def tasks(self) -> list[str]:
+        """Return the tasks that models are fine-tuned on."""
+        found = (step.task for step in self.steps.values())
+        return list(dict.fromkeys(filter(None, found)))
+
+    def _note(self, name: str, experiment: str) -> None:
+        """Note that a table needs a step and all that it comes after."""
+        users = self.experiments.setdefault(name, [])
+        if experiment not in users:
+            users.append(experiment)
+            for before in self.steps[name].after:
+                self._note(before, experiment)
+
+
+def command_line(
+    step: Step, places: Mapping[str, str], script_dir: str = "", width: int = 80
+) -> str:
+    """Return a step's command for a shell, broken into lines.
+
+    A flag that is longer than a line is not broken.
+
+    Args:
+        step: the command.
+        places: placeholder -> path.
+        script_dir: where the scripts are, "" for the current directory.
+        width: characters of a line.
+    """
+    script = f"{script_dir}/{step.script}" if script_dir else step.script
+    lines = [f"python {shlex.quote(script)}"]
+    for word in map(shlex.quote, step.arguments(places)):
+        # The end of a line needs two more columns, for " \\".
+        if len(lines[-1]) + len(word) + 3 <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(f"    {word}")
+    return " \\\n".join(lines)
