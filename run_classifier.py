@@ -25,11 +25,11 @@ from absl import flags
 
 from finetuning import distillation, fine_tuned, runner, sweeps
 from finetuning import flags as finetuning_flags
-from finetuning.settings import RunSettings
-from finetuning.source import ModelSource, find_source
 from tasks.classifier import flags as classifier_flags
 from tasks.classifier import tasks as classifier_tasks
 from tasks.classifier.job import ClassifierJob
+from tasks.settings import RunSettings
+from tasks.source import ModelSource, find_source
 from training import flags as training_flags
 
 FLAGS = flags.FLAGS

@@ -25,13 +25,13 @@ from absl import flags, logging
 import modeling
 from finetuning import distillation, runner, sweeps
 from finetuning import flags as finetuning_flags
-from finetuning.settings import RunSettings
-from finetuning.source import find_source
 from ops import recompute
 from tasks.encoder import layers as features_layers
 from tasks.ner import data as ner_data
 from tasks.ner import job as ner_job
 from tasks.ner.job import NerJob, TaggerOptions
+from tasks.settings import RunSettings
+from tasks.source import find_source
 
 FLAGS = flags.FLAGS
 

@@ -30,10 +30,11 @@ from base.errors import UserError
 
 from absl import flags
 
-from finetuning import distillation, runner, source, sweeps
+from finetuning import distillation, runner, sweeps
 from finetuning import flags as finetuning_flags
-from finetuning.settings import RunSettings
-from finetuning.source import ModelSource
+from tasks import source
+from tasks.settings import RunSettings
+from tasks.source import ModelSource
 from tasks.squad import answers as squad_answers
 from tasks.squad import data as squad_data
 from tasks.squad import ensemble as squad_ensemble

@@ -27,8 +27,8 @@ from absl import flags
 
 from finetuning import flags as finetuning_flags
 from finetuning import runner, sweeps
-from finetuning.settings import RunSettings
-from finetuning.source import find_source
+from tasks.settings import RunSettings
+from tasks.source import find_source
 from tasks.swag import data as swag_data
 from tasks.swag.job import SwagJob
 from training import flags as training_flags

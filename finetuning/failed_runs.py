@@ -34,7 +34,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from finetuning.settings import RunSettings
+from tasks.settings import RunSettings
 from training.tail_loss import MIN_EXAMPLES, TailLoss
 
 # Right answers that differ from the single prediction, at least.

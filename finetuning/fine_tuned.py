@@ -11,9 +11,9 @@ import tensorflow as tf
 import modeling
 from checkpoints import lookup, model_files, weight_files
 from finetuning import selection
-from finetuning.job import Job
-from finetuning.source import no_model_error
 from tasks import bilstm
+from tasks.job import Job
+from tasks.source import no_model_error
 
 # Keys of a fine-tuned model's configuration that do not describe its encoder.
 ADDED_TO_CONFIG = (

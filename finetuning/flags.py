@@ -8,9 +8,9 @@ from absl import flags, logging
 
 from checkpoints import training_state
 from finetuning import fine_tuned, sweep_folder, sweeps
-from finetuning.settings import RunSettings
 from tasks import saved_model
 from tasks.bilstm import NO_BILSTM, BiLstmSize
+from tasks.settings import RunSettings
 from training import flags as training_flags
 
 flags.disclaim_key_flags()  # --help of a script shows what is defined here

@@ -12,18 +12,11 @@ import tensorflow as tf
 from absl import logging
 
 from checkpoints import lookup, training_state
-from finetuning import (
-    failed_runs,
-    fine_tuned,
-    reinit,
-    selection,
-    sweep_folder,
-    sweeps,
-)
-from finetuning.job import Job, LoadedModel, TrainingData
-from finetuning.settings import RunSettings
+from finetuning import failed_runs, fine_tuned, selection, sweep_folder, sweeps
 from records import in_memory
-from tasks import graph_tokenizer, saved_model
+from tasks import graph_tokenizer, reinit, saved_model
+from tasks.job import Job, LoadedModel, TrainingData
+from tasks.settings import RunSettings
 from training import (
     agreement,
     compilation,

@@ -23,10 +23,10 @@ from absl import logging
 import modeling
 from checkpoints import lookup, model_files, weight_files
 from finetuning import fine_tuned
-from finetuning.source import ModelSource
 from records import cache as record_cache
 from records.in_memory import ShortRecords
 from tasks import bilstm
+from tasks.source import ModelSource
 from training import prediction
 
 _FLAG = "teacher_checkpoint"

@@ -9,7 +9,7 @@ import pytest
 from paths import ROOT
 
 from finetuning import fine_tuned
-from finetuning.job import Job
+from tasks.job import Job
 
 TASKS = ("classifier", "squad", "ner", "swag")
 MODULES = ("data", "records", "model", "job", "export")

@@ -13,9 +13,6 @@ from absl import logging
 import modeling
 from finetuning import distillation, failed_runs, teachers
 from finetuning.distillation import LABEL_WEIGHTS, SOFT_TARGETS, RowLosses
-from finetuning.job import LoadedModel
-from finetuning.settings import RunSettings
-from finetuning.source import ModelSource
 from finetuning.teachers import Teacher
 from ops import losses
 from records import in_memory
@@ -25,6 +22,9 @@ from tasks.classifier import model as classifier_model
 from tasks.classifier import records as classifier_records
 from tasks.classifier import tasks as classifier_tasks
 from tasks.classifier.transfer import TransferTexts
+from tasks.job import LoadedModel
+from tasks.settings import RunSettings
+from tasks.source import ModelSource
 from training import prediction
 from training.objective import Objective, Sums, example_weights
 

@@ -10,9 +10,6 @@ import numpy as np
 
 import modeling
 from finetuning import distillation, failed_runs
-from finetuning.job import Job, LoadedModel, Scored
-from finetuning.settings import RunSettings
-from finetuning.source import ModelSource
 from records import in_memory
 from tasks import graph_tokenizer, mistakes
 from tasks.classifier import export as classifier_export
@@ -23,6 +20,9 @@ from tasks.classifier import scores as classifier_scores
 from tasks.classifier import tasks as classifier_tasks
 from tasks.classifier.distillation import ClassifierDistillation
 from tasks.classifier.transfer import TransferTexts
+from tasks.job import Job, LoadedModel, Scored
+from tasks.settings import RunSettings
+from tasks.source import ModelSource
 from training import prediction
 
 MATRIX, MATRIX_PICTURE = "confusion_matrix.tsv", "confusion_matrix.png"

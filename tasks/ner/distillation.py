@@ -17,17 +17,17 @@ import modeling
 from checkpoints import weight_files
 from finetuning import distillation, failed_runs, teachers
 from finetuning.distillation import SOFT_TARGETS
-from finetuning.job import LoadedModel
-from finetuning.settings import RunSettings
 from finetuning.teachers import Teacher
 from ops import losses
 from records import in_memory
 from records.streaming import Batch
 from tasks.classifier import model as classifier_model
+from tasks.job import LoadedModel
 from tasks.ner import data as ner_data
 from tasks.ner import model as ner_model
 from tasks.ner import records as ner_records
 from tasks.ner import windows as ner_windows
+from tasks.settings import RunSettings
 from training.objective import Objective, Sums
 
 

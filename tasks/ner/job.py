@@ -14,13 +14,11 @@ from absl import logging
 import modeling
 from checkpoints import weight_files
 from finetuning import distillation, failed_runs, fine_tuned
-from finetuning.job import Job, LoadedModel, Scored
-from finetuning.settings import RunSettings
-from finetuning.source import ModelSource
 from records import in_memory
 from tasks import graph_tokenizer
 from tasks.classifier.scores import log_softmax
 from tasks.encoder import layers as features_layers
+from tasks.job import Job, LoadedModel, Scored
 from tasks.ner import data as ner_data
 from tasks.ner import export as ner_export
 from tasks.ner import feature_based
@@ -29,6 +27,8 @@ from tasks.ner import model as ner_model
 from tasks.ner import records as ner_records
 from tasks.ner import scores as ner_scores
 from tasks.ner.distillation import TaggerDistillation
+from tasks.settings import RunSettings
+from tasks.source import ModelSource
 from training import memory, prediction, reporting
 
 # A BiLSTM on frozen features learns little from a rate below this one; 1e-3 is

@@ -14,14 +14,14 @@ import modeling
 from checkpoints import weight_files
 from finetuning import distillation, failed_runs, teachers
 from finetuning.distillation import SOFT_TARGETS, RowLosses
-from finetuning.job import LoadedModel
-from finetuning.settings import RunSettings
-from finetuning.source import ModelSource
 from finetuning.teachers import Teacher
 from ops import losses
 from records import cache as record_cache
 from records import in_memory
 from records.streaming import Batch
+from tasks.job import LoadedModel
+from tasks.settings import RunSettings
+from tasks.source import ModelSource
 from tasks.squad import model as squad_model
 from training.objective import Objective, Sums, example_weights
 

@@ -13,12 +13,12 @@ from absl import logging
 import modeling
 from checkpoints import lookup, weight_files
 from finetuning import distillation, failed_runs
-from finetuning.job import Job, LoadedModel, Scored
-from finetuning.settings import RunSettings
-from finetuning.source import ModelSource
 from records import cache as record_cache
 from records import in_memory
 from tasks import graph_tokenizer
+from tasks.job import Job, LoadedModel, Scored
+from tasks.settings import RunSettings
+from tasks.source import ModelSource
 from tasks.squad import answers as squad_answers
 from tasks.squad import decoding as squad_decoding
 from tasks.squad import export as squad_export

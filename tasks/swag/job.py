@@ -8,11 +8,11 @@ import tensorflow as tf
 
 import modeling
 from finetuning import failed_runs
-from finetuning.job import Job, LoadedModel, Scored
-from finetuning.settings import RunSettings
-from finetuning.source import ModelSource
 from tasks import graph_tokenizer
 from tasks.classifier import scores as classifier_scores
+from tasks.job import Job, LoadedModel, Scored
+from tasks.settings import RunSettings
+from tasks.source import ModelSource
 from tasks.swag import data as swag_data
 from tasks.swag import export as swag_export
 from tasks.swag import mistakes as swag_mistakes

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from finetuning import failed_runs
-from finetuning.settings import RunSettings
 from tasks.bilstm import BiLstmSize
+from tasks.settings import RunSettings
 from training.settings import Settings
 from training.tail_loss import TailLoss
 

@@ -26,10 +26,10 @@ from absl import logging
 
 import modeling
 from finetuning import failed_runs
-from finetuning.settings import RunSettings
-from finetuning.source import ModelSource
 from records import in_memory
 from tasks import bilstm, graph_tokenizer, mistakes, saved_model
+from tasks.settings import RunSettings
+from tasks.source import ModelSource
 from training import curves, memory, prediction, reporting
 from training.objective import Objective
 

@@ -11,9 +11,8 @@ from absl import logging
 import modeling
 import tokenization
 from checkpoints import lookup, model_files
-from finetuning import reinit
-from finetuning.settings import RunSettings
-from tasks import bilstm
+from tasks import bilstm, reinit
+from tasks.settings import RunSettings
 
 
 class ModelSource(NamedTuple):

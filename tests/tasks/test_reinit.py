@@ -14,7 +14,7 @@ from classifier_runs import values_of
 
 import modeling
 from checkpoints import training_state
-from finetuning import reinit
+from tasks import reinit
 from tasks.classifier.model import BertForSequenceClassification
 from tasks.squad.model import BertForQuestionAnswering
 
