@@ -143,7 +143,7 @@ def test_sigterm_leaves_nothing(model_dir, tmp_path, tmp_path_factory):
     leftover.write_text("of a run that was killed")
     flags = flags_for(model_dir, fifo, out, output_format="npz")
     code = "import extract_features; from base import errors; "
-    code += "from features import lines; lines._WINDOW_LINES = 1; "
+    code += "from tasks.encoder import lines; lines._WINDOW_LINES = 1; "
     code += "errors.run(extract_features.main)"
     log = tmp_path_factory.mktemp("log") / "stderr"
     with open(log, "w") as stderr:

@@ -394,7 +394,7 @@ def test_devices_and_micro_batches_keep_questions_whole(
     flags["output_dir"] = str(tmp_path / "split")
     flags["gradient_accumulation_steps"] = 2  # on each of two devices
     code = (
-        "from finetuning import heads; heads._CLASSIFIER_DROPOUT = 0.0\n"
+        "from tasks import heads; heads._CLASSIFIER_DROPOUT = 0.0\n"
         f"{TWO_DEVICES}"
     )
     arguments = [f"--{name}={value}" for name, value in flags.items()]
