@@ -26,11 +26,12 @@ from base.errors import UserError
 
 from absl import flags, logging
 
-from serving import all_tasks, outputs, plan, run
 from serving import flags as prediction_flags
 from serving import model as prediction_model
+from serving import outputs, plan, run
 from serving.plan import Plan
-from serving.tasks import Settings, Task
+from tasks import registry
+from tasks.task import Settings, Task
 from training import dtypes
 from training import flags as training_flags
 
@@ -111,7 +112,7 @@ def main(_: list[str]) -> int:
     """Predict the shards that are missing; return the exit status."""
     check_flags()
     settings = find_model()
-    task = all_tasks.create_task(settings)
+    task = registry.create_task(settings)
     prediction_flags.check_text_columns(FLAGS.text_columns, task)
     job = make_plan(settings)
     plan.check_first_inputs(job, task.parse)

@@ -17,11 +17,11 @@ from base.errors import UserError
 from absl import flags, logging
 
 from checkpoints import lookup, model_files
-from serving import all_tasks
 from serving import flags as prediction_flags
 from serving import model as prediction_model
 from serving.litert import convert, export
-from serving.tasks import Settings
+from tasks import registry
+from tasks.task import Settings
 from training import flags as training_flags
 
 FLAGS = flags.FLAGS
@@ -110,7 +110,7 @@ def with_lengths(settings: Settings, lengths: list[int]) -> Settings:
     export.check_lengths(lengths, settings)
     if lengths:
         settings = settings._replace(max_seq_length=max(lengths))
-    all_tasks.create_task(settings)  # checks vocabulary and windows
+    registry.create_task(settings)  # checks vocabulary and windows
     return settings
 
 

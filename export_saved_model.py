@@ -21,9 +21,8 @@ from absl import flags
 
 import modeling
 from checkpoints import lookup, model_files, weight_files
-from finetuning import fine_tuned
 from pretraining import model as pretraining_model
-from tasks import bilstm, graph_tokenizer, saved_model
+from tasks import bilstm, graph_tokenizer, registry, saved_model
 from tasks.classifier import export as classifier_export
 from tasks.classifier import model as classifier_model
 from tasks.encoder import export as features_export
@@ -132,7 +131,7 @@ def choose_task(
                 f"--output_dir=OUT --init_checkpoint={prefix}"
             )
     if has_head and task in _OUTPUT_TASKS:
-        fine_tuned.check_task(
+        registry.check_task(
             fine_tuned_task, _OUTPUT_TASKS[task], prefix, f"--task={task}"
         )
     if task:

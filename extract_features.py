@@ -186,7 +186,7 @@ def log_example(
     """Log the tokens of a line, which show a wrong vocabulary or casing."""
     logging.info("*** Example ***")
     logging.info("unique_id: %d", line.index)
-    tokens = tokenizer.convert_ids_to_tokens(line.input_ids)
+    tokens = tokenizer.convert_ids_to_tokens(line.row.input_ids.tolist())
     logging.info("tokens: %s", " ".join(tokens))
 
 

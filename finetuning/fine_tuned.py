@@ -11,7 +11,7 @@ import tensorflow as tf
 import modeling
 from checkpoints import lookup, model_files, weight_files
 from finetuning import selection
-from tasks import bilstm
+from tasks import bilstm, registry
 from tasks.job import Job
 from tasks.source import no_model_error
 
@@ -109,7 +109,7 @@ def restore(job: Job, model: modeling.TaskModel) -> tuple[str, int]:
     has_config = lookup.beside(prefix, lookup.BERT_CONFIG_NAME)
     if has_config or tf.io.gfile.isdir(prefix):
         task = getattr(model_files.read_config(prefix), "task", None)
-        check_task(task, job.fine_tuned_task, prefix, "this script")
+        registry.check_task(task, job.fine_tuned_task, prefix, "this script")
     # weight_files.ENCODER leaves the pooler out, which training may replace.
     # A fine-tuned model that uses a pooler has to bring it.
     encoder = "^bert/" if model.uses_pooler else weight_files.ENCODER
@@ -156,30 +156,3 @@ def _step_of(output_dir: str, prefix: str) -> int:
         return selection.best_step(scores)
     latest = lookup.latest_checkpoint(output_dir)
     return weight_files.global_step(latest or prefix)
-
-
-def check_task(
-    found: str | None, wanted: str | None, prefix: str, reader: str
-) -> None:
-    """Check that a head is used for the task it was fine-tuned on.
-
-    Its shape does not show the task: the heads of a regression and of
-    multiple choice are both [1, H].
-
-    Args:
-        found: `task` of the configuration beside the checkpoint; None for a
-            classifier, a regression or a span head.
-        wanted: the same of the task it is used for.
-        prefix: of the checkpoint.
-        reader: the script or flag that needs `wanted`, for the message.
-
-    Raises:
-        UserError: they differ.
-    """
-    if found != wanted:
-        raise UserError(
-            f"{prefix} was fine-tuned on another task: task in its "
-            f"configuration is {found or 'not set'}, {reader} needs "
-            f"{wanted or 'none'}; use the script it was fine-tuned with, or "
-            "mend `task` in the configuration if that is wrong"
-        )

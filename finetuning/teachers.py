@@ -22,10 +22,9 @@ from absl import logging
 
 import modeling
 from checkpoints import lookup, model_files, weight_files
-from finetuning import fine_tuned
 from records import cache as record_cache
 from records.in_memory import ShortRecords
-from tasks import bilstm
+from tasks import bilstm, registry
 from tasks.source import ModelSource
 from training import prediction
 
@@ -117,7 +116,7 @@ def check_head(
             "first"
         )
     task = getattr(teacher.source.config, "task", None)
-    fine_tuned.check_task(task, fine_tuned_task, prefix, f"--{_FLAG}")
+    registry.check_task(task, fine_tuned_task, prefix, f"--{_FLAG}")
     return shapes[variable]
 
 

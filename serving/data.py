@@ -15,12 +15,13 @@ import itertools
 import json
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 from base import errors, file_system
 from base.errors import UserError
 
 from records import tfrecord
+from tasks.task import BadInput, Input, Place
 
 # Windows end at so many inputs or bytes.
 WINDOW_INPUTS = 4096
@@ -203,33 +204,7 @@ def lines_before(
         before += line_ends(number)
 
 
-# --- Inputs and problems -----------------------------------------------------
-
-
-class Place(NamedTuple):
-    """Where an input stands: its file, and its line or record from 1."""
-
-    path: str
-    number: int
-    kind: str = "line"
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.number}"
-
-
-class Input(NamedTuple):
-    """An input that can be predicted.
-
-    Attributes:
-        id: the one it brought, else file:number.
-        texts: of the model, by name; or the features of a record.
-        has_own_id: whether it brought one.
-    """
-
-    id: str | int
-    place: Place
-    texts: dict[str, Any]
-    has_own_id: bool = False
+# --- Problems ---------------------------------------------------------------
 
 
 class Problem(NamedTuple):
@@ -248,10 +223,6 @@ class Problem(NamedTuple):
             "text": shortened(self.text),
         }
         return json.dumps(found, ensure_ascii=False)
-
-
-class BadInput(ValueError):
-    """Raised by the parser of an input; its message is the reason."""
 
 
 def shortened(text: str) -> str:

@@ -11,8 +11,8 @@ from base.errors import UserError
 
 from absl import flags, logging
 
-from serving import all_tasks
-from serving.tasks import Task
+from tasks import registry
+from tasks.task import Task
 
 flags.disclaim_key_flags()  # --help of a script shows what is defined here
 
@@ -35,7 +35,7 @@ def define_model_options() -> None:
     flags.DEFINE_enum(
         "task",
         None,
-        all_tasks.TASK_NAMES,
+        registry.NAMES,
         "What the model does; default: the task it was fine-tuned on, else "
         "masked_lm for a pre-trained one that sees both sides, else encoder "
         "(vectors).",

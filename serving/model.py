@@ -5,7 +5,7 @@ A SavedModel has it as its signature `ids`.
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from base import file_system, packages, text_files
@@ -16,32 +16,11 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-import tokenization
 from checkpoints import hub, huggingface, lookup, model_files, weight_files
-from finetuning import fine_tuned
 from ops import unpadding
-from pretraining import model as pretraining_model
-from serving.all_tasks import described_settings
-from serving.tasks import Model, Settings
-from tasks import bilstm, saved_model
-from tasks.classifier import export as classifier_export
-from tasks.classifier import model as classifier_model
-from tasks.encoder import export as features_export
-from tasks.masked_lm import export as pretraining_export
+from tasks import registry, saved_model
 from tasks.masked_lm import filling
-from tasks.ner import export as ner_export
-from tasks.ner import model as ner_model
-from tasks.squad import answers as squad_answers
-from tasks.squad import decoding as squad_decoding
-from tasks.squad import export as squad_export
-from tasks.squad import model as squad_model
-from tasks.squad import windows as squad_windows
-from tasks.swag import export as swag_export
-from tasks.swag import model as swag_model
-
-# Variables that a classifier and multiple choice need.
-_OUTPUT_HEAD = "^(bert|bilstm|output_)"
-
+from tasks.task import Model, Settings
 
 # --- Describing --------------------------------------------------------------
 
@@ -59,7 +38,7 @@ def describe(
     Args:
         path: a directory with a SavedModel or a checkpoint, or the prefix of
             a checkpoint.
-        task: one of TASK_NAMES; None: what the model was fine-tuned on.
+        task: one of registry.NAMES; None: what the model was fine-tuned on.
         bert_config_file: of a checkpoint; None: beside it.
         vocab_file: None: beside the checkpoint, or in the SavedModel.
         do_lower_case: None: as the model was trained.
@@ -107,7 +86,7 @@ def _describe_saved_model(
             "give the checkpoint it was made from"
         )
     found = text_files.read_json_object(place)
-    described = described_settings(found, place)
+    described = registry.described_settings(found, place)
     if task and task != found["task"]:
         raise UserError(
             f"--task={task}, but {path} was exported with --task="
@@ -155,14 +134,7 @@ def describe_checkpoint(
     default = getattr(config, "max_seq_length", config.max_position_embeddings)
     given.setdefault("max_seq_length", default)
     model_files.check_length(given["max_seq_length"], config)
-    if task == "classifier":
-        given["labels"] = _class_names(prefix, config)
-        pairs = bool(getattr(config, "sentence_pairs", False))
-        given.setdefault("sentence_pairs", pairs)
-    if task == "question_answering":
-        given["null_threshold"] = _null_threshold(
-            prefix, config, given.get("null_threshold")
-        )
+    given = registry.find(task).options_of(prefix, config, given)
     if getattr(config, "document_context", False):
         logging.warning(
             "%s was fine-tuned with document context; here every input is a "
@@ -192,7 +164,10 @@ def choose_task(
     if task == "masked_lm":
         filling.check_sees_both_sides(config, prefix)
     fine_tuned_task = getattr(config, "task", None)
-    if fine_tuned_task == "feature_tagging" and task in (None, _TAGS):
+    if fine_tuned_task == "feature_tagging" and task in (
+        None,
+        "token_classification",
+    ):
         raise UserError(
             f"{prefix} tags words by a BiLSTM on frozen features, which batch "
             "prediction does not do: use run_ner.py --do_predict"
@@ -208,9 +183,9 @@ def choose_task(
         own = "masked_lm"
     if task in (None, own, "encoder"):
         return task or own
-    heads = ("classifier", "multiple_choice", _TAGS)
+    heads = ("classifier", "multiple_choice", "token_classification")
     if own in heads and task in heads:
-        fine_tuned.check_task(
+        registry.check_task(
             fine_tuned_task,
             None if task == "classifier" else task,
             prefix,
@@ -220,38 +195,6 @@ def choose_task(
         f"--task={task}, but {prefix} has no head for it: it can do {own}"
         + ("" if own == "encoder" else " and encoder")
     )
-
-
-_TAGS = "token_classification"
-
-
-def _class_names(
-    prefix: str, config: modeling.BertConfig
-) -> tuple[str, ...] | None:
-    """Return the names of a classifier's classes; None for a regression."""
-    shapes = weight_files.open_reader(prefix).get_variable_to_shape_map()
-    num_labels = shapes["output_weights"][0]
-    if num_labels == 1:
-        return None
-    return tuple(model_files.class_names(config, num_labels))
-
-
-def _null_threshold(
-    prefix: str, config: modeling.BertConfig, given: float | None
-) -> float | None:
-    """Return the threshold for no answer; None for a model of SQuAD 1.1."""
-    if not getattr(config, "version_2_with_negative", False) and given is None:
-        return None
-    folder = lookup.folder_of(prefix)
-    options = squad_answers.AnswerOptions(
-        folder,
-        squad_decoding.DecodingOptions(),
-        null_score_diff_threshold=given,
-    )
-    weights = [
-        file_system.sha256(path) for path in weight_files.files_of(prefix)
-    ]
-    return squad_answers.null_threshold(options, weights, folder)
 
 
 def model_fingerprint(settings: Settings) -> dict[str, str]:
@@ -334,89 +277,14 @@ def _load_saved_model(settings: Settings) -> Callable:
 
 
 def create_export(settings: Settings) -> saved_model.Export:
-    """Return the export of a checkpoint, its weights restored.
+    """Return the graph of a checkpoint, its weights restored.
 
     It has no tokenizer, so it has the signature `ids` alone.
     """
-    prefix, task, dtype = settings.path, settings.task, settings.dtype
-    config = model_files.read_config(prefix, settings.bert_config_file)
-    length = settings.max_seq_length
-    size = bilstm.size_in(config)
-
-    def restored(model: modeling.TaskModel, required: str) -> tuple:
-        """Return what all exports have, the model's weights restored."""
-        weight_files.restore_weights(model.variables, prefix, required)
-        return model, None, settings.vocab_file, length
-
-    if task == "classifier":
-        labels = settings.labels
-        model = classifier_model.BertForSequenceClassification(
-            config, labels and len(labels), dtype, size
-        )
-        return classifier_export.Classifier(
-            *restored(model, _OUTPUT_HEAD),
-            labels=labels and list(labels),
-            is_pair=settings.sentence_pairs,
-        )
-    if task == "multiple_choice":
-        model = swag_model.BertForMultipleChoice(config, dtype, size)
-        return swag_export.MultipleChoice(*restored(model, _OUTPUT_HEAD))
-    if task == _TAGS:
-        return _create_tagger(settings, config, restored)
-    if task == "question_answering":
-        return _create_reader(settings, config, restored)
-    if task == "masked_lm":
-        model = pretraining_model.BertForPreTraining(config, dtype)
-        tokens = list(tokenization.load_vocab(settings.vocab_file))
-        return pretraining_export.MaskedLm(
-            *restored(model, "^(bert/(?!pooler/)|cls/predictions/)"),
-            tokens=tokens,
-            top_k=min(settings.top_k, len(tokens)),
-        )
-    model = modeling.TaskModel(config, dtype)
-    # A vector of the pooler needs its weights.
-    encoder = weight_files.ENCODER
-    if "pooled_output" in settings.vectors:
-        encoder = "^bert/"
-        model_files.warn_of_untrained_pooler(config, prefix)
-    return features_export.Encoder(*restored(model, encoder))
-
-
-def _create_tagger(
-    settings: Settings, config: modeling.BertConfig, restored: Callable
-) -> ner_export.Tagger:
-    """Return the export of a tagger.
-
-    Raises:
-        UserError: the configuration names no tags.
-    """
-    labels: Sequence[str] = model_files.labels_in(config) or ()
-    if not labels:
-        raise UserError(
-            f"{settings.path} is not a fine-tuned tagger: its configuration "
-            "names no labels (id2label)"
-        )
-    model = ner_model.BertForTokenClassification(
-        config, len(labels), settings.dtype, bilstm.size_in(config)
-    )
-    required = f"{weight_files.ENCODER}|^(bilstm|output_)"
-    return ner_export.Tagger(*restored(model, required), labels=list(labels))
-
-
-def _create_reader(
-    settings: Settings, config: modeling.BertConfig, restored: Callable
-) -> squad_export.QuestionAnswering:
-    """Return the export of a model that answers questions."""
-    model = squad_model.BertForQuestionAnswering(
-        config, settings.dtype, bilstm.size_in(config)
-    )
-    required = f"{weight_files.ENCODER}|^(bilstm|cls/squad)/"
-    model, tokenizer, vocab_file, length = restored(model, required)
-    return squad_export.QuestionAnswering(
-        model,
-        tokenizer,
-        vocab_file,
-        squad_windows.Lengths(length, settings.doc_stride),
-        settings.max_answer_length,
-        settings.null_threshold,
-    )
+    task = registry.create_task(settings)
+    config = model_files.read_config(settings.path, settings.bert_config_file)
+    if settings.task == "encoder" and "pooled_output" in settings.vectors:
+        model_files.warn_of_untrained_pooler(config, settings.path)
+    model = task.create_model(config, settings.dtype)
+    weight_files.restore_weights(model.variables, settings.path, task.required)
+    return task.graph(model)

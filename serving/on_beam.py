@@ -24,14 +24,14 @@ import numpy as np
 from absl import logging
 from apache_beam.ml.inference import base as inference
 
-from serving import all_tasks, data, outputs, run
-from serving import batches as prediction_batches
+from serving import data, outputs, run
 from serving import model as prediction_model
-from serving.batches import Batch
 from serving.data import Window
 from serving.outputs import WindowResult
 from serving.plan import Plan
-from serving.tasks import Encoded, Model, Outputs, Settings
+from tasks import predict, registry
+from tasks.predict import Batch
+from tasks.task import Encoded, Model, Outputs, Settings
 
 JOB_NAME = "batch_predict"
 
@@ -61,7 +61,7 @@ def predict_shards(
         plan: the run.
         to_do: numbers of shards.
         settings: of the model, which every worker process loads once.
-        batch_size: see `batches.make_batches`.
+        batch_size: see `predict.make_batches`.
         beam_options: of the pipeline.
     """
     began = time.monotonic()
@@ -147,7 +147,7 @@ class _ReadWindows(beam.DoFn):
     Args:
         plan: the run.
         settings: of the model.
-        batch_size: see `batches.make_batches`.
+        batch_size: see `predict.make_batches`.
     """
 
     BATCHES = "batches"
@@ -158,7 +158,7 @@ class _ReadWindows(beam.DoFn):
 
     def setup(self) -> None:
         """Load the vocabulary, once per worker."""
-        self.task = all_tasks.create_task(self.settings)
+        self.task = registry.create_task(self.settings)
 
     def process(self, shard: int, first_lines: Mapping[int, int]) -> Iterator:
         """Yield the windows and batches of a shard."""
@@ -168,7 +168,9 @@ class _ReadWindows(beam.DoFn):
         for number, window in enumerate(windows):
             encoded = self.task.encode(window.inputs)
             yield (shard, number), (window, encoded)
-            for batch in run.make_batches(self.task, encoded, self.batch_size):
+            for batch in predict.make_batches(
+                self.task, encoded.units, self.batch_size
+            ):
                 keyed = _KeyedBatch((shard, number), batch)
                 yield beam.pvalue.TaggedOutput(self.BATCHES, [keyed])
 
@@ -227,7 +229,7 @@ class _MakeLines(beam.DoFn):
 
     def setup(self) -> None:
         """Load the vocabulary, once per worker."""
-        self.task = all_tasks.create_task(self.settings)
+        self.task = registry.create_task(self.settings)
 
     def process(
         self, element: tuple[_Key, Mapping[str, Iterable]]
@@ -240,9 +242,10 @@ class _MakeLines(beam.DoFn):
         found: list[Outputs] = [{}] * len(encoded.units)
         for units, values in grouped["outputs"]:
             batch = Batch(units, {})
-            for unit, own in prediction_batches.by_unit(batch, values):
+            for unit, own in predict.by_unit(batch, values):
                 found[unit] = own
-        result = run.window_result(self.task, window, encoded, found)
+        predictions = predict.decode(self.task, window.inputs, encoded, found)
+        result = run.window_result(window, predictions)
         base_beam.count(JOB_NAME, result.counts)
         yield shard, (number, result)
 

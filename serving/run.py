@@ -14,12 +14,12 @@ from base.errors import UserError
 
 from absl import logging
 
-from serving import batches as prediction_batches
 from serving import data, outputs
 from serving.data import Problem, Window
 from serving.outputs import WindowResult
 from serving.plan import Plan
-from serving.tasks import Encoded, Model, Outputs, Task
+from tasks import predict
+from tasks.task import Model, Prediction, Task
 
 
 def predict_window(
@@ -31,56 +31,29 @@ def predict_window(
         task: of the model.
         run_model: see `model.load`.
         window: the inputs.
-        batch_size: see `make_batches`.
+        batch_size: see `predict.make_batches`.
     """
-    encoded = task.encode(window.inputs)
-    found: list[Outputs] = [{}] * len(encoded.units)
-    for batch in make_batches(task, encoded, batch_size):
-        result = run_model(batch.features)
-        for unit, values in prediction_batches.by_unit(batch, result):
-            found[unit] = values
-    return window_result(task, window, encoded, found)
-
-
-def make_batches(
-    task: Task, encoded: Encoded, batch_size: int
-) -> Iterator[prediction_batches.Batch]:
-    """Yield the batches of a window's rows."""
-    return prediction_batches.make_batches(
-        encoded.units,
-        batch_size,
-        task.settings.max_seq_length,
-        task.is_grouped,
-    )
+    found = predict.predict(task, run_model, window.inputs, batch_size)
+    return window_result(window, found)
 
 
 def window_result(
-    task: Task,
-    window: Window,
-    encoded: Encoded,
-    found: Sequence[Outputs],
+    window: Window, predictions: Sequence[Prediction | str]
 ) -> WindowResult:
     """Return the lines, problems and counts of a window.
 
     Args:
-        task: of the model.
         window: the inputs.
-        encoded: their rows.
-        found: the model's outputs for each unit of rows.
+        predictions: of each, or why it has none.
     """
     lines, problems = [], list(window.problems)
     num_truncated = 0
-    results = task.results(window.inputs, encoded, found)
-    for item, is_cut, result in zip(
-        window.inputs, encoded.is_truncated, results, strict=True
-    ):
-        if isinstance(result, str):
-            problems.append(Problem(item.place, result, f"id {item.id}"))
+    for item, found in zip(window.inputs, predictions, strict=True):
+        if isinstance(found, str):
+            problems.append(Problem(item.place, found, f"id {item.id}"))
             continue
-        line = {"id": item.id} | result
-        if is_cut:
-            line["truncated"] = True
-            num_truncated += 1
+        num_truncated += "truncated" in found
+        line = {"id": item.id} | found
         lines.append(json.dumps(line, ensure_ascii=False))
     # Those found by the model after those found by the parser.
     problems.sort(key=lambda problem: problem.place.number)

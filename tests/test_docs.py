@@ -79,7 +79,10 @@ def test_every_script_is_in_the_table_of_the_readme():
         ("A=1 python fill_mask.py --txt='[MASK]' | head", "txt"),
         ("cat a.txt | python extract_features.py --imput=-", "imput"),
         ("cd x && python build_vocab.py --vocab_sise=3", "vocab_sise"),
-        ("python run_squad.py --do_eval --output_dir=corpus", "package corpus/"),
+        (
+            "python run_squad.py --do_eval --output_dir=corpus",
+            "package corpus/",
+        ),
         ("python run_squad.py \\\n    --do_eval '", "ends in a backslash"),
         ("make tests", "no target tests"),
     ],

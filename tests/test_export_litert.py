@@ -62,7 +62,7 @@ def test_predictions_are_those_of_the_checkpoint(tmp_path, models, kind):
 def test_numbers_are_those_of_the_saved_model(models, kind):
     """To 1e-4, for a batch with padding; `answers` is its signature ids."""
     source, file = models(kind)
-    settings = prediction_model.describe(str(source))
+    settings = prediction_model.describe(str(source), max_query_length=8)
     export = prediction_model.create_export(settings)
     rng = np.random.default_rng(1)
     shape = [3, 2, 12] if kind.startswith("multiple") else [3, 12]

@@ -19,10 +19,9 @@ import tensorflow as tf
 from absl import logging
 
 from ops import recurrence
-from serving.all_tasks import DESCRIBED
 from serving.litert import convert, metadata
-from serving.tasks import Settings
-from tasks import saved_model
+from tasks import registry, saved_model
+from tasks.task import Settings
 
 
 def _signatures(
@@ -82,7 +81,7 @@ def create(
     described = description(export, settings, quantize, lengths)
     # Names the weight cache: equal for equal graphs and weights.
     described["sha256"] = hashlib.sha256(data).hexdigest()
-    labels = described["labels"]
+    labels = settings.labels
     is_classifier = settings.task == "classifier" and bool(labels)
     data = convert.with_metadata(
         data,
@@ -112,12 +111,10 @@ def description(
     lengths: Sequence[int],
 ) -> dict[str, Any]:
     """Return the content of export.json, which the file has inside."""
-    found = {name: getattr(settings, name) for name in DESCRIBED}
-    if settings.task == "token_classification":
-        found["labels"] = [x.decode() for x in export.labels.numpy().tolist()]
+    described = registry.find(settings.task).described
     return {
         "version": metadata.VERSION,
-        **found,
+        **{name: getattr(settings, name) for name in described},
         "quantize": quantize,
         "lengths": list(lengths),
         "max_position_embeddings": export.model.config.max_position_embeddings,

@@ -6,7 +6,7 @@
     model.predict([{"text_a": "...", "text_b": "..."}])
     # [{"label": "1", "score": 0.98, "probabilities": {"0": 0.02, "1": 0.98}}]
 
-The inputs and predictions are those of batch_predict.py (serving/tasks.py),
+The inputs and predictions are those of batch_predict.py (tasks/task.py),
 and so those of a SavedModel of the same model. Everything else, the vocabulary
 and the labels too, is in the file.
 
@@ -23,11 +23,9 @@ from base.errors import UserError
 
 import numpy as np
 
-from serving import all_tasks, run
-from serving import batches as prediction_batches
-from serving.data import BadInput, Input, Place
 from serving.litert import metadata, runtime
-from serving.tasks import Encoded, Outputs, Settings, Task
+from tasks import predict, registry
+from tasks.task import BadInput, Input, Outputs, Place, Settings, Task
 
 _BATCH_TOKENS = 512
 
@@ -76,8 +74,6 @@ class LiteRtModel:
         self.batch_size = batch_size or max(
             1, _BATCH_TOKENS // self.settings.max_seq_length
         )
-        tokens = self.task.tokenizer.vocab  # in the order of ids
-        self.tokens = np.array([token.encode() for token in tokens], object)
         threads = num_threads or workers.num_cores()
         lengths = self.details["lengths"]
         self.longest = max(
@@ -118,15 +114,11 @@ class LiteRtModel:
         if isinstance(texts, (str, Mapping)):
             raise UserError("predict: one text, wanted a list of texts")
         inputs = [self._input(*item) for item in enumerate(texts)]
-        encoded = self.task.encode(inputs)
-        found = self.outputs(encoded)
-        results = list(self.task.results(inputs, encoded, found))
-        for number, result in enumerate(results):
+        found = predict.predict(self.task, self, inputs, self.batch_size)
+        for number, result in enumerate(found):
             if isinstance(result, str):
                 raise UserError(f"text {number}: {result}")
-            if encoded.is_truncated[number]:
-                result["truncated"] = True
-        return results
+        return found
 
     def _input(self, number: int, text: str | Mapping[str, Any]) -> Input:
         """Return one text of `predict` as the task's input."""
@@ -147,15 +139,6 @@ class LiteRtModel:
         except BadInput as error:
             raise UserError(f"text {number}: {error}") from error
         return Input(number, Place("texts", number), texts)
-
-    def outputs(self, encoded: Encoded) -> list[Outputs]:
-        """Return the outputs of each unit of rows (see serving/tasks.py)."""
-        found: list[Outputs] = [{}] * len(encoded.units)
-        for batch in run.make_batches(self.task, encoded, self.batch_size):
-            result = self(batch.features)
-            for unit, values in prediction_batches.by_unit(batch, result):
-                found[unit] = values
-        return found
 
     def __call__(self, features: Features) -> Outputs:
         """Return the model's outputs, those of a SavedModel's signature `ids`.
@@ -181,42 +164,16 @@ class LiteRtModel:
             name: value.reshape([*leading, *value.shape[1:]])
             for name, value in self.run(rows).items()
         }
-        return self._answers(outputs)
-
-    def _answers(self, outputs: Outputs) -> Outputs:
-        """Return the outputs of a file, with strings where the task has them.
-
-        The file computes `Export.numbers` of tasks/saved_model.py; these are
-        the outputs of `Export.answers`.
-        """
-        task, labels = self.settings.task, self.settings.labels
+        labels = self.settings.labels
         if labels is not None:
-            probs = outputs["probabilities"]  # [B, K], [B, S, K]
-            if probs.shape[-1] != len(labels):
+            width = outputs["probabilities"].shape[-1]
+            if width != len(labels):
                 raise UserError(
-                    f"--model={self.path} gives {probs.shape[-1]} "
-                    f"probabilities, and has {len(labels)} labels inside"
+                    f"--model={self.path} gives {width} probabilities, and has "
+                    f"{len(labels)} labels inside"
                 )
-        if task == "masked_lm":
-            ids = outputs["token_ids"]  # [B, M, top_k]
-            tokens = np.where(ids < 0, b"", self.tokens[ids])
-            return {"tokens": tokens, "scores": outputs["scores"]}
-        if task == "multiple_choice":
-            probs = _softmax(outputs["logits"])  # [B, C]
-            return {"probabilities": probs, "answer": probs.argmax(-1)}
-        if task == "token_classification":
-            names = np.array([label.encode() for label in labels], object)
-            return {
-                "tags": names[probs.argmax(-1)],
-                "scores": probs.max(-1),
-            }
-        return outputs
-
-
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    """Return the probabilities [..., C] of logits [..., C]."""
-    shares = np.exp(logits - logits.max(-1, keepdims=True))
-    return shares / shares.sum(-1, keepdims=True)
+        # The file computes `Export.numbers` of tasks/saved_model.py.
+        return self.task.answers(outputs)
 
 
 # --- Description -------------------------------------------------------------
@@ -243,7 +200,7 @@ def _create_task(
             "export it with the same version of the project"
         )
     place = f"--model={path}: {metadata.DESCRIPTION} inside"
-    described = all_tasks.described_settings(details, place)
+    described = registry.described_settings(details, place)
     needed = {"lengths", "max_position_embeddings", "sha256"}
     lacking = needed - set(details)
     if lacking:
@@ -261,4 +218,4 @@ def _create_task(
             **described,
             **options,
         )
-        return settings, all_tasks.create_task(settings)
+        return settings, registry.create_task(settings)

@@ -16,7 +16,7 @@ from base.errors import UserError
 
 import numpy as np
 
-from serving.tasks import Outputs
+from tasks.task import Outputs
 
 Features = Mapping[str, np.ndarray]
 

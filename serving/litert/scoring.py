@@ -14,17 +14,15 @@ from base.errors import UserError
 import numpy as np
 from absl import logging
 
-from serving.batches import Unit
-from serving.data import Input, Place
 from serving.litert.model import LiteRtModel
-from serving.tasks import Encoded, Outputs
+from tasks import predict
 from tasks.classifier import data as classifier_data
 from tasks.classifier import tasks as classifier_tasks
 from tasks.ner import data as ner_data
+from tasks.rows import Unit
 from tasks.squad import data as squad_data
 from tasks.squad import scores as squad_scores
-
-_ROWS = 256  # rows between two updates of the progress bar
+from tasks.task import Input, Outputs, Place
 
 
 def check_task(model: LiteRtModel, wanted: str, flag: str) -> None:
@@ -56,20 +54,10 @@ def _outputs(model: LiteRtModel, units: list[Unit]) -> list[Outputs]:
 
     Shows a progress bar.
     """
-    # Sorted here over all units: make_batches sorts only what it is given, and
-    # _ROWS rows are too few for full batches of one length.
-    order = sorted(range(len(units)), key=lambda i: -len(units[i][0].input_ids))
-    found: list[Outputs] = [{}] * len(units)
     with progress.bar(len(units), "rows", "Scoring") as bar:
-        for start in range(0, len(order), _ROWS):
-            part = order[start : start + _ROWS]
-            encoded = Encoded([units[i] for i in part], [])
-            for place, outputs in zip(
-                part, model.outputs(encoded), strict=True
-            ):
-                found[place] = outputs
-            bar.update(len(part))
-    return found
+        return predict.run_units(
+            model.task, model, units, model.batch_size, bar.update
+        )
 
 
 # --- Classifiers -------------------------------------------------------------
@@ -189,7 +177,7 @@ def _results(
     ]
     encoded = model.task.encode(inputs)
     outputs = _outputs(model, encoded.units)
-    return list(model.task.results(inputs, encoded, outputs))
+    return list(model.task.decode(inputs, encoded, outputs))
 
 
 # --- Named entities ----------------------------------------------------------

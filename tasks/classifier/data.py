@@ -17,6 +17,7 @@ from absl import logging
 
 import tokenization
 from records import tfrecord
+from tasks import rows
 from tasks.classifier import tasks as classifier_tasks
 
 # XNLI's training files have another name for this label than its other files.
@@ -453,48 +454,14 @@ def convert_examples(
         Features [n, S], but label_ids and is_real_example [n]; and the number
         of examples that were longer than S.
     """
-    count, vocab = len(examples), tokenizer.vocab
-    ids = np.zeros([count, max_seq_length], np.int32)
-    mask, segments = np.zeros_like(ids), np.zeros_like(ids)
-    num_cut = 0
-    for row, example in enumerate(examples):
-        a, b, is_cut = truncated_pair(example, max_seq_length, tokenizer)
-        num_cut += is_cut
-        pieces = [vocab["[CLS]"], *a, vocab["[SEP]"]]
-        if b:  # segment 1 begins after the first [SEP]
-            segments[row, len(pieces) : len(pieces) + len(b) + 1] = 1
-            pieces += [*b, vocab["[SEP]"]]
-        ids[row, : len(pieces)] = pieces
-        mask[row, : len(pieces)] = 1
-    features = {
-        "input_ids": ids,
-        "input_mask": mask,
-        "segment_ids": segments,
+    found = [
+        rows.row_of_texts(x.text_a, x.text_b, max_seq_length, tokenizer)
+        for x in examples
+    ]
+    features = rows.pad([row for row, _ in found], max_seq_length) | {
         "label_ids": np.array([label_id(x.label) for x in examples]),
         # Always 1. In the original's records it is 0 for examples that fill up
         # the last batch on a TPU.
-        "is_real_example": np.ones([count], np.int32),
+        "is_real_example": np.ones([len(examples)], np.int32),
     }
-    return features, num_cut
-
-
-def truncated_pair(
-    example: Example,
-    max_seq_length: int,
-    tokenizer: tokenization.FullTokenizer,
-) -> tuple[list[int], list[int], bool]:
-    """Return the ids of both texts as far as they fit; whether one was cut."""
-    a = tokenizer.text_to_ids(example.text_a)
-    b = tokenizer.text_to_ids(example.text_b or "")
-    if b:
-        # A pair loses one piece at a time from the end of the text that is
-        # longer at that moment, the second on a tie: a short text has more
-        # meaning per piece. Where 6 pieces fit, beside [CLS] and two [SEP],
-        # texts of 6 and 2 pieces become 4 and 2, of 6 and 5 become 3 and 3.
-        kept = tokenization.truncated_lengths(
-            len(a), len(b), max_seq_length - 3
-        )
-    else:  # no second text, or one without a token: no second [SEP]
-        kept = min(len(a), max_seq_length - 2), 0
-    is_cut = kept != (len(a), len(b))
-    return a[: kept[0]], b[: kept[1]], is_cut
+    return features, sum(is_cut for _, is_cut in found)

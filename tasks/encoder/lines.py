@@ -25,6 +25,7 @@ from absl import logging
 import tokenization
 from records import in_memory
 from tasks.encoder import writers as features_writers
+from tasks.rows import Row, make_row, pad, row_of_texts
 from training.prediction import Batch, Numbered, Predictor
 
 # A window ends when its features have this many bytes, or at this many lines.
@@ -42,8 +43,7 @@ class Line(NamedTuple):
     """The ids of one line of the input."""
 
     index: int  # from 0
-    input_ids: list[int]  # with [CLS] and [SEP]
-    second_start: int  # where segment 1 begins; len(input_ids) without a pair
+    row: Row
 
 
 class Reader:
@@ -123,20 +123,13 @@ class Reader:
         first, bar, second = text.rpartition(" ||| ")
         if not bar:
             first, second = text, ""
-        a, b = map(self.tokenizer.text_to_ids, (first, second))
-        limit = self.max_seq_length - (3 if b else 2)
-        kept = tokenization.truncated_lengths(len(a), len(b), limit)
-        vocab = self.tokenizer.vocab
-        ids = [vocab["[CLS]"], *a[: kept[0]], vocab["[SEP]"]]
-        second_start = len(ids)
-        # If nothing is left of the second half it gets no [SEP] either, as in
-        # the original.
-        if kept[1]:
-            ids += [*b[: kept[1]], vocab["[SEP]"]]
-        self.num_cut += kept != (len(a), len(b))
+        row, is_cut = row_of_texts(
+            first, second, self.max_seq_length, self.tokenizer
+        )
+        self.num_cut += is_cut
         self.num_blank += not text
-        self.num_tokens += len(ids)
-        return Line(index, ids, second_start)
+        self.num_tokens += len(row.input_ids)
+        return Line(index, row)
 
 
 # --- Batches -----------------------------------------------------------------
@@ -156,7 +149,7 @@ def windows(
     size = 0
     for line in lines:
         window.append(line)
-        size += len(line.input_ids) * bytes_per_token + bytes_per_line
+        size += len(line.row.input_ids) * bytes_per_token + bytes_per_line
         if size >= _WINDOW_BYTES or len(window) >= _WINDOW_LINES:
             yield window
             window, size = [], 0
@@ -189,7 +182,7 @@ class WindowRecords:
                 compiled separately: lengths are few, and the last batch is
                 filled up to batch_size.
         """
-        lengths = np.array([len(line.input_ids) for line in self.window])
+        lengths = np.array([len(line.row.input_ids) for line in self.window])
         buckets = np.array(
             in_memory.bucket_lengths(
                 self.max_seq_length, self.pad_to_max_length, is_fine
@@ -217,15 +210,9 @@ class WindowRecords:
             count: B, at least len(rows).
             length: S.
         """
-        ids = np.zeros([count, length], np.int32)
-        mask, segments = np.zeros_like(ids), np.zeros_like(ids)
-        for place, row in enumerate(rows):
-            line = self.window[row]
-            used = len(line.input_ids)
-            ids[place, :used] = line.input_ids
-            mask[place, :used] = 1
-            segments[place, line.second_start : used] = 1
-        return {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
+        lines = [self.window[place].row for place in rows]
+        lines += [make_row([], 0)] * (count - len(rows))
+        return pad(lines, length)
 
 
 # --- Features ----------------------------------------------------------------
@@ -254,10 +241,10 @@ def window_features(
             if values.ndim == 3:  # [S, K, H]
                 # A view would keep the whole batch in memory, with its
                 # padding, until the last of its lines is written.
-                values = values[: len(data.window[row].input_ids)].copy()
+                values = values[: len(data.window[row].row.input_ids)].copy()
             found[row] = values
         progress.add(
-            len(rows), sum(len(data.window[row].input_ids) for row in rows)
+            len(rows), sum(len(data.window[row].row.input_ids) for row in rows)
         )
     for place, line in enumerate(data.window):
         values, found[place] = found[place], None  # frees it once written
@@ -266,7 +253,9 @@ def window_features(
                 f"line {line.index + 1}: the model's outputs are not finite "
                 "numbers: the checkpoint is damaged, or --dtype too narrow"
             )
-        yield features_writers.LineFeatures(line.index, line.input_ids, values)
+        yield features_writers.LineFeatures(
+            line.index, line.row.input_ids.tolist(), values
+        )
 
 
 class Progress:

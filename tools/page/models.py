@@ -8,10 +8,9 @@ from base.errors import UserError
 
 import modeling
 from checkpoints import model_files, weight_files
-from serving import all_tasks
 from serving import model as prediction_model
-from serving.tasks import Settings, Task
-from tasks.encoder import export as features_export
+from tasks import registry
+from tasks.task import Settings, Task
 
 NEXT_SENTENCE = "next_sentence"
 
@@ -34,6 +33,7 @@ class PageModel:
         heads: the task, and NEXT_SENTENCE if that head was trained too.
         run: the head as a function of batches.
         model: encoder and head; they share their weights with `run`.
+        encoder: the task of vectors.
         run_encoder: the vectors of the encoder as a function of batches.
 
     Raises:
@@ -42,17 +42,17 @@ class PageModel:
 
     def __init__(self, name: str, settings: Settings):
         self.name, self.settings = name, settings
-        self.task: Task = all_tasks.create_task(settings)
+        self.task: Task = registry.create_task(settings)
         export = prediction_model.create_export(settings)
         self.model: modeling.TaskModel = export.model
         self.run = prediction_model.run_export(export)
         self.heads = (settings.task, *self._next_sentence())
         self.run_encoder = self.run
+        self.encoder = registry.create_task(settings._replace(task="encoder"))
         if settings.task != "encoder":
-            encoder = features_export.Encoder(
-                self.model, None, settings.vocab_file, settings.max_seq_length
+            self.run_encoder = prediction_model.run_export(
+                self.encoder.graph(self.model)
             )
-            self.run_encoder = prediction_model.run_export(encoder)
 
     def _next_sentence(self) -> tuple[str, ...]:
         """Return (NEXT_SENTENCE,) if the checkpoint has that head, else ()."""
@@ -92,7 +92,7 @@ def load_models(
 
     Args:
         paths: of checkpoints, as --init_checkpoint takes them.
-        task: one of all_tasks.TASK_NAMES; None: what each was fine-tuned on.
+        task: one of registry.NAMES; None: what each was fine-tuned on.
         bert_config_file, vocab_file, do_lower_case: None: of each checkpoint.
         options: more fields of Settings; None: each model's own value.
 

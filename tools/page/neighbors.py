@@ -13,7 +13,8 @@ from base.errors import UserError
 import numpy as np
 
 import modeling
-from serving import batches
+from tasks import predict
+from tasks.rows import Unit
 from tools.page import rows
 from tools.page.models import PageModel
 
@@ -133,7 +134,7 @@ class Index:
 
 def _unit_vectors(
     model: PageModel,
-    units: Sequence[batches.Unit],
+    units: Sequence[Unit],
     update: Callable[[int], None] = lambda count: None,
 ) -> dict[str, np.ndarray]:
     """Return the vectors of rows, with length 1: pooling -> [n, H].
@@ -147,9 +148,8 @@ def _unit_vectors(
     found = {
         name: np.zeros([len(units), width], np.float32) for name in POOLINGS
     }
-    made = batches.make_batches(
-        units, _BATCH_SIZE, model.settings.max_seq_length
-    )
+    # Of the encoder: its rows are single ones, whatever the head's task is.
+    made = predict.make_batches(model.encoder, units, _BATCH_SIZE)
     for batch in made:
         output = model.run_encoder(batch.features)
         found["mean"][batch.units] = output["mean_output"]

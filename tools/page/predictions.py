@@ -2,15 +2,14 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from base.errors import UserError
 
 import numpy as np
 import tensorflow as tf
 
-from serving import run
-from serving.data import BadInput, Place, Window
+from tasks import predict as tasks_predict
+from tasks.task import BadInput, Place, Prediction
 from tools.page.models import PageModel
 
 # A novel has half a million characters. More would keep other users waiting.
@@ -21,7 +20,7 @@ _BATCH_SIZE = 8
 _PLACE = Place("page", 1)
 
 
-def predict(model: PageModel, **texts: str | list[str]) -> dict[str, Any]:
+def predict(model: PageModel, **texts: str | list[str]) -> Prediction:
     """Return the prediction for the texts of an input.
 
     It is the line that batch_predict.py writes for a line of JSON with these
@@ -41,12 +40,10 @@ def predict(model: PageModel, **texts: str | list[str]) -> dict[str, Any]:
         item = model.task.parse(_PLACE, data, "jsonl")
     except BadInput as error:
         raise UserError(str(error)) from error
-    window = Window([item], [], 0, len(data), 1)
-    found = run.predict_window(model.task, model.run, window, _BATCH_SIZE)
-    if found.problems:
-        raise UserError(found.problems[0].reason)
-    line = json.loads(found.lines[0])
-    return {name: value for name, value in line.items() if name != "id"}
+    (found,) = tasks_predict.predict(model.task, model.run, [item], _BATCH_SIZE)
+    if isinstance(found, str):
+        raise UserError(found)
+    return found
 
 
 def next_sentence(

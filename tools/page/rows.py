@@ -7,10 +7,11 @@ from base.errors import UserError
 import numpy as np
 
 import tokenization
-from serving import batches, entities
-from serving.batches import Row
-from serving.tasks import Task
+from tasks import rows
 from tasks.masked_lm import masked_sentences
+from tasks.ner.task import characters_of_words
+from tasks.rows import Row
+from tasks.task import Task
 from tools.page.models import PageModel
 from tools.page.predictions import check_size
 
@@ -43,7 +44,7 @@ def pieces_of(model: PageModel, text_a: str, text_b: str = "") -> list[Piece]:
         raise UserError("text is empty")
     task = model.task
     a, b = _ids_of(task, text_a), _ids_of(task, text_b)
-    kept = kept_lengths(len(a), len(b), model.settings.max_seq_length)
+    kept = rows.kept_lengths(len(a), len(b), model.settings.max_seq_length)
     vocab, names = task.tokenizer.vocab, task.tokenizer.inv_vocab
 
     def pieces(ids: list[int], segment: int, count: int) -> list[Piece]:
@@ -60,19 +61,6 @@ def pieces_of(model: PageModel, text_a: str, text_b: str = "") -> list[Piece]:
     return found
 
 
-def kept_lengths(a: int, b: int, max_seq_length: int) -> tuple[int, int]:
-    """Return how many pieces of two texts a row has places for.
-
-    Args:
-        a, b: pieces of the texts; b = 0: there is no second text.
-        max_seq_length: of the row.
-    """
-    # As classifier.data.truncated_pair.
-    if not b:
-        return min(a, max_seq_length - 2), 0
-    return tokenization.truncated_lengths(a, b, max_seq_length - 3)
-
-
 def row_of(pieces: list[Piece]) -> Row:
     """Return the model's input: the pieces that are not cut."""
     seen = [piece for piece in pieces if not piece.is_cut]
@@ -84,8 +72,7 @@ def row_of(pieces: list[Piece]) -> Row:
 
 def features_of(row: Row) -> dict[str, np.ndarray]:
     """Return a row as a batch, int32 [1, S] each."""
-    unit = batches.make_batches([[row]], 1, len(row.input_ids))
-    return next(iter(unit)).features
+    return rows.pad([row], len(row.input_ids))
 
 
 def _ids_of(task: Task, text: str) -> list[int]:
@@ -116,7 +103,7 @@ def parts_of(
         tokenizer: of the model.
     """
     sizes = [len(tokenizer.text_to_ids(text)) for text in texts]
-    kept = kept_lengths(sizes[0], sum(sizes[1:]), max_seq_length)
+    kept = rows.kept_lengths(sizes[0], sum(sizes[1:]), max_seq_length)
     return [
         part_of(text, count, tokenizer)
         for text, count in zip(texts, kept, strict=False)
@@ -134,7 +121,7 @@ def part_of(
         tokenizer: of the model.
     """
     words = tokenization.BasicTokenizer(do_lower_case=False).tokenize(text)
-    places = entities.characters_of_words(text, words)
+    places = characters_of_words(text, words)
     _, offsets = tokenizer.lines_to_ids(words)
     # Words [0, count) begin before piece `num_pieces`.
     count = int(np.searchsorted(offsets[:-1], num_pieces))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tasks.encoder import lines as features_lines
+from tasks.rows import make_row
 
 LENGTH = 24
 
@@ -16,7 +17,7 @@ def test_windows_hold_a_few_lines_only():
 
     def endless():
         for index in range(100):
-            yield features_lines.Line(index, [0] * 1000, 1000)
+            yield features_lines.Line(index, make_row([0] * 1000, 1000))
         raise AssertionError("read too far")
 
     found = features_lines.windows(endless(), 1 << 20, 0)
@@ -32,7 +33,9 @@ def test_lines_do_not_keep_their_batch():
                 shape = [*batch["input_ids"].shape, 1, 2]
                 yield rows, {"features": np.zeros(shape, np.float32)}
 
-    window = [features_lines.Line(i, [0] * (i + 2), i + 2) for i in range(3)]
+    window = [
+        features_lines.Line(i, make_row([0] * (i + 2), i + 2)) for i in range(3)
+    ]
     data = features_lines.WindowRecords(window, LENGTH, pad_to_max_length=True)
     told = []
     progress = types.SimpleNamespace(add=lambda *counts: told.append(counts))
@@ -82,5 +85,5 @@ def test_pairs_that_lose_their_second_half(length, wanted):
     )
     reader = features_lines.Reader("-", tokenizer, length)
     line = reader._encode(0, "a b c ||| a b c")
-    assert line.input_ids == wanted
-    assert line.second_start == len(line.input_ids)
+    assert line.row.input_ids.tolist() == wanted
+    assert not line.row.segment_ids.any()

@@ -13,7 +13,7 @@ WORDS = st.lists(st.sampled_from("good bad film nofilm the. <x>".split()))
 
 @given(WORDS.map(" ".join), WORDS.map(" ".join))
 def test_a_row_is_that_of_the_scripts(model_of, text_a, text_b):
-    """Also where texts are cut: the row of serving/tasks.py."""
+    """Also where texts are cut: the row of tasks/rows.py."""
     model = model_of("pairs")
     if not text_a:
         return

@@ -4,20 +4,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tokenization
-from serving import entities
+from tasks.ner import task as ner_task
 
 
 def test_spans_of_tags():
     tags = ["O", "B-PER", "I-PER", "B-PER", "O", "B-LOC"]
-    assert entities.entity_spans(tags) == [(1, 2), (3, 3), (5, 5)]
-    assert entities.entity_spans(["O", "O"]) == []
+    assert ner_task.entity_spans(tags) == [(1, 2), (3, 3), (5, 5)]
+    assert ner_task.entity_spans(["O", "O"]) == []
 
 
 def test_characters_of_words_with_dropped_characters():
     text = "a\u0007b (c)\u00a0 d\ufffde"
     words = tokenization.BasicTokenizer(False).tokenize(text)
     assert words == ["ab", "(", "c", ")", "de"]
-    assert entities.characters_of_words(text, words) == [
+    assert ner_task.characters_of_words(text, words) == [
         (0, 3),
         (4, 5),
         (5, 6),
@@ -30,7 +30,7 @@ def test_characters_of_words_with_dropped_characters():
 def test_each_word_is_in_its_characters(text):
     basic = tokenization.BasicTokenizer(False)
     words = basic.tokenize(text)
-    places = entities.characters_of_words(text, words)
+    places = ner_task.characters_of_words(text, words)
     at = 0
     for word, (start, end) in zip(words, places, strict=True):
         assert at <= start < end

@@ -1,25 +1,29 @@
-"""The inputs and predictions of each task: texts to rows of ids, and back.
+"""What a task is: inputs to rows of ids, the model's outputs to predictions.
 
-A task parses inputs, turns those of a window into rows of ids (`encode`) and
-the model's outputs for these rows into a dictionary per input (`results`).
-model.py runs the model itself. choices.py, question_answering.py and
-entities.py have the tasks with several rows per input.
+A task (tasks/*/task.py; registry.py lists them) parses inputs, turns them into
+rows (`encode`) and the model's outputs for these rows into a dictionary per
+input (`decode`). predict.py runs the model in between. And it knows its model:
+`create_model`, and `graph`, which has strings in and answers out.
+
+Workers and programs without TensorFlow import these modules: the methods that
+need TensorFlow import it themselves.
 """
 
 import abc
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 import tokenization
 from records import tfrecord
-from serving import batches
-from serving.batches import Row, Unit
-from serving.data import BadInput, Input, Place
-from tasks.classifier import data as classifier_data
-from tasks.masked_lm import masked_sentences
+from tasks import rows
+from tasks.rows import Row, Unit
+
+if TYPE_CHECKING:
+    import modeling
+    from tasks import graph_tokenizer, saved_model
 
 NOT_FINITE = (
     "the model's outputs are not finite numbers: the checkpoint is damaged"
@@ -31,6 +35,9 @@ Outputs = dict[str, np.ndarray]
 # The features of a batch -> its outputs.
 Model = Callable[[Mapping[str, np.ndarray]], Outputs]
 
+# What is predicted for an input, as JSON.
+Prediction = dict[str, Any]
+
 
 class Settings(NamedTuple):
     """The model and the options that predictions depend on; picklable.
@@ -39,11 +46,11 @@ class Settings(NamedTuple):
         path: of a SavedModel's directory, else the prefix of a checkpoint.
         is_saved_model: whether it is a SavedModel.
         bert_config_file: of a checkpoint; None: beside it.
-        task: a key of all_tasks.TASKS.
+        task: a key of registry.TASKS.
         vocab_file: the model's.
         do_lower_case: of its tokenizer.
         max_seq_length: tokens of a row.
-        labels: of a classifier; None for a regression.
+        labels: of a classifier or a tagger; None for a regression.
         sentence_pairs: whether a classifier reads two texts.
         doc_stride, max_query_length, max_answer_length, n_best_size: as for
             run_squad.py.
@@ -78,13 +85,44 @@ class Settings(NamedTuple):
     dtype: str = "float32"
 
 
+class Place(NamedTuple):
+    """Where an input stands: its file, and its line or record from 1."""
+
+    path: str
+    number: int
+    kind: str = "line"
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.number}"
+
+
+class Input(NamedTuple):
+    """An input that can be predicted.
+
+    Attributes:
+        id: the one it brought, else file:number.
+        place: where it stands.
+        texts: of the model, by name; or the features of a record.
+        has_own_id: whether it brought one.
+    """
+
+    id: str | int
+    place: Place
+    texts: dict[str, Any]
+    has_own_id: bool = False
+
+
+class BadInput(ValueError):
+    """Raised by the parser of an input; its message is the reason."""
+
+
 class Encoded(NamedTuple):
-    """The rows of a window's inputs.
+    """The rows of inputs.
 
     Attributes:
         units: what the model runs on; one or more per input, in order.
         is_truncated: for each input, whether a text was cut.
-        state: what `results` needs besides.
+        state: what `decode` needs besides.
     """
 
     units: list[Unit]
@@ -101,17 +139,23 @@ def number(value: float) -> float:
 
 
 class Task(abc.ABC):
-    """Base class: parses inputs and reads records of ids.
+    """Base class of tasks.
 
     Args:
         settings: of the model.
 
     Attributes:
+        name: a key of registry.TASKS.
+        described: fields of Settings that an exported model's export.json has.
+        required: pattern of the variables that a checkpoint must have.
         text_names: names of the texts in JSON, in the order of the columns
             of a line of text.
         is_grouped: whether a unit is several rows, such as choices.
     """
 
+    name: str
+    described: tuple[str, ...] = ("task", "max_seq_length", "do_lower_case")
+    required: str
     text_names: tuple[str, ...] = ("text",)
     is_grouped = False
 
@@ -129,12 +173,12 @@ class Task(abc.ABC):
         """Return the rows of inputs with texts, or of records."""
 
     @abc.abstractmethod
-    def results(
+    def decode(
         self,
         inputs: Sequence[Input],
         encoded: Encoded,
         outputs: Sequence[Outputs],
-    ) -> Iterator[dict[str, Any] | str]:
+    ) -> Iterator[Prediction | str]:
         """Yield the prediction of each input, or why there is none.
 
         Args:
@@ -142,6 +186,56 @@ class Task(abc.ABC):
             encoded: its result.
             outputs: the model's, for each unit.
         """
+
+    # --- Model ---------------------------------------------------------------
+
+    @classmethod
+    def options_of(
+        cls,
+        prefix: str,
+        config: "modeling.BertConfig",
+        given: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Return the fields of Settings that a checkpoint decides.
+
+        Args:
+            prefix: of the checkpoint.
+            config: of its model.
+            given: fields that the user gave, which come first.
+        """
+        del prefix, config
+        return dict(given)
+
+    @abc.abstractmethod
+    def create_model(
+        self, config: "modeling.BertConfig", dtype: str
+    ) -> "modeling.TaskModel":
+        """Return a new model.
+
+        Args:
+            config: of the encoder, and the size of a BiLSTM on it, if any.
+            dtype: of matrix products.
+        """
+
+    @abc.abstractmethod
+    def graph(
+        self,
+        model: "modeling.TaskModel",
+        tokenizer: "graph_tokenizer.Tokenizer | None" = None,
+    ) -> "saved_model.Export":
+        """Return the model with its inputs and outputs as a SavedModel.
+
+        Args:
+            model: has the weights.
+            tokenizer: for strings as inputs; None: ids alone.
+        """
+
+    def answers(self, numbers: Outputs) -> Outputs:
+        """Return a graph's `answers` from its `numbers`, [B, ...] each.
+
+        For models that compute numbers alone, see saved_model.Export.
+        """
+        return numbers
 
     # --- Parsing -------------------------------------------------------------
 
@@ -346,107 +440,25 @@ class RowTask(Task):
 
     def row(self, text_a: str, text_b: str | None = None) -> tuple[Row, bool]:
         """Return the row of one or two texts, and whether it was cut."""
-        example = classifier_data.Example("", text_a, text_b)
-        a, b, is_cut = classifier_data.truncated_pair(
-            example, self.settings.max_seq_length, self.tokenizer
+        return rows.row_of_texts(
+            text_a, text_b, self.settings.max_seq_length, self.tokenizer
         )
-        vocab = self.tokenizer.vocab
-        ids = [vocab["[CLS]"], *a, vocab["[SEP]"]]
-        second = len(ids)
-        if b:
-            ids += [*b, vocab["[SEP]"]]
-        return batches.make_row(ids, second), is_cut
 
-    def results(
+    def decode(
         self,
         inputs: Sequence[Input],
         encoded: Encoded,
         outputs: Sequence[Outputs],
-    ) -> Iterator[dict[str, Any] | str]:
+    ) -> Iterator[Prediction | str]:
         """Yield the prediction of each input."""
         for unit, found in zip(encoded.units, outputs, strict=True):
             arrays = map(np.asarray, found.values())
             numbers = [values for values in arrays if values.dtype.kind == "f"]
             if all(np.isfinite(values).all() for values in numbers):
-                yield self.result(unit, found)
+                yield self.prediction(unit, found)
             else:
                 yield NOT_FINITE
 
     @abc.abstractmethod
-    def result(self, unit: Unit, outputs: Outputs) -> dict[str, Any]:
+    def prediction(self, unit: Unit, outputs: Outputs) -> Prediction:
         """Return the prediction for the outputs of an input."""
-
-
-class Classification(RowTask):
-    """A label with probabilities, or a number, for a text or a pair."""
-
-    def __init__(self, settings: Settings):
-        if settings.sentence_pairs:
-            self.text_names = ("text_a", "text_b")
-        super().__init__(settings)
-
-    def result(self, unit: Unit, outputs: Outputs) -> dict[str, Any]:
-        """Return label, score and probabilities; or value."""
-        labels = self.settings.labels
-        if labels is None:
-            return {"value": number(outputs["value"])}
-        shares = outputs["probabilities"]
-        best = int(shares.argmax())
-        return {
-            "label": labels[best],
-            "score": number(shares[best]),
-            "probabilities": {
-                name: number(share)
-                for name, share in zip(labels, shares.tolist(), strict=True)
-            },
-        }
-
-
-class Vectors(RowTask):
-    """Vectors of an encoder for each text."""
-
-    def result(self, unit: Unit, outputs: Outputs) -> dict[str, Any]:
-        """Return the vectors of --vectors."""
-        return {
-            name: [number(value) for value in outputs[name].tolist()]
-            for name in self.settings.vectors
-        }
-
-
-class MaskedTokens(RowTask):
-    """The likeliest tokens for every [MASK] of a text."""
-
-    def check(self, texts: Mapping[str, Any]) -> None:
-        """Raise BadInput for a text without [MASK]."""
-        if "[MASK]" not in texts["text"]:
-            raise BadInput(
-                "no [MASK] in the text (--task=encoder makes vectors)"
-            )
-        size = len(
-            masked_sentences.sentence_to_ids(texts["text"], self.tokenizer)
-        )
-        if size > self.settings.max_seq_length:
-            raise BadInput(
-                f"{size} tokens, more than --max_seq_length="
-                f"{self.settings.max_seq_length}: a [MASK] may be cut off"
-            )
-
-    def row(self, text_a: str, text_b: str | None = None) -> tuple[Row, bool]:
-        """Return the row of a text, with [MASK] as one token."""
-        ids = masked_sentences.sentence_to_ids(text_a, self.tokenizer)
-        return batches.make_row(ids, len(ids)), False
-
-    def result(self, unit: Unit, outputs: Outputs) -> dict[str, Any]:
-        """Return tokens and scores [masks, top_k]."""
-        mask = self.tokenizer.vocab["[MASK]"]
-        count = int((unit[0].input_ids == mask).sum())
-        return {
-            "tokens": [
-                [token.decode() for token in tokens]
-                for tokens in outputs["tokens"][:count].tolist()
-            ],
-            "scores": [
-                [number(score) for score in scores]
-                for scores in outputs["scores"][:count].tolist()
-            ],
-        }

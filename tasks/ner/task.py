@@ -1,31 +1,39 @@
 """Named entities in texts of any length, with their characters.
 
 Windows are those of run_ner.py without document context (tasks/ner/windows.py),
-so
-the tags are the same. A text is split into words as the tokenizer splits it;
+so the tags are the same. A text is split into words as the tokenizer splits it;
 a list of words is tagged as it is.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from base.errors import UserError
 
 import numpy as np
 
 import tokenization
-from serving.batches import Row
-from serving.data import BadInput, Input
-from serving.tasks import (
+from tasks.ner import data as ner_data
+from tasks.ner import windows as ner_windows
+from tasks.rows import Row
+from tasks.task import (
     NOT_FINITE,
+    BadInput,
     Encoded,
+    Input,
     Outputs,
+    Prediction,
     Settings,
     Task,
     is_record,
     number,
     text_of,
 )
-from tasks.ner import data as ner_data
-from tasks.ner import windows as ner_windows
+
+if TYPE_CHECKING:
+    import modeling
+    from tasks import graph_tokenizer
+    from tasks.ner import export, model
 
 
 class _Rows(NamedTuple):
@@ -37,6 +45,10 @@ class _Rows(NamedTuple):
 
 class Entities(Task):
     """The entities of each text, or a tag for each of its words."""
+
+    name = "token_classification"
+    described = (*Task.described, "labels")
+    required = "^(bert/(?!pooler/)|bilstm|output_)"
 
     def __init__(self, settings: Settings):
         super().__init__(settings)
@@ -103,12 +115,12 @@ class Entities(Task):
 
     # --- Tags ----------------------------------------------------------------
 
-    def results(
+    def decode(
         self,
         inputs: Sequence[Input],
         encoded: Encoded,
         outputs: Sequence[Outputs],
-    ) -> Iterator[dict[str, Any] | str]:
+    ) -> Iterator[Prediction | str]:
         """Yield the entities of each text."""
         rows = encoded.state
         tags: list[bytes] = []
@@ -127,10 +139,67 @@ class Entities(Task):
             names = ner_data.normalized_tags(names)
             yield _prediction(item, names, scores[part])
 
+    # --- Model ---------------------------------------------------------------
+
+    @classmethod
+    def options_of(
+        cls,
+        prefix: str,
+        config: "modeling.BertConfig",
+        given: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Return also the tags.
+
+        Raises:
+            UserError: the configuration names none.
+        """
+        from checkpoints import model_files
+
+        labels = model_files.labels_in(config)
+        if not labels:
+            raise UserError(
+                f"{prefix} is not a fine-tuned tagger: its configuration "
+                "names no labels (id2label)"
+            )
+        return {"labels": labels} | dict(given)
+
+    def create_model(
+        self, config: "modeling.BertConfig", dtype: str
+    ) -> "model.BertForTokenClassification":
+        """Return the encoder with a vector for each tag."""
+        from tasks import bilstm
+        from tasks.ner import model
+
+        return model.BertForTokenClassification(
+            config, len(self.settings.labels), dtype, bilstm.size_in(config)
+        )
+
+    def graph(
+        self,
+        model: "modeling.TaskModel",
+        tokenizer: "graph_tokenizer.Tokenizer | None" = None,
+    ) -> "export.Tagger":
+        """Return the graph: texts or words in, a tag per word out."""
+        from tasks.ner import export
+
+        return export.Tagger(
+            model,
+            tokenizer,
+            self.settings.vocab_file,
+            self.settings.max_seq_length,
+            labels=list(self.settings.labels),
+        )
+
+    def answers(self, numbers: Outputs) -> Outputs:
+        """Return the likeliest tag and its probability at every piece."""
+        shares = numbers["probabilities"]  # [B, S, K]
+        names = np.array([x.encode() for x in self.settings.labels], object)
+        return {"tags": names[shares.argmax(-1)], "scores": shares.max(-1)}
+
 
 def _prediction(
     item: Input, tags: Sequence[str], scores: Sequence[float]
-) -> dict[str, Any]:
+) -> Prediction:
     """Return the entities of an input, and the tags of given words."""
     found = []
     for first, last in entity_spans(tags):

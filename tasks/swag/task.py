@@ -1,16 +1,34 @@
 """The likeliest of several choices: a row of ids for each of them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from serving.batches import Unit
-from serving.data import BadInput, Input, Place
-from serving.tasks import Encoded, Outputs, RowTask, number, text_of
+import numpy as np
+
+from tasks.rows import Unit
+from tasks.task import (
+    BadInput,
+    Encoded,
+    Input,
+    Outputs,
+    Place,
+    Prediction,
+    RowTask,
+    number,
+    text_of,
+)
+
+if TYPE_CHECKING:
+    import modeling
+    from tasks import graph_tokenizer
+    from tasks.swag import export, model
 
 
 class MultipleChoice(RowTask):
     """The likeliest of several choices to continue a context."""
 
+    name = "multiple_choice"
+    required = "^(bert|bilstm|output_)"
     text_names = ("context", "choices")
     is_grouped = True
 
@@ -62,10 +80,45 @@ class MultipleChoice(RowTask):
             is_cut.append(any(cut for _, cut in found))
         return Encoded(units, is_cut)
 
-    def result(self, unit: Unit, outputs: Outputs) -> dict[str, Any]:
+    def prediction(self, unit: Unit, outputs: Outputs) -> Prediction:
         """Return the number of the likeliest choice, and probabilities."""
         shares = outputs["probabilities"]
         return {
             "answer": int(shares.argmax()),
             "probabilities": [number(share) for share in shares.tolist()],
         }
+
+    # --- Model ---------------------------------------------------------------
+
+    def create_model(
+        self, config: "modeling.BertConfig", dtype: str
+    ) -> "model.BertForMultipleChoice":
+        """Return the encoder with one vector that scores a choice."""
+        from tasks import bilstm
+        from tasks.swag import model
+
+        return model.BertForMultipleChoice(
+            config, dtype, bilstm.size_in(config)
+        )
+
+    def graph(
+        self,
+        model: "modeling.TaskModel",
+        tokenizer: "graph_tokenizer.Tokenizer | None" = None,
+    ) -> "export.MultipleChoice":
+        """Return the graph: context and choices in, answer out."""
+        from tasks.swag import export
+
+        return export.MultipleChoice(
+            model,
+            tokenizer,
+            self.settings.vocab_file,
+            self.settings.max_seq_length,
+        )
+
+    def answers(self, numbers: Outputs) -> Outputs:
+        """Return the probability of every choice, and the likeliest one."""
+        logits = numbers["logits"]  # [B, C]
+        shares = np.exp(logits - logits.max(-1, keepdims=True))
+        shares /= shares.sum(-1, keepdims=True)
+        return {"probabilities": shares, "answer": shares.argmax(-1)}

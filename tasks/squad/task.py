@@ -5,26 +5,35 @@ tasks/squad/decoding.py), so the answers are the same.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from base import file_system
 
 import numpy as np
 
-from serving.batches import Row
-from serving.data import BadInput, Input
-from serving.tasks import (
-    NOT_FINITE,
-    Encoded,
-    Outputs,
-    Settings,
-    Task,
-    is_record,
-    number,
-)
+from tasks.rows import Row
 from tasks.squad import data as squad_data
 from tasks.squad import decoding as squad_decoding
 from tasks.squad import texts as squad_texts
 from tasks.squad import windows as squad_windows
 from tasks.squad.decoding import Candidate
+from tasks.task import (
+    NOT_FINITE,
+    BadInput,
+    Encoded,
+    Input,
+    Outputs,
+    Prediction,
+    Settings,
+    Task,
+    is_record,
+    number,
+)
+
+if TYPE_CHECKING:
+    import modeling
+    from tasks import graph_tokenizer
+    from tasks.squad import export, model
 
 _NO_TOKEN = "the context has no token"
 
@@ -32,6 +41,15 @@ _NO_TOKEN = "the context has no token"
 class QuestionAnswering(Task):
     """A part of the context for each question."""
 
+    name = "question_answering"
+    described = (
+        *Task.described,
+        "doc_stride",
+        "max_query_length",
+        "max_answer_length",
+        "null_threshold",
+    )
+    required = "^(bert/(?!pooler/)|bilstm/|cls/squad/)"
     text_names = ("question", "context")
 
     def __init__(self, settings: Settings):
@@ -113,12 +131,12 @@ class QuestionAnswering(Task):
 
     # --- Answers -------------------------------------------------------------
 
-    def results(
+    def decode(
         self,
         inputs: Sequence[Input],
         encoded: Encoded,
         outputs: Sequence[Outputs],
-    ) -> Iterator[dict[str, Any] | str]:
+    ) -> Iterator[Prediction | str]:
         """Yield the answer to each question."""
         if encoded.state is None:
             yield from map(self._span_of_record, encoded.units, outputs)
@@ -163,7 +181,7 @@ class QuestionAnswering(Task):
         nbest: Sequence[Candidate],
         null_odds: float | None,
         texts: squad_texts.SpanTexts,
-    ) -> dict[str, Any]:
+    ) -> Prediction:
         """Return the answer from an n-best list, as run_squad.py does."""
         best = nbest[0]
         result: dict[str, Any] = {}
@@ -182,7 +200,7 @@ class QuestionAnswering(Task):
 
     def _span_of_record(
         self, unit: list[Row], outputs: Outputs
-    ) -> dict[str, Any] | str:
+    ) -> Prediction | str:
         """Return the best span of a single window, in positions and pieces.
 
         A record has neither the text nor the other windows of its question.
@@ -212,6 +230,63 @@ class QuestionAnswering(Task):
             "score": number(sums[first, last]),
             "null_score": number(starts[0] + ends[0]),
         }
+
+    # --- Model ---------------------------------------------------------------
+
+    @classmethod
+    def options_of(
+        cls,
+        prefix: str,
+        config: "modeling.BertConfig",
+        given: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Return also the threshold for no answer; None for SQuAD 1.1."""
+        from checkpoints import lookup, weight_files
+        from tasks.squad import answers
+
+        threshold = given.get("null_threshold")
+        is_version_2 = getattr(config, "version_2_with_negative", False)
+        if is_version_2 or threshold is not None:
+            folder = lookup.folder_of(prefix)
+            options = answers.AnswerOptions(
+                folder,
+                squad_decoding.DecodingOptions(),
+                null_score_diff_threshold=threshold,
+            )
+            weights = [
+                file_system.sha256(path)
+                for path in weight_files.files_of(prefix)
+            ]
+            threshold = answers.null_threshold(options, weights, folder)
+        return dict(given) | {"null_threshold": threshold}
+
+    def create_model(
+        self, config: "modeling.BertConfig", dtype: str
+    ) -> "model.BertForQuestionAnswering":
+        """Return the encoder with a start vector and an end vector."""
+        from tasks import bilstm
+        from tasks.squad import model
+
+        return model.BertForQuestionAnswering(
+            config, dtype, bilstm.size_in(config)
+        )
+
+    def graph(
+        self,
+        model: "modeling.TaskModel",
+        tokenizer: "graph_tokenizer.Tokenizer | None" = None,
+    ) -> "export.QuestionAnswering":
+        """Return the graph: questions and contexts in, answers out."""
+        from tasks.squad import export
+
+        return export.QuestionAnswering(
+            model,
+            tokenizer,
+            self.settings.vocab_file,
+            self.lengths,
+            self.settings.max_answer_length,
+            self.settings.null_threshold,
+        )
 
 
 def _entry(

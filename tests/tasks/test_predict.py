@@ -1,14 +1,22 @@
 """Batches by length: every unit once, padded to its batch alone."""
 
+import types
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving import batches
+from tasks import predict
+from tasks.rows import make_row
 
 
 def row(length: int):
-    return batches.make_row([7] * length, length)
+    return make_row([7] * length, length)
+
+
+def task(max_seq_length: int, is_grouped: bool = False):
+    settings = types.SimpleNamespace(max_seq_length=max_seq_length)
+    return types.SimpleNamespace(settings=settings, is_grouped=is_grouped)
 
 
 @given(
@@ -17,7 +25,7 @@ def row(length: int):
 )
 def test_every_unit_is_in_one_batch_of_its_length(lengths, batch_size):
     units = [[row(length)] for length in lengths]
-    found = list(batches.make_batches(units, batch_size, 50))
+    found = list(predict.make_batches(task(50), units, batch_size))
     taken = [unit for batch in found for unit in batch.units.tolist()]
     assert sorted(taken) == list(range(len(lengths)))
     for batch in found:
@@ -37,26 +45,26 @@ def test_the_example_of_the_module():
     units = [[row(length)] for length in (60, 7, 9, 50)]
     shapes = [
         batch.features["input_ids"].shape
-        for batch in batches.make_batches(units, 2, 64)
+        for batch in predict.make_batches(task(64), units, 2)
     ]
     assert shapes == [(2, 64), (2, 16)]
 
 
 def test_units_of_several_rows_share_a_batch_with_their_like():
     units = [[row(3)] * 2, [row(5)] * 3, [row(9)] * 2, [row(4)] * 3]
-    found = list(batches.make_batches(units, 6, 16, is_grouped=True))
+    found = list(predict.make_batches(task(16, True), units, 6))
     assert [batch.units.tolist() for batch in found] == [[1, 3], [2, 0]]
     assert [b.features["input_ids"].shape for b in found] == [
         (2, 3, 8),
         (2, 2, 16),
     ]
     outputs = {"x": np.array([10, 30])}
-    assert list(batches.by_unit(found[0], outputs)) == [
+    assert list(predict.by_unit(found[0], outputs)) == [
         (1, {"x": 10}),
         (3, {"x": 30}),
     ]
 
 
 def test_segments_begin_at_the_second_text():
-    found = batches.make_row([1, 2, 3, 4], 3)
+    found = make_row([1, 2, 3, 4], 3)
     assert found.segment_ids.tolist() == [0, 0, 0, 1]

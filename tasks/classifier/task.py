@@ -1,0 +1,94 @@
+"""A class or a number for a text or a pair of texts."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tasks.rows import Unit
+from tasks.task import Outputs, Prediction, RowTask, Settings, number
+
+if TYPE_CHECKING:
+    import modeling
+    from tasks import graph_tokenizer
+    from tasks.classifier import export, model
+
+
+class Classification(RowTask):
+    """A label with probabilities, or a number, for a text or a pair."""
+
+    name = "classifier"
+    described = (*RowTask.described, "labels", "sentence_pairs")
+    required = "^(bert|bilstm|output_)"
+
+    def __init__(self, settings: Settings):
+        if settings.sentence_pairs:
+            self.text_names = ("text_a", "text_b")
+        super().__init__(settings)
+
+    def prediction(self, unit: Unit, outputs: Outputs) -> Prediction:
+        """Return label, score and probabilities; or value."""
+        labels = self.settings.labels
+        if labels is None:
+            return {"value": number(outputs["value"])}
+        shares = outputs["probabilities"]
+        best = int(shares.argmax())
+        return {
+            "label": labels[best],
+            "score": number(shares[best]),
+            "probabilities": {
+                name: number(share)
+                for name, share in zip(labels, shares.tolist(), strict=True)
+            },
+        }
+
+    # --- Model ---------------------------------------------------------------
+
+    @classmethod
+    def options_of(
+        cls,
+        prefix: str,
+        config: "modeling.BertConfig",
+        given: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Return also the labels, and whether texts come in pairs.
+
+        The labels of a regression, whose head has one row, are None.
+        """
+        from checkpoints import model_files, weight_files
+
+        shapes = weight_files.open_reader(prefix).get_variable_to_shape_map()
+        count = shapes["output_weights"][0]  # of [num_labels, H]
+        labels = None
+        if count > 1:
+            labels = tuple(model_files.class_names(config, count))
+        pairs = bool(getattr(config, "sentence_pairs", False))
+        return {"labels": labels, "sentence_pairs": pairs} | dict(given)
+
+    def create_model(
+        self, config: "modeling.BertConfig", dtype: str
+    ) -> "model.BertForSequenceClassification":
+        """Return the encoder with a vector for each class."""
+        from tasks import bilstm
+        from tasks.classifier import model
+
+        labels = self.settings.labels
+        return model.BertForSequenceClassification(
+            config, labels and len(labels), dtype, bilstm.size_in(config)
+        )
+
+    def graph(
+        self,
+        model: "modeling.TaskModel",
+        tokenizer: "graph_tokenizer.Tokenizer | None" = None,
+    ) -> "export.Classifier":
+        """Return the graph: texts in, labels and probabilities out."""
+        from tasks.classifier import export
+
+        settings = self.settings
+        return export.Classifier(
+            model,
+            tokenizer,
+            settings.vocab_file,
+            settings.max_seq_length,
+            labels=settings.labels and list(settings.labels),
+            is_pair=settings.sentence_pairs,
+        )

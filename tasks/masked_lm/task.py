@@ -1,0 +1,99 @@
+"""The likeliest tokens for every [MASK] of a text."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tasks import rows
+from tasks.masked_lm import masked_sentences
+from tasks.rows import Row, Unit
+from tasks.task import BadInput, Outputs, Prediction, RowTask, number
+
+if TYPE_CHECKING:
+    import modeling
+    from pretraining import model as pretraining_model
+    from tasks import graph_tokenizer
+    from tasks.masked_lm import export
+
+
+class MaskedTokens(RowTask):
+    """The likeliest tokens for every [MASK] of a text."""
+
+    name = "masked_lm"
+    described = (*RowTask.described, "top_k")
+    # Pooler and next sentence head may be missing: they are not used.
+    required = "^(bert/(?!pooler/)|cls/predictions/)"
+
+    def check(self, texts: Mapping[str, Any]) -> None:
+        """Raise BadInput for a text without [MASK]."""
+        if "[MASK]" not in texts["text"]:
+            raise BadInput(
+                "no [MASK] in the text (--task=encoder makes vectors)"
+            )
+        size = len(
+            masked_sentences.sentence_to_ids(texts["text"], self.tokenizer)
+        )
+        if size > self.settings.max_seq_length:
+            raise BadInput(
+                f"{size} tokens, more than --max_seq_length="
+                f"{self.settings.max_seq_length}: a [MASK] may be cut off"
+            )
+
+    def row(self, text_a: str, text_b: str | None = None) -> tuple[Row, bool]:
+        """Return the row of a text, with [MASK] as one token."""
+        ids = masked_sentences.sentence_to_ids(text_a, self.tokenizer)
+        return rows.make_row(ids, len(ids)), False
+
+    def prediction(self, unit: Unit, outputs: Outputs) -> Prediction:
+        """Return tokens and scores [masks, top_k]."""
+        mask = self.tokenizer.vocab["[MASK]"]
+        count = int((unit[0].input_ids == mask).sum())
+        return {
+            "tokens": [
+                [token.decode() for token in tokens]
+                for tokens in outputs["tokens"][:count].tolist()
+            ],
+            "scores": [
+                [number(score) for score in scores]
+                for scores in outputs["scores"][:count].tolist()
+            ],
+        }
+
+    # --- Model ---------------------------------------------------------------
+
+    def create_model(
+        self, config: "modeling.BertConfig", dtype: str
+    ) -> "pretraining_model.BertForPreTraining":
+        """Return the encoder with the heads of pre-training."""
+        from pretraining import model as pretraining_model
+
+        return pretraining_model.BertForPreTraining(config, dtype)
+
+    def graph(
+        self,
+        model: "modeling.TaskModel",
+        tokenizer: "graph_tokenizer.Tokenizer | None" = None,
+    ) -> "export.MaskedLm":
+        """Return the graph: texts with [MASK] in, tokens out."""
+        from tasks.masked_lm import export
+
+        tokens = list(self.tokenizer.vocab)
+        return export.MaskedLm(
+            model,
+            tokenizer,
+            self.settings.vocab_file,
+            self.settings.max_seq_length,
+            tokens=tokens,
+            top_k=min(self.settings.top_k, len(tokens)),
+        )
+
+    def answers(self, numbers: Outputs) -> Outputs:
+        """Return the tokens of ids; those of -1 are empty."""
+        # In the order of ids.
+        tokens = np.array([t.encode() for t in self.tokenizer.vocab], object)
+        ids = numbers["token_ids"]  # [B, M, top_k]
+        return {
+            "tokens": np.where(ids < 0, b"", tokens[ids]),
+            "scores": numbers["scores"],
+        }

@@ -1,0 +1,158 @@
+"""Predict with any task and any model: encode, batch by length, run, decode.
+
+    predictions = predict(task, run, inputs, batch_size)
+
+`run` is a function from the features of a batch to its outputs: of a Keras
+model, a SavedModel (serving/model.py) or a LiteRT file (serving/litert).
+
+Texts differ in length. In the order of the input, most of a batch would be
+padding. So rows are sorted by length and cut into batches, each padded to a
+multiple of 8. With batches of 2 rows,
+
+    lengths in order        60 7 9 50     padded to 64 64 56 56, 240 tokens
+    lengths sorted          60 50 9 7     padded to 64 64 16 16, 160 tokens
+
+The batches are a function of the inputs alone, so that every runner and a
+restarted run compute the same numbers.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tasks import rows
+from tasks.rows import Unit
+from tasks.task import Encoded, Input, Model, Outputs, Prediction, Task
+
+_MULTIPLE = 8  # lengths are rounded up to it
+
+# A batch of short rows has at most this many times batch_size rows.
+_MORE_ROWS = 8
+
+
+def predict(
+    task: Task, run: Model, inputs: Sequence[Input], batch_size: int
+) -> list[Prediction | str]:
+    """Return the prediction of each input, or why there is none.
+
+    Args:
+        task: of the model.
+        run: the model.
+        inputs: all of them are sorted by length together.
+        batch_size: see `make_batches`.
+
+    Returns:
+        As `decode`.
+    """
+    encoded = task.encode(inputs)
+    outputs = run_units(task, run, encoded.units, batch_size)
+    return decode(task, inputs, encoded, outputs)
+
+
+def run_units(
+    task: Task,
+    run: Model,
+    units: Sequence[Unit],
+    batch_size: int,
+    update: Callable[[int], None] = lambda count: None,
+) -> list[Outputs]:
+    """Return the model's outputs for each unit of rows.
+
+    Args:
+        task: of the model.
+        run: the model.
+        units: rows.
+        batch_size: see `make_batches`.
+        update: called with the number of units of each batch.
+    """
+    found: list[Outputs] = [{}] * len(units)
+    for batch in make_batches(task, units, batch_size):
+        for unit, values in by_unit(batch, run(batch.features)):
+            found[unit] = values
+        update(len(batch.units))
+    return found
+
+
+def decode(
+    task: Task,
+    inputs: Sequence[Input],
+    encoded: Encoded,
+    outputs: Sequence[Outputs],
+) -> list[Prediction | str]:
+    """Return the prediction of each input, or why there is none.
+
+    An input whose text was cut has `truncated` in its prediction.
+
+    Args:
+        task: of the model.
+        inputs: of the rows.
+        encoded: `task.encode` of the inputs.
+        outputs: of each unit of rows.
+    """
+    found = list(task.decode(inputs, encoded, outputs))
+    for result, is_cut in zip(found, encoded.is_truncated, strict=True):
+        if is_cut and not isinstance(result, str):
+            result["truncated"] = True
+    return found
+
+
+# --- Batches -----------------------------------------------------------------
+
+
+class Batch(NamedTuple):
+    """A batch of the model's input.
+
+    Attributes:
+        units: int [B], their numbers.
+        features: input_ids, input_mask and segment_ids, int32 [B, S]; [B, C,
+            S] for units of C choices.
+    """
+
+    units: np.ndarray
+    features: dict[str, np.ndarray]
+
+
+def make_batches(
+    task: Task, units: Sequence[Unit], batch_size: int
+) -> Iterator[Batch]:
+    """Yield the batches of rows, the longest first.
+
+    Args:
+        task: of the model. If it groups rows, units with as many rows share a
+            batch, and features are [B, C, S].
+        units: rows of at most the task's max_seq_length tokens.
+        batch_size: rows of max_seq_length tokens in a batch; of shorter rows
+            more, of at most as many tokens.
+    """
+    max_seq_length = task.settings.max_seq_length
+    lengths = [max(len(row.input_ids) for row in unit) for unit in units]
+    # Sorted by the number of choices first: a batch has one. The sort is
+    # stable, so that rows of one length keep their order.
+    order = sorted(
+        range(len(units)), key=lambda i: (-len(units[i]), -lengths[i])
+    )
+    at = 0
+    while at < len(order):
+        choices, length = len(units[order[at]]), lengths[order[at]]
+        length = min(-(-length // _MULTIPLE) * _MULTIPLE, max_seq_length)
+        more = min(_MORE_ROWS, max(1, max_seq_length // length))
+        count = max(1, batch_size * more // choices)
+        taken = order[at : at + count]
+        taken = [i for i in taken if len(units[i]) == choices]
+        at += len(taken)
+        features = rows.pad([row for i in taken for row in units[i]], length)
+        if task.is_grouped:
+            features = {
+                name: value.reshape(len(taken), choices, length)
+                for name, value in features.items()
+            }
+        yield Batch(np.array(taken), features)
+
+
+def by_unit(
+    batch: Batch, outputs: Mapping[str, np.ndarray]
+) -> Iterator[tuple[int, Outputs]]:
+    """Yield (number of the unit, its outputs) for every unit of a batch."""
+    for place, unit in enumerate(batch.units.tolist()):
+        yield unit, {name: value[place] for name, value in outputs.items()}

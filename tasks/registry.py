@@ -1,0 +1,97 @@
+"""The tasks by name: one row each. This module imports no TensorFlow."""
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+from base.errors import UserError
+
+import tokenization
+from tasks.task import Settings, Task
+
+# Name -> module and class, imported when they are needed.
+TASKS = {
+    "classifier": ("tasks.classifier.task", "Classification"),
+    "question_answering": ("tasks.squad.task", "QuestionAnswering"),
+    "token_classification": ("tasks.ner.task", "Entities"),
+    "multiple_choice": ("tasks.swag.task", "MultipleChoice"),
+    "masked_lm": ("tasks.masked_lm.task", "MaskedTokens"),
+    "encoder": ("tasks.encoder.task", "Vectors"),
+}
+
+NAMES = tuple(TASKS)
+
+
+def find(name: str) -> type[Task]:
+    """Return the class of a task; `name` is a key of TASKS."""
+    module, class_name = TASKS[name]
+    return getattr(importlib.import_module(module), class_name)
+
+
+def create_task(settings: Settings) -> Task:
+    """Return the task of a model.
+
+    Raises:
+        UserError: the vocabulary lacks a token, or lengths do not fit.
+    """
+    needed = ["[CLS]", "[SEP]"]
+    if settings.task == "masked_lm":
+        needed.append("[MASK]")
+    tokenization.validate_special_tokens(
+        tokenization.load_vocab(settings.vocab_file),
+        needed,
+        settings.vocab_file,
+    )
+    return find(settings.task)(settings)
+
+
+def described_settings(found: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """Return the fields of Settings that an export.json has.
+
+    Args:
+        found: its content.
+        place: where it is, for messages.
+
+    Raises:
+        UserError: it names no task, or lacks what every task needs.
+    """
+    if found.get("task") not in TASKS:
+        raise UserError(
+            f"{place}: task is {found.get('task')!r}, wanted one of "
+            f"{', '.join(TASKS)}"
+        )
+    described = find(found["task"]).described
+    fields = {name: found[name] for name in described if name in found}
+    lacking = set(Task.described) - set(fields)
+    if lacking:
+        raise UserError(f"{place} lacks {', '.join(sorted(lacking))}")
+    if fields.get("labels") is not None:
+        fields["labels"] = tuple(fields["labels"])
+    return fields
+
+
+def check_task(
+    found: str | None, wanted: str | None, prefix: str, reader: str
+) -> None:
+    """Check that a head is used for the task it was fine-tuned on.
+
+    Its shape does not show the task: the heads of a regression and of
+    multiple choice are both [1, H].
+
+    Args:
+        found: `task` of the configuration beside the checkpoint; None for a
+            classifier, a regression or a span head.
+        wanted: the same of the task it is used for.
+        prefix: of the checkpoint.
+        reader: the script or flag that needs `wanted`, for the message.
+
+    Raises:
+        UserError: they differ.
+    """
+    if found != wanted:
+        raise UserError(
+            f"{prefix} was fine-tuned on another task: task in its "
+            f"configuration is {found or 'not set'}, {reader} needs "
+            f"{wanted or 'none'}; use the script it was fine-tuned with, or "
+            "mend `task` in the configuration if that is wrong"
+        )

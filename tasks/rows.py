@@ -1,0 +1,101 @@
+"""Rows: texts as the model reads them, [CLS] a [SEP] or [CLS] a [SEP] b [SEP].
+
+This module imports no TensorFlow.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+import tokenization
+
+
+class Row(NamedTuple):
+    """One sequence of the model's input, without padding."""
+
+    input_ids: np.ndarray  # int32 [tokens], with [CLS] and [SEP]
+    segment_ids: np.ndarray  # int32 [tokens]
+
+
+# The rows that one output is about: one row, or one for each choice.
+Unit = list[Row]
+
+
+def make_row(input_ids: Sequence[int], second_start: int) -> Row:
+    """Return a row whose segment 1 begins at `second_start`."""
+    ids = np.asarray(input_ids, np.int32)
+    return Row(ids, (np.arange(len(ids)) >= second_start).astype(np.int32))
+
+
+def kept_lengths(a: int, b: int, max_seq_length: int) -> tuple[int, int]:
+    """Return how many pieces of two texts a row has places for.
+
+    A pair loses one piece at a time from the end of the text that is longer at
+    that moment, the second on a tie: a short text has more meaning per piece.
+    Where 6 pieces fit, beside [CLS] and two [SEP]:
+
+    >>> kept_lengths(6, 2, 9), kept_lengths(6, 5, 9)
+    ((4, 2), (3, 3))
+
+    Args:
+        a, b: pieces of the texts; b = 0: there is no second text.
+        max_seq_length: of the row.
+    """
+    if not b:
+        return min(a, max_seq_length - 2), 0
+    return tokenization.truncated_lengths(a, b, max_seq_length - 3)
+
+
+def row_of_ids(
+    a: Sequence[int],
+    b: Sequence[int],
+    max_seq_length: int,
+    vocab: dict[str, int],
+) -> tuple[Row, bool]:
+    """Return the row of one or two texts, and whether one of them was cut.
+
+    Segment 1 is b with its [SEP]; without b there is no second [SEP]:
+
+        tokens:      [CLS] the dog [SEP] a cat sat [SEP]
+        segment_ids:   0    0   0    0   1  1   1    1
+
+    Args:
+        a: ids of the first text.
+        b: ids of the second one; may be empty.
+        max_seq_length: tokens of the row at most.
+        vocab: has [CLS] and [SEP].
+    """
+    kept = kept_lengths(len(a), len(b), max_seq_length)
+    ids = [vocab["[CLS]"], *a[: kept[0]], vocab["[SEP]"]]
+    second_start = len(ids)
+    # If nothing is left of the second text it gets no [SEP] either.
+    if kept[1]:
+        ids += [*b[: kept[1]], vocab["[SEP]"]]
+    return make_row(ids, second_start), kept != (len(a), len(b))
+
+
+def row_of_texts(
+    text_a: str,
+    text_b: str | None,
+    max_seq_length: int,
+    tokenizer: tokenization.FullTokenizer,
+) -> tuple[Row, bool]:
+    """Return the row of one or two texts, and whether one of them was cut."""
+    a, b = tokenizer.text_to_ids(text_a), tokenizer.text_to_ids(text_b or "")
+    return row_of_ids(a, b, max_seq_length, tokenizer.vocab)
+
+
+def pad(rows: Sequence[Row], length: int) -> dict[str, np.ndarray]:
+    """Return input_ids, input_mask and segment_ids of rows, int32 [R, length].
+
+    All are 0 in the padding.
+    """
+    ids = np.zeros([len(rows), length], np.int32)
+    mask, segments = np.zeros_like(ids), np.zeros_like(ids)
+    for place, row in enumerate(rows):
+        used = len(row.input_ids)
+        ids[place, :used] = row.input_ids
+        segments[place, :used] = row.segment_ids
+        mask[place, :used] = 1
+    return {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
