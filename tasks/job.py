@@ -1,7 +1,9 @@
 """The base class of fine-tuning tasks: data, model, objective, scores.
 
-A task package has a subclass in its job.py. The runner (runner.py) calls its
-methods in this order:
+A task's folder has a subclass in its job.py. It says how examples are read,
+converted, scored and predicted; what every task does with them (reading early,
+record files, running the model, writing files) is here. The runner
+(finetuning/runner.py) calls the methods in this order:
 
     the constructor                  reads and checks the files asked for
     data_fingerprint                 compared with an earlier run's
@@ -16,17 +18,19 @@ first of many runs. The methods that need the model get it as a `LoadedModel`.
 
 import abc
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from base import cluster, file_system, pictures
 
+import numpy as np
 import tensorflow as tf
 from absl import logging
 
 import modeling
 from finetuning import failed_runs
-from records import in_memory
+from records import cache as record_cache
+from records import in_memory, tfrecord
 from tasks import bilstm, graph_tokenizer, mistakes, saved_model
 from tasks.settings import RunSettings
 from tasks.source import ModelSource
@@ -61,6 +65,22 @@ class Scored(NamedTuple):
     results: dict[str, float]
     signs: Sequence[str] = ()
     predictions: Any = None
+
+
+class DataSet(NamedTuple):
+    """A set of examples of a run.
+
+    Attributes:
+        name: of its record file, without .tf_record: train, eval, predict, as
+            in the original.
+        title: in log lines, and in the names of files where a task has several
+            development sets.
+        source: where the examples are; every task has a type of its own.
+    """
+
+    name: str
+    title: str
+    source: Any
 
 
 class TrainingData(Protocol):
@@ -105,6 +125,49 @@ class Job(abc.ABC):
     def __init__(self, settings: RunSettings, source: ModelSource):
         self.settings, self.source = settings, source
         self.config, self.tokenizer = source.config, source.tokenizer
+        self.train: DataSet | None = None
+        self.dev: Sequence[DataSet] = ()
+        self.test: Sequence[DataSet] = ()
+        self._examples: dict[str, Any] = {}
+        self._records: dict[str, in_memory.ShortRecords] = {}
+
+    def open_data(
+        self,
+        schema: Mapping[str, tfrecord.Feature],
+        train: DataSet | None,
+        dev: Sequence[DataSet],
+        test: Sequence[DataSet],
+        is_training: bool,
+        eval_batch_size: int,
+    ) -> None:
+        """Set the data sets; read those that the command needs.
+
+        So an error in a file is reported before hours of training, not after
+        them. A file whose records exist already is not read.
+
+        Args:
+            schema: {feature: type and length} of the records.
+            train, dev, test: the data sets of the task, as far as it has them.
+            is_training: whether the model is trained first.
+            eval_batch_size: records in a batch of a development set.
+        """
+        self.eval_batch_size = eval_batch_size
+        self.train, self.dev, self.test = train, dev, test
+        self.cache = record_cache.RecordCache(
+            self.settings.records_dir,
+            schema,
+            self.config.vocab_size,
+            self.settings.pad_to_max_length,
+        )
+        wanted = [train] if is_training else []
+        if self.settings.do_eval or self.settings.training.eval_steps:
+            wanted += dev
+        if self.settings.do_predict:
+            wanted += test
+        for data in wanted:
+            path = self.cache.path(data.name)
+            if not self.cache.has(path, self.fingerprint(data)):
+                self.examples(data)
 
     # --- What each task defines ----------------------------------------------
 
@@ -120,35 +183,147 @@ class Job(abc.ABC):
     def create_model(self) -> modeling.TaskModel:
         """Return a new model; call it inside the strategy's scope."""
 
-    @abc.abstractmethod
-    def data_fingerprint(self) -> dict[str, Any]:
-        """Return everything the training records depend on."""
+    def read(self, data: DataSet) -> Sequence[Any]:
+        """Return the examples of a data set.
 
-    @abc.abstractmethod
-    def train_data(self, loaded: LoadedModel) -> TrainingData:
-        """Return the training records; output_dir is claimed before."""
+        Raises:
+            UserError: a file is missing or damaged; names file and line.
+        """
+        raise NotImplementedError
 
-    @abc.abstractmethod
-    def evaluate(self, loaded: LoadedModel) -> Scored:
-        """Score the development data; look for signs of a failed run."""
+    def fingerprint(self, data: DataSet) -> dict[str, Any]:
+        """Return everything that the records of a data set depend on."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
-    def guess(self, data: TrainingData) -> failed_runs.Guess:
-        """Return the training loss of guessing without reading the input."""
+    def convert(
+        self, data: DataSet, examples: Sequence[Any]
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """Yield the features of some records at a time, {name: [n, ...]}.
 
-    @abc.abstractmethod
-    def write_mistakes(self, scored: Scored) -> None:
-        """Write the worst mistakes on the development data, and pictures."""
+        Logs the first examples, and what had to be cut.
+        """
+        raise NotImplementedError
 
-    @abc.abstractmethod
-    def predict(self, loaded: LoadedModel) -> None:
-        """Write the predictions for the test data."""
+    def score(self, data: DataSet, outputs: dict[str, np.ndarray]) -> Scored:
+        """Return the scores of a data set.
+
+        Args:
+            data: one of `dev`.
+            outputs: of `forward`, for all records of the data set.
+        """
+        raise NotImplementedError
+
+    def write_mistakes_of(self, data: DataSet, scored: Scored) -> None:
+        """Write the worst mistakes on a data set of `dev`, and pictures."""
+        raise NotImplementedError
+
+    def write_predictions(
+        self, data: DataSet, outputs: dict[str, np.ndarray]
+    ) -> None:
+        """Write the predictions for a data set of `test`.
+
+        Args:
+            data: one of `test`.
+            outputs: of `forward`, for all records of the data set.
+        """
+        raise NotImplementedError
 
     @abc.abstractmethod
     def create_export(
         self, loaded: LoadedModel, tokenizer: graph_tokenizer.Tokenizer
     ) -> saved_model.Export:
         """Return the SavedModel that --do_export writes."""
+
+    # --- Data ----------------------------------------------------------------
+
+    def examples(self, data: DataSet) -> Sequence[Any]:
+        """Return the examples of a data set; its files are read once."""
+        if data.name not in self._examples:
+            self._examples[data.name] = self.read(data)
+        return self._examples[data.name]
+
+    def records(self, data: DataSet) -> in_memory.ShortRecords:
+        """Return the records of a data set, of an earlier run or made now."""
+        if data.name not in self._records:
+            self._records[data.name] = self.cache.records(
+                data.name,
+                self.fingerprint(data),
+                lambda path: self._write_records(path, data),
+            )
+        return self._records[data.name]
+
+    def _write_records(self, path: str, data: DataSet) -> None:
+        """Write the record file of a data set; it appears when complete."""
+        with file_system.atomic_file(path) as file:
+            with tfrecord.RecordWriter(file) as writer:
+                for features in self.convert(data, self.examples(data)):
+                    writer.write_examples(features)
+        logging.info("Wrote %d records to %s", writer.num_records, path)
+        if data == self.train:
+            del self._examples[data.name]  # training sets are large
+
+    def text_fingerprint(self) -> dict[str, Any]:
+        """Return the fingerprint of vocabulary, casing and length."""
+        return record_cache.text_fingerprint(
+            self.tokenizer, self.source.max_seq_length
+        )
+
+    def data_fingerprint(self) -> dict[str, Any]:
+        """Return everything the training records depend on."""
+        return self.fingerprint(self.train)
+
+    def train_data(self, loaded: LoadedModel) -> TrainingData:
+        """Return the training records; output_dir is claimed before."""
+        del loaded
+        return self.records(self.train)
+
+    # --- Scores and predictions ----------------------------------------------
+
+    def outputs(
+        self, loaded: LoadedModel, data: DataSet, batch_size: int
+    ) -> dict[str, np.ndarray]:
+        """Return the model's outputs for all records of a data set.
+
+        Raises:
+            UserError: an output is not a finite number.
+        """
+        outputs = loaded.predictor(self.records(data), batch_size, data.title)
+        for values in outputs.values():
+            prediction.check_finite(values, data.title)
+        return outputs
+
+    def evaluate(self, loaded: LoadedModel) -> Scored:
+        """Score every development set; look for signs of a failed run.
+
+        The scores of several sets have the sets' titles as prefixes.
+        """
+        results: dict[str, float] = {}
+        signs, kept = [], []
+        for data in self.dev:
+            outputs = self.outputs(loaded, data, self.eval_batch_size)
+            scored = self.score(data, outputs)
+            prefix, what = "", ""
+            if len(self.dev) > 1:
+                prefix, what = f"{data.title}_", f"{data.title}: "
+            results |= {prefix + k: v for k, v in scored.results.items()}
+            signs += [what + sign for sign in scored.signs]
+            kept.append(scored)
+        return Scored(results, signs, kept)
+
+    def write_mistakes(self, scored: Scored) -> None:
+        """Write the worst mistakes on the development data, and pictures."""
+        for data, own in zip(self.dev, scored.predictions, strict=True):
+            self.write_mistakes_of(data, own)
+
+    def predict(self, loaded: LoadedModel) -> None:
+        """Write the predictions for the test data."""
+        for data in self.test:
+            size = self.settings.predict_batch_size
+            self.write_predictions(data, self.outputs(loaded, data, size))
+
+    @abc.abstractmethod
+    def guess(self, data: TrainingData) -> failed_runs.Guess:
+        """Return the training loss of guessing without reading the input."""
 
     # --- What most tasks leave as it is --------------------------------------
 
@@ -195,6 +370,12 @@ class Job(abc.ABC):
         config.max_seq_length = self.source.max_seq_length
         if self.source.bilstm.bilstm_layers:
             vars(config).update(self.source.bilstm._asdict())
+
+    def tokens_of(self, features: Mapping[str, np.ndarray], row: int) -> str:
+        """Return the tokens of a record, without padding, for the log."""
+        used = features["input_mask"][row] > 0
+        ids = features["input_ids"][row][used].tolist()
+        return " ".join(self.tokenizer.convert_ids_to_tokens(ids))
 
     # --- Files in output_dir -------------------------------------------------
 

@@ -1,26 +1,64 @@
 """Fine-tuning on multiple choice: which continuation of a context is right."""
 
 import os
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from base import file_system
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 import modeling
 from finetuning import failed_runs
-from tasks import graph_tokenizer
+from records import in_memory, text_records
+from tasks import graph_tokenizer, mistakes
+from tasks.classifier import data as classifier_data
 from tasks.classifier import scores as classifier_scores
-from tasks.job import Job, LoadedModel, Scored
+from tasks.job import DataSet, Job, LoadedModel, Scored
 from tasks.settings import RunSettings
 from tasks.source import ModelSource
 from tasks.swag import data as swag_data
 from tasks.swag import export as swag_export
-from tasks.swag import mistakes as swag_mistakes
 from tasks.swag import model as swag_model
-from tasks.swag import records as swag_records
-from training import memory, prediction
+from tasks.swag import rows as swag_rows
+from tasks.swag.data import Question
+from training import memory
 
 _TEST_RESULTS, _ANSWERS = "test_results.tsv", "test.tsv"
+
+_SHOWN = 3  # questions in the log
+
+_PART = 8192  # questions converted together
+
+_MISTAKES_HEADER = (
+    "guid",
+    "truth",
+    "prediction",
+    "confidence",
+    "context",
+    "right_choice",
+    "predicted_choice",
+)
+
+
+class Questions(NamedTuple):
+    """The records of questions; a training example is a whole question."""
+
+    rows: in_memory.ShortRecords  # one for every choice
+    num_choices: int  # C
+
+    @property
+    def num_records(self) -> int:
+        """The number of questions, since batches count questions."""
+        return self.rows.num_records // self.num_choices
+
+    def training(
+        self, batch_size: int, seed: int, is_fine: bool
+    ) -> in_memory.TrainingBatches:
+        """Return the batches of whole questions, features [B, C, ...]."""
+        return self.rows.training(batch_size, seed, is_fine, self.num_choices)
 
 
 class SwagJob(Job):
@@ -49,28 +87,19 @@ class SwagJob(Job):
         eval_batch_size: int,
     ):
         super().__init__(settings, source)
-        self.data_dir, self.eval_batch_size = data_dir, eval_batch_size
+        self.data_dir = data_dir
         folders = (settings.output_dir, data_dir or "")
         if len(set(map(os.path.realpath, folders))) == 2:
             # In one folder it may be a user's test file.
             self.result_files = (*self.result_files, _ANSWERS)
-        self.records = swag_records.SwagRecords(
-            data_dir,
-            settings.records_dir,
-            source.tokenizer,
-            source.config.vocab_size,
-            source.max_seq_length,
-            settings.pad_to_max_length,
+        self.open_data(
+            classifier_data.schema(source.max_seq_length, is_regression=False),
+            DataSet("train", "train", "train"),
+            [DataSet("eval", "dev", "dev")],
+            [DataSet("predict", "test", "test")],
+            is_training,
+            eval_batch_size,
         )
-        # Read the files now, so that an error in them is reported before hours
-        # of training, not after them.
-        if is_training:
-            self.records.questions("train")
-        if settings.do_eval or settings.training.eval_steps:
-            self.records.questions("dev")
-        if settings.do_predict:
-            self.records.questions("test")
-        self._dev: swag_records.Questions | None = None
 
     def deciding_metric(self) -> str:
         """Return the key of the accuracy on the development questions."""
@@ -91,14 +120,55 @@ class SwagJob(Job):
 
     # --- Data ----------------------------------------------------------------
 
-    def data_fingerprint(self) -> dict[str, Any]:
-        """Return everything the training records depend on."""
-        return self.records.fingerprint("train")
+    def read(self, data: DataSet) -> list[Question]:
+        """Return the questions of a file."""
+        path = swag_data.find_file(self.data_dir, data.source)
+        return swag_data.read_questions(path, has_labels=data.source != "test")
 
-    def train_data(self, loaded: LoadedModel) -> swag_records.Questions:
+    def fingerprint(self, data: DataSet) -> dict[str, Any]:
+        """Return everything that the records of a file depend on."""
+        path = swag_data.find_file(self.data_dir, data.source)
+        return {"data": file_system.sha256(path), **self.text_fingerprint()}
+
+    def convert(
+        self, data: DataSet, examples: Sequence[Question]
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """Yield the features of every choice; log the first questions."""
+        num_cut, length = 0, self.source.max_seq_length
+        for at in range(0, len(examples), _PART):
+            features, cut = swag_rows.features(
+                examples[at : at + _PART], length, self.tokenizer
+            )
+            num_cut += cut
+            if not at:
+                self._log_questions(examples[:_SHOWN], features)
+            yield features
+        logging.info(
+            "%s: %d questions of %d choices, %d sequences cut to %d tokens",
+            data.title,
+            len(examples),
+            len(examples[0].choices),
+            num_cut,
+            length,
+        )
+
+    def _log_questions(
+        self, questions: Sequence[Question], features: dict[str, np.ndarray]
+    ) -> None:
+        """Log questions as the tokens of their choices, with the label."""
+        rows = iter(range(len(features["input_ids"])))
+        for question in questions:
+            choices = [
+                ("tokens", self.tokens_of(features, next(rows)))
+                for _ in question.choices
+            ]
+            text_records.log_example(
+                ("guid", question.guid), *choices, ("label", question.label)
+            )
+
+    def train_data(self, loaded: LoadedModel) -> Questions:
         """Return the training questions."""
-        del loaded
-        return self.records.split("train", "train")
+        return Questions(super().train_data(loaded), self._num_choices)
 
     def flops_per_example(
         self, model: modeling.TaskModel, length: int
@@ -112,67 +182,77 @@ class SwagJob(Job):
 
     @property
     def _num_choices(self) -> int:
-        return len(self.records.questions("train")[0].choices)
+        return len(self.examples(self.train)[0].choices)
 
     # --- Scores and predictions ----------------------------------------------
 
-    def guess(self, data: swag_records.Questions) -> failed_runs.Guess:
+    def guess(self, data: Questions) -> failed_runs.Guess:
         """Return the loss of equal probabilities for all choices."""
         return failed_runs.guess_choice(data.num_choices)
 
-    def evaluate(self, loaded: LoadedModel) -> Scored:
-        """Score the development questions; look for constant answers."""
-        self._dev = dev = self._dev or self.records.split("dev", "eval")
-        scores = self._scores(loaded, dev, self.eval_batch_size, "dev")
-        labels = dev.by_question(dev.rows.features["label_ids"])[:, 0]
+    def by_question(
+        self, data: DataSet, outputs: dict[str, np.ndarray]
+    ) -> np.ndarray:
+        """Return the scores of the choices, [n, C] for n questions."""
+        return outputs["scores"].reshape(len(self.examples(data)), -1)
+
+    def score(self, data: DataSet, outputs: dict[str, np.ndarray]) -> Scored:
+        """Return the accuracy and the loss; look for constant answers."""
+        scores = self.by_question(data, outputs)
+        labels = np.array([question.label for question in self.examples(data)])
         results = classifier_scores.scores(
             scores, labels, ("accuracy",), is_regression=False
         )
         # The keys of the original's run_classifier.py.
         results["eval_loss"] = results["loss"]
         results["eval_accuracy"] = results["accuracy"]
+        names = [str(number) for number in range(scores.shape[1])]
         sign = failed_runs.same_class(
-            scores.argmax(-1),
-            labels,
-            [str(number) for number in range(dev.num_choices)],
-            "answers are choice",
+            scores.argmax(-1), labels, names, "answers are choice"
         )
         return Scored(results, [sign] if sign else [], (scores, labels))
 
-    def write_mistakes(self, scored: Scored) -> None:
-        """Write errors.tsv of the development questions."""
+    def write_mistakes_of(self, data: DataSet, scored: Scored) -> None:
+        """Write errors.tsv: the wrong answers, the surest first."""
+        scores, labels = scored.predictions
+        questions = self.examples(data)
+        wrong = mistakes.wrong_classes(
+            classifier_scores.log_softmax(scores), labels
+        )
+        rows = [
+            (
+                questions[row].guid,
+                int(labels[row]),
+                int(prediction),
+                float(confidence),
+                questions[row].context,
+                questions[row].choices[labels[row]],
+                questions[row].choices[prediction],
+            )
+            for row, prediction, confidence in zip(*wrong, strict=True)
+        ]
         self.write_errors(
-            swag_mistakes.wrong_choices(
-                *scored.predictions,
-                self._dev.questions,
-                self.settings.num_errors,
+            mistakes.Mistakes(
+                _MISTAKES_HEADER,
+                rows[: self.settings.num_errors],
+                len(rows),
+                len(questions),
+                "questions",
             )
         )
 
-    def predict(self, loaded: LoadedModel) -> None:
+    def write_predictions(
+        self, data: DataSet, outputs: dict[str, np.ndarray]
+    ) -> None:
         """Write test_results.tsv and test.tsv."""
-        test = self.records.split("test", "predict")
+        scores = self.by_question(data, outputs)
         rows, answers = classifier_scores.prediction_lines(
-            self._scores(
-                loaded, test, self.settings.predict_batch_size, "test"
-            ),
-            [question.guid for question in test.questions],
-            [str(number) for number in range(test.num_choices)],
+            scores,
+            [question.guid for question in self.examples(data)],
+            [str(number) for number in range(scores.shape[1])],
         )
         self.write_lines(_TEST_RESULTS, rows)
         self.write_lines(_ANSWERS, answers)
-
-    @staticmethod
-    def _scores(
-        loaded: LoadedModel,
-        questions: swag_records.Questions,
-        batch_size: int,
-        title: str,
-    ) -> np.ndarray:
-        """Return the score of every choice, [questions, C]."""
-        outputs = loaded.predictor(questions.rows, batch_size, title)
-        prediction.check_finite(outputs["scores"], title)
-        return questions.by_question(outputs["scores"])
 
     # --- The fine-tuned model ------------------------------------------------
 
