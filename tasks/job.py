@@ -17,6 +17,7 @@ first of many runs. The methods that need the model get it as a `LoadedModel`.
 """
 
 import abc
+import copy
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -31,9 +32,10 @@ import modeling
 from finetuning import failed_runs
 from records import cache as record_cache
 from records import in_memory, tfrecord
-from tasks import bilstm, graph_tokenizer, mistakes, saved_model
+from tasks import bilstm, graph_tokenizer, mistakes, registry, saved_model, task
 from tasks.settings import RunSettings
 from tasks.source import ModelSource
+from tasks.task import Task
 from training import curves, memory, prediction, reporting
 from training.objective import Objective
 
@@ -104,6 +106,7 @@ class Job(abc.ABC):
     Attributes:
         head_pattern: regular expression for the paths of the variables that
             only a fine-tuned model has.
+        task_name: a key of registry.TASKS.
         fine_tuned_task: `task` of a fine-tuned model's configuration, for
             heads that have the variables of another task's head.
         objective: what to minimize.
@@ -113,6 +116,7 @@ class Job(abc.ABC):
     """
 
     head_pattern: str
+    task_name: str
     fine_tuned_task: str | None = None
     objective: Objective
     lowest_usual_rate: float = failed_runs.LOWEST_USUAL_RATE
@@ -179,9 +183,9 @@ class Job(abc.ABC):
             UserError: there is no data to score.
         """
 
-    @abc.abstractmethod
-    def create_model(self) -> modeling.TaskModel:
-        """Return a new model; call it inside the strategy's scope."""
+    def options(self) -> dict[str, Any]:
+        """Return the fields of task.Settings that the data decide."""
+        return {}
 
     def read(self, data: DataSet) -> Sequence[Any]:
         """Return the examples of a data set.
@@ -228,11 +232,34 @@ class Job(abc.ABC):
         """
         raise NotImplementedError
 
-    @abc.abstractmethod
+    # --- Model ---------------------------------------------------------------
+
+    def create_task(self) -> Task:
+        """Return the task as predictions and exports know it."""
+        settings = task.Settings(
+            path=self.source.prefix,
+            is_saved_model=False,
+            bert_config_file=self.settings.bert_config_file,
+            task=self.task_name,
+            vocab_file=self.source.vocab_file,
+            do_lower_case=self.source.do_lower_case,
+            max_seq_length=self.source.max_seq_length,
+            **self.options(),
+        )
+        return registry.create_task(settings)
+
+    def create_model(self) -> modeling.TaskModel:
+        """Return a new model; call it inside the strategy's scope."""
+        config = copy.copy(self.config)
+        vars(config).update(self.source.bilstm._asdict())
+        dtype = self.settings.training.dtype
+        return self.create_task().create_model(config, dtype)
+
     def create_export(
         self, loaded: LoadedModel, tokenizer: graph_tokenizer.Tokenizer
     ) -> saved_model.Export:
         """Return the SavedModel that --do_export writes."""
+        return self.create_task().graph(loaded.model, tokenizer)
 
     # --- Data ----------------------------------------------------------------
 

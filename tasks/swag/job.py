@@ -13,16 +13,14 @@ from absl import logging
 import modeling
 from finetuning import failed_runs
 from records import in_memory, text_records
-from tasks import graph_tokenizer, mistakes
+from tasks import mistakes, rows
 from tasks.classifier import data as classifier_data
 from tasks.classifier import scores as classifier_scores
 from tasks.job import DataSet, Job, LoadedModel, Scored
 from tasks.settings import RunSettings
 from tasks.source import ModelSource
 from tasks.swag import data as swag_data
-from tasks.swag import export as swag_export
 from tasks.swag import model as swag_model
-from tasks.swag import rows as swag_rows
 from tasks.swag.data import Question
 from training import memory
 
@@ -73,6 +71,7 @@ class SwagJob(Job):
     """
 
     head_pattern = "^(output_|bilstm/)"
+    task_name = "multiple_choice"
     # The head of a regression has the same shape.
     fine_tuned_task = "multiple_choice"
     objective = swag_model.MULTIPLE_CHOICE
@@ -106,12 +105,6 @@ class SwagJob(Job):
         swag_data.find_file(self.data_dir, "dev")
         return "accuracy"
 
-    def create_model(self) -> swag_model.BertForMultipleChoice:
-        """Return the encoder with one vector that scores a choice."""
-        return swag_model.BertForMultipleChoice(
-            self.config, self.settings.training.dtype, self.source.bilstm
-        )
-
     def forward(
         self, model: modeling.TaskModel, batch: dict[str, tf.Tensor]
     ) -> dict[str, tf.Tensor]:
@@ -136,12 +129,21 @@ class SwagJob(Job):
         """Yield the features of every choice; log the first questions."""
         num_cut, length = 0, self.source.max_seq_length
         for at in range(0, len(examples), _PART):
-            features, cut = swag_rows.features(
-                examples[at : at + _PART], length, self.tokenizer
-            )
-            num_cut += cut
+            part = examples[at : at + _PART]
+            found = [
+                rows.row_of_texts(x.context, choice, length, self.tokenizer)
+                for x in part
+                for choice in x.choices
+            ]
+            num_cut += sum(is_cut for _, is_cut in found)
+            # A choice's label is its question's; a test file has none.
+            labels = [x.label or 0 for x in part for _ in x.choices]
+            features = rows.pad([row for row, _ in found], length) | {
+                "label_ids": np.array(labels, np.int64),
+                "is_real_example": np.ones([len(found)], np.int32),
+            }
             if not at:
-                self._log_questions(examples[:_SHOWN], features)
+                self._log_questions(part[:_SHOWN], features)
             yield features
         logging.info(
             "%s: %d questions of %d choices, %d sequences cut to %d tokens",
@@ -156,10 +158,10 @@ class SwagJob(Job):
         self, questions: Sequence[Question], features: dict[str, np.ndarray]
     ) -> None:
         """Log questions as the tokens of their choices, with the label."""
-        rows = iter(range(len(features["input_ids"])))
+        numbers = iter(range(len(features["input_ids"])))
         for question in questions:
             choices = [
-                ("tokens", self.tokens_of(features, next(rows)))
+                ("tokens", self.tokens_of(features, next(numbers)))
                 for _ in question.choices
             ]
             text_records.log_example(
@@ -213,56 +215,58 @@ class SwagJob(Job):
         return Scored(results, [sign] if sign else [], (scores, labels))
 
     def write_mistakes_of(self, data: DataSet, scored: Scored) -> None:
-        """Write errors.tsv: the wrong answers, the surest first."""
-        scores, labels = scored.predictions
-        questions = self.examples(data)
-        wrong = mistakes.wrong_classes(
-            classifier_scores.log_softmax(scores), labels
-        )
-        rows = [
-            (
-                questions[row].guid,
-                int(labels[row]),
-                int(prediction),
-                float(confidence),
-                questions[row].context,
-                questions[row].choices[labels[row]],
-                questions[row].choices[prediction],
-            )
-            for row, prediction, confidence in zip(*wrong, strict=True)
-        ]
-        self.write_errors(
-            mistakes.Mistakes(
-                _MISTAKES_HEADER,
-                rows[: self.settings.num_errors],
-                len(rows),
-                len(questions),
-                "questions",
-            )
-        )
+        """Write errors.tsv of the development questions."""
+        questions, count = self.examples(data), self.settings.num_errors
+        found = wrong_choices(*scored.predictions, questions, count)
+        self.write_errors(found)
 
     def write_predictions(
         self, data: DataSet, outputs: dict[str, np.ndarray]
     ) -> None:
         """Write test_results.tsv and test.tsv."""
         scores = self.by_question(data, outputs)
-        rows, answers = classifier_scores.prediction_lines(
+        probabilities, answers = classifier_scores.prediction_lines(
             scores,
             [question.guid for question in self.examples(data)],
             [str(number) for number in range(scores.shape[1])],
         )
-        self.write_lines(_TEST_RESULTS, rows)
+        self.write_lines(_TEST_RESULTS, probabilities)
         self.write_lines(_ANSWERS, answers)
 
-    # --- The fine-tuned model ------------------------------------------------
 
-    def create_export(
-        self, loaded: LoadedModel, tokenizer: graph_tokenizer.Tokenizer
-    ) -> swag_export.MultipleChoice:
-        """Return the SavedModel: context and choices in, answer out."""
-        return swag_export.MultipleChoice(
-            loaded.model,
-            tokenizer,
-            self.source.vocab_file,
-            self.source.max_seq_length,
+def wrong_choices(
+    scores: np.ndarray,
+    labels: np.ndarray,
+    questions: Sequence[Question],
+    count: int,
+) -> mistakes.Mistakes:
+    """Return the wrong answers, the surest first.
+
+    Args:
+        scores: of the choices [n, C].
+        labels: numbers of the right choices [n].
+        questions: [n].
+        count: of mistakes to list.
+    """
+    log_probs = classifier_scores.log_softmax(scores)
+    listed = [
+        (
+            questions[row].guid,
+            int(labels[row]),
+            int(prediction),
+            float(confidence),
+            questions[row].context,
+            questions[row].choices[labels[row]],
+            questions[row].choices[prediction],
         )
+        for row, prediction, confidence in zip(
+            *mistakes.wrong_classes(log_probs, labels), strict=True
+        )
+    ]
+    return mistakes.Mistakes(
+        _MISTAKES_HEADER,
+        listed[:count],
+        len(listed),
+        len(questions),
+        "questions",
+    )

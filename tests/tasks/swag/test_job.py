@@ -1,13 +1,16 @@
-"""swag/records.py: a row for every choice, and batches of whole questions."""
+"""swag/job.py: a row for every choice, whole questions, wrong choices."""
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
 import tokenization
 from records import tfrecord
-from tasks.swag import records as swag_records
+from tasks.swag import job
+from tasks.swag.data import Question
 
 VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abcdefgh"]
 
@@ -16,28 +19,36 @@ def write_questions(path: Path, questions: list[dict]) -> None:
     path.write_text("".join(json.dumps(q) + "\n" for q in questions))
 
 
-def create_records(
-    tmp_path: Path, length: int = 12
-) -> swag_records.SwagRecords:
+def create_job(tmp_path: Path, length: int = 12) -> job.SwagJob:
+    """Return a job whose train.jsonl has been written before."""
     vocab_file = tmp_path / "vocab.txt"
     vocab_file.write_text("\n".join(VOCAB) + "\n")
-    tokenizer = tokenization.FullTokenizer(str(vocab_file))
-    folder = str(tmp_path)
-    return swag_records.SwagRecords(
-        folder, folder, tokenizer, len(VOCAB), length, False
+    settings = SimpleNamespace(
+        records_dir=str(tmp_path),
+        output_dir=str(tmp_path / "out"),
+        pad_to_max_length=False,
+        do_eval=False,
+        do_predict=False,
+        training=SimpleNamespace(eval_steps=0),
     )
+    source = SimpleNamespace(
+        config=SimpleNamespace(vocab_size=len(VOCAB)),
+        tokenizer=tokenization.FullTokenizer(str(vocab_file)),
+        max_seq_length=length,
+    )
+    return job.SwagJob(settings, source, True, str(tmp_path), 8)
 
 
 def test_a_row_for_every_choice(tmp_path, monkeypatch):
     """Sentence A the context, B start and choice, one after the other."""
-    monkeypatch.setattr(swag_records, "_CHUNK", 2)  # several parts
+    monkeypatch.setattr(job, "_PART", 2)  # several parts
     lines = [
         {"context": "a b", "start": "c", "choices": ["d", "e f"], "label": 1},
         {"context": "a", "choices": ["h " * 20, "g"], "label": 0},
         {"context": "a b c d e f g h", "choices": ["a b c d", "h"], "label": 1},
     ]
     write_questions(tmp_path / "train.jsonl", lines)
-    found = create_records(tmp_path).split("train", "train")
+    found = create_job(tmp_path).train_data(None)
     assert (found.num_records, found.num_choices) == (3, 2)
     wanted = [
         "[CLS] a b [SEP] c d [SEP]",
@@ -75,7 +86,7 @@ def test_batches_hold_whole_questions(tmp_path):
             {"context": context, "choices": choices, "label": label}
         )
     write_questions(tmp_path / "train.jsonl", questions)
-    found = create_records(tmp_path, 32).split("train", "train")
+    found = create_job(tmp_path, 32).train_data(None)
     batches = found.training(5, seed=1, is_fine=True)
     seen = []
     for step in range(8):
@@ -96,6 +107,21 @@ def test_batches_hold_whole_questions(tmp_path):
         assert length - 8 < longest <= length
         seen += chosen.tolist()
     assert len(seen) == 40  # within a window some come twice, see Plan
-    np.testing.assert_array_equal(
-        found.by_question(np.arange(120))[39], [117, 118, 119]
+
+
+def test_wrong_choices():
+    questions = [
+        Question("q0", "He runs.", ("He stops.", "He flies."), 0),
+        Question("q1", "She reads.", ("She eats.", "She writes."), 1),
+        Question("q2", "It rains.", ("It snows.", "It stops."), 1),
+    ]
+    scores = np.log([[0.4, 0.6], [0.1, 0.9], [0.8, 0.2]])
+    labels = np.array([0, 1, 1])
+    found = job.wrong_choices(scores, labels, questions, 5)
+    assert found.rows[0] == (
+        *("q2", 1, 0),
+        pytest.approx(0.8),
+        *("It rains.", "It stops.", "It snows."),
     )
+    assert [row[0] for row in found.rows] == ["q2", "q0"]
+    assert found.summary() == "all 2 mistakes in 3 questions"
