@@ -26,7 +26,7 @@ import json
 import math
 import zlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from base import text_files
 from base.errors import UserError
@@ -35,7 +35,7 @@ import keras
 import tensorflow as tf
 
 from ops import elementwise, recompute, unpadding
-from ops.elementwise import fold_seed, fused
+from ops.elementwise import fold_seed
 
 Seed = tf.Tensor | None  # uint32 scalar of a call's dropout; None: no dropout
 Tokens = unpadding.Tokens | None  # places of real tokens; None: x has padding
@@ -58,6 +58,23 @@ NAMED_SIZES = {
 # before it and itself, as in the model "LTR" of the paper's table 5.
 BIDIRECTIONAL, LEFT_TO_RIGHT = "bidirectional", "left_to_right"
 DTYPES = ("float32", "bfloat16", "float16")  # of the matrix products
+
+
+# The keys of BertConfig that are whole numbers from 1, and numbers in [0, 1).
+_SIZES = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+    "type_vocab_size",
+)
+_RATES = (
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "initializer_range",
+)
 
 
 @dataclasses.dataclass
@@ -83,19 +100,19 @@ class BertConfig:
 
     def __post_init__(self):
         """Raise a UserError if a value is of no use in a model."""
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if field.type is int and (type(value) is not int or value < 1):
+        for name in _SIZES:
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
                 raise UserError(
-                    f"bert config: {field.name} must be a whole number of at "
-                    f"least 1, found {value!r}"
+                    f"bert config: {name} must be a whole number of at least "
+                    f"1, found {value!r}"
                 )
-            if field.type is float and (
-                type(value) not in (int, float) or not 0 <= value < 1
-            ):
+        for name in _RATES:
+            value = getattr(self, name)
+            if type(value) not in (int, float) or not 0 <= value < 1:
                 raise UserError(
-                    f"bert config: {field.name} must be a number in [0, 1), "
-                    f"found {value!r}"
+                    f"bert config: {name} must be a number in [0, 1), found "
+                    f"{value!r}"
                 )
         if self.hidden_size % self.num_attention_heads:
             raise UserError(
@@ -109,10 +126,6 @@ class BertConfig:
                 f"{self.attention_direction!r}; choose from {BIDIRECTIONAL}, "
                 f"{LEFT_TO_RIGHT}"
             )
-        # The default is read from the class: `to_dict` leaves it out, and the
-        # files of ordinary models stay as the original's.
-        if self.attention_direction == BIDIRECTIONAL:
-            del self.attention_direction
 
     @classmethod
     def from_dict(cls, json_object: dict[str, Any]) -> "BertConfig":
@@ -155,8 +168,15 @@ class BertConfig:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a copy of every key, those not listed above included."""
-        return copy.deepcopy(vars(self))
+        """Return a copy of every key, those not listed above included.
+
+        The usual attention_direction is left out: the files of ordinary
+        models stay as the original's.
+        """
+        values = copy.deepcopy(vars(self))
+        if self.attention_direction == BIDIRECTIONAL:
+            del values["attention_direction"]
+        return values
 
     def to_json_string(self) -> str:
         """Return sorted JSON with a final newline."""
@@ -174,6 +194,31 @@ def get_activation(name: str | Callable | None) -> Callable | None:
             f"{', '.join(filter(None, known))}"
         )
     return known[name.lower()]
+
+
+@dataclasses.dataclass(frozen=True)
+class Compute:
+    """How a model computes; its numbers are the same in every way.
+
+    Attributes:
+        fuse: whether XLA compiles elementwise operations in groups
+            (ops/elementwise.py), for training on a CPU. Without it all
+            operations can be exported and need no compiler.
+        recompute: activations that the backward pass computes again, one of
+            recompute.CHOICES.
+        skip_padding: whether padding is left out of all but attention
+            (ops/unpadding.py), for inference. Nothing is skipped in training,
+            or without an input_mask.
+        has_gradient: whether a gradient is taken, see elementwise.add_bias.
+    """
+
+    fuse: bool = False
+    recompute: str = recompute.NONE
+    skip_padding: bool = False
+    has_gradient: bool = False
+
+
+PLAIN = Compute()
 
 
 # --- Building blocks ---------------------------------------------------------
@@ -210,7 +255,7 @@ class Layer(keras.layers.Layer):
 
 
 class Dense(Layer):
-    """A matrix product; variables kernel [in, out] and bias [out]."""
+    """The layer x W + b; variables kernel [in, out] and bias [out]."""
 
     def __init__(self, inputs: int, outputs: int, stddev: float, name: str):
         super().__init__(name)
@@ -221,13 +266,21 @@ class Dense(Layer):
         self.kernel = self.weight("kernel", self.shape, self.stddev)
         self.bias = self.weight("bias", self.shape[1:], 0)
 
-    def call(self, x: tf.Tensor) -> tf.Tensor:
-        """Return x W; the elementwise operation that follows adds the bias."""
+    def product(self, x: tf.Tensor) -> tf.Tensor:
+        """Return x W, where a fused operation that follows adds the bias."""
         return tf.matmul(x, tf.cast(self.kernel, x.dtype))
+
+    def add_bias(self, product: tf.Tensor, compute: Compute) -> tf.Tensor:
+        """Return the product + b."""
+        return elementwise.add_bias(product, self.bias, compute.has_gradient)
+
+    def call(self, x: tf.Tensor, compute: Compute = PLAIN) -> tf.Tensor:
+        """Return x W + b in the dtype of x."""
+        return self.add_bias(self.product(x), compute)
 
 
 class LayerNorm(Layer):
-    """The variables gamma and beta [H] of a layer normalization."""
+    """Layer normalization; variables gamma and beta [H]."""
 
     def __init__(self, size: int, name: str = "LayerNorm"):
         super().__init__(name)
@@ -240,21 +293,35 @@ class LayerNorm(Layer):
             shape=[self.size], initializer="ones", name="gamma"
         )
 
+    def call(self, x: tf.Tensor, compute: Compute = PLAIN) -> tf.Tensor:
+        """Return (x - mean) / deviation * gamma + beta for each row of x."""
+        return elementwise.fused(
+            elementwise.layer_norm,
+            x,
+            self.gamma,
+            self.beta,
+            is_compiled=compute.fuse,
+        )
+
 
 class Dropout(Layer):
-    """A dropout rate and a stream of random numbers of its own."""
+    """Dropout of a rate, with a stream of random numbers of its own."""
 
     def __init__(self, rate: float):
         super().__init__("dropout")
         self.rate = rate
 
-    def call(self, seed: Seed) -> Seed:
-        """Return the seed of this layer, or None if nothing is dropped."""
+    def stream(self, seed: Seed) -> Seed:
+        """Return the seed of this layer; None if nothing is dropped."""
         if seed is None or not self.rate:
             return None
         # One seed per step, and one stream per layer: fold in the path. crc32
         # is the same in every process, Python's hash() is not.
         return fold_seed(seed, zlib.crc32(self.path.encode()))
+
+    def call(self, x: tf.Tensor, seed: Seed) -> tf.Tensor:
+        """Return x with zeros at random places; x itself without a seed."""
+        return elementwise.dropout(x, self.stream(seed), self.rate)
 
 
 # --- Embeddings --------------------------------------------------------------
@@ -297,6 +364,7 @@ class Embeddings(Layer):
         segment_ids: tf.Tensor,
         position_ids: tf.Tensor | None,
         seed: Seed,
+        compute: Compute = PLAIN,
     ) -> tf.Tensor:
         """Return the embeddings [B * S, H]; arguments as for BertModel."""
         batch, length = elementwise.shape_of(input_ids)
@@ -316,15 +384,18 @@ class Embeddings(Layer):
         else:
             position_ids = tf.reshape(position_ids, [-1])  # [B * S]
             x += tf.gather(self.position_embeddings, position_ids)
-        x = fused(
-            elementwise.norm_dropout,
-            x,
-            self.norm.gamma,
-            self.norm.beta,
-            self.dropout(seed),
-            rate=self.dropout.rate,
-        )  # [B * S, H]
-        return tf.cast(x, self.output_dtype)
+        if compute.fuse:
+            x = elementwise.fused(
+                elementwise.norm_dropout,
+                x,
+                self.norm.gamma,
+                self.norm.beta,
+                self.dropout.stream(seed),
+                rate=self.dropout.rate,
+            )
+        else:
+            x = self.dropout(self.norm(x), seed)
+        return tf.cast(x, self.output_dtype)  # [B * S, H]
 
 
 # --- Transformer layers (section 3, "Model Architecture") --------------------
@@ -349,7 +420,12 @@ class SelfAttention(Layer):
         self.dropout = Dropout(config.attention_probs_dropout_prob)
 
     def call(
-        self, x: tf.Tensor, bias: tf.Tensor, seed: Seed, tokens: Tokens
+        self,
+        x: tf.Tensor,
+        bias: tf.Tensor,
+        seed: Seed,
+        tokens: Tokens = None,
+        compute: Compute = PLAIN,
     ) -> tf.Tensor:
         """Return the heads' weighted sums of values, concatenated.
 
@@ -358,41 +434,50 @@ class SelfAttention(Layer):
             bias: float32 [B, 1, 1 or F, T] of `attention_bias`.
             seed: of the dropout.
             tokens: given if the rows of x are the real tokens alone.
+            compute: how.
         """
         length = elementwise.shape_of(bias)[-1]
 
         def heads(dense: Dense) -> tf.Tensor:  # [B, N, S, D]
+            # A length that is not known while tracing is not a constant, which
+            # a program could have.
+            if compute.fuse and tokens is None and isinstance(length, int):
+                return elementwise.fused(
+                    elementwise.add_bias_split_heads,
+                    dense.product(x),
+                    dense.bias,
+                    length=length,
+                    heads=self.num_heads,
+                )
+            y = dense(x, compute=compute)  # [B * S, H] or [R, H]
             if tokens is not None:
-                y = elementwise.add_bias(dense(x), dense.bias)  # [R, H]
                 return tokens.split_heads(y)
-            return fused(
-                elementwise.split_heads,
-                dense(x),
-                dense.bias,
-                length=length,
-                heads=self.num_heads,
-            )
+            return elementwise.split_heads(y, length, self.num_heads)
 
         # A score is a sum of D products. If these are independent and of
         # variance 1, its deviation is sqrt(D), 8 for D = 64, and the softmax is
         # all but an argmax, with hardly a gradient. So sqrt(D) divides it.
         def attend(query, key, value):
             scores = tf.matmul(query, key, transpose_b=True)  # [B, N, F, T]
-            probs = fused(
+            probs = elementwise.fused(
                 elementwise.attention_probs,
                 scores,
                 bias,
-                self.dropout(seed),
+                self.dropout.stream(seed),
+                is_compiled=compute.fuse,
                 scale=1.0 / math.sqrt(self.head_size),
                 rate=self.dropout.rate,
             )  # [B, N, F, T]
             return tf.matmul(probs, value)  # [B, N, F, D]
 
-        parts = map(heads, (self.query, self.key, self.value))
-        context = recompute.attention(attend, *parts)  # [B, N, F, D]
+        if compute.recompute == recompute.ATTENTION:
+            attend = recompute.recomputed(attend)
+        context = attend(heads(self.query), heads(self.key), heads(self.value))
         if tokens is not None:
             return tokens.merge_heads(context)  # [R, H]
-        return fused(elementwise.merge_heads, context)  # [B * F, H]
+        return elementwise.fused(
+            elementwise.merge_heads, context, is_compiled=compute.fuse
+        )  # [B * F, H]
 
 
 class ResidualOutput(Layer):
@@ -411,18 +496,37 @@ class ResidualOutput(Layer):
         self.dropout = Dropout(config.hidden_dropout_prob)
         self.norm = LayerNorm(hidden)
 
-    def call(self, x: tf.Tensor, residual: tf.Tensor, seed: Seed) -> tf.Tensor:
-        """Return norm(residual + dropout(x + bias)) of the `dense` output x."""
-        return fused(
-            elementwise.add_norm,
-            x,
-            self.dense.bias,
-            residual,
-            self.norm.gamma,
-            self.norm.beta,
-            self.dropout(seed),
-            rate=self.dropout.rate,
-        )  # [B * S, H]
+    def call(
+        self,
+        x: tf.Tensor,
+        residual: tf.Tensor,
+        seed: Seed,
+        compute: Compute = PLAIN,
+    ) -> tf.Tensor:
+        """Return norm(residual + dropout(dense(x))), [B * S, H]."""
+        return self.add_norm(self.dense.product(x), residual, seed, compute)
+
+    def add_norm(
+        self,
+        product: tf.Tensor,
+        residual: tf.Tensor,
+        seed: Seed,
+        compute: Compute,
+    ) -> tf.Tensor:
+        """Return norm(residual + dropout(x)), x of the product of `dense`."""
+        if compute.fuse:
+            return elementwise.fused(
+                elementwise.add_norm,
+                product,
+                self.dense.bias,
+                residual,
+                self.norm.gamma,
+                self.norm.beta,
+                self.dropout.stream(seed),
+                rate=self.dropout.rate,
+            )
+        x = self.dense.add_bias(product, compute)
+        return self.norm(residual + self.dropout(x, seed))
 
 
 class Attention(Layer):
@@ -434,12 +538,16 @@ class Attention(Layer):
         self.residual_output = ResidualOutput(config, config.hidden_size)
 
     def call(
-        self, x: tf.Tensor, bias: tf.Tensor, seed: Seed, tokens: Tokens
+        self,
+        x: tf.Tensor,
+        bias: tf.Tensor,
+        seed: Seed,
+        tokens: Tokens = None,
+        compute: Compute = PLAIN,
     ) -> tf.Tensor:
         """Return [B * S, H]; arguments as for SelfAttention."""
-        context = self.self_attention(x, bias, seed, tokens)  # [B * S, H]
-        product = self.residual_output.dense(context)  # [B * S, H]
-        return self.residual_output(product, x, seed)
+        context = self.self_attention(x, bias, seed, tokens, compute=compute)
+        return self.residual_output(context, x, seed, compute=compute)
 
 
 class DenseActivation(Layer):
@@ -452,14 +560,17 @@ class DenseActivation(Layer):
         )
         self.activation = get_activation(act)
 
-    def call(self, x: tf.Tensor) -> tf.Tensor:
+    def call(self, x: tf.Tensor, compute: Compute = PLAIN) -> tf.Tensor:
         """Return [..., outputs] for x [..., H]."""
-        return fused(
-            elementwise.bias_activation,
-            self.dense(x),
-            self.dense.bias,
-            activation=self.activation,
-        )
+        if compute.fuse:
+            return elementwise.fused(
+                elementwise.add_bias_activate,
+                self.dense.product(x),
+                self.dense.bias,
+                activation=self.activation,
+            )
+        x = self.dense(x, compute=compute)
+        return elementwise.activate(x, self.activation)
 
 
 class TransformerLayer(Layer):
@@ -478,15 +589,26 @@ class TransformerLayer(Layer):
         self.residual_output = ResidualOutput(config, config.intermediate_size)
 
     def call(
-        self, x: tf.Tensor, bias: tf.Tensor, seed: Seed, tokens: Tokens
+        self,
+        x: tf.Tensor,
+        bias: tf.Tensor,
+        seed: Seed,
+        tokens: Tokens = None,
+        compute: Compute = PLAIN,
     ) -> tf.Tensor:
         """Return [B * S, H]; arguments as for SelfAttention."""
 
-        def sublayers(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            x = self.attention(x, bias, seed, tokens)  # [B * S, H]
-            return self.residual_output.dense(self.intermediate(x)), x
+        def to_last_product(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            x = self.attention(x, bias, seed, tokens, compute=compute)
+            inner = self.intermediate(x, compute=compute)  # [B * S, I]
+            return self.residual_output.dense.product(inner), x
 
-        return self.residual_output(*recompute.layer(sublayers, x), seed)
+        # The second call leaves the product out, a third of all, since no
+        # gradient needs its value.
+        if compute.recompute == recompute.LAYERS:
+            to_last_product = recompute.recomputed(to_last_product)
+        product, x = to_last_product(x)
+        return self.residual_output.add_norm(product, x, seed, compute)
 
 
 class Encoder(Layer):
@@ -505,13 +627,19 @@ class Encoder(Layer):
             layer.build()
 
     def call(
-        self, x: tf.Tensor, bias: tf.Tensor, seed: Seed, tokens: Tokens
+        self,
+        x: tf.Tensor,
+        bias: tf.Tensor,
+        seed: Seed,
+        tokens: Tokens = None,
+        compute: Compute = PLAIN,
     ) -> list[tf.Tensor]:
         """Return the output of every layer, first to last, L of [B * S, H]."""
-        outputs = [x]
+        outputs = []
         for layer in self.layers:
-            outputs.append(layer(outputs[-1], bias, seed, tokens))
-        return outputs[1:]
+            x = layer(x, bias, seed, tokens, compute=compute)
+            outputs.append(x)
+        return outputs
 
 
 # --- The encoder of all tasks ------------------------------------------------
@@ -546,6 +674,7 @@ class BertModel(Layer):
         training: whether dropout is on.
         dropout_seed: an integer that determines all random numbers of the
             call. None draws one from TensorFlow's generator.
+        compute: how; the numbers are the same.
 
     Example:
         >>> config = BertConfig.from_size("tiny", vocab_size=30522)
@@ -593,6 +722,7 @@ class BertModel(Layer):
         sequence_ids: tf.Tensor | None = None,
         training: bool = False,
         dropout_seed: tf.Tensor | int | None = None,
+        compute: Compute = PLAIN,
     ) -> BertOutput:
         """Encode a batch; the class describes the arguments."""
         batch, length = elementwise.shape_of(input_ids)  # B, S
@@ -602,16 +732,18 @@ class BertModel(Layer):
         direction = self.config.attention_direction
         bias = attention_bias(input_ids, input_mask, sequence_ids, direction)
         tokens = None
-        if unpadding.is_skipped(training, input_mask):
+        if compute.skip_padding and not training and input_mask is not None:
             heads = self.config.num_attention_heads
             tokens = unpadding.real_tokens(input_mask, heads)
             input_ids = tokens.pick(input_ids)  # [1, R]
             segment_ids = tokens.pick(segment_ids)  # [1, R]
             position_ids = tokens.positions(position_ids)  # [1, R]
         embedded = self.embeddings(
-            input_ids, segment_ids, position_ids, dropout_seed
+            input_ids, segment_ids, position_ids, dropout_seed, compute=compute
         )  # [B * S, H], or [R, H] without padding
-        encoded = self.encoder(embedded, bias, dropout_seed, tokens)
+        encoded = self.encoder(
+            embedded, bias, dropout_seed, tokens, compute=compute
+        )
 
         def unflatten(x: tf.Tensor) -> tf.Tensor:  # [B, S, H]
             if tokens is not None:
@@ -622,7 +754,8 @@ class BertModel(Layer):
         return BertOutput(
             sequence_output=layers[-1],
             pooled_output=self.pooler(
-                class_vectors(layers[-1], input_mask, direction)  # [B, H]
+                class_vectors(layers[-1], input_mask, direction),  # [B, H]
+                compute=compute,
             ),
             encoder_layers=layers,
             embedding_output=unflatten(embedded),
@@ -720,14 +853,22 @@ class TaskModel(tf.Module):
     Attributes:
         uses_pooler: whether the head reads pooled_output. If not (SQuAD,
             NER), the pooler is not trained, and a checkpoint may lack it.
+        compute: how encoder and head compute.
     """
 
     uses_pooler = True
+    compute = PLAIN
 
     def __init__(self, config: BertConfig, dtype: str = "float32"):
         super().__init__()
         self.config = config
         self.bert = BertModel(config, dtype=dtype)
+
+    def computing(self, compute: Compute) -> Self:
+        """Return the model, with the same variables, that computes so."""
+        model = copy.copy(self)
+        model.compute = compute
+        return model
 
     @property
     def variables(self) -> list[keras.Variable]:
@@ -764,6 +905,7 @@ class TaskModel(tf.Module):
             **{name: features.get(name) for name in names},
             training=training,
             dropout_seed=dropout_seed,
+            compute=self.compute,
         )
 
 

@@ -5,60 +5,24 @@ and applies activations. Each of these does little arithmetic per number, so
 its time is that of reading and writing memory. A function of this module is one
 such group of operations, for instance `add_norm`: bias, dropout, residual and
 norm. Called through `fused`, XLA compiles the group into one or two passes.
+That is for training with static shapes on a CPU (modeling.Compute).
 
 Letters in shapes are those of modeling.py.
 """
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
 # --- Fusing ------------------------------------------------------------------
 
-# Read while code is called or traced: a traced graph keeps the operations it
-# was traced with, whatever `fusing` is set to when it runs.
-_is_fusing = False
 
-
-@contextlib.contextmanager
-def fusing(enabled: bool = True) -> Iterator[None]:
-    """Make `fused` compile its function, in code called or traced inside.
-
-    For training with static shapes on a CPU. Without it `fused` calls the
-    plain function, whose operations can be exported, take unknown sizes and
-    need no compiler.
-    """
-    global _is_fusing
-    before, _is_fusing = _is_fusing, enabled
-    try:
-        yield
-    finally:
-        _is_fusing = before
-
-
-# As _is_fusing: read while code is called or traced.
-_is_differentiating = False
-
-
-@contextlib.contextmanager
-def differentiating() -> Iterator[None]:
-    """Choose operations for their gradient, in code called or traced inside.
-
-    See `add_bias`.
-    """
-    global _is_differentiating
-    before, _is_differentiating = _is_differentiating, True
-    try:
-        yield
-    finally:
-        _is_differentiating = before
-
-
-def fused(function: Callable, *inputs: Any, **options: Any) -> Any:
-    """Return function(*inputs, **options), under `fusing` compiled by XLA.
+def fused(
+    function: Callable, *inputs: Any, is_compiled: bool = True, **options: Any
+) -> Any:
+    """Return function(*inputs, **options), compiled by XLA.
 
     The backward pass is a second compiled program. It computes the function
     again from its inputs: that is faster than writing the values in between
@@ -72,19 +36,17 @@ def fused(function: Callable, *inputs: Any, **options: Any) -> Any:
         function: a pure function of tensors that returns a tensor or a tuple.
         *inputs: tensors or variables; None, allowed at the end only, leaves
             an optional argument out.
-        **options: hashable constants; with a tensor among them, such as a
-            length that is not known while a graph is traced, nothing is
-            compiled.
+        is_compiled: False calls the plain function.
+        **options: hashable constants.
     """
     inputs = [tf.convert_to_tensor(x) for x in inputs if x is not None]
-    is_constant = not any(tf.is_tensor(x) for x in options.values())
-    if not (_is_fusing and is_constant):
+    if not is_compiled:
         return function(*inputs, **options)
-    return _compiled(function, tuple(sorted(options.items())))(*inputs)
+    return _with_gradient(function, tuple(sorted(options.items())))(*inputs)
 
 
 @functools.cache
-def _compiled(function: Callable, options: tuple) -> Callable:
+def _with_gradient(function: Callable, options: tuple) -> Callable:
     """Return `function` with options, its forward and backward compiled.
 
     Cached: all layers with the same options share the two programs.
@@ -93,7 +55,7 @@ def _compiled(function: Callable, options: tuple) -> Callable:
     name = function.__name__.strip("_")
     function = _in_float32(functools.partial(function, **dict(options)))
     function.__name__ = name
-    forward = _compile(function)
+    forward = compiled(function)
 
     def backward(inputs, output_gradients):
         with tf.GradientTape() as tape:
@@ -102,7 +64,7 @@ def _compiled(function: Callable, options: tuple) -> Callable:
         return tape.gradient(outputs, inputs, list(output_gradients))
 
     backward.__name__ = f"{name}_gradient"
-    backward = _compile(backward)
+    backward = compiled(backward)
 
     # Automatic differentiation of `forward` would keep all values in between
     # as outputs of the compiled program: it could not fuse them away.
@@ -133,14 +95,9 @@ def _in_float32(function: Callable) -> Callable:
     return in_float32
 
 
-def fused_forward(function: Callable, *inputs: tf.Tensor) -> Any:
-    """Return function(*inputs), compiled under `fusing`; has no gradient."""
-    return (_compile(function) if _is_fusing else function)(*inputs)
-
-
 @functools.cache
-def _compile(function: Callable) -> Callable:
-    """Return the function as a graph that XLA compiles."""
+def compiled(function: Callable) -> Callable:
+    """Return a function of tensors as a program of XLA; it has no gradient."""
     return tf.function(function, jit_compile=True, autograph=False)
 
 
@@ -253,22 +210,27 @@ ACTIVATIONS: dict[str, Callable | None] = {
 }
 
 
-def add_bias(x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-    """Return x + bias in the dtype of x."""
+def add_bias(
+    x: tf.Tensor, bias: tf.Tensor, has_gradient: bool = False
+) -> tf.Tensor:
+    """Return x + bias in the dtype of x.
+
+    Args:
+        x: [..., H].
+        bias: [H].
+        has_gradient: whether the gradient of bias is taken.
+    """
     bias = tf.cast(bias, x.dtype)
     # On CPUs the gradient of bias_add is summed in the dtype of x. A sum of
     # ones in bfloat16 stops at 256, since 257 rounds to 256. The gradient of
     # `+` is summed in float32. Without a gradient bias_add is faster.
-    if _is_differentiating and x.dtype == tf.bfloat16:
+    if has_gradient and x.dtype == tf.bfloat16:
         return x + bias
     return tf.nn.bias_add(x, bias)
 
 
-def bias_activation(
-    x: tf.Tensor, bias: tf.Tensor, activation: Callable | None
-) -> tf.Tensor:
-    """Return activation(x + bias)."""
-    x = add_bias(x, bias)
+def activate(x: tf.Tensor, activation: Callable | None) -> tf.Tensor:
+    """Return activation(x); None is the identity."""
     if activation is None:
         return x
     if x.dtype == tf.float16:
@@ -276,6 +238,13 @@ def bias_activation(
         # gradient, 0 times infinity, would be NaN.
         activation = _in_float32(activation)
     return activation(x)
+
+
+def add_bias_activate(
+    x: tf.Tensor, bias: tf.Tensor, activation: Callable | None
+) -> tf.Tensor:
+    """Return activation(x + bias)."""
+    return activate(add_bias(x, bias), activation)
 
 
 def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
@@ -331,16 +300,20 @@ def add_norm(
 # --- Attention ---------------------------------------------------------------
 
 
-def split_heads(
-    x: tf.Tensor, bias: tf.Tensor, *, length: int, heads: int
-) -> tf.Tensor:
-    """Return x + bias split into heads: [B * S, H] to [B, N, S, D].
+def split_heads(x: tf.Tensor, length: int, heads: int) -> tf.Tensor:
+    """Return x split into heads: [B * S, H] to [B, N, S, D].
 
     Head n has the columns n * D to (n + 1) * D - 1 of x.
     """
-    x = add_bias(x, bias)  # [B * S, H]
     x = tf.reshape(x, [-1, length, heads, x.shape[-1] // heads])  # [B, S, N, D]
     return tf.transpose(x, [0, 2, 1, 3])  # [B, N, S, D]
+
+
+def add_bias_split_heads(
+    x: tf.Tensor, bias: tf.Tensor, *, length: int, heads: int
+) -> tf.Tensor:
+    """Return x + bias split into heads: [B * S, H] to [B, N, S, D]."""
+    return split_heads(add_bias(x, bias), length, heads)
 
 
 def merge_heads(x: tf.Tensor) -> tf.Tensor:

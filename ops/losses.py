@@ -7,7 +7,6 @@ The training loop adds the sums and divides once.
 Letters in shapes: R rows, K classes, H hidden size, V vocabulary.
 """
 
-import functools
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -129,14 +128,14 @@ def cross_entropy(
 # --- Cross entropy of a projection -------------------------------------------
 
 
-@tf.custom_gradient
 def projected_cross_entropy(
     x: tf.Tensor,
     table: tf.Tensor,
     bias: tf.Tensor,
     labels: tf.Tensor,
     weights: tf.Tensor,
-):
+    fuse: bool = False,
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Return cross_entropy(x table^T + bias, labels, weights).
 
     For the masked language model (section 3.1), whose logits [R, V] are the
@@ -161,25 +160,32 @@ def projected_cross_entropy(
         bias: float32 [V].
         labels: int32 [R].
         weights: float32 [R].
+        fuse: whether XLA compiles the elementwise operations.
     """
-    narrow_table = tf.cast(table, x.dtype)  # [V, H]
-    loss, correct, exps, sums = _projected_parts(
-        x, narrow_table, bias, labels, weights
-    )
 
-    def gradient(loss_gradient: tf.Tensor, _: tf.Tensor):
-        row_weights = (weights * loss_gradient)[:, None]  # [R, 1]
-        dx, dtable, dbias = _minus_one_hot(
-            _softmax_gradients(x, narrow_table, row_weights, exps, sums),
-            x,
-            table,
-            labels,
-            row_weights,
+    # labels and weights have no gradient.
+    @tf.custom_gradient
+    def entropy(x: tf.Tensor, table: tf.Tensor, bias: tf.Tensor):
+        narrow_table = tf.cast(table, x.dtype)  # [V, H]
+        loss, correct, exps, sums = _projected_parts(
+            x, narrow_table, bias, labels, weights, fuse
         )
-        # labels and weights have no gradient.
-        return tf.cast(dx, x.dtype), dtable, dbias, None, None
 
-    return (loss, correct), gradient
+        def gradient(loss_gradient: tf.Tensor, _: tf.Tensor):
+            row_weights = (weights * loss_gradient)[:, None]  # [R, 1]
+            dx, dtable, dbias = _minus_one_hot(
+                _softmax_gradients(x, narrow_table, row_weights, exps, sums),
+                x,
+                table,
+                labels,
+                row_weights,
+                fuse,
+            )
+            return tf.cast(dx, x.dtype), dtable, dbias
+
+        return (loss, correct), gradient
+
+    return entropy(x, table, bias)
 
 
 def _projected_parts(
@@ -188,13 +194,13 @@ def _projected_parts(
     bias: tf.Tensor,
     labels: tf.Tensor,
     weights: tf.Tensor,
+    fuse: bool,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
     """Return _entropy_parts of the logits x narrow_table^T + bias."""
     with tf.name_scope(VOCABULARY):
         products = tf.matmul(x, narrow_table, transpose_b=True)  # [R, V]
-    return elementwise.fused_forward(
-        _entropy_parts, products, bias, labels, weights
-    )
+    parts = elementwise.compiled(_entropy_parts) if fuse else _entropy_parts
+    return parts(products, bias, labels, weights)
 
 
 def _entropy_parts(products, bias, labels, weights):
@@ -296,6 +302,7 @@ def _minus_one_hot(
     table: tf.Tensor,
     labels: tf.Tensor,
     row_weights: tf.Tensor,
+    fuse: bool,
 ) -> Gradients:
     """Return gradients of `_softmax_gradients` minus their one-hot part.
 
@@ -304,8 +311,8 @@ def _minus_one_hot(
     """
     dx, dtable, dbias = gradients
     minus = _minus_rows
-    if dtable.dtype == tf.bfloat16:  # One pass over it, not two.
-        minus = functools.partial(elementwise.fused_forward, _minus_rows)
+    if fuse and dtable.dtype == tf.bfloat16:  # One pass over it, not two.
+        minus = elementwise.compiled(_minus_rows)
     return (
         dx - tf.gather(table, labels) * row_weights,
         minus(dtable, labels, tf.cast(x, tf.float32) * row_weights),
@@ -330,6 +337,7 @@ def sliced_cross_entropy(
     weights: tf.Tensor,
     max_rows: tf.Tensor | int,
     has_gradient: bool,
+    fuse: bool = False,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Return projected_cross_entropy, with the logits of some rows at a time.
 
@@ -348,22 +356,25 @@ def sliced_cross_entropy(
         labels, weights: as for projected_cross_entropy.
         max_rows: rows of a slice at most; fewer than H count as H.
         has_gradient: False computes the loss alone; it then has no gradient.
+        fuse: as for projected_cross_entropy.
     """
     rows, hidden = shape_of(x)
     shape = _slices(rows, hidden, max_rows)
     parts = _cut(labels, shape), _cut(weights, shape)
     if not has_gradient:
         fixed = map(tf.stop_gradient, (_cut(x, shape), table, bias))
-        sums, _ = _sum_of_slices(*fixed, *parts, False)
+        sums, _ = _sum_of_slices(*fixed, *parts, False, fuse)
         return sums[0], sums[1]
 
     @tf.custom_gradient
     def with_gradient(x, table, bias):
         (loss, correct, dtable, dbias), dx = _sum_of_slices(
-            _cut(x, shape), table, bias, *parts, True
+            _cut(x, shape), table, bias, *parts, True, fuse
         )
         some = tf.reshape(dx, [-1, hidden])[:rows], dtable, dbias
-        gradients = _minus_one_hot(some, x, table, labels, weights[:, None])
+        gradients = _minus_one_hot(
+            some, x, table, labels, weights[:, None], fuse
+        )
 
         def gradient(loss_gradient: tf.Tensor, _: tf.Tensor):
             dx, dtable, dbias = (g * loss_gradient for g in gradients)
@@ -406,6 +417,7 @@ def _sum_of_slices(
     labels: tf.Tensor,
     weights: tf.Tensor,
     has_gradient: bool,
+    fuse: bool,
 ) -> tuple[list[tf.Tensor], tf.Tensor | None]:
     """Return sums over slices, and the softmax part of the gradient of x.
 
@@ -416,6 +428,7 @@ def _sum_of_slices(
         labels: int32 [C, Q].
         weights: float32 [C, Q].
         has_gradient: whether to compute the gradients too.
+        fuse: as for projected_cross_entropy.
 
     Returns:
         [loss, correct], and None. With has_gradient [loss, correct, dtable,
@@ -430,7 +443,7 @@ def _sum_of_slices(
     def add_one(index, sums, rows):
         part = x[index]  # [Q, H]
         loss, correct, exps, exp_sums = _projected_parts(
-            part, narrow_table, bias, labels[index], weights[index]
+            part, narrow_table, bias, labels[index], weights[index], fuse
         )
         more = [loss, correct]
         if has_gradient:

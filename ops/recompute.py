@@ -19,64 +19,22 @@ the second time drops the same elements.
 Letters in shapes are those of modeling.py.
 """
 
-import contextlib
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import tensorflow as tf
 
 NONE, LAYERS, ATTENTION = "none", "layers", "attention"
 CHOICES = (NONE, LAYERS, ATTENTION)
 
-# Read while code is called or traced, as in ops/elementwise.py.
-_choice = NONE
 
-
-@contextlib.contextmanager
-def recomputing(choice: str) -> Iterator[None]:
-    """Set which activations are recomputed, in code called or traced inside.
-
-    The gradient is taken in the block too, and in that of
-    `elementwise.fusing`: it calls or traces parts of the model again.
+def recomputed(function: Callable) -> Callable:
+    """Return the function; its gradient keeps the inputs and calls it again.
 
     Args:
-        choice: one of CHOICES.
+        function: a pure function of float tensors, with gradients to all of
+            them.
     """
-    global _choice
-    before, _choice = _choice, choice
-    try:
-        yield
-    finally:
-        _choice = before
-
-
-def layer(function: Callable, x: tf.Tensor) -> Any:
-    """Return function(x); with LAYERS it keeps x and the result alone.
-
-    Args:
-        function: from the input of a Transformer layer to its last product
-            and the residual. In a graph the second call leaves the last
-            product out, a third of all, since no gradient needs its value.
-        x: float.
-    """
-    return _recomputed(function, x) if _choice == LAYERS else function(x)
-
-
-def attention(function: Callable, *inputs: tf.Tensor) -> tf.Tensor:
-    """Return function(*inputs); with ATTENTION it keeps the inputs alone.
-
-    Args:
-        function: a pure function, with gradients to all of its inputs.
-        *inputs: float: query, key and value.
-    """
-    if _choice != ATTENTION:
-        return function(*inputs)
-    return _recomputed(function, *inputs)
-
-
-def _recomputed(function: Callable, *inputs: tf.Tensor) -> Any:
-    """Return function(*inputs), whose gradient calls the function again."""
     # In a graph the second call's inputs are the first one's plus a zero that
     # is computed from the incoming gradient. So no compiler merges both calls,
     # and no executor makes the second one before the gradient is there.
-    return tf.recompute_grad(function)(*inputs)
+    return tf.recompute_grad(function)

@@ -19,34 +19,15 @@ are masked and the results of queries there are dropped.
 
 The result at real tokens is that of the padded batch, at padding zeros. Shapes
 depend on the values of the mask, which XLA cannot compile, so this is for
-exported models. Training and prediction form batches of similar lengths.
+exported models (modeling.Compute). Training and prediction form batches of
+similar lengths.
 
 Letters in shapes are those of modeling.py; R is the number of real tokens.
 """
 
-import contextlib
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import tensorflow as tf
-
-_is_skipping = False
-
-
-@contextlib.contextmanager
-def skipping(enabled: bool = True) -> Iterator[None]:
-    """Make models skip padding in calls or traces inside this block."""
-    global _is_skipping
-    before, _is_skipping = _is_skipping, enabled
-    try:
-        yield
-    finally:
-        _is_skipping = before
-
-
-def is_skipped(training: bool, input_mask: tf.Tensor | None) -> bool:
-    """Whether a call of a model skips padding: inside `skipping` only."""
-    return _is_skipping and not training and input_mask is not None
 
 
 class Tokens(NamedTuple):

@@ -12,9 +12,16 @@ from typing import Any
 import tensorflow as tf
 
 import modeling
-from modeling import BertConfig, DenseActivation, Layer, LayerNorm
-from ops import elementwise, losses
-from ops.elementwise import fused, shape_of
+from modeling import (
+    PLAIN,
+    BertConfig,
+    Compute,
+    DenseActivation,
+    Layer,
+    LayerNorm,
+)
+from ops import losses
+from ops.elementwise import shape_of
 
 
 def vectors_at(sequence_output: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
@@ -35,10 +42,9 @@ class LanguageModelTransform(DenseActivation):
         super().__init__(config, hidden, act, "transform")
         self.norm = LayerNorm(hidden)
 
-    def call(self, x: tf.Tensor) -> tf.Tensor:
+    def call(self, x: tf.Tensor, compute: Compute = PLAIN) -> tf.Tensor:
         """Return [R, H] for x [R, H]."""
-        gamma, beta = self.norm.gamma, self.norm.beta
-        return fused(elementwise.layer_norm, super().call(x), gamma, beta)
+        return self.norm(super().call(x, compute), compute=compute)
 
 
 class LanguageModelHead(Layer):
@@ -62,6 +68,7 @@ class LanguageModelHead(Layer):
         sequence_output: tf.Tensor,
         masked_lm_positions: tf.Tensor,
         word_embeddings: Any,
+        compute: Compute = PLAIN,
     ) -> tf.Tensor:
         """Return float32 logits [B, P, V] of the masked positions.
 
@@ -69,8 +76,11 @@ class LanguageModelHead(Layer):
             sequence_output: [B, S, H], the encoder's.
             masked_lm_positions: int [B, P].
             word_embeddings: variable [V, H].
+            compute: how.
         """
-        x = self.transform(vectors_at(sequence_output, masked_lm_positions))
+        x = self.transform(
+            vectors_at(sequence_output, masked_lm_positions), compute=compute
+        )
         logits = modeling.project(
             x, word_embeddings, self.output_bias
         )  # [B * P, V]
@@ -82,6 +92,7 @@ class LanguageModelHead(Layer):
         sequence_output: tf.Tensor,
         features: dict[str, tf.Tensor],
         word_embeddings: Any,
+        compute: Compute = PLAIN,
     ) -> losses.Loss:
         """Return the loss of the masked tokens, as sums over B and P.
 
@@ -94,9 +105,12 @@ class LanguageModelHead(Layer):
             sequence_output: [B, S, H], the encoder's.
             features: the three masked_lm features, [B, P].
             word_embeddings: variable [V, H].
+            compute: how.
         """
         positions = features["masked_lm_positions"]
-        x = self.transform(vectors_at(sequence_output, positions))  # [B * P, H]
+        x = self.transform(
+            vectors_at(sequence_output, positions), compute=compute
+        )  # [B * P, H]
         labels, weights = losses.flatten_labels(
             features["masked_lm_ids"], features["masked_lm_weights"]
         )  # [B * P] both
@@ -106,6 +120,7 @@ class LanguageModelHead(Layer):
             tf.convert_to_tensor(self.output_bias),
             labels,
             weights,
+            compute.fuse,
         )
         return losses.Loss(loss, tf.reduce_sum(weights), correct)
 
@@ -117,6 +132,7 @@ class LanguageModelHead(Layer):
         word_embeddings: Any,
         max_rows: tf.Tensor | int,
         training: bool,
+        compute: Compute = PLAIN,
     ) -> losses.Loss:
         """Return the loss of the token after each position, as sums.
 
@@ -129,9 +145,12 @@ class LanguageModelHead(Layer):
             word_embeddings: variable [V, H].
             max_rows: see `sliced_cross_entropy`.
             training: False: the loss has no gradient.
+            compute: how.
         """
         hidden = sequence_output.shape[-1]
-        x = self.transform(tf.reshape(sequence_output, [-1, hidden]))
+        x = self.transform(
+            tf.reshape(sequence_output, [-1, hidden]), compute=compute
+        )
         next_ids, weights = losses.flatten_labels(next_ids, weights)  # [B * S]
         loss, correct = losses.sliced_cross_entropy(
             x,
@@ -141,6 +160,7 @@ class LanguageModelHead(Layer):
             weights,
             max_rows,
             training,
+            compute.fuse,
         )
         return losses.Loss(loss, tf.reduce_sum(weights), correct)
 

@@ -84,6 +84,7 @@ class BertForPreTraining(TaskModel):
                 output.sequence_output,
                 features["masked_lm_positions"],
                 self.bert.embeddings.word_embeddings,
+                compute=self.compute,
             ),
             self.next_sentence_logits(output, features),
         )
@@ -99,7 +100,8 @@ class BertForPreTraining(TaskModel):
         if positions is None:
             return self.cls.seq_relationship(output.pooled_output)
         first = heads.vectors_at(output.sequence_output, positions)
-        logits = self.cls.seq_relationship(self.bert.pooler(first))
+        pooled = self.bert.pooler(first, compute=self.compute)
+        logits = self.cls.seq_relationship(pooled)
         return tf.reshape(logits, [*shape_of(positions), 2])
 
     # --- Losses, as sums over the batch --------------------------------------
@@ -115,6 +117,7 @@ class BertForPreTraining(TaskModel):
             output.sequence_output,
             features,
             self.bert.embeddings.word_embeddings,
+            self.compute,
         )
 
     def next_sentence_loss(
@@ -149,6 +152,7 @@ class BertForPreTraining(TaskModel):
             self.bert.embeddings.word_embeddings,
             batch * predictions,
             training,
+            self.compute,
         )
 
 

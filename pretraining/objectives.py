@@ -274,13 +274,16 @@ def set_direction(config: modeling.BertConfig, name: str, source: str) -> None:
         source: file or checkpoint of the configuration, for messages.
 
     Raises:
-        UserError: the configuration has the other one.
+        UserError: the configuration is of a left-to-right model, and the
+            objective is not.
     """
     # It is that of init_checkpoint, which may be another one.
     vars(config).pop(model_files.OBJECTIVE, None)
     wanted = OBJECTIVES[name].attention_direction
-    found = config.to_dict().get("attention_direction")  # None: not given
-    if found is None and wanted == modeling.LEFT_TO_RIGHT:
+    found = config.attention_direction
+    if found == wanted:
+        return
+    if wanted == modeling.LEFT_TO_RIGHT:
         config.attention_direction = wanted
         # A file of Hugging Face may have "is_decoder": false. Written beside
         # left_to_right it would contradict it.
@@ -291,11 +294,9 @@ def set_direction(config: modeling.BertConfig, name: str, source: str) -> None:
             wanted,
             source,
         )
-    elif config.attention_direction != wanted:
-        mend = "use --objective=ltr, or a configuration without the key"
-        if wanted == modeling.LEFT_TO_RIGHT:
-            mend = f"remove the key, or set it to {wanted}"
+    else:
         raise UserError(
             f"{source}: attention_direction is {found}, --objective={name} "
-            f"needs {wanted}: {mend}"
+            f"needs {wanted}: use --objective=ltr, or a configuration without "
+            "the key"
         )

@@ -17,7 +17,6 @@ from absl import logging
 
 import modeling
 from checkpoints import hub, huggingface, lookup, model_files, weight_files
-from ops import unpadding
 from tasks import registry, saved_model
 from tasks.masked_lm import filling
 from tasks.task import Model, Settings
@@ -236,9 +235,8 @@ def load(settings: Settings) -> Model:
 
 def run_export(export: saved_model.Export) -> Model:
     """Return the signature `ids` of an export as a function of batches."""
-    # As in exported models: a sixth faster in batches by length too.
-    with unpadding.skipping():
-        return _on_arrays(export.ids_signature())
+    export.skip_padding()  # a sixth faster in batches by length too
+    return _on_arrays(export.ids_signature())
 
 
 def _on_arrays(function: Callable) -> Model:

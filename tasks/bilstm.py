@@ -13,7 +13,15 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import logging
 
-from modeling import LEFT_TO_RIGHT, BertConfig, Layer, Seed, class_vectors
+from modeling import (
+    LEFT_TO_RIGHT,
+    PLAIN,
+    BertConfig,
+    Compute,
+    Layer,
+    Seed,
+    class_vectors,
+)
 from ops import recurrence
 from ops.elementwise import add_bias, shape_of
 from tasks.heads import head_dropout
@@ -255,6 +263,7 @@ class BiLstm(Layer):
         input_mask: tf.Tensor,
         seed: Seed,
         training: bool = False,
+        compute: Compute = PLAIN,
     ) -> tf.Tensor:
         """Return [B, S, 2 * U] in the dtype of x, 0 at padding.
 
@@ -265,10 +274,11 @@ class BiLstm(Layer):
                 directions: it has to be at an end of the row.
             seed: of the dropout after each layer; None: no dropout.
             training: whether a gradient will be computed.
+            compute: how.
         """
         for layer in self.layers:
             x = layer(x, input_mask, training=training)  # [B, S, 2 * U]
-            x = head_dropout(x, seed, f"{layer.name}/dropout")
+            x = head_dropout(x, seed, f"{layer.name}/dropout", compute)
         return x
 
 

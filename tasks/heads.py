@@ -6,9 +6,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from modeling import Seed
+from modeling import PLAIN, Compute, Seed
 from ops import elementwise
-from ops.elementwise import fused
 
 # The original's classifier has these numbers in its code: initializer_range and
 # hidden_dropout_prob of the configuration change the encoder alone.
@@ -33,9 +32,17 @@ def output_variables(num_outputs: int, size: int) -> tuple[Any, Any]:
     return weights, bias
 
 
-def head_dropout(x: tf.Tensor, seed: Seed, name: str) -> tf.Tensor:
+def head_dropout(
+    x: tf.Tensor, seed: Seed, name: str, compute: Compute = PLAIN
+) -> tf.Tensor:
     """Return x with a classifier's dropout; `name` names its random stream."""
     if seed is None:
         return x
     seed = elementwise.fold_seed(seed, zlib.crc32(name.encode()))
-    return fused(elementwise.dropout, x, seed, rate=_CLASSIFIER_DROPOUT)
+    return elementwise.fused(
+        elementwise.dropout,
+        x,
+        seed,
+        is_compiled=compute.fuse,
+        rate=_CLASSIFIER_DROPOUT,
+    )

@@ -26,7 +26,6 @@ import tensorflow as tf
 from absl import flags, logging
 
 import modeling
-from ops import unpadding
 from tasks import freezing, graph_tokenizer
 
 IDS = tf.TensorSpec([None, None], tf.int32)
@@ -80,6 +79,11 @@ class Export(tf.Module):
         self.tokenizer = tokenizer
         self.vocabulary = tf.saved_model.Asset(vocab_file)
         self.max_seq_length = max_seq_length
+
+    def skip_padding(self) -> None:
+        """Leave padding out of all but attention in signatures made later."""
+        model = self.model.computing(modeling.Compute(skip_padding=True))
+        object.__setattr__(self, "model", model)
 
     def freeze(self) -> None:
         """Make the weights constants; the export cannot be undone.
@@ -188,11 +192,11 @@ def write(export: Export, directory: str, freeze: bool = False) -> None:
     directory = directory.rstrip("/")
     check_new(directory)
     description = _describe(export)
+    export.skip_padding()
     if freeze:
         export.freeze()
     with _new_directory(directory) as temporary:
-        with unpadding.skipping():
-            signatures = export.signatures()
+        signatures = export.signatures()
         with logs.warnings_alone():
             tf.saved_model.save(export, temporary, signatures)
         path = os.path.join(temporary, DESCRIPTION)

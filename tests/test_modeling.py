@@ -13,7 +13,7 @@ from small_models import FEATURES, GOLDEN_MODEL, batch_of, tiny_config
 
 import modeling
 from modeling import BertConfig, BertModel
-from ops import elementwise, losses
+from ops import losses
 from pretraining.model import BertForPreTraining
 from training import reporting
 
@@ -296,10 +296,13 @@ def gradients_of(model, features, jit_compile=False, pieces=False):
 
     @tf.function(jit_compile=jit_compile)
     def run():
-        with tf.GradientTape() as tape, elementwise.fusing(pieces):
+        with tf.GradientTape() as tape:
             loss = small_models.total_loss(
                 small_models.losses_of(
-                    model, features, training=True, dropout_seed=5
+                    model.computing(modeling.Compute(fuse=pieces)),
+                    features,
+                    training=True,
+                    dropout_seed=5,
                 )
             )
         return loss, [

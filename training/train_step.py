@@ -21,7 +21,7 @@ import tensorflow as tf
 
 import modeling
 import optimization
-from ops import elementwise, recompute
+from ops import elementwise
 from records.streaming import Batch
 from training.compilation import Compilation, compiled
 from training.loss_scale import LossScale, Scale
@@ -60,7 +60,13 @@ class Step:
         loss_scale: LossScale | None = None,
     ):
         self.strategy = strategy
-        self.model = model
+        self.model = model.computing(
+            modeling.Compute(
+                fuse=compilation.elementwise,
+                recompute=settings.recompute,
+                has_gradient=True,
+            )
+        )
         self.objective = objective
         self.optimizer = optimizer
         self.schedule = schedule
@@ -283,23 +289,16 @@ class Step:
         and not finite where they overflowed with the loss scaled.
         """
         variables = self.model.trainable_variables
-        with (
-            elementwise.fusing(self.compilation.elementwise),
-            elementwise.differentiating(),
-            recompute.recomputing(self.settings.recompute),
-        ):
-            with tf.GradientTape() as tape:
-                sums = self.objective.forward(
-                    self.model, batch, training=True, dropout_seed=seed
-                )
-                loss = self.objective.total_loss(
-                    {name: sums[name][0] for name in weights}, weights
-                )
-                if scale is not None:
-                    loss *= scale
-            # Also in the outer block: it may compute parts of the forward pass
-            # again.
-            gradients = tape.gradient(loss, [v.value for v in variables])
+        with tf.GradientTape() as tape:
+            sums = self.objective.forward(
+                self.model, batch, training=True, dropout_seed=seed
+            )
+            loss = self.objective.total_loss(
+                {name: sums[name][0] for name in weights}, weights
+            )
+            if scale is not None:
+                loss *= scale
+        gradients = tape.gradient(loss, [v.value for v in variables])
         for variable, gradient in zip(variables, gradients, strict=True):
             if gradient is None:
                 raise AssertionError(f"{variable.path} has no gradient")

@@ -61,12 +61,16 @@ class BertForSequenceClassification(TaskModel):
         output = self.encode(features, training, seed)
         if self.bilstm is None:
             x = heads.head_dropout(
-                output.pooled_output, seed, "classifier/dropout"
+                output.pooled_output, seed, "classifier/dropout", self.compute
             )  # [B, H]
         else:
             mask = bilstm.mask_of(features)  # [B, S]
             x = self.bilstm(
-                output.sequence_output, mask, seed, training=training
+                output.sequence_output,
+                mask,
+                seed,
+                training=training,
+                compute=self.compute,
             )  # [B, S, 2 * U]
             x = bilstm.final_states(x, mask)  # [B, 2 * U]
         return modeling.project(x, self.output_weights, self.output_bias)

@@ -112,7 +112,9 @@ class BertForFeatureTagging(TaskModel):
             None, layers, range(len(layers)), self.choice.combine, weights
         )  # [B, W, H or C * H]
         mask = features["input_mask"]
-        x = self.bilstm(x, mask, seed, training=training)  # [B, W, 2 * units]
+        x = self.bilstm(
+            x, mask, seed, training=training, compute=self.compute
+        )  # [B, W, 2 * units]
         return project(x, self.output_weights, self.output_bias)
 
     def loss(

@@ -54,10 +54,12 @@ class BertForTokenClassification(TaskModel):
         seed = draw_seed(training, dropout_seed)
         x = self.encode(features, training, seed).sequence_output  # [B, S, H]
         if self.bilstm is None:
-            x = heads.head_dropout(x, seed, "classifier/dropout")
+            x = heads.head_dropout(x, seed, "classifier/dropout", self.compute)
         else:  # which drops out its output
             mask = bilstm.mask_of(features)
-            x = self.bilstm(x, mask, seed, training=training)  # [B, S, 2 * U]
+            x = self.bilstm(
+                x, mask, seed, training=training, compute=self.compute
+            )  # [B, S, 2 * U]
         return modeling.project(x, self.output_weights, self.output_bias)
 
     def loss(

@@ -71,7 +71,9 @@ class BertForQuestionAnswering(TaskModel):
         x = self.encode(features, training, seed).sequence_output  # [B, S, H]
         if self.bilstm is not None:
             mask = bilstm.mask_of(features)
-            x = self.bilstm(x, mask, seed, training=training)  # [B, S, 2 * U]
+            x = self.bilstm(
+                x, mask, seed, training=training, compute=self.compute
+            )  # [B, S, 2 * U]
         logits = self.cls.squad(x)  # [B, S, 2]
         return tf.transpose(logits, [2, 0, 1])  # [2, B, S]
 

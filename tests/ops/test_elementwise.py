@@ -120,8 +120,8 @@ def test_the_gradient_of_a_bias_is_a_long_sum(dtype):
     """1,000 ones: a sum in bfloat16 would stop at 256."""
     bias = tf.Variable(tf.zeros([3]))
     x = tf.zeros([1000, 3], dtype)
-    with tf.GradientTape() as tape, elementwise.differentiating():
-        y = elementwise.add_bias(x, bias)
+    with tf.GradientTape() as tape:
+        y = elementwise.add_bias(x, bias, has_gradient=True)
     assert y.dtype == dtype
     np.testing.assert_array_equal(tape.gradient(y, bias), [1000] * 3)
 
@@ -130,10 +130,9 @@ def test_the_gradient_of_a_bias_is_a_long_sum(dtype):
 def test_activations_of_large_float16_numbers(name):
     """x^3 of GELU would be infinite from 41 on, and its gradient NaN."""
     x = tf.constant([[-1000.0, -300.0, 50.0, 300.0, 60_000.0]], tf.float16)
-    bias = tf.zeros([5])
     with tf.GradientTape() as tape:
         tape.watch(x)
-        y = elementwise.bias_activation(x, bias, elementwise.ACTIVATIONS[name])
+        y = elementwise.activate(x, elementwise.ACTIVATIONS[name])
     assert y.dtype == tf.float16
     is_tanh = name == "tanh"
     wanted = [-1, -1, 1, 1, 1] if is_tanh else [0, 0, 50, 300, 60_000]
@@ -168,10 +167,16 @@ def test_fused_and_plain_give_the_same_values_and_gradients():
     )
     inputs = [x, bias, residual, gamma, beta]
 
-    def run(enabled, seed):
-        with tf.GradientTape() as tape, elementwise.fusing(enabled):
+    def run(is_compiled, seed):
+        with tf.GradientTape() as tape:
             tape.watch(inputs)
-            y = elementwise.fused(elementwise.add_norm, *inputs, seed, rate=0.5)
+            y = elementwise.fused(
+                elementwise.add_norm,
+                *inputs,
+                seed,
+                is_compiled=is_compiled,
+                rate=0.5,
+            )
             loss = tf.reduce_sum(tf.square(y))
         return [y, *tape.gradient(loss, inputs)]
 
@@ -185,31 +190,13 @@ def test_fused_16_bit_numbers_are_rounded_once():
     x = tf.cast(tf.linspace(-3.0, 3.0, 64)[None], tf.bfloat16)
     bias = tf.fill([64], 0.3)
     wanted = elementwise.gelu(tf.cast(x, tf.float32) + bias)
-    with elementwise.fusing():
-        found = elementwise.fused(
-            elementwise.bias_activation, x, bias, activation=elementwise.gelu
-        )
+    found = elementwise.fused(
+        elementwise.add_bias_activate, x, bias, activation=elementwise.gelu
+    )
     assert found.dtype == tf.bfloat16
     np.testing.assert_array_equal(found, tf.cast(wanted, tf.bfloat16))
-    plain = elementwise.bias_activation(x, bias, elementwise.gelu)
+    plain = elementwise.add_bias_activate(x, bias, elementwise.gelu)
     assert (plain != found).numpy().any()
-
-
-def test_fusing_ends_with_its_block_also_after_an_error():
-    def is_compiled(x):
-        return tf.constant(tf.inside_function()) & (x == x)
-
-    def inside():
-        return bool(elementwise.fused_forward(is_compiled, tf.constant(1)))
-
-    assert not inside()
-    with pytest.raises(KeyError), elementwise.fusing():
-        assert inside()
-        with elementwise.fusing(False):
-            assert not inside()
-        assert inside()
-        raise KeyError
-    assert not inside()
 
 
 # --- Shapes ------------------------------------------------------------------

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ops import elementwise, losses
+from ops import losses
 
 
 @pytest.mark.parametrize("is_fused", [False, True])
@@ -24,10 +24,13 @@ def test_projected_cross_entropy_and_its_gradients(is_fused):
 
     @tf.function
     def ours():
-        with tf.GradientTape() as tape, elementwise.fusing(is_fused):
+        with tf.GradientTape() as tape:
             tape.watch(inputs)
             loss, correct = losses.projected_cross_entropy(
-                *inputs, tf.constant(labels, tf.int32), tf.constant(weights)
+                *inputs,
+                tf.constant(labels, tf.int32),
+                tf.constant(weights),
+                is_fused,
             )
             scaled = loss * 0.25
         return loss, correct, tape.gradient(scaled, inputs)
@@ -119,14 +122,16 @@ def test_bfloat16_gradients_of_1200_rows_are_exact(way):
 
     @tf.function
     def gradients():
-        with tf.GradientTape() as tape, elementwise.fusing(way == "fused"):
+        with tf.GradientTape() as tape:
             tape.watch(inputs)
             if way == "sliced":
                 loss, _ = losses.sliced_cross_entropy(
                     *inputs, *parts, 500, True
                 )
             else:
-                loss, _ = losses.projected_cross_entropy(*inputs, *parts)
+                loss, _ = losses.projected_cross_entropy(
+                    *inputs, *parts, way == "fused"
+                )
         return tape.gradient(loss, inputs[1:])
 
     dtable, dbias = gradients()

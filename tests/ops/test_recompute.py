@@ -10,7 +10,8 @@ from small_models import batch_of, losses_of, tiny_config, total_loss
 
 import modeling
 import optimization
-from ops import elementwise, recompute, unpadding
+from modeling import Compute
+from ops import recompute
 from pretraining import objectives
 from pretraining.model import BertForPreTraining
 from training import train_step
@@ -31,11 +32,15 @@ def gradients(model, batch, choice, fuses=True, seed=3):
     @tf.function(autograph=False)
     def run():
         variables = [v.value for v in model.trainable_variables]
-        with elementwise.fusing(fuses), recompute.recomputing(choice):
-            with tf.GradientTape() as tape:
-                losses = losses_of(model, batch, True, dropout_seed=seed)
-                loss = total_loss(losses)
-            found = tape.gradient(loss, variables)
+        with tf.GradientTape() as tape:
+            losses = losses_of(
+                model.computing(Compute(fuse=fuses, recompute=choice)),
+                batch,
+                True,
+                dropout_seed=seed,
+            )
+            loss = total_loss(losses)
+        found = tape.gradient(loss, variables)
         return [loss, *map(tf.convert_to_tensor, found)]
 
     return [x.numpy() for x in run()]
@@ -91,10 +96,10 @@ def test_calls_without_a_graph_agree():
     results = []
     for choice in recompute.CHOICES:
         variables = [v.value for v in model.trainable_variables]
-        with recompute.recomputing(choice):
-            with tf.GradientTape() as tape:
-                loss = total_loss(losses_of(model, batch, True, dropout_seed=3))
-            found = tape.gradient(loss, variables)
+        computing = model.computing(Compute(recompute=choice))
+        with tf.GradientTape() as tape:
+            loss = total_loss(losses_of(computing, batch, True, dropout_seed=3))
+        found = tape.gradient(loss, variables)
         results.append([np.array(tf.convert_to_tensor(x)) for x in found])
     for found in results[1:]:
         for a, b in zip(found, results[0], strict=True):
@@ -107,8 +112,9 @@ def test_skipped_padding_has_the_same_output():
     batch = batch_of(model.config, batch=2) | {"input_mask": mask}
     outputs = []
     for choice in recompute.CHOICES:
-        with unpadding.skipping(), recompute.recomputing(choice):
-            outputs.append(model.encode(batch).sequence_output.numpy())
+        compute = Compute(recompute=choice, skip_padding=True)
+        output = model.computing(compute).encode(batch)
+        outputs.append(output.sequence_output.numpy())
     assert_equal_bits(outputs[1:2], outputs[:1])
     assert_equal_bits(outputs[2:], outputs[:1])
 
@@ -205,11 +211,10 @@ def test_a_program_needs_less_memory():
 
         @tf.function(jit_compile=True, autograph=False)
         def run(ids):
-            with recompute.recomputing(choice):
-                with tf.GradientTape() as tape:
-                    output = model(ids)
-                    loss = tf.reduce_sum(output.sequence_output**2)
-                return tape.gradient(loss, variables)
+            with tf.GradientTape() as tape:
+                output = model(ids, compute=Compute(recompute=choice))
+                loss = tf.reduce_sum(output.sequence_output**2)
+            return tape.gradient(loss, variables)
 
         return temporary_bytes(run, ids)
 

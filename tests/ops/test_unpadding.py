@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import modeling
+from modeling import Compute
 from ops import unpadding
 from pretraining import model as pretraining_model
 
@@ -23,6 +24,8 @@ CONFIG = modeling.BertConfig(
     initializer_range=0.5,
 )
 
+SKIPPING = Compute(skip_padding=True)
+
 
 @functools.cache
 def bert():
@@ -31,17 +34,16 @@ def bert():
 
 
 @functools.cache
-def traced(is_skipping):
+def traced(skips):
     """The model as an export sees it: any shape."""
     ids = tf.TensorSpec([None, None], tf.int32)
     optional = dict.fromkeys(("input_mask", "segment_ids", "position_ids"), ids)
 
     @tf.function(input_signature=[{"input_ids": ids} | optional])
     def run(features):
-        return bert()(**features)
+        return bert()(**features, compute=Compute(skip_padding=skips))
 
-    with unpadding.skipping(is_skipping):
-        return run.get_concrete_function()
+    return run.get_concrete_function()
 
 
 def compare(mask):
@@ -132,29 +134,28 @@ def test_packed_examples_stay_apart():
         "position_ids": [[0, 1, 0, 1, 2, 0, 0]],
     }
     packed = {k: tf.constant(v, tf.int32) for k, v in packed.items()}
-    with unpadding.skipping():
-        found = bert()(**packed).sequence_output
-        alone = bert()(
-            tf.constant(ids[:, 2:5], tf.int32),
-            input_mask=tf.ones([1, 3], tf.int32),
-        ).sequence_output
+    found = bert()(**packed, compute=SKIPPING).sequence_output
+    alone = bert()(
+        tf.constant(ids[:, 2:5], tf.int32),
+        input_mask=tf.ones([1, 3], tf.int32),
+        compute=SKIPPING,
+    ).sequence_output
     np.testing.assert_allclose(found[:, 2:5], alone, atol=1e-5)
 
 
 def test_dense_layers_multiply_real_tokens_only(monkeypatch):
     """Every matrix product has R rows, not B * S."""
     rows = []
-    original = modeling.Dense.call
+    original = modeling.Dense.product
 
-    def call(self, x):
+    def product(self, x):
         rows.append(x.shape[0])
         return original(self, x)
 
-    monkeypatch.setattr(modeling.Dense, "call", call)
+    monkeypatch.setattr(modeling.Dense, "product", product)
     mask = tf.constant([[1, 1, 1, 1], [1, 0, 0, 0]])
     ids = tf.ones_like(mask)
-    with unpadding.skipping():
-        bert()(ids, input_mask=mask)
+    bert()(ids, input_mask=mask, compute=SKIPPING)
     assert rows == [5] * 12 + [2]  # six a layer; the pooler
     rows.clear()
     bert()(ids, input_mask=mask)
@@ -162,11 +163,18 @@ def test_dense_layers_multiply_real_tokens_only(monkeypatch):
 
 
 @pytest.mark.parametrize("training, has_mask", [(True, True), (False, False)])
-def test_training_and_batches_without_mask_stay_as_they_are(training, has_mask):
-    mask = tf.constant([[1, 0]]) if has_mask else None
-    with unpadding.skipping():
-        assert not unpadding.is_skipped(training, mask)
-    assert not unpadding.is_skipped(False, tf.constant([[1, 0]]))
+def test_training_and_batches_without_mask_skip_nothing(training, has_mask):
+    """So the shapes of the output are known while a graph is traced."""
+
+    @tf.function
+    def run():
+        mask = tf.constant([[1, 0]]) if has_mask else None
+        output = bert()(
+            tf.constant([[3, 4]]), mask, training=training, compute=SKIPPING
+        )
+        assert output.sequence_output.shape == [1, 2, CONFIG.hidden_size]
+
+    run.get_concrete_function()
 
 
 def test_masked_lm_of_a_ragged_batch():
@@ -178,7 +186,6 @@ def test_masked_lm_of_a_ragged_batch():
         "masked_lm_positions": tf.constant([[1, 3], [1, 0]]),
     }
     wanted = model(features)
-    with unpadding.skipping():
-        found = model(features)
+    found = model.computing(SKIPPING)(features)
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import modeling
 from modeling import LEFT_TO_RIGHT
-from ops import elementwise, losses
+from ops import losses
 from pretraining import model as pretraining_model
 from pretraining import objectives
 from pretraining.model import BertForPreTraining
@@ -319,8 +319,8 @@ def test_compiled_ltr_gradients_agree():
     expected = loss_and_gradients(LTR, model, batch)
     largest = max(float(tf.reduce_max(tf.abs(g))) for g in expected[2].values())
     for compiles, pieces in ((True, False), (False, True)):
-        with elementwise.fusing(pieces):
-            found = loss_and_gradients(LTR, model, batch, compiles)
+        computing = model.computing(modeling.Compute(fuse=pieces))
+        found = loss_and_gradients(LTR, computing, batch, compiles)
         np.testing.assert_allclose(found[1], expected[1], rtol=1e-5)
         for path, gradient in found[2].items():
             np.testing.assert_allclose(

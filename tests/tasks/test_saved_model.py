@@ -18,7 +18,6 @@ from exports import CONFIG, EXPORTS, VOCAB, export, ids_of, write_model
 import modeling
 import tokenization
 from modeling import BertConfig
-from ops import unpadding
 from pretraining import model as pretraining_model
 from tasks import graph_tokenizer, saved_model
 from tasks.classifier import export as classifier_export
@@ -334,10 +333,10 @@ def test_a_batch_of_no_texts_has_no_outputs(name, tmp_path):
     answer = export.from_texts
     if name == "bilstm":  # which fails outside a graph
         answer = tf.function(answer, autograph=False)
-    with unpadding.skipping():
-        found = [answer(*nothing)]
-        if name == "tagger":
-            found.append(export.from_words(tf.zeros([0, 2], tf.string)))
+    export.skip_padding()
+    found = [answer(*nothing)]
+    if name == "tagger":
+        found.append(export.from_words(tf.zeros([0, 2], tf.string)))
     for outputs in found:
         assert outputs
         assert all(value.shape[0] == 0 for value in outputs.values())

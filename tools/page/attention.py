@@ -85,9 +85,4 @@ def split_heads(
     attention: modeling.SelfAttention, dense: modeling.Dense, x: tf.Tensor
 ) -> tf.Tensor:
     """Return a projection of x [S, H] with its bias by heads, [1, N, S, D]."""
-    return elementwise.split_heads(
-        dense(x),
-        tf.convert_to_tensor(dense.bias),
-        length=x.shape[0],
-        heads=attention.num_heads,
-    )
+    return elementwise.split_heads(dense(x), x.shape[0], attention.num_heads)
