@@ -22,13 +22,9 @@ from base.errors import UserError
 from absl import flags, logging
 
 import modeling
-from ops import recompute
 from pretraining import objectives
-from tools.benchmarks import memory as benchmarks_memory
-from tools.benchmarks import packing as benchmarks_packing
-from tools.benchmarks import profile as benchmarks_profile
 from tools.benchmarks import serving as benchmarks_serving
-from tools.benchmarks import serving_requests, steps, table
+from tools.benchmarks import steps, table
 from tools.benchmarks import tasks as benchmarks_tasks
 from tools.benchmarks import text as benchmarks_text
 from tools.benchmarks.table import Row
@@ -41,9 +37,6 @@ PARTS = ("train", "tokenizer", "generator", "reader", "serving")
 
 # The other parts, each with the flags it requires.
 DATA_PARTS = {
-    "memory": (),
-    "profile": (),
-    "packing": (),
     "buckets": ("task_name", "data_dir", "vocab_file"),
     "squad": ("squad_file", "vocab_file"),
     "features": ("input_file", "vocab_file"),
@@ -74,23 +67,13 @@ flags.DEFINE_enum(
     "objective",
     objectives.DEFAULT,
     list(objectives.OBJECTIVES),
-    "For --parts=train,profile,memory: the objective of run_pretraining.py.",
-)
-flags.DEFINE_list(
-    "shapes",
-    ["base:8x512", "large:4x512", "large:16x128"],
-    "For --parts=memory: models with rows and length of their batches.",
-)
-flags.DEFINE_list(
-    "recompute",
-    list(recompute.CHOICES),
-    "For --parts=memory: values of the training scripts' flag to compare.",
+    "For --parts=train: the objective of run_pretraining.py.",
 )
 flags.DEFINE_string(
     "input_file",
     None,
-    "Text for all parts but train, profile, memory, buckets and squad: globs, "
-    "separated by commas.",
+    "Text for all parts but train, buckets and squad: globs, separated by "
+    "commas.",
 )
 flags.DEFINE_string(
     "vocab_file",
@@ -113,12 +96,6 @@ flags.DEFINE_integer(
     "For --parts=generator: passes over the text.",
     lower_bound=1,
 )
-flags.DEFINE_string(
-    "packing_files",
-    None,
-    "For --parts=packing: texts as patterns separated by commas; the files of "
-    "each pattern are a text of their own. Default: all of --input_file.",
-)
 flags.DEFINE_enum(
     "serving_size",
     "base",
@@ -135,9 +112,7 @@ flags.DEFINE_list(
     "servers",
     ["savedmodel", "transformers"],
     "For --parts=serving: what to compare, of "
-    f"{', '.join(benchmarks_serving.SERVERS)}. The SavedModels frozen and "
-    "bfloat16 are written with --freeze; products is a SavedModel of the "
-    "encoder's dense products alone, the least time that TensorFlow needs.",
+    f"{', '.join(benchmarks_serving.SERVERS)}.",
 )
 flags.DEFINE_string(
     "transformers_python",
@@ -197,7 +172,7 @@ def text_rows() -> Iterator[Row]:
                 folder,
                 FLAGS.serving_size,
                 found.vocab_file,
-                serving_requests.read_sentences(
+                benchmarks_serving.read_sentences(
                     FLAGS.serving_file or found.files[0]
                 ),
                 FLAGS.servers,
@@ -208,28 +183,6 @@ def text_rows() -> Iterator[Row]:
                 },
                 rounds=FLAGS.repeats,
             )
-        if "packing" in FLAGS.parts:
-            yield from packing_rows(found)
-
-
-def packing_rows(found: benchmarks_text.Text) -> Iterator[Row]:
-    """Compare packed with unpacked records of each text; yield the rows."""
-    texts = {"text": found.files}
-    if FLAGS.packing_files:
-        texts = benchmarks_packing.find_texts(FLAGS.packing_files)
-    for number, (name, files) in enumerate(texts.items()):
-        folder = found.folder / f"packing-{number}"
-        folder.mkdir()
-        yield from benchmarks_packing.measure(
-            name,
-            files,
-            found.vocab_file,
-            folder,
-            FLAGS.sizes,
-            FLAGS.repeats,
-            FLAGS.dtype,
-            FLAGS.jit_compile,
-        )
 
 
 def task_rows() -> Iterator[Row]:
@@ -264,31 +217,17 @@ def rows() -> Iterator[Row]:
         {"flops": peak},
     )
     # Training last: a process that has trained is slower at everything else.
-    if ({*PARTS, "packing"} - {"train"}) & {*FLAGS.parts}:
+    if ({*PARTS} - {"train"}) & {*FLAGS.parts}:
         yield from text_rows()
     yield from task_rows()
-    if "memory" in FLAGS.parts:
-        yield from benchmarks_memory.measure(
-            FLAGS.shapes,
-            FLAGS.recompute,
+    if "train" in FLAGS.parts:
+        yield from steps.measure(
+            FLAGS.sizes,
             FLAGS.repeats,
             FLAGS.dtype,
             FLAGS.jit_compile,
             FLAGS.objective,
         )
-    for part, measure in (
-        ("train", steps.measure),
-        ("profile", benchmarks_profile.measure),
-    ):
-        if part in FLAGS.parts:
-            created = steps.create_steps(
-                FLAGS.sizes,
-                FLAGS.repeats,
-                FLAGS.dtype,
-                FLAGS.jit_compile,
-                FLAGS.objective,
-            )
-            yield from measure(created)
 
 
 def check_flags() -> None:
@@ -306,7 +245,6 @@ def check_flags() -> None:
                 raise UserError(
                     f"--{name}={value}: unknown; choose from {', '.join(known)}"
                 )
-    benchmarks_memory.check(FLAGS.shapes, FLAGS.recompute)
     for part, names in DATA_PARTS.items():
         for name in names:
             if part in FLAGS.parts and not FLAGS[name].value:

@@ -16,9 +16,6 @@ benchmark = scripts.load("benchmark")
         ({"sizes": ""}, "--sizes=: empty; choose from"),
         ({"sizes": "enormous"}, "--sizes=enormous: unknown"),
         ({"parts": "squad"}, "--parts=squad needs --squad_file"),
-        ({"shapes": "base:8"}, "--shapes=base:8: give size:rowsxlength"),
-        ({"shapes": "base:8x0"}, "--shapes=base:8x0: give size"),
-        ({"recompute": "all"}, "--recompute=all: unknown; choose from none"),
         ({"parts": "buckets"}, "--parts=buckets needs --task_name"),
     ],
 )

@@ -1,17 +1,16 @@
-"""Time a function; run functions and scripts in processes of their own."""
+"""Time a function; run a script and measure its time and memory."""
 
-import json
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from base import child_processes
 from base.errors import UserError
 
-_ROOT = Path(__file__).resolve().parents[1]
+_ROOT = Path(__file__).resolve().parents[2]
 
 # Runs a command, then prints the peak memory of its largest process in MB. A
 # process of its own, since RUSAGE_CHILDREN covers every child ever waited for:
@@ -21,16 +20,6 @@ import resource, subprocess, sys
 status = subprocess.run(sys.argv[1:]).returncode
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3)
 sys.exit(status)
-"""
-
-
-# Calls a function of a module, and prints what it returns.
-_CALL = """
-import importlib, json, sys
-root, module, function, arguments = sys.argv[1:]
-sys.path.insert(0, root)
-found = getattr(importlib.import_module(module), function)
-print(json.dumps(found(*json.loads(arguments))))
 """
 
 
@@ -67,37 +56,6 @@ def best_seconds(
         function()
         times.append(clock() - began)
     return min(times)
-
-
-def call_apart(what: str, function: Callable, *arguments: Any) -> Any:
-    """Return function(*arguments), computed in a process of its own.
-
-    So it begins with no memory that earlier work has left behind. The process
-    ends when this one does.
-
-    Args:
-        what: it does, for the message.
-        function: of a module.
-        *arguments: of JSON's types, as its result is.
-
-    Raises:
-        UserError: the process failed, or the kernel killed it.
-    """
-    names = function.__module__, function.__name__
-    values = [str(_ROOT), *names, json.dumps(arguments)]
-    result = subprocess.run(
-        [sys.executable, "-c", _CALL, *values],
-        capture_output=True,
-        text=True,
-        preexec_fn=child_processes.end_with_parent,
-    )
-    if result.returncode:
-        last = result.stderr.strip().rpartition("\n")[2][:300]
-        raise UserError(
-            f"the process of {what} ended with status {result.returncode} "
-            f"(-9: killed, most likely for its memory): {last}"
-        )
-    return json.loads(result.stdout.strip().rpartition("\n")[2])
 
 
 def run_script(script: str, **values) -> Finished:

@@ -21,42 +21,103 @@ from base.errors import UserError
 
 import numpy as np
 
-from tasks import graph_tokenizer
-from tools.benchmarks.serving_models import (
-    SERVERS,
-    convert_models,
-    python_of,
-    write_models,
-)
-from tools.benchmarks.serving_requests import (
-    Case,
-    make_cases,
-    padding_share,
-    short_cases,
-)
+from tools.benchmarks.serving_models import SERVERS, python_of, write_models
 from tools.benchmarks.table import Row
 from training import memory_limits
 
-# --- Libraries ---------------------------------------------------------------
+# --- Requests ----------------------------------------------------------------
+
+SENTENCES_PER_BATCH, MAX_BATCHES = 32, 4
+
+_IDS = ("input_ids", "input_mask", "segment_ids")
+
+# Batch and length of the requests of ids: one short text, one long, many.
+SHAPES = ((1, 32), (1, 128), (32, 128))
 
 
-def is_missing(name: str, pythons: Mapping[str, str]) -> bool:
-    """Return whether the interpreter of one of SERVERS lacks a library.
+class Case(NamedTuple):
+    """A request to time.
+
+    Attributes:
+        name: in the table.
+        batches: the inputs; one timed call serves all of them.
+        calls: how many calls a server makes per turn.
+        rows: texts or rows of ids in all batches.
+    """
+
+    name: str
+    batches: list[dict[str, Any]]
+    calls: int
+    rows: int
+
+
+def read_sentences(path: str) -> list[str]:
+    """Return the sentences of a file.
+
+    Each line is one, except in a .tsv, such as GLUE's files. A .tsv has a
+    header; the columns with "string" or "sentence" in their name hold
+    sentences, e.g. "#1 String" of MRPC and "sentence1" of RTE.
 
     Raises:
-        UserError: the interpreter cannot be run.
+        UserError: the file cannot be read, has no such column, or has too few
+            sentences for a batch.
     """
-    spec, python = SERVERS[name], python_of(name, pythons)
-    if not spec.needs:
-        return False
-    program = f"import {', '.join(spec.needs)}"
     try:
-        result = subprocess.run([python, "-c", program], capture_output=True)
-    except OSError as error:
+        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"--serving_file={path}: {error}") from error
+    if path.endswith(".tsv"):
+        header, *rows = [line.split("\t") for line in lines] or [[]]
+        columns = [
+            column
+            for column, name in enumerate(header)
+            if "string" in name.lower() or "sentence" in name.lower()
+        ]
+        if not columns:
+            raise UserError(
+                f"{path}, line 1: no column is named like 'sentence' or "
+                f"'#1 String'; found {', '.join(header)[:200]!r}"
+            )
+        lines = [
+            row[column]
+            for row in rows
+            for column in columns
+            if column < len(row)
+        ]
+    texts = [line.strip() for line in lines if line.strip()]
+    if len(texts) < SENTENCES_PER_BATCH:
         raise UserError(
-            f"--{spec.library}_python={python} cannot be run: {error}"
-        ) from error
-    return result.returncode != 0
+            f"{path}: found {len(texts)} sentences, wanted at least "
+            f"{SENTENCES_PER_BATCH}, a batch; give a larger --serving_file"
+        )
+    return texts
+
+
+def make_cases(texts: list[str], vocab_size: int) -> list[Case]:
+    """Return the requests to time: rows of random ids, then batches of texts.
+
+    Args:
+        texts: at least SENTENCES_PER_BATCH.
+        vocab_size: bound of the ids.
+    """
+    rng = np.random.default_rng(0)
+    cases = []
+    for rows, length in SHAPES:
+        shape = [rows, length]
+        values = (
+            rng.integers(0, vocab_size, shape),
+            np.ones(shape, int),
+            np.zeros(shape, int),
+        )
+        batch = {k: v.tolist() for k, v in zip(_IDS, values, strict=True)}
+        # Short calls are grouped, else the turns would cost more than they.
+        calls = max(1, 512 // (rows * length))
+        cases.append(Case(f"ids, {rows} x {length}", [batch], calls, rows))
+    size = SENTENCES_PER_BATCH
+    count = min(MAX_BATCHES, len(texts) // size)
+    batches = [{"text": texts[n * size : (n + 1) * size]} for n in range(count)]
+    name = f"text, {count} batches of {size} sentences"
+    return [*cases, Case(name, batches, 1, count * size)]
 
 
 # --- The processes -----------------------------------------------------------
@@ -189,7 +250,7 @@ def measure(
         folder: an empty folder for the models.
         size: one of modeling.NAMED_SIZES; the weights are random.
         vocab_file: a lower-cased vocabulary.
-        texts: at least serving_requests.SENTENCES_PER_BATCH.
+        texts: at least SENTENCES_PER_BATCH.
         names: of SERVERS; those whose libraries are missing are skipped.
         pythons: interpreters of the libraries that SERVERS need, "transformers"
             and "onnxruntime"; default: this one.
@@ -197,17 +258,15 @@ def measure(
     """
     present = []
     for name in names:
-        if is_missing(name, pythons):
-            yield _skipped(name, python_of(name, pythons))
+        spec, python = SERVERS[name], python_of(name, pythons)
+        if is_missing(spec.needs, python, f"--{spec.library}_python"):
+            yield _skipped(name, python)
         else:
             present.append(name)
-    tokenizer = write_models(folder, size, vocab_file, present)
-    convert_models(folder, present, pythons)
-    cases = make_cases(texts, len(tokenizer.tokens))
+    vocab_size = write_models(folder, size, vocab_file, present, pythons)
+    cases = make_cases(texts, vocab_size)
     path = folder / "cases.json"
-    short = short_cases(texts, tokenizer)
-    batches = {case.name: case.batches for case in (*cases, *short)}
-    path.write_text(json.dumps(batches))
+    path.write_text(json.dumps({case.name: case.batches for case in cases}))
     with contextlib.ExitStack() as stack:
         servers = {}
         for name in present:
@@ -215,39 +274,46 @@ def measure(
             server = Server(python, spec.program, folder / spec.model, path)
             servers[name] = stack.enter_context(contextlib.closing(server))
         for case in cases:
-            if takers := _takers(servers, case):
-                found = race(takers, case, rounds)
-                yield from case_rows(size, case, found, tokenizer)
-        for name, server in servers.items():
-            if SERVERS[name].takes_text:
-                yield _text_row(size, name, server, short, rounds)
+            is_text = "text" in case.batches[0]
+            takers = {
+                name: server
+                for name, server in servers.items()
+                if SERVERS[name].takes_text or not is_text
+            }
+            if takers:
+                yield from case_rows(size, case, race(takers, case, rounds))
         for name, server in servers.items():
             yield _server_row(size, name, server, folder / SERVERS[name].model)
 
 
-def _takers(servers: Mapping[str, Server], case: Case) -> dict[str, Server]:
-    """Return those of the servers that can be called with a case's inputs."""
-    return {
-        name: server
-        for name, server in servers.items()
-        if SERVERS[name].takes_text or "text" not in case.batches[0]
-    }
+def is_missing(needs: Sequence[str], python: str, flag: str) -> bool:
+    """Return whether an interpreter lacks a library.
+
+    Args:
+        needs: names of the libraries.
+        python: the interpreter.
+        flag: that named it, for the message.
+
+    Raises:
+        UserError: the interpreter cannot be run.
+    """
+    if not needs:
+        return False
+    program = f"import {', '.join(needs)}"
+    try:
+        result = subprocess.run([python, "-c", program], capture_output=True)
+    except OSError as error:
+        raise UserError(f"{flag}={python} cannot be run: {error}") from error
+    return result.returncode != 0
 
 
 def case_rows(
-    size: str,
-    case: Case,
-    results: Mapping[str, Result],
-    tokenizer: graph_tokenizer.Tokenizer,
+    size: str, case: Case, results: Mapping[str, Result]
 ) -> Iterator[Row]:
     """Yield the rows of a case, one for each server.
 
     Each note has its time as a share of the times of the other libraries.
     """
-    ending = ""
-    if "text" in case.batches[0]:
-        share = padding_share(tokenizer, case)
-        ending = f"; {share:.0%} of the batches is padding"
     first = next(iter(results))
     for name, (seconds, difference) in results.items():
         best, median = min(seconds), statistics.median(seconds)
@@ -261,41 +327,14 @@ def case_rows(
             if SERVERS[other].library and other != name:
                 figures[f"share_of_{other}"] = best / min(result.seconds)
                 note += f"; {figures[f'share_of_{other}']:.2f} of {other}"
-        if name != first and SERVERS[name].has_answers:
+        if name != first:
             note += f"; answers within {difference:.0e}"
         yield Row(
             f"serving {size}, {case.name}, {name}",
             f"{best * 1e3:.1f} ms",
-            note + ending,
+            note,
             figures,
         )
-
-
-def _text_row(
-    size: str, name: str, server: Server, short: tuple[Case, Case], rounds: int
-) -> Row:
-    """Return the row of what a text costs more than its ids.
-
-    Args:
-        size: of the model.
-        name: of SERVERS.
-        server: answers both requests.
-        short: the request with the text, the one with its ids.
-        rounds: turns of each.
-    """
-    seconds: dict[str, list[float]] = {case.name: [] for case in short}
-    for turn in range(1 + rounds):
-        for case in short:
-            found = server.ask(case.name, case.calls)["seconds"]
-            if turn:  # the first calls compile
-                seconds[case.name] += found
-    text, ids = (statistics.median(found) for found in seconds.values())
-    return Row(
-        f"serving {size}, text minus ids of a short sentence, {name}",
-        f"{(text - ids) * 1e3:.2f} ms",
-        f"medians {text * 1e3:.2f} and {ids * 1e3:.2f}",
-        {"text_seconds": text, "ids_seconds": ids},
-    )
 
 
 def _server_row(size: str, name: str, server: Server, model: Path) -> Row:

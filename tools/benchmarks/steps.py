@@ -9,15 +9,14 @@ step's own matrix products, timed one by one, bound the share from above.
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 import modeling
 import optimization
-from ops import recompute
 from pretraining import model as pretraining_model
 from pretraining import objectives
 from tools.benchmarks import measuring
@@ -40,23 +39,13 @@ DEFAULT_BATCH_SIZE = 32
 # --- The step ----------------------------------------------------------------
 
 
-def predictions_of(length: int) -> int:
-    """Return the masked tokens of a sequence: 20 for 128, 77 for 512."""
-    return math.ceil(0.15 * length)
-
-
-def fake_batch(
-    rows: int,
-    config: modeling.BertConfig,
-    seed: int = 0,
-    length: int = MAX_SEQ_LENGTH,
-) -> dict[str, tf.Tensor]:
-    """Return a batch of random ids without padding, [rows, length].
+def fake_batch(rows: int, config: modeling.BertConfig) -> dict[str, tf.Tensor]:
+    """Return a batch of random ids without padding, [rows, MAX_SEQ_LENGTH].
 
     The time of a step does not depend on the values, only on the shapes.
     """
-    rng = np.random.default_rng(seed)
-    shape, slots = (rows, length), (rows, predictions_of(length))
+    rng = np.random.default_rng(0)
+    shape, slots = (rows, MAX_SEQ_LENGTH), (rows, MAX_PREDICTIONS)
     # The first columns of a permutation of each row: positions without
     # repetition.
     positions = np.argsort(rng.random(shape), axis=1)[:, : slots[1]]
@@ -78,9 +67,7 @@ def create_step(
     batch_size: int,
     dtype: str,
     jit_compile: bool,
-    vocab_size: int = VOCAB_SIZE,
     objective_name: str = objectives.DEFAULT,
-    recompute_choice: str = recompute.NONE,
 ) -> train_step.Step:
     """Return the step that run_pretraining.py trains a model of a size with.
 
@@ -89,12 +76,10 @@ def create_step(
         batch_size: rows in a step.
         dtype: of the matrix products, one of modeling.DTYPES.
         jit_compile: compile with XLA.
-        vocab_size: ids from 0 up that the records may have.
         objective_name: what for, a key of OBJECTIVES.
-        recompute_choice: one of recompute.CHOICES.
     """
     objective = objectives.OBJECTIVES[objective_name]
-    config = modeling.BertConfig.from_size(size, vocab_size)
+    config = modeling.BertConfig.from_size(size, VOCAB_SIZE)
     config.attention_direction = objective.attention_direction
     model = pretraining_model.BertForPreTraining(
         config, dtype, objective.predicts_next_sentence
@@ -107,7 +92,6 @@ def create_step(
         train_batch_size=batch_size,
         dtype=dtype,
         jit_compile=jit_compile,
-        recompute=recompute_choice,
     )
     strategy = tf.distribute.get_strategy()
     return train_step.Step(
@@ -123,47 +107,25 @@ def create_step(
 
 
 def time_steps(
-    step: train_step.Step,
-    repeats: int,
-    length: int = MAX_SEQ_LENGTH,
-    clock: Callable[[], Any] = time.perf_counter,
+    step: train_step.Step, repeats: int
 ) -> tuple[float, list[float]]:
     """Return the seconds of the compiling call and of each later step.
 
     Args:
         step: its batch size is that of the fake batch.
         repeats: the number of later steps.
-        length: of the sequences.
-        clock: what is read before and after each step.
     """
-    run = runner(step, length, clock)
-    compiling = run(0)
-    run(1)  # the first call after compilation still allocates memory
-    return compiling, [run(2 + number) for number in range(repeats)]
-
-
-def runner(
-    step: train_step.Step,
-    length: int = MAX_SEQ_LENGTH,
-    clock: Callable[[], Any] = time.perf_counter,
-) -> Callable[[int], Any]:
-    """Return a function that trains step number n and returns its time.
-
-    Args:
-        step, length, clock: see `time_steps`.
-    """
-    config, size = step.model.config, step.settings.train_batch_size
-    batch = fake_batch(size, config, length=length)
+    batch = fake_batch(step.settings.train_batch_size, step.model.config)
     iterator = iter(tf.data.Dataset.from_tensors(batch).repeat())
     one = tf.constant(1, tf.int64)
-
-    def run(number: int) -> Any:
-        began = clock()
+    seconds = []
+    for number in range(2 + repeats):
+        began = time.perf_counter()
         done, _ = step.run(iterator, tf.constant(number, tf.int64), one)
         int(done)  # waits for the device
-        return clock() - began
-
-    return run
+        seconds.append(time.perf_counter() - began)
+    # The first call after compilation still allocates memory.
+    return seconds[0], seconds[2:]
 
 
 # --- The matrix products of the step -----------------------------------------
@@ -310,54 +272,28 @@ def time_update(step: train_step.Step, repeats: int) -> UpdateTimes:
 # --- The rows ----------------------------------------------------------------
 
 
-class SizedStep(NamedTuple):
-    """A training step to measure.
-
-    Attributes:
-        size: a name in modeling.NAMED_SIZES.
-        objective_name: what the step is for, a key of OBJECTIVES.
-        step: that is measured.
-        repeats: how often to run it.
-    """
-
-    size: str
-    objective_name: str
-    step: train_step.Step
-    repeats: int
-
-
-def create_steps(
+def measure(
     sizes: Sequence[str],
     repeats: int,
     dtype: str,
     jit_compile: bool,
     objective_name: str = objectives.DEFAULT,
-) -> Iterator[SizedStep]:
-    """Yield a training step of each size.
+) -> Iterator[Row]:
+    """Time the training step of each size; yield the rows of each.
 
     Args:
         sizes: names in modeling.NAMED_SIZES.
         repeats: runs of a step; of a large one a quarter.
         dtype: of the matrix products, one of modeling.DTYPES.
         jit_compile: compile with XLA.
-        objective_name: what the step is for, a key of OBJECTIVES.
+        objective_name: what the steps are for, a key of OBJECTIVES.
     """
+    objective = objectives.OBJECTIVES[objective_name]
     for size in sizes:
         batch_size = BATCH_SIZES.get(size, DEFAULT_BATCH_SIZE)
-        step = create_step(
-            size, batch_size, dtype, jit_compile, objective_name=objective_name
-        )
+        step = create_step(size, batch_size, dtype, jit_compile, objective_name)
         # Steps that take seconds vary less than steps of milliseconds.
         count = max(2, repeats // (4 if size in BATCH_SIZES else 1))
-        yield SizedStep(size, objective_name, step, count)
-
-
-def measure(sized_steps: Iterable[SizedStep]) -> Iterator[Row]:
-    """Time training steps; yield the rows of each."""
-    for size, objective_name, step, count in sized_steps:
-        objective = objectives.OBJECTIVES[objective_name]
-        batch_size = step.settings.train_batch_size
-        dtype = step.settings.dtype
         before = devices.measure_matmul_peak(dtype)
         compiling, seconds = time_steps(step, count)
         after = devices.measure_matmul_peak(dtype)

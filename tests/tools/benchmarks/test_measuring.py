@@ -1,15 +1,8 @@
 """Running scripts and reading numbers from their logs."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 from base.errors import UserError
 
 import pytest
-from paths import ROOT
-from waiting import wait_for
 
 from tools.benchmarks import measuring
 
@@ -44,44 +37,3 @@ def test_a_script_that_fails_is_quoted():
 def test_the_best_of_several_calls_is_returned():
     seconds = measuring.best_seconds(lambda: None, repeats=5)
     assert 0 <= seconds < 1
-
-
-def test_a_function_is_called_in_a_process_of_its_own():
-    assert measuring.call_apart("a sum", max, 2, 7, 5) == 7
-    assert measuring.call_apart("its number", os.getpid) != os.getpid()
-
-
-def test_a_process_that_fails_is_quoted():
-    with pytest.raises(UserError) as caught:
-        measuring.call_apart("a sum", max, 2, "x")
-    assert str(caught.value).startswith(
-        "the process of a sum ended with status 1 (-9: killed, most likely "
-        "for its memory): TypeError: "
-    )
-
-
-PARENT = """
-import time
-from tools.benchmarks import measuring
-measuring.call_apart("a wait", time.sleep, 300)
-"""
-
-
-def test_a_process_ends_with_its_parent():
-    """After kill -9 nothing goes on beside the next measurement."""
-    parent = subprocess.Popen([sys.executable, "-c", PARENT], cwd=ROOT)
-    children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
-    # It has a command line of its own, so what precedes it has been done.
-    wait_for(lambda: "importlib" in _command_of(children.read_text()))
-    child = children.read_text()
-    parent.kill()
-    parent.wait()
-    wait_for(lambda: not _command_of(child))
-
-
-def _command_of(number):
-    """Return the command line of a process, "" if it has ended or is none."""
-    try:
-        return Path(f"/proc/{number.strip() or 0}/cmdline").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return ""

@@ -8,12 +8,9 @@ from base.errors import UserError
 import numpy as np
 import pytest
 import scripts
-import tensorflow as tf
 
-import modeling
-from tasks import graph_tokenizer
 from tools.benchmarks import serving as benchmarks_serving
-from tools.benchmarks import serving_models, serving_programs, serving_requests
+from tools.benchmarks import serving_programs
 
 pytest.importorskip("tensorflow_text")
 benchmark = scripts.load("benchmark")
@@ -43,8 +40,8 @@ for line in sys.stdin:
 @pytest.fixture
 def small(monkeypatch):
     """Shapes and batches that are computed in a moment."""
-    monkeypatch.setattr(serving_requests, "SHAPES", ((1, 4), (2, 8)))
-    monkeypatch.setattr(serving_requests, "SENTENCES_PER_BATCH", 4)
+    monkeypatch.setattr(benchmarks_serving, "SHAPES", ((1, 4), (2, 8)))
+    monkeypatch.setattr(benchmarks_serving, "SENTENCES_PER_BATCH", 4)
 
 
 @pytest.fixture
@@ -106,13 +103,8 @@ def test_libraries_that_are_missing_are_skipped(
     small, files, tmp_path, capsys, monkeypatch
 ):
     python = write_python(tmp_path, "#!/bin/sh\nexit 1\n")
-    tokenizer = graph_tokenizer.Tokenizer(files["vocab_file"])
-    for name, value in (
-        ("write_models", lambda *_: tokenizer),
-        ("Server", Answering),
-        ("padding_share", lambda *_: 0.25),
-    ):
-        monkeypatch.setattr(benchmarks_serving, name, value)
+    monkeypatch.setattr(benchmarks_serving, "write_models", lambda *_: 13)
+    monkeypatch.setattr(benchmarks_serving, "Server", Answering)
     rows = table(
         capsys,
         transformers_python=python,
@@ -128,27 +120,20 @@ def test_libraries_that_are_missing_are_skipped(
         assert note.endswith(flag)
     value, note = rows[f"serving tiny, {CASES[2]}, savedmodel"]
     assert value == "500.0 ms"
-    assert note == "median 500.0, 8.0 rows/s; 25% of the batches is padding"
+    assert note == "median 500.0, 8.0 rows/s"
     value, note = rows["serving tiny, start and memory, savedmodel"]
     assert value == "1.5 s" and note.startswith("7 MB resident")
-    row = "serving tiny, text minus ids of a short sentence, savedmodel"
-    assert rows[row] == ["0.00 ms", "medians 500.00 and 500.00"]
 
 
 @pytest.mark.slow
-def test_servers_are_compared(small, files, tmp_path, capsys, monkeypatch):
-    """All but ONNX's; litert and products take ids alone."""
+def test_servers_are_compared(small, files, tmp_path, capsys):
+    """All but ONNX's; litert takes ids alone."""
     pytest.importorskip("ai_edge_litert")
-    monkeypatch.setattr(  # models of this size need no process of their own
-        serving_models.measuring,
-        "call_apart",
-        lambda what, function, *arguments: function(*arguments),
-    )
     python = write_python(tmp_path, FAKE.format(python=sys.executable))
     rows = table(
         capsys,
         transformers_python=python,
-        servers="savedmodel,bfloat16,transformers,litert,products",
+        servers="savedmodel,bfloat16,transformers,litert",
         **files,
     )
     for case in CASES:
@@ -162,42 +147,13 @@ def test_servers_are_compared(small, files, tmp_path, capsys, monkeypatch):
         value, note = rows[f"serving tiny, {case}, bfloat16"]
         difference = float(note.split("answers within ")[1].split(";")[0])
         assert 0 < difference < 0.05  # digits that bfloat16 does not have
-    # Four sentences of 7, 4, 7 and 4 tokens.
-    assert "21% of the batches is padding" in note
-    text = "text minus ids of a short sentence"
-    for name, least in (("savedmodel", -1), ("transformers", 0)):
-        value, note = rows[f"serving tiny, {text}, {name}"]
-        assert least <= float(value.split()[0]) < 100
-        assert note.startswith("medians ")
     for name in ("savedmodel", "bfloat16"):
         note = rows[f"serving tiny, start and memory, {name}"][1]
         # "123 MB resident, 4 MB of files"
         words = note.replace(",", "").split()
         assert float(words[0]) > 100 > float(words[3]) > 1
-    for name in ("litert", "products"):
-        note = rows[f"serving tiny, ids, 2 x 8, {name}"][1]
-        assert ("answers within" in note) == (name == "litert")
-        assert not any("text" in row and name in row for row in rows)
-
-
-def test_the_products_alone_are_all_those_of_the_layers():
-    """With identities as kernels a layer adds x up three times: q, k and v."""
-    config = modeling.BertConfig.from_size("tiny", 50)
-    model = modeling.TaskModel(config)
-    for variable in model.variables:
-        if variable.path.endswith("/kernel"):
-            variable.assign(tf.eye(*variable.shape))
-    export = object.__new__(serving_models.DenseProducts)
-    object.__setattr__(export, "model", model)
-    ids = tf.constant([[3, 9, 4], [5, 5, 7]])
-    found = export.numbers({"input_ids": ids})
-    rows = tf.gather(model.variables[0].value, ids)
-    np.testing.assert_allclose(
-        found["sequence_output"],
-        3.0**config.num_hidden_layers * rows,
-        rtol=1e-5,
-    )
-    assert found["pooled_output"].shape == (2, config.hidden_size)
+    assert "answers within" in rows["serving tiny, ids, 2 x 8, litert"][1]
+    assert not any("text" in row and "litert" in row for row in rows)
 
 
 def test_a_process_that_fails_at_its_start_is_quoted(tmp_path):
@@ -223,18 +179,18 @@ def test_a_process_that_fails_in_a_call_is_quoted(tmp_path):
 @pytest.mark.parametrize("library", ["transformers", "onnxruntime"])
 def test_an_interpreter_that_cannot_be_run_is_refused(library):
     with pytest.raises(UserError, match=f"--{library}_python=/no/where"):
-        benchmarks_serving.is_missing(library, {library: "/no/where"})
+        benchmarks_serving.is_missing(["x"], "/no/where", f"--{library}_python")
 
 
 def test_sentences_of_a_tsv_are_found_by_their_header(tmp_path, monkeypatch):
-    monkeypatch.setattr(serving_requests, "SENTENCES_PER_BATCH", 4)
+    monkeypatch.setattr(benchmarks_serving, "SENTENCES_PER_BATCH", 4)
     path = tmp_path / "dev.tsv"
     path.write_text(
         "\ufeffQuality\t#1 ID\t#1 String\t#2 String\n"
         "1\t7\tone\ttwo \n0\t8\tthree\tfour\n",
         encoding="utf-8",
     )
-    found = serving_requests.read_sentences(str(path))
+    found = benchmarks_serving.read_sentences(str(path))
     assert found == ["one", "two", "three", "four"]
 
 
@@ -257,13 +213,13 @@ def test_files_without_enough_sentences_are_refused(
             content if isinstance(content, bytes) else content.encode()
         )
     with pytest.raises(UserError, match=words) as caught:
-        serving_requests.read_sentences(str(path))
+        benchmarks_serving.read_sentences(str(path))
     assert name in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_cases_are_full_rows_and_whole_batches():
     texts = [f"text {n}" for n in range(70)]
-    cases = serving_requests.make_cases(texts, 50)
+    cases = benchmarks_serving.make_cases(texts, 50)
     assert [case.rows for case in cases] == [1, 1, 32, 64]
     assert np.shape(cases[2].batches[0]["input_ids"]) == (32, 128)
     assert np.min(cases[2].batches[0]["input_mask"]) == 1
@@ -272,22 +228,13 @@ def test_cases_are_full_rows_and_whole_batches():
     assert cases[0].calls > cases[1].calls > cases[2].calls == 1
 
 
-def test_the_short_sentence_is_the_same_as_text_and_as_ids(files):
-    tokenizer = graph_tokenizer.Tokenizer(files["vocab_file"])
-    texts = ["the " * 40, "the film was good", "."]
-    text, ids = serving_requests.short_cases(texts, tokenizer)
-    assert text.batches == [{"text": ["the film was good"]}]
-    assert ids.batches[0]["input_ids"] == [[2, 5, 7, 8, 9, 3]]
-    assert ids.calls == text.calls
-
-
 def test_notes_have_the_median_and_the_share_of_others():
-    case = serving_requests.Case("x", [{}], 1, 64)
+    case = benchmarks_serving.Case("x", [{}], 1, 64)
     results = {
         "savedmodel": benchmarks_serving.Result([0.5, 1.0, 0.75], 0.0),
         "onnxruntime": benchmarks_serving.Result([2.0, 4.0, 3.0], 0.001),
     }
-    first, second = benchmarks_serving.case_rows("tiny", case, results, None)
+    first, second = benchmarks_serving.case_rows("tiny", case, results)
     assert first.what == "serving tiny, x, savedmodel"
     assert first.value == "500.0 ms"
     assert first.note == "median 750.0, 128.0 rows/s; 0.25 of onnxruntime"
