@@ -14,18 +14,6 @@ import scripts
 from absl import flags
 from paths import ROOT
 
-HEADINGS = (
-    "What you have at the end",
-    "What you need",
-    "Command",
-    "What it prints",
-    "Files it writes",
-    "Choices",
-    "When it goes wrong",
-    "How it works",
-)
-# Pages of another kind: tables, without the headings above.
-TABLES = ("deviations", "flags", "measurements")
 LANGUAGES = ("json", "jsonl", "make", "python", "sh", "text", "tree")
 
 _FENCE = re.compile(r"^ *```(\S*)\s*$")
@@ -332,25 +320,6 @@ def tree_problems(page: Path, wanted: Mapping[str, int]) -> list[str]:
         for name in sorted(set(shown) & set(wanted))
         if shown[name] != wanted[name]
     ]
-
-
-# --- Shape of pages ----------------------------------------------------------
-
-
-def heading_problems(page: Path) -> list[str]:
-    """Return a line if a page of docs/ has other headings than its siblings."""
-    own = [line[3:] for _, line in prose(page) if line.startswith("## ")]
-    if page.stem in TABLES or tuple(own) == HEADINGS:
-        return []
-    return [f"{place_of(page, 1)}: headings {own}, wanted {list(HEADINGS)}"]
-
-
-def length_problems(page: Path, limit: int) -> list[str]:
-    """Return a line if a page is longer than its limit."""
-    length = len(page.read_text("utf-8").splitlines())
-    if length <= limit:
-        return []
-    return [f"{place_of(page, length)}: {length} lines, at most {limit}"]
 
 
 # --- What commands print -----------------------------------------------------

@@ -19,8 +19,6 @@ from paths import ROOT
 import modeling
 
 PAGES = pages.all_pages()
-LIMITS = {"README.md": 200, "CONTRIBUTING.md": 120, "CHANGELOG.md": 400}
-MAX_LINES = 200
 
 
 @pytest.fixture(params=PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -155,22 +153,7 @@ def test_files_and_tests_that_do_not_exist_are_found(tmp_path):
     ]
 
 
-# --- Shape -------------------------------------------------------------------
-
-
-def test_pages_have_the_same_headings_and_are_short(page):
-    if page.parent == ROOT / "docs":
-        assert not pages.heading_problems(page)
-    if page.stem != "flags":
-        limit = LIMITS.get(page.name, MAX_LINES)
-        assert not pages.length_problems(page, limit)
-
-
-def test_other_headings_and_long_pages_are_found(tmp_path):
-    path = bad_page(tmp_path, "# Bad\n\n## Command\n\n## Choices\n")
-    assert len(pages.heading_problems(path)) == 1
-    assert len(pages.length_problems(path, 4)) == 1
-    assert not pages.length_problems(path, 5)
+# --- The tree ----------------------------------------------------------------
 
 
 def test_the_tree_of_the_readme_equals_the_disk():
@@ -251,7 +234,7 @@ def test_figures_of_the_readme_stand_in_measurements():
     table = readme.split("## Measured")[1].split("\n## ")[0]
     known = (ROOT / "docs" / "measurements.md").read_text("utf-8")
     rows = re.findall(r"^\| [^|]+\| ([^|]+) \|$", table, re.M)[1:]
-    assert 8 <= len(rows) <= 10
+    assert rows
     for row in rows:
         for number in re.findall(r"\d[\d,.]*\d|\d", row):
             assert re.search(rf"(?<![\d.,]){re.escape(number)}(?!\d)", known), (

@@ -6,10 +6,7 @@ absl takes the last value of a flag that is given twice.
 
 import dataclasses
 import json
-import os
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import corpora
@@ -23,12 +20,6 @@ from checkpoints import weight_files
 from pretraining.model import BertForPreTraining
 
 
-def link_scripts(folder: Path) -> None:
-    """Make the scripts visible in a folder; they import from the checkout."""
-    for name in scripts.names():
-        (folder / f"{name}.py").symlink_to(ROOT / f"{name}.py")
-
-
 def section(page: Path, heading: str) -> list[pages.Block]:
     """Return the blocks of one section of a page."""
     lines = page.read_text("utf-8").splitlines()
@@ -40,32 +31,7 @@ def section(page: Path, heading: str) -> list[pages.Block]:
     return [b for b in pages.blocks(page) if first <= b.first - 1 <= last]
 
 
-def run_page(page: Path, folder: Path, extra) -> list[str]:
-    """Run a page's commands in a folder; return the lines they printed.
-
-    Args:
-        page: every sh block of it is run.
-        folder: the working directory.
-        extra: command -> flags to append.
-    """
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    printed: list[str] = []
-    for command in pages.sh_commands(page):
-        run = subprocess.run(
-            ["bash", "-c", f"{command.text} {extra(command.text)}"],
-            cwd=folder,
-            env=os.environ | {"PATH": path},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        printed += run.stdout.splitlines()
-        assert run.returncode == 0, f"{command.text}\n{run.stdout}"
-    return printed
-
-
-def run_page_here(page: Path, extra, caplog, capsys) -> list[str]:
+def run_page(page: Path, extra, caplog, capsys) -> list[str]:
     """Run a page of plain commands in this process and directory.
 
     It takes a fraction of the time: TensorFlow is imported once.
@@ -150,7 +116,7 @@ def test_the_pretraining_page_runs(tmp_path, monkeypatch, caplog, capsys):
         "max_position_embeddings": 64,
     }
     (tmp_path / "bert_config.json").write_text(json.dumps(config))
-    printed = run_page_here(page, pretraining_flags, caplog, capsys)
+    printed = run_page(page, pretraining_flags, caplog, capsys)
     assert_prints(page, printed)
     assert_writes(page, tmp_path)
 
@@ -199,7 +165,7 @@ def test_the_classifier_page_runs(tmp_path, monkeypatch, caplog, capsys):
         "{}\t1\t2\t{}\t{}",
     )
     write_pairs(tmp_path / "mine", "verdict\tquestion\tanswer", "is_{}\t{}\t{}")
-    printed = run_page_here(page, classifier_flags, caplog, capsys)
+    printed = run_page(page, classifier_flags, caplog, capsys)
     assert_prints(page, printed)
     assert_writes(page, tmp_path)
 
@@ -249,7 +215,7 @@ def test_the_domain_page_runs(tmp_path, monkeypatch, caplog, capsys):
     for name in ("train", "dev"):
         text = "\n".join(["text\tlabel", *rows]) + "\n"
         (tmp_path / "mine" / f"{name}.tsv").write_text(text)
-    printed = run_page_here(page, domain_flags, caplog, capsys)
+    printed = run_page(page, domain_flags, caplog, capsys)
     assert_prints(page, printed)
     assert_writes(page, tmp_path)
 
@@ -276,58 +242,6 @@ def test_the_distillation_page_runs(tmp_path, monkeypatch, caplog, capsys):
         text = "\n".join(["sentence\tlabel", *rows]) + "\n"
         (tmp_path / "glue" / "SST-2" / f"{name}.tsv").write_text(text)
     (tmp_path / "reviews" / "a.txt").write_text("a good book\nbad film\n")
-    printed = run_page_here(page, distillation_flags, caplog, capsys)
+    printed = run_page(page, distillation_flags, caplog, capsys)
     assert_prints(page, printed)
     assert_writes(page, tmp_path)
-
-
-# --- The checks themselves ---------------------------------------------------
-
-SMALL_PAGE = """\
-# Small
-
-## Command
-
-```sh
-echo "step 3 of 9" && touch made.txt
-```
-
-## What it prints
-
-```text
-step 1 of 2
-```
-
-## Files it writes
-
-| file | holds |
-|---|---|
-| `made.txt` | nothing |
-"""
-
-
-def check_page(folder: Path, text: str) -> None:
-    """Run a page and compare what it shows and names."""
-    page = folder / "page.md"
-    page.write_text(text)
-    printed = run_page(page, folder, lambda command: "")
-    assert_prints(page, printed)
-    assert_writes(page, folder)
-
-
-def test_a_right_page_passes(tmp_path):
-    check_page(tmp_path, SMALL_PAGE)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("touch made.txt", "false", "step 3 of 9"),
-        ("step 1 of 2", "steps 1 of 2", "steps 1 of 2"),
-        ("`made.txt`", "`other.txt`", "other.txt was not written"),
-    ],
-)
-def test_a_wrong_page_is_found(old, new, message, tmp_path):
-    """A command that fails, another output, a file that is not written."""
-    with pytest.raises(AssertionError, match=message):
-        check_page(tmp_path, SMALL_PAGE.replace(old, new))
