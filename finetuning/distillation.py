@@ -27,7 +27,6 @@ import tensorflow as tf
 from absl import flags, logging
 
 from checkpoints import hub, training_state
-from finetuning.failed_runs import Guess
 from training.objective import Objective, Sums
 
 flags.disclaim_key_flags()  # --help of a script shows what is defined here
@@ -213,26 +212,33 @@ def mean_probabilities(
     return (total / len(logits)).astype(np.float32)
 
 
-def log_loss(options: Options, least: float | None) -> None:
+def log_loss(options: Options, entropy: float | None) -> None:
     """Log the loss of distillation, and how small its soft part can be.
 
     Args:
         options: of the loss.
-        least: soft loss of a perfect student; None for numbers, where it is 0.
+        entropy: mean of the targets' entropy; None for numbers, whose loss
+            has the minimum 0.
     """
     logging.info(
         "Distilling: loss = %g * soft_loss + %g * label_loss",
         options.alpha,
         1.0 - options.alpha,
     )
-    if least is not None:
+    if entropy is not None:
         logging.info(
             "soft_loss is a cross entropy at temperature %g, times %g; a "
             "perfect student has %.4f, the entropy of the targets",
             options.temperature,
             options.temperature**2,
-            least,
+            options.temperature**2 * entropy,
         )
+
+
+def entropy(targets: np.ndarray) -> np.ndarray:
+    """Return the entropy of probabilities [..., K] over K."""
+    tiny = np.finfo(targets.dtype).tiny  # 0 ln 0 is 0
+    return -(targets * np.log(np.maximum(targets, tiny))).sum(-1)
 
 
 # --- Objective ---------------------------------------------------------------
@@ -267,70 +273,3 @@ def objective(
         return alpha * soft + (1.0 - alpha) * label
 
     return Objective(loss_weights, forward, total_loss, tuple(names))
-
-
-# --- The loss of guessing ----------------------------------------------------
-
-
-class RowLosses(NamedTuple):
-    """A loss of each row, [n], by the best guess and at the very least."""
-
-    guess: np.ndarray
-    least: np.ndarray
-
-
-def soft_row_losses(targets: np.ndarray, temperature: float) -> RowLosses:
-    """Return the soft losses of the mean target, and of a perfect student.
-
-    The latter is the entropy of the targets, which no student is below.
-
-    Args:
-        targets: probabilities [n, K].
-        temperature: T.
-    """
-    targets = targets.astype(np.float64)
-    tiny = np.finfo(np.float64).tiny  # 0 ln 0 is 0
-    mean = np.log(np.maximum(targets.mean(axis=0), tiny))  # [K]
-    own = np.log(np.maximum(targets, tiny))  # [n, K]
-    scale = temperature**2
-    return RowLosses(
-        -scale * (targets * mean).sum(axis=1),
-        -scale * (targets * own).sum(axis=1),
-    )
-
-
-def guess(
-    soft: RowLosses,
-    label: np.ndarray,
-    label_weights: np.ndarray,
-    alpha: float,
-    rows: np.ndarray | None = None,
-) -> Guess:
-    """Return the loss of guessing without reading the input.
-
-    Soft targets and labels are guessed apart, each as well as can be, so one
-    guess for both is no better.
-
-    Args:
-        soft: soft losses.
-        label: label losses [n] of a guess; any number without a label.
-        label_weights: 0 for rows without a label [n].
-        alpha: weight of the soft loss.
-        rows: number of the row that each loss is of, ascending, where a row
-            has several, which are not independent [n]; None: one each.
-    """
-    each = alpha * soft.guess + (1.0 - alpha) * label_weights * label
-    # A row with a label has the larger loss. How many of the last steps' rows
-    # have one is known well enough not to count as noise.
-    noise = each.copy()
-    for has_label in (label_weights > 0, label_weights == 0):
-        if has_label.any():
-            noise[has_label] -= each[has_label].mean()
-    if rows is not None:
-        noise = np.bincount(rows, noise) / np.maximum(np.bincount(rows), 1)
-    return Guess(
-        float(each.mean()),
-        float(noise.std()),
-        "guessing by the mean of the targets",
-        float(alpha * soft.least.mean()),
-    )

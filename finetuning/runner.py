@@ -27,10 +27,8 @@ from training import (
     loop,
     prediction,
     reporting,
-    tail_loss,
 )
 from training.settings import Settings
-from training.tail_loss import TailMeter
 
 # Logged if a run that began without bias correction goes on with it, as
 # --bias_correction asks.
@@ -75,12 +73,9 @@ def _run_job(job: Job, do_train: bool, do_eval: bool) -> int:
     file_system.make_directory(settings.output_dir)
     file_system.make_directory(settings.records_dir, "records_dir")
     loaded = create_model(job, strategy)
-    signs: list[str] = []  # of a failed run
-    if do_train:
-        found = train(job, loaded, strategy, write_settings)
-        if found is None:
-            return 1
-        signs += found
+    signs: Sequence[str] = ()  # of a failed run
+    if do_train and not train(job, loaded, strategy, write_settings):
+        return 1
     # With --eval_steps the scores written last are those of the last weights,
     # which need not be the best: the best ones are scored again.
     scores_best = do_eval or (do_train and settings.training.eval_steps > 0)
@@ -88,9 +83,7 @@ def _run_job(job: Job, do_train: bool, do_eval: bool) -> int:
         prefix, step = fine_tuned.restore(job, loaded.model)
         loaded = loaded._replace(prefix=prefix)
         if scores_best:
-            # The sign may be that of an earlier command, which trained.
-            sign = tail_loss.read_sign(lookup.folder_of(prefix), step)
-            signs = score_finished(job, loaded, step, [sign] if sign else [])
+            signs = score_finished(job, loaded, step)
         if settings.do_predict:
             job.predict(loaded)
     if do_train and settings.training.pictures:
@@ -192,11 +185,11 @@ def train(
     loaded: LoadedModel,
     strategy: tf.distribute.Strategy,
     write_settings: Callable[[], None],
-) -> list[str] | None:
-    """Fine-tune, keep the best weights; return signs of a failed run.
+) -> bool:
+    """Fine-tune and keep the best weights; return whether it is complete.
 
-    Without --eval_steps the last weights are kept. It returns None if SIGTERM
-    or Ctrl-C ended it before its last step.
+    Without --eval_steps the last weights are kept. It is not complete if
+    SIGTERM or Ctrl-C ended it before its last step.
 
     Args:
         job, loaded, strategy: the task, its model, where the model is.
@@ -207,7 +200,7 @@ def train(
     # A run that stopped early has steps left, which `fit` would train.
     if selection.stops_early(scores, settings.early_stopping_patience):
         logging.info("%s ended early: nothing to train", settings.output_dir)
-        return []  # what the loss showed was written when it ended
+        return True
     if scores and not lookup.listed_checkpoints(settings.output_dir):
         # The run was killed before its first checkpoint, and begins again.
         selection.write_scores(settings.output_dir, {})
@@ -215,11 +208,8 @@ def train(
     training = with_steps(settings, job.num_examples(data))
     compiles, batches = plan_batches(job, data, training, strategy)
     fit.log_beginning(data.num_records, training)
-    tail = TailMeter(
-        settings.output_dir, training.last_step, training.train_batch_size
-    )
     score = functools.partial(score_and_keep, job, loaded)
-    hooks = loop.Hooks(score, tail=tail, begin=write_settings)
+    hooks = loop.Hooks(score, begin=write_settings)
     done = fit.fit(
         strategy,
         loaded.model,
@@ -234,9 +224,9 @@ def train(
     )
     agreement.wait_for_all(strategy)  # until the last score is written
     if not finish(job, loaded, done, training):
-        return None
+        return False
     agreement.wait_for_all(strategy)  # until the weights to keep are written
-    return loss_signs(job, data, tail, done)
+    return True
 
 
 def plan_batches(
@@ -269,32 +259,6 @@ def plan_batches(
         # Few lengths, since each is traced and compiled by itself.
         batches = data.training(size, seed, is_fine=False)
     return compiles, batches
-
-
-def loss_signs(
-    job: Job, data: TrainingData, tail: TailMeter, done: int
-) -> list[str]:
-    """Return what the loss of the last steps shows of a failed run.
-
-    It is written too, for commands that score the weights later.
-
-    Args:
-        job: the task.
-        data: its training records.
-        tail: has the loss.
-        done: number of steps done.
-    """
-    scores = selection.read_scores(job.settings.output_dir)
-    kept = selection.best_step(scores) if scores else done
-    if not tail.value().num_steps:
-        # Nothing was trained: what an earlier command saw still holds.
-        sign = tail_loss.read_sign(job.settings.output_dir, kept)
-        return [sign] if sign else []
-    sign = None
-    if kept > tail.first:  # else the loss is that of later weights
-        sign = failed_runs.not_below_guessing(tail.value(), job.guess(data))
-    tail.write_sign(kept, sign)
-    return [sign] if sign else []
 
 
 def with_steps(settings: RunSettings, num_examples: int) -> Settings:
@@ -371,10 +335,8 @@ def score_and_keep(job: Job, loaded: LoadedModel, step: int) -> bool:
     return selection.stops_early(scores, job.settings.early_stopping_patience)
 
 
-def score_finished(
-    job: Job, loaded: LoadedModel, step: int, signs: Sequence[str]
-) -> list[str]:
-    """Score the weights that are kept; return all signs of a failed run.
+def score_finished(job: Job, loaded: LoadedModel, step: int) -> Sequence[str]:
+    """Score the weights that are kept; return signs of a failed run.
 
     eval_results.txt has `degenerate = 1` if there are any.
 
@@ -382,16 +344,14 @@ def score_finished(
         job: the task.
         loaded: the weights.
         step: at which they were trained.
-        signs: those of the training loss.
     """
     scored = job.evaluate(loaded)
-    found = [*scored.signs, *signs]
     results = scored.results | {"global_step": step}
-    if found:
+    if scored.signs:
         results["degenerate"] = 1
     reporting.write_results(job.settings.output_dir, results, step)
     job.write_mistakes(scored)
-    return found
+    return scored.signs
 
 
 def draw_curves(job: Job, is_scored: bool) -> None:

@@ -18,7 +18,6 @@ from absl import logging
 
 from checkpoints import lookup, training_state, weight_files
 from finetuning import fine_tuned
-from training import tail_loss
 
 RUNS = "runs"  # the folder of the runs
 
@@ -95,8 +94,7 @@ def copy_best(folder: str, output_dir: str, results: Sequence[str]) -> None:
         results: names of the files that scoring writes.
     """
     *data, index = (lookup.WEIGHTS_NAME + end for end in weight_files.SUFFIXES)
-    # A later command that scores the weights reads the sign of a failed run.
-    results = list(dict.fromkeys([*results, tail_loss.NAME]))
+    results = list(dict.fromkeys(results))
     for name in (index, *results):
         path = os.path.join(output_dir, name)
         if tf.io.gfile.exists(path):

@@ -29,7 +29,6 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-from finetuning import failed_runs
 from records import cache as record_cache
 from records import in_memory, tfrecord
 from tasks import bilstm, graph_tokenizer, mistakes, registry, saved_model, task
@@ -60,7 +59,7 @@ class Scored(NamedTuple):
 
     Attributes:
         results: {name: score}.
-        signs: what the predictions show of a failed run, see failed_runs.py.
+        signs: what the predictions show of a failed run, see signs.py.
         predictions: what was scored, for `write_mistakes`.
     """
 
@@ -119,7 +118,7 @@ class Job(abc.ABC):
     task_name: str
     fine_tuned_task: str | None = None
     objective: Objective
-    lowest_usual_rate: float = failed_runs.LOWEST_USUAL_RATE
+    lowest_usual_rate: float = 1e-5  # the paper has 2e-5 to 5e-5
     result_files: tuple[str, ...] = (
         "eval_results.txt",
         mistakes.NAME,
@@ -347,10 +346,6 @@ class Job(abc.ABC):
         for data in self.test:
             size = self.settings.predict_batch_size
             self.write_predictions(data, self.outputs(loaded, data, size))
-
-    @abc.abstractmethod
-    def guess(self, data: TrainingData) -> failed_runs.Guess:
-        """Return the training loss of guessing without reading the input."""
 
     # --- What most tasks leave as it is --------------------------------------
 

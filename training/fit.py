@@ -60,8 +60,6 @@ def fit(
     optimizer, state = _create_state(strategy, model, settings, scale)
     first = begin(state, model, settings, new_variables)
     check_same_start(strategy, state, settings, first)
-    if hooks.tail:
-        hooks.tail.restore(first)
     if _is_finished(settings, first):
         return first
     schedule = _create_schedule(settings)

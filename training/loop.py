@@ -16,7 +16,6 @@ from checkpoints import training_state
 from training import agreement, cluster_watch, reporting
 from training.reporting import to_means
 from training.settings import Settings
-from training.tail_loss import TailMeter
 from training.train_step import Step
 
 # Steps run in calls of many: each return to Python leaves the devices idle for
@@ -45,13 +44,11 @@ class Hooks(NamedTuple):
         evaluate: called with the steps done every `eval_steps`; returns
             whether training should end early.
         keep: called with the steps done at each of `keep_steps`.
-        tail: adds up the loss of the last steps.
         begin: called before the first step, not in a run that is finished.
     """
 
     evaluate: Callable[[int], bool | None]
     keep: Callable[[int], None] = lambda step: None
-    tail: TailMeter | None = None
     begin: Callable[[], None] = lambda: None
 
 
@@ -79,7 +76,7 @@ def train(
     """
     settings = step.settings
     report = _create_report(step, state, meter, first)
-    caller = _Caller(step, batches, meter, report, first, hooks.tail)
+    caller = _Caller(step, batches, meter, report, first)
     stop = _StopRequest(agreement.machines_of(step.strategy))
     with report, stop:
         done, saved = _run_steps(caller, state, hooks, stop, first)
@@ -87,7 +84,7 @@ def train(
         # was done since the last checkpoint is not to be done again, and the
         # checkpoint shows that output_dir has a run.
         if saved != done:
-            _save(state, done, hooks.tail)
+            _save(state, done)
         stop.log(done)
     if done == settings.last_step:
         stop.end_process()
@@ -129,7 +126,7 @@ def _run_steps(
         if done in settings.keep_steps:
             hooks.keep(done)
         if saves or stop.is_due:
-            saved = _save(state, done, hooks.tail)
+            saved = _save(state, done)
         # What is saved can be evaluated when the run goes on.
         is_due = _is_due(done, settings.eval_steps, settings)
         if is_due and (is_last or not stop.is_due):
@@ -172,17 +169,13 @@ def _report(
     (report.write if has_line else report.write_scalars)(done, rate, others)
 
 
-def _save(
-    state: training_state.TrainingState, done: int, tail: TailMeter | None
-) -> int:
+def _save(state: training_state.TrainingState, done: int) -> int:
     """Save a checkpoint, also where another machine fails meanwhile.
 
     Returns:
         The number of steps done, as given.
     """
     with cluster_watch.saving():
-        if tail:
-            tail.save(done)
         logging.info("Saved %s", state.save(done))
     return done
 
@@ -341,9 +334,8 @@ class _Caller:
         meter: reporting.Meter,
         report: reporting.Report,
         first: int,
-        tail: TailMeter | None,
     ):
-        self.step, self.batches, self.tail = step, batches, tail
+        self.step, self.batches = step, batches
         self.meter, self.report = meter, report
         self.compiled: set[int | None] = set()
         # The loop sets it after each call. In a cluster all machines have to
@@ -391,8 +383,6 @@ class _Caller:
         else:
             lengths = [self.batches.length(n) for n in range(done, after)]
             self.report.add(sums, int(steps), lengths, seconds)
-        if self.tail:
-            self.tail.add(done, sums)
         return after, sums
 
     def _steps_in_next_call(self, done: int) -> int:
@@ -412,8 +402,6 @@ class _Caller:
         ):
             if every > 0:
                 stops.append(every - done % every)
-        if self.tail and done < self.tail.first:
-            stops.append(self.tail.first - done)
         if math.isnan(self.seconds_per_step):
             return 1  # no step is measured yet
         stops.append(max(1, int(MAX_SECONDS_PER_CALL / self.seconds_per_step)))

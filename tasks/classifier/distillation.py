@@ -11,8 +11,8 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-from finetuning import distillation, failed_runs, teachers
-from finetuning.distillation import LABEL_WEIGHTS, SOFT_TARGETS, RowLosses
+from finetuning import distillation, teachers
+from finetuning.distillation import LABEL_WEIGHTS, SOFT_TARGETS
 from finetuning.teachers import Teacher
 from ops import losses
 from records import in_memory
@@ -142,7 +142,7 @@ class ClassifierDistillation:
             self._log_fit(teacher, found[-1], data, num_labeled)
         is_labeled = np.arange(data.num_records) < num_labeled
         data.features[LABEL_WEIGHTS] = is_labeled.astype(np.float32)
-        data.features[SOFT_TARGETS] = self._targets(found)
+        targets = data.features[SOFT_TARGETS] = self._targets(found)
         logging.info(
             "Learning from %s rows with a label and %s without",
             f"{num_labeled:,}",
@@ -151,7 +151,7 @@ class ClassifierDistillation:
         is_regression = self.task.labels is None
         distillation.log_loss(
             self.options,
-            None if is_regression else self._soft_losses(data).least.mean(),
+            None if is_regression else distillation.entropy(targets).mean(),
         )
         return data
 
@@ -247,34 +247,6 @@ class ClassifierDistillation:
             fit,
             f"{num_labeled:,}",
         )
-
-    # --- Signs of a failed run -----------------------------------------------
-
-    def guess(self, data: in_memory.ShortRecords) -> failed_runs.Guess:
-        """Return the loss of guessing without reading the input."""
-        weights = data.features[LABEL_WEIGHTS]  # [n]
-        labels = data.features["label_ids"]  # [n]
-        labeled = labels[weights > 0]
-        if self.task.labels is None:
-            own = (labels - labeled.mean(dtype=np.float64)) ** 2  # [n]
-        else:
-            counts = np.bincount(labeled, minlength=len(self.task.labels))
-            shares = np.maximum(counts, 1) / counts.sum()
-            own = -np.log(shares[labels])  # [n]
-        return distillation.guess(
-            self._soft_losses(data), own, weights, self.options.alpha
-        )
-
-    def _soft_losses(self, data: in_memory.ShortRecords) -> RowLosses:
-        """Return the soft losses of guessing, and of a perfect student."""
-        targets = data.features[SOFT_TARGETS]
-        if self.task.labels is not None:
-            return distillation.soft_row_losses(
-                targets, self.options.temperature
-            )
-        values = targets[:, 0].astype(np.float64)
-        errors = (values - values.mean()) ** 2
-        return RowLosses(errors, np.zeros_like(errors))
 
 
 def _inputs(

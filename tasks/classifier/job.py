@@ -9,9 +9,9 @@ from base.errors import UserError
 import numpy as np
 
 import modeling
-from finetuning import distillation, failed_runs
+from finetuning import distillation
 from records import in_memory
-from tasks import graph_tokenizer, mistakes
+from tasks import graph_tokenizer, mistakes, signs
 from tasks.classifier import export as classifier_export
 from tasks.classifier import mistakes as classifier_mistakes
 from tasks.classifier import model as classifier_model
@@ -205,19 +205,10 @@ class ClassifierJob(Job):
 
     # --- Scores and predictions ----------------------------------------------
 
-    def guess(self, data: in_memory.ShortRecords) -> failed_runs.Guess:
-        """Return the loss of the label frequencies, or of the mean label."""
-        if self.distillation:
-            return self.distillation.guess(data)
-        labels = data.features["label_ids"]
-        if self.is_regression:
-            return failed_runs.guess_number(labels)
-        return failed_runs.guess_class(labels)
-
     def evaluate(self, loaded: LoadedModel) -> Scored:
         """Score every development set; look for constant predictions."""
         results: dict[str, float] = {}
-        signs, logits = [], []
+        found, logits = [], []
         prefixes = score_prefixes(self.task)
         for (name, split), prefix, title in zip(
             self._dev_splits().items(), prefixes, self.task.dev, strict=True
@@ -238,14 +229,14 @@ class ClassifierJob(Job):
             results |= {prefix + key: value for key, value in scores.items()}
             sign = self._constant(outputs["logits"], data.features["label_ids"])
             if sign:
-                signs.append(f"{title}: {sign}" if prefix else sign)
+                found.append(f"{title}: {sign}" if prefix else sign)
         # The original's keys, of the first set: eval_loss, loss and, for
         # classes, eval_accuracy.
         loss = results.pop(prefixes[0] + "loss")
         results["eval_loss"] = results["loss"] = loss
         if not self.is_regression:
             results["eval_accuracy"] = results[prefixes[0] + "accuracy"]
-        return Scored(results, signs, logits)
+        return Scored(results, found, logits)
 
     def write_mistakes(self, scored: Scored) -> None:
         """Write errors.tsv and the confusion matrix of every development set.
@@ -317,10 +308,8 @@ class ClassifierJob(Job):
             label_ids: [n] class ids, or numbers.
         """
         if self.is_regression:
-            return failed_runs.same_number(logits[:, 0], label_ids)
-        return failed_runs.same_class(
-            logits.argmax(-1), label_ids, self.task.labels
-        )
+            return signs.same_number(logits[:, 0], label_ids)
+        return signs.same_class(logits.argmax(-1), label_ids, self.task.labels)
 
     def predict(self, loaded: LoadedModel) -> None:
         """Write test_results.tsv and the submission of every test set."""

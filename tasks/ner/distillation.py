@@ -15,7 +15,7 @@ from absl import logging
 
 import modeling
 from checkpoints import weight_files
-from finetuning import distillation, failed_runs, teachers
+from finetuning import distillation, teachers
 from finetuning.distillation import SOFT_TARGETS
 from finetuning.teachers import Teacher
 from ops import losses
@@ -101,10 +101,8 @@ class TaggerDistillation:
         targets = distillation.mean_probabilities(
             found, self.options.temperature
         )
-        losses_of_words = distillation.soft_row_losses(
-            targets, self.options.temperature
-        )
-        distillation.log_loss(self.options, losses_of_words.least.mean())
+        entropy = distillation.entropy(targets).mean()
+        distillation.log_loss(self.options, entropy)
         soft = np.zeros([*is_word.shape, len(self.labels)], np.float32)
         soft[is_word] = targets
         data.features[SOFT_TARGETS] = soft
@@ -159,22 +157,6 @@ class TaggerDistillation:
         }
         return teachers.kept_outputs(
             self.records.cache, "train", teacher, fingerprint, compute
-        )
-
-    def guess(self, data: in_memory.ShortRecords) -> failed_runs.Guess:
-        """Return the loss of guessing without reading the input."""
-        label_ids = data.features["label_ids"]  # [n, S]
-        is_word = label_ids >= 0
-        labels = label_ids[is_word]  # [words]
-        shares = np.maximum(np.bincount(labels), 1) / len(labels)
-        return distillation.guess(
-            distillation.soft_row_losses(
-                data.features[SOFT_TARGETS][is_word], self.options.temperature
-            ),
-            -np.log(shares[labels]),
-            np.ones([len(labels)]),
-            self.options.alpha,
-            rows=np.nonzero(is_word)[0],
         )
 
 

@@ -13,9 +13,9 @@ from absl import logging
 
 import modeling
 from checkpoints import weight_files
-from finetuning import distillation, failed_runs, fine_tuned
+from finetuning import distillation, fine_tuned
 from records import in_memory
-from tasks import graph_tokenizer
+from tasks import graph_tokenizer, signs
 from tasks.classifier.scores import log_softmax
 from tasks.encoder import layers as features_layers
 from tasks.job import Job, LoadedModel, Scored
@@ -287,12 +287,6 @@ class NerJob(Job):
 
     # --- Scores and predictions ----------------------------------------------
 
-    def guess(self, data: in_memory.ShortRecords) -> failed_runs.Guess:
-        """Return the loss of the frequencies of the tags."""
-        if self.distillation:
-            return self.distillation.guess(data)
-        return failed_runs.guess_tags(data.features["label_ids"])
-
     def evaluate(self, loaded: LoadedModel) -> Scored:
         """Score the development file; look for the same tag everywhere."""
         data = self._split(loaded, "eval", self.dev_file)
@@ -302,7 +296,7 @@ class NerJob(Job):
         prediction.check_finite(logits, "dev_file")
         results = self._scores(self.dev_file, logits)
         label_ids = data.features["label_ids"]  # [n, S]
-        sign = failed_runs.same_class(
+        sign = signs.same_class(
             logits.argmax(-1),
             label_ids[label_ids >= 0],
             self.labels,

@@ -12,8 +12,8 @@ from absl import logging
 
 import modeling
 from checkpoints import weight_files
-from finetuning import distillation, failed_runs, teachers
-from finetuning.distillation import SOFT_TARGETS, RowLosses
+from finetuning import distillation, teachers
+from finetuning.distillation import SOFT_TARGETS
 from finetuning.teachers import Teacher
 from ops import losses
 from records import cache as record_cache
@@ -120,6 +120,7 @@ class SpanDistillation:
             )
             _log_fit(teacher, found[-1], data)
         targets = np.zeros([*data.features["input_mask"].shape, 2], np.float32)
+        entropy = 0.0
         for at in range(0, len(targets), _PART):
             part = slice(at, at + _PART)
             # Padding has the probability 0, as in the loss of the labels.
@@ -130,49 +131,12 @@ class SpanDistillation:
                 self.options.temperature,
             )
             targets[part] = probs.transpose(0, 2, 1)
+            entropy += distillation.entropy(probs).sum()
         data.features[SOFT_TARGETS] = targets
         data.sequences.append(SOFT_TARGETS)
-        least = self._soft_losses(data).least.mean()
-        distillation.log_loss(self.options, least)
-        return data
-
-    # --- Signs of a failed run -----------------------------------------------
-
-    def guess(
-        self, data: in_memory.ShortRecords, span: failed_runs.Guess
-    ) -> failed_runs.Guess:
-        """Return the loss of guessing without reading the input.
-
-        Args:
-            data: the training records.
-            span: the label loss of guessing.
-        """
-        ones = np.ones([data.num_records])
-        return distillation.guess(
-            self._soft_losses(data), span.loss * ones, ones, self.options.alpha
-        )
-
-    def _soft_losses(self, data: in_memory.ShortRecords) -> RowLosses:
-        """Return the soft losses of guessing, and of a perfect student.
-
-        The guess is that of failed_runs.guess_span: [CLS] has its mean
-        probability, the tokens of the paragraph share the rest.
-        """
-        targets = data.features[SOFT_TARGETS]  # [n, S, 2]
-        pieces = data.features["segment_ids"].sum(axis=1, dtype=np.int64) - 1
-        nothing = targets[:, 0, :].astype(np.float64)  # [n, 2]
-        share = np.clip(nothing.mean(axis=0), 1e-12, 1.0 - 1e-12)  # [2]
-        each = (1.0 - share) / np.maximum(pieces, 1)[:, None]  # [n, 2]
-        own = nothing * np.log(share) + (1.0 - nothing) * np.log(each)
-        scale = self.options.temperature**2
-        tiny = np.finfo(np.float32).tiny
-        entropy = np.zeros([len(targets)])
-        for at in range(0, len(targets), _PART):
-            part = targets[at : at + _PART]
-            logs = np.log(np.maximum(part, tiny))
-            entropy[at : at + _PART] = -(part * logs).sum(axis=(1, 2))
         # The loss is the mean of start and end.
-        return RowLosses(-scale * own.mean(axis=1), scale * entropy / 2.0)
+        distillation.log_loss(self.options, entropy / (2 * len(targets)))
+        return data
 
 
 def _outputs(

@@ -6,16 +6,15 @@ from typing import Any
 from base import file_system
 from base.errors import UserError
 
-import numpy as np
 import tensorflow as tf
 from absl import logging
 
 import modeling
 from checkpoints import lookup, weight_files
-from finetuning import distillation, failed_runs
+from finetuning import distillation
 from records import cache as record_cache
 from records import in_memory
-from tasks import graph_tokenizer
+from tasks import graph_tokenizer, signs
 from tasks.job import Job, LoadedModel, Scored
 from tasks.settings import RunSettings
 from tasks.source import ModelSource
@@ -185,24 +184,11 @@ class SquadJob(Job):
         starts, ends = tf.unstack(model(batch))
         return {"start_logits": starts, "end_logits": ends}
 
-    def guess(self, data: in_memory.ShortRecords) -> failed_runs.Guess:
-        """Return the loss of a span drawn from the paragraph."""
-        features = data.features
-        guess = failed_runs.guess_span(
-            features["start_positions"],
-            features["end_positions"],
-            # The segment of the paragraph, without the [SEP] at its end.
-            features["segment_ids"].sum(axis=1, dtype=np.int64) - 1,
-        )
-        if self.distillation:
-            return self.distillation.guess(data, guess)
-        return guess
-
     def evaluate(self, loaded: LoadedModel) -> Scored:
         """Score the answers to predict_file; look for constant ones."""
         answered = self._answer(loaded)
         data = self.questions.data
-        sign = failed_runs.same_span(
+        sign = signs.same_span(
             answered.answers,
             answered.places,
             squad_scores.exact_matches(data, answered.answers),

@@ -11,9 +11,8 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-from finetuning import failed_runs
 from records import in_memory, text_records
-from tasks import mistakes, rows
+from tasks import mistakes, rows, signs
 from tasks.classifier import data as classifier_data
 from tasks.classifier import scores as classifier_scores
 from tasks.job import DataSet, Job, LoadedModel, Scored
@@ -188,10 +187,6 @@ class SwagJob(Job):
 
     # --- Scores and predictions ----------------------------------------------
 
-    def guess(self, data: Questions) -> failed_runs.Guess:
-        """Return the loss of equal probabilities for all choices."""
-        return failed_runs.guess_choice(data.num_choices)
-
     def by_question(
         self, data: DataSet, outputs: dict[str, np.ndarray]
     ) -> np.ndarray:
@@ -209,7 +204,7 @@ class SwagJob(Job):
         results["eval_loss"] = results["loss"]
         results["eval_accuracy"] = results["accuracy"]
         names = [str(number) for number in range(scores.shape[1])]
-        sign = failed_runs.same_class(
+        sign = signs.same_class(
             scores.argmax(-1), labels, names, "answers are choice"
         )
         return Scored(results, [sign] if sign else [], (scores, labels))

@@ -7,9 +7,8 @@ import pytest
 import scripts
 import tensorflow as tf
 
-from finetuning import distillation, failed_runs
-from finetuning.distillation import Options, RowLosses
-from training.tail_loss import TailLoss
+from finetuning import distillation
+from finetuning.distillation import Options
 
 run_classifier = scripts.load("run_classifier")
 
@@ -45,43 +44,11 @@ def test_every_row_weighs_the_same():
     assert objective.names == ("tokens",)
 
 
-def test_losses_of_the_mean_target_and_of_a_perfect_student():
-    targets = np.array([[1.0, 0.0], [0.5, 0.5]])
-    found = distillation.soft_row_losses(targets, 3.0)
-    mean = -np.log([0.75, 0.25])
+def test_a_perfect_student_has_the_entropy_of_the_targets():
+    targets = np.array([[1.0, 0.0], [0.5, 0.5]], np.float32)
     np.testing.assert_allclose(
-        found.guess, 9.0 * np.array([mean[0], *[mean.mean()]])
+        distillation.entropy(targets), [0.0, math.log(2.0)], rtol=1e-6
     )
-    np.testing.assert_allclose(found.least, [0.0, 9.0 * math.log(2.0)])
-
-
-def test_a_student_that_learned_little_of_soft_targets_is_told():
-    """At T = 8 the loss of guessing and the least differ by 1% alone."""
-    logits = np.random.default_rng(0).normal(size=[2000, 2])
-    targets = distillation.mean_probabilities([logits], 8.0)
-    soft = distillation.soft_row_losses(targets, 8.0)
-    weights = np.zeros([2000])
-    guess = distillation.guess(soft, weights, weights, alpha=1.0)
-    assert 0.0 < guess.loss - guess.least < 0.01 * guess.loss
-    learned = TailLoss((guess.loss + guess.least) / 2.0, 10, 1000)
-    assert failed_runs.not_below_guessing(learned, guess) is None
-    found = failed_runs.not_below_guessing(
-        TailLoss(guess.loss, 10, 1000), guess
-    )
-    assert (
-        f"guessing by the mean of the targets gives {guess.loss:.4f}" in found
-    )
-    assert found.endswith(f"the least possible is {guess.least:.4f}")
-
-
-def test_rows_without_a_label_are_no_noise():
-    """Each kind of row has one loss: nothing of it is chance."""
-    soft = RowLosses(np.full([6], 0.5), np.full([6], 0.4))
-    weights = np.array([1.0, 1.0, 0.0, 0.0, 0.0, 0.0])
-    guess = distillation.guess(soft, np.full([6], 0.7), weights, alpha=0.5)
-    assert guess.loss == pytest.approx(0.25 + 0.35 / 3)
-    assert guess.deviation == pytest.approx(0.0)
-    assert guess.least == pytest.approx(0.2)
 
 
 # --- Flags -------------------------------------------------------------------

@@ -15,7 +15,6 @@ from classifier_runs import values_of
 
 from checkpoints import training_state
 from finetuning import fine_tuned, sweep_folder
-from training import tail_loss
 
 run_classifier = scripts.load("run_classifier")
 
@@ -28,7 +27,7 @@ def write_run(folder: Path, *labels: str, **files: str) -> Path:
         folder, classifier_runs.CONFIG, classifier_runs.VOCAB, labels
     )
     (folder / "words.txt").unlink()
-    names = {name.split(".")[0]: name for name in (*RESULTS, tail_loss.NAME)}
+    names = {name.split(".")[0]: name for name in RESULTS}
     for name, text in files.items():
         (folder / names[name]).write_text(text)
     return folder
@@ -138,7 +137,7 @@ def test_a_killed_copy_is_no_model_and_is_mended(tmp_path):
         tmp_path / "a", "bad", "good", eval_results="accuracy = 0.5", errors="a"
     )
     second = write_run(
-        tmp_path / "b", "x", "y", "z", eval_results="accuracy = 1", tail_loss=""
+        tmp_path / "b", "x", "y", eval_results="accuracy = 1", predictions=""
     )
     number_of_files = 7
     for count in range(number_of_files):
@@ -162,9 +161,7 @@ def test_a_killed_copy_is_no_model_and_is_mended(tmp_path):
 
 
 def test_files_that_the_best_run_lacks_do_not_stay(tmp_path):
-    """Such as the sign of a failed run."""
-    sign = '{"sign": {"step": 3, "text": "x"}}'
-    first = write_run(tmp_path / "a", "bad", "good", errors="", tail_loss=sign)
+    first = write_run(tmp_path / "a", "bad", "good", errors="", predictions="x")
     second = write_run(tmp_path / "b", "bad", "good", eval_results="loss = 1")
     out = tmp_path / "out"
     out.mkdir()

@@ -96,9 +96,6 @@ def test_every_word_has_what_the_teacher_answers(places, tmp_path):
     assert (
         (batch["soft_targets"].sum(-1) > 0) == (batch["label_ids"] >= 0)
     ).all()
-    # At least the loss of a perfect student, at most that of any constant.
-    guess = job.guess(data)
-    assert 0 < guess.least < guess.loss <= 4.0 * np.log(5.0)
 
 
 def test_the_loss_of_words_by_hand():

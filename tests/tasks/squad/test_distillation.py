@@ -67,8 +67,6 @@ def test_every_token_has_what_the_teacher_answers(places, tmp_path):
         )
     batch = data.training(8, seed=1, is_fine=True).batch(2)
     assert batch["soft_targets"].shape == (*batch["input_ids"].shape, 2)
-    guess = job.guess(data)
-    assert 0 < guess.least < guess.loss
 
 
 def test_the_loss_of_spans_by_hand():
