@@ -13,7 +13,6 @@ the step are left out, so that a training checkpoint shrinks to a third. A
 Hugging Face directory gets a model card, README.md, unless there is one.
 """
 
-import os
 import re
 from collections.abc import Mapping
 
@@ -25,13 +24,13 @@ import tensorflow as tf
 from absl import flags, logging
 
 import modeling
-from checkpoints import (
-    huggingface,
-    lookup,
-    model_card,
-    model_files,
-    weight_files,
+from checkpoints import huggingface, lookup, model_card
+from checkpoints.checkpoint import (
+    Checkpoint,
+    open_checkpoint,
+    write_checkpoint,
 )
+from checkpoints.trained_for import id2label_of
 from training import flags as training_flags
 
 FLAGS = flags.FLAGS
@@ -87,23 +86,47 @@ _OUTPUT_HEADS = {task: name for name, task in huggingface.TASKS.items()}
 def main(_: list[str]) -> int:
     """Read the checkpoint, check it and write it in the other format."""
     check_flags()
-    prefix = lookup.find_checkpoint(FLAGS.input, flag="input")
-    config = model_files.read_config(prefix, FLAGS.bert_config_file)
-    weights = weight_files.read_weights(prefix)
+    checkpoint = open_checkpoint(
+        FLAGS.input,
+        FLAGS.bert_config_file,
+        FLAGS.vocab_file,
+        FLAGS.do_lower_case,
+        flag="input",
+    )
+    prefix, config = checkpoint.prefix, checkpoint.config
+    weights = checkpoint.read_weights()
     if FLAGS.output_format == "huggingface":
-        huggingface.check_activation(config, prefix)
-        refuse_bilstm(prefix, weights)
-    model_files.check_weights(weights, config, prefix)
-    architecture = architecture_of(list(weights), config)
-    if is_left_to_right(config) and FLAGS.output_format == "huggingface":
-        huggingface.check_reads_no_cls([architecture], prefix)
-    file_system.make_directory(FLAGS.output, flag="output")
-    copy_vocabulary(prefix, FLAGS.output, config)
-    if FLAGS.output_format == "original":
-        write_original(FLAGS.output, weights, config)
+        architecture = architecture_of(checkpoint)
+        check_loads_in_transformers(checkpoint, architecture)
+    vocabulary = do_lower_case = None
+    if checkpoint.vocab_file:
+        with tf.io.gfile.GFile(checkpoint.vocab_file, "rb") as file:
+            vocabulary = file.read()
+        do_lower_case = checkpoint.do_lower_case
     else:
-        write_huggingface(FLAGS.output, weights, config, architecture)
-        model_card.write(FLAGS.output, prefix, config, architecture)
+        logging.warning(
+            "No vocab.txt beside %s and no --vocab_file: none written", prefix
+        )
+    file_system.make_directory(FLAGS.output, flag="output")
+    if FLAGS.output_format == "original":
+        write_checkpoint(
+            FLAGS.output,
+            weights,
+            config,
+            checkpoint.trained_for,
+            vocabulary,
+            do_lower_case,
+        )
+    else:
+        if vocabulary is not None:
+            huggingface.write_tokenizer(
+                FLAGS.output,
+                vocabulary,
+                do_lower_case,
+                config.max_position_embeddings,
+            )
+        write_huggingface(FLAGS.output, weights, checkpoint, architecture)
+        model_card.write(FLAGS.output, checkpoint, architecture)
     size = sum(value.nbytes for value in weights.values()) / 1e6
     logging.info(
         "Wrote %d variables (%.1f MB) of %s to %s",
@@ -118,62 +141,53 @@ def main(_: list[str]) -> int:
 # --- Steps -------------------------------------------------------------------
 
 
-def is_left_to_right(config: modeling.BertConfig) -> bool:
-    """Whether the tokens of a model attend to those before them alone."""
-    return config.attention_direction == modeling.LEFT_TO_RIGHT
-
-
-def architecture_of(names: list[str], config: modeling.BertConfig) -> str:
-    """Return the class in transformers for a model.
-
-    Args:
-        names: of its variables.
-        config: of the model.
-    """
-    task = getattr(config, "task", None)
+def architecture_of(checkpoint: Checkpoint) -> str:
+    """Return the class in transformers for a model."""
+    names, task = checkpoint.shapes, checkpoint.trained_for.task
     if task in _OUTPUT_HEADS and "output_weights" in names:
         return _OUTPUT_HEADS[task]
     for pattern, architecture in _ARCHITECTURES:
         if any(re.search(pattern, name) for name in names):
-            if is_left_to_right(config) and architecture in _MASKED:
+            if architecture not in _MASKED:
+                return architecture
+            if is_left_to_right(checkpoint.config):
                 return "BertLMHeadModel"  # the same head, for next tokens
-            if model_files.objective_in(config) and architecture in _MASKED:
+            if checkpoint.trained_for.objective:
                 return "BertForMaskedLM"  # the other head is untrained
             return architecture
     raise AssertionError(names)
 
 
-def refuse_bilstm(prefix: str, weights: Mapping[str, np.ndarray]) -> None:
-    """Check that a model has a class in transformers.
+def is_left_to_right(config: modeling.BertConfig) -> bool:
+    """Whether the tokens of a model attend to those before them alone."""
+    return config.attention_direction == modeling.LEFT_TO_RIGHT
+
+
+def check_loads_in_transformers(
+    checkpoint: Checkpoint, architecture: str
+) -> None:
+    """Check that a model computes the same in a class of transformers.
 
     Raises:
-        UserError: it has a BiLSTM (--bilstm_layers, --feature_based).
+        UserError: it has a BiLSTM (--bilstm_layers, --feature_based), an
+            activation without a name there, or a head that reads another
+            vector there.
     """
-    if any(name.startswith("bilstm/") for name in weights):
+    prefix, config = checkpoint.prefix, checkpoint.config
+    huggingface.check_activation(config, prefix)
+    if any(name.startswith("bilstm/") for name in checkpoint.shapes):
         raise UserError(
             f"{prefix} has a BiLSTM on top of the encoder, which no class in "
             "transformers has; --output_format=original keeps it"
         )
-
-
-def write_original(
-    directory: str,
-    weights: Mapping[str, np.ndarray],
-    config: modeling.BertConfig,
-) -> None:
-    """Write bert_config.json, then bert_model.ckpt."""
-    file_system.write_text(
-        os.path.join(directory, lookup.BERT_CONFIG_NAME),
-        config.to_json_string(),
-    )
-    prefix = os.path.join(directory, lookup.WEIGHTS_NAME)
-    weight_files.write(prefix, weights)
+    if is_left_to_right(config):
+        huggingface.check_reads_no_cls([architecture], prefix)
 
 
 def write_huggingface(
     directory: str,
     weights: Mapping[str, np.ndarray],
-    config: modeling.BertConfig,
+    checkpoint: Checkpoint,
     architecture: str,
 ) -> None:
     """Write config.json, then model.safetensors.
@@ -181,42 +195,16 @@ def write_huggingface(
     Labels that the configuration does not name are called LABEL_0, LABEL_1,
     ..., the default of transformers.
     """
-    task = getattr(config, "task", None)
-    more = {}
-    if "output_weights" in weights and task != "multiple_choice":
+    trained_for = checkpoint.trained_for
+    more = trained_for.to_dict()
+    if "output_weights" in weights and trained_for.task != "multiple_choice":
         more["num_labels"] = len(weights["output_weights"])
-        names = model_files.class_names(config, more["num_labels"])
-        more["id2label"] = {str(i): name for i, name in enumerate(names)}
+        names = trained_for.class_names(more["num_labels"])
+        more["id2label"] = id2label_of(names)
         more["label2id"] = {name: i for i, name in enumerate(names)}
-    huggingface.write_config(directory, config, architecture, **more)
+    huggingface.write_config(directory, checkpoint.config, architecture, **more)
     huggingface.write_weights(directory, weights)
     logging.info("Loads in transformers as %s", architecture)
-
-
-def copy_vocabulary(
-    prefix: str, directory: str, config: modeling.BertConfig
-) -> None:
-    """Write vocab.txt and the casing of the tokenizer.
-
-    Args:
-        prefix: of the input.
-        directory: of the output.
-        config: of the model.
-    """
-    path = FLAGS.vocab_file or lookup.beside(prefix, lookup.VOCAB_NAME)
-    if not path:
-        logging.warning(
-            "No vocab.txt beside %s and no --vocab_file: none written", prefix
-        )
-        return
-    with tf.io.gfile.GFile(path, "rb") as file:
-        vocabulary = file.read()
-    do_lower_case = model_files.resolve_lower_case(
-        FLAGS.do_lower_case, prefix, path
-    )
-    huggingface.write_tokenizer(
-        directory, vocabulary, do_lower_case, config.max_position_embeddings
-    )
 
 
 def check_flags() -> None:

@@ -31,7 +31,8 @@ import numpy as np
 from absl import flags, logging
 
 import tokenization
-from checkpoints import huggingface, lookup, model_files, weight_files
+from checkpoints import lookup
+from checkpoints.checkpoint import Checkpoint, write_checkpoint
 from modeling import BertConfig
 from pretraining.data import words as pretraining_words
 from tools.extending import vocabulary, weights
@@ -98,14 +99,10 @@ _SHOWN = 10
 def main(_: list[str]) -> int:
     """Read the model, choose words, extend it and write it."""
     check_flags()
-    prefix = lookup.find_checkpoint(FLAGS.init_checkpoint)
-    config = model_files.read_config(prefix, FLAGS.bert_config_file)
+    checkpoint = training_flags.open_init_checkpoint(FLAGS)
+    config, tokenizer = checkpoint.config, checkpoint.tokenizer
     check_positions(config)
-    tokenizer = model_files.load_tokenizer(
-        prefix, config, FLAGS.vocab_file, FLAGS.do_lower_case
-    )
-    values = weight_files.read_weights(prefix)
-    model_files.check_weights(values, config, prefix)
+    values = checkpoint.read_weights()
     counts = count_words(tokenizer)
     words = choose_words(tokenizer, counts)
     extended = vocabulary.extend(tokenizer.vocab_file, words)
@@ -117,7 +114,7 @@ def main(_: list[str]) -> int:
     file_system.make_directory(FLAGS.output_dir, flag="output_dir")
     if words:
         write_words(FLAGS.output_dir, words, extended)
-    write(FLAGS.output_dir, values, config, tokenizer, extended)
+    write(FLAGS.output_dir, values, checkpoint, extended)
     if words:
         logging.warning(
             "Make the records anew: words are split in another way now"
@@ -275,24 +272,18 @@ def add_positions(
 def write(
     directory: str,
     values: Mapping[str, np.ndarray],
-    config: BertConfig,
-    tokenizer: tokenization.FullTokenizer,
+    checkpoint: Checkpoint,
     extended: vocabulary.Extended,
 ) -> None:
     """Write configuration, vocabulary and casing, then the weights."""
-    file_system.write_text(
-        os.path.join(directory, lookup.BERT_CONFIG_NAME),
-        config.to_json_string(),
-    )
-    huggingface.write_tokenizer(
+    write_checkpoint(
         directory,
+        values,
+        checkpoint.config,
+        checkpoint.trained_for,
         "".join(f"{line}\n" for line in extended.lines).encode(),
-        tokenizer.basic_tokenizer.do_lower_case,
-        config.max_position_embeddings,
+        checkpoint.do_lower_case,
     )
-    # Last: a directory with weights is a model.
-    prefix = os.path.join(directory, lookup.WEIGHTS_NAME)
-    weight_files.write(prefix, values)
     logging.info("Wrote the extended model to %s", directory)
 
 

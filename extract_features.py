@@ -24,7 +24,7 @@ from absl import flags, logging
 
 import modeling
 import tokenization
-from checkpoints import lookup, model_files, weight_files
+from checkpoints import weight_files
 from tasks.encoder import layers as features_layers
 from tasks.encoder import lines as features_lines
 from tasks.encoder import writers as features_writers
@@ -102,18 +102,15 @@ def main(_: list[str]) -> int:
     check_flags()
     strategy = devices.create_strategy(training_flags.read_devices(FLAGS))
     dtype = dtypes.resolve(FLAGS.dtype, strategy)
-    prefix = lookup.find_checkpoint(FLAGS.init_checkpoint)
-    config = model_files.read_config(prefix, FLAGS.bert_config_file)
-    model_files.check_length(FLAGS.max_seq_length, config)
+    checkpoint = training_flags.open_init_checkpoint(FLAGS)
+    checkpoint.check_length(FLAGS.max_seq_length)
+    config, tokenizer = checkpoint.config, checkpoint.tokenizer
     layers = features_layers.parse_layers(
         FLAGS.layers, config.num_hidden_layers
     )
-    tokenizer = model_files.load_tokenizer(
-        prefix, config, FLAGS.vocab_file, FLAGS.do_lower_case
-    )
     with strategy.scope():
         model = modeling.TaskModel(config, dtype)
-    weight_files.restore_weights(model.variables, prefix)
+    weight_files.restore_weights(model.variables, checkpoint.prefix)
     predictor = Predictor(
         strategy,
         lambda batch: features_layers.encode_layers(

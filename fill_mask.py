@@ -18,7 +18,6 @@ from base.errors import UserError
 
 from absl import flags, logging
 
-from checkpoints import lookup, model_files
 from tasks.masked_lm import filling
 from training import dtypes
 from training import flags as training_flags
@@ -58,15 +57,12 @@ def main(_: list[str]) -> int:
     if FLAGS.input_file:
         texts += read_sentences(FLAGS.input_file)
     dtype = dtypes.resolve_here(FLAGS.dtype)
-    model, tokenizer = filling.load_model(
-        lookup.find_checkpoint(FLAGS.init_checkpoint),
-        FLAGS.bert_config_file,
-        FLAGS.vocab_file,
-        FLAGS.do_lower_case,
-        dtype,
-    )
-    length = FLAGS.max_seq_length or model.config.max_position_embeddings
-    model_files.check_length(length, model.config)
+    checkpoint = training_flags.open_init_checkpoint(FLAGS)
+    model = filling.load_model(checkpoint, dtype)
+    tokenizer = checkpoint.tokenizer
+    positions = checkpoint.config.max_position_embeddings
+    length = FLAGS.max_seq_length or positions
+    checkpoint.check_length(length)
     encoded = filling.encode_sentences(texts, tokenizer, length)
     results = filling.fill_masks(model, tokenizer, encoded, FLAGS.top_k)
     for text, masks in zip(texts, results, strict=True):

@@ -115,16 +115,16 @@ def read_task(
     # is that of its init_checkpoint, which may have had other labels.
     weights = fine_tuned.find_weights(settings.output_dir)
     is_described = not is_training and weights in (None, source.prefix)
-    labels = source.labels if is_described else None
+    labels = source.trained_for.labels if is_described else None
     labels = labels and tuple(map(str, labels))  # they may be numbers
     task = classifier_flags.read_task(FLAGS, FLAGS.regression, labels)
     check_splits(task)
     if not is_described:
         return task
     task = classifier_tasks.with_labels_of(task, labels, source.prefix)
-    is_pair = getattr(source.config, "sentence_pairs", None)
+    is_pair = source.trained_for.sentence_pairs
     if is_pair is not None:
-        classifier_tasks.check_pairs(task, bool(is_pair), source.prefix)
+        classifier_tasks.check_pairs(task, is_pair, source.prefix)
     return task
 
 

@@ -22,7 +22,7 @@ from base.errors import UserError
 
 from absl import flags, logging
 
-import modeling
+from checkpoints.trained_for import TrainedFor
 from finetuning import distillation, runner, sweeps
 from finetuning import flags as finetuning_flags
 from ops import recompute
@@ -116,7 +116,7 @@ def create_job(settings: RunSettings, is_training: bool) -> NerJob:
             FLAGS.document_context, layers, FLAGS.lstm_units
         )
     else:
-        options = read_model_options(source.config)
+        options = read_model_options(source.trained_for)
     if options.feature_layers and source.bilstm.bilstm_layers:
         raise UserError(
             "--bilstm_layers is for fine-tuning: a model on frozen features "
@@ -139,13 +139,13 @@ def create_job(settings: RunSettings, is_training: bool) -> NerJob:
     )
 
 
-def read_model_options(config: modeling.BertConfig) -> TaggerOptions:
+def read_model_options(trained_for: TrainedFor) -> TaggerOptions:
     """Return the options a model was trained with.
 
     Raises:
         UserError: a flag was given that contradicts them.
     """
-    found = ner_job.options_in(config, FLAGS.document_context)
+    found = ner_job.options_in(trained_for, FLAGS.document_context)
     is_feature_based = found.feature_layers is not None
     for name, value in (
         ("feature_based", is_feature_based),

@@ -27,7 +27,13 @@ import tensorflow as tf
 from absl import flags, logging
 
 import tokenization
-from checkpoints import lookup, model_files, training_state
+from checkpoints import lookup, training_state
+from checkpoints.checkpoint import (
+    Checkpoint,
+    known_lower_case,
+    open_checkpoint,
+    resolve_lower_case,
+)
 from modeling import BertConfig
 from pretraining import objectives
 from pretraining import run as pretraining_run
@@ -183,8 +189,8 @@ def train_and_evaluate() -> int:
     strategy = devices.create_strategy(training_flags.read_devices(FLAGS))
     settings = pretraining_run.with_dtype(settings, strategy, FLAGS.do_train)
     objective = read_objective()
-    vocab_file = find_vocab()
-    config, tokenizer = read_config(vocab_file), read_tokenizer(vocab_file)
+    checkpoint = open_source()
+    config, tokenizer = checkpoint.config, read_tokenizer(checkpoint)
     data = read_data(config, "input_file") if FLAGS.do_train else None
     eval_data = read_evaluation_data(config, data)
     objective.log(*pretraining_run.lengths_of(data or eval_data))
@@ -273,16 +279,28 @@ def read_keep_steps() -> tuple[int, ...]:
     return tuple(sorted(steps))
 
 
-def find_vocab() -> str | None:
-    """Return the vocabulary named or beside init_checkpoint, if any."""
-    if FLAGS.vocab_file or not FLAGS.init_checkpoint:
-        return FLAGS.vocab_file
-    prefix = lookup.find_checkpoint(training_flags.read_init_checkpoint(FLAGS))
-    return lookup.beside(prefix, "vocab.txt")
+def open_source() -> Checkpoint:
+    """Return the checkpoint, or the files, that the flags name; check them."""
+    checkpoint = open_checkpoint(
+        training_flags.read_init_checkpoint(FLAGS),
+        FLAGS.bert_config_file,
+        FLAGS.vocab_file,
+        FLAGS.do_lower_case,
+    )
+    objectives.set_direction(
+        checkpoint.config,
+        FLAGS.objective,
+        FLAGS.bert_config_file or checkpoint.prefix,
+    )
+    checkpoint.check_length(FLAGS.max_seq_length)
+    if checkpoint.vocab_file:
+        vocab = tokenization.load_vocab(checkpoint.vocab_file)
+        checkpoint.check_vocab(len(vocab))
+    return checkpoint
 
 
 def read_tokenizer(
-    vocab_file: str | None,
+    checkpoint: Checkpoint,
 ) -> pretraining_run.TokenizerFiles | None:
     """Return the vocabulary to write and its casing; None if none is written.
 
@@ -295,39 +313,20 @@ def read_tokenizer(
     """
     if not FLAGS.do_train:
         return None
-    if not vocab_file:
+    if not checkpoint.vocab_file:
         if FLAGS.do_lower_case is not None:
             raise UserError(
                 "--do_lower_case is written beside the vocabulary: give "
                 "--vocab_file"
             )
         return None
-    prefix = FLAGS.resume_from or ""
-    if FLAGS.init_checkpoint:
-        path = training_flags.read_init_checkpoint(FLAGS)
-        prefix = lookup.find_checkpoint(path)
-    if model_files.known_lower_case(prefix) is None:
+    prefix = checkpoint.prefix or FLAGS.resume_from or ""
+    if known_lower_case(prefix) is None:
         prefix = ""  # the vocabulary decides, also for a model of the hub
-    do_lower_case = model_files.resolve_lower_case(
-        FLAGS.do_lower_case, prefix, vocab_file
+    do_lower_case = resolve_lower_case(
+        FLAGS.do_lower_case, prefix, checkpoint.vocab_file
     )
-    return pretraining_run.TokenizerFiles(vocab_file, do_lower_case)
-
-
-def read_config(vocab_file: str | None) -> BertConfig:
-    """Return the configuration, compared with the other flags."""
-    prefix = FLAGS.init_checkpoint and lookup.find_checkpoint(
-        training_flags.read_init_checkpoint(FLAGS)
-    )
-    config = model_files.read_config(prefix or "", FLAGS.bert_config_file)
-    objectives.set_direction(
-        config, FLAGS.objective, FLAGS.bert_config_file or prefix
-    )
-    model_files.check_length(FLAGS.max_seq_length, config)
-    if vocab_file:
-        vocab = tokenization.load_vocab(vocab_file)
-        model_files.check_vocab(len(vocab), vocab_file, config)
-    return config
+    return pretraining_run.TokenizerFiles(checkpoint.vocab_file, do_lower_case)
 
 
 def read_data(config: BertConfig, flag: str) -> PretrainingFiles:

@@ -464,20 +464,26 @@ def write_weights(directory: str, tensors: Mapping[str, np.ndarray]) -> None:
     }
     # transformers checks `format`: "pt" is the orientation of its tensors.
     data = safetensors.numpy.save(named, metadata={"format": "pt"})
-    _write_bytes(_path(directory, WEIGHTS_NAME), data)
+    with file_system.atomic_file(_path(directory, WEIGHTS_NAME)) as file:
+        file.write(data)
 
 
 def write_tokenizer(
-    directory: str, vocabulary: bytes, do_lower_case: bool, length: int
+    directory: str, vocabulary: bytes, do_lower_case: bool | None, length: int
 ) -> None:
     """Write vocab.txt, and tokenizer_config.json for transformers.
 
     Args:
         directory: an existing one.
         vocabulary: content of vocab.txt.
-        do_lower_case: whether text is lower-cased and loses its accents.
+        do_lower_case: whether text is lower-cased and loses its accents; None:
+            unknown, and tokenizer_config.json is not written.
         length: tokens in a sequence at most.
     """
+    with file_system.atomic_file(_path(directory, VOCAB_NAME)) as file:
+        file.write(vocabulary)
+    if do_lower_case is None:
+        return
     settings = {
         "tokenizer_class": "BertTokenizer",
         "do_lower_case": do_lower_case,
@@ -489,10 +495,4 @@ def write_tokenizer(
             for name in ("unk", "sep", "pad", "cls", "mask")
         },
     }
-    _write_bytes(_path(directory, VOCAB_NAME), vocabulary)
     _write_json(_path(directory, TOKENIZER_CONFIG_NAME), settings)
-
-
-def _write_bytes(path: str, data: bytes) -> None:
-    with file_system.atomic_file(path) as file:
-        file.write(data)

@@ -15,8 +15,9 @@ from base import file_system, text_files
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import hub, lookup, model_files, training_state
-from modeling import BertConfig
+from checkpoints import hub, lookup, training_state
+from checkpoints.checkpoint import Checkpoint
+from checkpoints.trained_for import TrainedFor
 
 CARD_NAME = "README.md"
 
@@ -95,16 +96,13 @@ _TASKS = {
 _NOT_SHOWN = ("model", "jit_compile", "data", "init_checkpoint")
 
 
-def write(
-    directory: str, prefix: str, config: BertConfig, architecture: str
-) -> None:
+def write(directory: str, checkpoint: Checkpoint, architecture: str) -> None:
     """Write README.md beside a model, if there is none.
 
     Args:
         directory: of config.json and model.safetensors.
-        prefix: of the checkpoint that was converted; scores and settings of
-            its run are read from beside it.
-        config: of the model.
+        checkpoint: that was converted; scores and settings of its run are read
+            from beside it.
         architecture: the class in transformers that has its heads.
     """
     path = os.path.join(directory, CARD_NAME)
@@ -112,28 +110,21 @@ def write(
         logging.info("%s is kept as it is: no model card is written", path)
         return
     name = os.path.basename(os.path.abspath(directory))
-    text = make(name, prefix, config, architecture)
+    text = make(name, checkpoint, architecture)
     file_system.write_text(path, text)
     logging.info("Wrote the model card %s; add the licence", path)
 
 
-def make(name: str, prefix: str, config: BertConfig, architecture: str) -> str:
-    """Return the text of a card.
-
-    Args:
-        name: of the model, its title.
-        prefix: see `write`.
-        config: of the model.
-        architecture: the class in transformers that has its heads.
-    """
-    task = _TASKS[architecture]
+def make(name: str, checkpoint: Checkpoint, architecture: str) -> str:
+    """Return the text of a card with a name as its title; see `write`."""
+    task, prefix = _TASKS[architecture], checkpoint.prefix
     run = _read_run(prefix)
     base = _base_model(prefix, run)
     parts = [
         _header(task, base),
         f"# {name}",
-        _description(config, task, base),
-        _labels(config),
+        _description(checkpoint, task, base),
+        _labels(checkpoint.trained_for),
         _scores(prefix),
         _training(task, run),
         _use(name, task, architecture),
@@ -156,26 +147,29 @@ def _header(task: Task, base: str | None) -> str:
     return "\n".join(["---", *lines, "tags:", "- bert", "---"])
 
 
-def _description(config: BertConfig, task: Task, base: str | None) -> str:
+def _description(checkpoint: Checkpoint, task: Task, base: str | None) -> str:
     """Return what the model is, in a few sentences."""
+    config, trained_for = checkpoint.config, checkpoint.trained_for
     text = (
         f"BERT for {task.purpose}: {config.num_hidden_layers} layers of "
         f"{config.hidden_size} units, {config.num_attention_heads} heads, "
         f"{config.vocab_size:,} word pieces."
     )
-    length = getattr(config, "max_seq_length", None)
-    if length:
-        text += f" It was fine-tuned with sequences of {length} tokens."
+    if trained_for.max_seq_length:
+        text += (
+            " It was fine-tuned with sequences of "
+            f"{trained_for.max_seq_length} tokens."
+        )
     if base:
         text += f" Its weights began as those of `{base}`."
-    if model_files.objective_in(config):
+    if trained_for.objective:
         text += " Its pooler was not trained: use the mean of the last layer."
     return text
 
 
-def _labels(config: BertConfig) -> str:
+def _labels(trained_for: TrainedFor) -> str:
     """Return the section with the labels; empty for a model without them."""
-    names = getattr(config, "id2label", None) or {}
+    names = trained_for.id2label or {}
     lines = [f"    {i}  {names[i]}" for i in sorted(names, key=int)]
     return "\n".join(["## Labels", "", *lines]) if lines else ""
 

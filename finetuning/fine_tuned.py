@@ -2,41 +2,16 @@
 
 import os
 import re
-from typing import Any
 
 from base.errors import UserError
 
 import tensorflow as tf
 
 import modeling
-from checkpoints import lookup, model_files, weight_files
-from finetuning import selection
-from tasks import bilstm, registry
+from checkpoints import checkpoint, lookup, weight_files
+from tasks import registry
 from tasks.job import Job
 from tasks.source import no_model_error
-
-# Keys of a fine-tuned model's configuration that do not describe its encoder.
-ADDED_TO_CONFIG = (
-    model_files.OBJECTIVE,  # fine-tuning trains what pre-training did not
-    "id2label",
-    "sentence_pairs",
-    "task",
-    "feature_layers",
-    "lstm_units",
-    *bilstm.BiLstmSize._fields,
-    "document_context",
-    "max_seq_length",
-    "version_2_with_negative",
-)
-
-
-def encoder_config(config: modeling.BertConfig) -> dict[str, Any]:
-    """Return the keys of a configuration that describe the encoder."""
-    return {
-        name: value
-        for name, value in config.to_dict().items()
-        if name not in ADDED_TO_CONFIG
-    }
 
 
 def find_weights(output_dir: str) -> str | None:
@@ -58,22 +33,14 @@ def write_model(job: Job, model: modeling.TaskModel, step: int) -> None:
         model: has the weights.
         step: at which they were trained.
     """
-    config = job.config
-    # The configuration is that of init_checkpoint, which may be a model
-    # fine-tuned on another task: its labels and options must not stay in this
-    # one's.
-    for name in ADDED_TO_CONFIG:
-        vars(config).pop(name, None)
-    if job.fine_tuned_task:
-        config.task = job.fine_tuned_task
-    job.add_to_config(config)
-    model_files.write_model(
+    checkpoint.write_model(
         job.settings.output_dir,
         model,
-        config,
+        job.config,
+        job.trained_for(),
         job.source.vocab_file,
         job.source.do_lower_case,
-        step=step,
+        step,
     )
 
 
@@ -108,15 +75,17 @@ def restore(job: Job, model: modeling.TaskModel) -> tuple[str, int]:
     # configuration of its own. Without a configuration the task is unknown.
     has_config = lookup.beside(prefix, lookup.BERT_CONFIG_NAME)
     if has_config or tf.io.gfile.isdir(prefix):
-        task = getattr(model_files.read_config(prefix), "task", None)
-        registry.check_task(task, job.fine_tuned_task, prefix, "this script")
+        _, trained_for = checkpoint.read_config(prefix)
+        registry.check_task(
+            trained_for.task, job.fine_tuned_task, prefix, "this script"
+        )
     # weight_files.ENCODER leaves the pooler out, which training may replace.
     # A fine-tuned model that uses a pooler has to bring it.
     encoder = "^bert/" if model.uses_pooler else weight_files.ENCODER
     weight_files.restore_weights(
         model.variables, prefix, required=f"{encoder}|{job.head_pattern}"
     )
-    return prefix, _step_of(output_dir, prefix)
+    return prefix, weight_files.global_step(prefix)
 
 
 def _check_bilstm(
@@ -139,20 +108,3 @@ def _check_bilstm(
 def _is_bilstm(path: str) -> bool:
     """Whether a variable is one of a BiLSTM."""
     return path.startswith("bilstm/")
-
-
-def _step_of(output_dir: str, prefix: str) -> int:
-    """Return the training step of the weights; 0 if no file records it.
-
-    Weights fine-tuned by version 0.1.0 have no step. Theirs is that of the best
-    score, else that of the newest checkpoint, which a run that was continued
-    may have saved later.
-    """
-    step = weight_files.global_step(prefix)
-    if step:
-        return step
-    scores = selection.read_scores(output_dir)
-    if scores:
-        return selection.best_step(scores)
-    latest = lookup.latest_checkpoint(output_dir)
-    return weight_files.global_step(latest or prefix)

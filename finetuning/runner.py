@@ -152,9 +152,7 @@ def create_model(job: Job, strategy: tf.distribute.Strategy) -> LoadedModel:
 def fingerprint(job: Job) -> dict[str, Any]:
     """Return everything that must not change when a run goes on."""
     return {
-        # Of init_checkpoint's configuration the encoder's keys alone:
-        # fine_tuned.write_model replaces the others by those of this job.
-        "model": fine_tuned.encoder_config(job.config),
+        "model": job.config.to_dict(),
         "data": job.data_fingerprint(),
         "pad_to_max_length": job.settings.pad_to_max_length,
         # None where it is 0: runs of versions without the flag have no such

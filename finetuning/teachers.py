@@ -21,7 +21,8 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-from checkpoints import lookup, model_files, weight_files
+from checkpoints import lookup, weight_files
+from checkpoints.checkpoint import open_checkpoint
 from records import cache as record_cache
 from records.in_memory import ShortRecords
 from tasks import bilstm, registry
@@ -71,12 +72,13 @@ def find(path: str, max_seq_length: int) -> Teacher:
     """
     prefix = lookup.find_checkpoint(path, _FLAG)
     try:
-        config = model_files.read_config(prefix)
-        tokenizer = model_files.load_tokenizer(prefix, config, None, None)
-        size = bilstm.size_in(config)
-        default = min(max_seq_length, config.max_position_embeddings)
-        length = getattr(config, "max_seq_length", default)
-        model_files.check_length(length, config)
+        checkpoint = open_checkpoint(prefix)
+        length = checkpoint.trained_for.max_seq_length or min(
+            max_seq_length, checkpoint.config.max_position_embeddings
+        )
+        checkpoint.check_length(length)
+        size = bilstm.size_in(checkpoint.trained_for)
+        text = record_cache.text_fingerprint(checkpoint.tokenizer, length)
     except UserError as error:
         # Flags that the message names describe the student.
         raise UserError(
@@ -87,10 +89,11 @@ def find(path: str, max_seq_length: int) -> Teacher:
         "weights": [
             file_system.sha256(file) for file in weight_files.files_of(prefix)
         ],
-        "config": config.to_dict(),
-        **record_cache.text_fingerprint(tokenizer, length),
+        "config": checkpoint.config.to_dict()
+        | checkpoint.trained_for.to_dict(),
+        **text,
     }
-    source = ModelSource(prefix, config, tokenizer, length, size)
+    source = ModelSource(checkpoint, length, size)
     return Teacher(path, source, fingerprint)
 
 
@@ -115,7 +118,7 @@ def check_head(
             "was not fine-tuned teaches noise; fine-tune it with this script "
             "first"
         )
-    task = getattr(teacher.source.config, "task", None)
+    task = teacher.source.trained_for.task
     registry.check_task(task, fine_tuned_task, prefix, f"--{_FLAG}")
     return shapes[variable]
 
@@ -135,7 +138,7 @@ def label_order(
     Raises:
         UserError: they are not the same labels.
     """
-    names = model_files.class_names(teacher.source.config, num_outputs)
+    names = teacher.source.trained_for.class_names(num_outputs)
     if sorted(names) != sorted(labels):
         raise teacher.error(
             f"was fine-tuned on the labels {_listed(names)}; those of this "

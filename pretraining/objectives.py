@@ -16,7 +16,7 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-from checkpoints import model_files
+from checkpoints.trained_for import TrainedFor
 from ops.losses import Loss
 from pretraining import model as pretraining_model
 from pretraining.model import BertForPreTraining
@@ -187,19 +187,14 @@ class PretrainingObjective(NamedTuple):
         """
         return length if self.is_left_to_right else predictions
 
-    def add_to_config(self, config: modeling.BertConfig) -> modeling.BertConfig:
-        """Return the configuration with the objective's name, where needed.
+    def trained_for(self) -> TrainedFor:
+        """Return what a configuration beside the trained weights says of them.
 
-        It is needed if pooler and next sentence head were not trained: users
-        of the weights have to know.
-
-        Args:
-            config: to be written beside the trained weights.
+        The objective's name, if pooler and next sentence head were not
+        trained: users of the weights have to know.
         """
-        if self.predicts_next_sentence:
-            return config
-        named = config.to_dict() | {model_files.OBJECTIVE: self.name}
-        return modeling.BertConfig.from_dict(named)
+        is_whole = self.predicts_next_sentence
+        return TrainedFor(objective=None if is_whole else self.name)
 
     def log(self, length: int, predictions: int) -> None:
         """Log the objective, and what it predicts of a record."""
@@ -277,8 +272,6 @@ def set_direction(config: modeling.BertConfig, name: str, source: str) -> None:
         UserError: the configuration is of a left-to-right model, and the
             objective is not.
     """
-    # It is that of init_checkpoint, which may be another one.
-    vars(config).pop(model_files.OBJECTIVE, None)
     wanted = OBJECTIVES[name].attention_direction
     found = config.attention_direction
     if found == wanted:

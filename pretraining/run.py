@@ -14,10 +14,10 @@ from absl import logging
 import modeling
 from checkpoints import (
     lookup,
-    model_files,
     training_state,
     weight_files,
 )
+from checkpoints.checkpoint import read_config, write_model
 from pretraining import model as pretraining_model
 from pretraining import objectives
 from pretraining import records as pretraining_records
@@ -191,7 +191,7 @@ def _objective_of(folder: str) -> str | None:
     path = os.path.join(folder, lookup.BERT_CONFIG_NAME)
     if not tf.io.gfile.exists(path):
         return None
-    return model_files.objective_in(modeling.BertConfig.from_json_file(path))
+    return read_config(folder, path)[1].objective
 
 
 def lengths_of(data: PretrainingFiles) -> tuple[int, int]:
@@ -339,10 +339,11 @@ class PretrainingRun:
     def _write_model(self, folder: str, step: int | None = None) -> None:
         """Write the weights, and the files that belong to them, to a folder."""
         vocab_file, do_lower_case = self.tokenizer or (None, None)
-        model_files.write_model(
+        write_model(
             folder,
             self.model,
-            self.objective.add_to_config(self.model.config),
+            self.model.config,
+            self.objective.trained_for(),
             vocab_file,
             do_lower_case,
             step,
@@ -415,7 +416,7 @@ class PretrainingRun:
         has_config = lookup.beside(prefix, lookup.BERT_CONFIG_NAME)
         if not has_config and not tf.io.gfile.isdir(prefix):
             return
-        found = model_files.read_config(prefix).attention_direction
+        found = read_config(prefix)[0].attention_direction
         if found != self.objective.attention_direction:
             raise UserError(
                 f"--do_eval: {prefix} is a {found} model, "

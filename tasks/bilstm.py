@@ -13,10 +13,11 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import logging
 
+from checkpoints.checkpoint import Checkpoint
+from checkpoints.trained_for import TrainedFor
 from modeling import (
     LEFT_TO_RIGHT,
     PLAIN,
-    BertConfig,
     Compute,
     Layer,
     Seed,
@@ -62,24 +63,24 @@ class BiLstmSize(NamedTuple):
 NO_BILSTM = BiLstmSize()
 
 
-def size_in(config: BertConfig) -> BiLstmSize:
+def size_in(trained_for: TrainedFor) -> BiLstmSize:
     """Return the size in the configuration of a fine-tuned model.
 
     Raises:
-        UserError: it is not one.
+        UserError: it has layers without units, or units without layers.
     """
-    size = BiLstmSize(*(getattr(config, n, 0) for n in BiLstmSize._fields))
-    is_size = all(type(value) is int and value >= 0 for value in size)
-    if not is_size or bool(size.bilstm_layers) != bool(size.bilstm_units):
+    layers = getattr(trained_for, "bilstm_layers", None)
+    units = getattr(trained_for, "bilstm_units", None)
+    if bool(layers) != bool(units):
         raise UserError(
             "bert config: bilstm_layers and bilstm_units must be whole "
-            f"numbers of at least 1, found {size[0]!r} and {size[1]!r}"
+            f"numbers of at least 1, found {layers!r} and {units!r}"
         )
-    return size
+    return BiLstmSize(layers or 0, units or 0)
 
 
 def choose_size(
-    given: BiLstmSize | None, config: BertConfig, prefix: str, is_training: bool
+    given: BiLstmSize | None, checkpoint: Checkpoint, is_training: bool
 ) -> BiLstmSize:
     """Return the size of the BiLSTM of a command.
 
@@ -88,14 +89,13 @@ def choose_size(
 
     Args:
         given: by flags; None: no flag was given.
-        config: of the checkpoint.
-        prefix: of the checkpoint; empty without one.
+        checkpoint: that the command begins with or uses.
         is_training: whether the model is trained first, not used as it is.
 
     Raises:
         UserError: the flags contradict the model.
     """
-    found = size_in(config)
+    found, prefix = size_in(checkpoint.trained_for), checkpoint.prefix
     if given is None and not is_training:
         return found
     given = given or NO_BILSTM

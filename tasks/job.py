@@ -29,6 +29,7 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
+from checkpoints.trained_for import TrainedFor
 from records import cache as record_cache
 from records import in_memory, tfrecord
 from tasks import bilstm, graph_tokenizer, mistakes, registry, saved_model, task
@@ -387,11 +388,15 @@ class Job(abc.ABC):
         # The inputs of the gates, the gates, h and c, of both directions.
         return memory.Rows(head_numbers=20 * units * layers)
 
-    def add_to_config(self, config: modeling.BertConfig) -> None:
-        """Add to a fine-tuned model's configuration what prediction needs."""
-        config.max_seq_length = self.source.max_seq_length
-        if self.source.bilstm.bilstm_layers:
-            vars(config).update(self.source.bilstm._asdict())
+    def trained_for(self) -> TrainedFor:
+        """Return what the fine-tuned model's configuration says of its head."""
+        layers, units = self.source.bilstm
+        return TrainedFor(
+            task=self.fine_tuned_task,
+            max_seq_length=self.source.max_seq_length,
+            bilstm_layers=layers or None,
+            bilstm_units=units or None,
+        )
 
     def tokens_of(self, features: Mapping[str, np.ndarray], row: int) -> str:
         """Return the tokens of a record, without padding, for the log."""

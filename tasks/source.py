@@ -10,28 +10,45 @@ from absl import logging
 
 import modeling
 import tokenization
-from checkpoints import lookup, model_files
+from checkpoints import lookup
+from checkpoints.checkpoint import Checkpoint, open_checkpoint
+from checkpoints.trained_for import TrainedFor
 from tasks import bilstm, reinit
 from tasks.settings import RunSettings
 
 
 class ModelSource(NamedTuple):
-    """A checkpoint with its configuration, tokenizer and length.
+    """A checkpoint as a run uses it.
 
     Attributes:
-        prefix: of the checkpoint, see lookup.find_checkpoint; empty without
-            one.
-        config: of the model.
-        tokenizer: its vocabulary and casing fit the model.
+        checkpoint: its vocabulary and casing fit the model.
         max_seq_length: the flag's, or the one the model was fine-tuned with.
         bilstm: size of the BiLSTM, the flags' or the fine-tuned model's.
     """
 
-    prefix: str
-    config: modeling.BertConfig
-    tokenizer: tokenization.FullTokenizer
+    checkpoint: Checkpoint
     max_seq_length: int
     bilstm: bilstm.BiLstmSize
+
+    @property
+    def prefix(self) -> str:
+        """The prefix of the checkpoint; empty without one."""
+        return self.checkpoint.prefix
+
+    @property
+    def config(self) -> modeling.BertConfig:
+        """The configuration of the encoder."""
+        return self.checkpoint.config
+
+    @property
+    def trained_for(self) -> TrainedFor:
+        """Task, labels and options of the checkpoint's head."""
+        return self.checkpoint.trained_for
+
+    @property
+    def tokenizer(self) -> tokenization.FullTokenizer:
+        """The tokenizer of the checkpoint."""
+        return self.checkpoint.tokenizer
 
     @property
     def vocab_file(self) -> str:
@@ -41,12 +58,7 @@ class ModelSource(NamedTuple):
     @property
     def do_lower_case(self) -> bool:
         """Whether text is lower-cased."""
-        return self.tokenizer.basic_tokenizer.do_lower_case
-
-    @property
-    def labels(self) -> tuple[str, ...] | None:
-        """The labels the configuration names (id2label), in their order."""
-        return model_files.labels_in(self.config)
+        return self.checkpoint.do_lower_case
 
 
 def find_source(settings: RunSettings, is_training: bool) -> ModelSource:
@@ -60,18 +72,17 @@ def find_source(settings: RunSettings, is_training: bool) -> ModelSource:
         UserError: there is no model to use.
     """
     weights = os.path.join(settings.output_dir, lookup.WEIGHTS_NAME)
-    prefix = ""
+    name = settings.init_checkpoint
     if not is_training and tf.io.gfile.exists(weights + ".index"):
-        prefix = weights
-    elif settings.init_checkpoint:
-        prefix = lookup.find_checkpoint(settings.init_checkpoint)
-    elif not is_training and not lookup.latest_checkpoint(settings.output_dir):
-        raise no_model_error(settings.output_dir)
-    return read_source(settings, prefix, is_training)
+        name = weights
+    elif not is_training and not name:
+        if not lookup.latest_checkpoint(settings.output_dir):
+            raise no_model_error(settings.output_dir)
+    return read_source(settings, name, is_training)
 
 
 def read_source(
-    settings: RunSettings, prefix: str, is_training: bool = False
+    settings: RunSettings, name: str | None, is_training: bool = False
 ) -> ModelSource:
     """Return a checkpoint with its configuration, vocabulary and length.
 
@@ -79,29 +90,32 @@ def read_source(
 
     Args:
         settings: the files of its flags take precedence.
-        prefix: of the checkpoint; empty without one.
+        name: of the checkpoint, see open_checkpoint.
         is_training: whether the model is trained first, not used as it is.
             A model that is used as it is has the length it was fine-tuned
             with, unless the flag --max_seq_length is given.
     """
-    config = model_files.read_config(prefix, settings.bert_config_file)
+    checkpoint = open_checkpoint(
+        name,
+        settings.bert_config_file,
+        settings.vocab_file,
+        settings.do_lower_case,
+    )
     length = settings.max_seq_length
     if is_training:
-        reinit.check(settings.reinit_top_layers, config)
+        reinit.check(settings.reinit_top_layers, checkpoint.config)
     else:
-        length = _own_length(settings, config)
-    model_files.check_length(length, config)
-    tokenizer = model_files.load_tokenizer(
-        prefix, config, settings.vocab_file, settings.do_lower_case
-    )
-    size = bilstm.choose_size(settings.bilstm, config, prefix, is_training)
-    return ModelSource(prefix, config, tokenizer, length, size)
+        length = _own_length(settings, checkpoint)
+    checkpoint.check_length(length)
+    _ = checkpoint.tokenizer  # reports what is missing before hours of work
+    size = bilstm.choose_size(settings.bilstm, checkpoint, is_training)
+    return ModelSource(checkpoint, length, size)
 
 
-def _own_length(settings: RunSettings, config: modeling.BertConfig) -> int:
+def _own_length(settings: RunSettings, checkpoint: Checkpoint) -> int:
     """Return --max_seq_length where given, else the fine-tuned model's own."""
     given = settings.max_seq_length
-    own = getattr(config, "max_seq_length", given)
+    own = checkpoint.trained_for.max_seq_length or given
     if not settings.is_length_given:
         return own
     if given != own:

@@ -14,7 +14,9 @@ import scripts
 import tensorflow as tf
 
 import modeling
-from checkpoints import lookup, model_files, weight_files
+from checkpoints import lookup, weight_files
+from checkpoints.checkpoint import write_model
+from checkpoints.trained_for import TrainedFor
 from tasks.bilstm import NO_BILSTM, BiLstmSize
 from tasks.classifier.model import BertForSequenceClassification
 from tasks.ner.model import BertForTokenClassification
@@ -30,8 +32,10 @@ def write(folder: Path, model, vocab: Sequence[str], **settings) -> Path:
     bilstm_size = settings.pop("bilstm_size", NO_BILSTM)
     if bilstm_size.bilstm_layers:
         settings |= bilstm_size._asdict()
-    config = modeling.BertConfig.from_dict(model.config.to_dict() | settings)
-    model_files.write_model(str(folder), model, config, str(vocab_file), True)
+    trained_for = TrainedFor(**settings)
+    write_model(
+        str(folder), model, model.config, trained_for, str(vocab_file), True
+    )
     return folder
 
 

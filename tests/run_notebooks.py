@@ -25,7 +25,12 @@ import nbclient  # noqa: E402
 import nbformat  # noqa: E402
 from absl import flags  # noqa: E402
 
-from checkpoints import model_files, weight_files  # noqa: E402
+from checkpoints import weight_files  # noqa: E402
+from checkpoints.checkpoint import (  # noqa: E402
+    open_checkpoint,
+    write_model,
+)
+from checkpoints.trained_for import TrainedFor  # noqa: E402
 from tasks.squad.model import BertForQuestionAnswering  # noqa: E402
 
 FLAGS = flags.FLAGS
@@ -119,12 +124,16 @@ def write_reader(folder: Path) -> Path:
     """
     folder.mkdir()
     source = str(minilm())
-    config = model_files.read_config(source)
-    tokenizer = model_files.load_tokenizer(source, config, None, True)
-    model = BertForQuestionAnswering(config)
+    checkpoint = open_checkpoint(source)
+    model = BertForQuestionAnswering(checkpoint.config)
     weight_files.restore_weights(model.variables, source)
-    model_files.write_model(
-        str(folder), model, config, tokenizer.vocab_file, True
+    write_model(
+        str(folder),
+        model,
+        checkpoint.config,
+        TrainedFor(),
+        checkpoint.vocab_file,
+        True,
     )
     return folder
 

@@ -21,7 +21,7 @@ from prediction_runs import (
     write_lines,
 )
 
-from checkpoints import lookup
+from checkpoints.checkpoint import open_checkpoint
 from tasks import saved_model
 from tasks.bilstm import NO_BILSTM, BiLstmSize
 from tasks.masked_lm import filling
@@ -356,7 +356,8 @@ def test_masks_are_filled_as_by_fill_mask(ids_only, tmp_path):
     path = tmp_path / "lines.txt"
     path.write_text("\n".join([texts[0], "no mask here", *texts[1:]]))
     found = predict(folder, path, tmp_path / "1", top_k=3)
-    model, tokenizer = filling.load_model(lookup.find_checkpoint(str(folder)))
+    checkpoint = open_checkpoint(str(folder))
+    model, tokenizer = filling.load_model(checkpoint), checkpoint.tokenizer
     encoded = filling.encode_sentences(texts, tokenizer, 12)
     wanted = filling.fill_masks(model, tokenizer, encoded, 3)
     for row, masks in zip(found, wanted, strict=True):

@@ -17,7 +17,9 @@ import tensorflow as tf
 from paths import GOLDEN
 
 import modeling
-from checkpoints import huggingface, lookup, model_files, weight_files
+from checkpoints import huggingface, lookup, weight_files
+from checkpoints.checkpoint import Checkpoint, open_checkpoint
+from checkpoints.trained_for import TrainedFor
 from modeling import BIDIRECTIONAL, LEFT_TO_RIGHT
 from pretraining import model as pretraining_model
 from tasks.classifier import model as classifier_model
@@ -120,6 +122,12 @@ def test_original_to_original_drops_slots_alone(tmp_path):
     assert 2.9 < sizes[0] / sizes[1] < 3.1
 
 
+def architecture_of(names, config, **trained_for) -> str:
+    checkpoint = Checkpoint("model", config, TrainedFor(**trained_for))
+    vars(checkpoint)["shapes"] = dict.fromkeys(names)
+    return convert_checkpoint.architecture_of(checkpoint)
+
+
 @pytest.mark.parametrize(
     "names, architecture",
     [
@@ -135,19 +143,18 @@ def test_original_to_original_drops_slots_alone(tmp_path):
 )
 def test_architecture(names, architecture):
     config = modeling.BertConfig(vocab_size=9)
-    assert convert_checkpoint.architecture_of(names, config) == architecture
+    assert architecture_of(names, config) == architecture
     config.attention_direction = modeling.LEFT_TO_RIGHT
     if architecture in ("BertForMaskedLM", "BertForPreTraining"):
         architecture = "BertLMHeadModel"
-    assert convert_checkpoint.architecture_of(names, config) == architecture
+    assert architecture_of(names, config) == architecture
 
 
 def test_an_untrained_next_sentence_head_is_not_announced():
     """After run_pretraining.py --objective=mlm."""
     names = ["bert/x", "cls/predictions/x", "cls/seq_relationship/x"]
     config = modeling.BertConfig(vocab_size=9)
-    config.objective = "mlm"
-    found = convert_checkpoint.architecture_of(names, config)
+    found = architecture_of(names, config, objective="mlm")
     assert found == "BertForMaskedLM"
 
 
@@ -443,8 +450,8 @@ def test_casing_travels(directory, tmp_path):
     (directory / "vocab.txt").write_text("[PAD]\n[UNK]\n")
     convert(directory, tmp_path / "out", "original")
     prefix = lookup.find_checkpoint(str(tmp_path / "out"))
-    assert model_files.resolve_lower_case(None, prefix) is False
-    found = Path(model_files.find_vocab(prefix)).read_text()
+    assert open_checkpoint(prefix).do_lower_case is False
+    found = Path(open_checkpoint(prefix).vocab_file).read_text()
     assert found == "[PAD]\n[UNK]\n"
 
 

@@ -10,7 +10,8 @@ import scripts
 import tensorflow as tf
 
 import tokenization
-from checkpoints import model_files, weight_files
+from checkpoints import weight_files
+from checkpoints.checkpoint import open_checkpoint
 from pretraining.model import BertForPreTraining
 
 extend_checkpoint = scripts.load("extend_checkpoint")
@@ -109,7 +110,7 @@ def test_it_is_a_model(source, words, tmp_path, capsys):
     logits = []
     for folder in (source, out):
         prefix = str(folder / "bert_model.ckpt")
-        config = model_files.read_config(prefix)
+        config = open_checkpoint(prefix).config
         model = BertForPreTraining(config)
         weight_files.restore_weights(model.variables, prefix)
         ids = tf.constant([[5, 8, 7, 11, 13, 14, 6]])  # [1, 7]

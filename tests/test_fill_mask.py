@@ -7,7 +7,8 @@ import pytest
 import scripts
 from pretraining_runs import weights_of
 
-from checkpoints import lookup, weight_files
+from checkpoints import weight_files
+from checkpoints.checkpoint import open_checkpoint
 from tasks.masked_lm import filling
 
 fill_mask = scripts.load("fill_mask")
@@ -49,17 +50,19 @@ def test_a_model_without_a_pooler_fills_masks(model_dir, tmp_path):
     weight_files.write(str(folder / "bert_model.ckpt"), kept)
     answers = []
     for where in (model_dir, folder):
-        model, tokenizer = filling.load_model(str(where / "bert_model.ckpt"))
+        checkpoint = open_checkpoint(str(where))
+        model, tokenizer = filling.load_model(checkpoint), checkpoint.tokenizer
         encoded = filling.encode_sentences(["A [MASK] sat."], tokenizer, 12)
         answers.append(filling.fill_masks(model, tokenizer, encoded, 3))
     assert answers[0] == answers[1]
 
 
 def test_products_in_bfloat16(model_dir):
-    prefix = lookup.find_checkpoint(str(model_dir))
+    checkpoint = open_checkpoint(str(model_dir))
+    tokenizer = checkpoint.tokenizer
 
     def probabilities(dtype: str) -> list[float]:
-        model, tokenizer = filling.load_model(prefix, dtype=dtype)
+        model = filling.load_model(checkpoint, dtype)
         encoded = filling.encode_sentences(["a [MASK] sat"], tokenizer, 12)
         ((mask,),) = filling.fill_masks(model, tokenizer, encoded, 5)
         return [found.probability for found in mask]

@@ -22,7 +22,7 @@ import tensorflow as tf
 import tiny
 
 import modeling
-from checkpoints import model_files
+from checkpoints.checkpoint import open_checkpoint
 from modeling import BIDIRECTIONAL, LEFT_TO_RIGHT
 from tasks.classifier.model import BertForSequenceClassification
 from tasks.ner.model import BertForTokenClassification
@@ -72,7 +72,7 @@ def test_fine_tuning_keeps_the_direction(tmp_path, name, runs):
         runs.write_data(tmp_path)
         flags = runs.flags_for(model, tmp_path, tmp_path / "out")
     assert scripts.run(scripts.load(name), **flags | _DONE) == 0
-    config = model_files.read_config(str(tmp_path / "out" / "bert_model.ckpt"))
+    config = open_checkpoint(str(tmp_path / "out")).config
     assert config.attention_direction == LEFT_TO_RIGHT
 
 
@@ -228,7 +228,7 @@ def test_masks_are_not_filled_from_one_side(tmp_path):
     flags = {"init_checkpoint": folder, "export_dir": tmp_path / "served"}
     export = prediction_runs.export_saved_model
     assert words in scripts.error_of(export, **flags, task="masked_lm")
-    config = model_files.read_config(str(folder / "bert_model.ckpt"))
+    config = open_checkpoint(str(folder / "bert_model.ckpt")).config
     prefix = str(folder / "bert_model.ckpt")
     assert export.choose_task(None, prefix, config) == "encoder"
     found = prediction_runs.predict(folder, tmp_path / "in.txt", tmp_path / "o")

@@ -5,11 +5,11 @@ import logging
 
 import pytest
 import scripts
-from paths import GOLDEN
 from pretraining_runs import VOCAB, flags_for, write_data
 from tiny import SPECIAL
 
-from checkpoints import model_files
+from checkpoints import lookup
+from checkpoints.checkpoint import known_lower_case, open_checkpoint
 
 run_pretraining = scripts.load("run_pretraining")
 
@@ -30,8 +30,8 @@ def casing_of(monkeypatch, data, tmp_path):
 
     def main(_) -> None:
         run_pretraining.check_flags()
-        vocab_file = run_pretraining.find_vocab()
-        found.append(run_pretraining.read_tokenizer(vocab_file))
+        checkpoint = run_pretraining.open_source()
+        found.append(run_pretraining.read_tokenizer(checkpoint))
 
     def read(**flags) -> bool | None:
         values = flags_for(data, tmp_path / "out") | flags
@@ -94,7 +94,7 @@ def test_published_checkpoints_tell_by_their_name(casing_of, tmp_path):
     folder = tmp_path / "uncased_L-2_H-128_A-2"
     folder.mkdir()
     (folder / "bert_model.ckpt.index").write_text("")
-    vocab_file = str(GOLDEN / "vocab" / "cased.txt")
+    vocab_file = write_vocab(tmp_path / "words.txt", CASED)
     flags = {"init_checkpoint": folder / "bert_model.ckpt"}
     assert casing_of(**flags, vocab_file=vocab_file) is True
 
@@ -104,9 +104,7 @@ def test_a_model_of_the_hub_is_not_asked_for(casing_of, tmp_path, monkeypatch):
     folder = tmp_path / "models--a--b" / "snapshots" / "abc"
     folder.mkdir(parents=True)
     write_vocab(folder / "vocab.txt", UNCASED)
-    monkeypatch.setattr(
-        run_pretraining.lookup, "find_checkpoint", lambda _: str(folder)
-    )
+    monkeypatch.setattr(lookup, "find_checkpoint", lambda *_: str(folder))
     assert casing_of(init_checkpoint=str(folder)) is True
     write_vocab(folder / "vocab.txt", CASED)
     assert casing_of(init_checkpoint=str(folder)) is False
@@ -131,7 +129,6 @@ def test_a_cased_model_stays_cased(data, tmp_path, caplog):
         settings = json.loads((folder / "tokenizer_config.json").read_text())
         assert settings["do_lower_case"] is False
         prefix = str(folder / "bert_model.ckpt")
-        assert model_files.known_lower_case(prefix) is False
-    config = model_files.read_config(prefix)
-    tokenizer = model_files.load_tokenizer(prefix, config, None, None)
+        assert known_lower_case(prefix) is False
+    tokenizer = open_checkpoint(prefix).tokenizer
     assert tokenizer.tokenize("The paris") == ["The", "[UNK]"]

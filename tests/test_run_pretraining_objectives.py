@@ -21,7 +21,8 @@ from pretraining_runs import (
 )
 from tiny import results_of
 
-from checkpoints import model_files, weight_files
+from checkpoints import weight_files
+from checkpoints.checkpoint import open_checkpoint
 from modeling import LEFT_TO_RIGHT
 from pretraining import run as pretraining_run
 from training import curves
@@ -123,7 +124,7 @@ def test_pooler_and_next_sentence_head_keep_their_weights(finished, name):
 @pytest.mark.slow
 def test_ltr_writes_the_direction(finished, data):
     out, log = finished["ltr"]
-    config = model_files.read_config(str(out / "bert_model.ckpt"))
+    config = open_checkpoint(str(out / "bert_model.ckpt")).config
     assert config.attention_direction == LEFT_TO_RIGHT
     assert "attention_direction is set to left_to_right" in log
     assert "attention_direction" not in (data / "config.json").read_text()

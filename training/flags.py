@@ -6,6 +6,7 @@ from absl import flags
 
 import modeling
 from checkpoints import training_state
+from checkpoints.checkpoint import Checkpoint, open_checkpoint
 from ops import recompute
 from training import dtypes
 from training.devices import DeviceChoice
@@ -216,6 +217,17 @@ def define_model_flags() -> None:
 
 
 # --- Flags as plain values ---------------------------------------------------
+
+
+def open_init_checkpoint(f: flags.FlagValues) -> Checkpoint:
+    """Return the checkpoint that the flags of `define_model_flags` describe.
+
+    Raises:
+        UserError: see checkpoint.open_checkpoint.
+    """
+    return open_checkpoint(
+        f.init_checkpoint, f.bert_config_file, f.vocab_file, f.do_lower_case
+    )
 
 
 def read_init_checkpoint(f: flags.FlagValues) -> str | None:

@@ -94,8 +94,8 @@ class ClassifierDistillation:
                 "a teacher"
             )
         is_pair = self.task.train.columns.text_b is not None
-        taught = getattr(teacher.source.config, "sentence_pairs", is_pair)
-        if taught != is_pair:
+        taught = teacher.source.trained_for.sentence_pairs
+        if taught not in (None, is_pair):
             kinds = ("single texts", "pairs")
             raise teacher.error(
                 f"was fine-tuned on {kinds[taught]}, this task has "

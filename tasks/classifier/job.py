@@ -8,7 +8,7 @@ from base.errors import UserError
 
 import numpy as np
 
-import modeling
+from checkpoints.trained_for import TrainedFor, id2label_of
 from finetuning import distillation
 from records import in_memory
 from tasks import graph_tokenizer, mistakes, signs
@@ -330,13 +330,17 @@ class ClassifierJob(Job):
 
     # --- The fine-tuned model ------------------------------------------------
 
-    def add_to_config(self, config: modeling.BertConfig) -> None:
-        """Add the labels, whether texts come in pairs, and their length."""
-        super().add_to_config(config)
-        if self.task.labels is not None:
-            names = enumerate(self.task.labels)
-            config.id2label = {str(number): name for number, name in names}
-        config.sentence_pairs = self.task.takes_pairs
+    def trained_for(self) -> TrainedFor:
+        """Return the labels, whether texts come in pairs, and their length."""
+        labels = self.task.labels
+        return (
+            super()
+            .trained_for()
+            ._replace(
+                id2label=None if labels is None else id2label_of(labels),
+                sentence_pairs=self.task.takes_pairs,
+            )
+        )
 
     def create_export(
         self, loaded: LoadedModel, tokenizer: graph_tokenizer.Tokenizer

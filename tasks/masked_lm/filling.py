@@ -14,7 +14,8 @@ import tensorflow as tf
 
 import modeling
 import tokenization
-from checkpoints import model_files, weight_files
+from checkpoints import weight_files
+from checkpoints.checkpoint import Checkpoint
 from pretraining.model import BertForPreTraining
 from tasks.masked_lm import masked_sentences
 
@@ -34,37 +35,31 @@ class Filling(NamedTuple):
 
 
 def load_model(
-    prefix: str,
-    bert_config_file: str | None = None,
-    vocab_file: str | None = None,
-    do_lower_case: bool | None = None,
-    dtype: str = "float32",
-) -> tuple[BertForPreTraining, tokenization.FullTokenizer]:
-    """Return the model and tokenizer of a checkpoint.
+    checkpoint: Checkpoint, dtype: str = "float32"
+) -> BertForPreTraining:
+    """Return the model of a checkpoint.
 
     Args:
-        prefix: of the checkpoint.
-        bert_config_file: default: the one beside the checkpoint.
-        vocab_file: default: the one beside the checkpoint.
-        do_lower_case: default: as the checkpoint was trained.
+        checkpoint: with a vocabulary.
         dtype: of the matrix products, one of modeling.DTYPES.
 
     Raises:
-        UserError: a file is missing, vocabulary and model do not fit, the
-            checkpoint has no masked LM head, or its tokens see their left
-            side alone.
+        UserError: vocabulary and model do not fit, the checkpoint has no
+            masked LM head, or its tokens see their left side alone.
     """
-    config = model_files.read_config(prefix, bert_config_file)
-    check_sees_both_sides(config, prefix)
-    tokenizer = model_files.load_tokenizer(
-        prefix, config, vocab_file, do_lower_case, _NEEDED_TOKENS
+    check_sees_both_sides(checkpoint.config, checkpoint.prefix)
+    tokenizer = checkpoint.tokenizer
+    tokenization.validate_special_tokens(
+        tokenizer.vocab, _NEEDED_TOKENS, tokenizer.vocab_file
     )
-    model = BertForPreTraining(config, dtype)
+    model = BertForPreTraining(checkpoint.config, dtype)
     # Pooler and next sentence head may be missing: they are not used.
     weight_files.restore_weights(
-        model.variables, prefix, required=rf"{weight_files.ENCODER}|^cls/pred"
+        model.variables,
+        checkpoint.prefix,
+        required=rf"{weight_files.ENCODER}|^cls/pred",
     )
-    return model, tokenizer
+    return model
 
 
 def check_sees_both_sides(config: modeling.BertConfig, prefix: str) -> None:

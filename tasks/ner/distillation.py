@@ -137,7 +137,7 @@ class TaggerDistillation:
                 source.tokenizer,
                 self.labels,
                 source.max_seq_length,
-                getattr(source.config, "document_context", False),
+                bool(source.trained_for.document_context),
             )
             parts = list(converter(file.sentences))
             features = {

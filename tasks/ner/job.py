@@ -13,7 +13,8 @@ from absl import logging
 
 import modeling
 from checkpoints import weight_files
-from finetuning import distillation, fine_tuned
+from checkpoints.trained_for import TrainedFor, id2label_of
+from finetuning import distillation
 from records import in_memory
 from tasks import graph_tokenizer, signs
 from tasks.classifier.scores import log_softmax
@@ -65,19 +66,21 @@ class TaggerOptions(NamedTuple):
 
 
 def options_in(
-    config: modeling.BertConfig, document_context: bool
+    trained_for: TrainedFor, document_context: bool
 ) -> TaggerOptions:
     """Return the options a fine-tuned model's configuration holds.
 
     Args:
-        config: of the model.
+        trained_for: of the model.
         document_context: for a configuration without this option, as that of
             a model trained elsewhere.
     """
+    if trained_for.document_context is not None:
+        document_context = trained_for.document_context
     return TaggerOptions(
-        getattr(config, "document_context", document_context),
-        getattr(config, "feature_layers", None),
-        getattr(config, "lstm_units", 0),
+        document_context,
+        trained_for.feature_layers,
+        trained_for.lstm_units or 0,
     )
 
 
@@ -278,7 +281,7 @@ class NerJob(Job):
                 ),
                 {
                     "weights": _encoder_hash(loaded.model),
-                    "config": fine_tuned.encoder_config(self.config),
+                    "config": self.config.to_dict(),
                     "dtype": settings.dtype,
                     "layers": self._layers.indices,
                 },
@@ -350,15 +353,22 @@ class NerJob(Job):
 
     # --- The fine-tuned model ------------------------------------------------
 
-    def add_to_config(self, config: modeling.BertConfig) -> None:
-        """Add the labels, the length, and the options of the tagger."""
-        super().add_to_config(config)
-        names = enumerate(self.labels)
-        config.id2label = {str(number): name for number, name in names}
-        config.document_context = self.options.document_context
+    def trained_for(self) -> TrainedFor:
+        """Return the labels, the length, and the options of the tagger."""
+        found = (
+            super()
+            .trained_for()
+            ._replace(
+                id2label=id2label_of(self.labels),
+                document_context=self.options.document_context,
+            )
+        )
         if self._layers:
-            config.feature_layers = self.options.feature_layers
-            config.lstm_units = self.options.lstm_units
+            found = found._replace(
+                feature_layers=self.options.feature_layers,
+                lstm_units=self.options.lstm_units,
+            )
+        return found
 
     def create_export(
         self, loaded: LoadedModel, tokenizer: graph_tokenizer.Tokenizer
@@ -400,7 +410,7 @@ def fine_tuned_labels(source: ModelSource, output_dir: str) -> tuple[str, ...]:
     Raises:
         UserError: it names no labels, or some that are not tags.
     """
-    labels = source.labels or ()
+    labels = source.trained_for.labels or ()
     if not labels or not all(map(ner_data.is_iob_tag, labels)):
         raise UserError(
             f"{source.prefix or output_dir} is not a fine-tuned tagger: its "

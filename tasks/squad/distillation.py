@@ -64,11 +64,10 @@ class SpanDistillation:
         length = self.source.max_seq_length
         teacher = teachers.find(path, length)
         teachers.check_head(teacher, "cls/squad/output_weights", None)
-        config = teacher.source.config
-        trained_for = getattr(config, "version_2_with_negative", is_version_2)
-        if trained_for != is_version_2:
+        taught = teacher.source.trained_for.version_2_with_negative
+        if taught not in (None, is_version_2):
             raise teacher.error(
-                f"was fine-tuned with version_2_with_negative={trained_for}, "
+                f"was fine-tuned with version_2_with_negative={taught}, "
                 f"this run has {is_version_2}"
             )
         own = record_cache.text_fingerprint(self.source.tokenizer, length)
@@ -79,6 +78,7 @@ class SpanDistillation:
                     "probabilities are of tokens, which have to be the same; "
                     "use models of one vocabulary and casing"
                 )
+        config = teacher.source.config
         if config.max_position_embeddings < length:
             raise teacher.error(
                 f"has {config.max_position_embeddings} positions, fewer than "

@@ -11,6 +11,7 @@ from absl import logging
 
 import modeling
 from checkpoints import lookup, weight_files
+from checkpoints.trained_for import TrainedFor
 from finetuning import distillation
 from records import cache as record_cache
 from records import in_memory
@@ -96,7 +97,7 @@ class SquadJob(Job):
 
     def _check_version(self) -> None:
         """Warn if the model was fine-tuned on the other version of SQuAD."""
-        trained_for = getattr(self.config, "version_2_with_negative", None)
+        trained_for = self.source.trained_for.version_2_with_negative
         if trained_for not in (None, self.is_version_2):
             logging.warning(
                 "the model was fine-tuned with version_2_with_negative=%s; now "
@@ -281,10 +282,10 @@ class SquadJob(Job):
 
     # --- The fine-tuned model ------------------------------------------------
 
-    def add_to_config(self, config: modeling.BertConfig) -> None:
-        """Add the length of the windows and the version of SQuAD."""
-        super().add_to_config(config)
-        config.version_2_with_negative = self.is_version_2
+    def trained_for(self) -> TrainedFor:
+        """Return the length of the windows and the version of SQuAD."""
+        found = super().trained_for()
+        return found._replace(version_2_with_negative=self.is_version_2)
 
     def create_export(
         self, loaded: LoadedModel, tokenizer: graph_tokenizer.Tokenizer

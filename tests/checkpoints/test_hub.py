@@ -15,8 +15,9 @@ import hub_server
 import numpy as np
 import pytest
 
-from checkpoints import hub, huggingface, lookup, model_files, weight_files
+from checkpoints import hub, huggingface, lookup, weight_files
 from checkpoints import training_state as state
+from checkpoints.checkpoint import open_checkpoint, resolve_lower_case
 
 TINY = "google/tiny"
 
@@ -154,8 +155,7 @@ def test_the_weights_are_those_of_the_folder(new_process, hub_folder):
     assert shapes == theirs.get_variable_to_shape_map()
     for name in shapes:
         assert np.array_equal(ours.get_tensor(name), theirs.get_tensor(name))
-    config = model_files.read_config(prefix)
-    tokenizer = model_files.load_tokenizer(prefix, config, None, None)
+    tokenizer = open_checkpoint(prefix).tokenizer
     assert tokenizer.tokenize("The cats") == ["the", "cat", "##s"]
 
 
@@ -283,24 +283,31 @@ def test_a_run_cannot_be_resumed_from_the_hub():
 # --- Casing and commits ------------------------------------------------------
 
 
+def resolve(do_lower_case: bool | None, place) -> bool:
+    """Return the casing of a model in the cache."""
+    vocab = place / "vocab.txt"
+    vocab_file = str(vocab) if vocab.exists() else None
+    return resolve_lower_case(do_lower_case, str(place), vocab_file)
+
+
 def test_the_casing_follows_from_the_repository_or_is_asked_for(tmp_path):
     for name, wanted in {
         "google--bert_uncased_L-2_H-128_A-2": True,
         "google-bert--bert-base-cased": False,
     }.items():
         place = tmp_path / f"models--{name}" / "snapshots" / "abc"
-        assert model_files.resolve_lower_case(None, str(place)) is wanted
+        assert resolve(None, place) is wanted
     place = tmp_path / "models--a--b" / "snapshots" / "abc"
     with pytest.raises(UserError, match="hf://a/b does not tell its casing"):
-        model_files.resolve_lower_case(None, str(place))
-    assert model_files.resolve_lower_case(False, str(place)) is False
+        resolve(None, place)
+    assert resolve(False, place) is False
     vocab = place / "vocab.txt"
     vocab.parent.mkdir(parents=True)
     vocab.write_text("[UNK]\n[CLS]\n[SEP]\nthe\n")
     with pytest.raises(UserError, match="hf://a/b does not tell its casing"):
-        model_files.resolve_lower_case(None, str(place))
+        resolve(None, place)
     vocab.write_text("\n".join("ABCDEFGH"))  # a cased one tells
-    assert model_files.resolve_lower_case(None, str(place)) is False
+    assert resolve(None, place) is False
 
 
 def test_a_run_keeps_its_commit(model, tmp_path):

@@ -14,8 +14,8 @@ import tensorflow as tf
 from paths import GOLDEN
 
 import modeling
-import tokenization
-from checkpoints import huggingface, lookup, model_files, weight_files
+from checkpoints import huggingface, weight_files
+from checkpoints.checkpoint import open_checkpoint
 from pretraining import model as pretraining_model
 
 DIRECTORY = GOLDEN / "huggingface"
@@ -106,11 +106,8 @@ def test_same_numbers_as_transformers():
 def test_a_published_model_on_real_sentences():
     directory = str(Path(MINILM.origin).parent / "model")
     golden = np.load(GOLDEN / "minilm.npz")
-    prefix = lookup.find_checkpoint(directory)
-    tokenizer = tokenization.FullTokenizer(
-        model_files.find_vocab(prefix),
-        model_files.resolve_lower_case(None, prefix),
-    )
+    checkpoint = open_checkpoint(directory)
+    tokenizer = checkpoint.tokenizer
     vocab = tokenizer.vocab
     for sentence, ids in zip(
         golden["sentences"], golden["input_ids"], strict=True
@@ -119,10 +116,10 @@ def test_a_published_model_on_real_sentences():
         assert [vocab["[CLS]"], *found, vocab["[SEP]"]] == [
             i for i in ids if i != vocab["[PAD]"]
         ]
-    config = model_files.read_config(prefix)
+    config = checkpoint.config
     assert config.hidden_act == "gelu_erf"
     model = modeling.BertModel(config)
-    report = weight_files.restore_weights(model.variables, prefix)
+    report = weight_files.restore_weights(model.variables, directory)
     assert len(report.restored) == 5 + 16 * 6 + 2 and not report.new
     output = model(
         tf.constant(golden["input_ids"], tf.int32),

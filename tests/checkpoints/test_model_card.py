@@ -6,6 +6,8 @@ import pytest
 
 import modeling
 from checkpoints import model_card
+from checkpoints.checkpoint import Checkpoint
+from checkpoints.trained_for import TrainedFor
 
 CONFIG = modeling.BertConfig(vocab_size=30522)
 
@@ -80,6 +82,12 @@ Not stated yet. The author of the model adds `license` and `language` to the blo
 """  # noqa: E501
 
 
+def card(prefix, architecture: str) -> str:
+    return model_card.make(
+        "mine", Checkpoint(str(prefix), CONFIG), architecture
+    )
+
+
 @pytest.fixture
 def run(tmp_path) -> str:
     """The prefix of a fine-tuned model with scores and settings."""
@@ -90,13 +98,12 @@ def run(tmp_path) -> str:
 
 
 def test_the_whole_card(run):
-    config = modeling.BertConfig.from_dict(
-        CONFIG.to_dict()
-        | {"id2label": {"0": "no", "10": "b|d", "2": "yes"}}
-        | {"max_seq_length": 64}
+    trained_for = TrainedFor(
+        id2label={"0": "no", "10": "b|d", "2": "yes"}, max_seq_length=64
     )
     name = "BertForSequenceClassification"
-    assert model_card.make("mine", run, config, name) == CARD
+    found = Checkpoint(run, CONFIG, trained_for)
+    assert model_card.make("mine", found, name) == CARD
 
 
 @pytest.mark.parametrize(
@@ -113,21 +120,22 @@ def test_the_whole_card(run):
 def test_folders_of_the_machine_are_not_shown(tmp_path, path, shown):
     run = {"adjustable": {"init_checkpoint": path}, "fixed": {}}
     (tmp_path / "training_config.json").write_text(json.dumps(run))
-    text = model_card.make("mine", str(tmp_path / "x"), CONFIG, "BertModel")
+    text = card(tmp_path / "x", "BertModel")
     assert f"--init_checkpoint={shown}\n" in text
 
 
 def test_what_is_unknown_is_left_out(tmp_path):
-    text = model_card.make("mine", str(tmp_path), CONFIG, "BertModel")
+    text = card(tmp_path, "BertModel")
     for words in ("base_model", "Labels", "Scores", "Training", "None"):
         assert words not in text
     assert "pipeline_tag: feature-extraction" in text
     place = tmp_path / "models--a--b" / "snapshots" / "abc"
-    text = model_card.make("mine", str(place), CONFIG, "BertForMaskedLM")
+    text = card(place, "BertForMaskedLM")
     assert "base_model: a/b\n" in text
 
 
 def test_a_card_that_exists_is_kept(tmp_path):
     (tmp_path / "README.md").write_text("Mine.")
-    model_card.write(str(tmp_path), str(tmp_path), CONFIG, "BertModel")
+    found = Checkpoint(str(tmp_path), CONFIG)
+    model_card.write(str(tmp_path), found, "BertModel")
     assert (tmp_path / "README.md").read_text() == "Mine."

@@ -1,6 +1,5 @@
 """The step of fine-tuned weights is that of these weights, in any folder."""
 
-import json
 from pathlib import Path
 
 import classifier_runs
@@ -12,8 +11,8 @@ import scripts
 import tiny
 from classifier_runs import values_of
 
-from checkpoints import model_files, training_state, weight_files
-from finetuning import fine_tuned
+from checkpoints import training_state, weight_files
+from checkpoints.checkpoint import open_checkpoint
 
 run_classifier = scripts.load("run_classifier")
 convert_checkpoint = scripts.load("convert_checkpoint")
@@ -64,21 +63,6 @@ def test_a_run_that_is_trained_on_is_scored_with_its_last_fine_tuned_weights(
         assert "50 predictions are class" in last
 
 
-def test_weights_without_a_step_have_that_of_the_run(tmp_path):
-    """As version 0.1.0 wrote them: of the best score or the newest state."""
-    prefix = str(tmp_path / "bert_model.ckpt")
-    weight_files.write(prefix, {"output_bias": np.zeros(2, np.float32)})
-    assert fine_tuned._step_of(str(tmp_path), prefix) == 0
-    run = training_state.TrainingState(str(tmp_path), [], {})
-    run.save(9)
-    assert fine_tuned._step_of(str(tmp_path), prefix) == 9
-    scores = tmp_path / "scores.json"
-    scores.write_text(json.dumps({"5": 0.75, "9": 0.5}))
-    assert fine_tuned._step_of(str(tmp_path), prefix) == 5
-    weight_files.write(prefix, {"global_step": np.int64(7)})
-    assert fine_tuned._step_of(str(tmp_path), prefix) == 7
-
-
 def test_the_step_is_no_weight(tmp_path, caplog):
     """Nothing that reads fine-tuned weights takes it for one."""
     without = fine_tuned_models.write_classifier(
@@ -94,9 +78,8 @@ def test_the_step_is_no_weight(tmp_path, caplog):
         if step:
             tensors["global_step"] = np.int64(step)
             weight_files.write(prefix, tensors)
-        weights = weight_files.read_weights(prefix)
+        weights = open_checkpoint(prefix).read_weights()
         assert "global_step" not in weights
-        model_files.check_weights(weights, classifier_runs.CONFIG, prefix)
         output = tmp_path / f"hf{step}"
         with caplog.at_level("INFO", logger="absl"):
             scripts.run(

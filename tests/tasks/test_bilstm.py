@@ -8,6 +8,8 @@ import pytest
 import tensorflow as tf
 
 import modeling
+from checkpoints.checkpoint import Checkpoint
+from checkpoints.trained_for import TrainedFor
 from tasks import bilstm, heads
 from tasks.bilstm import BiLstmSize
 from tasks.classifier.model import BertForSequenceClassification
@@ -223,11 +225,9 @@ def test_the_pooler_is_not_trained(name):
 def test_the_size_of_a_command():
     """Flags, a fine-tuned model's configuration, and what contradicts them."""
 
-    def config(*size) -> modeling.BertConfig:
-        keys = dict(zip(BiLstmSize._fields, size, strict=False))
-        return modeling.BertConfig.from_dict(CONFIG.to_dict() | keys)
-
-    plain, own, other = config(), config(2, 3), BiLstmSize(1, 3)
+    plain = Checkpoint("", CONFIG)
+    keys = TrainedFor(bilstm_layers=2, bilstm_units=3)
+    own, other = Checkpoint("model", CONFIG, keys), BiLstmSize(1, 3)
     for given, found, is_training, wanted in (
         (None, plain, True, bilstm.NO_BILSTM),
         (SIZE, plain, True, SIZE),
@@ -237,7 +237,7 @@ def test_the_size_of_a_command():
         (SIZE, own, True, SIZE),  # trained further
         (None, own, True, bilstm.NO_BILSTM),  # left out, with a warning
     ):
-        size = bilstm.choose_size(given, found, "model", is_training)
+        size = bilstm.choose_size(given, found, is_training)
         assert size == wanted, (given, found, is_training)
     for given, is_training in (
         (other, False),
@@ -245,10 +245,11 @@ def test_the_size_of_a_command():
         (bilstm.NO_BILSTM, False),
     ):
         with pytest.raises(UserError, match="was fine-tuned with a BiLSTM"):
-            bilstm.choose_size(given, own, "model", is_training)
+            bilstm.choose_size(given, own, is_training)
     for wrong in ((2,), (2, 0), (-1, 3), ("2", 3), (True, 3)):
-        with pytest.raises(UserError, match="must be whole numbers"):
-            bilstm.size_in(config(*wrong))
+        keys = dict(zip(BiLstmSize._fields, wrong, strict=False))
+        with pytest.raises(UserError, match="must be a? ?whole number"):
+            bilstm.size_in(TrainedFor.from_dict(keys))
 
 
 def test_flops_count_the_matrices():

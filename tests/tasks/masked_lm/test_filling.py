@@ -10,6 +10,7 @@ import tensorflow as tf
 import modeling
 import tokenization
 from checkpoints import weight_files
+from checkpoints.checkpoint import open_checkpoint
 from pretraining.model import BertForPreTraining
 from tasks.masked_lm import filling, masked_sentences
 
@@ -21,12 +22,8 @@ def model_dir(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def loaded(model_dir):
-    return filling.load_model(
-        str(model_dir / "bert_model.ckpt"),
-        str(model_dir / "bert_config.json"),
-        str(model_dir / "vocab.txt"),
-        do_lower_case=True,
-    )
+    checkpoint = open_checkpoint(str(model_dir), do_lower_case=True)
+    return filling.load_model(checkpoint), checkpoint.tokenizer
 
 
 def tokens(text, tokenizer):
@@ -118,8 +115,9 @@ def test_checkpoint_without_head(model_dir, tmp_path):
     )
     with pytest.raises(UserError, match="cls/predictions"):
         filling.load_model(
-            str(tmp_path / "bert_model.ckpt"),
-            str(model_dir / "bert_config.json"),
-            str(model_dir / "vocab.txt"),
-            do_lower_case=True,
+            open_checkpoint(
+                str(tmp_path / "bert_model.ckpt"),
+                str(model_dir / "bert_config.json"),
+                str(model_dir / "vocab.txt"),
+            )
         )

@@ -1,4 +1,4 @@
-"""A model's files: those beside a checkpoint, those a flag names, written."""
+"""A checkpoint with the files beside it: opened, checked, written again."""
 
 import json
 import logging
@@ -11,8 +11,18 @@ import pytest
 import tensorflow as tf
 from tiny import SPECIAL, values_of
 
-from checkpoints import lookup, model_files, weight_files
+from checkpoints import lookup, weight_files
+from checkpoints.checkpoint import (
+    Checkpoint,
+    open_checkpoint,
+    read_config,
+    resolve_lower_case,
+    write_model,
+)
+from checkpoints.trained_for import TrainedFor, id2label_of
 from modeling import BertConfig
+
+NOTHING = TrainedFor()
 
 
 def config_with(**settings) -> BertConfig:
@@ -22,52 +32,95 @@ def config_with(**settings) -> BertConfig:
 
 def test_labels_are_in_the_order_of_their_numbers():
     names = {str(number): f"label {number}" for number in (10, 2, 0, 1)}
-    labels = model_files.labels_in(config_with(id2label=names))
+    labels = TrainedFor(id2label=names).labels
     assert labels == ("label 0", "label 1", "label 2", "label 10")
-    assert model_files.labels_in(config_with()) is None
-    assert model_files.labels_in(config_with(id2label={})) is None
+    assert NOTHING.labels is None and TrainedFor(id2label={}).labels is None
 
 
 def test_outputs_without_a_label_have_a_number_as_name():
-    config = config_with(id2label={"0": "no", "2": "yes"})
-    assert model_files.class_names(config, 3) == ["no", "LABEL_1", "yes"]
-    assert model_files.class_names(config_with(), 2) == ["LABEL_0", "LABEL_1"]
-    config = config_with(id2label={"0": "LABEL_1"})
+    found = TrainedFor(id2label={"0": "no", "2": "yes"})
+    assert found.class_names(3) == ["no", "LABEL_1", "yes"]
+    assert NOTHING.class_names(2) == ["LABEL_0", "LABEL_1"]
     with pytest.raises(UserError, match="names two classes 'LABEL_1'"):
-        model_files.class_names(config, 2)
+        TrainedFor(id2label={"0": "LABEL_1"}).class_names(2)
+
+
+def test_what_a_model_was_trained_for_is_no_part_of_the_encoder(tmp_path):
+    """Its keys are written back as they were, and so are unknown ones."""
+    given = {
+        "task": "token_classification",
+        "id2label": id2label_of(["O", "B-PER"]),
+        "max_seq_length": 20,
+        "document_context": False,
+    }
+    path = tmp_path / "bert_config.json"
+    encoder = config_with(pooler_type="first").to_dict()
+    path.write_text(json.dumps(encoder | given))
+    config, trained_for = read_config(str(tmp_path / "model.ckpt"))
+    assert config.to_dict() == encoder
+    assert trained_for.to_dict() == given
+    assert trained_for.sentence_pairs is None
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"bilstm_units": "9"},
+        {"max_seq_length": 0},
+        {"sentence_pairs": 1},
+        {"task": 3},
+        {"id2label": ["a"]},
+        {"id2label": {"a": "b"}},
+    ],
+    ids=str,
+)
+def test_a_setting_of_another_type_is_named(tmp_path, setting):
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps(config_with().to_dict() | setting))
+    (name,) = setting
+    with pytest.raises(UserError, match=f"c.json: .*{name} must be"):
+        open_checkpoint(None, str(path))
 
 
 def test_lengths_up_to_the_positions_of_a_model():
-    config = config_with(max_position_embeddings=20)
-    model_files.check_length(20, config)
+    checkpoint = Checkpoint("", config_with(max_position_embeddings=20))
+    checkpoint.check_length(20)
     with pytest.raises(UserError, match="=21 is more than .*embeddings=20"):
-        model_files.check_length(21, config)
+        checkpoint.check_length(21)
 
 
 def test_a_vocabulary_may_be_smaller_than_the_model():
-    model_files.check_vocab(29, "vocab.txt", config_with())
+    checkpoint = Checkpoint("", config_with(), vocab_file="vocab.txt")
+    checkpoint.check_vocab(29)
     with pytest.raises(UserError, match="31 tokens, vocab_size .* is 30"):
-        model_files.check_vocab(31, "vocab.txt", config_with())
+        checkpoint.check_vocab(31)
 
 
 def test_flags_come_before_files_beside_the_checkpoint(tmp_path):
     prefix = str(tmp_path / "model.ckpt")
+    weight_files.write(prefix, {"output_bias": np.zeros(2, np.float32)})
     (tmp_path / "vocab.txt").write_text("")
     own = config_with(hidden_act="relu").to_json_string()
     (tmp_path / "bert_config.json").write_text(own)
     (tmp_path / "other.json").write_text(config_with().to_json_string())
-    assert model_files.read_config(prefix).hidden_act == "relu"
-    given = model_files.read_config(prefix, str(tmp_path / "other.json"))
-    assert given.hidden_act == "gelu"
-    assert model_files.find_vocab(prefix) == str(tmp_path / "vocab.txt")
-    assert model_files.find_vocab(prefix, "given.txt") == "given.txt"
+    found = open_checkpoint(prefix)
+    assert found.config.hidden_act == "relu"
+    assert found.vocab_file == str(tmp_path / "vocab.txt")
+    assert found.shapes == {"output_bias": [2]}
+    found = open_checkpoint(prefix, str(tmp_path / "other.json"), "given.txt")
+    assert found.config.hidden_act == "gelu"
+    assert found.vocab_file == "given.txt"
 
 
 def test_missing_files_are_asked_for_by_their_flag(tmp_path):
     prefix = str(tmp_path / "model.ckpt")
     for function, flag, name in (
-        (model_files.read_config, "--bert_config_file", "bert_config.json"),
-        (model_files.find_vocab, "--vocab_file", "vocab.txt"),
+        (read_config, "--bert_config_file", "bert_config.json"),
+        (
+            lambda prefix: Checkpoint(prefix, config_with()).tokenizer,
+            "--vocab_file",
+            "vocab.txt",
+        ),
     ):
         with pytest.raises(UserError, match=f"no {name} beside .*{flag}"):
             function(prefix)
@@ -76,16 +129,16 @@ def test_missing_files_are_asked_for_by_their_flag(tmp_path):
 
 
 def test_casing_by_file_by_directory_name_or_by_flag(tmp_path):
-    resolve = model_files.resolve_lower_case
-    assert resolve(None, "") is True
-    assert resolve(False, "") is False
+    assert resolve_lower_case(None, "", None) is True
+    assert resolve_lower_case(False, "", None) is False
     released = "cased_L-12_H-768_A-12/bert_model.ckpt"
-    assert resolve(None, released) is False
+    assert resolve_lower_case(None, released, None) is False
     with pytest.raises(UserError, match="trained with False: leave the flag"):
-        resolve(True, released)
+        resolve_lower_case(True, released, None)
     settings = json.dumps({"do_lower_case": False})
     (tmp_path / "tokenizer_config.json").write_text(settings)
-    assert resolve(None, str(tmp_path / "model.ckpt")) is False
+    prefix = str(tmp_path / "model.ckpt")
+    assert resolve_lower_case(None, prefix, None) is False
 
 
 def write_vocab(path, *tokens) -> str:
@@ -93,20 +146,18 @@ def write_vocab(path, *tokens) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("is_beside", [True, False])
 def test_without_file_and_name_the_vocabulary_tells_the_casing(
-    tmp_path, caplog, is_beside
+    tmp_path, caplog
 ):
     """As for BioBERT's checkpoints: cased, and their names do not tell."""
     caplog.set_level(logging.INFO)
     folder = tmp_path / "biobert_v1.1_pubmed"
     folder.mkdir()
     prefix = str(folder / "model.ckpt-1000000")
-    place = folder / "vocab.txt" if is_beside else tmp_path / "other.txt"
+    place = folder / "vocab.txt"
 
     def resolve(flag: bool | None) -> bool:
-        vocab_file = None if is_beside else str(place)
-        return model_files.resolve_lower_case(flag, prefix, vocab_file)
+        return resolve_lower_case(flag, prefix, str(place))
 
     path = write_vocab(place, "The", "A")
     assert resolve(None) is False
@@ -132,8 +183,9 @@ def test_a_tokenizer_has_the_casing_of_its_vocabulary(tmp_path):
     """Also without a checkpoint."""
     for tokens, casing in ((["The", "A"], False), ([], True)):
         path = write_vocab(tmp_path / "vocab.txt", *tokens)
-        tokenizer = model_files.load_tokenizer("", config_with(), path, None)
-        assert tokenizer.basic_tokenizer.do_lower_case is casing
+        found = Checkpoint("", config_with(), vocab_file=path)
+        assert found.do_lower_case is casing
+        assert found.tokenizer.basic_tokenizer.do_lower_case is casing
 
 
 @pytest.mark.parametrize("do_lower_case", [True, None])
@@ -149,8 +201,8 @@ def test_a_vocabulary_in_the_folder_is_kept(
         vocab = tmp_path / "link.txt"
         vocab.symlink_to(tmp_path / "vocab.txt")
     config = config_with(vocab_size=5)
-    model_files.write_model(
-        str(tmp_path), model, config, str(vocab), do_lower_case
+    write_model(
+        str(tmp_path), model, config, NOTHING, str(vocab), do_lower_case
     )
     assert (tmp_path / "vocab.txt").read_text() == tokens
 
@@ -163,13 +215,15 @@ def test_a_written_model_is_found_again(model, tmp_path, do_lower_case):
     folder.mkdir()
     config = config_with(vocab_size=5)
     before = values_of(model.variables)
-    prefix = model_files.write_model(
-        str(folder), model, config, str(vocab), do_lower_case
+    trained_for = TrainedFor(sentence_pairs=False)
+    prefix = write_model(
+        str(folder), model, config, trained_for, str(vocab), do_lower_case
     )
-    assert prefix == lookup.find_checkpoint(str(folder))
-    found = model_files.read_config(prefix)
-    assert found.to_dict() == config.to_dict()
-    tokenizer = model_files.load_tokenizer(prefix, found, None, None)
+    found = open_checkpoint(str(folder))
+    assert found.prefix == prefix
+    assert found.config.to_dict() == config.to_dict()
+    assert found.trained_for == trained_for
+    tokenizer = found.tokenizer
     casing = True if do_lower_case is None else do_lower_case
     assert tokenizer.basic_tokenizer.do_lower_case == casing
     assert list(tokenizer.vocab)[2:] == ["[CLS]", "[SEP]", "à"]
@@ -182,8 +236,8 @@ def test_a_written_model_is_found_again(model, tmp_path, do_lower_case):
 
 def test_only_the_chief_writes_a_model(model, tmp_path, monkeypatch):
     monkeypatch.setattr(cluster, "is_chief", lambda: False)
-    prefix = model_files.write_model(
-        str(tmp_path), model, config_with(), None, True
+    prefix = write_model(
+        str(tmp_path), model, config_with(), NOTHING, None, True
     )
     assert prefix == str(tmp_path / lookup.WEIGHTS_NAME)
     assert not list(tmp_path.iterdir())

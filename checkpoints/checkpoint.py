@@ -1,0 +1,398 @@
+"""A checkpoint and the files beside it: opened once, and written.
+
+    checkpoint = open_checkpoint("hf://google-bert/bert-base-uncased")
+    checkpoint.prefix, checkpoint.config, checkpoint.tokenizer, ...
+
+A model is four files: weights, configuration (`bert_config.json`), vocabulary
+(`vocab.txt`) and the casing of its tokenizer (`tokenizer_config.json`). The
+flags --bert_config_file, --vocab_file and --do_lower_case override the files
+beside a checkpoint.
+"""
+
+import dataclasses
+import functools
+import os
+from collections.abc import Mapping
+
+from base import cluster, file_system
+from base.errors import UserError
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+import modeling
+import tokenization
+from checkpoints import casing, hub, huggingface, lookup, weight_files
+from checkpoints.trained_for import TrainedFor
+from modeling import BertConfig
+
+# --- Opening -----------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Checkpoint:
+    """What anybody asks of a checkpoint; weights are read when they are needed.
+
+    Without a checkpoint, in a run from new weights, the prefix is empty, and
+    the rest is what the flags name.
+
+    Attributes:
+        prefix: that its files share; the directory of a Hugging Face model.
+        config: of the encoder.
+        trained_for: task, labels and options of its head.
+        vocab_file: of the flag, else the one beside the weights, if any.
+        given_lower_case: value of --do_lower_case; None: not given.
+    """
+
+    prefix: str
+    config: BertConfig
+    trained_for: TrainedFor = TrainedFor()
+    vocab_file: str | None = None
+    given_lower_case: bool | None = None
+
+    @property
+    def is_huggingface(self) -> bool:
+        """Whether it is a directory in the format of transformers."""
+        return bool(self.prefix) and tf.io.gfile.isdir(self.prefix)
+
+    @property
+    def max_seq_length(self) -> int:
+        """Tokens of a row in fine-tuning, else the number of positions."""
+        own = self.trained_for.max_seq_length
+        return own or self.config.max_position_embeddings
+
+    @functools.cached_property
+    def shapes(self) -> dict[str, list[int]]:
+        """The shape of every variable in it.
+
+        Raises:
+            UserError: it cannot be read.
+        """
+        reader = weight_files.open_reader(self.prefix)
+        return reader.get_variable_to_shape_map()
+
+    @functools.cached_property
+    def do_lower_case(self) -> bool:
+        """Whether text is lower-cased; see `resolve_lower_case`."""
+        return resolve_lower_case(
+            self.given_lower_case, self.prefix, self.vocab_file
+        )
+
+    @functools.cached_property
+    def tokenizer(self) -> tokenization.FullTokenizer:
+        """The tokenizer, checked against the configuration.
+
+        Raises:
+            UserError: there is no vocabulary, it lacks [CLS] or [SEP], or it
+                has more tokens than the model has embeddings.
+        """
+        if not self.vocab_file and not self.prefix:
+            raise UserError("--vocab_file is required without a checkpoint")
+        if not self.vocab_file:
+            raise UserError(
+                f"no {lookup.VOCAB_NAME} beside {self.prefix}: name it with "
+                "--vocab_file"
+            )
+        tokenizer = tokenization.FullTokenizer(
+            self.vocab_file, self.do_lower_case
+        )
+        tokenization.validate_special_tokens(
+            tokenizer.vocab, ("[CLS]", "[SEP]"), self.vocab_file
+        )
+        self.check_vocab(len(tokenizer.vocab))
+        return tokenizer
+
+    def check_vocab(self, size: int) -> None:
+        """Check that the model has a word embedding for every token.
+
+        More embeddings than tokens are fine: models trained on TPUs or GPUs
+        often round vocab_size up to a multiple of 64.
+
+        Args:
+            size: tokens in the vocabulary.
+
+        Raises:
+            UserError: the model has fewer embeddings than there are tokens.
+        """
+        embeddings = self.config.vocab_size
+        if size > embeddings:
+            raise UserError(
+                f"{self.vocab_file} has {size} tokens, vocab_size of the "
+                f"configuration is {embeddings}: they belong to different "
+                "models"
+            )
+        if size < embeddings:
+            logging.info(
+                "vocab_size %d exceeds the %d tokens of %s",
+                embeddings,
+                size,
+                self.vocab_file,
+            )
+
+    def check_length(self, max_seq_length: int) -> None:
+        """Check that the model has a position embedding for every token.
+
+        Raises:
+            UserError: it has fewer than --max_seq_length.
+        """
+        positions = self.config.max_position_embeddings
+        if max_seq_length > positions:
+            raise UserError(
+                f"--max_seq_length={max_seq_length} is more than the model's "
+                f"max_position_embeddings={positions}"
+            )
+
+    def warn_of_untrained_pooler(self) -> None:
+        """Warn if the pooler of a pre-trained model has its initial weights."""
+        if self.trained_for.objective:
+            logging.warning(
+                "%s was pre-trained with --objective=%s, which does not train "
+                "the pooler: pooled_output is that of random weights; use "
+                "mean_output",
+                self.prefix,
+                self.trained_for.objective,
+            )
+
+    def read_weights(self) -> dict[str, np.ndarray]:
+        """Return {name: value}, checked to be those of the configuration.
+
+        Raises:
+            UserError: they are not those of a BERT model, or of one of
+                another size.
+        """
+        weights = weight_files.read_weights(self.prefix)
+        with tf.device("CPU"):
+            model = modeling.BertModel(self.config)
+        wanted = {v.path: list(v.shape) for v in model.variables}
+        found = {name: list(value.shape) for name, value in weights.items()}
+        report = weight_files.compare(wanted, found)
+        weight_files.check_required(report, self.prefix)
+        extra = sum(name.startswith("bert/") for name in report.unused)
+        if extra:
+            raise UserError(
+                f"{self.prefix} holds {extra} variables of the encoder that "
+                "the configuration does not have, the first: "
+                f"{report.unused[0]}; use the configuration that belongs to "
+                "the checkpoint"
+            )
+        return weights
+
+
+def open_checkpoint(
+    name: str | None,
+    bert_config_file: str | None = None,
+    vocab_file: str | None = None,
+    do_lower_case: bool | None = None,
+    flag: str = "init_checkpoint",
+) -> Checkpoint:
+    """Return what a name and the flags beside it describe.
+
+    Args:
+        name: a prefix, a directory or hf://owner/name[@revision], see
+            lookup.find_checkpoint; empty or None: there is no checkpoint, and
+            the flags name all files.
+        bert_config_file, vocab_file, do_lower_case: values of the flags;
+            None: as the files beside the checkpoint say.
+        flag: that gave the name, for messages.
+
+    Raises:
+        UserError: there is no checkpoint of this name, no configuration, or
+            not one of BERT. A missing vocabulary is reported by `tokenizer`.
+    """
+    prefix = lookup.find_checkpoint(name, flag) if name else ""
+    config, trained_for = read_config(prefix, bert_config_file)
+    if not vocab_file and prefix:
+        vocab_file = lookup.beside(prefix, lookup.VOCAB_NAME)
+    return Checkpoint(prefix, config, trained_for, vocab_file, do_lower_case)
+
+
+def read_config(
+    prefix: str, bert_config_file: str | None = None
+) -> tuple[BertConfig, TrainedFor]:
+    """Return the configuration that a flag names or a checkpoint has.
+
+    Args:
+        prefix: of `lookup.find_checkpoint`; empty without a checkpoint.
+        bert_config_file: value of the flag; None: look beside the checkpoint.
+
+    Raises:
+        UserError: there is no configuration, or it is not one of BERT.
+    """
+    path = bert_config_file or (
+        prefix and lookup.beside(prefix, lookup.BERT_CONFIG_NAME)
+    )
+    if path:
+        found = BertConfig.from_json_file(path)
+    elif not prefix:
+        raise UserError("--bert_config_file is required without a checkpoint")
+    elif tf.io.gfile.isdir(prefix):
+        path, found = prefix, huggingface.read_config(prefix)
+    else:
+        raise UserError(
+            f"no {lookup.BERT_CONFIG_NAME} beside {prefix}: name it with "
+            "--bert_config_file"
+        )
+    keys = found.to_dict()
+    try:
+        trained_for = TrainedFor.from_dict(keys)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+    encoder = {n: v for n, v in keys.items() if n not in TrainedFor._fields}
+    return BertConfig.from_dict(encoder), trained_for
+
+
+# --- Casing ------------------------------------------------------------------
+
+
+def known_lower_case(prefix: str) -> bool | None:
+    """Return whether a model lower-cases, by its files or its name.
+
+    The setting is in the tokenizer_config.json beside a checkpoint. The
+    released checkpoints have no such file; their casing follows from the name
+    of their directory (uncased_L-12_H-768_A-12), or of their repository on the
+    hub.
+
+    Args:
+        prefix: of `lookup.find_checkpoint`; empty without a checkpoint.
+
+    Returns:
+        None if neither tells.
+    """
+    if not prefix:
+        return None
+    trained = huggingface.lower_cases(lookup.folder_of(prefix))
+    if trained is None:
+        name = hub.repository_of(prefix) or prefix
+        trained = tokenization.casing_of_checkpoint(name)
+    return trained
+
+
+def resolve_lower_case(
+    do_lower_case: bool | None, prefix: str, vocab_file: str | None
+) -> bool:
+    """Return whether to lower-case text, by a flag or by the model; log it.
+
+    Where neither the files of a checkpoint nor its name tell its casing, its
+    vocabulary decides: one with capitals is a cased one. Other text is
+    lower-cased, as by the original, but for models of the hub, most of which
+    are not the original's: there the flag is required.
+
+    Args:
+        do_lower_case: value of the flag; None: as the model.
+        prefix: of `lookup.find_checkpoint`; empty without a checkpoint.
+        vocab_file: the model's, if there is one.
+
+    Raises:
+        UserError: flag and checkpoint disagree, the casing of a model of the
+            hub is unknown, or the vocabulary cannot be read.
+    """
+    trained = known_lower_case(prefix)
+    if trained is not None:
+        if do_lower_case is None:
+            logging.info(
+                "do_lower_case = %s, as %s was trained", trained, prefix
+            )
+        elif trained != do_lower_case:
+            raise UserError(
+                f"--do_lower_case={do_lower_case}, but {prefix} was trained "
+                f"with {trained}: leave the flag out, or correct "
+                f"{huggingface.TOKENIZER_CONFIG_NAME} beside the checkpoint"
+            )
+        return trained
+    if do_lower_case is False:
+        return False
+    vocab = tokenization.load_vocab(vocab_file) if vocab_file else {}
+    is_cased = casing.looks_cased(vocab)
+    if do_lower_case:
+        if is_cased:
+            casing.warn_of_contradiction(vocab, vocab_file, do_lower_case)
+        return True
+    repository = hub.repository_of(prefix)
+    if repository and not is_cased:
+        raise UserError(
+            f"{hub.SCHEME}{repository} does not tell its casing (no "
+            f"do_lower_case in its {huggingface.TOKENIZER_CONFIG_NAME}): "
+            "give --do_lower_case, or --nodo_lower_case for a cased model"
+        )
+    if vocab_file:
+        casing.log_choice(vocab_file, not is_cased)
+    return not is_cased
+
+
+# --- Writing -----------------------------------------------------------------
+
+
+def write_checkpoint(
+    directory: str,
+    tensors: Mapping[str, np.ndarray],
+    config: BertConfig,
+    trained_for: TrainedFor,
+    vocabulary: bytes | None,
+    do_lower_case: bool | None,
+) -> str:
+    """Write a model's files to a directory; return the prefix of its weights.
+
+    Args:
+        directory: an existing one; files of these names are replaced.
+        tensors: variable name to value.
+        config: of the encoder.
+        trained_for: task, labels and options of its head.
+        vocabulary: content of vocab.txt; None: none is written.
+        do_lower_case: casing of the vocabulary; None: none is written.
+    """
+    named = BertConfig.from_dict(config.to_dict() | trained_for.to_dict())
+    file_system.write_text(
+        os.path.join(directory, lookup.BERT_CONFIG_NAME), named.to_json_string()
+    )
+    if vocabulary is not None:
+        huggingface.write_tokenizer(
+            directory, vocabulary, do_lower_case, config.max_position_embeddings
+        )
+    # Last: the weights' index makes the model visible to find_checkpoint.
+    prefix = os.path.join(directory, lookup.WEIGHTS_NAME)
+    weight_files.write(prefix, tensors)
+    return prefix
+
+
+def write_model(
+    output_dir: str,
+    model: tf.Module,
+    config: BertConfig,
+    trained_for: TrainedFor,
+    vocab_file: str | None,
+    do_lower_case: bool | None,
+    step: int | None = None,
+) -> str:
+    """Write a model in memory, without optimizer slots; see `write_checkpoint`.
+
+    Of several processes only the chief writes.
+
+    Args:
+        output_dir: an existing directory; files of these names are replaced.
+        model: its variables are written.
+        config: of the encoder.
+        trained_for: task, labels and options of its head.
+        vocab_file: vocabulary to copy; None: none is written.
+        do_lower_case: casing to write; None: none is written.
+        step: `global_step` to write; None: none is written.
+
+    Returns:
+        The prefix of the weights, `bert_model.ckpt` in output_dir.
+    """
+    prefix = os.path.join(output_dir, lookup.WEIGHTS_NAME)
+    if not cluster.is_chief():
+        return prefix
+    vocabulary = None
+    if vocab_file:
+        # Read whole before anything is written: it may be the same file.
+        with tf.io.gfile.GFile(vocab_file, "rb") as file:
+            vocabulary = file.read()
+    tensors = weight_files.as_tensors(model.variables)
+    if step is not None:
+        tensors["global_step"] = np.int64(step)
+    write_checkpoint(
+        output_dir, tensors, config, trained_for, vocabulary, do_lower_case
+    )
+    logging.info("Wrote the weights alone to %s", prefix)
+    return prefix

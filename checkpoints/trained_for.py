@@ -1,0 +1,123 @@
+"""What a model was trained for: keys of bert_config.json beside the encoder's.
+
+A fine-tuned model has its labels and options there, a pre-trained one its
+objective if that is not the paper's. They are no part of BertConfig, which
+describes the encoder alone.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from base.errors import UserError
+
+
+class TrainedFor(NamedTuple):
+    """What a model was trained for; None: the file does not say.
+
+    The fields are keys of bert_config.json, in a fine-tuned model those of its
+    task alone.
+
+    Attributes:
+        objective: `mlm` or `ltr`, the --objective of a pre-trained model whose
+            pooler and next sentence head were not trained.
+        task: of a head that has the variables of another task's head, such as
+            multiple_choice.
+        id2label: number of an output -> its label, the Hugging Face name of
+            this setting.
+        sentence_pairs: whether a classifier reads two texts.
+        max_seq_length: tokens in a row of the training data.
+        bilstm_layers, bilstm_units: size of a BiLSTM on the encoder.
+        document_context: whether a tagger reads the sentences around.
+        feature_layers: what a tagger on frozen features reads; see
+            tasks.encoder.layers.table_7.
+        lstm_units: width of that tagger's BiLSTM.
+        version_2_with_negative: whether questions may have no answer.
+    """
+
+    objective: str | None = None
+    task: str | None = None
+    id2label: Mapping[str, Any] | None = None
+    sentence_pairs: bool | None = None
+    max_seq_length: int | None = None
+    bilstm_layers: int | None = None
+    bilstm_units: int | None = None
+    document_context: bool | None = None
+    feature_layers: str | None = None
+    lstm_units: int | None = None
+    version_2_with_negative: bool | None = None
+
+    @classmethod
+    def from_dict(cls, json_object: Mapping[str, Any]) -> "TrainedFor":
+        """Return the keys of a configuration that are fields here.
+
+        Raises:
+            UserError: a value is of another type.
+        """
+        found = cls(*map(json_object.get, cls._fields))
+        for name, kind in cls.__annotations__.items():
+            value = getattr(found, name)
+            wanted, is_valid = _TYPES[kind]
+            if value is not None and not is_valid(value):
+                raise UserError(
+                    f"bert config: {name} must be {wanted}, found {value!r}"
+                )
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the keys of bert_config.json; None has none."""
+        return {n: v for n, v in self._asdict().items() if v is not None}
+
+    @property
+    def labels(self) -> tuple[Any, ...] | None:
+        """The labels in the order of the outputs; None without labels."""
+        names = self.id2label
+        # JSON keys are strings: "10" would sort before "2".
+        return (
+            tuple(names[i] for i in sorted(names, key=int)) if names else None
+        )
+
+    def class_names(self, num_labels: int) -> list[str]:
+        """Return a name for each output of a classifier.
+
+        Outputs without a label are called LABEL_0, LABEL_1, ... as in Hugging
+        Face's transformers.
+
+        Args:
+            num_labels: rows of its output matrix.
+
+        Raises:
+            UserError: two have the same name.
+        """
+        names = self.id2label or {}
+        found = [
+            str(names.get(str(i), f"LABEL_{i}")) for i in range(num_labels)
+        ]
+        for number, name in enumerate(found):
+            if name in found[:number]:
+                raise UserError(
+                    f"bert config: id2label names two classes {name!r}; wanted "
+                    "a name of its own for each"
+                )
+        return found
+
+
+def id2label_of(labels: Iterable[Any]) -> dict[str, Any]:
+    """Return `id2label` of labels in the order of the outputs."""
+    return {str(number): label for number, label in enumerate(labels)}
+
+
+# Type of a field: what it is called, and whether a value is of it.
+_TYPES = {
+    str | None: ("a string", lambda value: isinstance(value, str)),
+    bool | None: ("true or false", lambda value: isinstance(value, bool)),
+    int | None: (
+        "a whole number of at least 1",
+        lambda value: type(value) is int and value >= 1,
+    ),
+    Mapping[str, Any] | None: (
+        "an object whose keys are numbers",
+        lambda value: (
+            isinstance(value, dict) and all(map(str.isdecimal, value))
+        ),
+    ),
+}
