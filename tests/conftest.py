@@ -9,7 +9,12 @@ import pytest
 from absl import logging
 
 # Files that take minutes begin first, or one process would wait for the other.
-_LONG = ("test_cluster_failures.py", "test_docs_run.py", "test_demo.py")
+_LONG = (
+    "test_tasks_contract.py",
+    "test_cluster_failures.py",
+    "test_docs_run.py",
+    "test_demo.py",
+)
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # training/devices.py, avoid_broken_amx, would cost each process its probe.

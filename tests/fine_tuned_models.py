@@ -150,6 +150,25 @@ def damage(source: Path, folder: Path) -> Path:
     return folder
 
 
+def shapes_of(prefix: Path) -> dict[str, list[int]]:
+    """Return the shapes of the variables of a checkpoint."""
+    reader = tf.train.load_checkpoint(str(prefix))
+    return reader.get_variable_to_shape_map()
+
+
+def check_same_bits(one: Path, other: Path) -> None:
+    """Check that two checkpoints have the same values, whatever their step."""
+    readers = [tf.train.load_checkpoint(str(path)) for path in (one, other)]
+    names, wanted = (
+        set(reader.get_variable_to_shape_map()) - {"global_step"}
+        for reader in readers
+    )
+    assert names == wanted
+    for name in names:
+        values = [reader.get_tensor(name) for reader in readers]
+        np.testing.assert_array_equal(*values, err_msg=name)
+
+
 def check_damage_is_found(
     script: ModuleType,
     source: Path,

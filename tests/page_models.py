@@ -7,7 +7,7 @@ from pathlib import Path
 import litert_files
 
 from tools.page import models as page_models
-from tools.page import views
+from tools.page import predictions, views
 from tools.page.models import PageModel
 
 # Kind of litert_files.TEXTS -> the fields of Settings that it needs.
@@ -32,3 +32,8 @@ def load(path: str, **options) -> PageModel:
     """Return the model of a checkpoint."""
     options["num_answers"] = views.NUM_ANSWERS
     return page_models.load_models([path], None, None, None, None, options)[0]
+
+
+def predict(model: PageModel, **texts) -> dict:
+    """Return the prediction that a tab shows."""
+    return predictions.predict(model, **texts)

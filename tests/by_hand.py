@@ -1,0 +1,193 @@
+"""What fine-tuned models give, computed a second time, row by row.
+
+Nothing is padded, batched or compiled. The encoder is modeling.py's, whose
+numbers tests/test_modeling.py compares with the original's; heads are NumPy.
+"""
+
+import functools
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+import modeling
+
+# --- Models ------------------------------------------------------------------
+
+
+class Model:
+    """The outputs of a fine-tuned checkpoint for single rows of tokens."""
+
+    def __init__(self, folder: Path):
+        self.vocab = (folder / "vocab.txt").read_text().split("\n")
+        self.settings = json.loads((folder / "bert_config.json").read_text())
+        reader = tf.train.load_checkpoint(str(folder / "bert_model.ckpt"))
+        self.read = functools.cache(reader.get_tensor)
+        self.names = reader.get_variable_to_shape_map()
+        self.encoder = modeling.BertModel(
+            modeling.BertConfig.from_dict(self.settings)
+        )
+        for variable in self.encoder.variables:
+            variable.assign(self.read(variable.path))
+
+    def pieces(self, words: Sequence[str]) -> list[list[str]]:
+        """Return the word pieces of each word: itself, or a stem and ##x."""
+        stems = [word.lower().rstrip("x") for word in words]
+        counts = [len(w) - len(s) for w, s in zip(words, stems, strict=True)]
+        return [[s, *["##x"] * n] for s, n in zip(stems, counts, strict=True)]
+
+    def logits(
+        self, first: Sequence[str], second: Sequence[str] = ()
+    ) -> np.ndarray:
+        """Return the outputs of the head: [K], or [S, K] for every token.
+
+        Args:
+            first: tokens between [CLS] and [SEP].
+            second: tokens between that and a second [SEP].
+        """
+        tokens = ["[CLS]", *first, "[SEP]"]
+        segments = [0] * len(tokens)
+        if second:
+            tokens += [*second, "[SEP]"]
+            segments += [1] * (len(second) + 1)
+        output = self.encoder(
+            tf.constant([[self.vocab.index(token) for token in tokens]]),
+            segment_ids=tf.constant([segments]),
+        )
+        x = output.sequence_output[0].numpy().astype(np.float64)
+        vector = output.pooled_output[0].numpy()
+        for number in range(self.settings.get("bilstm_layers", 0)):
+            forward = self._lstm(x, f"bilstm/layer_{number}/forward_lstm")
+            backward = self._lstm(
+                x[::-1], f"bilstm/layer_{number}/backward_lstm"
+            )
+            vector = np.concatenate([forward[-1], backward[-1]])
+            x = np.concatenate([forward, backward[::-1]], axis=1)
+        head = "cls/squad/" if "cls/squad/output_weights" in self.names else ""
+        is_tagger = self.settings.get("task") == "token_classification"
+        x = x if head or is_tagger else vector
+        weights = self.read(f"{head}output_weights")
+        return x @ weights.T + self.read(f"{head}output_bias")
+
+    def _lstm(self, x: np.ndarray, name: str) -> np.ndarray:
+        """Return the states [S, U] of an LSTM, as Hochreiter and Keras do."""
+        kernel, recurrent, bias = (
+            self.read(f"{name}/lstm_cell/{part}")
+            for part in ("kernel", "recurrent_kernel", "bias")
+        )
+        state = memory = np.zeros(len(recurrent))
+        states = []
+        for row in x:
+            gates = row @ kernel + state @ recurrent + bias
+            take, keep, value, show = np.split(gates, 4)
+            memory = _sigmoid(keep) * memory + _sigmoid(take) * np.tanh(value)
+            state = _sigmoid(show) * np.tanh(memory)
+            states.append(state)
+        return np.array(states)
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    """Return probabilities over the last axis."""
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+# --- Scores ------------------------------------------------------------------
+
+
+def classes(
+    truths: Sequence, found: Sequence, shares: Sequence[float]
+) -> dict[str, float]:
+    """Return accuracy, macro F1 and mean loss.
+
+    Args:
+        truths: the right class of each example.
+        found: the predicted one.
+        shares: the probability that was given to the right one.
+    """
+    rows = list(zip(truths, found, strict=True))
+    of_classes = []
+    for name in set(truths):
+        pairs = [(t == name, f == name) for t, f in rows]
+        of_classes.append(_f1(Counter(pairs)))
+    return {
+        "accuracy": float(np.mean([t == f for t, f in rows])),
+        "macro_f1": float(np.mean(of_classes)),
+        "loss": float(-np.log(shares).mean()),
+    }
+
+
+def _f1(counts: Counter) -> float:
+    """Return F1 of counts of (is it so, is it said)."""
+    wrong = counts[True, False] + counts[False, True]
+    return 2 * counts[True, True] / max(2 * counts[True, True] + wrong, 1)
+
+
+def numbers(truths: Sequence[float], found: Sequence[float]) -> dict:
+    """Return the correlations and the mean squared error."""
+
+    def ranks(values) -> np.ndarray:
+        of_pairs = np.subtract.outer(values, values)
+        return (of_pairs > 0).sum(1) + (of_pairs == 0).sum(1) / 2
+
+    return {
+        "pearson": np.corrcoef(truths, found)[0, 1],
+        "spearman": np.corrcoef(ranks(truths), ranks(found))[0, 1],
+        "loss": float(np.mean(np.subtract(truths, found) ** 2)),
+    }
+
+
+def answers(truths: Sequence[str], found: Sequence[str]) -> dict[str, float]:
+    """Return exact match and F1, in percent; "" is no answer."""
+    exact, f1 = [], []
+    for truth, answer in zip(truths, found, strict=True):
+        right, given = _words(truth), _words(answer)
+        exact.append(right == given)
+        shared = (Counter(right) & Counter(given)).total()
+        total = len(right) + len(given)
+        f1.append(2 * shared / total if total else 1.0)
+    return {"exact": 100 * np.mean(exact), "f1": 100 * np.mean(f1)}
+
+
+def _words(answer: str) -> list[str]:
+    """Return an answer's words without case, punctuation and articles."""
+    words = re.sub(r"[^\w\s]", "", answer.lower()).split()
+    return [word for word in words if word not in ("a", "an", "the")]
+
+
+def tags(truths: list[list[str]], found: list[list[str]]) -> dict[str, float]:
+    """Return precision, recall and F1 of the entities, and F1 of each type."""
+    right, given = _entities(truths), _entities(found)
+    hits = right & given
+    scores = {
+        "precision": len(hits) / max(len(given), 1),
+        "recall": len(hits) / max(len(right), 1),
+        "f1": 2 * len(hits) / max(len(right) + len(given), 1),
+    }
+    for kind in {entity[-1] for entity in right}:
+        sizes = [sum(e[-1] == kind for e in s) for s in (hits, right, given)]
+        scores[f"{kind}_f1"] = 2 * sizes[0] / (sizes[1] + sizes[2])
+    words = zip(sum(truths, []), sum(found, []), strict=True)
+    scores["accuracy"] = float(np.mean([t == f for t, f in words]))
+    return scores
+
+
+def _entities(sentences: list[list[str]]) -> set[tuple]:
+    """Return (sentence, first word, last word, type) of tags in IOB2."""
+    found = set()
+    for number, row in enumerate(sentences):
+        starts = [i for i, tag in enumerate(row) if tag[0] == "B"]
+        for start in starts:
+            end = start
+            while row[end + 1 : end + 2] == [f"I{row[start][1:]}"]:
+                end += 1
+            found.add((number, start, end, row[start][2:]))
+    return found
