@@ -1,0 +1,239 @@
+"""What cannot work ends in one line that names the flag or the file.
+
+Nothing is trained: all flags and all data are read first.
+"""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import scripts
+from task_cases import CASES, TaskCase
+
+SCRIPTS = ("run_classifier", "run_squad", "run_ner", "run_swag")
+OF_SCRIPTS = [next(c for c in CASES if c.script == name) for name in SCRIPTS]
+
+every_script = pytest.mark.parametrize("case", OF_SCRIPTS, ids=SCRIPTS)
+
+
+@pytest.fixture(scope="module")
+def flags_of(tmp_path_factory) -> Callable[[TaskCase], dict]:
+    """Return a function of a case -> flags that train on its data."""
+    made: dict[str, dict] = {}
+
+    def get(case: TaskCase) -> dict:
+        if case.script not in made:
+            folder = tmp_path_factory.mktemp(case.script)
+            made[case.script] = case.write(folder, folder / "out")
+        return made[case.script]
+
+    return get
+
+
+# Flags that cannot work, and what the message names.
+EVERYWHERE = [
+    ({"do_train": False, "do_eval": False}, "--do_train"),
+    ({"output_dir": None}, "--output_dir"),
+    ({"init_checkpoint": "/nowhere"}, "--init_checkpoint=/nowhere"),
+    ({"init_checkpoint": None}, "--bert_config_file"),
+    ({"bert_config_file": "/nowhere"}, "/nowhere"),
+    ({"vocab_file": "/nowhere"}, "/nowhere"),
+    ({"max_seq_length": 65}, "max_position_embeddings=64"),
+    ({"train_batch_size": 10000, "num_train_epochs": 0.1}, "make no step"),
+    ({"gradient_accumulation_steps": 3}, "--gradient_accumulation_steps"),
+    ({"early_stopping_patience": 2}, "--eval_steps"),
+    ({"do_train": False}, "bert_model.ckpt"),
+    ({"do_train": False, "num_restarts": 2}, "--do_train"),
+    ({"sweep_learning_rates": "fast"}, "--sweep_learning_rates=fast"),
+    ({"bilstm_units": 6}, "--bilstm_layers"),
+    ({"reinit_top_layers": 2}, "--reinit_top_layers"),
+    ({"reinit_top_layers": 1, "do_train": False}, "--do_train"),
+    ({"reinit_top_layers": 1, "init_checkpoint": None}, "--init_checkpoint"),
+]
+
+FEATURES = {"feature_based": True}
+# Flags for one script alone.
+OWN = {
+    "run_classifier": [
+        ({"task_name": None}, "--task_name"),
+        ({"task_name": "snli"}, "cola"),
+        ({"data_dir": "/nowhere"}, "--data_dir=/nowhere"),
+        ({"text_a_column": "text"}, "'text'"),
+        ({"label_column": "class"}, "'class'"),
+        ({"task_name": "cola", "regression": True}, "--task_name=tsv"),
+        ({"task_name": "ax"}, "no training file"),
+        ({"regression": True}, "is not a number"),
+    ],
+    "run_squad": [
+        ({"train_file": None}, "--train_file"),
+        ({"predict_file": None}, "--predict_file"),
+        ({"train_file": "/no.json"}, "--train_file"),
+        ({"predict_file": "/no.json"}, "--predict_file"),
+        ({"predict_file": "/dev/null,"}, "--predict_file"),
+        ({"max_seq_length": 11}, "--max_query_length"),
+        ({"tune_null_threshold": True}, "--version_2_with_negative"),
+        ({"version_2_with_negative": True}, "--version_2_with_negative"),
+        ({"ensemble_dirs": "/no", "do_train": False}, "--ensemble_dirs"),
+        ({"ensemble_dirs": "/no"}, "--do_train"),
+        (
+            {"predictions_file": "/x", "do_train": False, "do_predict": True},
+            "--do_predict",
+        ),
+        (
+            {
+                "predictions_file": "/x",
+                "do_train": False,
+                "null_score_diff_threshold": 1.0,
+            },
+            "--null_score_diff_threshold",
+        ),
+        ({"predictions_file": "/no.json", "do_train": False}, "/no.json"),
+        ({"null_score_diff_threshold": "nan"}, "--null_score_diff_threshold"),
+        (
+            {
+                "tune_null_threshold": True,
+                "null_score_diff_threshold": 1.0,
+                "version_2_with_negative": True,
+            },
+            "--tune_null_threshold",
+        ),
+        ({"triviaqa_evidence_dir": "/no"}, "'Data'"),
+    ],
+    "run_ner": [
+        ({"train_file": None}, "--train_file"),
+        ({"dev_file": None}, "--dev_file"),
+        ({"dev_file": None, "do_eval": False, "eval_steps": 5}, "--dev_file"),
+        ({"do_predict": True, "test_file": None}, "--test_file"),
+        ({"train_file": "/nowhere"}, "--train_file=/nowhere"),
+        ({"test_file": "/nowhere"}, "--test_file=/nowhere"),
+        ({"token_column": 2}, "--token_column=2"),
+        ({"label_column": 0}, "--label_column"),
+        ({"label_column": 5}, "--label_column=5"),
+        ({"feature_layers": "last"}, "--feature_layers"),
+        ({"lstm_units": 3}, "--lstm_units"),
+        (FEATURES, "1 layers"),
+        (FEATURES | {"init_checkpoint": None}, "--init_checkpoint"),
+        (FEATURES | {"bilstm_layers": 1, "bilstm_units": 6}, "--bilstm_layers"),
+        (FEATURES | {"reinit_top_layers": 1}, "--reinit_top_layers"),
+        (FEATURES | {"recompute": "layers"}, "--recompute=layers"),
+        pytest.param(
+            FEATURES
+            | {
+                "feature_layers": "last",
+                "records_dir": "file:///tmp/run_ner_remote",
+            },
+            "--records_dir",
+            marks=pytest.mark.slow,
+        ),
+    ],
+    "run_swag": [
+        ({"data_dir": None}, "--data_dir"),
+        ({"data_dir": "/nowhere"}, "--data_dir=/nowhere"),
+        ({"data_dir": "/proc/self"}, "train.csv"),
+    ],
+}
+
+
+def check_refused(case: TaskCase, flags: dict, out: Path, words: str) -> None:
+    """Check that the script names something, and that nothing was trained."""
+    given = {"output_dir": out} | flags
+    line = scripts.error_of(scripts.load(case.script), **given)
+    assert words in line, line
+    assert not list(out.glob("*model.ckpt*"))
+
+
+@every_script
+@pytest.mark.parametrize("flags, words", EVERYWHERE, ids=str)
+def test_flags_of_all_scripts(flags_of, tmp_path, case, flags, words):
+    flags = flags_of(case) | {"output_dir": tmp_path / "out"} | flags
+    check_refused(case, flags, tmp_path / "out", words)
+
+
+@pytest.mark.parametrize(
+    "case, flags, words",
+    [
+        pytest.param(
+            case,
+            *getattr(row, "values", row),
+            marks=getattr(row, "marks", ()),
+            id=f"{case.script}-{getattr(row, 'values', row)}",
+        )
+        for case in OF_SCRIPTS
+        for row in OWN[case.script]
+    ],
+)
+def test_flags_of_one_script(flags_of, tmp_path, case, flags, words):
+    flags = flags_of(case) | {"output_dir": tmp_path / "out"} | flags
+    check_refused(case, flags, tmp_path / "out", words)
+
+
+# --- Files -------------------------------------------------------------------
+
+
+@every_script
+@pytest.mark.parametrize(
+    "name, content, words",
+    [
+        ("bert_config.json", "{", "bert_config.json"),
+        ("bert_config.json", "[1]", "bert_config.json"),
+        ("bert_config.json", '{"vocab_size": 5}', "vocab_size"),
+        ("vocab.txt", "[PAD]\nx\n", "vocab.txt"),
+        ("vocab.txt", None, "vocab_size"),
+        ("bert_model.ckpt.index", "", "bert_model.ckpt"),
+        ("bert_model.ckpt.data-00000-of-00001", "", "bert_model.ckpt"),
+    ],
+)
+def test_damaged_files_of_a_model(
+    flags_of, tmp_path, case, name, content, words
+):
+    """`content` None: more words than the model has."""
+    flags = flags_of(case)
+    model = shutil.copytree(flags["init_checkpoint"], tmp_path / "model")
+    if content is None:
+        content = (model / name).read_text() + "\n".join("qwertyuiop")
+    (model / name).write_text(content)
+    flags = flags | {"init_checkpoint": model, "output_dir": tmp_path / "out"}
+    check_refused(case, flags, tmp_path / "out", words)
+
+
+# Lines that damage the files of a task, and what the message says of them.
+BAD_LINES = {
+    "run_classifier": ("good\tfilm\tbad\n", "line"),
+    "run_squad": ("{", "not JSON"),
+    "run_ner": ("\nann B-PER\nrome\n", "1 columns, wanted 2"),
+    "run_swag": ("too,few\n", "2 columns"),
+}
+FILES = {
+    "run_classifier": ("train.tsv", "dev.tsv", "test.tsv"),
+    "run_squad": ("train1.json", "dev1.json", "dev1.json"),
+    "run_ner": ("train.txt", "dev.txt", "test.txt"),
+    "run_swag": ("train.csv", "val.csv", "test.csv"),
+}
+
+
+@every_script
+@pytest.mark.parametrize("part", [0, 1, 2], ids=["train", "dev", "test"])
+@pytest.mark.parametrize("sweep", [{}, {"num_restarts": 2}], ids=str)
+def test_damaged_data(flags_of, tmp_path, case, part, sweep):
+    """The files of every job that is asked for, in a sweep too."""
+    flags = flags_of(case)
+    folder = Path(flags["init_checkpoint"]).parent
+    data = shutil.copytree(folder, tmp_path / "data")
+    flags = {
+        name: value.replace(str(folder), str(data))
+        if isinstance(value, str)
+        else value
+        for name, value in flags.items()
+    }
+    if case.script == "run_ner":
+        flags["test_file"] = str(data / "test.txt")
+    path = data / FILES[case.script][part]
+    line, words = BAD_LINES[case.script]
+    with path.open("a") as file:
+        file.write(line)
+    flags |= {"output_dir": tmp_path / "out", "do_predict": True} | sweep
+    flags["do_eval"] = part == 1
+    line = scripts.error_of(scripts.load(case.script), **flags)
+    assert words in line and path.name in line, line
+    assert not (tmp_path / "out").exists()
