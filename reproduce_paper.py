@@ -13,38 +13,35 @@ hours on a laptop; `paper` is BERT-Base at the paper's settings.
 reproduction/scales.toml has all their values; --set replaces one of them.
 
 The work is done by the other scripts of this project, whose commands are
-shown. --dry_run prints them all, with the time they will take on this machine,
-and runs none. Killed and started again, the same command goes on; with another
-experiment, more tasks or more seeds it uses what is there.
+shown. --dry_run prints them all and runs none. Killed and started again, the
+same command goes on; with another experiment, more tasks or more seeds it uses
+what is there.
 """
 
 import contextlib
+import json
 import os
+import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 from base import errors, file_system, text_files
 from base.errors import UserError
 
-from absl import flags, logging
+from absl import flags
 
 import tokenization
 from tools.reproduction import (
-    estimate,
     experiments,
     held_out,
-    listing,
-    results,
     run,
     scales,
     steps,
     work_dir,
 )
-from tools.reproduction import report as reproduction_report
 from tools.reproduction import tasks as reproduction_tasks
-from tools.reproduction.estimate import Estimator
-from tools.reproduction.plan import Plan
-from tools.reproduction.run import Places
+from tools.reproduction.plan import Places, Plan
+from tools.reproduction.report import Report
 from tools.reproduction.scales import Scale
 
 FLAGS = flags.FLAGS
@@ -70,8 +67,7 @@ flags.DEFINE_multi_string(
 flags.DEFINE_bool(
     "dry_run",
     False,
-    "Print every command and an estimate of its time, run none. The estimate "
-    "is made from a training step that is measured on this machine.",
+    "Print every command with those that it comes after, run none.",
 )
 flags.DEFINE_bool(
     "prepare_only",
@@ -170,36 +166,60 @@ def main(_: list[str]) -> int:
     plan, tables = build_plan(scale, data)
     files, held_out_files = find_text()
     places = find_places()
-    if not FLAGS.dry_run:
-        file_system.make_directory(places.work_dir, "work_dir")
-    with lock_unless_reading(places) as lock:
-        begin(plan, scale, data, files, held_out_files)
-        if FLAGS.dry_run:
-            text_bytes = held_out.expected_bytes(
-                files,
-                held_out_files,
-                scale.corpus.held_out_share,
-                scale.corpus.max_mb,
-            )
-            return print_commands(plan, scale, data, places, text_bytes)
-        text = prepare(plan, scale, files, held_out_files)
+    if FLAGS.dry_run:
+        print("\n".join(list_commands(plan, places)))
+        return 0
+    file_system.make_directory(places.work_dir, "work_dir")
+    # A report of a divided text only reads: it need not wait for a run.
+    is_reading = FLAGS.report_only and held_out.is_prepared(places.work_dir)
+    lock = (
+        contextlib.nullcontext()
+        if is_reading
+        else work_dir.locked(places.work_dir)
+    )
+    with lock as descriptor:
+        text = held_out.prepare(
+            files,
+            held_out_files,
+            scale.corpus.held_out_share,
+            scale.corpus.max_mb,
+            scale.corpus.num_record_files,
+            FLAGS.vocab_file,
+            places.work_dir,
+        )
+        write_configs(plan, scale)
+        inputs = {t: work_dir.checksums(data.files(t)) for t in plan.tasks()}
+        work_dir.check_steps(places.work_dir, plan, inputs)
         if FLAGS.prepare_only:
             return 0
-        report = make_report(
-            plan, places, scale, data, text, files, held_out_files
+        report = Report(
+            plan,
+            places,
+            tables,
+            FLAGS.scale,
+            scale,
+            seeds(scale),
+            data,
+            text,
+            {
+                "text": files,
+                "held-out text": held_out_files,
+                "vocabulary": [FLAGS.vocab_file] if FLAGS.vocab_file else [],
+            },
         )
-        writer = results.Writer(places.work_dir, plan, tables, report)
-        failures = run.read_failures(places.work_dir, plan)
         if not FLAGS.report_only:
-            estimator = Estimator(
-                estimate.known_speed(places.work_dir),
-                data,
-                text.num_bytes,
-                scale.corpus.vocab_size,
+            work_dir.check_models(places.work_dir, plan)
+            run.run(
+                plan,
+                places,
+                inputs,
+                FLAGS.num_parallel or scale.num_parallel,
+                FLAGS.keep_models,
+                descriptor,
+                lambda: report.write(is_last=False),
             )
-            failures = run_plan(plan, places, scale, estimator, writer, lock)
-        writer.write(failures)
-    return writer.conclude(failures)
+        failures = report.write()
+    return report.conclude(failures)
 
 
 # --- Reading flags -----------------------------------------------------------
@@ -290,143 +310,47 @@ def find_places() -> Places:
     return Places(folder, HERE, "" if is_here else HERE, paths)
 
 
-# --- The work directory ------------------------------------------------------
+# --- Commands ----------------------------------------------------------------
 
 
-def lock_unless_reading(
-    places: Places,
-) -> contextlib.AbstractContextManager[int | None]:
-    """Return a context that locks the work directory where that is needed.
+def write_configs(plan: Plan, scale: Scale) -> None:
+    """Write bert_config.json of each size; one that is there is the same.
 
-    Commands that only read it need no lock, so they work while a run is going.
+    Raises:
+        UserError: one was written with other values.
     """
-    if is_reading():
-        return contextlib.nullcontext()
-    return work_dir.locked(places.work_dir)
-
-
-def is_reading() -> bool:
-    """Return whether the command only reads the work directory's steps."""
-    is_prepared = held_out.is_prepared(corpus_dir())
-    return FLAGS.dry_run or (FLAGS.report_only and is_prepared)
-
-
-def corpus_dir() -> str:
-    """Return the folder of the text."""
-    return os.path.join(FLAGS.work_dir, "corpus")
-
-
-def begin(
-    plan: Plan,
-    scale: Scale,
-    data: reproduction_tasks.Data,
-    files: Sequence[str],
-    held_out_files: Sequence[str],
-) -> None:
-    """Begin the work directory, or check that it belongs to this command."""
-    fingerprint = work_dir.fingerprint(
-        scale, files, held_out_files, FLAGS.vocab_file, data, plan.tasks()
-    )
-    work_dir.claim(FLAGS.work_dir, FLAGS.scale, fingerprint, not is_reading())
-
-
-def prepare(
-    plan: Plan,
-    scale: Scale,
-    input_files: Sequence[str],
-    held_out_files: Sequence[str],
-) -> held_out.Text:
-    """Divide the text and write the configurations."""
-    corpus = scale.corpus
-    try:
-        text = held_out.prepare(
-            input_files,
-            held_out_files,
-            corpus.held_out_share,
-            corpus.max_mb,
-            corpus_dir(),
-        )
-        held_out.check_files(corpus_dir(), corpus.num_record_files)
-    except UserError:
-        work_dir.unclaim(FLAGS.work_dir)
-        raise
     sizes = {step.size for step in plan.steps.values() if step.size}
-    os.makedirs(os.path.join(FLAGS.work_dir, "configs"), exist_ok=True)
     for size in sorted(sizes):
-        path = os.path.join(FLAGS.work_dir, steps.config_path(size))
+        name = steps.config_path(size)
+        path = os.path.join(FLAGS.work_dir, name)
         content = steps.config_json(size, scale)
-        if not os.path.exists(path) or text_files.read_text(path) != content:
+        if known := text_files.read_own_json(path):
+            work_dir.check_same(
+                FLAGS.work_dir, name, known, json.loads(content)
+            )
+        else:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
             file_system.write_text(path, content)
-    return text
 
 
-# --- Running -----------------------------------------------------------------
-
-
-def run_plan(
-    plan: Plan,
-    places: Places,
-    scale: Scale,
-    estimator: Estimator,
-    writer: results.Writer,
-    lock: int | None,
-) -> list[run.Failure]:
-    """Run what is not finished; return what failed."""
-    runner = run.Runner(
-        plan,
-        places,
-        FLAGS.num_parallel or scale.num_parallel,
-        estimator.seconds,
-        FLAGS.keep_models,
-        lock,
-        lambda failures: writer.write(failures, is_last=False),
-    )
-    return runner.run()
-
-
-def make_report(
-    plan: Plan,
-    places: Places,
-    scale: Scale,
-    data: reproduction_tasks.Data,
-    text: held_out.Text,
-    files: Sequence[str],
-    held_out_files: Sequence[str],
-) -> reproduction_report.Report:
-    """Return what writes report.md."""
-    return reproduction_report.Report(
-        plan,
-        places,
-        FLAGS.scale,
-        scale,
-        seeds(scale),
-        data,
-        text.how,
-        {
-            "text": files,
-            "held-out text": held_out_files,
-            "vocabulary": [FLAGS.vocab_file] if FLAGS.vocab_file else [],
-        },
-    )
-
-
-def print_commands(
-    plan: Plan,
-    scale: Scale,
-    data: reproduction_tasks.Data,
-    places: Places,
-    text_bytes: dict[str, int],
-) -> int:
-    """Print every command with its estimated time; return the exit status."""
-    logging.info("Measuring a training step on this machine")
-    widths = [s.size.hidden_size for s in plan.steps.values() if s.size]
-    speed = estimate.measure(widths, scale.dtype, HERE, places.work_dir)
-    estimator = Estimator(speed, data, text_bytes, scale.corpus.vocab_size)
+def list_commands(plan: Plan, places: Places) -> Iterator[str]:
+    """Yield every command; what is not a command begins with #."""
     own = [a for a in sys.argv[1:] if not a.lstrip("-").startswith("dry_run")]
-    command = ["python", sys.argv[0], *own, "--prepare_only"]
-    for line in listing.lines(plan, places, estimator, command):
-        print(line)
-    return 0
+    yield "# A command can run as soon as those that it comes after have ended."
+    yield "# Before all others: divide the text, write the configurations."
+    yield shlex.join(["python", sys.argv[0], *own, "--prepare_only"]) + "\n"
+    numbers = {name: n for n, name in enumerate(plan.steps, 1)}
+    num_finished = 0
+    for name, step in plan.steps.items():
+        before = ", ".join(f"{numbers[n]}" for n in step.after) or "no other"
+        is_finished = work_dir.is_finished(places.work_dir, step)
+        num_finished += is_finished
+        yield (
+            f"# Step {numbers[name]}, for {', '.join(plan.experiments[name])}: "
+            f"{step.title}; after {before}{'; finished' * is_finished}"
+        )
+        yield places.command(step) + "\n"
+    yield f"# {num_finished} of {len(numbers)} steps are finished."
 
 
 # --- Checks ------------------------------------------------------------------

@@ -5,13 +5,9 @@ import shutil
 import signal
 import time
 
-from base.errors import UserError
-
 import pytest
 import reproduction_runs
 from reproduction_runs import read_csv
-
-from tools.reproduction import estimate, tasks
 
 
 @pytest.fixture
@@ -71,35 +67,3 @@ def test_the_time_of_a_step_is_that_of_all_its_attempts(number, tmp_path):
     assert process.returncode == 0, text
     (marker,) = (tmp_path / "work" / "steps").glob("pretraining/ltr*/**/*.json")
     assert 3 <= json.loads(marker.read_text())["seconds"] < 60
-    assert not list((tmp_path / "work" / "logs").glob("**/*.json"))
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        '{"data": ["x"]}',
-        '{"data": [{"paragraphs": [{"qas": [1], "context": null}]}]}',
-        '{"data": 5}',
-        "[]",
-        '{"data": [',
-    ],
-)
-def test_a_file_that_cannot_be_counted_stops_no_other_step(
-    content, run, tmp_path
-):
-    """SQuAD's step fails in its own script; all others run."""
-    path = tmp_path / "squad.json"
-    path.write_text(content)
-    status = run(
-        {"fails": "train_file"}.items(),
-        squad_train_file=str(path),
-        squad_dev_file=str(path),
-    )
-    assert status == 1
-    cells = read_csv(tmp_path)
-    for row in ("BERT", "No NSP", "LTR & No NSP", "+ BiLSTM"):
-        assert cells[row, "SQuAD"]["failed"] == "1"
-        assert cells[row, "SST-2"]["runs"] == "1"
-    data = tasks.Data(squad_train_file=str(path), squad_dev_file=str(path))
-    with pytest.raises(UserError, match="squad.json"):
-        estimate.count_examples("SQuAD", data)

@@ -9,7 +9,8 @@ follows from a run that learned nothing.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 from tools.reproduction import tables
@@ -25,8 +26,7 @@ class Claim(NamedTuple):
 
     Attributes:
         text: the claim in words.
-        row: label of the row that the claim is about.
-        other: label of the row that it is compared with.
+        row, other: labels of the rows that are compared.
         columns: in which the paper claims it; () for all but the perplexity.
         except_columns: those of all columns for which it is not claimed.
         is_above: whether `row` is claimed to be above `other`, not below.
@@ -43,131 +43,105 @@ class Claim(NamedTuple):
 TABLE_5_CLAIMS = (
     Claim(f"{NO_NSP} below {BERT}", NO_NSP, BERT),
     Claim(f"{LTR} below {NO_NSP}", LTR, NO_NSP),
-    Claim(
-        f"+ BiLSTM above {LTR}",
-        LTR_BILSTM,
-        LTR,
-        (SQUAD,),
-        is_above=True,
-    ),
+    Claim(f"+ BiLSTM above {LTR}", LTR_BILSTM, LTR, (SQUAD,), is_above=True),
     Claim(f"+ BiLSTM below {NO_NSP}", LTR_BILSTM, NO_NSP, (SQUAD,)),
     Claim(
-        f"+ BiLSTM not above {LTR}",
-        LTR_BILSTM,
-        LTR,
-        except_columns=(SQUAD,),
+        f"+ BiLSTM not above {LTR}", LTR_BILSTM, LTR, except_columns=(SQUAD,)
     ),
 )
 
+_FROZEN = "[MASK] alone below 80/10/10, frozen layers"
 TABLE_8_CLAIMS = (
     Claim("Random tokens alone below 80/10/10", "0/0/100", "80/10/10"),
-    Claim(
-        "[MASK] alone below 80/10/10, frozen layers",
-        "100/0/0",
-        "80/10/10",
-        ("NER-features",),
-    ),
+    Claim(_FROZEN, "100/0/0", "80/10/10", ("NER-features",)),
 )
 
 
 def claims_of(results: Results) -> list[Claim]:
     """Return the paper's claims about a table."""
-    experiment = results.experiment
-    labels = results.labels
-    if experiment.name == "table5":
+    name, rows = results.experiment.name, results.experiment.rows
+    if name == "table5":
         return list(TABLE_5_CLAIMS)
-    if experiment.name == "table8":
+    if name == "table8":
         return list(TABLE_8_CLAIMS)
-    if experiment.name == "table6":
-        return [
-            Claim(f"{small} below {large}", small, large)
-            for small, large in zip(labels, labels[1:], strict=False)
+    if name == "table6":
+        # Columns of tasks first; larger sizes have a lower perplexity too.
+        labels = list(pairwise(results.labels))
+        found = [Claim(f"{a} below {b}", a, b) for a, b in labels]
+        return found + [
+            Claim(
+                f"The perplexity of {large} below that of {small}",
+                large,
+                small,
+                (PERPLEXITY,),
+            )
+            for small, large in labels
         ]
-    return _curve_claims(results)
-
-
-def _curve_claims(results: Results) -> list[Claim]:
-    """Return the claims about Figure 5's curves."""
-    rows = results.experiment.rows
-    found = []
-    for masked, left in zip(rows[::2], rows[1::2], strict=True):
-        found.append(
-            Claim(
-                f"At step {masked.step:,}, {left.curve} below {masked.curve}",
-                left.label,
-                masked.label,
-            )
+    masked = rows[::2]  # Figure 5: both curves in turns
+    found = [
+        Claim(
+            f"At step {one.step:,}, {left.curve} below {one.curve}",
+            left.label,
+            one.label,
         )
-    masked_rows = rows[::2]
-    for early, late in zip(masked_rows, masked_rows[1:], strict=False):
-        found.append(
-            Claim(
-                f"{early.curve} at step {early.step:,} below step "
-                f"{late.step:,}",
-                early.label,
-                late.label,
-            )
+        for one, left in zip(masked, rows[1::2], strict=True)
+    ]
+    return found + [
+        Claim(
+            f"{early.curve} at step {early.step:,} below step {late.step:,}",
+            early.label,
+            late.label,
         )
-    return found
+        for early, late in pairwise(masked)
+    ]
 
 
 def sentences(results: Results) -> Iterator[str]:
     """Yield a sentence for each claim and column that has numbers."""
+    tasks = [c for c in results.experiment.columns if c != PERPLEXITY]
     for claim in claims_of(results):
-        columns = claim.columns or results.experiment.columns
-        for column in columns:
-            if column == PERPLEXITY or column in claim.except_columns:
-                continue
-            sentence = _sentence(results, claim, column)
-            if sentence:
-                yield sentence
-    if results.experiment.name == "table6":
-        yield from _perplexity_sentences(results)
+        for column in claim.columns or tasks:
+            one = results.scores.get((claim.row, column))
+            other = results.scores.get((claim.other, column))
+            if (
+                column not in claim.except_columns
+                and one
+                and other
+                and None not in (one.mean, other.mean)
+            ):
+                yield _sentence(results, claim, column, one, other)
 
 
-def _sentence(results: Results, claim: Claim, column: str) -> str | None:
-    """Return a claim's verdict on a column, None without numbers."""
-    one = results.scores.get((claim.row, column))
-    other = results.scores.get((claim.other, column))
-    if not one or not other or one.mean is None or other.mean is None:
-        return None
+def _sentence(
+    results: Results, claim: Claim, column: str, one: Score, other: Score
+) -> str:
+    """Return a claim's verdict on the cells of its rows in a column."""
+    digits = tables.digits_of(column)
     difference = one.mean - other.mean
-    found = _degenerate(((claim.row, one), (claim.other, other))) or verdict(
-        -difference if claim.is_above else difference,
-        one.deviation,
-        other.deviation,
-    )
-    text = f"{claim.text}: {column}: {found} ({difference:+.1f}"
-    papers = (
-        results.paper(claim.row, column),
-        results.paper(claim.other, column),
-    )
+    degenerate = [
+        f"{cell.degenerate} of {len(cell.values)} runs of {label}"
+        for label, cell in ((claim.row, one), (claim.other, other))
+        if cell.degenerate
+    ]
+    if degenerate:
+        found = f"nothing follows, degenerate are {' and '.join(degenerate)}"
+    else:
+        found = verdict(
+            -difference if claim.is_above else difference,
+            one.deviation,
+            other.deviation,
+            digits,
+        )
+    place = "" if column == PERPLEXITY else f" {column}:"
+    text = f"{claim.text}:{place} {found} ({difference:+.{digits}f}"
+    papers = [results.paper(row, column) for row in (claim.row, claim.other)]
     if None not in papers:
-        text += f"; in the paper {papers[0] - papers[1]:+.1f}"
+        text += f"; in the paper {papers[0] - papers[1]:+.{digits}f}"
     return text + ")."
 
 
-def _degenerate(cells: Sequence[tuple[str, Score]]) -> str:
-    """Return the words for cells with degenerate runs, "" without such runs.
-
-    Args:
-        cells: label of a row and its cell.
-    """
-    counts = [
-        f"{cell.degenerate} of {len(cell.values)} runs of {label}"
-        for label, cell in cells
-        if cell.degenerate
-    ]
-    if not counts:
-        return ""
-    return f"nothing follows, degenerate are {' and '.join(counts)}"
-
-
 def verdict(
-    difference: float,
-    one: float | None,
-    other: float | None,
-    digits: int = tables.digits_of(""),
+    difference: float, one: float | None, other: float | None, digits: int = 1
 ) -> str:
     """Return whether a difference that should be below 0 is.
 
@@ -184,20 +158,3 @@ def verdict(
     if abs(difference) <= deviation:
         return f"within one standard deviation, {deviation:.{digits}f}"
     return "shows" if difference < 0 else "does not show"
-
-
-def _perplexity_sentences(results: Results) -> Iterator[str]:
-    """Yield whether the perplexity falls from size to size."""
-    labels = results.labels
-    for small, large in zip(labels, labels[1:], strict=False):
-        one = results.scores.get((small, PERPLEXITY))
-        other = results.scores.get((large, PERPLEXITY))
-        if not one or not other or None in (one.mean, other.mean):
-            continue
-        difference = other.mean - one.mean
-        digits = tables.digits_of(PERPLEXITY)
-        found = verdict(difference, one.deviation, other.deviation, digits)
-        yield (
-            f"The perplexity of {large} below that of {small}: {found} "
-            f"({difference:+.{digits}f})."
-        )

@@ -11,7 +11,6 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from base import file_system, resuming, text_files
 from base.errors import UserError
@@ -21,6 +20,7 @@ from absl import logging
 
 from pretraining.data import dealing
 from pretraining.data import documents as pretraining_documents
+from tools.reproduction.work_dir import check_same, checksums
 
 WHOLE_FILES_FROM = 10  # files
 # A random next sentence comes from another document.
@@ -31,21 +31,10 @@ _NAME = "corpus.json"  # what became of the text
 _NAMED_FILES = 5  # held-out files that are named in the log
 
 
-class Text(NamedTuple):
-    """What became of the text; kept in corpus/corpus.json.
-
-    Attributes:
-        how: in words.
-        num_bytes: {"train": bytes, "held_out": bytes}.
-    """
-
-    how: str
-    num_bytes: dict[str, int]
-
-
-def is_prepared(folder: str) -> bool:
-    """Return whether `prepare` has finished in a folder."""
-    return text_files.read_own_json(os.path.join(folder, _NAME)) is not None
+def is_prepared(work_dir: str) -> bool:
+    """Return whether `prepare` has finished in a work directory."""
+    path = os.path.join(work_dir, "corpus", _NAME)
+    return text_files.read_own_json(path) is not None
 
 
 def prepare(
@@ -53,12 +42,14 @@ def prepare(
     held_out_files: Sequence[str],
     share: float,
     max_mb: float,
-    folder: str,
-) -> Text:
-    """Make the folders train and held_out; return what is in them.
+    num_record_files: int,
+    vocab_file: str | None,
+    work_dir: str,
+) -> str:
+    """Make corpus/train and corpus/held_out; return in words what is there.
 
-    Whole files are linked to, documents are copied. A second call with the
-    same folder reads what the first one did, unless a folder was removed.
+    Whole files are linked to, documents are copied. A second call reads what
+    the first one did, unless a folder was removed.
 
     Args:
         files: text, one sentence per line, a blank line between documents.
@@ -66,24 +57,40 @@ def prepare(
         share: of the bytes to hold out, about.
         max_mb: take the first documents up to this size, of held_out_files up
             to `share` of it; 0: all of them.
-        folder: local path.
+        num_record_files: corpus.num_record_files, none of which may be empty.
+        vocab_file: of the user, only noted; None without one.
+        work_dir: gets the folder corpus.
 
     Raises:
-        UserError: too few documents.
+        UserError: too few documents, or the directory was begun with another
+            text.
     """
+    folder = os.path.join(work_dir, "corpus")
     path = os.path.join(folder, _NAME)
     folders = [os.path.join(folder, name) for name in FOLDERS]
+    source = {"corpus.held_out_share": share, "corpus.max_mb": max_mb}
+    for flag, own in (
+        ("input_file", files),
+        ("held_out_file", held_out_files),
+        ("vocab_file", [vocab_file] if vocab_file else []),
+    ):
+        for name, digest in checksums(own).items():
+            source[f"{name} of --{flag}"] = digest[:16]
     known = text_files.read_own_json(path)
-    if known is not None and all(map(os.path.isdir, folders)):
-        return Text(**known)
-    for part in folders:
-        os.makedirs(part, exist_ok=True)
-        resuming.empty_folder(part)
-    how, sizes = _divide(files, held_out_files, share, max_mb, folder)
-    logging.info("%s", how)
-    text = Text(how, sizes)
-    file_system.write_text(path, json.dumps(text._asdict()))
-    return text
+    if known is not None:
+        check_same(work_dir, "the text", known["source"], source)
+    is_there = known is not None and all(map(os.path.isdir, folders))
+    if not is_there:
+        for part in folders:
+            os.makedirs(part, exist_ok=True)
+            resuming.empty_folder(part)
+        how = _divide(files, held_out_files, share, max_mb, folder)
+        logging.info("%s", how)
+        known = {"how": how, "source": source}
+    check_files(folder, num_record_files)
+    if not is_there:
+        file_system.write_text(path, json.dumps(known, indent=1))
+    return known["how"]
 
 
 def check_files(folder: str, num_files: int) -> None:
@@ -125,11 +132,8 @@ def _divide(
     share: float,
     max_mb: float,
     folder: str,
-) -> tuple[str, dict[str, int]]:
-    """Fill the folders; return how, in words, and {folder: bytes}.
-
-    Arguments are those of `prepare`.
-    """
+) -> str:
+    """Fill the folders; return how, in words; see `prepare`."""
     max_bytes = round(max_mb * 1e6) or sys.maxsize
     chosen = [*held_out_files]
     how = f"{len(chosen)} files of --held_out_file are held out"
@@ -151,33 +155,10 @@ def _divide(
         how += f", of the first {max_mb:g} MB of the text"
     if 0 < len(chosen) <= _NAMED_FILES:
         how += f" ({', '.join(map(os.path.basename, chosen))})"
-    how += (
+    return how + (
         f": {sizes['train'] / 1e6:.2f} MB to train, "
         f"{sizes['held_out'] / 1e6:.2f} MB held out"
     )
-    return how, sizes
-
-
-def expected_bytes(
-    files: Sequence[str],
-    held_out_files: Sequence[str],
-    share: float,
-    max_mb: float,
-) -> dict[str, int]:
-    """Return about how many bytes `prepare` will train on and hold out."""
-    limit = round(max_mb * 1e6) or sys.maxsize
-    if held_out_files:
-        kept = set(map(os.path.realpath, held_out_files))
-        train = [f for f in files if os.path.realpath(f) not in kept]
-        held_out = sum(map(os.path.getsize, held_out_files))
-        most = round(share * limit) if max_mb else limit
-        return {
-            "train": min(sum(map(os.path.getsize, train)), limit),
-            "held_out": min(held_out, most),
-        }
-    total = min(sum(map(os.path.getsize, files)), limit)
-    held_out = round(share * total)
-    return {"train": total - held_out, "held_out": held_out}
 
 
 # --- Whole files -------------------------------------------------------------

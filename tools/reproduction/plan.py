@@ -6,6 +6,7 @@ is trained once. Paths are written with placeholders, {work_dir} and those of
 the data, so that a marker does not depend on how a command writes its paths.
 """
 
+import os
 import shlex
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -17,6 +18,8 @@ VOCABULARY, RECORDS = "vocabulary", "records"
 PRETRAINING, FINETUNING = "pretraining", "finetuning"
 SCORED = (PRETRAINING, FINETUNING)
 KINDS = (VOCABULARY, RECORDS, PRETRAINING, FINETUNING)
+
+_WIDTH = 80  # characters of a line of a command
 
 
 class Step(NamedTuple):
@@ -32,7 +35,6 @@ class Step(NamedTuple):
         output: the file or directory it writes, below the work directory.
         size: of the encoder that it trains.
         task: that it fine-tunes on.
-        num_train_steps: of this phase of pre-training.
     """
 
     name: str
@@ -44,12 +46,6 @@ class Step(NamedTuple):
     output: str = ""
     size: Size | None = None
     task: str = ""
-    num_train_steps: int = 0
-
-    @property
-    def identity(self) -> list[str]:
-        """Return the command with placeholders: what a marker holds."""
-        return [self.script, *(f"--{name}={v}" for name, v in self.flags)]
 
     def arguments(self, places: Mapping[str, str]) -> list[str]:
         """Return the flags for a command line.
@@ -83,7 +79,7 @@ class Plan:
             experiment: the table that needs it.
         """
         known = self.steps.setdefault(step.name, step)
-        if known.identity != step.identity:
+        if known.flags != step.flags:
             raise ValueError(f"two commands are called {step.name}")
         for name in (*step.after, step.name):
             self._note(name, experiment)
@@ -103,25 +99,33 @@ class Plan:
                 self._note(before, experiment)
 
 
-def command_line(
-    step: Step, places: Mapping[str, str], script_dir: str = "", width: int = 80
-) -> str:
-    """Return a step's command for a shell, broken into lines.
+class Places(NamedTuple):
+    """Where things are.
 
-    A flag that is longer than a line is not broken.
-
-    Args:
-        step: the command.
-        places: placeholder -> path.
-        script_dir: where the scripts are, "" for the current directory.
-        width: characters of a line.
+    Attributes:
+        work_dir: of the results.
+        script_dir: of the scripts.
+        shown_script_dir: the same in the commands that are shown; "" for the
+            current directory.
+        paths: placeholder -> path.
     """
-    script = f"{script_dir}/{step.script}" if script_dir else step.script
-    lines = [f"python {shlex.quote(script)}"]
-    for word in map(shlex.quote, step.arguments(places)):
-        # The end of a line needs two more columns, for " \\".
-        if len(lines[-1]) + len(word) + 3 <= width:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(f"    {word}")
-    return " \\\n".join(lines)
+
+    work_dir: str
+    script_dir: str
+    shown_script_dir: str
+    paths: Mapping[str, str]
+
+    def command(self, step: Step) -> str:
+        """Return a step's command for a shell, broken into lines.
+
+        A flag that is longer than a line is not broken.
+        """
+        script = os.path.join(self.shown_script_dir, step.script)
+        lines = [f"python {shlex.quote(script)}"]
+        for word in map(shlex.quote, step.arguments(self.paths)):
+            # The end of a line needs two more columns, for " \\".
+            if len(lines[-1]) + len(word) + 3 <= _WIDTH:
+                lines[-1] += f" {word}"
+            else:
+                lines.append(f"    {word}")
+        return " \\\n".join(lines)

@@ -1,6 +1,5 @@
-"""report.md: results, claims, machine, data, commands and times."""
+"""Tables, pictures, and report.md: results, claims, machine, data, times."""
 
-import functools
 import importlib.metadata
 import json
 import os
@@ -8,22 +7,27 @@ import platform
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from base import file_system
+from base import file_system, pictures
+
+from absl import logging
 
 from tools.reproduction import (
     claims,
     paper_numbers,
+    plots,
     run,
     scales,
     tables,
     work_dir,
 )
 from tools.reproduction import tasks as reproduction_tasks
-from tools.reproduction.plan import KINDS, Plan
-from tools.reproduction.run import Failure, Places
+from tools.reproduction.experiments import Experiment
+from tools.reproduction.plan import KINDS, Places, Plan
 from tools.reproduction.scales import Scale
 from tools.reproduction.tables import Results
+from tools.reproduction.work_dir import Failure
 
 _LISTED_FILES = 100
 
@@ -103,12 +107,13 @@ def section(results: Results) -> str:
     return "\n".join(lines)
 
 
-class Report:
+class Report(NamedTuple):
     """Writes the results of a plan into its work directory.
 
-    Args:
+    Attributes:
         plan: all steps.
         places: where they are.
+        experiments: tables, whose cells name steps.
         scale_name: of --scale.
         scale: its values.
         seeds: of the pre-training runs of each model, counted from 1.
@@ -117,49 +122,52 @@ class Report:
         text_files: what they are for -> paths, as in "held-out text".
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        places: Places,
-        scale_name: str,
-        scale: Scale,
-        seeds: Sequence[int],
-        data: reproduction_tasks.Data,
-        text: str,
-        text_files: Mapping[str, Sequence[str]],
-    ):
-        self.plan, self.places = plan, places
-        self.scale_name, self.scale = scale_name, scale
-        self.seeds = seeds
-        self.data, self.text = data, text
-        self.text_files = text_files
-        self._digest = functools.cache(file_system.sha256)
+    plan: Plan
+    places: Places
+    experiments: Sequence[Experiment]
+    scale_name: str
+    scale: Scale
+    seeds: Sequence[int]
+    data: reproduction_tasks.Data
+    text: str
+    text_files: Mapping[str, Sequence[str]]
 
-    def write(
-        self,
-        all_results: Sequence[Results],
-        failures: Sequence[Failure],
-        pictures: Sequence[str],
-        is_last: bool = True,
-    ) -> None:
-        """Write report.md.
+    def results(self, failures: Sequence[Failure]) -> list[Results]:
+        """Return the numbers of every table as far as they are there."""
+        failed = [failure.step for failure in failures]
+        return [
+            tables.collect(experiment, self._scores, failed)
+            for experiment in self.experiments
+        ]
+
+    def _scores(self, name: str) -> dict[str, float] | None:
+        step = self.plan.steps[name]
+        return work_dir.known_scores(self.places.work_dir, step)
+
+    def write(self, is_last: bool = True) -> list[Failure]:
+        """Write CSV, Markdown and picture of each table, and report.md.
 
         Args:
-            all_results: of every table.
-            failures: of the steps.
-            pictures: names of the experiments that have a picture.
-            is_last: with the hashes of all files, which takes a while.
+            is_last: False in the middle of a run: no pictures, no hashes.
+
+        Returns:
+            The steps that failed.
         """
+        folder = self.places.work_dir
+        failures = work_dir.failures(folder, self.plan)
         parts = [
             "# The paper's experiments, repeated\n",
             "Written by reproduce_paper.py; the paper is "
             "[arXiv 1810.04805](https://arxiv.org/abs/1810.04805). Scores are "
             "of development sets, in percent.\n",
         ]
-        for results in all_results:
-            parts.append(section(results))
+        for results in self.results(failures):
             name = results.experiment.name
-            if name in pictures:
+            base = os.path.join(folder, name)
+            file_system.write_text(f"{base}.csv", tables.as_csv(results))
+            file_system.write_text(f"{base}.md", tables.as_markdown(results))
+            parts.append(section(results))
+            if is_last and _draw(results, f"{base}.png"):
                 parts.append(f"![{TITLES[name]}]({name}.png)\n")
         parts += [
             self._failures(failures),
@@ -168,8 +176,31 @@ class Report:
             self._times(),
             self._commands(),
         ]
-        path = os.path.join(self.places.work_dir, "report.md")
+        path = os.path.join(folder, "report.md")
         file_system.write_text(path, "\n".join(parts))
+        return failures
+
+    def conclude(self, failures: Sequence[Failure]) -> int:
+        """Print the tables, log the failures; return the exit status."""
+        for results in self.results(failures):
+            print(f"\n{TITLES[results.experiment.name]}\n")
+            print(tables.as_markdown(results), flush=True)
+        path = os.path.join(self.places.work_dir, "report.md")
+        logging.info("Wrote %s", path)
+        for failure in failures:
+            step = self.plan.steps[failure.step]
+            logging.error("%s: %s", step.title, failure.line)
+            if failure.has_run:
+                command = self.places.command(step)
+                logging.error("To repeat it:\n%s", command)
+        if not failures:
+            return 0
+        logging.error(
+            "%d of %d steps have no result; the same command tries them again",
+            len(failures),
+            len(self.plan.steps),
+        )
+        return 1
 
     # --- Sections ---
 
@@ -188,8 +219,8 @@ class Report:
             )
         ]
         lines.append(
-            "\nDegenerate runs, which give one answer to everything or whose "
-            f"loss never fell: {len(found)}."
+            "\nDegenerate runs, which give one answer to everything: "
+            f"{len(found)}."
         )
         if found:
             lines.append("Their scores are part of the means:\n")
@@ -239,7 +270,7 @@ class Report:
                 kind,
                 os.path.basename(path),
                 f"{os.path.getsize(path):,}",
-                self._digest(path)[:16] if is_last else "",
+                work_dir.checksum(path)[:16] if is_last else "",
             ]
             for kind, path in files[:_LISTED_FILES]
         ]
@@ -256,7 +287,8 @@ class Report:
             seconds = [
                 marker["seconds"]
                 for step in own
-                if (marker := work_dir.read_marker(self.places.work_dir, step))
+                if "seconds"
+                in (marker := work_dir.read_marker(self.places.work_dir, step))
             ]
             if seconds:
                 total += sum(seconds)
@@ -297,3 +329,12 @@ class Report:
             first = next((s for s in steps if s.kind == kind), None)
             lines += [self.places.command(first)] if first else []
         return "\n".join([*lines, "```", ""])
+
+
+def _draw(results: Results, path: str) -> bool:
+    """Draw the picture of a table; return whether there is one."""
+    try:
+        return plots.draw(results, path)
+    except ImportError:
+        logging.warning("%s", pictures.not_drawn(path))
+        return False

@@ -8,9 +8,8 @@ bounds end in one line that names the place.
 import difflib
 import os
 import sys
-import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from base import text_files
@@ -173,20 +172,27 @@ class Scale(NamedTuple):
 
 
 _LARGEST = sys.float_info.max  # not infinity
-# Key -> least and largest value. Other integers are at least 1, other numbers
-# more than 0.
-_BOUNDS: dict[str, tuple[float, float]] = {
-    "num_train_steps": (0, _LARGEST),
-    "max_mb": (0, _LARGEST),
-    "held_out_share": (1e-9, 0.5),
-    "masked_lm_prob": (1e-9, 1),
+_ABOVE_0 = sys.float_info.min
+# Key -> least and largest value, None for no largest one. Other integers are at
+# least 1, other numbers more than 0.
+_BOUNDS: dict[str, tuple[float, float | None]] = {
+    "num_train_steps": (0, None),
+    "max_mb": (0, None),
+    "held_out_share": (_ABOVE_0, 0.5),
+    "masked_lm_prob": (_ABOVE_0, 1),
     "dropout": (0, 0.99),
-    "share": (1e-9, 1),
-    "shares": (1e-9, 1),
+    "share": (_ABOVE_0, 1),
+    "shares": (_ABOVE_0, 1),
     "warmup_proportion": (0, 1),
-    "learning_rate": (0, _LARGEST),
-    "initializer_range": (1e-9, 0.99),
-    "max_seq_length": (5, _LARGEST),
+    "learning_rate": (0, None),
+    "initializer_range": (_ABOVE_0, 0.99),
+    "max_seq_length": (5, None),
+}
+_TYPE_NAMES = {
+    int: "an integer",
+    float: "a number",
+    bool: "true or false",
+    str: "a text in quotes",
 }
 _QUERY_TOKENS = 64  # of a question, the default of run_squad.py
 _MAY_BE_EMPTY = ("tasks", "flags")
@@ -309,87 +315,77 @@ def _replace(values: dict[str, Any], setting: str) -> None:
 
 def _record(cls: type, values: Any, place: str) -> Any:
     """Return the NamedTuple that a table of the file describes."""
+    return cls(**_table(cls, values, place, cls._field_defaults.keys()))
+
+
+def _table(
+    cls: type, values: Any, place: str, may_lack: Collection[str]
+) -> dict[str, Any]:
+    """Return the values of a table, checked as fields of a class.
+
+    Args:
+        cls: a NamedTuple.
+        values: of the file.
+        place: where they stand, for messages.
+        may_lack: keys that need not be there.
+
+    Raises:
+        UserError: a key is missing or unknown, a value is of another type or
+            out of its bounds.
+    """
     if not isinstance(values, dict):
-        raise UserError(f"{place}: found {values!r}, wanted a table of keys")
+        raise UserError(f"{place} = {values!r}: wanted a table of keys")
     hints = typing.get_type_hints(cls)
     for key in values:
         if key not in hints:
-            raise UserError(f"{place}: unknown key {key}{_near(key, hints)}")
+            near = difflib.get_close_matches(key, list(hints), n=3, cutoff=0.5)
+            known = (
+                f"did you mean {' or '.join(near)}?"
+                if near
+                else (f"known are {', '.join(hints)}")
+            )
+            raise UserError(f"{place}: unknown key {key}; {known}")
     for key in hints:
-        if key not in values and key not in cls._field_defaults:
+        if key not in values and key not in may_lack:
             raise UserError(f"{place}: {key} is missing")
-    return cls(
-        **{
-            key: _value(hints[key], key, value, f"{place}: {key}")
-            for key, value in values.items()
-        }
-    )
-
-
-def _near(key: str, known: Sequence[str]) -> str:
-    """Return words that name the keys most like an unknown one."""
-    near = difflib.get_close_matches(key, list(known), n=3, cutoff=0.5)
-    if near:
-        return f"; did you mean {' or '.join(near)}?"
-    return f"; known are {', '.join(known)}"
+    return {
+        key: _value(hints[key], key, value, f"{place}: {key}")
+        for key, value in values.items()
+    }
 
 
 def _value(wanted: Any, key: str, value: Any, place: str) -> Any:
     """Return a value of the wanted type, or raise a UserError."""
-    origin = typing.get_origin(wanted)
-    if origin is tuple:
+    if hasattr(wanted, "_fields"):
+        return _record(wanted, value, place)
+    if typing.get_origin(wanted) is dict:  # tasks
+        if not isinstance(value, dict):
+            raise UserError(f"{place} = {value!r}: wanted tables, [tasks.MRPC]")
+        return {
+            name: _table(Finetuning, own, f"{place}.{name}", Finetuning._fields)
+            for name, own in value.items()
+        }
+    if typing.get_origin(wanted) is tuple:
         if not isinstance(value, list):
             raise UserError(f"{place} = {value!r}: wanted a list, [...]")
         if not value and key not in _MAY_BE_EMPTY:
             raise UserError(f"{place} = []: empty, wanted one at least")
-        item = typing.get_args(wanted)[0]
+        (item, _) = typing.get_args(wanted)
         return tuple(_value(item, key, part, place) for part in value)
-    if origin is dict:
-        return _tasks(value, place)
-    if isinstance(wanted, type) and hasattr(wanted, "_fields"):
-        return _record(wanted, value, place)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if wanted is float and is_number:
-        value = float(value)
-    if not isinstance(value, wanted) or (wanted is int and not is_number):
-        raise UserError(f"{place} = {value!r}: wanted {_type_name(wanted)}")
-    if is_number:
-        least = 1 if wanted is int else sys.float_info.min
-        low, high = _BOUNDS.get(key, (least, _LARGEST))
-        if not low <= value <= high:
-            wanted_range = f"at least {low:g}" if low >= 1 else "more than 0"
-            if low == 0:
-                wanted_range = "0 or more"
-            if high < _LARGEST:
-                wanted_range += f" and at most {high:g}"
-            raise UserError(f"{place} = {value!r}: must be {wanted_range}")
+    # An integer is a number too; true and false are none.
+    taken = (int, float) if wanted is float else wanted
+    if not isinstance(value, taken) or (
+        isinstance(value, bool) and wanted is not bool
+    ):
+        raise UserError(f"{place} = {value!r}: wanted {_TYPE_NAMES[wanted]}")
+    if wanted in (int, float):
+        value = wanted(value)
+        low, high = _BOUNDS.get(key, (1 if wanted is int else _ABOVE_0, None))
+        if not low <= value <= (_LARGEST if high is None else high):
+            least = "more than 0" if 0 < low < 1 else f"at least {low:g}"
+            most = "" if high is None else f" and at most {high:g}"
+            raise UserError(f"{place} = {value!r}: must be {least}{most}")
     return value
-
-
-def _type_name(wanted: type | types.UnionType) -> str:
-    names = {int: "an integer", float: "a number", bool: "true or false"}
-    return names.get(wanted, "a text in quotes")
-
-
-def _tasks(values: Any, place: str) -> dict[str, dict[str, Any]]:
-    """Return {task: values that differ}, checked as those of Finetuning."""
-    if not isinstance(values, dict):
-        raise UserError(f"{place} = {values!r}: wanted tables, [tasks.MRPC]")
-    hints = typing.get_type_hints(Finetuning)
-    found: dict[str, dict[str, Any]] = {}
-    for name, own in values.items():
-        if not isinstance(own, dict):
-            raise UserError(f"{place}.{name} = {own!r}: wanted a table of keys")
-        for key in own:
-            if key not in hints:
-                raise UserError(
-                    f"{place}.{name}: unknown key {key}{_near(key, hints)}"
-                )
-        found[name] = {
-            key: _value(hints[key], key, value, f"{place}.{name}.{key}")
-            for key, value in own.items()
-        }
-    return found
 
 
 def _check(scale: Scale, place: str) -> None:
@@ -403,7 +399,10 @@ def _check(scale: Scale, place: str) -> None:
             f"{place}: dtype = {scale.dtype!r}; choose from "
             f"{', '.join(_DTYPES)}"
         )
-    phases = scale.pretraining.phases
+    phases, positions = (
+        scale.pretraining.phases,
+        scale.model.max_position_embeddings,
+    )
     total = sum(phase.share for phase in phases)
     if abs(total - 1) > 1e-6:
         raise UserError(
@@ -413,64 +412,42 @@ def _check(scale: Scale, place: str) -> None:
     for key in ("num_train_steps", "learning_rate"):
         if not getattr(scale.pretraining, key):
             raise UserError(f"{place}: pretraining.{key} = 0: nothing learns")
-    _check_sizes(scale, place)
+    names = [size.name for size in scale.table6.sizes]
+    for size in (scale.model.size, *scale.table6.sizes):
+        if names.count(size.name) > 1:
+            raise UserError(
+                f"{place}: table6.sizes has {size.name} twice; a row is a "
+                "size. Another learning rate needs another --work_dir"
+            )
+        if size.hidden_size % size.num_attention_heads:
+            raise UserError(
+                f"{place}: {size.name}: hidden_size = {size.hidden_size} does "
+                f"not divide by num_attention_heads = "
+                f"{size.num_attention_heads}"
+            )
     named = {
         reproduction_tasks.name_of(task, f"{place}: {experiment}.tasks")
         for experiment in ("table5", "table6", "table8", "figure5")
         for task in getattr(scale, experiment).tasks
     }
-    for task in (*reproduction_tasks.GLUE, *reproduction_tasks.OTHERS):
-        length = scale.for_task(task).max_seq_length
-        if length > scale.model.max_position_embeddings:
-            raise UserError(
-                f"{place}: max_seq_length = {length} of {task} exceeds "
-                "model.max_position_embeddings = "
-                f"{scale.model.max_position_embeddings}"
-            )
     # A question, [CLS], two [SEP] and a token of the paragraph.
-    least = _QUERY_TOKENS + 4
-    length = scale.for_task(reproduction_tasks.SQUAD).max_seq_length
-    if reproduction_tasks.SQUAD in named and length < least:
+    squad, least = scale.for_task("SQuAD").max_seq_length, _QUERY_TOKENS + 4
+    if "SQuAD" in named and squad < least:
         raise UserError(
-            f"{place}: max_seq_length = {length} of SQuAD: a question has up "
-            f"to {_QUERY_TOKENS} tokens, wanted {least} at least"
+            f"{place}: max_seq_length = {squad} of SQuAD: a question has up to "
+            f"{_QUERY_TOKENS} tokens, wanted {least} at least"
         )
-
-
-def _check_sizes(scale: Scale, place: str) -> None:
-    """Check sizes, heads, positions and the layers that NER-features reads."""
-    names = [size.name for size in scale.table6.sizes]
-    for name in names:
-        if names.count(name) > 1:
+    lengths = [("a phase", phase.max_seq_length) for phase in phases]
+    lengths += [
+        (task, scale.for_task(task).max_seq_length)
+        for task in reproduction_tasks.TASKS
+    ]
+    for what, length in lengths:
+        if length > positions:
             raise UserError(
-                f"{place}: table6.sizes has {name} twice; a row is a size. "
-                "Another learning rate needs another --work_dir"
+                f"{place}: max_seq_length = {length} of {what} exceeds "
+                f"model.max_position_embeddings = {positions}"
             )
-    sizes = {"model": scale.model.size}
-    for number, size in enumerate(scale.table6.sizes, 1):
-        sizes[f"table6.sizes, number {number}"] = size
-    for name, size in sizes.items():
-        if size.hidden_size % size.num_attention_heads:
-            raise UserError(
-                f"{place}: {name}: hidden_size = {size.hidden_size} does not "
-                f"divide by num_attention_heads = {size.num_attention_heads}"
-            )
-    positions = scale.model.max_position_embeddings
-    for phase in scale.pretraining.phases:
-        if phase.max_seq_length > positions:
-            raise UserError(
-                f"{place}: a phase has max_seq_length = "
-                f"{phase.max_seq_length}, model.max_position_embeddings is "
-                f"{positions}"
-            )
-    if (
-        "NER-features" in scale.table8.tasks
-        and scale.model.num_hidden_layers < reproduction_tasks.FEATURE_LAYERS
-    ):
-        raise UserError(
-            f"{place}: NER-features reads the last 4 layers, "
-            f"model.num_hidden_layers = {scale.model.num_hidden_layers}"
-        )
 
 
 def as_values(scale: Any) -> Any:

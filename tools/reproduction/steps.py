@@ -221,7 +221,6 @@ def pretraining_steps(
                 tuple(after),
                 name,
                 model.size,
-                num_train_steps=end - first,
             )
         )
         first = end

@@ -200,9 +200,8 @@ def test_all_of_the_first_seed_comes_before_the_second(build):
 def test_a_run_of_more_seeds_begins_with_the_same_commands(build):
     one, _ = build("table5")
     two, _ = build("table5", num_seeds=2)
-    known = {name: step.identity for name, step in two.steps.items()}
     for name, step in one.steps.items():
-        assert known[name] == step.identity
+        assert two.steps[name] == step
 
 
 def test_several_learning_rates_are_a_sweep(build):

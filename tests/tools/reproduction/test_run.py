@@ -4,12 +4,12 @@ import os
 
 import pytest
 
-from tools.reproduction import run
-from tools.reproduction.plan import FINETUNING, Plan, Step
+from tools.reproduction import run, work_dir
+from tools.reproduction.plan import FINETUNING, Places, Plan, Step
 
 
-def make_runner(tmp_path, *sources, **more):
-    """Return a runner of steps whose scripts have these sources."""
+def run_scripts(tmp_path, *sources, **more):
+    """Run steps whose scripts have these sources; return what failed."""
     plan = Plan()
     for number, source in enumerate(sources):
         (tmp_path / f"script{number}.py").write_text(source)
@@ -23,10 +23,11 @@ def make_runner(tmp_path, *sources, **more):
         )
         (tmp_path / f"{number}").mkdir()
         plan.add(step, "table5")
-    places = run.Places(
+    places = Places(
         str(tmp_path), str(tmp_path), "", {"{work_dir}": str(tmp_path)}
     )
-    return run.Runner(plan, places, 2, lambda step: 1.0, **more)
+    run.run(plan, places, {}, 2, **more)
+    return work_dir.failures(str(tmp_path), plan)
 
 
 def is_running(path):
@@ -51,12 +52,11 @@ def test_an_error_ends_the_running_steps(tmp_path):
         "    time.sleep(0.01)\n"
     )
 
-    def fail(failures):
+    def fail():
         raise OSError("no space")
 
-    runner = make_runner(tmp_path, hangs, waits, on_finished=fail)
     with pytest.raises(OSError, match="no space"):
-        runner.run()
+        run_scripts(tmp_path, hangs, waits, on_scores=fail)
     assert not is_running(pid)
 
 
@@ -73,11 +73,11 @@ def test_a_step_ends_although_it_leaves_a_process_that_prints(tmp_path):
         "import subprocess, sys\n"
         f"subprocess.Popen([sys.executable, '-c', {code!r}])\n"
     )
-    assert make_runner(tmp_path, leaves).run() == []
+    assert run_scripts(tmp_path, leaves) == []
     assert not ended.exists()
 
 
 def test_the_error_of_a_step_is_shown_and_not_what_follows_it(tmp_path):
     fails = "import sys; sys.exit('ERROR: it is broken\\nand a farewell')\n"
-    (failure,) = make_runner(tmp_path, fails).run()
+    (failure,) = run_scripts(tmp_path, fails)
     assert failure.line == "it is broken"

@@ -1,17 +1,21 @@
-"""The work directory: what is removed and what may change."""
-
-import json
-import os
+"""The work directory: what is removed, and what another command may change."""
 
 from base.errors import UserError
 
 import pytest
 
-from tools.reproduction import scales, work_dir
-from tools.reproduction.plan import FINETUNING, Step
-from tools.reproduction.tasks import Data
+from tools.reproduction import work_dir
+from tools.reproduction.plan import FINETUNING, Plan, Step
 
-STEP = Step("finetuning/a", "a", FINETUNING, "run.py", (), output="one")
+STEP = Step(
+    "finetuning/a",
+    "a",
+    FINETUNING,
+    "run.py",
+    (("rate", "1"),),
+    output="one",
+    task="RTE",
+)
 
 
 def write(path, text="x"):
@@ -37,86 +41,36 @@ def test_weights_and_activations_are_removed(tmp_path):
     ]
     for name in kept + gone:
         write(tmp_path / "one" / name)
-    assert work_dir.remove_weights(str(tmp_path), STEP) == len(gone)
+    work_dir.remove_weights(str(tmp_path), STEP)
     left = [p for p in (tmp_path / "one").rglob("*") if p.is_file()]
     assert sorted(left) == sorted(tmp_path / "one" / name for name in kept)
 
 
-# --- What may change ---------------------------------------------------------
+def test_another_command_or_file_is_refused_and_a_moved_file_is_not(tmp_path):
+    path, plan = str(tmp_path / "work"), Plan()
+    plan.add(STEP, "table5")
+
+    def check(folder, text="One."):
+        for name in ("train.tsv", "dev.tsv"):
+            write(tmp_path / folder / name, text)
+        files = [tmp_path / folder / n for n in ("train.tsv", "dev.tsv")]
+        inputs = {"RTE": work_dir.checksums(files)}
+        work_dir.check_steps(path, plan, inputs)
+        return inputs
+
+    work_dir.begin(path, STEP, check("a"))
+    check("b")  # the same files elsewhere
+    with pytest.raises(UserError, match="one: train.tsv was [0-9a-f]+, is"):
+        check("a", "Two.")
+    plan.steps[STEP.name] = STEP._replace(flags=(("rate", "2"),))
+    with pytest.raises(UserError, match="one: --rate was 1, is 2"):
+        check("a")
 
 
-def fingerprint(*settings, tasks=()):
-    """Return the fingerprint of a scale without files."""
-    scale = scales.read("small", settings)
-    return work_dir.fingerprint(scale, [], [], None, Data(), tasks)
-
-
-def test_a_work_dir_from_before_a_key_goes_on(tmp_path):
-    old = fingerprint()
-    assert not any("finetuning.bias_correction" in key for key in old)
-    changed = fingerprint("finetuning.bias_correction=false")
-    assert changed.keys() - old.keys() == {
-        "finetuning.bias_correction of the scale"
-    }
-
-
-SIZES = (
-    "table6.sizes=[{num_hidden_layers = 2, hidden_size = 128, "
-    "num_attention_heads = 2}]"
-)
-
-
-@pytest.mark.parametrize(
-    "setting", [SIZES, "tasks.RTE.num_train_epochs=5", "table5.restarts=3"]
-)
-def test_what_no_finished_step_depends_on_may_change(setting, tmp_path):
-    path = str(tmp_path)
-    work_dir.claim(path, "small", fingerprint(tasks=["MNLI"]))
-    work_dir.claim(path, "small", fingerprint(setting, tasks=["MNLI"]))
-
-
-def test_values_of_a_task_are_fixed_from_its_first_run_on(tmp_path):
-    path, setting = str(tmp_path), "tasks.RTE.num_train_epochs=5"
-    work_dir.claim(path, "small", fingerprint(tasks=["MNLI"]))
-    work_dir.claim(path, "small", fingerprint(setting, tasks=["RTE"]))
-    # Another task's runs neither need nor replace the value.
-    work_dir.claim(path, "small", fingerprint(tasks=["MNLI"]))
-    with pytest.raises(UserError, match="tasks.RTE.num_train_epochs of the"):
-        work_dir.claim(path, "small", fingerprint(tasks=["RTE", "MNLI"]))
-    work_dir.claim(path, "small", fingerprint(setting, tasks=["RTE", "MNLI"]))
-
-
-def test_work_dirs_from_before_go_on(tmp_path):
-    """Their experiment.json has all sizes and the values of all tasks."""
-    values = fingerprint(tasks=["MNLI"]) | {
-        "table6.sizes of the scale": [[1, 2, 3, 0.0]],
-        "tasks.RTE.num_train_epochs of the scale": 7,
-    }
-    text = json.dumps({"scale": "small", "fingerprint": values})
-    (tmp_path / "experiment.json").write_text(text)
-    work_dir.claim(str(tmp_path), "small", fingerprint(tasks=["MNLI", "RTE"]))
-    again = fingerprint("tasks.MNLI.num_train_epochs=9", tasks=["MNLI"])
-    with pytest.raises(UserError, match="tasks.MNLI.num_train_epochs"):
-        work_dir.claim(str(tmp_path), "small", again)
-
-
-def test_files_that_were_copied_again_are_the_same(tmp_path):
-    """Data that are restored elsewhere have another time of change."""
-    path, text = str(tmp_path / "work"), tmp_path / "text.txt"
-    os.makedirs(path)
-    scale = scales.read("small", ())
-
-    def claim(content, seconds):
-        text.write_text(content)
-        os.utime(text, (seconds, seconds))
-        values = work_dir.fingerprint(scale, [str(text)], [], None, Data(), ())
-        work_dir.claim(path, "small", values)
-
-    claim("One.", 100)
-    claim("One.", 200)
-    claim("One.", 300)  # the second time was kept
-    with pytest.raises(UserError, match=r"same size, another time of change"):
-        claim("Two.", 300.5)
-    with pytest.raises(UserError, match=r"text.txt \(4 bytes, now 6\)"):
-        claim("Three.", 300)
-    claim("One.", 300)
+def test_files_of_one_name_are_told_apart(tmp_path):
+    for folder in "ab":
+        write(tmp_path / folder / "text.txt", folder)
+    found = work_dir.checksums(tmp_path.rglob("*.txt"))
+    assert sorted(found) == ["a/text.txt", "b/text.txt"]
+    assert len(set(found.values())) == 2
+    assert work_dir.checksums([]) == {}
