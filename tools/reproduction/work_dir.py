@@ -172,7 +172,7 @@ def begin(
     # An attempt that was interrupted, even by SIGKILL, lasted until the last
     # line of the step's log.
     before = 0.0
-    if marker and not is_finished(path, step):
+    if marker and "seconds" not in marker:
         with contextlib.suppress(FileNotFoundError):
             last = os.path.getmtime(log_path(path, step))
             before = marker["before"] + max(0.0, last - marker["began"])
