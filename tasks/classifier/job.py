@@ -2,17 +2,20 @@
 
 import functools
 import os
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from base import file_system
 from base.errors import UserError
 
 import numpy as np
+from absl import logging
 
 from checkpoints.trained_for import TrainedFor, id2label_of
 from finetuning import distillation
-from records import in_memory
-from tasks import graph_tokenizer, mistakes, signs
-from tasks.classifier import export as classifier_export
+from records import in_memory, text_records
+from tasks import mistakes, signs
+from tasks.classifier import data as classifier_data
 from tasks.classifier import mistakes as classifier_mistakes
 from tasks.classifier import model as classifier_model
 from tasks.classifier import records as classifier_records
@@ -20,14 +23,13 @@ from tasks.classifier import scores as classifier_scores
 from tasks.classifier import tasks as classifier_tasks
 from tasks.classifier.distillation import ClassifierDistillation
 from tasks.classifier.transfer import TransferTexts
-from tasks.job import Job, LoadedModel, Scored
+from tasks.job import DataSet, Job, LoadedModel, Scored
 from tasks.settings import RunSettings
 from tasks.source import ModelSource
-from training import prediction
 
 MATRIX, MATRIX_PICTURE = "confusion_matrix.tsv", "confusion_matrix.png"
 
-SCATTER = "predictions.png"  # of a regression
+_SHOWN = 5  # examples in the log, as in the original
 
 
 class ClassifierJob(Job):
@@ -45,6 +47,7 @@ class ClassifierJob(Job):
     """
 
     head_pattern = "^(output_|bilstm/)"
+    task_name = "classifier"
 
     def __init__(
         self,
@@ -59,44 +62,38 @@ class ClassifierJob(Job):
     ):
         super().__init__(settings, source)
         self.task, self.data_dir = task, data_dir
-        self.eval_batch_size = eval_batch_size
         self.is_regression = task.labels is None
-        self.result_files = (
-            *self.result_files,
-            *(
-                name_in_set(name, title)
-                for title in _titles(task)
-                for name in (mistakes.NAME, MATRIX, MATRIX_PICTURE, SCATTER)
-            ),
-            *self._prediction_files(),
-        )
+        self.result_files = (*self.result_files, *self._own_result_files())
         self.objective = (
             classifier_model.REGRESSION
             if self.is_regression
             else classifier_model.CLASSIFICATION
         )
-        self.records = classifier_records.ClassifierRecords(
-            task,
-            data_dir,
-            settings.records_dir,
-            source.tokenizer,
-            source.config.vocab_size,
-            source.max_seq_length,
-            settings.pad_to_max_length,
-        )
-        self.distillation: ClassifierDistillation | None = None
-        self._dev: dict[str, in_memory.ShortRecords] = {}
         if settings.do_predict:
             self._check_output_dir()
-        self._check_files(is_training)
+        self.open_data(
+            classifier_data.schema(source.max_seq_length, self.is_regression),
+            DataSet("train", "train", task.train),
+            _data_sets("eval", task.dev),
+            _data_sets("predict", task.test),
+            is_training,
+            eval_batch_size,
+        )
+        self.distillation: ClassifierDistillation | None = None
         if is_training and distilling:
             self._distil(distilling, transfer_file)
 
-    def _prediction_files(self) -> list[str]:
-        """Return the names of the files that --do_predict writes."""
-        names = [_results_name(name) for name in self._test_splits()]
+    def _own_result_files(self) -> list[str]:
+        """Return what evaluation and prediction write besides every job's."""
+        names = [
+            name_in_set(name, title)
+            for title in ["", *list(self.task.dev)[1:]]
+            for name in (mistakes.NAME, MATRIX, MATRIX_PICTURE)
+        ]
+        tests = _data_sets("predict", self.task.test)
+        names += [_results_name(data) for data in tests]
         if not self._is_data_dir():  # else they may be the test files
-            names += [f"{title}.tsv" for title in self.task.test]
+            names += [f"{data.title}.tsv" for data in tests]
         return names
 
     def _is_data_dir(self) -> bool:
@@ -125,20 +122,6 @@ class ClassifierJob(Job):
                     f"{title}.tsv; use another --output_dir"
                 )
 
-    def _check_files(self, is_training: bool) -> None:
-        """Read the files that the run needs.
-
-        So an error in them is reported before hours of training, not after.
-        """
-        if is_training:
-            self.records.check("train", self.task.train)
-        if self.settings.do_eval or self.settings.training.eval_steps:
-            for name, split in self._dev_splits().items():
-                self.records.check(name, split)
-        if self.settings.do_predict:
-            for name, split in self._test_splits().items():
-                self.records.check(name, split)
-
     def _distil(
         self, distilling: distillation.Options, transfer_file: str | None
     ) -> None:
@@ -146,8 +129,17 @@ class ClassifierJob(Job):
         texts = None
         if transfer_file:
             texts = TransferTexts(transfer_file, self.task.takes_pairs)
+        records = classifier_records.ClassifierRecords(
+            self.task,
+            self.data_dir,
+            self.settings.records_dir,
+            self.tokenizer,
+            self.config.vocab_size,
+            self.source.max_seq_length,
+            self.settings.pad_to_max_length,
+        )
         self.distillation = ClassifierDistillation(
-            distilling, texts, self.task, self.records
+            distilling, texts, self.task, records
         )
         self.objective = self.distillation.objective
 
@@ -158,27 +150,74 @@ class ClassifierJob(Job):
                 f"{self.data_dir} has no development file to find the best "
                 "weights with"
             )
-        return score_prefixes(self.task)[0] + self.task.metrics[0]
+        return self._first_prefix + self.task.metrics[0]
 
-    def create_model(self) -> classifier_model.BertForSequenceClassification:
-        """Return the encoder with a vector for each class."""
-        labels = self.task.labels
-        return classifier_model.BertForSequenceClassification(
-            self.config,
-            labels and len(labels),
-            self.settings.training.dtype,
-            self.source.bilstm,
-        )
+    @property
+    def _first_prefix(self) -> str:
+        """The prefix of the scores of the first development set."""
+        return f"{self.dev[0].title}_" if len(self.dev) > 1 else ""
+
+    def options(self) -> dict[str, Any]:
+        """Return the labels, and whether texts come in pairs."""
+        return {
+            "labels": self.task.labels,
+            "sentence_pairs": self.task.takes_pairs,
+        }
 
     # --- Data ----------------------------------------------------------------
 
-    def data_fingerprint(self) -> dict[str, Any]:
-        """Return everything the training records depend on."""
-        return self.records.fingerprint(self.task.train)
+    def read(self, data: DataSet) -> list[classifier_data.Example]:
+        """Return the examples of a file."""
+        return classifier_data.read_examples(
+            self.data_dir,
+            data.source,
+            self.task.labels,
+            self.task.language,
+            self.is_regression,
+        )
+
+    def fingerprint(self, data: DataSet) -> dict[str, Any]:
+        """Return everything that the records of a file depend on."""
+        path = os.path.join(self.data_dir, data.source.file)
+        return {
+            "data": file_system.sha256(path),
+            "columns": data.source.columns._asdict(),
+            "language": self.task.language,
+            **self.text_fingerprint(),
+            "labels": self.task.labels,
+        }
+
+    def convert(
+        self, data: DataSet, examples: Sequence[classifier_data.Example]
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """Yield the features of all examples; log the first ones."""
+        features, num_cut = classifier_data.convert_examples(
+            examples,
+            self.task.label_id,
+            self.source.max_seq_length,
+            self.tokenizer,
+        )
+        label_type = np.float32 if self.is_regression else np.int64
+        features["label_ids"] = features["label_ids"].astype(label_type)
+        for row, example in enumerate(examples[:_SHOWN]):
+            label_id = features["label_ids"][row]
+            text_records.log_example(
+                ("guid", example.guid),
+                ("tokens", self.tokens_of(features, row)),
+                ("label", f"{example.label} (id = {label_id:g})"),
+            )
+        logging.info(
+            "%s: %d examples, %d of them cut to %d tokens",
+            data.title,
+            len(examples),
+            num_cut,
+            self.source.max_seq_length,
+        )
+        yield features
 
     def train_data(self, loaded: LoadedModel) -> in_memory.ShortRecords:
         """Return the training records, with what teachers answer, if any."""
-        data = self.records.split("train", self.task.train)
+        data = super().train_data(loaded)
         if not self.distillation:
             return data
         return self.distillation.train_data(data, loaded, self.settings)
@@ -195,82 +234,55 @@ class ClassifierJob(Job):
             return {}
         return self.distillation.options.adjustable()
 
-    def _dev_splits(self) -> dict[str, classifier_tasks.Split]:
-        """Return {name of the record file: split}; the original's is eval."""
-        return _record_names("eval", self.task.dev)
-
-    def _test_splits(self) -> dict[str, classifier_tasks.Split]:
-        """Return {name of the record file: split}; the original's: predict."""
-        return _record_names("predict", self.task.test)
-
     # --- Scores and predictions ----------------------------------------------
 
     def evaluate(self, loaded: LoadedModel) -> Scored:
         """Score every development set; look for constant predictions."""
-        results: dict[str, float] = {}
-        found, logits = [], []
-        prefixes = score_prefixes(self.task)
-        for (name, split), prefix, title in zip(
-            self._dev_splits().items(), prefixes, self.task.dev, strict=True
-        ):
-            if name not in self._dev:
-                self._dev[name] = self.records.split(name, split)
-            data = self._dev[name]
-            outputs = loaded.predictor(data, self.eval_batch_size, title)
-            prediction.check_finite(outputs["logits"], title)
-            logits.append(outputs["logits"])
-            scores = classifier_scores.scores(
-                outputs["logits"],
-                data.features["label_ids"],
-                self.task.metrics,
-                self.is_regression,
-                self.task.positive_id,
-            )
-            results |= {prefix + key: value for key, value in scores.items()}
-            sign = self._constant(outputs["logits"], data.features["label_ids"])
-            if sign:
-                found.append(f"{title}: {sign}" if prefix else sign)
+        scored = super().evaluate(loaded)
         # The original's keys, of the first set: eval_loss, loss and, for
         # classes, eval_accuracy.
-        loss = results.pop(prefixes[0] + "loss")
+        results, first = scored.results, self._first_prefix
+        loss = results.pop(first + "loss")
         results["eval_loss"] = results["loss"] = loss
         if not self.is_regression:
-            results["eval_accuracy"] = results[prefixes[0] + "accuracy"]
-        return Scored(results, found, logits)
+            results["eval_accuracy"] = results[first + "accuracy"]
+        return scored
 
-    def write_mistakes(self, scored: Scored) -> None:
-        """Write errors.tsv and the confusion matrix of every development set.
+    def score(self, data: DataSet, outputs: dict[str, np.ndarray]) -> Scored:
+        """Return the scores of a development set."""
+        logits = outputs["logits"]
+        label_ids = self.records(data).features["label_ids"]
+        scores = classifier_scores.scores(
+            logits,
+            label_ids,
+            self.task.metrics,
+            self.is_regression,
+            self.task.positive_id,
+        )
+        if self.is_regression:
+            sign = signs.same_number(logits[:, 0], label_ids)
+        else:
+            sign = signs.same_class(
+                logits.argmax(-1), label_ids, self.task.labels
+            )
+        return Scored(scores, [sign] if sign else [], (logits, label_ids))
 
-        A regression has a picture of the predictions over the labels instead
-        of the matrix.
-        """
-        for (name, split), title, logits in zip(
-            self._dev_splits().items(),
-            _titles(self.task),
-            scored.predictions,
-            strict=True,
-        ):
-            label_ids = self._dev[name].features["label_ids"]
-            examples = self.records.read(name, split)
-            count = self.settings.num_errors
-            if self.is_regression:
-                found = classifier_mistakes.wrong_numbers(
-                    logits[:, 0], label_ids, examples, count
-                )
-                self.draw(
-                    name_in_set(SCATTER, title),
-                    functools.partial(
-                        classifier_mistakes.draw_scatter,
-                        logits[:, 0],
-                        label_ids,
-                    ),
-                )
-            else:
-                found = classifier_mistakes.wrong_labels(
-                    logits, label_ids, self.task.labels, examples, count
-                )
-                self._write_confusion(logits.argmax(-1), label_ids, title)
-            self.write_errors(found, name_in_set(mistakes.NAME, title))
+    def write_mistakes_of(self, data: DataSet, scored: Scored) -> None:
+        """Write errors.tsv and the confusion matrix of a development set."""
+        logits, label_ids = scored.predictions
+        examples, count = self.examples(data), self.settings.num_errors
+        # Those of the first set have no title in their names.
+        title = "" if data == self.dev[0] else data.title
+        if self.is_regression:
+            found = classifier_mistakes.wrong_numbers(
+                logits[:, 0], label_ids, examples, count
+            )
+        else:
+            found = classifier_mistakes.wrong_labels(
+                logits, label_ids, self.task.labels, examples, count
+            )
+            self._write_confusion(logits.argmax(-1), label_ids, title)
+        self.write_errors(found, name_in_set(mistakes.NAME, title))
 
     def _write_confusion(
         self, predictions: np.ndarray, label_ids: np.ndarray, title: str
@@ -298,35 +310,17 @@ class ClassifierJob(Job):
                 ),
             )
 
-    def _constant(
-        self, logits: np.ndarray, label_ids: np.ndarray
-    ) -> str | None:
-        """Return what is wrong if the predictions are constant, else None.
-
-        Args:
-            logits: [n, K], [n, 1] for regression.
-            label_ids: [n] class ids, or numbers.
-        """
-        if self.is_regression:
-            return signs.same_number(logits[:, 0], label_ids)
-        return signs.same_class(logits.argmax(-1), label_ids, self.task.labels)
-
-    def predict(self, loaded: LoadedModel) -> None:
-        """Write test_results.tsv and the submission of every test set."""
-        for (name, split), title in zip(
-            self._test_splits().items(), self.task.test, strict=True
-        ):
-            data = self.records.split(name, split)
-            outputs = loaded.predictor(
-                data, self.settings.predict_batch_size, title
-            )
-            prediction.check_finite(outputs["logits"], title)
-            guids = [e.guid for e in self.records.read(name, split)]
-            rows, submission = classifier_scores.prediction_lines(
-                outputs["logits"], guids, self.task.labels
-            )
-            self.write_lines(_results_name(name), rows)
-            self.write_lines(f"{title}.tsv", submission)
+    def write_predictions(
+        self, data: DataSet, outputs: dict[str, np.ndarray]
+    ) -> None:
+        """Write test_results.tsv and the submission of a test set."""
+        rows, submission = classifier_scores.prediction_lines(
+            outputs["logits"],
+            [example.guid for example in self.examples(data)],
+            self.task.labels,
+        )
+        self.write_lines(_results_name(data), rows)
+        self.write_lines(f"{data.title}.tsv", submission)
 
     # --- The fine-tuned model ------------------------------------------------
 
@@ -342,42 +336,20 @@ class ClassifierJob(Job):
             )
         )
 
-    def create_export(
-        self, loaded: LoadedModel, tokenizer: graph_tokenizer.Tokenizer
-    ) -> classifier_export.Classifier:
-        """Return the SavedModel: strings in, label and probabilities out."""
-        labels = self.task.labels
-        return classifier_export.Classifier(
-            loaded.model,
-            tokenizer,
-            self.source.vocab_file,
-            self.source.max_seq_length,
-            labels=labels and list(labels),
-            is_pair=self.task.takes_pairs,
-        )
+
+def _data_sets(
+    first: str, splits: Mapping[str, classifier_tasks.Split]
+) -> list[DataSet]:
+    """Return data sets with records eval, eval_mismatched, ... or predict."""
+    return [
+        DataSet(f"{first}_{title}" if number else first, title, split)
+        for number, (title, split) in enumerate(splits.items())
+    ]
 
 
-def _record_names(
-    first: str, splits: dict[str, classifier_tasks.Split]
-) -> dict[str, classifier_tasks.Split]:
-    """Return {name of the record file: split}: eval, eval_mismatched, ..."""
-    return {
-        f"{first}_{name}" if number else first: split
-        for number, (name, split) in enumerate(splits.items())
-    }
-
-
-def _results_name(split: str) -> str:
+def _results_name(data: DataSet) -> str:
     """Return "test_results.tsv" for the test set "predict"."""
-    return f"{split.replace('predict', 'test_results')}.tsv"
-
-
-def _titles(task: classifier_tasks.Task) -> list[str]:
-    """Return what the files of each development set have in their names.
-
-    It is empty for the first one, whose scores are the task's.
-    """
-    return ["", *list(task.dev)[1:]]
+    return f"{data.name.replace('predict', 'test_results')}.tsv"
 
 
 def name_in_set(name: str, title: str) -> str:
@@ -388,12 +360,3 @@ def name_in_set(name: str, title: str) -> str:
     """
     base, ending = os.path.splitext(name)
     return f"{base}_{title}{ending}" if title else name
-
-
-def score_prefixes(task: classifier_tasks.Task) -> list[str]:
-    """Return the prefix of each development set's scores; "" for one set.
-
-    MNLI's are matched_ and mismatched_.
-    """
-    several = len(task.dev) > 1
-    return [f"{name}_" if several else "" for name in task.dev]

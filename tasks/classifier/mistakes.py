@@ -1,7 +1,6 @@
 """What a classifier gets wrong: errors.tsv, the confusion matrix, pictures."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from base import pictures
 
@@ -125,111 +124,38 @@ def can_draw(num_labels: int) -> bool:
 
 
 def draw_confusion(counts: np.ndarray, names: Sequence[str], path: str) -> None:
-    """Draw a confusion matrix; see `confusion_figure`.
+    """Draw a confusion matrix to a PNG file.
 
-    Raises:
-        ImportError: matplotlib is not installed.
-    """
-    pictures.save(confusion_figure(counts, names), path)
-
-
-def confusion_figure(counts: np.ndarray, names: Sequence[str]) -> Any:
-    """Return the picture of a confusion matrix.
-
-    A cell's grey is its share of the row: of the examples of a right class.
+    A cell has its share of the row: of the examples of a right class. The
+    counts are in the table.
 
     Args:
         counts: [K, K].
         names: of the K classes.
+        path: of the file.
 
     Raises:
         ImportError: matplotlib is not installed.
     """
+    from sklearn import metrics
+
     size = len(names)
     side = max(3.2, min(0.75 * size, 9.0))
     figure = pictures.new_figure(side + 1.8, side + 1.0)
     axes = figure.subplots()
-    totals = counts.sum(axis=1, keepdims=True)
-    shares = counts / np.maximum(totals, 1)
-    image = axes.imshow(shares, cmap="Greys", vmin=0.0, vmax=1.0)
-    figure.colorbar(image, ax=axes, label="share of the row")
     shown = [pictures.name_of(name) for name in names]
-    small = pictures.SMALL if size <= _MAX_NUMBERS else 5
-    is_long = max(map(len, shown)) * size > 30
-    turned = {"rotation": 60, "ha": "right"} if is_long else {}
-    axes.set_xticks(range(size), shown, fontsize=small, **turned)
-    axes.set_yticks(range(size), shown, fontsize=small)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    metrics.ConfusionMatrixDisplay(shares, display_labels=shown).plot(
+        ax=axes,
+        cmap="Greys",
+        include_values=size <= _MAX_NUMBERS,
+        xticks_rotation=60 if max(map(len, shown)) * size > 30 else 0,
+        values_format=".0%",
+        im_kw={"vmin": 0.0, "vmax": 1.0},
+    )
     axes.set(xlabel="prediction", ylabel="truth")
-    if size <= _MAX_NUMBERS:
-        for (row, column), count in np.ndenumerate(counts):
-            share = shares[row, column]
-            axes.text(
-                column,
-                row,
-                f"{count:,}\n{share:.0%}",
-                ha="center",
-                va="center",
-                fontsize=pictures.SMALL,
-                color="white" if share > 0.5 else "black",
-            )
     right, total = counts.trace(), counts.sum()
     axes.set_title(
-        f"{right:,} of {total:,} right ({right / max(total, 1):.1%})",
-        fontsize=10,
+        f"{right:,} of {total:,} right ({right / max(total, 1):.1%})"
     )
-    return figure
-
-
-# --- Numbers -----------------------------------------------------------------
-
-
-def draw_scatter(
-    predictions: np.ndarray, labels: np.ndarray, path: str
-) -> None:
-    """Draw the predicted numbers over the right ones.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-    """
-    pictures.save(scatter_figure(predictions, labels), path)
-
-
-def scatter_figure(predictions: np.ndarray, labels: np.ndarray) -> Any:
-    """Return the picture of predicted numbers over the right ones.
-
-    Args:
-        predictions: [n].
-        labels: [n].
-
-    Raises:
-        ImportError: matplotlib is not installed.
-    """
-    figure = pictures.new_figure(5.0, 5.0)
-    axes = figure.subplots()
-    # Many points lie on each other: the darker, the more.
-    axes.plot(
-        labels,
-        predictions,
-        ls="none",
-        marker="o",
-        ms=4,
-        color=pictures.BLACK,
-        alpha=0.25,
-        markeredgewidth=0,
-        rasterized=True,
-    )
-    low = float(min(labels.min(), predictions.min()))
-    high = float(max(labels.max(), predictions.max()))
-    axes.plot(
-        [low, high],
-        [low, high],
-        color=pictures.GREY,
-        ls="--",
-        lw=1,
-        label="prediction = truth",
-    )
-    axes.set(xlabel="truth", ylabel="prediction")
-    axes.set_title(f"{len(labels):,} examples", fontsize=10)
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=pictures.SMALL)
-    return figure
+    pictures.save(figure, path)

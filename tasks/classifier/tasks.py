@@ -71,6 +71,14 @@ class Task(NamedTuple):
             return 1
         return self.labels.index(self.positive)
 
+    def label_id(self, label: str | None) -> float:
+        """Return the class id or number of a label; 0 if there is none."""
+        if label is None:
+            return 0
+        if self.labels is None:
+            return float(label)
+        return self.labels.index(label)
+
     @property
     def takes_pairs(self) -> bool:
         """Whether the texts come in pairs."""
