@@ -15,7 +15,6 @@ Started again, it continues where it stopped; finished steps are not repeated.
 import json
 import os
 import re
-import shlex
 import statistics
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from base.errors import UserError
 
 from absl import flags
 
+from tools import commands
 from tools.demo import corpus as demo_corpus
 
 FLAGS = flags.FLAGS
@@ -160,23 +160,6 @@ def training_report(num_steps: int) -> Callable[[str], str]:
     return select
 
 
-def format_command(arguments: Sequence[str]) -> str:
-    """Return a command line that a shell takes, in lines of MAX_WIDTH.
-
-    Args:
-        arguments: interpreter, script, flags; a longer flag is not broken.
-    """
-    words = [shlex.quote(argument) for argument in arguments]
-    lines = ["$ " + " ".join(words[:3])]
-    for word in words[3:]:
-        # The end of the line needs two more columns, for " \\".
-        if len(lines[-1]) + len(word) + 3 <= MAX_WIDTH:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(f"    {word}")
-    return " \\\n".join(lines)
-
-
 class Steps:
     """Announces the steps, runs scripts and measures how long each took."""
 
@@ -229,7 +212,8 @@ class Steps:
         for name, value in values.items():
             for item in value if isinstance(value, tuple) else (value,):
                 arguments.append(f"--{name}={item}")
-        command = format_command(["python", script, *arguments])
+        words = ["python", script, *arguments]
+        command = "$ " + commands.shell_lines(words, MAX_WIDTH - len("$ "))
         print(command, flush=True)
         self.num_runs += 1
         name = f"{self.num_runs}_{script.removesuffix('.py')}.log"

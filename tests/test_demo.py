@@ -45,19 +45,6 @@ def test_only_the_match_of_a_line_is_shown():
     assert select("12:03:44 Reading") == ""
 
 
-def test_printed_commands_can_be_pasted_into_a_shell():
-    arguments = ["python", "x.py", *(f"--flag_{n}=a b'c" for n in range(20))]
-    text = demo.format_command(arguments)
-    assert text.startswith("$ python x.py ")
-    lines = text.splitlines()
-    assert len(lines) > 3 and max(map(len, lines)) <= demo.MAX_WIDTH
-    command = text.replace("$ python", r"printf '%s\n'", 1)
-    printed = subprocess.run(
-        ["sh", "-c", command], capture_output=True, text=True, check=True
-    )
-    assert printed.stdout.splitlines() == arguments[1:]
-
-
 def test_the_folder_of_a_demo_of_another_size_stays_as_it_is(tmp_path):
     steps = demo.Steps(str(tmp_path))
     demo.claim(steps, demo.Scale())

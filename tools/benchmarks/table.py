@@ -7,16 +7,13 @@ plain numbers:
     python benchmark.py | tail -n 1 | python -m json.tool
 """
 
-import contextlib
 import json
-import os
-import platform
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
+
+from tools import machine as tools_machine
 
 
 class Row(NamedTuple):
@@ -38,19 +35,13 @@ class Row(NamedTuple):
 
 def machine() -> dict[str, Any]:
     """Return processor, cores, GPUs and versions of this machine."""
-    processor = platform.processor() or platform.machine()
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                processor = line.split(":", 1)[1].strip()
-                break
+    gpus = [d.name for d in tf.config.list_logical_devices("GPU")]
+    found = tools_machine.describe()
     return {
-        "processor": processor,
-        "cores": os.cpu_count(),
-        "gpus": [d.name for d in tf.config.list_logical_devices("GPU")],
-        "python": platform.python_version(),
-        "tensorflow": tf.__version__,
-        "numpy": np.__version__,
+        "processor": found["processor"],
+        "cores": int(found["cores"]),
+        "gpus": gpus,
+        **{n.lower(): found[n] for n in ("Python", "TensorFlow", "numpy")},
     }
 
 

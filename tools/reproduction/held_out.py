@@ -7,6 +7,7 @@ the file's name or of the document's text, so that the order of the files and
 the place where they stand do not matter.
 """
 
+import itertools
 import json
 import os
 import sys
@@ -143,12 +144,13 @@ def _divide(
     if chosen:
         kept = {os.path.realpath(path) for path in chosen}
         train = [f for f in files if os.path.realpath(f) not in kept]
-        parts = (train, chosen)
-        if max_mb:
-            limits = (max_bytes, round(share * max_bytes))
-            sizes = _copy_files(parts, limits, folder)
-        else:
-            sizes = _link(parts, folder)
+        limits = (max_bytes, round(share * max_bytes))
+        sizes = {
+            name: _fill(os.path.join(folder, name), part, max_mb and limit)
+            for name, part, limit in zip(
+                FOLDERS, (train, chosen), limits, strict=True
+            )
+        }
     else:
         sizes, how = _copy_documents(files, share, max_bytes, folder)
     if max_mb:
@@ -185,50 +187,32 @@ def choose_files(files: Sequence[str], share: float) -> list[str]:
     return found or [min(order, key=lambda path: sizes[path])]
 
 
-def _link(parts: Sequence[Sequence[str]], folder: str) -> dict[str, int]:
-    """Link to the whole files of both parts; return the bytes of each."""
-    found = {}
-    for name, part in zip(FOLDERS, parts, strict=True):
-        _check_documents(part, name)
-        for number, path in enumerate(part):
-            link = f"{number:05}_{os.path.basename(path)}"
-            os.symlink(os.path.abspath(path), os.path.join(folder, name, link))
-        found[name] = sum(map(os.path.getsize, part))
-    return found
-
-
-def _copy_files(
-    parts: Sequence[Sequence[str]], limits: Sequence[int], folder: str
-) -> dict[str, int]:
-    """Copy the first documents of both parts; return the bytes of each.
+def _fill(folder: str, files: Sequence[str], max_bytes: float) -> int:
+    """Link to whole files, or copy their first documents; return the bytes.
 
     Args:
-        parts: files.
-        limits: bytes of each part.
-        folder: has a folder for each.
+        folder: of one part.
+        files: whose documents it gets, two at least.
+        max_bytes: of documents to copy; 0: link to the files.
     """
-    found = {}
-    for name, part, max_bytes in zip(FOLDERS, parts, limits, strict=True):
-        _check_documents(part, name)
-        path = os.path.join(folder, name, f"{name}.txt")
-        found[name] = 0
-        with file_system.atomic_file(path) as file:
-            for text in first_documents(part, max_bytes, MIN_DOCUMENTS):
-                file.write(text + b"\n")
-                found[name] += len(text) + 1
-    return found
-
-
-def _check_documents(files: Sequence[str], part: str) -> None:
-    """Check that a part has two documents at least; reads no more than that."""
-    count = 0
-    for path in files:
-        for _ in documents(path):
-            count += 1
-            if count >= MIN_DOCUMENTS:
-                return
-    where = "the training files" if part == "train" else "the held-out files"
-    raise _too_few(count, where, MIN_DOCUMENTS)
+    name = os.path.basename(folder)
+    found = itertools.chain.from_iterable(map(documents, files))
+    count = sum(1 for _ in itertools.islice(found, MIN_DOCUMENTS))
+    if count < MIN_DOCUMENTS:
+        where = "training" if name == "train" else "held-out"
+        raise _too_few(count, f"the {where} files", MIN_DOCUMENTS)
+    size = 0
+    if not max_bytes:
+        for number, path in enumerate(files):
+            link = f"{number:05}_{os.path.basename(path)}"
+            os.symlink(os.path.abspath(path), os.path.join(folder, link))
+            size += os.path.getsize(path)
+        return size
+    with file_system.atomic_file(os.path.join(folder, f"{name}.txt")) as file:
+        for text in first_documents(files, max_bytes, MIN_DOCUMENTS):
+            file.write(text + b"\n")
+            size += len(text) + 1
+    return size
 
 
 def _too_few(count: int, where: str, wanted: int) -> UserError:

@@ -7,10 +7,10 @@ the data, so that a marker does not depend on how a command writes its paths.
 """
 
 import os
-import shlex
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from tools import commands
 from tools.reproduction.scales import Size
 
 # Kinds of steps.
@@ -116,16 +116,7 @@ class Places(NamedTuple):
     paths: Mapping[str, str]
 
     def command(self, step: Step) -> str:
-        """Return a step's command for a shell, broken into lines.
-
-        A flag that is longer than a line is not broken.
-        """
+        """Return a step's command as one pastes it into a shell."""
         script = os.path.join(self.shown_script_dir, step.script)
-        lines = [f"python {shlex.quote(script)}"]
-        for word in map(shlex.quote, step.arguments(self.paths)):
-            # The end of a line needs two more columns, for " \\".
-            if len(lines[-1]) + len(word) + 3 <= _WIDTH:
-                lines[-1] += f" {word}"
-            else:
-                lines.append(f"    {word}")
-        return " \\\n".join(lines)
+        words = ["python", script, *step.arguments(self.paths)]
+        return commands.shell_lines(words, _WIDTH)

@@ -1,9 +1,7 @@
 """Tables, pictures, and report.md: results, claims, machine, data, times."""
 
-import importlib.metadata
 import json
 import os
-import platform
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,6 +11,7 @@ from base import file_system, pictures
 
 from absl import logging
 
+from tools import machine
 from tools.reproduction import (
     claims,
     paper_numbers,
@@ -37,44 +36,6 @@ TITLES = {
     "table8": "Table 8: masking",
     "figure5": "Figure 5: pre-training steps",
 }
-
-
-def machine() -> dict[str, str]:
-    """Return processor, cores, memory, system and versions."""
-    processor = platform.processor() or platform.machine()
-    memory = "unknown"
-    for path, key in (
-        ("/proc/cpuinfo", "model name"),
-        ("/proc/meminfo", "MemTotal"),
-    ):
-        try:
-            with open(path, encoding="utf-8") as file:
-                found = next(line for line in file if line.startswith(key))
-        except (OSError, StopIteration):
-            continue
-        value = found.split(":", 1)[1].strip()
-        if key == "MemTotal":
-            memory = f"{int(value.split()[0]) / 2**20:.1f} GiB"
-        else:
-            processor = value
-    return {
-        "processor": processor,
-        "cores": str(os.cpu_count()),
-        "memory": memory,
-        "system": platform.platform(),
-        "Python": platform.python_version(),
-        **{
-            name: _version(name.lower())
-            for name in ("TensorFlow", "Keras", "numpy")
-        },
-    }
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
 
 
 def section(results: Results) -> str:
@@ -229,7 +190,7 @@ class Report(NamedTuple):
 
     def _setting(self) -> str:
         """Return the section about machine and scale."""
-        rows = [[name, value] for name, value in machine().items()]
+        rows = [[name, value] for name, value in machine.describe().items()]
         scale = self.scale
         rows += [
             ["scale", self.scale_name],
