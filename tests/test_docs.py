@@ -185,17 +185,6 @@ def levels_on_disk() -> dict[str, int]:
     return found
 
 
-def test_every_helper_is_in_the_table_of_tests():
-    text = (ROOT / "tests" / "README.md").read_text("utf-8")
-    shown = set(re.findall(r"^\| `tests/(\w+\.py)`", text, re.M))
-    helpers = {
-        path.name
-        for path in (ROOT / "tests").glob("*.py")
-        if not path.name.startswith("test_")
-    }
-    assert shown == helpers
-
-
 # --- Facts that stand in two places ------------------------------------------
 
 
