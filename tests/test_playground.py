@@ -135,6 +135,13 @@ def test_addresses_of_ipv6_are_refused_before_models_are_loaded(encoder):
     assert "--host=::1 is an address of IPv6" in message
 
 
+def test_control_characters_become_signs():
+    assert site.visible("a\x00\x07\n\tb") == "a\u2400\u2407\n\tb"
+    assert site.visible("\u202e\x7f") == "<U+202E><U+007F>"
+    assert site.visible("\ud800") == "<U+D800>"
+    assert site.visible("caf\u00e9 \u4e2d") == "caf\u00e9 \u4e2d"
+
+
 # --- The server --------------------------------------------------------------
 
 
@@ -167,10 +174,10 @@ def test_a_bug_is_a_line_on_the_page_and_a_trace_in_the_log(model_of, caplog):
     def broken(model, text):
         raise RuntimeError("secret\ntrace")
 
-    tab = site.Tab("Classes", "classes", [], broken, [], [])
-    shown = site.shown_or_error(tab, model_of("pairs"), ["a"])
-    assert "RuntimeError, see the log" in shown
-    assert "secret" not in shown
+    tab = site.Tab("Classes", broken, [], [])
+    (error,) = site.shown_or_error(tab, model_of("pairs"), ["a"])
+    assert error.text == "RuntimeError, see the log of playground.py"
+    assert "secret" in caplog.text
 
 
 @needs_gradio

@@ -109,13 +109,14 @@ def user(browser, address):
     return User(browser, address)
 
 
+BARS = ".bert-bars"
 MASK = "Text with [MASK] for each word to find"
 
 
 def test_masked_words(user):
     user.fill(MASK, "the [MASK] sat on [MASK].").run()
-    assert user.shown(".bert-text mark").count() == 2
-    assert user.shown(".bert-track").count() == 2 * 3
+    assert "MASK] 2" in user.shown(".bert-text").inner_text()
+    assert user.shown(BARS).count() == 2
 
 
 def test_an_example_is_clicked(user):
@@ -127,77 +128,59 @@ def test_an_example_is_clicked(user):
 
 def test_a_mistake_is_a_line_and_the_page_goes_on(user):
     user.open("Masked words").fill(MASK, "nothing").run()
-    error = user.shown(".bert-error")
-    assert "no [MASK]" in error.inner_text()
+    error = user.shown(".bert-error textarea")
+    assert "no [MASK]" in error.input_value()
     user.fill(MASK, "a [MASK]").run()
-    user.shown(".bert-track")
+    user.shown(BARS)
     assert not user.page.locator(".bert-error:visible").count()
 
 
 def test_next_sentence(user):
     user.open("Next sentence").fill("Text", "the cat sat")
-    user.run()
-    assert "second text is empty" in user.shown(".bert-error").inner_text()
     user.fill("Second text, which may follow", "on a mat .").run()
-    names = user.shown(".bert-bars > span:nth-child(3n+1)")
-    assert "the second text follows" in names.all_inner_texts()
-    assert names.count() == 2
+    assert "the second text follows" in user.shown(BARS).inner_text()
 
 
 def test_classes_of_a_pair(user):
     user.open("Classes").fill("Text", "good film").fill("Second text", "bad")
     user.run()
-    names = user.shown(".bert-bars > span:nth-child(3n+1)")
-    assert sorted(names.all_inner_texts()) == ["bad", "good", "so so"]
+    shown = user.shown(BARS).inner_text()
+    assert all(name in shown for name in ("bad", "good", "so so"))
 
 
-def test_a_text_that_is_cut_is_struck_through(user):
+def test_a_text_that_is_cut_shows_what_is_not_read(user):
     user.open("Classes").fill("Text", "good " * 40 + "film end").run()
-    assert user.shown(".bert-text del").inner_text().endswith("film end")
+    assert "not read" in user.shown(".bert-text").inner_text()
 
 
-def test_ten_thousand_words_scroll(user):
-    """The answer is marked in the whole paragraph, and a link leads there."""
+def test_the_answer_in_ten_thousand_words(user):
     words = " ".join(f"a  Good film {n} ." for n in range(2000))
     user.open("Questions").fill("Question", "How?").fill("Context", words)
     user.run()
-    mark = user.shown(".bert-text mark")
+    assert "Good film" in user.shown(".bert-text").inner_text()
+    user.shown("table")
+
+
+def test_a_long_text_scrolls(user):
+    words = "ann jr saw rome. " * 500
+    user.open("Entities").fill("Text", words).run()
     box = user.shown(".bert-text")
-    assert len(box.inner_text()) > 0.98 * len(words)
     is_scrolled = "box => box.scrollHeight > 5 * box.clientHeight"
     assert box.evaluate(is_scrolled)
-    link = user.shown(".bert-answer")
-    assert mark.inner_text() == link.inner_text()
-    link.click()
-    inside = """mark => {
-        const box = mark.closest('.bert-text').getBoundingClientRect();
-        const own = mark.getBoundingClientRect();
-        return own.top >= box.top - 1 && own.bottom <= box.bottom + 1;
-    }"""
-    user.page.wait_for_timeout(200)
-    assert mark.evaluate(inside)
-    assert user.shown(".bert-table .bert-head").count() == 4
-
-
-def test_entities(user):
-    user.open("Entities").fill("Text", "ann jr saw rome <b>x</b>").run()
-    marks = user.shown(".bert-entity")
-    assert marks.first.locator("sub").inner_text() in ("LOC", "PER")
-    assert "rome <b" in user.shown(".bert-text").inner_text()
+    assert "LOC" in box.inner_text()
 
 
 def test_choices(user):
     user.open("Choices").fill("Context", "the film")
     user.fill("Choices, one in each line", "was good\nwas bad").run()
-    names = user.shown(".bert-bars > span:nth-child(3n+1)")
-    assert names.all_inner_texts() == ["1. was good", "2. was bad"]
+    shown = user.shown(BARS).inner_text()
+    assert "1. was good" in shown and "2. was bad" in shown
 
 
 def test_word_pieces_of_all_models_side_by_side(user):
     user.open("Word pieces").fill("Text", "good film").run()
-    assert user.shown(".bert-pieces").count() == len(KINDS)
-    names = user.shown(".bert-name").all_inner_texts()
-    assert names == list(KINDS)
+    assert user.shown(".bert-text").count() == len(KINDS)
+    assert user.shown("h3 code").all_inner_texts() == list(KINDS)
 
 
 @pytest.mark.parametrize("picture", ["lines", "all heads", "heat map"])
@@ -206,42 +189,36 @@ def test_attention_changes_with_a_choice(user, picture):
     user.open("Attention").fill("Text", "good film")
     user.page.get_by_label("Picture").click()
     user.page.get_by_role("option", name=picture, exact=True).click()
-    selector = {
-        "lines": ".bert-lines line",
-        "all heads": ".bert-scroll image",
-        "heat map": ".bert-cell title",
-    }[picture]
-    user.page.locator(selector).first.wait_for(state="attached")
-    assert user.shown(".bert-scroll svg").count() == len(KINDS)
+    selector = (
+        ".bert-lines svg" if picture == "lines" else ".bert-plot .heatmaplayer"
+    )
+    user.page.locator(selector).nth(len(KINDS) - 1).wait_for(state="attached")
 
 
 def test_neighbors(user):
     user.open("Neighbors").fill("Sentence", "good film")
     user.fill("Sentences to search, one in each line", "bad\ngood film").run()
-    first = user.shown(".bert-table").first
-    assert "good film" in first.inner_text()
+    user.shown("table").filter(has_text="good film").first.wait_for()
 
 
 def test_html_and_control_characters_are_text(user):
     """In every tab that shows the text of the input."""
-    for tab, fields, selector in (
-        ("Classes", {"Text": EVIL * 9, "Second text": "a"}, ".bert-text"),
-        ("Questions", {"Question": EVIL, "Context": EVIL}, ".bert-text"),
-        ("Word pieces", {"Text": EVIL}, ".bert-pieces"),
-        ("Attention", {"Text": EVIL}, ".bert-scroll"),
+    for tab, fields in (
+        ("Entities", {"Text": EVIL}),
+        ("Questions", {"Question": "How?", "Context": EVIL}),
+        ("Choices", {"Context": EVIL, "Choices, one in each line": EVIL}),
+        ("Word pieces", {"Text": EVIL}),
+        ("Attention", {"Text": EVIL}),
     ):
         user.open(tab)
         for label, text in fields.items():
             user.fill(label, text)
         user.run()
-        user.page.wait_for_timeout(300)
-        shown = user.shown(selector).first
-        if selector == ".bert-text":
-            text = shown.inner_text()
-            assert "<script>document.title='broken'</script><b>good" in text
-            assert "{{value}} ${1+1}" in text
-            assert "film\u2407" in text
-        assert not shown.locator("script, b:text-is('good film'), img").count()
+        user.page.wait_for_timeout(1000)
+        results = user.shown(":is(.bert-text, .bert-error, .bert-plot)")
+        assert not results.locator("script, img").count()
+        if tab == "Questions":
+            assert "{{value}}" in results.first.inner_text()
         assert "broken" not in user.page.title()
 
 
@@ -254,10 +231,8 @@ def test_two_users_at_once(browser, address):
             one.fill(MASK, text).run()
         for one, text in zip(users, texts, strict=True):
             first = text.split("[MASK]")[0]
-            box = one.shown(".bert-text").filter(has_text=first)
-            box.wait_for()
-            count = text.count("[MASK]")
-            assert one.shown(".bert-text mark").count() == count
+            one.shown(".bert-text").filter(has_text=first).wait_for()
+            assert one.shown(BARS).count() == text.count("[MASK]")
             one.fill(MASK, "x").run()
             one.shown(".bert-error")
     for one in users:
@@ -268,7 +243,7 @@ def test_a_phone_shows_every_tab(browser, address):
     """Nothing is wider than the screen; boxes scroll on their own."""
     phone = User(browser, address, width=390)
     phone.fill(MASK, "the [MASK] sat").run()
-    phone.shown(".bert-track")
+    phone.shown(BARS)
     width = phone.page.evaluate("document.documentElement.scrollWidth")
     assert width <= 390
     phone.page.close()

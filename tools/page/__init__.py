@@ -2,8 +2,8 @@
 
     checkpoint --models.py--> model
     input --rows.py, predictions.py, attention.py, neighbors.py--> plain data
-    plain data --drawing.py, svg.py, png.py--> escaped HTML and SVG
-    views.py joins the two; tabs.py lists what the page has; site.py serves it
+    plain data --views.py, plots.py--> results.py, the results of a tab
+    tabs.py lists what the page has; site.py serves it and draws the results
 
 site.py is the only module that imports Gradio.
 """

@@ -65,16 +65,14 @@ class PageModel:
         return (NEXT_SENTENCE,) if is_whole and is_trained else ()
 
     def summary(self) -> str:
-        """Return the sizes of the model in a line."""
+        """Return task and sizes of the model in a line."""
         config = self.model.config
-        layers = f"{config.num_hidden_layers} layer"
-        if config.num_hidden_layers > 1:
-            layers += "s"
+        layers = config.num_hidden_layers
         casing = "uncased" if self.settings.do_lower_case else "cased"
         return (
             f"{self.settings.task.replace('_', ' ')}, "
-            f"{layers} of {config.hidden_size} units, "
-            f"{config.num_attention_heads} heads, "
+            f"{layers} layer{'s' if layers > 1 else ''} of "
+            f"{config.hidden_size} units, {config.num_attention_heads} heads, "
             f"{len(self.task.tokenizer.vocab):,} word pieces, {casing}, "
             f"{self.settings.max_seq_length} tokens"
         )

@@ -153,27 +153,13 @@ def _unit_vectors(
     for batch in made:
         output = model.run_encoder(batch.features)
         found["mean"][batch.units] = output["mean_output"]
-        at = represents(model.model.config, batch.features["input_mask"])
-        found["[CLS]"][batch.units] = output["sequence_output"][
-            np.arange(len(at)), at
-        ]
+        found["[CLS]"][batch.units] = modeling.class_vectors(
+            output["sequence_output"],
+            batch.features["input_mask"],
+            model.model.config.attention_direction,
+        )
         update(len(batch.units))
     for vectors in found.values():
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         vectors /= np.maximum(norms, 1e-12)
     return found
-
-
-def represents(config: modeling.BertConfig, mask: np.ndarray) -> np.ndarray:
-    """Return the place of the token that represents each row, [B].
-
-    [CLS], or the last one in a model whose tokens see their left side alone
-    (see modeling.class_vectors).
-
-    Args:
-        config: of the model.
-        mask: input_mask [B, S].
-    """
-    if config.attention_direction == modeling.BIDIRECTIONAL:
-        return np.zeros([len(mask)], int)
-    return mask.sum(axis=1) - 1

@@ -1,10 +1,8 @@
 """Serve the tabs as a page. The only module that imports Gradio.
 
-Gradio (Apache 2.0) has the forms, tabs and examples, the queue and the layout
-for phones. It is slow to import and optional, so it is imported when the page
-is made. Results are HTML of drawing.py: Gradio's tables clip long texts in
-narrow columns, and its colored spans do not scroll. Nothing may use the
-network:
+Gradio (Apache 2.0) has the components, the queue and the layout for phones. It
+is slow to import and optional, so it is imported when the page is made. Nothing
+may use the network:
 
 - GRADIO_ANALYTICS_ENABLED and the variables below are set before the import:
   no telemetry and no look-up of new versions.
@@ -13,10 +11,13 @@ network:
 """
 
 import ipaddress
+import itertools
+import json
 import os
 import socket
 import sys
-from collections.abc import Callable, Sequence
+import unicodedata
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,9 +27,20 @@ from base.errors import UserError
 
 from absl import logging
 
-from tools.page import drawing
 from tools.page.models import PageModel
-from tools.page.tabs import Field, Tab
+from tools.page.results import (
+    Bars,
+    Drawing,
+    Error,
+    Note,
+    Number,
+    Plot,
+    Result,
+    Table,
+    Text,
+    share,
+)
+from tools.page.tabs import Tab
 
 REQUIREMENTS = "requirements-playground.txt"
 
@@ -49,6 +61,9 @@ _STYLE = Path(__file__).with_name("style.css")
 
 _FONTS = ("system-ui", "sans-serif")
 _MONO_FONTS = ("ui-monospace", "monospace")
+
+# Of the kinds of a text, in their order.
+_COLORS = ("blue", "orange", "green", "purple", "red", "yellow", "teal")
 
 
 def load_gradio() -> ModuleType:
@@ -82,96 +97,56 @@ def make_page(
     """
     title = ", ".join(model.name for model in models)
     with gr.Blocks(title=title, analytics_enabled=False) as page:
-        gr.HTML(_about(models))
+        # Nothing in a name between ` is Markdown.
+        names = [f"`{model.name}`: {model.summary()}" for model in models]
+        gr.Markdown("\n\n".join(names))
         with gr.Tabs():
             for tab in tabs:
-                with gr.Tab(tab.title, id=tab.name):
+                with gr.Tab(tab.title):
                     _add_tab(gr, tab)
     return page
 
 
-def _about(models: Sequence[PageModel]) -> str:
-    """Return the head of the page: names and sizes of the models."""
-    title = drawing.escape(", ".join(model.name for model in models))
-    lines = [
-        drawing.note(f"{model.name}: {model.summary()}") for model in models
-    ]
-    return f'<div class="bert-about"><h1>{title}</h1>{"".join(lines)}</div>'
-
-
 def _add_tab(gr: ModuleType, tab: Tab) -> None:
     """Add fields, examples, a button and the columns of results."""
-    texts = [_add_text(gr, field) for field in tab.fields if not field.choices]
+    texts = [
+        gr.Textbox(f.value, label=f.label, lines=f.lines, max_lines=14)
+        for f in tab.fields
+        if not f.choices
+    ]
     examples = texts[: len(tab.examples[0])]
     gr.Examples(tab.examples, examples, label="Examples, to click")
-    choosers = []
-    if any(field.choices for field in tab.fields):
-        with gr.Row():
-            choosers = [_add_chooser(gr, f) for f in tab.fields if f.choices]
-    button = gr.Button("Run", variant="primary", elem_id=f"run-{tab.name}")
-    with gr.Row():
-        results = [_add_column(gr, tab, model) for model in tab.models]
-    options = {
-        "inputs": texts + choosers,
-        "outputs": results,
-        "concurrency_id": _QUEUE,
-        "concurrency_limit": 1,
-        "show_progress": "minimal",
-    }
-    show = _shower(tab)
-    triggers = [button.click, *(text.submit for text in texts)]
-    gr.on(triggers, show, api_name=tab.name, **options)
-    # A new choice shows its result without a click, once there is a text.
-    if choosers:
-        changes = [chooser.change for chooser in choosers]
-        gr.on(changes, show, api_visibility="private", **options)
-
-
-def _add_text(gr: ModuleType, field: Field) -> Any:
-    """Return the box of a text."""
-    return gr.Textbox(
-        value=field.value, label=field.label, lines=field.lines, max_lines=14
-    )
-
-
-def _add_chooser(gr: ModuleType, field: Field) -> Any:
-    """Return the list to choose a value from."""
-    return gr.Dropdown(
-        list(field.choices), value=field.value, label=field.label, min_width=90
-    )
-
-
-def _add_column(gr: ModuleType, tab: Tab, model: PageModel) -> Any:
-    """Return the component for the results of a model."""
-    with gr.Column(min_width=300):
-        return gr.HTML(_name_of(tab, model))
-
-
-def _name_of(tab: Tab, model: PageModel) -> str:
-    """Return the heading of a column, if the tab has several."""
-    if len(tab.models) == 1:
-        return ""
-    return f'<div class="bert-name">{drawing.escape(model.name)}</div>'
-
-
-# --- Requests ----------------------------------------------------------------
-
-
-def _shower(tab: Tab) -> Callable[..., Any]:
-    """Return the function of a request: values of the fields -> results."""
-
-    def show(*values: Any) -> Any:
-        results = [
-            _name_of(tab, model) + shown_or_error(tab, model, values)
-            for model in tab.models
+    with gr.Row(visible=any(f.choices for f in tab.fields)):
+        choosers = [
+            gr.Dropdown(list(f.choices), value=f.value, label=f.label)
+            for f in tab.fields
+            if f.choices
         ]
-        # Gradio takes a list of one component as the value of that component.
-        return results if len(results) > 1 else results[0]
+    button = gr.Button("Run", variant="primary")
+    # A new choice shows its result without a click.
+    changes = [chooser.change for chooser in choosers]
 
-    return show
+    @gr.render(
+        [*texts, *choosers],
+        [button.click, *(text.submit for text in texts), *changes],
+        concurrency_id=_QUEUE,
+        concurrency_limit=1,
+        show_progress="minimal",
+    )
+    def show(*values: Any) -> None:
+        columns = [shown_or_error(tab, model, values) for model in tab.models]
+        with gr.Row():
+            for model, results in zip(tab.models, columns, strict=True):
+                with gr.Column(min_width=300):
+                    if len(tab.models) > 1:
+                        gr.Markdown(f"### `{model.name}`")
+                    for result in results:
+                        draw(gr, result)
 
 
-def shown_or_error(tab: Tab, model: PageModel, values: Sequence[Any]) -> str:
+def shown_or_error(
+    tab: Tab, model: PageModel, values: Sequence[Any]
+) -> list[Result]:
     """Return what a tab shows of a model: its view, or a line why not.
 
     Whatever fails, the other models and users get their results: a mistake of
@@ -180,11 +155,79 @@ def shown_or_error(tab: Tab, model: PageModel, values: Sequence[Any]) -> str:
     try:
         return tab.view(model, *(v if v is not None else "" for v in values))
     except UserError as error:
-        return drawing.error(str(error))
+        return [Error(str(error))]
     except Exception as error:
         logging.exception("%s of %s failed", tab.title, model.name)
         kind = type(error).__name__
-        return drawing.error(f"{kind}, see the log of playground.py")
+        return [Error(f"{kind}, see the log of playground.py")]
+
+
+def draw(gr: ModuleType, result: Result) -> None:
+    """Add the component of Gradio that shows a result."""
+    match result:
+        case Note(text):
+            gr.Markdown(text)
+        case Error(text):
+            line = visible(" ".join(text.split()))
+            gr.Textbox(line, label="No result", elem_classes="bert-error")
+        case Bars(label, shares):
+            # Its own numbers are whole percents.
+            named = {f"{visible(n)} {share(s)}": s for n, s in shares.items()}
+            gr.Label(
+                named, label=label, show_heading=False, elem_classes="bert-bars"
+            )
+        case Number(label, value):
+            gr.Label(f"{value:.4g}", label=label)
+        case Text(label, parts, kinds, is_legend):
+            gr.HighlightedText(
+                [(visible(text), kind) for text, kind in parts if text],
+                label=label,
+                color_map=dict(zip(kinds, itertools.cycle(_COLORS))),
+                show_legend=is_legend,
+                show_inline_category=not is_legend,
+                elem_classes="bert-text",
+            )
+        case Table(headers, rows, wide):
+            narrow = 80 // len(headers)  # percent; the wide one has the rest
+            widths = [f"{narrow}%"] * len(headers)
+            widths[wide] = f"{100 - narrow * (len(headers) - 1)}%"
+            gr.Dataframe(
+                [[visible(cell) for cell in row] for row in rows],
+                headers=list(headers),
+                datatype="str",
+                column_widths=widths,
+                wrap=True,
+                buttons=[],
+            )
+        case Plot(figure):
+            data = gr.components.plot.PlotData(
+                type="plotly", plot=json.dumps(figure)
+            )
+            gr.Plot(data, show_label=False, elem_classes="bert-plot")
+        case Drawing(svg):
+            gr.HTML(svg, elem_classes="bert-lines")
+
+
+def visible(text: str) -> str:
+    """Return a text with signs in place of control characters.
+
+    U+0007 is shown as the sign U+2407; a character that has no sign, such as
+    one that reverses the direction of writing, as its code: <U+202E>.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(map(_visible_char, text))
+
+
+def _visible_char(char: str) -> str:
+    code = ord(char)
+    if char in "\n\t":
+        return char
+    if code < 32:
+        return chr(0x2400 + code)
+    if unicodedata.category(char) in ("Cc", "Cf", "Cs"):
+        return f"<U+{code:04X}>"
+    return char
 
 
 # --- Server ------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from tools.page import neighbors, views
 from tools.page.models import NEXT_SENTENCE, PageModel
 from tools.page.neighbors import Index
+from tools.page.results import Result
 
 
 class Field(NamedTuple):
@@ -20,7 +21,7 @@ class Field(NamedTuple):
     """
 
     label: str
-    lines: int = 2
+    lines: int = 3
     choices: tuple[Any, ...] = ()
     value: Any = ""
 
@@ -30,19 +31,80 @@ class Tab(NamedTuple):
 
     Attributes:
         title: on the page.
-        name: of its function in the page's programming interface.
-        models: that have the ability.
-        view: model and the values of the fields -> HTML.
+        view: model and the values of the fields -> what it shows.
         fields: its inputs, boxes of text before lists of choices.
         examples: values of the first fields, to click.
+        models: that have the ability.
     """
 
     title: str
-    name: str
-    models: list[PageModel]
-    view: Callable[..., str]
+    view: Callable[..., list[Result]]
     fields: list[Field]
     examples: list[list[str]]
+    models: Sequence[PageModel] = ()
+
+
+_FOREST = (
+    "The Amazon rainforest covers most of the Amazon basin of South America. "
+    "The basin has 7,000,000 square kilometres, of which 5,500,000 are covered "
+    "by the rainforest. The majority of the forest is in Brazil, with 60% of "
+    "it, followed by Peru with 13%, and Colombia with 10%."
+)
+_LETTER = "She opened the old letter and began to read."
+_FITTING = "It was from her brother, and the paper trembled in her hand."
+_HORSES = "The horses were put to the carriage."
+
+# Of the heads of models.
+_TABS = {
+    "masked_lm": Tab(
+        "Masked words",
+        views.masks,
+        [Field("Text with [MASK] for each word to find")],
+        [
+            ["Paris is the [MASK] of [MASK]."],
+            ["Return [MASK] if the object is [MASK]."],
+        ],
+    ),
+    NEXT_SENTENCE: Tab(
+        "Next sentence",
+        views.follows,
+        [Field("Text"), Field("Second text, which may follow")],
+        [[_LETTER, _FITTING], [_LETTER, _HORSES]],
+    ),
+    "classifier": Tab(
+        "Classes",
+        views.classes,
+        [Field("Text")],
+        [
+            ["A warm, funny film with two wonderful actors."],
+            ["The plot is thin and the jokes fall flat."],
+        ],
+    ),
+    "question_answering": Tab(
+        "Questions",
+        views.answers,
+        [Field("Question", 1), Field("Context", 8)],
+        [
+            ["Which country has most of the forest?", _FOREST],
+            ["Who discovered the Amazon?", _FOREST],
+        ],
+    ),
+    "token_classification": Tab(
+        "Entities",
+        views.entities,
+        [Field("Text", 5)],
+        [
+            ["Ada Lovelace met Charles Babbage in London in 1833."],
+            ["Google opened an office in Zurich, near the Swiss Alps."],
+        ],
+    ),
+    "multiple_choice": Tab(
+        "Choices",
+        views.choices,
+        [Field("Context"), Field("Choices, one in each line", 4)],
+        [[_LETTER, f"{_FITTING}\n{_HORSES}\nA cannon was fired."]],
+    ),
+}
 
 
 def make_tabs(
@@ -55,169 +117,48 @@ def make_tabs(
         indexes: name of the model -> of --neighbors_file; empty without it.
     """
     tabs = []
-    for head, make in _TABS_OF_HEADS.items():
+    for head, tab in _TABS.items():
         able = [model for model in models if head in model.heads]
+        if any(model.settings.sentence_pairs for model in able):
+            tab = _of_pairs(tab)
         if able:
-            tabs.append(make(able))
-    every = list(models)
-    return [
-        *tabs,
-        _pieces(every),
-        _attention(every),
-        _neighbors(every, indexes),
-    ]
+            tabs.append(tab._replace(models=able))
+    for tab in (_pieces(), _attention(models), _neighbors(indexes)):
+        tabs.append(tab._replace(models=models))
+    return tabs
 
 
-# --- Heads -------------------------------------------------------------------
-
-
-def _masks(models: list[PageModel]) -> Tab:
-    return Tab(
-        "Masked words",
-        "masks",
-        models,
-        views.masks,
-        [Field("Text with [MASK] for each word to find", 3)],
-        [
-            ["Paris is the [MASK] of [MASK]."],
-            ["Return [MASK] if the object is [MASK]."],
-        ],
-    )
-
-
-def _next_sentence(models: list[PageModel]) -> Tab:
-    return Tab(
-        "Next sentence",
-        "next",
-        models,
-        views.follows,
-        [Field("Text", 3), Field("Second text, which may follow", 3)],
-        [
-            [
-                "She opened the old letter and began to read.",
-                "It was from her brother, and the paper trembled in her hand.",
-            ],
-            [
-                "She opened the old letter and began to read.",
-                "The horses were put to the carriage.",
-            ],
-        ],
-    )
-
-
-def _classes(models: list[PageModel]) -> Tab:
-    fields = [Field("Text", 3)]
-    examples = [
-        ["A warm, funny film with two wonderful actors."],
-        ["The plot is thin and the jokes fall flat."],
-    ]
-    if any(model.settings.sentence_pairs for model in models):
-        fields.append(Field("Second text", 3))
-        examples = [
+def _of_pairs(classes: Tab) -> Tab:
+    return classes._replace(
+        fields=[Field("Text"), Field("Second text")],
+        examples=[
             ["The company bought the shop.", "The shop was sold to the firm."],
             ["He was born in Paris.", "The weather was fine."],
-        ]
-    return Tab("Classes", "classes", models, views.classes, fields, examples)
-
-
-_CONTEXT = (
-    "The Amazon rainforest covers most of the Amazon basin of South America. "
-    "The basin has 7,000,000 square kilometres, of which 5,500,000 are covered "
-    "by the rainforest. The majority of the forest is in Brazil, with 60% of "
-    "it, followed by Peru with 13%, and Colombia with 10%."
-)
-
-
-def _answers(models: list[PageModel]) -> Tab:
-    return Tab(
-        "Questions",
-        "answers",
-        models,
-        views.answers,
-        [Field("Question", 1), Field("Context", 8)],
-        [
-            ["Which country has most of the forest?", _CONTEXT],
-            ["Who discovered the Amazon?", _CONTEXT],
         ],
     )
-
-
-def _entities(models: list[PageModel]) -> Tab:
-    return Tab(
-        "Entities",
-        "entities",
-        models,
-        views.entities,
-        [Field("Text", 5)],
-        [
-            ["Ada Lovelace met Charles Babbage in London in 1833."],
-            ["Google opened an office in Zurich, near the Swiss Alps."],
-        ],
-    )
-
-
-def _choices(models: list[PageModel]) -> Tab:
-    return Tab(
-        "Choices",
-        "choices",
-        models,
-        views.choices,
-        [Field("Context", 3), Field("Choices, one in each line", 4)],
-        [
-            [
-                "She opened the old letter and began to read.",
-                "It was from her brother, and the paper trembled in her hand.\n"
-                "The horses were put to the carriage.\n"
-                "A cannon was fired from the ship.",
-            ]
-        ],
-    )
-
-
-_TABS_OF_HEADS: dict[str, Callable[[list[PageModel]], Tab]] = {
-    "masked_lm": _masks,
-    NEXT_SENTENCE: _next_sentence,
-    "classifier": _classes,
-    "question_answering": _answers,
-    "token_classification": _entities,
-    "multiple_choice": _choices,
-}
 
 
 # --- Every model -------------------------------------------------------------
 
-_TEXT = Field("Text", 3)
-_SECOND = Field("Second text, may be empty", 2)
+_TEXTS = [Field("Text"), Field("Second text, may be empty", 2)]
 
 
-def _pieces(models: list[PageModel]) -> Tab:
-    return Tab(
-        "Word pieces",
-        "pieces",
-        models,
-        views.pieces,
-        [_TEXT, _SECOND],
-        [["Unaffable, isn't it?", ""], ["A pair of texts", "is one row."]],
-    )
+def _pieces() -> Tab:
+    examples = [["Unaffable, isn't it?", ""], ["A pair of texts", "is a row."]]
+    return Tab("Word pieces", views.pieces, _TEXTS, examples)
 
 
-def _attention(models: list[PageModel]) -> Tab:
+def _attention(models: Sequence[PageModel]) -> Tab:
     configs = [model.model.config for model in models]
     layers = max(config.num_hidden_layers for config in configs)
     heads = max(config.num_attention_heads for config in configs)
+    kinds = views.ATTENTION_KINDS
     return Tab(
         "Attention",
-        "attention",
-        models,
         views.attention_of,
         [
-            _TEXT,
-            _SECOND,
-            Field(
-                "Picture",
-                choices=views.ATTENTION_KINDS,
-                value=views.ATTENTION_KINDS[0],
-            ),
+            *_TEXTS,
+            Field("Picture", choices=kinds, value=kinds[0]),
             Field("Layer", choices=(*range(1, layers + 1),), value=1),
             Field(
                 "Head",
@@ -239,22 +180,14 @@ A puppy plays on the grass.
 The bank raised its rates."""
 
 
-def _neighbors(models: list[PageModel], indexes: Mapping[str, Index]) -> Tab:
+def _neighbors(indexes: Mapping[str, Index]) -> Tab:
     fields = [Field("Sentence", 1)]
     view = functools.partial(views.nearest, indexes)
     if not indexes:
-        fields.append(
-            Field("Sentences to search, one in each line", 6, value=_SENTENCES)
-        )
+        label = "Sentences to search, one in each line"
+        fields.append(Field(label, 6, value=_SENTENCES))
         view = views.nearest_pasted
-    fields.append(
-        Field("Vector", choices=neighbors.POOLINGS, value=neighbors.POOLINGS[0])
-    )
-    return Tab(
-        "Neighbors",
-        "neighbors",
-        models,
-        view,
-        fields,
-        [["A dog is playing outside."], ["The market is down."]],
-    )
+    poolings = neighbors.POOLINGS
+    fields.append(Field("Vector", choices=poolings, value=poolings[0]))
+    examples = [["A dog is playing outside."], ["The market is down."]]
+    return Tab("Neighbors", view, fields, examples)

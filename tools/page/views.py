@@ -1,29 +1,37 @@
-"""What each tab shows of one model, as HTML.
+"""What each tab shows of one model.
 
 A view takes a model and the values of the tab's fields. It raises UserError
 for an input that cannot be shown; the tab shows the message.
 """
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from base.errors import UserError
 
-import numpy as np
-
 from checkpoints import model_files
-from tools.page import attention, drawing, neighbors, rows, svg
+from tools.page import attention, neighbors, plots, rows
 from tools.page.models import PageModel
 from tools.page.neighbors import Index
 from tools.page.predictions import check_size, next_sentence, predict
-from tools.page.rows import Part
+from tools.page.results import (
+    Bars,
+    Drawing,
+    Note,
+    Number,
+    Plot,
+    Result,
+    Table,
+    Text,
+    share,
+)
 
 NUM_ANSWERS = 5
 
 NUM_NEIGHBORS = 10
 
 MAX_PASTED = 200  # sentences, encoded again for every search
+
+_AROUND = 600  # characters of a context that are shown around an answer
 
 # Choices of the attention tab.
 HEAT_MAP, LINES, ALL_HEADS = "heat map", "lines", "all heads"
@@ -34,19 +42,22 @@ MEAN = "mean"
 # --- Heads -------------------------------------------------------------------
 
 
-def masks(model: PageModel, text: str) -> str:
+def masks(model: PageModel, text: str) -> list[Result]:
     """Return the likeliest tokens of every [MASK]."""
     found = predict(model, text=text)
-    best = [tokens[0] for tokens in found["tokens"]]
-    parts = [drawing.filled(text.split("[MASK]"), best)]
-    masks = zip(found["tokens"], found["scores"], strict=True)
-    for number, (tokens, scores) in enumerate(masks, 1):
-        bars = drawing.bars(list(zip(tokens, scores, strict=True)))
-        parts.append(drawing.heading(f"[MASK] {number}", bars))
-    return "".join(parts)
+    first, *others = text.split("[MASK]")
+    parts: list[tuple[str, str | None]] = [(first, None)]
+    bars = []
+    masks = zip(others, found["tokens"], found["scores"], strict=True)
+    for number, (other, tokens, scores) in enumerate(masks, 1):
+        name = f"[MASK] {number}"
+        parts += [(tokens[0], name), (other, None)]
+        bars.append(Bars(name, dict(zip(tokens, scores, strict=True))))
+    kinds = tuple(bar.label for bar in bars)
+    return [Text("The likeliest tokens", parts, kinds), *bars]
 
 
-def follows(model: PageModel, text: str, second: str = "") -> str:
+def follows(model: PageModel, text: str, second: str = "") -> list[Result]:
     """Return how probable it is that the second text follows the first.
 
     Raises:
@@ -55,141 +66,134 @@ def follows(model: PageModel, text: str, second: str = "") -> str:
     row = rows.row_of(rows.pieces_of(model, text, second))
     if not row.segment_ids.any():
         raise UserError("second text is empty: give one that may follow")
-    shares = next_sentence(model, rows.features_of(row))
+    shares = next_sentence(model, rows.features_of(row)).tolist()
     names = ("the second text follows", "it is of another document")
-    bars = _sorted_bars(list(zip(names, map(float, shares), strict=True)))
-    return bars + _cut_texts(model, [text, second])
+    bars = Bars("Next sentence", dict(zip(names, shares, strict=True)))
+    return [bars, *_cut(model, text, second)]
 
 
-def classes(model: PageModel, text: str, second: str = "") -> str:
+def classes(model: PageModel, text: str, second: str = "") -> list[Result]:
     """Return the probability of every class, or the number of a regression."""
-    parts = []
+    shown: list[Result] = []
     if model.settings.sentence_pairs:
-        texts = [text, second]
         found = predict(model, text_a=text, text_b=second)
     else:
-        texts = [text]
         found = predict(model, text=text)
         if second.strip():
-            parts.append(
-                drawing.note("This model reads one text: the second is unused.")
+            shown.append(
+                Note("This model reads one text: the second is unused.")
             )
+            second = ""
     if "value" in found:
-        parts.append(drawing.number_line("predicted", found["value"]))
+        shown.append(Number("Predicted", found["value"]))
     else:
-        parts.append(_sorted_bars(found["probabilities"].items()))
+        shown.append(Bars("Classes", found["probabilities"]))
     if "truncated" in found:
-        parts.append(_cut_texts(model, texts))
-    return "".join(parts)
+        shown += _cut(model, text, second)
+    return shown
 
 
-def choices(model: PageModel, context: str, endings: str) -> str:
+def choices(model: PageModel, context: str, endings: str) -> list[Result]:
     """Return the probability of every choice, one in each line of `endings`."""
     listed = [line for line in endings.split("\n") if line.strip()]
     found = predict(model, context=context, choices=listed)
-    named = [
-        (f"{number}. {text}", share)
-        for number, (text, share) in enumerate(
-            zip(listed, found["probabilities"], strict=True), 1
-        )
-    ]
-    parts = [drawing.bars(named, found["answer"])]
+    names = [f"{number}. {text}" for number, text in enumerate(listed, 1)]
+    shares = dict(zip(names, found["probabilities"], strict=True))
+    shown: list[Result] = [Bars("Choices", shares)]
     if "truncated" in found:
         for number, text in enumerate(listed, 1):
-            body = _cut_texts(model, [context, text])
-            if body:
-                parts.append(drawing.heading(f"Choice {number}", body))
-    return "".join(parts)
+            shown += _cut(model, context, text, f"Choice {number}")
+    return shown
 
 
-def answers(model: PageModel, question: str, context: str) -> str:
+def answers(model: PageModel, question: str, context: str) -> list[Result]:
     """Return the answer in the context, the n best, and the null odds."""
     found = predict(model, question=question, context=context)
-    parts = []
+    shown: list[Result] = []
     if "null_odds" in found:
         odds, limit = found["null_odds"], model.settings.null_threshold
-        verdict = "no answer" if odds > limit else "an answer"
-        sign = ">" if odds > limit else "≤"
-        parts.append(
-            drawing.note(
-                f"Null odds {odds:.4g} {sign} {limit:.4g}, the threshold: "
-                f"{verdict}"
+        is_none = odds > limit
+        shown.append(
+            Note(
+                f"Null odds {odds:.4g} {'>' if is_none else '≤'} {limit:.4g}, "
+                f"the threshold: {'no' if is_none else 'an'} answer"
             )
         )
     if found["answer"]:
-        anchor = "answer-" + re.sub(r"\W", "-", model.name)
-        parts.append(
-            f'<p><a class="bert-answer" href="#{anchor}">'
-            f"{drawing.escape(found['answer'])}</a> "
-            f"{drawing.share(found['probability'])}</p>"
-        )
-        place = found["start"], found["end"]
-        parts.append(drawing.marked(context, *place, anchor))
+        start, end = found["start"], found["end"]
+        before = context[max(0, start - _AROUND) : start]
+        after = context[end : end + _AROUND]
+        parts = [
+            ("… " if start > _AROUND else "", None),
+            (before, None),
+            (context[start:end], share(found["probability"])),
+            (after, None),
+            (" …" if len(context) > end + _AROUND else "", None),
+        ]
+        kinds = (share(found["probability"]),)
+        shown.append(Text("The answer in the context", parts, kinds))
     else:
-        parts.append(drawing.note("The context has no answer."))
-        parts.append(drawing.text_box(drawing.escape(context)))
+        shown.append(Note("The context has no answer."))
+    listed = [
+        [
+            candidate["text"] or "(no answer)",
+            share(candidate["probability"]),
+            f"{candidate['score']:.4g}",
+            "" if candidate["start"] is None else str(candidate["start"]),
+        ]
+        for candidate in found["nbest"]
+    ]
+    headers = ("answer", "probability", "score", "character")
+    shown.append(Table(headers, listed, wide=0))
     if "truncated" in found:
         limit = model.settings.max_query_length
-        part = rows.part_of(question, limit, model.task.tokenizer)
-        parts.append(drawing.with_cut([part], limit))
-    headers = ("answer", "probability", "score", "character")
-    listed = [_answer_row(candidate) for candidate in found["nbest"]]
-    parts.append(drawing.table(headers, listed, wide=0))
-    return "".join(parts)
+        parts = [
+            (piece, _KINDS[0] if place < limit else _KINDS[2])
+            for place, piece in enumerate(
+                model.task.tokenizer.tokenize(question)
+            )
+        ]
+        shown.append(
+            Note(f"The model reads the first {limit} tokens of the question.")
+        )
+        shown.append(Text("Question", parts, _KINDS, is_legend=True))
+    return shown
 
 
-def _answer_row(candidate: Mapping[str, Any]) -> list[str]:
-    """Return a row of the table of the n best."""
-    start = candidate["start"]
-    return [
-        candidate["text"] or "(no answer)",
-        drawing.share(candidate["probability"]),
-        f"{candidate['score']:.4g}",
-        "" if start is None else str(start),
-    ]
-
-
-def entities(model: PageModel, text: str) -> str:
+def entities(model: PageModel, text: str) -> list[Result]:
     """Return the text with colored entities, and a table of their scores."""
     found = predict(model, text=text)["entities"]
     labels = model_files.labels_in(model.model.config) or ()
     types = sorted({label[2:] for label in labels if label[1:2] == "-"})
-    spans = [
-        (entity["start"], entity["end"], entity["type"]) for entity in found
-    ]
-    html = drawing.colored(text, spans, types)
+    parts: list[tuple[str, str | None]] = []
+    at = 0
+    for entity in found:
+        start, end = entity["start"], entity["end"]
+        parts += [(text[at:start], None), (text[start:end], entity["type"])]
+        at = end
+    parts.append((text[at:], None))
+    shown = Text("Entities", parts, tuple(types))
     if not found:
-        return drawing.note("No entity was found.") + html
+        return [Note("No entity was found."), shown]
     listed = [
         [
             entity["text"],
             entity["type"],
-            drawing.share(entity["score"]),
+            share(entity["score"]),
             str(entity["start"]),
         ]
         for entity in found
     ]
     headers = ("entity", "type", "score", "character")
-    return html + drawing.table(headers, listed, wide=0)
-
-
-def _sorted_bars(shares: Sequence[tuple[str, float]]) -> str:
-    return drawing.bars(sorted(shares, key=lambda item: -item[1]))
-
-
-def _cut_texts(model: PageModel, texts: Sequence[str]) -> str:
-    """Return texts with what the model does not see; "" if it sees all."""
-    limit = model.settings.max_seq_length
-    parts: list[Part] = rows.parts_of(list(texts), limit, model.task.tokenizer)
-    if not any(part.cut for part in parts):
-        return ""
-    return drawing.with_cut(parts, limit)
+    return [shown, Table(headers, listed, wide=0)]
 
 
 # --- Every model -------------------------------------------------------------
 
+_KINDS = ("first", "second", "not read")  # texts of pieces
 
-def pieces(model: PageModel, text: str, second: str = "") -> str:
+
+def pieces(model: PageModel, text: str, second: str = "") -> list[Result]:
     """Return the word pieces with their ids."""
     found = rows.pieces_of(model, text, second)
     limit = model.settings.max_seq_length
@@ -197,10 +201,41 @@ def pieces(model: PageModel, text: str, second: str = "") -> str:
     unknown = sum(piece.token == "[UNK]" for piece in found)
     message = f"{len(found) - cut:,} of {limit:,} tokens"
     if cut:
-        message += f"; {cut:,} more are cut, struck through here"
+        message += f"; {cut:,} more have no place and are not read"
     if unknown:
         message += f"; {unknown:,} unknown to the vocabulary"
-    return drawing.note(message) + drawing.piece_chips(found)
+    listed = [
+        [str(place), piece.token, str(piece.id), _kind(piece)]
+        for place, piece in enumerate(found)
+    ]
+    headers = ("place", "piece", "id", "text")
+    return [
+        Note(message),
+        _piece_text("Word pieces", found),
+        Table(headers, listed, wide=1),
+    ]
+
+
+def _cut(
+    model: PageModel, text: str, second: str, label: str = "Word pieces"
+) -> list[Result]:
+    """Return the pieces of a row; nothing if the model reads all of them."""
+    found = rows.pieces_of(model, text, second)
+    cut = sum(piece.is_cut for piece in found)
+    if not cut:
+        return []
+    limit = model.settings.max_seq_length
+    note = f"{label}: the model reads {limit:,} tokens, {cut:,} are not read."
+    return [Note(note), _piece_text(label, found)]
+
+
+def _piece_text(label: str, found: Sequence[rows.Piece]) -> Text:
+    parts = [(piece.token, _kind(piece)) for piece in found]
+    return Text(label, parts, _KINDS, is_legend=True)
+
+
+def _kind(piece: rows.Piece) -> str:
+    return _KINDS[2] if piece.is_cut else _KINDS[piece.segment]
 
 
 def attention_of(
@@ -210,7 +245,7 @@ def attention_of(
     kind: str = HEAT_MAP,
     layer: int | str = 1,
     head: int | str = MEAN,
-) -> str:
+) -> list[Result]:
     """Return which tokens attend to which.
 
     Args:
@@ -228,35 +263,33 @@ def attention_of(
         if head != MEAN:
             head = _number("head", head, config.num_attention_heads)
     seen = [piece.token for piece in found if not piece.is_cut]
-    features = rows.features_of(rows.row_of(found))
-    parts = []
+    shown: list[Result] = []
     if len(seen) < len(found):
-        parts.append(
-            drawing.note(
+        shown.append(
+            Note(
                 f"The first {len(seen):,} of {len(found):,} tokens; the others "
                 "are cut (tab Word pieces)"
             )
         )
+    features = rows.features_of(rows.row_of(found))
     layers = attention.attention_heads(model.model, features)
     if kind == ALL_HEADS:
-        parts.append(drawing.note("Rows are layers, columns are heads."))
-        parts.append(svg.overview([svg.thumbnails(probs) for probs in layers]))
-        return "".join(parts)
+        figure = plots.overview([plots.thumbnails(probs) for probs in layers])
+        return [
+            *shown,
+            Note("Rows are layers, columns are heads."),
+            Plot(figure),
+        ]
     probs = next(p for n, p in enumerate(layers, 1) if n == layer)
     chosen = probs.mean(axis=0) if head == MEAN else probs[head - 1]
-    return "".join([*parts, _one_head(kind, seen, chosen)])
-
-
-def _one_head(kind: str, tokens: Sequence[str], probs: np.ndarray) -> str:
-    """Return the picture of the probabilities [F, T] of some tokens."""
-    if kind == LINES:
-        note = (
-            "Left attends to right. Point at a token on the left for its "
-            f"lines alone; weights below {svg.MIN_LINE} are left out."
-        )
-        return drawing.note(note) + svg.lines(tokens, probs)
-    note = drawing.note("Rows attend to columns.")
-    return note + svg.heat_map(tokens, probs)
+    if kind == HEAT_MAP:
+        figure = plots.heat_map(seen, chosen)
+        return [*shown, Note("Rows attend to columns."), Plot(figure)]
+    note = (
+        "Left attends to right. Point at a token on the left for its lines "
+        f"alone; weights below {plots.MIN_LINE} are left out."
+    )
+    return [*shown, Note(note), Drawing(plots.lines(seen, chosen))]
 
 
 def _number(what: str, value: int | str, largest: int) -> int:
@@ -273,7 +306,7 @@ def _number(what: str, value: int | str, largest: int) -> int:
 
 def nearest(
     indexes: Mapping[str, Index], model: PageModel, text: str, pooling: str
-) -> str:
+) -> list[Result]:
     """Return the nearest sentences of a file.
 
     Args:
@@ -291,13 +324,12 @@ def nearest(
     listed = [
         [f"{near.similarity:.3f}", str(near.line), near.text] for near in found
     ]
-    table = drawing.table(("cosine", "line", "sentence"), listed, wide=2)
-    return drawing.note(message) + table
+    return [Note(message), Table(("cosine", "line", "sentence"), listed, 2)]
 
 
 def nearest_pasted(
     model: PageModel, text: str, sentences: str, pooling: str
-) -> str:
+) -> list[Result]:
     """Return the nearest of the sentences in a text, one in each line.
 
     Raises:

@@ -57,15 +57,6 @@ def test_long_sentences_are_counted(model):
     assert neighbors.Index(model, sentences).num_cut == 1
 
 
-def test_the_last_token_represents_a_left_to_right_row(model):
-    config = type(model.model.config).from_dict(
-        model.model.config.to_dict() | {"attention_direction": "left_to_right"}
-    )
-    mask = np.array([[1, 1, 1, 0], [1, 1, 0, 0]])
-    assert neighbors.represents(config, mask).tolist() == [2, 1]
-    assert neighbors.represents(model.model.config, mask).tolist() == [0, 0]
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [

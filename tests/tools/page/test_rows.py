@@ -50,30 +50,6 @@ def test_a_mask_is_one_token_of_a_masked_lm(model_of):
     assert found[1] == ["[CLS]", "a", *["[UNK]"] * 3, "[SEP]"]
 
 
-@pytest.mark.parametrize(
-    ("text", "num_pieces", "read"),
-    [
-        ("Good,  bad film", 0, ""),
-        ("Good,  bad film", 1, "Good"),
-        ("Good,  bad film", 2, "Good,"),
-        ("Good,  bad film", 3, "Good,  bad"),
-        ("Good,  bad film", 9, "Good,  bad film"),
-        ("go\x07od film", 1, "go\x07od"),
-        ("\u4e2d\u6587", 1, "\u4e2d"),
-    ],
-)
-def test_a_text_is_cut_behind_a_word(model_of, text, num_pieces, read):
-    tokenizer = model_of("classifier").task.tokenizer
-    part = rows.part_of(text, num_pieces, tokenizer)
-    assert part == (read, text[len(read) :])
-
-
-def test_a_word_that_is_seen_in_part_is_not_cut(model_of):
-    """Of "cats" = cat ##s the first piece is seen."""
-    tokenizer = model_of("masked_lm").task.tokenizer
-    assert rows.part_of("the cats sat", 2, tokenizer).read == "the cats"
-
-
 @pytest.mark.parametrize("text", ["", " \n", "x" * 1_000_001])
 def test_no_text_and_too_much(model_of, text):
     with pytest.raises(UserError, match="empty|1,000,001 characters"):
