@@ -42,8 +42,8 @@ flags.DEFINE_list(
     "lengths",
     [],
     "Fixed lengths such as 32,128,512, each a signature of one row, for "
-    "runtimes that cannot resize inputs, or for a weight cache; they share the "
-    "weights. Default: one signature of any batch and length.",
+    "runtimes that cannot resize inputs; they share the weights. "
+    "Default: one signature of any batch and length.",
 )
 
 

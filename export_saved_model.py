@@ -64,14 +64,12 @@ flags.DEFINE_integer(
     "was fine-tuned with, else its positions.",
     lower_bound=5,
 )
-saved_model.define_freeze_flag()
 flags.DEFINE_enum(
     "dtype",
     "float32",
     list(modeling.DTYPES),
     "Type of the SavedModel's matrix products: the one that is fast on the "
-    "machine that serves. The weights in the files are float32; with --freeze "
-    "they are converted once, when the model is loaded.",
+    "machine that serves. The weights in the files are float32.",
 )
 flags.DEFINE_integer(
     "top_k", 5, "masked_lm: tokens for every [MASK].", lower_bound=1
@@ -96,7 +94,7 @@ def main(_: list[str]) -> int:
     model_files.check_length(length, config)
     task = choose_task(FLAGS.task, prefix, config)
     export = create_export(prefix, task, config, length)
-    saved_model.write(export, FLAGS.export_dir, FLAGS.freeze)
+    saved_model.write(export, FLAGS.export_dir)
     return 0
 
 

@@ -45,12 +45,6 @@ flags.DEFINE_string(
 flags.DEFINE_integer(
     "num_threads", None, "Threads; default: all cores.", lower_bound=1
 )
-flags.DEFINE_string(
-    "weight_cache",
-    None,
-    "Directory that keeps the weights as this kind of processor needs them: "
-    "written once, shared by all processes. Needs a model with --lengths.",
-)
 flags.DEFINE_integer(
     "batch_size",
     None,
@@ -98,7 +92,6 @@ def main(_: list[str]) -> int:
     model = LiteRtModel(
         FLAGS.model,
         FLAGS.num_threads,
-        FLAGS.weight_cache,
         FLAGS.batch_size,
         **prediction_flags.text_options(FLAGS),
     )

@@ -82,7 +82,6 @@ def _define_export_flags() -> None:
         None,
         "Directory of the SavedModel; default: saved_model/1 in output_dir.",
     )
-    saved_model.define_freeze_flag()
 
 
 def _define_change_flags() -> None:
@@ -180,7 +179,6 @@ def read(f: flags.FlagValues) -> RunSettings:
         output_dir=f.output_dir,
         records_dir=f.records_dir or f.output_dir,
         export_dir=directory.rstrip("/"),
-        freeze=f.freeze,
         init_checkpoint=training_flags.read_init_checkpoint(f),
         bert_config_file=f.bert_config_file,
         vocab_file=f.vocab_file,
@@ -243,9 +241,8 @@ def check(f: flags.FlagValues) -> None:
     # runner.write_saved_model keeps it if it is of the same weights.
     if f.do_export and not (f.do_train and _has_model(f.output_dir)):
         saved_model.check_new(read(f).export_dir)
-    for name in ("export_dir", "freeze"):
-        if f[name].present and not f.do_export:
-            logging.warning("--%s is ignored without --do_export", name)
+    if f["export_dir"].present and not f.do_export:
+        logging.warning("--export_dir is ignored without --do_export")
     if f.early_stopping_patience and not f.eval_steps:
         raise UserError("--early_stopping_patience needs --eval_steps")
     if f["bilstm_units"].present and not f.bilstm_layers:

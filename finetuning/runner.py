@@ -395,7 +395,7 @@ def write_saved_model(job: Job, loaded: LoadedModel) -> None:
     if job.settings.do_train and tf.io.gfile.exists(directory):
         saved_model.check_same(export, directory, loaded.prefix)
     else:
-        saved_model.write(export, directory, job.settings.freeze)
+        saved_model.write(export, directory)
 
 
 def run_sweep(

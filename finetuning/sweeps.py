@@ -64,7 +64,7 @@ _INPUTS = (
 _RUN_OF_SWEEP = "BERT_RUN_OF_SWEEP"
 
 # Flags for the best run only.
-_LATER = ("do_predict", "do_export", "export_dir", "freeze")
+_LATER = ("do_predict", "do_export", "export_dir")
 
 
 def define_flags() -> None:

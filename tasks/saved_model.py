@@ -23,16 +23,14 @@ from base import file_system, logs, text_files
 from base.errors import UserError
 
 import tensorflow as tf
-from absl import flags, logging
+from absl import logging
 
 import modeling
-from tasks import freezing, graph_tokenizer
+from tasks import graph_tokenizer
 
 IDS = tf.TensorSpec([None, None], tf.int32)
 
 TEXTS = tf.TensorSpec([None], tf.string)
-
-flags.disclaim_key_flags()  # --help of a script shows what is defined here
 
 Outputs = dict[str, tf.Tensor]
 
@@ -84,14 +82,6 @@ class Export(tf.Module):
         """Leave padding out of all but attention in signatures made later."""
         model = self.model.computing(modeling.Compute(skip_padding=True))
         object.__setattr__(self, "model", model)
-
-    def freeze(self) -> None:
-        """Make the weights constants; the export cannot be undone.
-
-        Raises:
-            UserError: the model cannot be frozen.
-        """
-        self.model, self.weights = freezing.FrozenModel(self.model), []
 
     def numbers(self, features: dict[str, tf.Tensor]) -> Outputs:
         """Return the outputs that are numbers, without any string.
@@ -177,24 +167,21 @@ class Export(tf.Module):
         ).get_concrete_function()
 
 
-def write(export: Export, directory: str, freeze: bool = False) -> None:
+def write(export: Export, directory: str) -> None:
     """Write a SavedModel; the directory appears only when it is complete.
 
     Args:
         export: the model and its signatures.
         directory: must not exist. TF Serving reads directories whose names
             are numbers.
-        freeze: whether the weights become constants (see freezing.py).
 
     Raises:
-        UserError: the directory exists, or the model cannot be frozen.
+        UserError: the directory exists.
     """
     directory = directory.rstrip("/")
     check_new(directory)
     description = _describe(export)
     export.skip_padding()
-    if freeze:
-        export.freeze()
     with _new_directory(directory) as temporary:
         signatures = export.signatures()
         with logs.warnings_alone():
@@ -249,7 +236,7 @@ def _new_directory(directory: str) -> Iterator[str]:
 
 
 def _describe(export: Export) -> dict[str, Any]:
-    """Return the content of export.json; the export must not be frozen."""
+    """Return the content of export.json."""
     digest = hashlib.sha256()
     for variable in export.model.variables:
         digest.update(variable.path.encode())
@@ -310,17 +297,6 @@ def _suggestion(directory: str) -> str:
     names = [n.rstrip("/") for n in tf.io.gfile.listdir(parent or ".")]
     highest = max(int(n) for n in names if n.isdecimal())
     return f", such as --export_dir={os.path.join(parent, str(highest + 1))}"
-
-
-def define_freeze_flag() -> None:
-    """Define --freeze, for scripts that write a SavedModel."""
-    flags.DEFINE_bool(
-        "freeze",
-        False,
-        "Make the weights of the SavedModel constants: up to 5% faster on "
-        "CPUs, in small batches. A server then needs five times as much "
-        "memory, 8 GB for Base.",
-    )
 
 
 def check_new(directory: str) -> None:

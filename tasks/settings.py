@@ -13,7 +13,6 @@ class RunSettings(NamedTuple):
     Attributes:
         records_dir: directory of the record files.
         export_dir: directory of the SavedModel, without a slash at the end.
-        freeze: whether the SavedModel's weights are constants.
         bilstm: size of the BiLSTM, None if no flag of it was given.
         reinit_top_layers: layers of the encoder to begin with new weights.
         max_seq_length: the flag's value.
@@ -34,7 +33,6 @@ class RunSettings(NamedTuple):
     output_dir: str
     records_dir: str
     export_dir: str
-    freeze: bool
     init_checkpoint: str | None
     bert_config_file: str | None
     vocab_file: str | None

@@ -329,7 +329,6 @@ def test_errors_of_flags_that_do_not_fit_the_model(tmp_path, files):
         ({"input_file": str(empty)}, "it is empty"),
         ({"input_file": str(array)}, "not one array"),
         ({"text_columns": "a,b"}, "the model reads 1 (text)"),
-        ({"weight_cache": out}, "export it with --lengths"),
         (
             {"do_eval": True, "predict_file": "x"},
             "is for question_answering, but",

@@ -6,7 +6,6 @@ runtimes that cannot resize (GPUs, NPUs, LiteRT's CompiledModel), one for each
 of --lengths, `ids_128` and the like, for one row. These share the weights.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -79,8 +78,6 @@ def create(
     module.weights = export.weights
     data = convert.convert(module, _signatures(export, lengths), quantize)
     described = description(export, settings, quantize, lengths)
-    # Names the weight cache: equal for equal graphs and weights.
-    described["sha256"] = hashlib.sha256(data).hexdigest()
     labels = settings.labels
     is_classifier = settings.task == "classifier" and bool(labels)
     data = convert.with_metadata(

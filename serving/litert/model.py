@@ -38,8 +38,6 @@ class LiteRtModel:
     Args:
         path: of a file that export_litert.py has written.
         num_threads: None: all cores that the process may use.
-        weight_cache: a directory that keeps the weights as this kind of
-            processor needs them, for all processes; None: none.
         batch_size: rows of max_seq_length tokens in a batch; of shorter rows
             more. None: as many as make 512 tokens, whose activations stay in
             the processor's cache.
@@ -61,7 +59,6 @@ class LiteRtModel:
         self,
         path: str,
         num_threads: int | None = None,
-        weight_cache: str | None = None,
         batch_size: int | None = None,
         **options: Any,
     ):
@@ -79,16 +76,7 @@ class LiteRtModel:
         self.longest = max(
             lengths, default=self.details["max_position_embeddings"]
         )
-        if weight_cache and not lengths:
-            raise UserError(
-                f"--weight_cache needs fixed lengths, and {path} has none: "
-                "export it with --lengths=128 or the like"
-            )
-        if weight_cache:
-            self.run = runtime.Cached(
-                path, threads, lengths, weight_cache, self.details["sha256"]
-            )
-        elif lengths:
+        if lengths:
             self.run = runtime.Fixed(path, threads, lengths)
         else:
             self.run = runtime.Resizable(path, threads)
@@ -201,7 +189,7 @@ def _create_task(
         )
     place = f"--model={path}: {metadata.DESCRIPTION} inside"
     described = registry.described_settings(details, place)
-    needed = {"lengths", "max_position_embeddings", "sha256"}
+    needed = {"lengths", "max_position_embeddings"}
     lacking = needed - set(details)
     if lacking:
         raise UserError(f"{place} lacks {', '.join(sorted(lacking))}")
