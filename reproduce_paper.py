@@ -274,13 +274,8 @@ def extra_tasks() -> list[str]:
 
 def read_data() -> reproduction_tasks.Data:
     """Return the data that the flags name, checked."""
-    data = reproduction_tasks.Data(
-        FLAGS.glue_dir and FLAGS.glue_dir.rstrip("/"),
-        FLAGS.squad_train_file,
-        FLAGS.squad_dev_file,
-        FLAGS.ner_train_file,
-        FLAGS.ner_dev_file,
-    )
+    names = reproduction_tasks.Data._fields
+    data = reproduction_tasks.Data(**{n: FLAGS[n].value for n in names})
     reproduction_tasks.check_files(data)
     return data
 

@@ -190,26 +190,62 @@ def pretraining_steps(
         keep: training steps whose weights are kept.
         add_records: adds a step to the plan.
     """
-    phases = scale.pretraining.phases
-    ends = phase_ends(phases, model.num_train_steps)
+    given, num_steps = scale.pretraining, model.num_train_steps
+    ends = phase_ends(given.phases, num_steps)
     found, first = [], 0
-    for index, (phase, end) in enumerate(zip(phases, ends, strict=True), 1):
+    for index, (phase, end) in enumerate(zip(given.phases, ends, strict=True)):
         if end == first:
             continue  # too few steps for a share as small as this
-        is_last, length = end == model.num_train_steps, phase.max_seq_length
+        is_last, length = end == num_steps, phase.max_seq_length
+        name = f"{model.name}/phase{index + 1}"
         after = [train := add_records(length, model.masking, False)]
-        flags, held_out = [("do_train", "true")], ""
+        flags = [("do_train", "true")]
+        inputs = [("input_file", f"{{work_dir}}/{train}/train.tfrecord-*")]
         if is_last:
             after.append(held_out := add_records(length, STANDARD, True))
             flags.append(("do_eval", "true"))
+            path = f"{{work_dir}}/{held_out}/held_out.tfrecord-*"
+            inputs.append(("eval_input_file", path))
         if found:
             after.append(found[-1].name)
             flags.append(("resume_from", f"{{work_dir}}/{found[-1].name}"))
-        name = f"{model.name}/phase{index}"
-        flags += _pretraining_flags(model, scale, phase, name, train, held_out)
-        kept = [step for step in keep if first < step < end]
-        flags += _step_flags(None if is_last else end, kept)
-        flags += extra_flags(scale.pretraining.flags)
+        flags += [
+            ("bert_config_file", f"{{work_dir}}/{config_path(model.size)}"),
+            ("vocab_file", "{vocab_file}"),
+            *inputs,
+            ("output_dir", f"{{work_dir}}/{name}"),
+        ]
+        if model.objective != DEFAULT_OBJECTIVE:
+            flags.append(("objective", model.objective))
+        rate = model.size.learning_rate or given.learning_rate
+        flags += [
+            ("max_seq_length", str(length)),
+            (
+                "max_predictions_per_seq",
+                str(max_predictions(length, scale.corpus.masked_lm_prob)),
+            ),
+            ("train_batch_size", str(phase.train_batch_size)),
+            ("learning_rate", number(rate)),
+            ("num_train_steps", str(num_steps)),
+            (
+                "num_warmup_steps",
+                str(round(given.warmup_proportion * num_steps)),
+            ),
+            ("random_seed", str(FIRST_SEED + model.seed - 1)),
+            ("save_checkpoints_steps", str(given.save_checkpoints_steps)),
+            ("keep_checkpoint_max", "1"),
+        ]
+        if is_last:
+            flags.append(("eval_batch_size", str(given.eval_batch_size)))
+            flags.append(("max_eval_steps", str(given.max_eval_steps)))
+        if given.bias_correction:
+            flags.append(("bias_correction", "true"))
+        flags += _dtype(scale)
+        if not is_last:
+            flags.append(("stop_after_steps", str(end)))
+        if kept := [str(step) for step in keep if first < step < end]:
+            flags.append(("keep_steps", ",".join(kept)))
+        flags += extra_flags(given.flags)
         found.append(
             Step(
                 name,
@@ -225,65 +261,6 @@ def pretraining_steps(
         )
         first = end
     return found
-
-
-def _step_flags(
-    stop_after: int | None, kept: Sequence[int]
-) -> list[tuple[str, str]]:
-    """Return the flags of a phase that ends early, and of steps to keep."""
-    flags = []
-    if stop_after is not None:
-        flags.append(("stop_after_steps", str(stop_after)))
-    if kept:
-        flags.append(("keep_steps", ",".join(map(str, kept))))
-    return flags
-
-
-def _pretraining_flags(
-    model: Pretrained,
-    scale: Scale,
-    phase: Phase,
-    output: str,
-    train: str,
-    held_out: str,
-) -> list[tuple[str, str]]:
-    """Return the flags that both phases have, in their order."""
-    given = scale.pretraining
-    steps = model.num_train_steps
-    predictions = max_predictions(
-        phase.max_seq_length, scale.corpus.masked_lm_prob
-    )
-    flags = [
-        ("bert_config_file", f"{{work_dir}}/{config_path(model.size)}"),
-        ("vocab_file", "{vocab_file}"),
-        ("input_file", f"{{work_dir}}/{train}/train.tfrecord-*"),
-    ]
-    if held_out:
-        path = f"{{work_dir}}/{held_out}/held_out.tfrecord-*"
-        flags.append(("eval_input_file", path))
-    flags.append(("output_dir", f"{{work_dir}}/{output}"))
-    if model.objective != DEFAULT_OBJECTIVE:
-        flags.append(("objective", model.objective))
-    flags += [
-        ("max_seq_length", str(phase.max_seq_length)),
-        ("max_predictions_per_seq", str(predictions)),
-        ("train_batch_size", str(phase.train_batch_size)),
-        (
-            "learning_rate",
-            number(model.size.learning_rate or given.learning_rate),
-        ),
-        ("num_train_steps", str(steps)),
-        ("num_warmup_steps", str(round(given.warmup_proportion * steps))),
-        ("random_seed", str(FIRST_SEED + model.seed - 1)),
-        ("save_checkpoints_steps", str(given.save_checkpoints_steps)),
-        ("keep_checkpoint_max", "1"),
-    ]
-    if held_out:
-        flags.append(("eval_batch_size", str(given.eval_batch_size)))
-        flags.append(("max_eval_steps", str(given.max_eval_steps)))
-    if given.bias_correction:
-        flags.append(("bias_correction", "true"))
-    return flags + _dtype(scale)
 
 
 def config_path(size: Size) -> str:
@@ -329,22 +306,43 @@ def finetuning_step(
     checkpoint, after = checkpoint_of(model, scale, checkpoint_step)
     name = checkpoint.replace("pretraining/", "finetuning/", 1)
     name += f"{'/bilstm' if has_bilstm else ''}/{task}/run{restart}"
+    # The activations of an encoder are kept beside the records of NER-features,
+    # under the same name for every encoder: no other step may read or replace
+    # them.
+    is_own = task == reproduction_tasks.NER_FEATURES
     given = scale.for_task(task)
     script, own = _task_flags(task, given)
     seed = FIRST_SEED + model.seed - 1 + SEEDS_BETWEEN_RESTARTS * (restart - 1)
+    rates = given.learning_rates
     flags = [
         ("do_train", "true"),
         ("do_eval", "true"),
         *own,
         ("init_checkpoint", f"{{work_dir}}/{checkpoint}"),
         ("output_dir", f"{{work_dir}}/{name}"),
-        ("records_dir", f"{{work_dir}}/{_records_dir(name, task)}"),
+        (
+            "records_dir",
+            f"{{work_dir}}/{name}/records"
+            if is_own
+            else f"{{work_dir}}/records/{task}",
+        ),
         *_casing(scale),
-        *_training_flags(given, seed),
-        *(_bilstm_flags(scale) if has_bilstm else []),
-        *_dtype(scale),
-        *extra_flags(given.flags),
+        ("max_seq_length", str(given.max_seq_length)),
+        ("train_batch_size", str(given.train_batch_size)),
+        (
+            "sweep_learning_rates" if len(rates) > 1 else "learning_rate",
+            ",".join(map(number, rates)),
+        ),
+        ("num_train_epochs", number(given.num_train_epochs)),
+        ("random_seed", str(seed)),
+        ("keep_checkpoint_max", "1"),
     ]
+    if not given.bias_correction:
+        flags.append(("bias_correction", "false"))
+    if has_bilstm:
+        flags.append(("bilstm_layers", str(scale.bilstm.layers)))
+        flags.append(("bilstm_units", str(scale.bilstm.units)))
+    flags += _dtype(scale) + extra_flags(given.flags)
     at = f" at step {checkpoint_step:,}" if checkpoint_step else ""
     with_bilstm = " with a BiLSTM" if has_bilstm else ""
     return Step(
@@ -358,44 +356,6 @@ def finetuning_step(
         model.size,
         task,
     )
-
-
-def _records_dir(name: str, task: str) -> str:
-    """Return where a step's records go, below the work directory.
-
-    Args:
-        name: of the step.
-        task: that it fine-tunes on.
-    """
-    if task == reproduction_tasks.NER_FEATURES:
-        # The activations of an encoder are kept beside the records, under the
-        # same name for every encoder: no other step may read or replace them.
-        return f"{name}/records"
-    return f"records/{task}"
-
-
-def _training_flags(given: Finetuning, seed: int) -> list[tuple[str, str]]:
-    """Return length, batch, rates, epochs and seed as flags."""
-    rates = ",".join(map(number, given.learning_rates))
-    several = len(given.learning_rates) > 1
-    flags = [
-        ("max_seq_length", str(given.max_seq_length)),
-        ("train_batch_size", str(given.train_batch_size)),
-        ("sweep_learning_rates" if several else "learning_rate", rates),
-        ("num_train_epochs", number(given.num_train_epochs)),
-        ("random_seed", str(seed)),
-        ("keep_checkpoint_max", "1"),
-    ]
-    if not given.bias_correction:
-        flags.append(("bias_correction", "false"))
-    return flags
-
-
-def _bilstm_flags(scale: Scale) -> list[tuple[str, str]]:
-    return [
-        ("bilstm_layers", str(scale.bilstm.layers)),
-        ("bilstm_units", str(scale.bilstm.units)),
-    ]
 
 
 def _task_flags(
