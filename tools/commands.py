@@ -12,9 +12,9 @@ def shell_lines(words: Sequence[str], width: int) -> str:
             not broken.
         width: characters of a line.
     """
-    first, second, *rest = map(shlex.quote, words)
-    lines = [f"{first} {second}"]
-    for word in rest:
+    words = [shlex.quote(word) for word in words]
+    lines = [" ".join(words[:3])]  # never a script without a flag
+    for word in words[3:]:
         # The end of a line needs two more columns, for " \\".
         if len(lines[-1]) + len(word) + 3 <= width:
             lines[-1] += f" {word}"

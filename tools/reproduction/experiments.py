@@ -5,6 +5,7 @@ tables to one plan, seed after seed: a run that is stopped early has the whole
 tables of the first seeds.
 """
 
+import collections
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -153,55 +154,6 @@ def kept_steps(scale: Scale) -> list[int]:
 # --- Building the plan -------------------------------------------------------
 
 
-class _Builder:
-    """Adds the steps that rows need to a plan."""
-
-    def __init__(self, scale: Scale, has_vocab: bool):
-        self.scale, self.has_vocab = scale, has_vocab
-        self.plan = Plan()
-
-    def vocabulary(self, experiment: str) -> tuple[str, ...]:
-        """Add the vocabulary; return the steps that make it: one or none."""
-        if self.has_vocab:
-            return ()
-        step = steps.vocabulary_step(self.scale)
-        return (self.plan.add(step, experiment),)
-
-    def pretrained(self, model: Pretrained, experiment: str) -> str:
-        """Add the steps of a model; return the last one's name."""
-        scale = self.scale
-
-        def add_records(length, masking, is_held_out) -> str:
-            after = self.vocabulary(experiment)
-            step = steps.records_step(
-                scale, length, masking, is_held_out, after
-            )
-            return self.plan.add(step, experiment)
-
-        found = steps.pretraining_steps(
-            model, scale, self._kept(model), add_records
-        )
-        for step in found:
-            self.plan.add(step, experiment)
-        return found[-1].name
-
-    def _kept(self, model: Pretrained) -> list[int]:
-        """Return the steps whose weights Figure 5 needs of this model.
-
-        They are kept without Figure 5 too: a command that changes when a
-        table is added would have to run again.
-        """
-        first = Pretrained(
-            self.scale.model.size,
-            model.objective,
-            steps.STANDARD,
-            self.scale.steps("table5"),
-            model.seed,
-        )
-        is_needed = model == first and model.objective in FIGURE_5.values()
-        return kept_steps(self.scale) if is_needed else []
-
-
 def build(
     names: Sequence[str],
     scale: Scale,
@@ -220,32 +172,88 @@ def build(
         seeds: of the pre-training runs of each variant, counted from 1.
         has_vocab: a vocabulary is given.
     """
-    builder = _Builder(scale, has_vocab)
-    found: dict[str, dict[tuple[str, str], list[str]]] = {}
-    chosen, left_out = {}, {}
+    plan = Plan()
+    # Table -> tasks with data; -> (row, column) -> steps.
+    chosen: dict[str, list[str]] = {}
+    cells: dict[str, dict[tuple[str, str], list[str]]] = {}
+    left_out: dict[str, dict[str, str]] = {}
     for name in names:
-        wanted = [
-            reproduction_tasks.name_of(task, name)
-            for task in getattr(scale, name).tasks
-        ]
-        every = reproduction_tasks.choose(wanted, extra_tasks)
+        every = reproduction_tasks.choose(
+            [
+                reproduction_tasks.name_of(task, name)
+                for task in getattr(scale, name).tasks
+            ],
+            extra_tasks,
+        )
         reasons = {t: reproduction_tasks.missing(t, data) for t in every}
         chosen[name] = [task for task in every if reasons[task] is None]
-        left_out[name] = {t: why for t, why in reasons.items() if why}
-        found[name] = {}
-        left_out[name] |= {
+        left_out[name] = {t: why for t, why in reasons.items() if why} | {
             f"{task} of {variant.label}": why
             for variant in variants(name, scale)
             for task in chosen[name]
             if (why := _why_not(variant, task))
         }
+        cells[name] = collections.defaultdict(list)
     for seed in seeds:
         for name in names:
-            _add_seed(builder, name, seed, chosen[name], found[name])
-    return builder.plan, [
-        _experiment(name, scale, chosen[name], left_out[name], found[name])
+            for variant in variants(name, scale):
+                model = variant.model._replace(seed=seed)
+                last = _add_pretraining(plan, scale, model, name, has_vocab)
+                cells[name][variant.label, PERPLEXITY].append(last)
+                for task in chosen[name]:
+                    if _why_not(variant, task):
+                        continue
+                    column = reproduction_tasks.TASKS[task].column
+                    for restart in range(1, getattr(scale, name).restarts + 1):
+                        step = steps.finetuning_step(
+                            model,
+                            scale,
+                            task,
+                            restart,
+                            variant.step,
+                            variant.has_bilstm,
+                        )
+                        cell = cells[name][variant.label, column]
+                        cell.append(plan.add(step, name))
+    return plan, [
+        _experiment(name, scale, chosen[name], left_out[name], cells[name])
         for name in names
     ]
+
+
+def _add_pretraining(
+    plan: Plan,
+    scale: Scale,
+    model: Pretrained,
+    experiment: str,
+    has_vocab: bool,
+) -> str:
+    """Add the steps of a model and what they need; return the last's name."""
+
+    def add_records(length, masking, is_held_out) -> str:
+        after = ()
+        if not has_vocab:
+            after = (plan.add(steps.vocabulary_step(scale), experiment),)
+        step = steps.records_step(scale, length, masking, is_held_out, after)
+        return plan.add(step, experiment)
+
+    # Figure 5 needs weights of these models' earlier steps. They are kept
+    # without Figure 5 too: a command that changes when a table is added would
+    # have to run again.
+    curves = [
+        Pretrained(
+            scale.model.size,
+            objective,
+            steps.STANDARD,
+            scale.steps("table5"),
+            model.seed,
+        )
+        for objective in FIGURE_5.values()
+    ]
+    keep = kept_steps(scale) if model in curves else []
+    for step in steps.pretraining_steps(model, scale, keep, add_records):
+        last = plan.add(step, experiment)
+    return last
 
 
 def _why_not(variant: _Variant, task: str) -> str:
@@ -261,36 +269,6 @@ def _why_not(variant: _Variant, task: str) -> str:
             f"the model has {layers}"
         )
     return ""
-
-
-def _add_seed(
-    builder: _Builder,
-    name: str,
-    seed: int,
-    tasks: Sequence[str],
-    cells: dict[tuple[str, str], list[str]],
-) -> None:
-    """Add the steps of one seed; note them in (row, column) -> steps."""
-    scale = builder.scale
-    for variant in variants(name, scale):
-        model = variant.model._replace(seed=seed)
-        last = builder.pretrained(model, name)
-        cells.setdefault((variant.label, PERPLEXITY), []).append(last)
-        for task in tasks:
-            if _why_not(variant, task):
-                continue
-            column = reproduction_tasks.TASKS[task].column
-            for restart in range(1, getattr(scale, name).restarts + 1):
-                step = steps.finetuning_step(
-                    model,
-                    scale,
-                    task,
-                    restart,
-                    variant.step,
-                    variant.has_bilstm,
-                )
-                cell = cells.setdefault((variant.label, column), [])
-                cell.append(builder.plan.add(step, name))
 
 
 def _experiment(
