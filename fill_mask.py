@@ -18,11 +18,16 @@ from base.errors import UserError
 
 from absl import flags, logging
 
+from serving import model
+from tasks import predict, registry
 from tasks.masked_lm import filling
+from tasks.task import BadInput, Input, Place, Settings, Task
 from training import dtypes
 from training import flags as training_flags
 
 FLAGS = flags.FLAGS
+
+_BATCH_SIZE = 32
 
 # Text: --text, --input_file or both
 flags.DEFINE_multi_string(
@@ -56,18 +61,56 @@ def main(_: list[str]) -> int:
     texts = list(FLAGS.text)
     if FLAGS.input_file:
         texts += read_sentences(FLAGS.input_file)
+    settings = describe_model()
+    task = registry.create_task(settings)
+    inputs = [check_sentence(task, text) for text in texts]
+    run = model.load(settings)
+    found = predict.predict(task, run, inputs, _BATCH_SIZE)
+    for text, prediction in zip(texts, found, strict=True):
+        if isinstance(prediction, str):
+            raise UserError(prediction)
+        print(filling.format_fillings(text, prediction))
+    return 0
+
+
+def describe_model() -> Settings:
+    """Return what the flags say of the model.
+
+    Raises:
+        UserError: there is no checkpoint, or it cannot fill masks.
+    """
     dtype = dtypes.resolve_here(FLAGS.dtype)
     checkpoint = training_flags.open_init_checkpoint(FLAGS)
-    model = filling.load_model(checkpoint, dtype)
-    tokenizer = checkpoint.tokenizer
+    filling.check_sees_both_sides(checkpoint.config, checkpoint.prefix)
     positions = checkpoint.config.max_position_embeddings
     length = FLAGS.max_seq_length or positions
     checkpoint.check_length(length)
-    encoded = filling.encode_sentences(texts, tokenizer, length)
-    results = filling.fill_masks(model, tokenizer, encoded, FLAGS.top_k)
-    for text, masks in zip(texts, results, strict=True):
-        print(filling.format_fillings(text, masks))
-    return 0
+    tokenizer = checkpoint.tokenizer
+    return Settings(
+        checkpoint.prefix,
+        is_saved_model=False,
+        bert_config_file=FLAGS.bert_config_file,
+        task="masked_lm",
+        vocab_file=tokenizer.vocab_file,
+        do_lower_case=tokenizer.basic_tokenizer.do_lower_case,
+        max_seq_length=length,
+        top_k=FLAGS.top_k,
+        dtype=dtype,
+    )
+
+
+def check_sentence(task: Task, text: str) -> Input:
+    """Return a sentence as the task's input.
+
+    Raises:
+        UserError: it has no [MASK], or too many tokens.
+    """
+    texts = {"text": text}
+    try:
+        task.check(texts)
+    except BadInput as error:
+        raise UserError(f"{text[:40]!r}: {error}") from error
+    return Input(text, Place("text", 1), texts)
 
 
 def read_sentences(path: str) -> list[str]:

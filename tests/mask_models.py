@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
+import numpy as np
 import tensorflow as tf
 
 import modeling
+import tokenization
 from checkpoints import weight_files
 from pretraining.model import BertForPreTraining
+from tasks.masked_lm.task import sentence_to_ids
 
 WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] the cat ##s sat on a mat . mask [ ]"
 
@@ -31,3 +34,29 @@ def write_model(folder: Path) -> Path:
         str(folder / "bert_model.ckpt"), weight_files.as_tensors(variables)
     )
     return folder
+
+
+def fillings(
+    model: BertForPreTraining,
+    tokenizer: tokenization.FullTokenizer,
+    text: str,
+    top_k: int,
+) -> list[tuple[list[str], list[float]]]:
+    """Return tokens and probabilities of each [MASK], computed with numpy."""
+    ids = sentence_to_ids(text, tokenizer)
+    mask = tokenizer.vocab["[MASK]"]
+    places = [place for place, id_ in enumerate(ids) if id_ == mask]
+    output = model(
+        {
+            "input_ids": tf.constant([ids]),
+            "masked_lm_positions": tf.constant([places]),
+        }
+    )
+    found = []
+    for logits in output.masked_lm_logits.numpy()[0]:
+        scores = np.exp(logits[: len(tokenizer.vocab)] - logits.max())
+        scores /= scores.sum()
+        best = np.argsort(-scores, kind="stable")[:top_k].tolist()
+        tokens = tokenizer.convert_ids_to_tokens(best)
+        found.append((tokens, scores[best].tolist()))
+    return found

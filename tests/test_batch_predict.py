@@ -21,10 +21,11 @@ from prediction_runs import (
     write_lines,
 )
 
+from checkpoints import weight_files
 from checkpoints.checkpoint import open_checkpoint
+from pretraining.model import BertForPreTraining
 from tasks import saved_model
 from tasks.bilstm import NO_BILSTM, BiLstmSize
-from tasks.masked_lm import filling
 
 pytest.importorskip("tensorflow_text")
 run_classifier = scripts.load("run_classifier")
@@ -348,7 +349,7 @@ def test_vectors_are_those_of_extract_features(classifier, tmp_path):
 
 
 @pytest.mark.slow
-def test_masks_are_filled_as_by_fill_mask(ids_only, tmp_path):
+def test_masks_are_filled_with_the_likeliest_tokens(ids_only, tmp_path):
     folder = tmp_path / "model"
     folder.mkdir()
     mask_models.write_model(folder)
@@ -357,12 +358,12 @@ def test_masks_are_filled_as_by_fill_mask(ids_only, tmp_path):
     path.write_text("\n".join([texts[0], "no mask here", *texts[1:]]))
     found = predict(folder, path, tmp_path / "1", top_k=3)
     checkpoint = open_checkpoint(str(folder))
-    model, tokenizer = filling.load_model(checkpoint), checkpoint.tokenizer
-    encoded = filling.encode_sentences(texts, tokenizer, 12)
-    wanted = filling.fill_masks(model, tokenizer, encoded, 3)
-    for row, masks in zip(found, wanted, strict=True):
-        assert row["tokens"] == [[f.token for f in mask] for mask in masks]
-        scores = [[f.probability for f in mask] for mask in masks]
+    model = BertForPreTraining(checkpoint.config)
+    weight_files.restore_weights(model.variables, checkpoint.prefix)
+    for row, text in zip(found, texts, strict=True):
+        masks = mask_models.fillings(model, checkpoint.tokenizer, text, 3)
+        assert row["tokens"] == [tokens for tokens, _ in masks]
+        scores = [scores for _, scores in masks]
         np.testing.assert_allclose(row["scores"], scores, atol=1e-5)
     (problem,) = problems(tmp_path / "1")
     assert problem["line"] == 2 and "no [MASK]" in problem["reason"]

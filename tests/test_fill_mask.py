@@ -9,7 +9,7 @@ from pretraining_runs import weights_of
 
 from checkpoints import weight_files
 from checkpoints.checkpoint import open_checkpoint
-from tasks.masked_lm import filling
+from pretraining.model import BertForPreTraining
 
 fill_mask = scripts.load("fill_mask")
 
@@ -40,7 +40,7 @@ def test_a_line_separator_is_part_of_its_line(model_dir, tmp_path):
     assert sentences == ["A [MASK]\u2028cat.", "The [MASK]."]
 
 
-def test_a_model_without_a_pooler_fills_masks(model_dir, tmp_path):
+def test_a_model_without_a_pooler_fills_masks(model_dir, tmp_path, capsys):
     """As one that was trained for masked words alone."""
     folder = tmp_path / "model"
     shutil.copytree(model_dir, folder)
@@ -48,35 +48,54 @@ def test_a_model_without_a_pooler_fills_masks(model_dir, tmp_path):
     kept = {n: v for n, v in values.items() if "pooler" not in n}
     assert len(kept) == len(values) - 2
     weight_files.write(str(folder / "bert_model.ckpt"), kept)
-    answers = []
-    for where in (model_dir, folder):
-        checkpoint = open_checkpoint(str(where))
-        model, tokenizer = filling.load_model(checkpoint), checkpoint.tokenizer
-        encoded = filling.encode_sentences(["A [MASK] sat."], tokenizer, 12)
-        answers.append(filling.fill_masks(model, tokenizer, encoded, 3))
-    assert answers[0] == answers[1]
+    assert printed(model_dir, capsys) == printed(folder, capsys)
 
 
-def test_products_in_bfloat16(model_dir):
+def printed(model_dir, capsys, **flags) -> str:
+    scripts.run(
+        fill_mask, init_checkpoint=model_dir, text="A [MASK] sat.", **flags
+    )
+    return capsys.readouterr().out
+
+
+def test_what_is_printed_are_the_probabilities(model_dir, capsys):
     checkpoint = open_checkpoint(str(model_dir))
-    tokenizer = checkpoint.tokenizer
+    model = BertForPreTraining(checkpoint.config)
+    weight_files.restore_weights(model.variables, checkpoint.prefix)
+    text = "A [MASK] sat on [MASK] mat."
+    wanted = [text]
+    masks = mask_models.fillings(model, checkpoint.tokenizer, text, 3)
+    for number, (tokens, scores) in enumerate(masks, 1):
+        pairs = zip(tokens, scores, strict=True)
+        listed = ", ".join(f"{token} {score:.2f}" for token, score in pairs)
+        wanted.append(f"    [MASK] {number}: {listed}")
+    scripts.run(fill_mask, init_checkpoint=model_dir, text=text, top_k=3)
+    assert capsys.readouterr().out.splitlines() == wanted
 
-    def probabilities(dtype: str) -> list[float]:
-        model = filling.load_model(checkpoint, dtype)
-        encoded = filling.encode_sentences(["a [MASK] sat"], tokenizer, 12)
-        ((mask,),) = filling.fill_masks(model, tokenizer, encoded, 5)
-        return [found.probability for found in mask]
 
-    exact, found = map(probabilities, ("float32", "bfloat16"))
+def test_more_fillings_than_tokens_are_all_tokens(model_dir, capsys):
+    tokens = printed(model_dir, capsys, top_k=1000).splitlines()[1].split()
+    assert sorted(tokens[::2]) == sorted(mask_models.WORDS.split())
+
+
+def test_products_in_bfloat16(model_dir, capsys):
+    def scores(dtype: str) -> list[float]:
+        line = printed(model_dir, capsys, dtype=dtype, top_k=1000).split("\n")[
+            1
+        ]
+        found = dict(part.strip().rsplit(" ", 1) for part in line.split(", "))
+        return [float(found[name]) for name in mask_models.WORDS.split()]
+
+    exact, found = map(scores, ("float32", "bfloat16"))
     assert found == pytest.approx(exact, abs=0.05) and found != exact
 
 
 @pytest.mark.parametrize(
     "values, message",
     [
-        ({"text": "no gap"}, "no [MASK] in 'no gap'"),
+        ({"text": "no gap"}, "'no gap': no [MASK] in the text"),
         ({"text": "a [mask]"}, "only '[mask]'"),
-        ({"text": "[MASK] " * 20}, "has 22 tokens"),
+        ({"text": "[MASK] " * 20}, "22 tokens, more than"),
         ({}, "give --text or --input_file"),
         ({"text": "[MASK]", "max_seq_length": 13}, "max_position_embeddings"),
         ({"text": "[MASK]", "vocab_file": "/no/file"}, "/no/file"),
@@ -89,6 +108,17 @@ def test_products_in_bfloat16(model_dir):
 def test_mistakes_end_in_one_line(model_dir, values, message):
     values = {"init_checkpoint": model_dir, **values}
     assert message in scripts.error_of(fill_mask, **values)
+
+
+def test_a_checkpoint_without_the_head(model_dir, tmp_path):
+    shutil.copytree(model_dir, tmp_path / "model")
+    values = weights_of(model_dir / "bert_model.ckpt")
+    kept = {n: v for n, v in values.items() if n.startswith("bert/")}
+    weight_files.write(str(tmp_path / "model" / "bert_model.ckpt"), kept)
+    message = scripts.error_of(
+        fill_mask, init_checkpoint=tmp_path / "model", text="[MASK]"
+    )
+    assert "cls/predictions" in message
 
 
 def test_vocabulary_of_another_model(model_dir, tmp_path):

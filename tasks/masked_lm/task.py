@@ -1,12 +1,13 @@
 """The likeliest tokens for every [MASK] of a text."""
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import tokenization
 from tasks import rows
-from tasks.masked_lm import masked_sentences
 from tasks.rows import Row, Unit
 from tasks.task import BadInput, Outputs, Prediction, RowTask, number
 
@@ -15,6 +16,25 @@ if TYPE_CHECKING:
     from pretraining import model as pretraining_model
     from tasks import graph_tokenizer
     from tasks.masked_lm import export
+
+# Likely misspellings of [MASK], for a hint in the error message.
+_MISSPELLED = re.compile(r"\[mask\]|<mask>|\bMASK\b", re.IGNORECASE)
+
+
+def sentence_to_ids(
+    text: str, tokenizer: tokenization.FullTokenizer
+) -> list[int]:
+    """Return the ids of [CLS] text [SEP], with [MASK] as one token.
+
+    The tokenizer splits "[MASK]" into [, mask and ], as the original's does.
+    So the texts before, between and after the [MASK]s are tokenized.
+    """
+    vocab = tokenizer.vocab
+    first, *others = text.split("[MASK]")
+    ids = [vocab["[CLS]"], *tokenizer.text_to_ids(first)]
+    for other in others:
+        ids += [vocab["[MASK]"], *tokenizer.text_to_ids(other)]
+    return [*ids, vocab["[SEP]"]]
 
 
 class MaskedTokens(RowTask):
@@ -27,13 +47,15 @@ class MaskedTokens(RowTask):
 
     def check(self, texts: Mapping[str, Any]) -> None:
         """Raise BadInput for a text without [MASK]."""
-        if "[MASK]" not in texts["text"]:
+        text = texts["text"]
+        if "[MASK]" not in text:
+            misspelled = _MISSPELLED.search(text)
+            hint = f", only {misspelled[0]!r}" if misspelled else ""
             raise BadInput(
-                "no [MASK] in the text (--task=encoder makes vectors)"
+                f"no [MASK] in the text{hint}: write [MASK] in place of each "
+                "word to find (batch_predict.py --task=encoder makes vectors)"
             )
-        size = len(
-            masked_sentences.sentence_to_ids(texts["text"], self.tokenizer)
-        )
+        size = len(sentence_to_ids(text, self.tokenizer))
         if size > self.settings.max_seq_length:
             raise BadInput(
                 f"{size} tokens, more than --max_seq_length="
@@ -42,7 +64,7 @@ class MaskedTokens(RowTask):
 
     def row(self, text_a: str, text_b: str | None = None) -> tuple[Row, bool]:
         """Return the row of a text, with [MASK] as one token."""
-        ids = masked_sentences.sentence_to_ids(text_a, self.tokenizer)
+        ids = sentence_to_ids(text_a, self.tokenizer)
         return rows.make_row(ids, len(ids)), False
 
     def prediction(self, unit: Unit, outputs: Outputs) -> Prediction:

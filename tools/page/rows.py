@@ -7,7 +7,7 @@ from base.errors import UserError
 import numpy as np
 
 from tasks import rows
-from tasks.masked_lm import masked_sentences
+from tasks.masked_lm.task import sentence_to_ids
 from tasks.rows import Row
 from tools.page.models import PageModel
 from tools.page.predictions import check_size
@@ -55,7 +55,7 @@ def _ids_of(model: PageModel, text: str) -> list[int]:
     """Return the ids of a text, without [CLS] and [SEP]."""
     tokenizer = model.task.tokenizer
     if model.settings.task == "masked_lm":
-        return masked_sentences.sentence_to_ids(text, tokenizer)[1:-1]
+        return sentence_to_ids(text, tokenizer)[1:-1]
     return tokenizer.text_to_ids(text)
 
 
