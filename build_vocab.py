@@ -90,6 +90,13 @@ flags.DEFINE_integer(
 )
 
 # How the words are counted
+flags.DEFINE_integer(
+    "num_workers",
+    None,
+    "Worker processes that count words; default: all cores. The output is the "
+    "same.",
+    lower_bound=1,
+)
 beam.define_flags()
 
 # Warn if a larger share of the words is [UNK].
@@ -99,9 +106,15 @@ _MUCH_UNKNOWN = 0.01
 def main(_: list[str]) -> int:
     """Count the words of the input, learn pieces and write the vocabulary."""
     check_flags()
-    input_files = sorted(file_system.find_files(FLAGS.input_file))
+    input_files = file_system.find_files(FLAGS.input_file)
     vocabulary.check_output_file(FLAGS.output_file, input_files)
-    words = count_words(input_files)
+    words = pretraining_words.count_words(
+        FLAGS.input_file,
+        FLAGS.do_lower_case,
+        FLAGS.output_file,
+        FLAGS.num_workers,
+        beam.options_of(FLAGS),
+    )
     alphabet, num_chars = vocabulary.choose_alphabet(
         words, FLAGS.limit_alphabet
     )
@@ -129,18 +142,6 @@ def main(_: list[str]) -> int:
     vocabulary.write_vocab(FLAGS.output_file, tokens)
     report(words, tokens, len(single))
     return 0
-
-
-def count_words(input_files: Sequence[str]) -> collections.Counter[str]:
-    """Return word -> number of occurrences, by the runner of the flags."""
-    if FLAGS.runner == "beam":
-        return pretraining_words.count_words_on_beam(
-            input_files,
-            FLAGS.do_lower_case,
-            FLAGS.output_file,
-            FLAGS.beam_options,
-        )
-    return pretraining_words.count_words(input_files, FLAGS.do_lower_case)
 
 
 def report(
@@ -200,7 +201,8 @@ def check_flags() -> None:
     beam.check_flags(
         FLAGS.runner,
         FLAGS.beam_options,
-        output=f"output_file={FLAGS.output_file}",
+        FLAGS.num_workers,
+        f"output_file={FLAGS.output_file}",
     )
 
 

@@ -14,7 +14,9 @@ input alone, not on --num_workers. A file appears when it is complete. If a run
 is killed, the same command continues it and ends with the same bytes.
 """
 
-from base import beam, errors, resuming, workers
+import dataclasses
+
+from base import beam, errors
 from base.errors import UserError
 
 from absl import flags, logging
@@ -110,18 +112,8 @@ beam.define_flags()
 def main(_: list[str]) -> int:
     """Write the record files; summarize them and warn of likely mistakes."""
     check_flags()
-    config = InstanceConfig(
-        max_seq_length=FLAGS.max_seq_length,
-        max_predictions_per_seq=FLAGS.max_predictions_per_seq,
-        masked_lm_prob=FLAGS.masked_lm_prob,
-        short_seq_prob=FLAGS.short_seq_prob,
-        mask_token_prob=FLAGS.mask_token_prob,
-        random_token_prob=FLAGS.random_token_prob,
-        do_whole_word_mask=FLAGS.do_whole_word_mask,
-        dupe_factor=FLAGS.dupe_factor,
-        pack_sequences=FLAGS.pack_sequences,
-        max_sequences_per_pack=FLAGS.max_sequences_per_pack,
-    )
+    names = [field.name for field in dataclasses.fields(InstanceConfig)]
+    config = InstanceConfig(**{name: FLAGS[name].value for name in names})
     plan = pretraining_plan.make_plan(
         FLAGS.input_file,
         FLAGS.output_file,
@@ -134,7 +126,9 @@ def main(_: list[str]) -> int:
     )
     for line in summary.flag_warnings(config):
         logging.warning(line)
-    counts = generate(plan)
+    counts = generation.generate(
+        plan, FLAGS.num_workers, beam.options_of(FLAGS)
+    )
     logging.info("***** Pre-training data *****")
     for line in summary.summarize(counts, config):
         logging.info("  %s", line)
@@ -142,16 +136,6 @@ def main(_: list[str]) -> int:
         logging.warning(line)
     logging.info("Wrote %d total instances", counts["instances"])
     return 0
-
-
-def generate(plan: pretraining_plan.Plan) -> dict[str, int]:
-    """Write the files of the plan; if that fails, say how to continue."""
-    with resuming.explained_failures(plan.output_files[0]):
-        if FLAGS.runner == "beam":
-            return generation.generate_on_beam(plan, FLAGS.beam_options)
-        return generation.generate(
-            plan, FLAGS.num_workers or workers.num_cores()
-        )
 
 
 def check_flags() -> None:

@@ -22,6 +22,7 @@ longest match of a word changes (docs/domain.md has all steps).
 
 import collections
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 
 from base import errors, file_system
@@ -131,10 +132,12 @@ def count_words(
     """Return word -> occurrences in --input_file; empty without it."""
     if not FLAGS.input_file:
         return collections.Counter()
-    return pretraining_words.count_words(
-        sorted(file_system.find_files(FLAGS.input_file)),
-        tokenizer.basic_tokenizer.do_lower_case,
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        return pretraining_words.count_words(
+            FLAGS.input_file,
+            tokenizer.basic_tokenizer.do_lower_case,
+            os.path.join(folder, "words"),
+        )
 
 
 def choose_words(

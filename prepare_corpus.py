@@ -22,13 +22,14 @@ counted, and the rest is used. The exit status is 0 if there is at least one
 document; with --strict the first such problem ends the run with status 1.
 """
 
-from base import beam, errors, resuming, workers
+from base import beam, errors
 from base.errors import UserError
 
 from absl import flags, logging
 
 from corpus import generation, paragraphs, reading, summary
 from corpus import plan as corpus_plan
+from corpus.plan import CorpusFlags
 
 FLAGS = flags.FLAGS
 
@@ -117,21 +118,15 @@ beam.define_flags()
 def main(_: list[str]) -> int:
     """Write the corpus; summarize it and warn of likely mistakes."""
     check_flags()
-    corpus_flags = corpus_plan.CorpusFlags(
-        (FLAGS.language or "").lower(),
-        FLAGS.text_column,
-        FLAGS.document_separator,
-        FLAGS.line_breaks,
-        FLAGS.min_document_chars,
-        FLAGS.max_document_mb,
-        FLAGS.drop_repeated_lines,
-        FLAGS.heldout_fraction,
-        FLAGS.num_shards,
-    )
     plan = corpus_plan.make_plan(
-        FLAGS.input_file, FLAGS.output_dir, corpus_flags, FLAGS.strict
+        FLAGS.input_file,
+        FLAGS.output_dir,
+        CorpusFlags(**{n: FLAGS[n].value for n in CorpusFlags._fields}),
+        FLAGS.strict,
     )
-    result = generate(plan)
+    result = generation.generate(
+        plan, FLAGS.num_workers, beam.options_of(FLAGS)
+    )
     logging.info("***** Corpus *****")
     for line in summary.summarize(*result):
         logging.info("  %s", line)
@@ -143,16 +138,6 @@ def main(_: list[str]) -> int:
         plan.output_dir,
     )
     return 0
-
-
-def generate(plan: corpus_plan.Plan) -> generation.Result:
-    """Write the files of the plan; if that fails, say how to continue."""
-    with resuming.explained_failures(plan.output_dir):
-        if FLAGS.runner == "beam":
-            return generation.generate_on_beam(plan, FLAGS.beam_options)
-        return generation.generate(
-            plan, FLAGS.num_workers or workers.num_cores()
-        )
 
 
 def check_flags() -> None:

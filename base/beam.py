@@ -9,16 +9,13 @@ are other machines, this repository has to be on their PYTHONPATH
 
 import contextlib
 import io
-import json
 import logging as standard_logging
 import os
 import re
 import shlex
-import shutil
-import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import IO, Any
+from typing import Any
 
 from base import packages
 from base.errors import UserError
@@ -34,7 +31,7 @@ _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # whole stack trace as text.
 _STEP = re.compile(r"\s*\[while running '.*$", re.DOTALL)
 _WORKER_ERROR = re.compile(
-    r"^(?:base\.errors\.(UserError)|(\w*(?:OSError|Error))): (.*)$",
+    r"^(?:base\.errors\.(UserError|InputError)|(\w*(?:OSError|Error))): (.*)$",
     re.MULTILINE,
 )
 _FILE_ERRORS = {
@@ -67,6 +64,11 @@ def define_flags() -> None:
         "Empty: Beam's DirectRunner on this machine, which holds all data in "
         "memory and is meant for trials.",
     )
+
+
+def options_of(values: flags.FlagValues) -> str | None:
+    """Return --beam_options if Beam does the work, else None."""
+    return values.beam_options if values.runner == "beam" else None
 
 
 def check_flags(
@@ -193,61 +195,6 @@ def count(job_name: str, counts: Mapping[str, int]) -> None:
             Metrics.counter(job_name, name).inc(int(number))
 
 
-def create(pipeline: Any, items: Iterable[Any], path: str) -> Any:
-    """Return a Beam collection of items that workers read from a file.
-
-    `beam.Create` would send the items with the pipeline, whose size runners
-    limit (Dataflow: 10 MB).
-
-    Args:
-        pipeline: of the collection.
-        items: of JSON's types; lists in them become tuples.
-        path: of the file, which all workers reach.
-    """
-    beam = import_beam()
-    write_json(path, list(items))
-    label = os.path.basename(path)
-    return (
-        pipeline
-        | f"{label} path" >> beam.Create([path])
-        | f"{label} read" >> beam.FlatMap(_read_items)
-        | f"{label} spread" >> beam.Reshuffle()
-    )
-
-
-def _read_items(path: str) -> list[Any]:
-    """Return the items in the file of `create`."""
-    return [_with_tuples(item) for item in read_json(path)]
-
-
-def _with_tuples(value: Any) -> Any:
-    """Return a value with tuples in place of lists, as keys need them."""
-    return tuple(map(_with_tuples, value)) if type(value) is list else value
-
-
-def group_by_file(made: Any, files: Any) -> Any:
-    """Return (name of an output file, its path and all values).
-
-    Args:
-        made: collection of (name, value); values are not text.
-        files: collection of (name, path); every file gets a group, also one
-            without values.
-    """
-    beam = import_beam()
-    return (
-        (made, files)
-        | "AllFiles" >> beam.Flatten()
-        | "GroupByFile" >> beam.GroupByKey()
-    )
-
-
-def parts_of_file(values: Iterable[Any]) -> tuple[str, list[Any]]:
-    """Return the path and the sorted values of a group of `group_by_file`."""
-    values = list(values)
-    (path,) = [value for value in values if isinstance(value, str)]
-    return path, sorted(v for v in values if not isinstance(v, str))
-
-
 def _read_counters(result: Any, job_name: str) -> dict[str, int]:
     """Return the counters of a finished pipeline."""
     counters = {}
@@ -258,128 +205,6 @@ def _read_counters(result: Any, job_name: str) -> dict[str, int]:
             name = found.key.metric.name
             counters[name] = counters.get(name, 0) + value
     return counters
-
-
-# --- Files -------------------------------------------------------------------
-
-
-def open_file(path: str) -> IO[bytes]:
-    """Open a file of any file system that Beam reaches, to read bytes.
-
-    It does without TensorFlow, which workers need not have.
-    """
-    from apache_beam.io.filesystem import CompressionTypes
-    from apache_beam.io.filesystems import FileSystems
-
-    return FileSystems.open(
-        path, compression_type=CompressionTypes.UNCOMPRESSED
-    )
-
-
-def create_file(path: str) -> IO[bytes]:
-    """Open a file of any file system that Beam reaches, to write bytes."""
-    from apache_beam.io.filesystem import CompressionTypes
-    from apache_beam.io.filesystems import FileSystems
-
-    return FileSystems.create(
-        path, compression_type=CompressionTypes.UNCOMPRESSED
-    )
-
-
-def read_json(path: str) -> Any:
-    """Return the content of a JSON file."""
-    with open_file(path) as file:
-        return json.loads(file.read())
-
-
-def write_json(path: str, content: Any) -> None:
-    """Write a small JSON file; a second attempt writes the same bytes."""
-    with create_file(path) as file:
-        file.write(json.dumps(content).encode())
-
-
-@contextlib.contextmanager
-def published_file(path: str) -> Iterator[IO[bytes]]:
-    """Open a file for writing; it appears under its name when it is complete.
-
-    A runner may write the same file twice at once, so each attempt has a
-    temporary file of its own.
-    """
-    from apache_beam.io.filesystems import FileSystems
-
-    folder, name = os.path.split(path)
-    temporary = f"{folder}/.{name}.{uuid.uuid4().hex}.tmp"
-    try:
-        with create_file(temporary) as file:
-            yield file
-    except BaseException:
-        with contextlib.suppress(Exception):
-            FileSystems.delete([temporary])
-        raise
-    FileSystems.rename([temporary], [path])
-
-
-def finished_file(path: str, entry_path: str) -> dict[str, Any] | None:
-    """Return the entry of an output file that a run has completed, or None.
-
-    Args:
-        path: of the output file.
-        entry_path: a JSON file that was written after it and has its size as
-            "bytes".
-    """
-    from apache_beam.io.filesystems import FileSystems
-
-    if not FileSystems.exists(path) or not FileSystems.exists(entry_path):
-        return None
-    (found,) = FileSystems.match([path])
-    entry = read_json(entry_path)
-    if found.metadata_list[0].size_in_bytes != entry["bytes"]:
-        return None
-    return entry
-
-
-def without_finished(
-    names: Iterable[Any],
-    paths_of: Callable[[Any], tuple[str, str]],
-    files: dict[str, dict[str, Any]],
-) -> list[Any]:
-    """Return the names of the output files that are not complete yet.
-
-    The driver of a run may end before its pipeline does. So the steps leave
-    an entry for each file they complete.
-
-    Args:
-        names: of output files.
-        paths_of: name -> path of the file, and of its entry; see
-            `finished_file`.
-        files: path -> entry; those of the complete files are added.
-    """
-    left = []
-    for name in names:
-        path, entry_path = paths_of(name)
-        entry = finished_file(path, entry_path)
-        if entry:
-            files[path] = entry
-        else:
-            left.append(name)
-    return left
-
-
-def remove_files(pattern: str) -> None:
-    """Remove the files that a pattern matches, on any file system."""
-    from apache_beam.io.filesystems import FileSystems
-
-    (found,) = FileSystems.match([pattern])
-    if found.metadata_list:
-        FileSystems.delete([file.path for file in found.metadata_list])
-
-
-def remove_folder(path: str) -> None:
-    """Remove a folder with all that is in it, on any file system."""
-    if os.path.isdir(path):
-        shutil.rmtree(path)
-    else:
-        remove_files(f"{path}/**")
 
 
 # --- Options -----------------------------------------------------------------

@@ -8,6 +8,7 @@ they are in tf.io.gfile.
 
 import os
 import posixpath
+import shutil
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import IO
@@ -53,6 +54,15 @@ def makedirs(path: str) -> None:
 def remove(path: str) -> None:
     """Remove a file."""
     FileSystems.delete([path.removeprefix(_LOCAL)])
+
+
+def rmtree(path: str) -> None:
+    """Remove a directory with all that is in it."""
+    path = path.removeprefix(_LOCAL)
+    if not FileSystems.get_scheme(path):
+        shutil.rmtree(path)
+    elif files := _match(posixpath.join(path, "**")):
+        FileSystems.delete([file.path for file in files])
 
 
 def rename(source: str, target: str, overwrite: bool = False) -> None:

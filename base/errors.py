@@ -40,6 +40,10 @@ class UserError(ValueError):
     """A mistake in flags, files or data, described in one line."""
 
 
+class InputError(UserError):
+    """Input from which nothing can be made, whoever tries again."""
+
+
 class Ending(Protocol):
     """Hooks for the end of a process that trains with others."""
 

@@ -9,6 +9,8 @@ import contextlib
 import glob
 import hashlib
 import os
+import secrets
+import shutil
 import sys
 from collections.abc import Iterator
 from typing import IO
@@ -175,9 +177,10 @@ def atomic_file(path: str, sync: bool = True) -> Iterator[IO[bytes]]:
             return
         path = os.path.realpath(path)
     folder, name = os.path.split(path)
-    # Several processes may write the same file; with the process id in its
-    # name, each has a temporary file of its own.
-    temporary = os.path.join(folder, f".{name}.{os.getpid()}.tmp")
+    # Several processes may write the same file, also on several machines: each
+    # has a temporary file of its own.
+    own = f"{os.getpid()}-{secrets.token_hex(4)}"
+    temporary = os.path.join(folder, f".{name}.{own}.tmp")
     try:
         if is_remote(path):
             with gfile().GFile(temporary, "wb") as file:
@@ -211,6 +214,19 @@ def remove(path: str) -> None:
     gfile().remove(path) if is_remote(path) else os.remove(path)
 
 
+def make_directories(path: str) -> None:
+    """Create a local or remote directory and its parents, if need be."""
+    gfile().makedirs(path) if is_remote(path) else os.makedirs(
+        path, exist_ok=True
+    )
+
+
+def remove_directory(path: str) -> None:
+    """Remove a local or remote directory, if it is there, and all in it."""
+    if is_directory(path):
+        gfile().rmtree(path) if is_remote(path) else shutil.rmtree(path)
+
+
 def remove_leftovers(path: str) -> None:
     """Remove temporary files of `atomic_file` left behind by killed runs.
 
@@ -225,7 +241,8 @@ def remove_leftovers(path: str) -> None:
     begin = os.path.join(folder, f".{name}.")
     for leftover in glob.glob(f"{glob.escape(begin)}*.tmp"):
         process = leftover.removeprefix(begin).removesuffix(".tmp")
-        # ".x.y.123.tmp" is of "x.y".
+        process = process.partition("-")[0]
+        # ".x.y.123-4af0.tmp" is of "x.y".
         if process.isdecimal() and not is_running(int(process)):
             with contextlib.suppress(FileNotFoundError):
                 os.remove(leftover)

@@ -1,10 +1,11 @@
 """Continue a run that was killed: states of files, locks, changed commands."""
 
 import contextlib
+import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from base import file_system
@@ -44,9 +45,14 @@ def input_states(patterns: str) -> list[list]:
         patterns: globs, separated by commas.
 
     Raises:
-        UserError: a pattern matches no file.
+        UserError: a pattern matches no file, or a pipe.
     """
-    paths = map(absolute_path, file_system.find_files(patterns))
+    paths = list(map(absolute_path, file_system.find_files(patterns)))
+    for path in filter(file_system.is_stream, paths):
+        raise UserError(
+            f"{path} is a pipe or a device, which cannot be read twice: give "
+            "a file"
+        )
     return [[path, *file_state(path)] for path in paths]
 
 
@@ -56,12 +62,12 @@ LOCK_POLL_SECONDS = 1.0
 @contextlib.contextmanager
 def locked_folder(
     folder: str, what: str, wait_seconds: float = 0.0
-) -> Iterator[int | None]:
+) -> Iterator[int]:
     """Make a local folder, and lock it against other runs inside the block.
 
     The lock ends with the process, however that ends. The folder is removed at
-    the end of the block if it is empty. Yields the descriptor of the lock,
-    None without locks: child processes that inherit it hold the lock too.
+    the end of the block if it is empty. Yields the descriptor of the lock:
+    child processes that inherit it hold the lock too.
 
     Args:
         folder: local path.
@@ -91,18 +97,13 @@ def locked_folder(
     try:
         yield lock
     finally:
-        if lock is not None:
-            os.close(lock)
+        os.close(lock)
         with contextlib.suppress(OSError):
             os.rmdir(folder)  # fails unless it is empty
 
 
-def _lock(folder: str, what: str) -> int | None:
-    """Return the descriptor of a locked folder, None without locks."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        return None
+def _lock(folder: str, what: str) -> int:
+    """Return the descriptor of a locked folder."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -188,71 +189,3 @@ def explained_failures(output: str) -> Iterator[None]:
             f"{error.filename or output}: {error.strerror or error}; mend "
             "that and give the same command again"
         ) from error
-
-
-# --- Manifests ---------------------------------------------------------------
-
-
-def read_manifest(
-    path: str,
-    outputs: Sequence[str],
-    fingerprint: dict[str, Any],
-    scratch_dir: str,
-    flag: str,
-    name: str,
-) -> dict[str, Any]:
-    """Return the manifest of earlier runs of a command, {} without one.
-
-    Args:
-        path: of the manifest: a JSON file with `fingerprint`, and under
-            `files` an entry for each file that is complete.
-        outputs: files that the command writes.
-        fingerprint: everything the output depends on.
-        scratch_dir: local folder of unfinished work.
-        flag: the flag that names the output, for messages.
-        name: the output, for messages.
-
-    Raises:
-        UserError: the output files belong to a different command.
-    """
-    if file_state(path) is None:
-        for output in outputs:
-            if file_state(output) is not None:
-                raise UserError(
-                    f"{output} exists, but was not written by this command "
-                    f"(there is no {path}); delete it or name another --{flag}"
-                )
-        return {}
-    with file_system.open_for_reading(path) as file:
-        manifest = json.loads(file.read())
-    if not any(map(file_state, manifest["files"])) and not os.listdir(
-        scratch_dir
-    ):
-        return {}  # Every file that it lists has been deleted.
-    if found := differences(manifest["fingerprint"], fingerprint):
-        raise UserError(
-            f"{name} was begun by a different command: "
-            f"{'; '.join(found)}. Name another --{flag}, or delete the files "
-            f"and {path}"
-        )
-    return manifest
-
-
-def is_complete(path: str, entry: dict[str, Any] | None) -> bool:
-    """Whether a file is as its entry in the manifest has it.
-
-    Args:
-        path: of the file.
-        entry: its size as `bytes`; None if the file was not completed.
-    """
-    state = file_state(path)
-    if not entry or not state:
-        return False
-    if entry["bytes"] != state[0]:
-        logging.warning(
-            "%s has %d bytes instead of %d: it is made again",
-            path,
-            state[0],
-            entry["bytes"],
-        )
-    return entry["bytes"] == state[0]

@@ -5,10 +5,10 @@ import io
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any
 
 from base import errors, file_system
-from base.errors import UserError
+from base.errors import InputError, UserError
 
 
 def read_text(path: str) -> str:
@@ -137,6 +137,35 @@ def how_to_mend_utf8(beginning: bytes) -> str:
     if beginning.startswith(b"\x1f\x8b"):
         return "the file is compressed (gzip): unpack it first"
     return "convert the file (iconv -t UTF-8)"
+
+
+def utf8_error(
+    path: str, file: IO[bytes], start: int, error: UnicodeDecodeError
+) -> InputError:
+    """Return the error for a part of a file that is not UTF-8.
+
+    Args:
+        path: of the file.
+        file: the same, open; it is read again from its beginning.
+        start: where the bytes begin that `error` is about.
+        error: what decoding them raised.
+    """
+    start += error.start
+    file.seek(0)
+    head = file.read(2)
+    file.seek(0)
+    line = column = 1
+    for place in range(0, start, 2**20):
+        block = file.read(min(2**20, start - place))
+        line += block.count(b"\n")
+        column += len(block)
+        if b"\n" in block:
+            column = len(block) - block.rfind(b"\n")
+    byte = error.object[error.start]
+    return InputError(
+        f"{path}: line {line} is not UTF-8: byte 0x{byte:02x} at column "
+        f"{column}; {how_to_mend_utf8(head)}"
+    )
 
 
 def csv_table(path: str, text: str) -> Iterator[tuple[int, list[str]]]:

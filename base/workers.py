@@ -10,6 +10,7 @@ with threads, such as those of TensorFlow, can deadlock.
 """
 
 import contextlib
+import itertools
 import multiprocessing
 import multiprocessing.connection
 import multiprocessing.resource_tracker
@@ -56,7 +57,8 @@ class WorkerPool:
     which takes 600 MB and seconds.
 
     Args:
-        num_workers: number of processes.
+        num_workers: number of processes at most; one is started when there
+            is a job for it.
         setup: called with `settings` in each worker.
         settings: picklable.
         work: called with (the result of `setup`, a job, a function that
@@ -70,19 +72,9 @@ class WorkerPool:
         settings: Any,
         work: Callable[[Any, Any, Callable[[Any], None]], Any],
     ):
-        context = multiprocessing.get_context("spawn")
+        self._num_workers = num_workers
+        self._args = setup, settings, work
         self._processes = {}
-        for _ in range(num_workers):
-            ours, theirs = context.Pipe()
-            process = context.Process(
-                target=_serve, args=(theirs, setup, settings, work), daemon=True
-            )
-            with _interrupts_blocked(), _script_hidden():
-                process.start()
-            # Now the worker has the only handle of its end: when the worker
-            # ends, reading from our end fails instead of waiting.
-            theirs.close()
-            self._processes[ours] = process
 
     def __enter__(self) -> "WorkerPool":
         return self
@@ -105,8 +97,13 @@ class WorkerPool:
         """
         waiting = iter(jobs)
         busy = {}
-        for connection in self._processes:
+        for connection in list(self._processes):
             self._hand_out(connection, waiting, busy)
+        # Further workers are started only if there is a job for them.
+        while len(busy) == len(self._processes) < self._num_workers:
+            if not (more := list(itertools.islice(waiting, 1))):
+                break
+            self._hand_out(self._start(), iter(more), busy)
         while busy:
             for connection in multiprocessing.connection.wait(list(busy)):
                 kind, value = self._receive(connection)
@@ -121,6 +118,21 @@ class WorkerPool:
                     raise value
                 else:
                     raise kind(value)
+
+    def _start(self) -> multiprocessing.connection.Connection:
+        """Start a worker and return our end of its pipe."""
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(
+            target=_serve, args=(theirs, *self._args), daemon=True
+        )
+        with _interrupts_blocked(), _script_hidden():
+            process.start()
+        # Now the worker has the only handle of its end: when the worker ends,
+        # reading from our end fails instead of waiting.
+        theirs.close()
+        self._processes[ours] = process
+        return ours
 
     def _hand_out(self, connection, waiting: Iterator[Any], busy: dict) -> None:
         """Give the next job, if there is one, to the worker of a pipe."""
@@ -211,7 +223,7 @@ def _serve(connection, setup, settings, work) -> None:
     except (EOFError, BrokenPipeError, ConnectionResetError):
         os._exit(1)  # The parent has ended, so nothing can be reported.
     except UserError as error:
-        connection.send((UserError, str(error)))
+        connection.send((type(error), str(error)))
     except OSError as error:  # A full disk, for example.
         connection.send((OSError, error))
     except Exception:

@@ -7,7 +7,9 @@ alone, so that any engine may call it in any order.
 
 import functools
 import json
-from typing import NamedTuple
+import struct
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from base.hashing import hash64
 
@@ -23,6 +25,8 @@ from corpus import (
 from corpus.items import Item, Problem, Source
 
 TRAIN, HELDOUT = "train", "heldout"
+
+_KEY = struct.Struct("<Q")
 
 
 class DocumentSettings(NamedTuple):
@@ -113,6 +117,39 @@ def document_of(lines: list[str], heldout_fraction: float) -> Document:
     # small keys, and keys decide the shard.
     is_heldout = hash64("heldout", key) < heldout_fraction * 2**64
     return Document(key, HELDOUT if is_heldout else TRAIN, text.encode())
+
+
+# --- Documents of many items -------------------------------------------------
+
+
+def add_text(texts: dict[Any, bytes], key: Any, text: bytes) -> bool:
+    """Add a document; return whether one with this key was there already.
+
+    The texts of two documents with equal keys may differ in white space. The
+    smaller one is kept, whichever comes first.
+    """
+    known = texts.get(key)
+    texts[key] = text if known is None else min(text, known)
+    return known is not None
+
+
+def to_value(key: int, text: bytes) -> bytes:
+    """Return the key and text of a document as bytes."""
+    return _KEY.pack(key) + text
+
+
+def distinct_texts(values: Iterable[bytes]) -> tuple[list[bytes], int]:
+    """Return the texts in values by their keys, and how many others.
+
+    Args:
+        values: of `to_value`, in any order.
+    """
+    texts: dict[int, bytes] = {}
+    num_duplicates = 0
+    for value in values:
+        (key,) = _KEY.unpack_from(value)
+        num_duplicates += add_text(texts, key, value[_KEY.size :])
+    return [texts[key] for key in sorted(texts)], num_duplicates
 
 
 # --- Sentences of an item ----------------------------------------------------

@@ -75,7 +75,6 @@ class Chunk(NamedTuple):
     """Consecutive items of the input.
 
     Attributes:
-        index: its number from 0, over all input files.
         items: in the order of the files.
         end: (index of a file, number of items of this file that are read)
             where the next chunk begins.
@@ -83,7 +82,6 @@ class Chunk(NamedTuple):
             compressed bytes where the files are compressed.
     """
 
-    index: int
     items: list[Item]
     end: tuple[int, int]
     num_bytes: int

@@ -4,21 +4,21 @@ prepare_corpus.py does this before any work: a mistake should end the run in
 its first second.
 """
 
-import hashlib
 import importlib.metadata
+import math
 import os
-import tempfile
 from typing import Any, NamedTuple
 
 from base import file_system, resuming
 from base.errors import UserError
+from base.jobs.run import Job, create_job
 
 from corpus import documents, paragraphs, reading, sentences, tables
 from corpus.documents import DocumentSettings
 from corpus.items import PARQUET
 from corpus.reading import ReadSettings
 from corpus.sources import Blocks
-from corpus.units import UnitSettings
+from corpus.steps import CorpusSteps
 
 # Raise it when the same flags no longer give the same bytes. It is part of
 # the fingerprint, so that no run continues with documents of another version.
@@ -32,9 +32,12 @@ _LIBRARIES = ("mwparserfromhell", "mwxml", "sentencex")
 _CHUNKS = 256
 _LEAST_CHUNK_BYTES, _MOST_CHUNK_BYTES = 2**19, 2**24
 
+# The input of a bucket, about. Where it is compressed, there is more text.
+_BUCKET_BYTES = 2**23
+
 
 class Plan(NamedTuple):
-    """The files of a run: which to read, which to write, and how.
+    """A run: which files to read, which to write, and how.
 
     Attributes:
         input_files: absolute paths.
@@ -42,13 +45,10 @@ class Plan(NamedTuple):
         output_dir: absolute path.
         output_files: absolute paths by split.
         report_file: path of corpus.json.
-        manifest: path of the file that lists what is complete.
-        reading: how the input is read.
-        units: settings of the worker processes.
-        drop_repeated_lines: most occurrences of a line; 0 keeps all lines.
+        job: the output files.
+        steps: how they are made.
         flags: values of the flags that the output depends on, but for files.
         versions: of the libraries that the output depends on.
-        fingerprint: everything the output depends on.
     """
 
     input_files: list[str]
@@ -56,28 +56,16 @@ class Plan(NamedTuple):
     output_dir: str
     output_files: dict[str, list[str]]
     report_file: str
-    manifest: str
-    reading: ReadSettings
-    units: UnitSettings
-    drop_repeated_lines: int
+    job: Job
+    steps: CorpusSteps
     flags: dict[str, Any]
     versions: dict[str, str]
-    fingerprint: dict[str, Any]
-
-    @property
-    def scratch_dir(self) -> str:
-        """The folder of unfinished work."""
-        return self.units.scratch_dir
-
-    def all_files(self) -> list[str]:
-        """Return the paths of all output files of text."""
-        return [path for paths in self.output_files.values() for path in paths]
 
 
 class CorpusFlags(NamedTuple):
     """The flags that the output depends on, but for files; with their names."""
 
-    language: str = ""
+    language: str | None = ""
     text_column: str = "text"
     document_separator: str = "file"
     line_breaks: str = "auto"
@@ -99,6 +87,7 @@ def make_plan(
     Raises:
         UserError: a bad value, a missing file, or input of unknown language.
     """
+    flags = flags._replace(language=(flags.language or "").lower())
     _check_values(flags._asdict())
     output_dir = resuming.absolute_path(output_dir)
     input_states = resuming.input_states(input_file)
@@ -107,16 +96,10 @@ def make_plan(
     outputs = _output_files(
         output_dir, flags.num_shards, flags.heldout_fraction
     )
-    _check_files(inputs, output_dir, outputs)
+    paths = [path for some in outputs.values() for path in some]
+    _check_files(inputs, output_dir, paths)
     read_settings = _read_settings(flags, input_bytes)
     _check_inputs(inputs, read_settings)
-    document_settings = DocumentSettings(
-        flags.text_column,
-        flags.line_breaks,
-        flags.min_document_chars,
-        flags.heldout_fraction,
-    )
-    manifest, scratch_dir = _hidden_paths(output_dir)
     versions = {name: importlib.metadata.version(name) for name in _LIBRARIES}
     fingerprint = {
         "version of corpora": _CORPUS_VERSION,
@@ -124,19 +107,30 @@ def make_plan(
         **flags._asdict(),
         **{f"version of {name}": value for name, value in versions.items()},
     }
+    steps = CorpusSteps(
+        read_settings,
+        DocumentSettings(
+            flags.text_column,
+            flags.line_breaks,
+            flags.min_document_chars,
+            flags.heldout_fraction,
+        ),
+        is_strict,
+        {split: len(some) for split, some in outputs.items()},
+        math.ceil(max(input_bytes, 1) / (len(paths) * _BUCKET_BYTES)),
+        flags.drop_repeated_lines,
+        inputs[0] if len(inputs) == 1 else f"{len(inputs)} input files",
+    )
     return Plan(
         inputs,
         input_bytes,
         output_dir,
         outputs,
         os.path.join(output_dir, "corpus.json"),
-        manifest,
-        read_settings,
-        UnitSettings(scratch_dir, document_settings, is_strict),
-        flags.drop_repeated_lines,
+        create_job(paths, output_dir, "corpus", "output_dir", fingerprint),
+        steps,
         flags._asdict(),
         versions,
-        fingerprint,
     )
 
 
@@ -219,24 +213,19 @@ def _output_files(
 
 
 def _check_files(
-    inputs: list[str], output_dir: str, outputs: dict[str, list[str]]
+    inputs: list[str], output_dir: str, outputs: list[str]
 ) -> None:
     """Raise a UserError if an output file is an input, or no folder."""
     if file_system.exists(output_dir) and not file_system.is_directory(
         output_dir
     ):
         raise UserError(f"--output_dir={output_dir} is not a directory")
-    written = {os.path.realpath(p) for paths in outputs.values() for p in paths}
+    written = set(map(os.path.realpath, outputs))
     for path in inputs:
         if os.path.realpath(path) in written:
             raise UserError(
                 f"{path} is an input and would be an output too; name another "
                 "--output_dir"
-            )
-        if file_system.is_stream(path):
-            raise UserError(
-                f"{path} is a pipe or a device, which cannot be read twice: "
-                "give a file"
             )
 
 
@@ -252,20 +241,3 @@ def _check_inputs(inputs: list[str], settings: ReadSettings) -> None:
             source, _ = reading.find_source(path, blocks, settings.language)
         if source.kind == PARQUET:
             tables.require_pyarrow(path)
-
-
-def _hidden_paths(output_dir: str) -> tuple[str, str]:
-    """Return the paths of the manifest and the scratch folder of a run.
-
-    Both are hidden, so that patterns over the text files do not match them. The
-    scratch folder of a remote output_dir is a local one, since worker processes
-    read and write it in small pieces.
-    """
-    manifest = os.path.join(output_dir, ".corpus.manifest.json")
-    scratch_dir = os.path.join(output_dir, ".corpus.scratch")
-    if file_system.is_remote(output_dir):
-        digest = hashlib.sha256(output_dir.encode()).hexdigest()
-        scratch_dir = os.path.join(
-            tempfile.gettempdir(), f"corpus_{digest[:16]}"
-        )
-    return manifest, scratch_dir

@@ -48,8 +48,7 @@ class ReadSettings(NamedTuple):
 def read_chunks(
     files: Sequence[str],
     settings: ReadSettings,
-    first_index: int = 0,
-    start: tuple[int, int] = (0, 0),
+    start: Sequence[int] = (0, 0),
 ) -> Iterator[Chunk]:
     """Yield the items of all files in chunks.
 
@@ -58,14 +57,13 @@ def read_chunks(
     Args:
         files: paths.
         settings: of the run.
-        first_index: number of the first chunk that is yielded.
-        start: where it begins: `end` of the chunk before it.
+        start: where the first chunk begins: `end` of the chunk before it.
 
     Raises:
         UserError: a file cannot be opened, has no language, or needs a
             library that is not installed.
     """
-    index, gathered, size, num_bytes = first_index, [], 0, 0
+    gathered, size, num_bytes = [], 0, 0
     first_file, skipped = start
     for number in range(first_file, len(files)):
         count = 0
@@ -77,10 +75,10 @@ def read_chunks(
             gathered.append(item)
             size += len(item.data)
             if size >= settings.chunk_bytes:
-                yield Chunk(index, gathered, (number, count), num_bytes)
-                index, gathered, size, num_bytes = index + 1, [], 0, 0
+                yield Chunk(gathered, (number, count), num_bytes)
+                gathered, size, num_bytes = [], 0, 0
     if gathered:
-        yield Chunk(index, gathered, (len(files), 0), num_bytes)
+        yield Chunk(gathered, (len(files), 0), num_bytes)
 
 
 def read_items(path: str, settings: ReadSettings) -> Iterator[tuple[Item, int]]:

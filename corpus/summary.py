@@ -1,14 +1,20 @@
 """Summarize a run in corpus.json and in lines of text; warn of mistakes."""
 
+from __future__ import annotations
+
 import collections
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from base.errors import UserError
+from base.errors import InputError
 
 from corpus.documents import HELDOUT, TRAIN
 from corpus.items import DUMP, TEXT, Problem
-from corpus.plan import Plan
+
+if TYPE_CHECKING:
+    from base.jobs.engine import Done
+
+    from corpus.plan import Plan
 
 # Reasons of problems: what cannot be read, and is named in a warning.
 REASONS = {
@@ -46,19 +52,24 @@ _READ = {
 # --- corpus.json -------------------------------------------------------------
 
 
-def make_report(plan: Plan, manifest: dict[str, Any]) -> dict[str, Any]:
+def problems_of(result: dict[str, Any]) -> list[Problem]:
+    """Return the first problems of a chunk, or of all chunks."""
+    return [Problem(*problem) for _, _, problem in result["problems"]]
+
+
+def make_report(plan: Plan, done: Done) -> dict[str, Any]:
     """Return the content of corpus.json.
 
     It has nothing in it that depends on the number of workers or on how often
     a run was interrupted.
     """
-    corpus = manifest["corpus"]
-    counts = collections.Counter(corpus["counts"])
+    counts = collections.Counter(done.total["counts"])
+    inputs = done.total["inputs"]
     splits = {}
     for split in (TRAIN, HELDOUT):
         sums, files = collections.Counter(), {}
         for path in plan.output_files[split]:
-            entry = manifest["files"][path]
+            entry = done.entries[path]
             sums.update(entry["counts"])
             sums["bytes"] += entry["bytes"]
             files[path.removeprefix(plan.output_dir).lstrip("/")] = {
@@ -79,7 +90,7 @@ def make_report(plan: Plan, manifest: dict[str, Any]) -> dict[str, Any]:
         "read": _some(counts, ("articles", "input_bytes", *_READ)),
         "dropped": _some(counts, DROPPED),
         "problems": _some(counts, REASONS),
-        "first_problems": [Problem(*p).line() for p in corpus["problems"]],
+        "first_problems": [p.line() for p in problems_of(done.total)],
         "sentences_dropped": _named(counts, _DROPPED_SENTENCES),
         "removed_from_pages": {
             name: number
@@ -90,7 +101,7 @@ def make_report(plan: Plan, manifest: dict[str, Any]) -> dict[str, Any]:
         **splits,
         "flags": plan.flags,
         "versions": plan.versions,
-        "inputs": corpus["inputs"],
+        "inputs": {p: inputs[p] for p in plan.input_files if p in inputs},
     }
 
 
@@ -208,16 +219,14 @@ def find_warnings(report: dict[str, Any]) -> list[str]:
     return found
 
 
-def no_document_error(
-    files: Sequence[str], corpus: dict[str, Any]
-) -> UserError:
+def no_document_error(input_name: str, total: dict[str, Any]) -> InputError:
     """Return the error for an input without a single document.
 
     Args:
-        files: paths of the input.
-        corpus: see `units.sum_results`.
+        input_name: the input, for the message.
+        total: see `CorpusSteps.add`.
     """
-    counts, why = corpus["counts"], ""
+    counts, why = total["counts"], ""
     parts = [
         f"{counts[name]:,} {words}"
         for name, words in {**DROPPED, **REASONS}.items()
@@ -225,7 +234,6 @@ def no_document_error(
     ]
     if parts:
         why = f" ({'; '.join(parts)})"
-    if corpus["problems"]:
-        why += f"; the first problem: {Problem(*corpus['problems'][0]).line()}"
-    where = files[0] if len(files) == 1 else f"{len(files)} input files"
-    return UserError(f"no document in {where}{why}")
+    for problem in problems_of(total)[:1]:
+        why += f"; the first problem: {problem.line()}"
+    return InputError(f"no document in {input_name}{why}")

@@ -38,7 +38,6 @@ def write(path: pathlib.Path, documents: Sequence[Sequence[str]]) -> str:
 def documents_of(
     texts: list[list[list[int]]],
     numbers: Sequence[int] | None = None,
-    num_own: int | None = None,
 ) -> Documents:
     """Return as arrays what is given as document -> sentence -> ids."""
     sentences = [sentence for document in texts for sentence in document]
@@ -47,7 +46,6 @@ def documents_of(
         np.cumsum([0, *map(len, sentences)]),
         np.cumsum([0, *map(len, texts)]),
         np.arange(len(texts)) if numbers is None else np.array(numbers),
-        len(texts) if num_own is None else num_own,
     )
 
 

@@ -158,7 +158,7 @@ class Stop(Exception):
 def stopped_run(flags: dict, monkeypatch, number: int) -> list[int]:
     """Run until so many jobs are done; return the jobs handed out.
 
-    These are numbers of chunks, then of output files.
+    These are numbers of chunks, then those of buckets.
     """
     begun, done = [], []
     original = workers.WorkerPool.run
@@ -166,7 +166,7 @@ def stopped_run(flags: dict, monkeypatch, number: int) -> list[int]:
     def run_some(self, jobs):
         def noted():
             for job in jobs:
-                begun.append(getattr(job, "index", None))
+                begun.append(job.index)
                 yield job
 
         for event in original(self, noted()):

@@ -1,5 +1,6 @@
 """A corpus, and runs of create_pretraining_data.py on it."""
 
+import dataclasses
 import pathlib
 import sys
 
@@ -72,11 +73,11 @@ def small_buckets(flags: dict, bucket_bytes: int) -> pretraining_plan.Plan:
     )
     plan = pretraining_plan.make_plan(*(flags[name] for name in names), config)
     num_buckets = pretraining_plan.count_buckets(
-        plan.input_bytes, bucket_bytes, len(plan.output_files)
+        sum(size for _, size in plan.input_files),
+        bucket_bytes,
+        plan.steps.num_files,
     )
-    sharing = max(1, len(plan.output_files) // num_buckets)
-    return plan._replace(
-        bucket_bytes=bucket_bytes,
-        num_buckets=num_buckets,
-        buckets=plan.buckets._replace(files_per_bucket=sharing),
+    steps = dataclasses.replace(
+        plan.steps, bucket_bytes=bucket_bytes, num_buckets=num_buckets
     )
+    return plan._replace(steps=steps)

@@ -8,12 +8,13 @@ import signal
 import subprocess
 import time
 
+from base.jobs import local
+
 import corpus_runs
 import pytest
 from corpora import write
 from corpus_runs import CHINESE, ENGLISH, article, bytes_of, error_of, run
 
-from corpus import outputs as corpus_outputs
 from corpus import plan as corpus_plan
 
 BLANK = {"document_separator": "blank_line", "language": "en"}
@@ -96,9 +97,10 @@ def test_finished_work_is_not_done_again(tmp_path, small_chunks, monkeypatch):
     assert begun[0] in (5, 6) and len(begun) == 5
     rest = corpus_runs.stopped_run(flags, monkeypatch, 20 - begun[0] - 4 + 2)
     assert begun[3] < rest[0] <= begun[4] + 1
-    # Now only files are missing, and no chunk is read.
+    # Now only buckets are missing, and no chunk is read; the worker may have
+    # been ahead.
     names = corpus_runs.stopped_run(flags, monkeypatch, 10**6)
-    assert 1 <= len(names) <= 3
+    assert len(names) <= 3
     assert bytes_of(tmp_path / "a") == bytes_of(tmp_path / "b")
 
 
@@ -107,16 +109,16 @@ def test_a_worker_that_outlives_its_run_leaves_nothing(
 ):
     """A killed worker takes a moment to end, when the next run has begun."""
     with subprocess.Popen(["sleep", "600"]) as worker:
-        name = f".train-00000-of-00002.txt.{worker.pid}.tmp"
-        write_manifest = corpus_outputs.write_manifest
+        name = f".train-00000-of-00002.txt.{worker.pid}-ab.tmp"
+        make_files = local.make_files
 
         def end_worker(*arguments):
             assert (tmp_path / "out" / name).exists()
             worker.kill()
             worker.wait()
-            write_manifest(*arguments)
+            return make_files(*arguments)
 
-        monkeypatch.setattr(corpus_outputs, "write_manifest", end_worker)
+        monkeypatch.setattr(local, "make_files", end_worker)
         (tmp_path / "out").mkdir()
         (tmp_path / "out" / name).touch()
         run(small_chunks.pop("input_file"), tmp_path / "out", **small_chunks)
@@ -220,7 +222,7 @@ def test_interrupt_is_clean(tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     )
-    while not list((tmp_path / "out").glob(".corpus.scratch/*.json")):
+    while not list((tmp_path / "out").glob(".corpus.scratch/chunk-*.json")):
         time.sleep(0.005)
     os.killpg(process.pid, signal.SIGINT)
     error = process.communicate(timeout=300)[1]

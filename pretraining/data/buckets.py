@@ -1,31 +1,27 @@
 """Turn the documents of a bucket into a file of records.
 
-A bucket (see dealing.py) is the unit of work of a worker process: its documents
-are tokenized once, made into instances `dupe_factor` times, masked, shuffled
-and written. Random next sentences come from other documents of the bucket.
+A bucket is the unit of work of a worker process: its documents are tokenized
+once, made into instances `dupe_factor` times, masked, shuffled and written.
+Random next sentences come from other documents of the bucket.
 
 The records of a bucket depend on the settings, the number of the bucket and
 the set of its documents alone. So the output does not depend on the number of
-workers, on the order of the input, or on the runner (see on_beam.py). Worker
-processes import this file: no flags here, and no TensorFlow.
+workers, on the order of the input, or on the runner. Worker processes import
+this file: no flags here, and no TensorFlow.
 """
 
 import collections
 import itertools
-import json
-import os
-from collections.abc import Callable, Iterator, Sequence
-from typing import IO, Any, NamedTuple
-
-from base import file_system
+from collections.abc import Iterator, Sequence
+from typing import IO, Any
 
 import numpy as np
 
 import tokenization
-from pretraining.data import dealing, masking, packing
 from pretraining.data import documents as pretraining_documents
 from pretraining.data import instances as pretraining_instances
-from pretraining.data.dealing import DealtPart
+from pretraining.data import masking, packing
+from pretraining.data.documents import Part
 from pretraining.data.instances import Documents, InstanceConfig, Instances
 from records import tfrecord
 
@@ -34,34 +30,11 @@ from records import tfrecord
 _ROWS = 2048
 
 
-class BucketSettings(NamedTuple):
-    """All settings of a worker process.
-
-    Attributes:
-        scratch_dir: folder of the dealt documents; records are written there.
-        vocab_file: WordPiece vocabulary.
-        do_lower_case: whether to lower-case the text.
-        instances: lengths and probabilities.
-        random_seed: seed of all buckets.
-        compression: "GZIP", or "" for plain TFRecord files.
-        files_per_bucket: number of output files that share the records of a
-            bucket; above 1 only where the corpus is small.
-    """
-
-    scratch_dir: str
-    vocab_file: str
-    do_lower_case: bool
-    instances: InstanceConfig
-    random_seed: int
-    compression: str
-    files_per_bucket: int = 1
-
-
 # --- Tokenizing --------------------------------------------------------------
 
 
 def tokenize_documents(
-    parts: Sequence[DealtPart], tokenizer: tokenization.FullTokenizer
+    parts: Sequence[Part], tokenizer: tokenization.FullTokenizer
 ) -> tuple[Documents, int]:
     """Tokenize parts of documents; drop lines and parts without tokens.
 
@@ -83,154 +56,81 @@ def tokenize_documents(
         np.concatenate([offsets[:1], offsets[1:][has_tokens]]),
         np.concatenate([bounds[:1], bounds[1:][with_text]]),
         numbers[with_text],
-        int(with_text.sum()),
     )
     return documents, int((~has_tokens).sum())
 
 
-def _borrow(
-    own: Documents,
-    lenders: Sequence[DealtPart],
-    tokenizer: tokenization.FullTokenizer,
-) -> Documents:
-    """Add documents of other buckets, for random next sentences only.
-
-    Needed where all parts of a bucket are of one document: a random next
-    sentence has to come from another, or its label would be wrong.
-
-    Raises:
-        UserError: there is no other document.
-    """
-    others = [part for part in lenders if part.document != own.numbers[0]]
-    lent, _ = tokenize_documents(others, tokenizer)
-    if not len(lent.numbers):
-        raise pretraining_documents.one_document_error()
-    return Documents(
-        np.concatenate([own.ids, lent.ids]),
-        np.concatenate([own.sentences, own.sentences[-1] + lent.sentences[1:]]),
-        np.concatenate([own.bounds, own.bounds[-1] + lent.bounds[1:]]),
-        np.concatenate([own.numbers, lent.numbers]),
-        own.num_own,
-    )
-
-
-# --- Writing a bucket: the work of a worker process --------------------------
+# --- Writing a bucket --------------------------------------------------------
 
 
 class BucketMaker:
-    """The tokenizer and vocabulary of a worker process, loaded once."""
-
-    def __init__(self, settings: BucketSettings):
-        self.settings = settings
-        self.tokenizer = tokenization.FullTokenizer(
-            settings.vocab_file, settings.do_lower_case
-        )
-        self.vocabulary = masking.MaskingVocabulary.from_vocab(
-            self.tokenizer.vocab
-        )
-
-
-def bucket_path(scratch_dir: str, bucket: int) -> str:
-    """Return the file of a bucket's records, until its output file is made."""
-    return os.path.join(scratch_dir, f"bucket-{bucket:05}")
-
-
-def bucket_result(scratch_dir: str, bucket: int) -> dict[str, Any] | None:
-    """Return the result of a finished `make_bucket`, None without one.
-
-    It is what `write_bucket` returns.
-    """
-    path = bucket_path(scratch_dir, bucket)
-    try:
-        with open(f"{path}.json", "rb") as file:
-            result = json.loads(file.read())
-        if os.path.getsize(path) == result["bounds"][-1]:
-            return result
-    except (FileNotFoundError, ValueError):
-        pass
-    return None
-
-
-def make_bucket(
-    maker: BucketMaker, bucket: int, report: Callable[[float], None]
-) -> None:
-    """Write all records of a dealt bucket.
-
-    Writes the file `bucket_path` and, last, the JSON file beside it that
-    `bucket_result` reads.
+    """Makes records of the documents of a bucket.
 
     Args:
-        maker: tokenizer, vocabulary and settings.
-        bucket: its number.
-        report: called as the work goes on, with numbers that add up to the
-            bytes of the bucket's text.
+        tokenizer: with the vocabulary.
+        config: lengths and probabilities.
+        random_seed: of all buckets.
+        compression: "GZIP", or "" for plain TFRecord files.
+        num_slices: output files that share the records of a bucket; above 1
+            only where the corpus is small.
+        is_only_one: whether there is no other bucket.
     """
-    scratch_dir = maker.settings.scratch_dir
-    num_bytes = dealing.count_bytes(scratch_dir, [bucket])
-    path = bucket_path(scratch_dir, bucket)
-    with file_system.atomic_file(path, sync=False) as file:
-        result = write_bucket(
-            maker,
-            bucket,
-            dealing.read_bucket(scratch_dir, bucket),
-            lambda: dealing.read_lenders(scratch_dir),
-            file,
-            lambda share: report(num_bytes * share),
-        )
-    with file_system.atomic_file(f"{path}.json", sync=False) as file:
-        file.write(json.dumps(result).encode())
 
+    def __init__(
+        self,
+        tokenizer: tokenization.FullTokenizer,
+        config: InstanceConfig,
+        random_seed: int,
+        compression: str = "",
+        num_slices: int = 1,
+        is_only_one: bool = False,
+    ):
+        self.tokenizer, self.config = tokenizer, config
+        self.vocabulary = masking.MaskingVocabulary.from_vocab(tokenizer.vocab)
+        self.random_seed, self.compression = random_seed, compression
+        self.num_slices, self.is_only_one = num_slices, is_only_one
 
-def write_bucket(
-    maker: BucketMaker,
-    bucket: int,
-    parts: Sequence[DealtPart],
-    lenders: Callable[[], Sequence[DealtPart]],
-    file: IO[bytes],
-    report: Callable[[float], None],
-) -> dict[str, Any]:
-    """Write all records of a bucket, one pass over its documents by another.
+    def write(
+        self, bucket: int, parts: Sequence[Part], file: IO[bytes]
+    ) -> dict[str, Any]:
+        """Write all records of a bucket, one pass after another.
 
-    Args:
-        maker: tokenizer, vocabulary and settings.
-        bucket: its number.
-        parts: its documents, sorted.
-        lenders: returns `dealing.Lenders.parts`; called only if needed.
-        file: open for writing.
-        report: called as the work goes on, with shares that add up to 1.
+        Args:
+            bucket: its number.
+            parts: its documents, sorted.
+            file: open for writing, at its beginning.
 
-    Returns:
-        bounds: offsets in the file at which slices begin, and the end. A pass
-            has `files_per_bucket` slices, one for each output file.
-        counts: numbers of sentences, tokens, instances, ...
-    """
-    settings = maker.settings
-    # A stream of random numbers for each bucket: its records do not depend on
-    # the worker or on the buckets made before.
-    rng = np.random.default_rng([settings.random_seed, 1, bucket])
-    documents, num_empty = tokenize_documents(parts, maker.tokenizer)
-    counts = _count_text(documents, num_empty, maker)
-    # A random next sentence has to come from another document.
-    if documents.num_own and (documents.numbers == documents.numbers[0]).all():
-        documents = _borrow(documents, lenders(), maker.tokenizer)
-    bounds, position = [0], file.tell()
-    for drawn, sizes in _shuffled_passes(documents, settings.instances, rng):
-        for some, some_sizes in packing.split(
-            drawn, sizes, settings.files_per_bucket
-        ):
-            # A writer for each slice: where compressed, each is a gzip member
-            # of its own, which can be copied into an output file.
-            with tfrecord.RecordWriter(file, settings.compression) as writer:
-                for features, more in _make_features(
-                    documents, some, some_sizes, maker, rng
-                ):
-                    writer.write_examples(features)
-                    counts.update(more)
-                    done = more["instances"] / len(drawn.a_start)
-                    report(done / settings.instances.dupe_factor)
-            bounds.append(file.tell() - position)
-        counts["truncated_tokens"] += int(drawn.num_truncated.sum())
-    return {"bounds": bounds, "counts": dict(counts)}
+        Returns:
+            bounds: offsets in the file at which slices begin, and the end. A
+                pass has `num_slices` of them, one for each output file.
+            counts: numbers of sentences, tokens, instances, ...
+
+        Raises:
+            InputError: there is no other bucket, and a single document.
+        """
+        # A stream of random numbers for each bucket: its records do not depend
+        # on the worker or on the buckets made before.
+        rng = np.random.default_rng([self.random_seed, 1, bucket])
+        documents, num_empty = tokenize_documents(parts, self.tokenizer)
+        if self.is_only_one and len(set(documents.numbers.tolist())) == 1:
+            raise pretraining_documents.one_document_error()
+        counts = _count_text(documents, num_empty, self)
+        bounds = [0]
+        for drawn, sizes in _shuffled_passes(documents, self.config, rng):
+            for some, some_sizes in packing.split(
+                drawn, sizes, self.num_slices
+            ):
+                # A writer for each slice: where compressed, each is a gzip
+                # member of its own, which can be copied into an output file.
+                with tfrecord.RecordWriter(file, self.compression) as writer:
+                    for features, more in _make_features(
+                        documents, some, some_sizes, self, rng
+                    ):
+                        writer.write_examples(features)
+                        counts.update(more)
+                bounds.append(file.tell())
+            counts["truncated_tokens"] += int(drawn.num_truncated.sum())
+        return {"bounds": bounds, "counts": dict(counts)}
 
 
 def _shuffled_passes(
@@ -245,7 +145,7 @@ def _shuffled_passes(
         The instances, those of a row next to each other, and the number of
         instances of each row: 1 unless sequences are packed.
     """
-    if not documents.num_own:
+    if not len(documents.numbers):
         return
     drawn = pretraining_instances.draw_instances(documents, config, rng)
     # Sort by pass, and within a pass by random keys.
@@ -270,7 +170,7 @@ def _make_features(
 
     The arguments `drawn` and `sizes` are what `_shuffled_passes` yields.
     """
-    config, vocabulary = maker.settings.instances, maker.vocabulary
+    config, vocabulary = maker.config, maker.vocabulary
     for rows, sequences in packing.parts(sizes, _ROWS):
         some = drawn.take(sequences)
         features = masking.mask_sequences(
@@ -294,7 +194,7 @@ def _count_text(
 ) -> collections.Counter:
     """Return counts of a bucket's text, before instances are drawn."""
     lengths = np.diff(documents.sentences)
-    max_tokens = maker.settings.instances.max_tokens
+    max_tokens = maker.config.max_tokens
     counts = collections.Counter(
         sentences=len(lengths),
         tokens=len(documents.ids),
@@ -303,7 +203,7 @@ def _count_text(
         ),
         lines_without_tokens=num_empty,
         sentences_too_long=np.count_nonzero(lengths > max_tokens),
-        parts_with_text=documents.num_own,
+        parts_with_text=len(documents.numbers),
         one_sentence_parts=np.count_nonzero(np.diff(documents.bounds) == 1),
     )
     return collections.Counter({name: int(n) for name, n in counts.items()})

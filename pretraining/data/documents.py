@@ -1,12 +1,11 @@
 r"""Read the documents of text files, whole files or ranges of their bytes.
 
 A document is a run of lines between blank lines. It may be larger than the
-memory, so it comes in parts of whole lines. Each part has hash values that
-depend on its text alone: they decide its bucket and its place in the bucket,
-whichever process reads it and in whatever order. So one machine and a cluster
-make the same records.
+memory, so it comes in parts of whole lines. Hash values of its text decide the
+bucket of a part and its place there, whichever process reads it and in whatever
+order. So one machine and a cluster make the same records.
 
-Several machines share a large file by ranges of bytes: a range has the
+Several processes share a large file by ranges of bytes: a range has the
 documents whose first line begins in it, and the last of them is read to its
 end, beyond the range.
 
@@ -18,36 +17,63 @@ end, beyond the range.
 Worker processes import this file: no flags here, and no TensorFlow.
 """
 
+import struct
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import IO, NamedTuple
 
 from base import file_system, text_files
-from base.errors import UserError
+from base.errors import InputError
 from base.hashing import hash64
 
-import numpy as np
-
 _BLOCK_BYTES = 2**22
+
+_HEADER = struct.Struct("<QQ")  # document, index
 
 # --- Parts -------------------------------------------------------------------
 
 
 class Part(NamedTuple):
-    """A run of lines of a document.
+    """A run of lines of a document. The parts of a bucket are sorted.
 
     Attributes:
         document: hash of the text of the document's first part. Documents
-            with the same beginning count as one.
+            with the same beginning count as one. Its parts are neighbors.
         index: which part of the document, from 0.
-        content: hash of `document`, `index` and `text`.
         text: lines, UTF-8.
     """
 
     document: int
     index: int
-    content: int
     text: bytes
+
+    def bucket(self, random_seed: int, num_buckets: int) -> int:
+        """Return the number of its bucket, a random sample of all parts.
+
+        Parts of the same content have the same bucket.
+        """
+        # The last value was the number of a copy when these had buckets of
+        # their own: texts without copies still give the same records.
+        key = hash64(random_seed, hash64(*self), 0)
+        return (key * num_buckets) >> 64
+
+    def to_bytes(self) -> bytes:
+        """Return the part as bytes."""
+        return _HEADER.pack(self.document, self.index) + self.text
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Part":
+        """Return the part that `to_bytes` gave these bytes."""
+        return cls(*_HEADER.unpack_from(data), data[_HEADER.size :])
+
+
+def part_size(bucket_bytes: int) -> int:
+    """Return the size at which a document is cut into parts, in characters.
+
+    The more parts a bucket has, the closer its size is to the mean: of 32
+    parts of equal size, it varies by 18% (one standard deviation).
+    """
+    return max(bucket_bytes // 32, 1)
 
 
 class Range(NamedTuple):
@@ -58,13 +84,23 @@ class Range(NamedTuple):
     stop: int = sys.maxsize
 
 
-def split_files(sizes: Sequence[tuple[str, int]], size: int) -> list[Range]:
-    """Return the ranges of `size` bytes of files, given as (path, bytes)."""
-    return [
-        Range(path, start, min(start + size, num_bytes))
-        for path, num_bytes in sizes
-        for start in range(0, max(num_bytes, 1), size)
-    ]
+def split_files(
+    sizes: Iterable[tuple[str, int]], size: int
+) -> list[list[Range]]:
+    """Return chunks of about `size` bytes of files, given as (path, bytes).
+
+    Large files are cut into ranges, small ones share a chunk.
+    """
+    chunks, room = [], 0
+    for path, num_bytes in sizes:
+        for start in range(0, num_bytes, size):
+            if room <= 0:
+                chunks.append([])
+                room = size
+            stop = min(start + size, num_bytes)
+            chunks[-1].append(Range(path, start, stop))
+            room -= stop - start
+    return chunks
 
 
 def read_parts(
@@ -72,7 +108,6 @@ def read_parts(
     part_bytes: int,
     max_line_bytes: int,
     report: Callable[[int], None] = lambda num_bytes: None,
-    open_file: Callable[[str], IO[bytes]] = file_system.open_for_reading,
 ) -> Iterator[Part]:
     """Yield the parts of the documents that begin in a range of a file.
 
@@ -86,15 +121,14 @@ def read_parts(
             characters.
         max_line_bytes: a longer line is an error.
         report: called with the number of bytes of every block read.
-        open_file: opens a path to read bytes from.
     """
     document, index = 0, 0
     for is_first, text in _read_texts(
-        file_range, part_bytes, max_line_bytes, report, open_file
+        file_range, part_bytes, max_line_bytes, report
     ):
         if is_first:
             document, index = hash64(text), 0
-        yield Part(document, index, hash64(document, index, text), text)
+        yield Part(document, index, text)
         index += 1
 
 
@@ -103,19 +137,20 @@ def _read_texts(
     part_bytes: int,
     max_line_bytes: int,
     report: Callable[[int], None],
-    open_file: Callable[[str], IO[bytes]],
 ) -> Iterator[tuple[bool, bytes]]:
     """Yield (whether the part is the first of its document, text)."""
     lines, size, is_first = [], 0, True
     # A range that begins within a document skips the rest of that document.
     skips = file_range.start > 0
-    with open_file(file_range.path) as file:
+    with file_system.open_for_reading(file_range.path) as file:
         for block, is_beyond in read_blocks(
             file, file_range, max_line_bytes, report
         ):
             for line in block.split("\n"):
                 is_blank = not line or line.isspace()
                 if skips:
+                    if is_beyond:
+                        return  # no document begins in the range
                     skips = not is_blank
                     continue
                 if not is_blank:
@@ -130,53 +165,6 @@ def _read_texts(
                     is_first = True
     if lines:
         yield is_first, "\n".join(lines).encode()
-
-
-# --- Copies ------------------------------------------------------------------
-
-
-class CopyCounter:
-    """Counts how often each 64-bit hash was seen, in 8 bytes per hash.
-
-    A corpus may hold the same text many times. Each copy has a number, so
-    that the copies go to different buckets: no bucket grows with them.
-    """
-
-    # Hashes that come in are collected in a set of this size at least, which
-    # is then merged into the sorted array.
-    _RECENT = 2**16
-
-    def __init__(self) -> None:
-        self._sorted = np.empty(0, np.uint64)
-        self._recent: set[int] = set()
-        self._copies: dict[int, int] = {}  # of hashes seen more than once
-
-    def count(self, content: int) -> int:
-        """Return how often the hash was counted before, and count it."""
-        if content in self._recent or self._is_sorted(content):
-            copy = self._copies[content] = self._copies.get(content, 0) + 1
-            return copy
-        self._recent.add(content)
-        if len(self._recent) >= max(self._RECENT, len(self._sorted) // 8):
-            recent = np.fromiter(self._recent, np.uint64, len(self._recent))
-            self._sorted = np.sort(np.concatenate([self._sorted, recent]))
-            self._recent.clear()
-        return 0
-
-    def _is_sorted(self, content: int) -> bool:
-        place = np.searchsorted(self._sorted, np.uint64(content))
-        return place < len(self._sorted) and self._sorted[place] == content
-
-
-def part_key(random_seed: int, content: int, copy: int) -> int:
-    """Return the 64-bit key of a part, which decides its bucket.
-
-    Args:
-        random_seed: of the run.
-        content: `Part.content`.
-        copy: how many parts of the same content come before this one.
-    """
-    return hash64(random_seed, content, copy)
 
 
 # --- Blocks of lines ---------------------------------------------------------
@@ -199,18 +187,21 @@ def read_blocks(
     """
     path, start, stop = file_range
     place = _line_start(file, start)
-    line_number, rest = 1, b""
-    if start > 0:
-        file.seek(place)  # pipes, which are read from their start, have none
+    file.seek(place)
+    rest = b""
     while True:
-        data = file.read(_BLOCK_BYTES)
+        # Most documents that begin in a range end soon behind it.
+        left = max(stop - place - len(rest), len(rest), 2**14)
+        data = file.read(min(_BLOCK_BYTES, left))
         report(len(data))
         end = data.rfind(b"\n")
         if data and end < 0:
             rest += data
             if len(rest) > max_line_bytes:
-                raise UserError(
-                    f"{path}: {_line_name(start, line_number)} is longer than "
+                file.seek(0)
+                line = file.read(place).count(b"\n") + 1
+                raise InputError(
+                    f"{path}: line {line} is longer than "
                     f"{max_line_bytes >> 20} MB (--bucket_mb); wanted one "
                     "sentence per line"
                 )
@@ -222,10 +213,10 @@ def read_blocks(
                 try:
                     yield piece.decode("utf-8"), is_beyond
                 except UnicodeDecodeError as error:
-                    raise _not_utf8(
-                        path, start, line_number, piece, error
+                    begin = place + is_beyond * (len(block) - len(piece))
+                    raise text_files.utf8_error(
+                        path, file, begin, error
                     ) from None
-                line_number += piece.count(b"\n") + 1
         if not data:
             return
         place += len(block) + 1
@@ -261,47 +252,23 @@ def _line_start(file: IO[bytes], start: int) -> int:
     return 0
 
 
-def _line_name(start: int, number: int) -> str:
-    """Return how messages name a line of a range."""
-    if start == 0:
-        return f"line {number}"
-    return f"line {number} of those from byte {start} on"
-
-
-def _not_utf8(
-    path: str,
-    start: int,
-    line_number: int,
-    block: bytes,
-    error: UnicodeDecodeError,
-) -> UserError:
-    """Return the error for a block that begins with line `line_number`."""
-    line_number += block.count(b"\n", 0, error.start)
-    line_begin = block.rfind(b"\n", 0, error.start) + 1
-    return UserError(
-        f"{path}: {_line_name(start, line_number)} is not UTF-8: byte "
-        f"0x{block[error.start]:02x} at column {error.start - line_begin + 1}; "
-        f"{text_files.how_to_mend_utf8(b'' if start else block)}"
-    )
-
-
 # --- Errors ------------------------------------------------------------------
 
 
-def no_text_error(path: str) -> UserError:
+def no_text_error(path: str) -> InputError:
     """Return the error for a corpus without a single token.
 
     Args:
         path: the first input file.
     """
-    return UserError(
+    return InputError(
         f"no document with text in --input_file, whose first file is {path}"
     )
 
 
-def one_document_error() -> UserError:
+def one_document_error() -> InputError:
     """Return the error for a corpus of a single document."""
-    return UserError(
+    return InputError(
         "only one document in all input files (copies count as one), and a "
         "random next sentence has to come from another: put a blank line "
         "between documents, one sentence per line"

@@ -18,7 +18,9 @@ likely; say s0.
                   chunk starts at s1, or much of the text would be lost
 
 A chunk of one sentence has no true B, so its B is always random. This is why
-more than half of all labels are 1, as in the original.
+more than half of all labels are 1, as in the original. Where there is no other
+document, B is always the true one: chunks have two sentences at least, and a
+single sentence at the end of the document is left out.
 
 Sequences shorter than max_seq_length waste computation, but are what
 fine-tuning has. So the length to reach is the full one or, with probability
@@ -80,15 +82,12 @@ class Documents(NamedTuple):
         bounds: offsets of the documents in `sentences`, with the end.
         numbers: the document's number in the corpus. A long document comes
             in several parts, next to each other and with the same number.
-        num_own: number of documents that make instances. Those after them
-            only provide random next sentences.
     """
 
     ids: np.ndarray
     sentences: np.ndarray
     bounds: np.ndarray
     numbers: np.ndarray
-    num_own: int
 
 
 class Instances(NamedTuple):
@@ -180,9 +179,11 @@ def _draw_chunks(
     # different passes are independent, though. So each document of each pass is
     # a lane, and one step of the loop draws the next chunk of all lanes.
     offsets, max_tokens = documents.sentences, config.max_tokens
+    has_others = bool((documents.numbers != documents.numbers[0]).any())
     # Columns of the lanes that are not at the end of their document, [L].
-    lane_document = np.tile(np.arange(documents.num_own), config.dupe_factor)
-    lane_pass = np.repeat(np.arange(config.dupe_factor), documents.num_own)
+    num_documents = len(documents.numbers)
+    lane_document = np.tile(np.arange(num_documents), config.dupe_factor)
+    lane_pass = np.repeat(np.arange(config.dupe_factor), num_documents)
     stop = documents.bounds[lane_document + 1]
     begin = documents.bounds[lane_document]
     steps = []
@@ -194,12 +195,14 @@ def _draw_chunks(
         # Sentences up to the first end of one at which the target is reached,
         # or to the end of the document.
         end = np.searchsorted(offsets, offsets[begin] + target)
+        if not has_others:
+            end = np.maximum(end, begin + 2)
         end = np.minimum(end, stop)
         size = end - begin  # sentences
         # Uniform in begin + 1, ..., end - 1: at least one sentence each.
         middle = begin + 1 + (draws[2] * np.maximum(size - 1, 0)).astype(int)
         # One sentence only: there is no true B.
-        is_random_next = (size == 1) | (draws[3] < 0.5)
+        is_random_next = has_others & ((size == 1) | (draws[3] < 0.5))
         steps.append(
             _Chunks(
                 lane_pass,
@@ -219,7 +222,9 @@ def _draw_chunks(
         if not more.all():
             lane_document, lane_pass = lane_document[more], lane_pass[more]
             stop, begin = stop[more], begin[more]
-    return _Chunks(*map(np.concatenate, zip(*steps, strict=True)))
+    chunks = _Chunks(*map(np.concatenate, zip(*steps, strict=True)))
+    has_b = (chunks.middle < chunks.end) | chunks.is_random_next
+    return _Chunks(*(column[has_b] for column in chunks))
 
 
 def _draw_random_next(

@@ -6,92 +6,42 @@ run in its first second.
 
 import collections
 import dataclasses
-import hashlib
 import math
 import os
 import re
-import tempfile
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from base import file_system, resuming
 from base.errors import UserError
+from base.jobs import run as jobs_run
+from base.jobs.run import Job
 
 import tokenization
 from checkpoints import casing
-from pretraining.data.buckets import BucketSettings
 from pretraining.data.instances import InstanceConfig
 from pretraining.data.masking import MaskingVocabulary
+from pretraining.data.steps import GeneratorSteps
 from records import tfrecord
 
 # Raise it when the same flags no longer give the same bytes. It is part of
 # the fingerprint, so that no run continues with records of another version.
-_GENERATOR_VERSION = 2
-
-
-class Sharing(NamedTuple):
-    """Which buckets make which output files.
-
-    Either number is a multiple of the other: a file has several buckets, or a
-    bucket several files, each with a slice of its records.
-
-    Attributes:
-        num_files: number of output files.
-        num_buckets: number of buckets of all output files.
-        dupe_factor: passes over the documents.
-    """
-
-    num_files: int
-    num_buckets: int
-    dupe_factor: int
-
-    def buckets_of(self, file_index: int) -> range:
-        """Return the numbers of the buckets that make an output file."""
-        start = file_index * self.num_buckets // self.num_files
-        # At least one, which it then shares with its neighbors.
-        return range(start, start + max(1, self.num_buckets // self.num_files))
-
-    def files_of(self, bucket: int) -> range:
-        """Return the indices of the output files made from a bucket."""
-        start = bucket * self.num_files // self.num_buckets
-        return range(start, start + max(1, self.num_files // self.num_buckets))
+_GENERATOR_VERSION = 3
 
 
 class Plan(NamedTuple):
-    """The files of a run: which to read, which to write, and how.
+    """A run of the generator: which files to read, which to write, and how.
 
     Attributes:
         input_files: absolute paths of the text files, and their bytes.
-        output_files: absolute paths of the record files.
-        num_buckets: number of buckets of all output files.
-        bucket_bytes: size of a bucket's text.
-        manifest: path of the file that lists what is complete.
-        buckets: settings of the worker processes.
-        fingerprint: everything the output depends on; the keys are names of
-            flags, since messages show them.
+        vocab_file: path of the vocabulary.
+        job: the record files.
+        steps: how they are made.
     """
 
     input_files: list[tuple[str, int]]
-    output_files: list[str]
-    num_buckets: int
-    bucket_bytes: int
-    manifest: str
-    buckets: BucketSettings
-    fingerprint: dict[str, Any]
-
-    @property
-    def input_bytes(self) -> int:
-        """The size of all input files."""
-        return sum(size for _, size in self.input_files)
-
-    @property
-    def sharing(self) -> "Sharing":
-        """Which buckets make which output files."""
-        return Sharing(
-            len(self.output_files),
-            self.num_buckets,
-            self.buckets.instances.dupe_factor,
-        )
+    vocab_file: str
+    job: Job
+    steps: GeneratorSteps
 
 
 def make_plan(
@@ -115,45 +65,41 @@ def make_plan(
     outputs = expand_output_files(output_file)
     inputs = resuming.input_states(input_file)
     do_lower_case = check_vocabulary(vocab_file, do_lower_case, config)
-    manifest, scratch_dir = hidden_paths(outputs)
-    input_bytes = sum(size for _, size, _ in inputs)
-    num_buckets = count_buckets(input_bytes, bucket_mb << 20, len(outputs))
-    settings = BucketSettings(
-        scratch_dir,
-        vocab_file,
+    folder, name = os.path.split(outputs[0])
+    job = jobs_run.create_job(
+        outputs,
+        folder,
+        re.sub(r"-00000-of-\d{5}$", "", name),
+        "output_file",
+        {
+            "generator_version": _GENERATOR_VERSION,
+            "input_file": inputs,
+            "output_file": outputs,
+            "vocab_file (SHA-256)": file_system.sha256(vocab_file),
+            "do_lower_case": do_lower_case,
+            **dataclasses.asdict(config),
+            "compression": compression,
+            "random_seed": random_seed,
+            "bucket_mb": bucket_mb,
+        },
+    )
+    files = [(path, size) for path, size, _ in inputs]
+    with file_system.open_for_reading(vocab_file) as file:
+        vocabulary = file.read()
+    steps = GeneratorSteps(
+        vocabulary,
         do_lower_case,
         config,
         random_seed % 2**64,  # numpy's seeds are not negative
         compression,
-        max(1, len(outputs) // num_buckets),
-    )
-    fingerprint = {
-        "generator_version": _GENERATOR_VERSION,
-        "input_file": inputs,
-        "output_file": outputs,
-        **_fingerprint(settings),
-        "random_seed": random_seed,
-        "bucket_mb": bucket_mb,
-    }
-    return Plan(
-        [(path, size) for path, size, _ in inputs],
-        outputs,
-        num_buckets,
         bucket_mb << 20,
-        manifest,
-        settings,
-        fingerprint,
+        count_buckets(
+            sum(size for _, size in files), bucket_mb << 20, len(outputs)
+        ),
+        len(outputs),
+        files[0][0],
     )
-
-
-def _fingerprint(settings: BucketSettings) -> dict[str, Any]:
-    """Return what the records of a bucket depend on, but for its text."""
-    return {
-        "vocab_file (SHA-256)": file_system.sha256(settings.vocab_file),
-        "do_lower_case": settings.do_lower_case,
-        **dataclasses.asdict(settings.instances),
-        "compression": settings.compression,
-    }
+    return Plan(files, vocab_file, job, steps)
 
 
 def count_buckets(input_bytes: int, bucket_bytes: int, num_files: int) -> int:
@@ -293,32 +239,3 @@ def expand_output_files(names: str) -> list[str]:
                 f"--output_file={names}: {path} is a directory; add a file name"
             )
     return paths
-
-
-def hidden_paths(output_files: Sequence[str]) -> tuple[str, str]:
-    """Return the paths of the manifest and the scratch folder of a run.
-
-    Both are beside the first output file and hidden, so that patterns over
-    the record files do not match them. The scratch folder of remote files is a
-    local one, since worker processes read and write it in small pieces.
-    """
-    folder, name = _folder_and_name(output_files)
-    manifest = os.path.join(folder, f".{name}.manifest.json")
-    scratch_dir = shared_scratch_dir(output_files)
-    if file_system.is_remote(folder):
-        digest = hashlib.sha256("\n".join(output_files).encode()).hexdigest()
-        name = f"pretraining_data_{digest[:16]}"
-        scratch_dir = os.path.join(tempfile.gettempdir(), name)
-    return manifest, scratch_dir
-
-
-def shared_scratch_dir(output_files: Sequence[str]) -> str:
-    """Return a scratch folder beside the output, which all machines reach."""
-    folder, name = _folder_and_name(output_files)
-    return os.path.join(folder, f".{name}.scratch")
-
-
-def _folder_and_name(output_files: Sequence[str]) -> tuple[str, str]:
-    """Return the folder and the name of the output, without its number."""
-    folder, name = os.path.split(output_files[0])
-    return folder, re.sub(r"-00000-of-\d{5}$", "", name)

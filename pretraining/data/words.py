@@ -1,26 +1,41 @@
-"""Count the words of text files, whole files or ranges of their bytes.
+"""Count the words of text files.
+
+    ranges of the files --count--> (word, number) of each, in buckets by word
+    buckets --add--> a file of all words, which is read and removed
 
 Worker processes import this file: no flags here, and no TensorFlow.
 """
 
 import codecs
 import collections
+import dataclasses
+import itertools
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import IO
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO, Any
 
-from base import file_system, progress, text_files
-from base.errors import UserError
+from base import file_system, resuming, text_files, workers
+from base.errors import InputError
+from base.jobs import engine
+from base.jobs import run as jobs_run
+from base.jobs.steps import Report, Steps
 
 import tokenization
+from pretraining.data import documents
 from pretraining.data.documents import Range
 
 _BLOCK_BYTES = 1 << 22
 
-# Different words of raw text kept at once (about 200 MB), so that the memory
-# does not grow with the corpus.
+# Text that a worker process counts at once.
+_CHUNK_BYTES = 1 << 24
+
+# Words of raw text whose split is remembered (about 200 MB).
 _MAX_RAW_WORDS = 1 << 21
+
+# Raise it when the same text no longer gives the same words.
+_WORDS_VERSION = 1
 
 # --- Reading -----------------------------------------------------------------
 
@@ -28,7 +43,6 @@ _MAX_RAW_WORDS = 1 << 21
 def read_blocks(
     file_range: Range,
     report: Callable[[int], None] = lambda num_bytes: None,
-    open_file: Callable[[str], IO[bytes]] = file_system.open_for_reading,
 ) -> Iterator[str]:
     """Yield the text of a range of a file in blocks that end between words.
 
@@ -38,67 +52,43 @@ def read_blocks(
     Args:
         file_range: UTF-8 text.
         report: called with the number of bytes of every block read.
-        open_file: opens a path to read bytes from.
 
     Raises:
         UserError: the file cannot be read or is not UTF-8; names the line.
     """
     path, start, stop = file_range
     decoder = codecs.getincrementaldecoder("utf-8")()
-    num_lines, rest = 0, ""
-    with open_file(path) as file:
-        left = sys.maxsize
-        if start > 0 or stop < sys.maxsize:
-            begin, end = _word_begin(file, start), _word_begin(file, stop)
-            file.seek(begin)
-            left = end - begin
+    rest = ""
+    with file_system.open_for_reading(path) as file:
+        place, end = _word_begin(file, start), _word_begin(file, stop)
+        file.seek(place)
         while True:
-            data = file.read(min(_BLOCK_BYTES, left))
-            left -= len(data)
+            data = file.read(min(_BLOCK_BYTES, end - place))
+            place += len(data)
             try:
                 text = rest + decoder.decode(data, final=not data)
             except UnicodeDecodeError as error:
-                place = f" of those from byte {begin} on" if start else ""
-                raise _not_utf8(path, num_lines, place, error) from None
+                begin = place - len(error.object)
+                raise text_files.utf8_error(path, file, begin, error) from None
             if not data:
                 yield text
                 return
-            num_lines += data.count(b"\n")
             report(len(data))
             # Text without any space or line end is cut at the end of the block.
-            end = max(text.rfind("\n"), text.rfind(" ")) + 1 or len(text)
-            rest = text[end:]
-            yield text[:end]
-
-
-def _not_utf8(
-    path: str, num_lines: int, place: str, error: UnicodeDecodeError
-) -> UserError:
-    """Return the error for a block of a range of a file.
-
-    Args:
-        path: of the file.
-        num_lines: of the range before the block.
-        place: words for where the range begins, "" at the file's beginning.
-        error: of the block.
-    """
-    block = error.object
-    line = num_lines + block.count(b"\n", 0, error.start) + 1
-    how = text_files.how_to_mend_utf8(b"" if place else block)
-    return UserError(
-        f"{path}: line {line}{place} is not UTF-8 text (byte "
-        f"0x{block[error.start]:02x}); {how}"
-    )
+            cut = max(text.rfind("\n"), text.rfind(" ")) + 1 or len(text)
+            rest = text[cut:]
+            yield text[:cut]
 
 
 def _word_begin(file: IO[bytes], place: int) -> int:
     """Return the first place from `place` on that follows a space or \\n.
 
-    It is the end of the file if there is none, and 0 for 0. These two bytes
+    It is the end of the file if there is none; 0 for 0, and sys.maxsize for
+    that. These two bytes
     are never a part of another character in UTF-8.
     """
-    if place == 0:
-        return 0
+    if place in (0, sys.maxsize):
+        return place
     begin = place - 1
     file.seek(begin)
     while data := file.read(1 << 16):
@@ -121,81 +111,170 @@ class WordCounter:
 
     def __init__(self, do_lower_case: bool):
         self._basic = tokenization.BasicTokenizer(do_lower_case)
-        self._words = collections.Counter()
-        self._raw_words = collections.Counter()
+        self._splits: dict[str, list[str]] = {}
 
-    def add(self, text: str) -> None:
-        """Count the words of a text."""
-        self._raw_words.update(tokenization.clean(text).split())
-        if len(self._raw_words) > _MAX_RAW_WORDS:
-            self._split_raw_words()
-
-    def counts(self) -> collections.Counter[str]:
+    def count(self, texts: Iterable[str]) -> collections.Counter[str]:
         """Return word -> number of occurrences in all texts."""
-        self._split_raw_words()
-        return self._words
+        raw_words, words = collections.Counter(), collections.Counter()
+        for text in texts:
+            raw_words.update(tokenization.clean(text).split())
+        for raw_word, number in raw_words.items():
+            split = self._splits.get(raw_word)
+            if split is None:
+                split = self._splits[raw_word] = self._basic.split_word(
+                    raw_word
+                )
+            for word in split:
+                words[word] += number
+        if len(self._splits) > _MAX_RAW_WORDS:
+            self._splits.clear()
+        return words
 
-    def _split_raw_words(self) -> None:
-        for raw_word, count in self._raw_words.items():
-            for word in self._basic.split_word(raw_word):
-                self._words[word] += count
-        self._raw_words.clear()
+
+@dataclasses.dataclass
+class WordSteps(Steps):
+    """The steps of counting words.
+
+    Values and the output file are lines "number word".
+
+    Attributes:
+        do_lower_case: whether to lower-case the text.
+        no_words: the error for a text without a word.
+    """
+
+    do_lower_case: bool
+    no_words: str
+
+    name = "build_vocab"
+    num_buckets = 16
+
+    def setup(self) -> None:
+        """Create the counter, which remembers what it has split."""
+        self._counter = WordCounter(self.do_lower_case)
+
+    def map(
+        self, chunk: list, report: Report
+    ) -> tuple[Iterable[tuple[int, bytes]], dict[str, Any]]:
+        """Count the words of ranges of files."""
+        words = self._counter.count(
+            block
+            for file_range in itertools.starmap(Range, chunk)
+            for block in read_blocks(file_range, report)
+        )
+        buckets = collections.defaultdict(list)
+        for word, number in words.items():
+            # Not hash(), which changes with every process.
+            bucket = zlib.crc32(word.encode()) % self.num_buckets
+            buckets[bucket].append(f"{number} {word}\n")
+        pairs = ((b, "".join(lines).encode()) for b, lines in buckets.items())
+        return pairs, {"counts": {"words": words.total()}}
+
+    def check(self, total: dict[str, Any]) -> None:
+        """Raise an InputError if there are no words."""
+        if not total["counts"]["words"]:
+            raise InputError(self.no_words)
+
+    def reduce(
+        self, bucket: int, values: Iterable[bytes], found: Any, file: IO[bytes]
+    ) -> dict[str, Any]:
+        """Add up the numbers of the words of a bucket."""
+        del bucket, found
+        words = _read_lines(values)
+        for word in sorted(words):
+            file.write(f"{words[word]} {word}\n".encode())
+        return {"bounds": [0, file.tell()], "counts": {}}
+
+    def parts(self, index: int) -> list[tuple[int, int]]:
+        """Return all buckets: there is one output file."""
+        del index
+        return [(bucket, 0) for bucket in range(self.num_buckets)]
+
+    def files_of(self, bucket: int) -> list[int]:
+        """Return the one output file."""
+        del bucket
+        return [0]
+
+
+def _read_lines(values: Iterable[bytes]) -> collections.Counter[str]:
+    """Return the words of lines "number word"."""
+    words = collections.Counter()
+    for value in values:
+        for line in value.decode().split("\n")[:-1]:
+            number, word = line.split(" ")
+            words[word] += int(number)
+    return words
 
 
 def count_words(
-    paths: Sequence[str], do_lower_case: bool
+    input_file: str,
+    do_lower_case: bool,
+    output_file: str,
+    num_workers: int | None = None,
+    beam_options: str | None = None,
 ) -> collections.Counter[str]:
     """Return word -> number of occurrences in text files.
+
+    Args:
+        input_file: globs, separated by commas.
+        do_lower_case: whether to lower-case the text.
+        output_file: of the caller; the words are collected in hidden files
+            beside it, which are removed again. If the run is killed, the next
+            one continues with them.
+        num_workers: number of processes on this machine; None: all cores.
+        beam_options: of a pipeline of Apache Beam, which then does the work.
 
     Raises:
         UserError: the files have no text.
     """
-    counter = WordCounter(do_lower_case)
-    total = total_bytes(paths)
-    with progress.bar(total, "B", "Reading", unit_scale=True) as bar:
-        for path in paths:
-            for block in read_blocks(Range(path), bar.update):
-                counter.add(block)
-    return check_words(counter.counts(), paths)
+    inputs = resuming.input_states(input_file)
+    folder = _scratch_folder(
+        inputs[0][0] if beam_options is not None else "", output_file
+    )
+    name = f"{os.path.basename(output_file)}.words"
+    job = jobs_run.create_job(
+        [os.path.join(folder, f".{name}")],
+        folder,
+        name,
+        "",
+        {
+            "version": _WORDS_VERSION,
+            "input_file": inputs,
+            "do_lower_case": do_lower_case,
+        },
+    )
+    steps = WordSteps(
+        do_lower_case,
+        f"--input_file: no text in {len(inputs)} file(s), the first of them "
+        f"{inputs[0][0]}",
+    )
+    files = [(path, size) for path, size, _ in inputs]
+    try:
+        engine.make_files(
+            job,
+            steps,
+            documents.split_files(files, _CHUNK_BYTES),
+            num_workers or workers.num_cores(),
+            beam_options,
+            sum(size for _, size in files),
+        )
+        with file_system.open_for_reading(job.outputs[0]) as file:
+            return _read_lines([file.read()])
+    finally:
+        jobs_run.remove(job)
 
 
-def count_words_on_beam(
-    paths: Sequence[str],
-    do_lower_case: bool,
-    output_file: str,
-    beam_options: str,
-) -> collections.Counter[str]:
-    """Do the same with Apache Beam, which is imported here.
+def _scratch_folder(input_file: str, output_file: str) -> str:
+    """Return the folder for the words, one that all workers reach.
 
     Args:
-        paths: text files that all workers reach.
-        do_lower_case: whether to lower-case the text.
-        output_file: the counts are collected in a folder beside it, which
-            is removed again.
-        beam_options: see base/beam.py.
+        input_file: of workers on other machines; "" if there are none.
+        output_file: of the caller.
     """
-    from pretraining.data import words_on_beam
-
-    words = words_on_beam.count_words(
-        paths, do_lower_case, output_file, beam_options
-    )
-    return check_words(words, paths)
-
-
-def check_words(
-    words: collections.Counter[str], paths: Sequence[str]
-) -> collections.Counter[str]:
-    """Return the words; raise a UserError if there are none."""
-    if not words:
-        raise UserError(
-            f"--input_file: no text in {len(paths)} file(s), the first of them "
-            f"{paths[0]}"
-        )
-    return words
-
-
-def total_bytes(paths: Sequence[str]) -> int | None:
-    """Return the size of local files in bytes; None if any is remote."""
-    if any(map(file_system.is_remote, paths)):
-        return None
-    return sum(map(os.path.getsize, paths))
+    # They reach the text: if that is remote, so is the folder, beside the text
+    # unless the output is remote as well. Else all are on one machine, or on
+    # one shared disk, where workers have other working directories.
+    if file_system.is_remote(output_file):
+        return os.path.dirname(output_file)
+    if file_system.is_remote(input_file):
+        return os.path.dirname(input_file)
+    return os.path.dirname(os.path.abspath(output_file))

@@ -86,9 +86,14 @@ def test_find_files_names_a_broken_link(tmp_path):
 def test_remove_leftovers_removes_the_files_of_killed_runs_alone(tmp_path):
     ended = subprocess.Popen(["true"])
     ended.wait()
-    kept = {f".xy.{ended.pid}.tmp", "x", ".x.tmp", f".x.{os.getppid()}.tmp"}
-    kept.add(f".x.y.{ended.pid}.tmp")  # of a file "x.y"
-    for name in (f".x.{ended.pid}.tmp", f".x.{os.getpid()}.tmp", *kept):
+    kept = {
+        f".xy.{ended.pid}-4f.tmp",
+        "x",
+        ".x.tmp",
+        f".x.{os.getppid()}-4f.tmp",
+    }
+    kept.add(f".x.y.{ended.pid}-4f.tmp")  # of a file "x.y"
+    for name in (f".x.{ended.pid}-4f.tmp", f".x.{os.getpid()}-4f.tmp", *kept):
         (tmp_path / name).touch()
     file_system.remove_leftovers(str(tmp_path / "x"))
     assert {path.name for path in tmp_path.iterdir()} == kept

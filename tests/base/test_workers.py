@@ -95,8 +95,9 @@ def test_workers_of_a_killed_parent_end(job):
         "if __name__ == '__main__':\n"
         "    pool = workers.WorkerPool(2, test_workers.setup, 1, "
         "test_workers.work)\n"
+        "    for _ in pool.run([1, 1]): pass\n"
         "    print(*[p.pid for p in pool._processes.values()], flush=True)\n"
-        f"    for _ in pool.run([1, {job!r}] if {job!r} else [1]): pass\n"
+        f"    for _ in pool.run([{job!r}] if {job!r} else []): pass\n"
         "    time.sleep(60)\n"
     )
     parent = subprocess.Popen(

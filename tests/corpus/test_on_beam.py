@@ -6,7 +6,7 @@ import logging
 import corpus_runs
 import pytest
 
-from corpus import on_beam
+from corpus import plan
 
 IN_PROCESS = {"runner": "beam", "beam_options": "--runner=FnApiRunner"}
 
@@ -51,7 +51,7 @@ def test_the_bytes_are_those_of_the_local_runner(
     inputs, local, tmp_path, monkeypatch, caplog
 ):
     """Also with many buckets in each file."""
-    monkeypatch.setattr(on_beam.shards, "BUCKET_BYTES", 2000)
+    monkeypatch.setattr(plan, "_BUCKET_BYTES", 500)
     with caplog.at_level(logging.INFO):
         corpus_runs.run(
             inputs, tmp_path, **FLAGS, **IN_PROCESS, num_workers=None

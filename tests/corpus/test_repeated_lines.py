@@ -1,4 +1,4 @@
-"""corpus/repeated_lines.py: lines are counted over files, range by range."""
+"""corpus/repeated_lines.py: lines are counted over buckets, by range."""
 
 import collections
 
@@ -9,50 +9,39 @@ import numpy as np
 import pytest
 from hypothesis import strategies
 
-from corpus import repeated_lines
+from corpus import documents, repeated_lines
+from corpus.repeated_lines import LineSurvey
 
 
-def counted(folder, texts: list[list[bytes]], most: int) -> np.ndarray:
-    files = []
-    for index, some in enumerate(texts):
-        files.append(str(folder / f"{index}.npy"))
-        repeated_lines.write_counts(files[-1], some)
-    path = str(folder / "repeated.npy")
-    number = repeated_lines.write_repeated(path, files, most)
-    found = repeated_lines.load(path)
-    assert len(found) == number
-    return found
-
-
-@hypothesis.settings(
-    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
-    max_examples=25,
-)
 @hypothesis.given(
     numbers=strategies.lists(
         strategies.lists(strategies.integers(0, 30), max_size=40), min_size=1
     ),
     most=strategies.integers(1, 4),
-    entries=strategies.sampled_from([1, 7, 10**6]),
+    num_buckets=strategies.sampled_from([1, 7, 1000]),
 )
-def test_lines_above_the_limit_are_found(
-    tmp_path, monkeypatch, numbers, most, entries
-):
+def test_lines_above_the_limit_are_found(numbers, most, num_buckets):
     """In one range of hashes or in many, and also where no line repeats."""
-    monkeypatch.setattr(repeated_lines, "_ENTRIES", entries)
-    texts = [[b"".join(b"line %d\n" % n for n in some)] for some in numbers]
-    found = counted(tmp_path, texts, most)
+    survey = LineSurvey(num_buckets, most)
+    buckets = [[] for _ in range(num_buckets)]
+    for key, some in enumerate(numbers):
+        text = b"".join(b"line %d\n" % n for n in some)
+        value = documents.to_value(key, text)
+        for bucket, table in survey.map([value, value]):  # a duplicate
+            buckets[bucket].append(table)
+    found = np.frombuffer(b"".join(map(survey.reduce, buckets)), np.uint64)
     times = collections.Counter(n for some in numbers for n in some)
     assert found.tolist() == sorted(
         hash64(b"line %d" % n) for n, count in times.items() if count > most
     )
 
 
-def test_a_frequent_line_takes_one_entry(tmp_path):
+def test_a_frequent_line_takes_one_entry():
     """Memory does not depend on how often the line occurs."""
-    path = str(tmp_path / "x.npy")
-    repeated_lines.write_counts(path, [b"same\n" * 500, b"same\nother\n"])
-    hashes, counts = np.load(path)
+    texts = enumerate([b"same\n" * 500, b"same\nother\n"])
+    values = [documents.to_value(key, text) for key, text in texts]
+    ((_, table),) = LineSurvey(1, 3).map(values)
+    hashes, counts = np.frombuffer(table, np.uint64).reshape(2, -1)
     assert dict(zip(hashes.tolist(), counts.tolist(), strict=True)) == {
         hash64(b"same"): 501,
         hash64(b"other"): 1,

@@ -19,7 +19,6 @@ from base.hashing import hash64
 
 from absl import logging
 
-from pretraining.data import dealing
 from pretraining.data import documents as pretraining_documents
 from tools.reproduction.work_dir import check_same, checksums
 
@@ -109,7 +108,7 @@ def check_files(folder: str, num_files: int) -> None:
     """
     count = num_documents = 0
     train = os.path.join(folder, FOLDERS[0])
-    part_size = dealing.part_size(_BUCKET_BYTES)
+    part_size = pretraining_documents.part_size(_BUCKET_BYTES)
     for name in sorted(os.listdir(train)):
         file = pretraining_documents.Range(os.path.join(train, name))
         for part in pretraining_documents.read_parts(

@@ -1,7 +1,5 @@
-"""Documents of text files, in parts, by ranges of bytes, and their copies."""
+"""Documents of text files, in parts, by ranges of bytes."""
 
-import collections
-import io
 import random
 
 from base.errors import UserError
@@ -9,7 +7,7 @@ from base.errors import UserError
 import pytest
 
 from pretraining.data import documents
-from pretraining.data.documents import CopyCounter, Range
+from pretraining.data.documents import Part, Range
 
 
 def read(path, part_bytes=999, max_line_bytes=999):
@@ -56,23 +54,24 @@ def test_line_numbers_count_over_blocks(tmp_path, monkeypatch):
             read(source)
 
 
-def test_ranges_share_the_documents(monkeypatch):
+def test_ranges_share_the_documents(tmp_path, monkeypatch):
     """Whatever the ranges and blocks, each document is read once, whole."""
+    path = tmp_path / "x"
     pieces = "a bc ä \n \n\n \n\u3000\n \u2028 \x85\n".split(" ")
     rng = random.Random(3)
-    for _ in range(2000):
+    for _ in range(1000):
         data = "".join(rng.choices(pieces, k=rng.randrange(30))).encode()
+        path.write_bytes(data)
 
         def read_all(size, block, data=data):
             monkeypatch.setattr(documents, "_BLOCK_BYTES", block)
             return [
                 part
-                for file_range in documents.split_files(
-                    [("x", len(data))], size
+                for chunk in documents.split_files(
+                    [(str(path), len(data))], size
                 )
-                for part in documents.read_parts(
-                    file_range, 5, 999, open_file=lambda _: io.BytesIO(data)
-                )
+                for file_range in chunk
+                for part in documents.read_parts(file_range, 5, 999)
             ]
 
         whole = read_all(10**6, 64)
@@ -90,20 +89,48 @@ def test_a_long_document_comes_in_parts(tmp_path):
     ]
     # The same beginning is the same document; the rest differs.
     assert len({part.document for part in parts}) == 1
-    assert len({part.content for part in parts}) == 3
+    assert len(set(parts)) == 3
 
 
-def test_an_error_in_a_range_names_the_range(tmp_path):
+def test_an_error_in_a_range_names_the_line_of_the_file(tmp_path):
     (tmp_path / "x").write_bytes(b"one\n\ntwo\n\nthr\xffee\n")
-    with pytest.raises(UserError, match="line 3 of those from byte 6 on is"):
+    with pytest.raises(UserError, match="line 5 is not UTF-8: .* column 4;"):
         list(documents.read_parts(Range(str(tmp_path / "x"), 6, 99), 99, 99))
 
 
-def test_copies_are_numbered(monkeypatch):
-    monkeypatch.setattr(CopyCounter, "_RECENT", 3)
-    counter, seen = CopyCounter(), collections.Counter()
-    rng = random.Random(5)
-    for _ in range(3000):
-        content = rng.choice([rng.randrange(40), rng.randrange(2**64)])
-        assert counter.count(content) == seen[content]
-        seen[content] += 1
+def test_a_document_is_not_searched_for_beyond_its_range(tmp_path, monkeypatch):
+    """A file without blank lines is read once, not once for each range."""
+    monkeypatch.setattr(documents, "_BLOCK_BYTES", 2**14)
+    path = tmp_path / "x"
+    path.write_bytes(b"a line\n" * 100_000)
+    sizes = []
+    for chunk in documents.split_files([(str(path), 700_000)], 70_000):
+        (file_range,) = chunk
+        list(documents.read_parts(file_range, 10**9, 99, sizes.append))
+    assert sum(sizes) < 3 * 700_000
+
+
+def test_small_files_share_a_chunk():
+    sizes = [("a", 4), ("b", 0), ("c", 5), ("d", 25), ("e", 1)]
+    assert documents.split_files(sizes, 8) == [
+        [Range("a", 0, 4), Range("c", 0, 5)],
+        [Range("d", 0, 8)],
+        [Range("d", 8, 16)],
+        [Range("d", 16, 24)],
+        [Range("d", 24, 25), Range("e", 0, 1)],
+    ]
+
+
+def test_every_bucket_is_a_random_sample():
+    buckets = [[] for _ in range(10)]
+    for number in range(10_000):
+        part = Part(number, 0, b"x")
+        assert Part.from_bytes(part.to_bytes()) == part
+        buckets[part.bucket(7, 10)].append(number)
+    for numbers in buckets:
+        # 1,000 expected; a standard deviation is 30.
+        assert 850 < len(numbers) < 1150
+        assert 4600 < sum(numbers) / len(numbers) < 5400
+    assert Part(1, 0, b"x").bucket(8, 10**9) != Part(1, 0, b"x").bucket(
+        7, 10**9
+    )

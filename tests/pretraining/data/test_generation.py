@@ -1,6 +1,8 @@
 """Many buckets make each file, in the order of the passes."""
 
 import collections
+import dataclasses
+import random
 
 import generator_runs
 import pytest
@@ -20,7 +22,7 @@ def test_many_buckets_make_each_file(corpus, tmp_path):
     """Memory is bounded: fewer files do not make buckets larger."""
     flags = generator_runs.flags_for(corpus, tmp_path / "x@2")
     plan = generator_runs.small_buckets(flags, 40_000)
-    assert plan.num_buckets >= 8
+    assert plan.steps.num_buckets >= 8
     counts = generation.generate(plan, 2)
     assert counts["documents"] == 60
     written = sum(
@@ -42,7 +44,7 @@ def test_passes_follow_one_another(tmp_path):
     source = write(tmp_path / "in.txt", documents)
     flags = generator_runs.flags_for(source, tmp_path / "x", dupe_factor=6)
     plan = generator_runs.small_buckets(flags, 300)
-    assert plan.num_buckets > 2
+    assert plan.steps.num_buckets > 2
     generation.generate(plan, 1)
     sequences = [
         tfrecord.decode_example(record)
@@ -65,7 +67,6 @@ def test_passes_follow_one_another(tmp_path):
 
 
 def test_there_may_be_as_many_files_as_documents(tmp_path):
-    """A bucket of one document takes random next sentences from another."""
     words = "zero one two three four five six".split()
     documents = [[f"{word} {word}"] * 9 for word in words]
     source = write(tmp_path / "in.txt", documents)
@@ -89,3 +90,35 @@ def test_there_may_be_as_many_files_as_documents(tmp_path):
     assert "only 7 documents" in generator_runs.error_of(
         source, tmp_path / "y@8"
     )
+
+
+def test_a_bucket_of_one_document_has_true_next_sentences(tmp_path):
+    """Also one of copies, which share a bucket."""
+    texts = [["one two"] * 30] * 3 + [["three four"] * 30]
+    source = write(tmp_path / "in.txt", texts)
+    flags = generator_runs.flags_for(source, tmp_path / "x")
+    plan = generator_runs.small_buckets(flags, 10_000)
+    steps = dataclasses.replace(plan.steps, num_buckets=16)
+    counts = generation.generate(plan._replace(steps=steps), 2)
+    assert counts["parts"] == 4
+    assert counts["instances"] > 5 and not counts["random_next"]
+    alone = write(tmp_path / "alone.txt", texts[:3])
+    for bucket_mb in (1, 4):
+        assert "only one document" in generator_runs.error_of(
+            alone, tmp_path / "y", bucket_mb=bucket_mb
+        )
+
+
+def test_records_do_not_depend_on_the_order(corpus, tmp_path):
+    """Nor on how the text is divided into files, or dealt out."""
+    pages = manual(60)
+    random.Random(1).shuffle(pages)
+    (tmp_path / "in").mkdir()
+    for number in range(6):
+        write(tmp_path / "in" / f"{number}", pages[number::6])
+    found = []
+    for source, name in ((corpus, "a"), (f"{tmp_path}/in/*", "b")):
+        flags = generator_runs.flags_for(source, tmp_path / name / "x@3")
+        generation.generate(generator_runs.small_buckets(flags, 100_000), 2)
+        found.append(generator_runs.bytes_of(tmp_path / name))
+    assert found[0] == found[1] and len(found[0]) == 3

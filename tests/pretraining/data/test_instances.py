@@ -74,7 +74,7 @@ def test_no_sentence_is_left_out():
 def test_parts_of_one_document_are_never_random_next_of_each_other():
     texts = corpora.toy_texts(12)
     numbers = [0, 0, 0, 1, 2, 2, 5, 5, 5, 5, 7, 9]
-    documents = corpora.documents_of(texts, numbers, num_own=10)
+    documents = corpora.documents_of(texts, numbers)
     owner = np.repeat(numbers, np.diff(documents.sentences[documents.bounds]))
     drawn = pretraining_instances.draw_instances(
         documents, InstanceConfig(dupe_factor=200), np.random.default_rng(0)
@@ -82,8 +82,8 @@ def test_parts_of_one_document_are_never_random_next_of_each_other():
     random_next = drawn.take(drawn.is_random_next)
     a, b = owner[random_next.a_start], owner[random_next.b_start]
     assert (a != b).all()
-    # Borrowed documents have no A, and all others are drawn equally often.
-    assert set(owner[drawn.a_start]) == {0, 1, 2, 5}
+    # All others are drawn equally often.
+    assert set(owner[drawn.a_start]) == set(numbers)
     lent = (
         np.searchsorted(
             documents.bounds,
@@ -100,6 +100,25 @@ def test_parts_of_one_document_are_never_random_next_of_each_other():
         assert counts[~others].sum() == 0
         chi_square = ((counts[others] - expected) ** 2 / expected).sum()
         assert chi_square < 30  # 11 degrees of freedom: p = 0.002
+
+
+def test_without_another_document_b_is_the_true_one():
+    """Also where all are copies of one; a sentence alone is left out."""
+    texts = [corpora.toy_texts(1)[0], [[7, 8]]]
+    documents = corpora.documents_of(texts, [3, 3])
+    drawn = pretraining_instances.draw_instances(
+        documents, InstanceConfig(), np.random.default_rng(0)
+    )
+    assert len(drawn.a_start) >= 10 and not drawn.is_random_next.any()
+    assert (drawn.b_length > 0).all()
+    (whole,) = np.flatnonzero(drawn.num_truncated == 0)[:1]
+    end = drawn.a_start[whole] + drawn.a_length[whole]
+    assert drawn.b_start[whole] == end
+    alone = corpora.documents_of([[[7, 8]]])
+    drawn = pretraining_instances.draw_instances(
+        alone, InstanceConfig(), np.random.default_rng(0)
+    )
+    assert len(drawn.a_start) == 0
 
 
 @pytest.mark.parametrize("max_tokens", [5, 6, 13, 20])

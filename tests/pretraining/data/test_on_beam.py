@@ -5,13 +5,14 @@ import logging
 import random
 
 from base import beam as base_beam
+from base.jobs import pipeline
 
 import generator_runs
 import pytest
 import scripts
 from corpora import manual, write
 
-from pretraining.data import generation, on_beam
+from pretraining.data import generation, steps
 
 IN_PROCESS = "--runner=FnApiRunner"
 
@@ -38,7 +39,7 @@ def on_both(flags: dict, bucket_bytes: int, tmp_path, name: str):
         if runner == "local":
             counts = generation.generate(plan, 1)
         else:
-            counts = generation.generate_on_beam(plan, IN_PROCESS)
+            counts = generation.generate(plan, beam_options=IN_PROCESS)
         found.append((generator_runs.bytes_of(tmp_path / runner), counts))
     return found
 
@@ -52,8 +53,7 @@ def test_the_bytes_are_those_of_the_local_runner(
     corpus, tmp_path, monkeypatch, name, bucket_bytes, pack_sequences
 ):
     """With many buckets per file, several files per bucket, and one of each."""
-    monkeypatch.setattr(on_beam, "_RANGE_BYTES", 30_000)
-    monkeypatch.setattr(on_beam, "_COPIES_BYTES", 20_000)
+    monkeypatch.setattr(steps, "_CHUNK_BYTES", 30_000)
     flags = generator_runs.flags_for(
         corpus, tmp_path / name, pack_sequences=pack_sequences
     )
@@ -82,7 +82,7 @@ def test_worker_processes_write_the_same_bytes(corpus, tmp_path, num_processes):
 
 
 @pytest.mark.slow
-def test_one_document_in_a_bucket_borrows_the_same_sentences(tmp_path):
+def test_one_document_in_a_bucket(tmp_path):
     texts = [[f"{word} {word}"] * 30 for word in "one two three".split()]
     source = write(tmp_path / "in.txt", texts)
     flags = generator_runs.flags_for(source, tmp_path / "x")
@@ -108,7 +108,7 @@ def test_counters_are_those_of_the_summary(corpus, tmp_path, caplog):
     )
     manifest = json.loads((tmp_path / ".x.manifest.json").read_text())
     (entry,) = manifest["files"].values()
-    expected = {"documents": manifest["corpus"]["documents"], **entry["counts"]}
+    expected = {**manifest["total"]["counts"], **entry["counts"]}
     assert counters == {
         name: f"{value:,}" for name, value in expected.items() if value
     }
@@ -137,11 +137,11 @@ def test_a_killed_driver_goes_on_with_the_files_that_are_missing(
     before = generator_runs.bytes_of(tmp_path)
     assert len(before) == 3
     (tmp_path / "x-00001-of-00003").unlink()
-    build = on_beam._build
+    build = pipeline._build
     monkeypatch.setattr(
-        on_beam,
+        pipeline,
         "_build",
-        lambda *args: (to_do.extend(args[2]), build(*args)),
+        lambda *args: (to_do.extend(args[3].todo), build(*args)),
     )
     scripts.run(generator_runs.generator, **flags)
     assert to_do == [1]

@@ -4,12 +4,12 @@ import logging
 import os
 import pathlib
 
+from base import resuming
+
 import generator_runs
 import pytest
 import scripts
 from corpora import VOCAB_FILE, manual, write
-
-from pretraining.data import outputs
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def test_only_missing_files_are_made(corpus, tmp_path, caplog):
     (tmp_path / "x-00002-of-00004").unlink()
     with open(tmp_path / "x-00003-of-00004", "ab") as file:
         file.write(b"junk")
-    (tmp_path / ".x-00001-of-00004.123.tmp").write_text("left by a kill")
+    (tmp_path / ".x-00001-of-00004.999999-ab.tmp").write_text("left by a kill")
     with caplog.at_level(logging.INFO):
         scripts.run(generator_runs.generator, **flags)
     assert "it is made again" in caplog.text
@@ -100,9 +100,7 @@ def test_other_peoples_files_are_not_overwritten(corpus, tmp_path):
 
 
 def test_two_runs_at_once(corpus, tmp_path):
-    plan = generator_runs.small_buckets(
-        generator_runs.flags_for(corpus, tmp_path / "x"), 10**6
-    )
-    with outputs.locked_scratch(plan):
+    scratch_dir = str(tmp_path / ".x.scratch")
+    with resuming.locked_folder(scratch_dir, "x"):
         message = generator_runs.error_of(corpus, tmp_path / "x")
     assert "another run is writing" in message

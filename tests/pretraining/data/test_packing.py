@@ -14,8 +14,9 @@ from packed_batches import LENGTH, PACKS, PREDICTIONS
 from paths import GOLDEN
 
 import tokenization
-from pretraining.data import buckets, dealing, instances, masking, packing
+from pretraining.data import buckets, instances, masking, packing
 from pretraining.data import schema as pretraining_schema
+from pretraining.data.documents import Part
 from records import tfrecord
 
 # --- Which sequences share a row ---------------------------------------------
@@ -132,7 +133,7 @@ def test_uniform_lengths_fill_rows_to_99_percent():
 def lengths_of_text(max_seq_length: int) -> np.ndarray:
     """Return the lengths of the sequences of Python's manual, one pass."""
     parts = [
-        dealing.DealtPart(number, 0, number, "\n".join(page).encode())
+        Part(number, 0, "\n".join(page).encode())
         for number, page in enumerate(manual(60))
     ]
     tokenizer = tokenization.FullTokenizer(VOCAB_FILE)
@@ -329,19 +330,16 @@ def packed_bucket(path) -> list[dict]:
     """Write the golden bucket; return its records as name -> values."""
     text = (GOLDEN / "packed_bucket.txt").read_bytes()
     parts = [
-        dealing.DealtPart(number, 0, number, document.strip())
+        Part(number, 0, document.strip())
         for number, document in enumerate(text.split(b"\n\n"))
     ]
     config = packed_batches.config_of(
         max_seq_length=64, dupe_factor=1, short_seq_prob=0.8
     )
-    maker = buckets.BucketMaker(
-        buckets.BucketSettings("", VOCAB_FILE, True, config, 1, "")
-    )
+    tokenizer = tokenization.FullTokenizer(VOCAB_FILE)
+    maker = buckets.BucketMaker(tokenizer, config, random_seed=1)
     with open(path, "wb") as file:
-        result = buckets.write_bucket(
-            maker, 0, parts, list, file, lambda share: None
-        )
+        result = maker.write(0, parts, file)
     assert result["bounds"][-1] == path.stat().st_size
     return [
         {name: value.tolist() for name, value in features.items()}

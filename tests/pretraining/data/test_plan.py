@@ -32,7 +32,6 @@ def test_the_home_directory_is_expanded_in_every_form(monkeypatch, tmp_path):
 def test_the_casing_is_the_flags_or_the_vocabularys(
     tmp_path, caplog, name, flag, casing, words
 ):
-    """The fingerprint has it as runs of earlier versions wrote it."""
     (tmp_path / "in.txt").write_text("a b\n\nc d\n")
     with caplog.at_level(logging.INFO):
         made = plan.make_plan(
@@ -42,6 +41,6 @@ def test_the_casing_is_the_flags_or_the_vocabularys(
             InstanceConfig(),
             flag,
         )
-    assert made.buckets.do_lower_case is casing
-    assert made.fingerprint["do_lower_case"] is casing
+    assert made.steps.do_lower_case is casing
+    assert made.job.fingerprint["do_lower_case"] is casing
     assert words in caplog.text and bool(words) is bool(caplog.text)

@@ -1,0 +1,19 @@
+"""One engine for batch jobs: files in, files out, and the same bytes always.
+
+    sources --chunks--> chunks --map--> values by bucket --reduce--> buckets
+    buckets --publish--> output files
+
+A tool says what its chunks are, and how to map and reduce them (steps.py). On
+one machine worker processes do that (local.py), on many Apache Beam
+(pipeline.py), with the same calls. A run that is killed goes on with what is
+not complete yet (run.py); tools with an engine of their own use that part
+alone:
+
+    job = run.create_job(outputs, folder, "predictions", "output_dir", flags)
+    with run.open_run(job) as this_run:       # locks, refuses, cleans up
+        for index in this_run.todo:
+            with run.publish(job.target(index)) as (file, entry):
+                file.write(...)
+                entry["counts"] = {...}       # anything that is JSON
+        this_run.finish(total)                # keeps all entries, tidies up
+"""

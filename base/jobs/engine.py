@@ -1,0 +1,79 @@
+"""Run a job from its beginning to its end, by either runner."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from base import resuming
+from base.jobs import local
+from base.jobs import run as job_run
+from base.jobs.run import Job
+from base.jobs.steps import Steps
+
+from absl import logging
+
+
+class Done(NamedTuple):
+    """What a run has come to.
+
+    Attributes:
+        total: of the results of `Steps.map`.
+        entries: path -> `bytes` and `counts` of each output file.
+        made: the output files that this run has made.
+    """
+
+    total: dict[str, Any]
+    entries: dict[str, dict[str, Any]]
+    made: list[str]
+
+
+def make_files(
+    job: Job,
+    steps: Steps,
+    sources: Sequence[Any],
+    num_workers: int,
+    beam_options: str | None = None,
+    input_bytes: int | None = None,
+    on_result: Callable[[dict[str, Any]], None] = lambda result: None,
+) -> Done:
+    """Write the output files of a job that are not complete yet.
+
+    Args:
+        job: what is written.
+        steps: how.
+        sources: of the input; see `Steps.chunks`.
+        num_workers: number of processes on this machine.
+        beam_options: of a pipeline of Apache Beam, which then does the work;
+            None: this machine does it.
+        input_bytes: of the input, for the bar of the progress.
+        on_result: called with the result of every chunk that is mapped, or
+            with their total if Beam does the work.
+
+    Raises:
+        UserError: bad input, or output files of a different command. It says
+            how to continue.
+    """
+    start = time.monotonic()
+    with resuming.explained_failures(job.name), job_run.open_run(job) as run:
+        total = run.total
+        if not run.todo and total is not None:
+            logging.info("All output files are complete; nothing to do.")
+        elif beam_options is None:
+            total = local.make_files(
+                steps, sources, run, num_workers, input_bytes, on_result
+            )
+        else:
+            from base.jobs import pipeline  # needs Apache Beam
+
+            total = pipeline.make_files(steps, sources, run, beam_options)
+            on_result(total)
+        entries = run.finish(total)
+    if run.todo:
+        logging.info(
+            "Wrote %d files in %.1f s", len(run.todo), time.monotonic() - start
+        )
+    return Done(
+        total,
+        dict(zip(job.outputs, entries, strict=True)),
+        [job.outputs[index] for index in run.todo],
+    )

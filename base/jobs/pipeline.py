@@ -1,0 +1,256 @@
+"""Do the work of a job with Apache Beam, on one machine or many.
+
+    sources --read--> chunks --map--> (bucket, value), and a result per chunk
+    results --add--> the total, a file in the scratch folder
+    values --group by bucket--> buckets --reduce--> files in the scratch folder
+    buckets --group by output file--> output files
+
+The files are those of the local runner, byte for byte: both call the same
+chunks, map and reduce. A source is read by one worker, the chunks are spread
+over all of them. What is grouped by output file are paths, not content. The
+driver may end before the pipeline does: every file that was published is found
+by its entry when the command is given again (run.py).
+"""
+
+import json
+import os
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from base import beam as base_beam
+from base import file_system, text_files
+from base.errors import UserError
+from base.jobs import steps as job_steps
+from base.jobs.run import Run, Target
+from base.jobs.steps import Steps
+
+import apache_beam as beam
+
+
+def make_files(
+    steps: Steps, sources: Sequence[Any], run: Run, beam_options: str
+) -> dict[str, Any]:
+    """Write the output files of a run that are not complete yet.
+
+    Args:
+        steps: of the job.
+        sources: see `Steps.chunks`; a worker reads one of them.
+        run: of the job, whose files are at paths that all workers reach.
+        beam_options: the flag.
+
+    Returns:
+        The total of the results of `Steps.map`.
+
+    Raises:
+        UserError: bad input, or the runner did not accept the pipeline.
+    """
+    folder = run.job.shared_dir
+    # Those of a run that was killed.
+    for name, _ in list(file_system.files_below(folder)):
+        if name.startswith("bucket-"):
+            file_system.remove(os.path.join(folder, name))
+    total = _total_path(folder)
+    if run.todo or not file_system.exists(total):
+        try:
+            base_beam.run(
+                lambda pipeline: _build(pipeline, steps, sources, run),
+                beam_options,
+                steps.name,
+            )
+        except UserError:
+            run.discard()
+            raise
+    return text_files.read_own_json(total)
+
+
+def _total_path(folder: str) -> str:
+    return os.path.join(folder, "total.json")
+
+
+def _build(
+    pipeline: beam.Pipeline, steps: Steps, sources: Sequence[Any], run: Run
+) -> None:
+    """Add all steps to the pipeline."""
+    folder = run.job.shared_dir
+    mapped = (
+        _create(pipeline, sources, f"{folder}/sources.json")
+        | "Read" >> beam.ParDo(_Read(steps))
+        | "SpreadChunks" >> beam.Reshuffle()
+        | "Map"
+        >> beam.ParDo(_Map(steps)).with_outputs("results", main="values")
+    )
+    total = mapped.results | "AddResults" >> beam.CombineGlobally(_Add(steps))
+    _ = total | "WriteTotal" >> beam.Map(_write_total, steps, folder)
+    values = mapped.values
+    if not steps.survey:
+        values |= "Needed" >> beam.Filter(_IsNeeded(steps, run.todo))
+    buckets = values | "GroupByBucket" >> beam.GroupByKey()
+    found = beam.pvalue.AsSingleton(_survey(pipeline, buckets, steps))
+    made = (
+        buckets
+        | "NeededBuckets" >> beam.Filter(_IsNeeded(steps, run.todo))
+        | "Reduce" >> beam.ParDo(_Reduce(steps, folder, run.todo), found)
+    )
+    targets = _create(
+        pipeline,
+        [[index, *run.job.target(index)] for index in run.todo],
+        f"{folder}/targets.json",
+    ) | "Target" >> beam.Map(lambda item: (item[0], Target(*item[1:])))
+    _ = (
+        (made, targets)
+        | "AllFiles" >> beam.Flatten()
+        | "GroupByFile" >> beam.GroupByKey()
+        | "Publish" >> beam.ParDo(_Publish(steps))
+    )
+
+
+def _create(
+    pipeline: beam.Pipeline, items: Sequence[Any], path: str
+) -> beam.PCollection:
+    """Return a collection of items that workers read from a file.
+
+    `beam.Create` would send the items with the pipeline, whose size runners
+    limit (Dataflow: 10 MB).
+
+    Args:
+        pipeline: of the collection.
+        items: of JSON's types.
+        path: of the file, which all workers reach.
+    """
+    file_system.write_text(path, json.dumps(items))
+    label = os.path.basename(path)
+    return (
+        pipeline
+        | f"{label} path" >> beam.Create([path])
+        | f"{label} read" >> beam.FlatMap(text_files.read_own_json)
+        | f"{label} spread" >> beam.Reshuffle()
+    )
+
+
+def _survey(
+    pipeline: beam.Pipeline, buckets: beam.PCollection, steps: Steps
+) -> beam.PCollection:
+    """Return one element: the results of the survey's buckets, joined."""
+    if not steps.survey:
+        return pipeline | "NoSurvey" >> beam.Create([b""])
+    survey = steps.survey
+    return (
+        buckets
+        | "Survey" >> beam.FlatMap(lambda element: survey.map(element[1]))
+        | "GroupSurvey" >> beam.GroupByKey()
+        | "ReduceSurvey"
+        >> beam.MapTuple(lambda bucket, some: (bucket, survey.reduce(some)))
+        | "AllFound" >> beam.CombineGlobally(beam.combiners.ToListCombineFn())
+        | "Found" >> beam.Map(lambda all: b"".join(v for _, v in sorted(all)))
+    )
+
+
+class _Read(beam.DoFn):
+    """Yields the chunks of a source."""
+
+    def __init__(self, steps: Steps):
+        self._steps = steps
+
+    def process(self, element: Any) -> Iterator[Any]:
+        for chunk, _ in self._steps.chunks([element], None):
+            yield chunk
+
+
+class _Map(beam.DoFn):
+    """Yields (bucket, value), and to "results" what is known of the chunk."""
+
+    def __init__(self, steps: Steps):
+        self._steps = steps
+
+    def setup(self) -> None:
+        self._steps.setup()
+
+    def process(self, element: Any) -> Iterator[Any]:
+        pairs, result = self._steps.map(element, lambda num_bytes: None)
+        yield from pairs
+        base_beam.count(self._steps.name, result["counts"])
+        yield beam.pvalue.TaggedOutput("results", result)
+
+
+class _Add(beam.CombineFn):
+    """Adds up the results of chunks."""
+
+    def __init__(self, steps: Steps):
+        self._steps = steps
+
+    def create_accumulator(self) -> dict[str, Any]:
+        return self._steps.add([])
+
+    def add_input(self, accumulator: dict, element: dict) -> dict[str, Any]:
+        return self._steps.add([accumulator, element])
+
+    def merge_accumulators(self, accumulators: Iterable) -> dict[str, Any]:
+        return self._steps.add(accumulators)
+
+    def extract_output(self, accumulator: dict) -> dict[str, Any]:
+        return accumulator
+
+
+def _write_total(total: dict[str, Any], steps: Steps, folder: str) -> None:
+    """Write the total; raise a UserError if nothing can be made of it."""
+    steps.check(total)
+    file_system.write_text(_total_path(folder), json.dumps(total))
+
+
+class _IsNeeded:
+    """Whether an output file that is to be made has parts of a bucket."""
+
+    def __init__(self, steps: Steps, todo: Sequence[int]):
+        self._steps, self._todo = steps, frozenset(todo)
+
+    def __call__(self, element: tuple[int, Any]) -> bool:
+        return not self._todo.isdisjoint(self._steps.files_of(element[0]))
+
+
+class _Reduce(beam.DoFn):
+    """Writes a bucket to a file of the scratch folder.
+
+    The output is (index of an output file, (bucket, file, result)), for each
+    that has parts of it.
+    """
+
+    def __init__(self, steps: Steps, folder: str, todo: Sequence[int]):
+        self._steps, self._folder = steps, folder
+        self._todo = frozenset(todo)
+
+    def setup(self) -> None:
+        self._steps.setup()
+
+    def process(
+        self, element: tuple[int, Iterable[bytes]], found: bytes
+    ) -> Iterator[tuple[int, tuple]]:
+        bucket, values = element
+        # A runner may run the same element twice at once.
+        name = f"bucket-{bucket:06}.{uuid.uuid4().hex}"
+        path = f"{self._folder}/{name}"
+        with file_system.atomic_file(path, sync=False) as file:
+            result = self._steps.reduce(bucket, values, found, file)
+        base_beam.count(self._steps.name, result["counts"])
+        for index in self._steps.files_of(bucket):
+            if index in self._todo:
+                yield index, (bucket, path, result)
+
+
+class _Publish(beam.DoFn):
+    """Writes an output file from its buckets."""
+
+    def __init__(self, steps: Steps):
+        self._steps = steps
+
+    def process(self, element: tuple[int, Iterable]) -> Iterator[int]:
+        index, values = element[0], list(element[1])
+        (target,) = [value for value in values if isinstance(value, Target)]
+        found = {v[0]: v[1:] for v in values if not isinstance(v, Target)}
+        # A bucket without values has no group.
+        made = {
+            bucket: found.get(bucket, job_steps.NOTHING)
+            for bucket in sorted({b for b, _ in self._steps.parts(index)})
+        }
+        job_steps.publish(self._steps, index, target, made)
+        yield index

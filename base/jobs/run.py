@@ -1,0 +1,310 @@
+"""Open a run of a job, write its files one by one, and continue it if killed.
+
+A run may be killed at any moment. The same command, given again, then continues
+where the first one stopped; a different command must not add its files. So two
+things lie beside the output files:
+
+    .NAME.manifest.json  the fingerprint of the command and, once the run has
+                         ended, an entry for each file and the run's total
+    .NAME.scratch        a folder with unfinished work, and an entry for each
+                         file that is complete; removed at the end
+
+An entry is written behind its file, so a file with an entry is complete.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import IO, Any, NamedTuple
+
+from base import file_system, resuming, text_files
+from base.errors import UserError
+
+from absl import logging
+
+
+class Target(NamedTuple):
+    """An output file, as the process that writes it needs it; picklable.
+
+    Attributes:
+        path: of the file.
+        entry: path of the JSON file that is written behind it.
+    """
+
+    path: str
+    entry: str
+
+
+class Job(NamedTuple):
+    """What a command writes. `create_job` makes one.
+
+    Attributes:
+        outputs: absolute paths of its files.
+        name: of the output in messages: its directory or first file.
+        flag: the flag that names it; "" for files that the command removes
+            again: then those of another command are in nobody's way.
+        fingerprint: everything the files depend on; the keys are names of
+            flags, or words, since messages show them.
+        manifest: path of the manifest.
+        scratch_dir: local folder of unfinished work; locked while a run goes
+            on.
+        shared_dir: the same, beside the output, where all machines reach it.
+            It differs from `scratch_dir` if the output is remote.
+    """
+
+    outputs: list[str]
+    name: str
+    flag: str
+    fingerprint: dict[str, Any]
+    manifest: str
+    scratch_dir: str
+    shared_dir: str
+
+    def target(self, index: int) -> Target:
+        """Return the paths for an output file, given its index."""
+        entry = os.path.join(self.shared_dir, f"file-{index:05}.json")
+        return Target(self.outputs[index], entry)
+
+
+def create_job(
+    outputs: Sequence[str],
+    folder: str,
+    name: str,
+    flag: str,
+    fingerprint: dict[str, Any],
+) -> Job:
+    """Return the job of a command.
+
+    Args:
+        outputs: absolute paths; those of a directory that `flag` names are
+            below `folder`.
+        folder: where manifest and scratch folder lie. They are hidden, so that
+            patterns over the output do not match them.
+        name: of both.
+        flag: see `Job`.
+        fingerprint: see `Job`.
+    """
+    shared_dir = scratch_dir = os.path.join(folder, f".{name}.scratch")
+    if file_system.is_remote(folder):
+        # Worker processes read and write it in small pieces.
+        digest = hashlib.sha256("\n".join(outputs).encode()).hexdigest()
+        scratch_dir = os.path.join(
+            tempfile.gettempdir(), f"{name}_{digest[:16]}"
+        )
+    return Job(
+        list(outputs),
+        folder if flag == "output_dir" else outputs[0],
+        flag,
+        fingerprint,
+        os.path.join(folder, f".{name}.manifest.json"),
+        scratch_dir,
+        shared_dir,
+    )
+
+
+class Run:
+    """A run of a job; `open_run` opens it.
+
+    Attributes:
+        job: what it writes.
+        todo: indices of the output files that are not complete yet.
+        total: what `finish` was given by an earlier run of the same command,
+            None if none came to its end.
+    """
+
+    def __init__(self, job: Job, manifest: dict[str, Any]):
+        self.job = job
+        self._entries = dict(manifest.get("files", {}))
+        self._add_entries()
+        self.todo = [
+            index
+            for index, path in enumerate(job.outputs)
+            if not is_complete(path, self._entries.get(path))
+        ]
+        self.total = manifest.get("total")
+
+    def finish(self, total: Any = None) -> list[dict[str, Any]]:
+        """End the run: write the manifest, and remove unfinished work.
+
+        Args:
+            total: what is known of all files together; of JSON's types.
+
+        Returns:
+            The entries of the output files.
+        """
+        self._add_entries()
+        entries = {path: self._entries.get(path) for path in self.job.outputs}
+        for path, entry in entries.items():
+            if not is_complete(path, entry):
+                raise UserError(
+                    f"{path} has disappeared during the run; give the same "
+                    "command again"
+                )
+        if self.todo or self.total is None:
+            self.total = total
+            _write_manifest(
+                self.job,
+                fingerprint=self.job.fingerprint,
+                files=entries,
+                total=total,
+            )
+        _empty(self.job)
+        return list(entries.values())
+
+    def discard(self) -> None:
+        """Forget the command, if none of its files is complete.
+
+        For input from which nothing can be made: the user will mend the input
+        or the flags, which makes it a different command.
+        """
+        self._add_entries()
+        if not any(map(self._entries.get, self.job.outputs)):
+            _empty(self.job)
+            file_system.remove(self.job.manifest)
+
+    def _add_entries(self) -> None:
+        """Read the entries of files that are complete."""
+        there = {
+            name for name, _ in file_system.files_below(self.job.shared_dir)
+        }
+        for index, path in enumerate(self.job.outputs):
+            entry = self.job.target(index).entry
+            if os.path.basename(entry) in there:
+                if found := text_files.read_own_json(entry):
+                    self._entries[path] = found
+
+
+@contextlib.contextmanager
+def open_run(job: Job) -> Iterator[Run]:
+    """Lock a job against other runs, and find what is left to do.
+
+    Call `Run.finish` inside the block when all files are complete. Without it
+    everything stays, for the next run of the same command to continue.
+
+    Raises:
+        UserError: another run goes on, or the files belong to a different
+            command.
+    """
+    for folder in sorted({*map(os.path.dirname, job.outputs)}):
+        file_system.make_directories(folder)
+    with resuming.locked_folder(job.scratch_dir, job.name):
+        manifest = _read_manifest(job)
+        if not manifest:
+            _empty(job)
+        file_system.make_directories(job.shared_dir)
+        _remove_leftovers(job)
+        run = Run(job, manifest)
+        if run.todo:
+            _write_manifest(
+                job,
+                fingerprint=job.fingerprint,
+                files=manifest.get("files", {}),
+            )
+        yield run
+        # Workers of a killed run may have been there at the beginning.
+        _remove_leftovers(job)
+
+
+@contextlib.contextmanager
+def publish(target: Target) -> Iterator[tuple[IO[bytes], dict[str, Any]]]:
+    """Open an output file for writing; it appears when it is complete.
+
+    Yields the file and its entry, to which the caller adds what is to be known
+    of the file, of JSON's types; `bytes` are added here. Several processes may
+    write the same file at once, as long as they write the same bytes.
+    """
+    entry: dict[str, Any] = {}
+    with file_system.atomic_file(target.path) as file:
+        yield file, entry
+        entry["bytes"] = file.tell()
+    with file_system.atomic_file(target.entry, sync=False) as file:
+        file.write(json.dumps(entry).encode())
+
+
+def is_complete(path: str, entry: dict[str, Any] | None) -> bool:
+    """Return whether a file has the size that its entry says.
+
+    Args:
+        path: of the file.
+        entry: None if the file was not completed.
+    """
+    state = resuming.file_state(path)
+    if not entry or not state:
+        return False
+    if entry["bytes"] != state[0]:
+        logging.warning(
+            "%s has %d bytes instead of %d: it is made again",
+            path,
+            state[0],
+            entry["bytes"],
+        )
+    return entry["bytes"] == state[0]
+
+
+def remove(job: Job) -> None:
+    """Remove all files of a job."""
+    for folder in (job.scratch_dir, job.shared_dir):
+        file_system.remove_directory(folder)
+    for path in (*job.outputs, job.manifest):
+        if file_system.exists(path):
+            file_system.remove(path)
+
+
+# --- The manifest ------------------------------------------------------------
+
+
+def _read_manifest(job: Job) -> dict[str, Any]:
+    """Return the manifest of earlier runs of a command, {} without one.
+
+    Raises:
+        UserError: the output files belong to a different command.
+    """
+    outputs = filter(resuming.file_state, job.outputs)
+    manifest = text_files.read_own_json(job.manifest)
+    if manifest is None:
+        if job.flag and (path := next(outputs, None)):
+            raise UserError(
+                f"{path} exists, but was not written by this command "
+                f"(there is no {job.manifest}); delete it or name another "
+                f"--{job.flag}"
+            )
+        return {}
+    found = resuming.differences(manifest["fingerprint"], job.fingerprint)
+    if not found:
+        return manifest
+    is_begun = (
+        os.listdir(job.scratch_dir)
+        or any(file_system.files_below(job.shared_dir))
+        or any(map(resuming.file_state, manifest["files"]))
+        or any(outputs)
+    )
+    if not (job.flag and is_begun):
+        return {}
+    raise UserError(
+        f"{job.name} was begun by a different command: {'; '.join(found)}. "
+        f"Name another --{job.flag}, or delete the files and {job.manifest}"
+    )
+
+
+def _write_manifest(job: Job, **content: Any) -> None:
+    """Replace the manifest."""
+    # Without indent, which would take a slow encoder: there may be a hundred
+    # thousand files in it.
+    with file_system.atomic_file(job.manifest) as file:
+        file.write(json.dumps(content).encode())
+
+
+def _remove_leftovers(job: Job) -> None:
+    """Remove the temporary files of runs that were killed."""
+    for path in (*job.outputs, job.manifest):
+        file_system.remove_leftovers(path)
+
+
+def _empty(job: Job) -> None:
+    """Remove unfinished work; the local folder itself stays locked."""
+    resuming.empty_folder(job.scratch_dir)
+    if job.shared_dir != job.scratch_dir:
+        file_system.remove_directory(job.shared_dir)

@@ -1,0 +1,275 @@
+"""Deal documents out to files by their keys, without duplicates.
+
+    input files --chunks of items--> documents, by bucket
+    documents of a bucket, in the order of their keys --> text
+
+The key of a document, a hash of its text, decides its file and its place in
+it. So equal documents meet, and the bytes of a file do not depend on the order
+in which documents are read, or on who reads them. A file may be larger than
+the memory: it is made of buckets, which are ranges of keys.
+
+Worker processes import this file: no flags here, and no TensorFlow.
+"""
+
+import collections
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+from typing import IO, Any
+
+from base.errors import UserError
+from base.jobs.steps import Report, Steps
+
+import numpy as np
+
+from corpus import documents, reading, repeated_lines, summary
+from corpus.documents import HELDOUT, TRAIN, DocumentSettings
+from corpus.items import Chunk, Item, Problem
+
+SPLITS = (TRAIN, HELDOUT)
+
+# Problems that are listed; all are counted.
+MAX_PROBLEMS = 100
+
+# What is counted of every input file.
+_SUMS = ("items", "bytes", "problems")
+
+# Progress is reported after so many bytes of items.
+_REPORT_BYTES = 2**18
+
+
+@dataclasses.dataclass
+class CorpusSteps(Steps):
+    """The steps of prepare_corpus.py.
+
+    The files of the training text come first, then those held out, and every
+    file has the same number of buckets.
+
+    Attributes:
+        reading: how the input is read.
+        documents: what the documents depend on.
+        is_strict: whether the first problem ends the run.
+        num_files: number of output files by split.
+        buckets_per_file: how many buckets a file is made of.
+        most_repeats: a line that occurs more often is dropped; 0 keeps all.
+        input_name: the input, for messages.
+    """
+
+    reading: reading.ReadSettings
+    documents: DocumentSettings
+    is_strict: bool
+    num_files: dict[str, int]
+    buckets_per_file: int
+    most_repeats: int
+    input_name: str
+
+    name = "prepare_corpus"
+
+    @property
+    def num_buckets(self) -> int:
+        """The number of buckets of all files."""
+        return sum(self.num_files.values()) * self.buckets_per_file
+
+    @property
+    def survey(self) -> repeated_lines.LineSurvey | None:
+        """The count of all lines, where repeated ones are dropped."""
+        if not self.most_repeats:
+            return None
+        number = max(1, self.num_buckets // 16)
+        return repeated_lines.LineSurvey(number, self.most_repeats)
+
+    def bucket_of(self, key: int, split: str) -> int:
+        """Return the bucket of a document: ranges of keys of equal width."""
+        first = 0 if split == TRAIN else self.num_files[TRAIN]
+        number = self.num_files[split] * self.buckets_per_file
+        return first * self.buckets_per_file + (key * number >> 64)
+
+    # --- Input to buckets ---
+
+    def chunks(
+        self, sources: Sequence[str], place: Any
+    ) -> Iterator[tuple[Chunk, tuple[int, int]]]:
+        """Yield the items of files, and the place behind them."""
+        for chunk in reading.read_chunks(
+            sources, self.reading, place or (0, 0)
+        ):
+            yield chunk, chunk.end
+
+    def map(
+        self, chunk: Chunk, report: Report
+    ) -> tuple[list[tuple[int, bytes]], dict[str, Any]]:
+        """Return the distinct documents of a chunk, and what is known of it.
+
+        Returns:
+            (bucket, key and text) of each document; and
+
+            counts: numbers by name.
+            num_documents: how many documents there are.
+            problems: the first ones, each with its path and item before it.
+            inputs: kind, language and numbers by path.
+
+        Raises:
+            UserError: there is a problem and the run is strict.
+        """
+        texts: dict[tuple[str, int], bytes] = {}
+        counts, problems, inputs = collections.Counter(), [], {}
+        for item in _reporting(chunk, report):
+            outcome = documents.make_document(item, self.documents)
+            if problem := outcome.problem:
+                if self.is_strict:
+                    raise UserError(f"{problem.line()} (--strict)")
+                problems.append([problem.path, item.number, list(problem)])
+            _count_input(item, outcome.problem, inputs)
+            counts.update(outcome.counts)
+            counts["input_bytes"] += len(item.data)
+            if outcome.document:
+                key, split, text = outcome.document
+                counts["duplicates"] += documents.add_text(
+                    texts, (split, key), text
+                )
+        pairs = [
+            (self.bucket_of(key, split), documents.to_value(key, text))
+            for (split, key), text in texts.items()
+        ]
+        return pairs, {
+            "counts": counts,
+            "num_documents": len(pairs),
+            "problems": problems[:MAX_PROBLEMS],
+            "inputs": inputs,
+        }
+
+    def add(self, results: Iterable[dict[str, Any]]) -> dict[str, Any]:
+        """Return the sum of the results of chunks, which come in any order."""
+        counts, inputs = collections.Counter(), {}
+        num_documents, problems = 0, []
+        for result in results:
+            num_documents += result["num_documents"]
+            counts.update(result["counts"])
+            problems = sorted(problems + result["problems"])[:MAX_PROBLEMS]
+            for path, entry in result["inputs"].items():
+                known = inputs.setdefault(
+                    path, {**entry, **dict.fromkeys(_SUMS, 0)}
+                )
+                for name in _SUMS:
+                    known[name] += entry[name]
+        return {
+            "counts": counts,
+            "num_documents": num_documents,
+            "problems": problems,
+            "inputs": inputs,
+        }
+
+    def check(self, total: dict[str, Any]) -> None:
+        """Raise an error if there is no document, or a problem and --strict."""
+        problems = summary.problems_of(total)
+        if problems and self.is_strict:
+            raise UserError(f"{problems[0].line()} (--strict)")
+        if not total["num_documents"]:
+            raise summary.no_document_error(self.input_name, total)
+
+    # --- Buckets to files ---
+
+    def reduce(
+        self, bucket: int, values: Iterable[bytes], found: Any, file: IO[bytes]
+    ) -> dict[str, Any]:
+        """Write the documents of a bucket in the order of their keys."""
+        del bucket
+        repeated = None
+        if self.most_repeats:
+            repeated = np.frombuffer(found, np.uint64)
+        texts, num_duplicates = documents.distinct_texts(values)
+        text, counts = format_documents(
+            texts, repeated, self.documents.min_document_chars
+        )
+        file.write(text)
+        counts["duplicates"] = num_duplicates
+        return {"bounds": [0, len(text)], "counts": counts}
+
+    def parts(self, index: int) -> list[tuple[int, int]]:
+        """Return the buckets of an output file."""
+        first = index * self.buckets_per_file
+        return [
+            (bucket, 0)
+            for bucket in range(first, first + self.buckets_per_file)
+        ]
+
+    def files_of(self, bucket: int) -> list[int]:
+        """Return the output file of a bucket."""
+        return [bucket // self.buckets_per_file]
+
+
+# --- Items -------------------------------------------------------------------
+
+
+def _reporting(chunk: Chunk, report: Report) -> Iterator[Item]:
+    """Yield the items of a chunk and report their share of its bytes."""
+    total = sum(len(item.data) for item in chunk.items)
+    done = reported = last = 0
+    for item in chunk.items:
+        yield item
+        done += len(item.data)
+        if done - last > _REPORT_BYTES:
+            last = done
+            now = chunk.num_bytes * done // total
+            report(now - reported)
+            reported = now
+    report(chunk.num_bytes - reported)
+
+
+def _count_input(
+    item: Item, problem: Problem | None, inputs: dict[str, Any]
+) -> None:
+    """Count an item for its file."""
+    source = item.source
+    entry = inputs.setdefault(
+        source.path,
+        {"kind": source.kind, "language": source.language}
+        | dict.fromkeys(_SUMS, 0),
+    )
+    # The report of a damaged file is not one of its items.
+    entry["items"] += bool(item.data or not problem)
+    entry["bytes"] += len(item.data)
+    entry["problems"] += problem is not None
+
+
+# --- Documents ---------------------------------------------------------------
+
+
+def format_documents(
+    texts: Iterable[bytes],
+    repeated: np.ndarray | None = None,
+    min_document_chars: int = 0,
+) -> tuple[bytes, collections.Counter]:
+    r"""Return (the bytes of documents in an output file, counts).
+
+    Each document is followed by a blank line, also the last one, so that files
+    can be joined by `cat`.
+
+    Args:
+        texts: distinct documents.
+        repeated: sorted hashes of the lines to drop.
+        min_document_chars: a document that gets shorter than this without its
+            repeated lines is dropped.
+
+    Returns:
+        Text, and counts: documents, sentences, words, characters,
+        repeated_lines, too_short_without_repeated_lines.
+    """
+    kept, counts = [], collections.Counter()
+    for text in texts:
+        if repeated is not None:
+            text, dropped = repeated_lines.without_lines(text, repeated)
+            counts["repeated_lines"] += dropped
+            if dropped and (_num_characters(text) < max(min_document_chars, 1)):
+                counts["too_short_without_repeated_lines"] += 1
+                continue
+        kept.append(text)
+        counts["documents"] += 1
+        counts["sentences"] += text.count(b"\n")
+        counts["words"] += len(text.split())
+        counts["characters"] += _num_characters(text)
+    return b"".join(text + b"\n" for text in kept), counts
+
+
+def _num_characters(text: bytes) -> int:
+    """Return the number of characters of UTF-8 text without its line ends."""
+    return len(text.decode()) - text.count(b"\n")

@@ -1,0 +1,183 @@
+"""Deal the documents of a corpus out to buckets; make each a file of records.
+
+    text files --parts of documents, by bucket--> bucket --> records
+    records of some buckets --> output file
+
+A corpus may be larger than the memory. The bucket of each part of a document
+follows from the hash of its text and the random seed, which makes every bucket
+a random sample of the corpus, and independent of the order of the input.
+Copies of a text share a bucket, which grows with them.
+
+Worker processes import this file: no flags here, and no TensorFlow.
+"""
+
+import dataclasses
+import itertools
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from typing import IO, Any
+
+from base.errors import InputError
+from base.jobs.steps import Report, Steps
+
+import tokenization
+from pretraining.data import documents
+from pretraining.data.buckets import BucketMaker
+from pretraining.data.documents import Part, Range
+from pretraining.data.instances import InstanceConfig
+
+# Text that a worker process deals out at once.
+_CHUNK_BYTES = 2**24
+
+
+@dataclasses.dataclass
+class GeneratorSteps(Steps):
+    """The steps of create_pretraining_data.py.
+
+    The number of output files is a multiple of that of buckets, or the other
+    way round: a file has several buckets, or a bucket several files, each with
+    a slice of its records.
+
+    Attributes:
+        vocabulary: the bytes of the vocabulary: workers on other machines need
+            not reach its path.
+        do_lower_case: whether to lower-case the text.
+        instances: lengths and probabilities.
+        random_seed: of all buckets.
+        compression: "GZIP", or "" for plain TFRecord files.
+        bucket_bytes: about the size of a bucket's text.
+        num_buckets: of all output files.
+        num_files: number of output files.
+        first_input: path, for messages.
+    """
+
+    vocabulary: bytes
+    do_lower_case: bool
+    instances: InstanceConfig
+    random_seed: int
+    compression: str
+    bucket_bytes: int
+    num_buckets: int
+    num_files: int
+    first_input: str
+
+    name = "create_pretraining_data"
+
+    @property
+    def empty_file(self) -> str:
+        """The error for an output file without records."""
+        if self.num_files == 1:
+            return str(documents.no_text_error(self.first_input))
+        return (
+            f"--output_file names {self.num_files} files, which are more than "
+            "the documents and instances of the corpus can fill; name fewer"
+        )
+
+    def setup(self) -> None:
+        """Load the vocabulary."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "vocab.txt")
+            with open(path, "wb") as file:
+                file.write(self.vocabulary)
+            tokenizer = tokenization.FullTokenizer(path, self.do_lower_case)
+        self._maker = BucketMaker(
+            tokenizer,
+            self.instances,
+            self.random_seed,
+            self.compression,
+            max(1, self.num_files // self.num_buckets),
+            self.num_buckets == 1,
+        )
+
+    # --- Text to buckets ---
+
+    def sources(self, files: Iterable[tuple[str, int]]) -> list[list[Range]]:
+        """Return the chunks of files, given as (path, bytes)."""
+        return documents.split_files(files, _CHUNK_BYTES)
+
+    def map(
+        self, chunk: list, report: Report
+    ) -> tuple[list[tuple[int, bytes]], dict[str, Any]]:
+        """Return the parts of documents; count them."""
+        pairs, num_documents, some = [], {}, set()
+        for file_range in itertools.starmap(Range, chunk):
+            num_documents.setdefault(file_range.path, 0)
+            for part in documents.read_parts(
+                file_range,
+                documents.part_size(self.bucket_bytes),
+                self.bucket_bytes,
+                report,
+            ):
+                num_documents[file_range.path] += part.index == 0
+                if len(some) < 2:
+                    some.add(part.document)
+                bucket = part.bucket(self.random_seed, self.num_buckets)
+                pairs.append((bucket, part.to_bytes()))
+        counts = {"documents": sum(num_documents.values()), "parts": len(pairs)}
+        return pairs, {
+            "counts": counts,
+            "num_documents": num_documents,
+            "some_documents": sorted(some),
+        }
+
+    def add(self, results: Iterable[dict[str, Any]]) -> dict[str, Any]:
+        """Return the sums; of the different documents two are enough."""
+        counts, num_documents = {"documents": 0, "parts": 0}, {}
+        some: set[int] = set()
+        for result in results:
+            for name in counts:
+                counts[name] += result["counts"][name]
+            for path, number in result["num_documents"].items():
+                num_documents[path] = num_documents.get(path, 0) + number
+            some.update(result["some_documents"])
+        return {
+            "counts": counts,
+            "num_documents": num_documents,
+            "some_documents": sorted(some)[:2],
+        }
+
+    def check(self, total: dict[str, Any]) -> None:
+        """Raise an InputError if there are too few documents."""
+        number = len(total["some_documents"])
+        if not number:
+            raise documents.no_text_error(self.first_input)
+        if number == 1:
+            raise documents.one_document_error()
+        if total["counts"]["parts"] < self.num_files:
+            raise InputError(
+                f"--output_file names {self.num_files} files, but there are "
+                f"only {total['counts']['documents']} documents to share among "
+                "them; name fewer"
+            )
+
+    # --- Buckets to files ---
+
+    def reduce(
+        self, bucket: int, values: Iterable[bytes], found: Any, file: IO[bytes]
+    ) -> dict[str, Any]:
+        """Write the records of a bucket."""
+        del found
+        parts = sorted(map(Part.from_bytes, values))
+        return self._maker.write(bucket, parts, file)
+
+    def parts(self, index: int) -> Iterator[tuple[int, int]]:
+        """Yield the slices of records of an output file.
+
+        The first pass over the documents of all its buckets comes first, then
+        the second, and so on: the copies of a sentence lie as far apart as
+        they can. For two buckets a, b and dupe_factor 3: a0 b0 a1 b1 a2 b2.
+        """
+        first = index * self.num_buckets // self.num_files
+        buckets = range(
+            first, first + max(1, self.num_buckets // self.num_files)
+        )
+        for duplicate in range(self.instances.dupe_factor):
+            for bucket in buckets:
+                files = self.files_of(bucket)
+                yield bucket, duplicate * len(files) + files.index(index)
+
+    def files_of(self, bucket: int) -> range:
+        """Return the output files that have slices of a bucket."""
+        first = bucket * self.num_files // self.num_buckets
+        return range(first, first + max(1, self.num_files // self.num_buckets))

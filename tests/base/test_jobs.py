@@ -1,0 +1,184 @@
+"""base/jobs: runs are opened, refused, continued; both runners do the same."""
+
+import collections
+import os
+
+from base import resuming
+from base.errors import InputError, UserError
+from base.jobs import engine, local
+from base.jobs import run as jobs_run
+from base.jobs import steps as job_steps
+
+import pytest
+from word_steps import WordSteps
+
+
+def job_of(folder, number=2, flag="output_dir", **fingerprint):
+    """Return a job of some files."""
+    outputs = [f"{folder}/out-{index}" for index in range(number)]
+    return jobs_run.create_job(outputs, str(folder), "out", flag, fingerprint)
+
+
+def write(job, index, text=b"text"):
+    with jobs_run.publish(job.target(index)) as (file, entry):
+        file.write(text)
+        entry["counts"] = {"words": index}
+
+
+# --- Opening and publishing --------------------------------------------------
+
+
+def test_a_run_does_what_is_left(tmp_path, caplog):
+    job = job_of(tmp_path, 3, a=1)
+    with jobs_run.open_run(job) as run:
+        assert run.todo == [0, 1, 2] and run.total is None
+        write(job, 0)
+        write(job, 1)
+        # It ends before `finish`, as one that is killed.
+    (tmp_path / "out-1").write_text("longer")
+    with jobs_run.open_run(job) as run:
+        assert run.todo == [1, 2]
+        assert "6 bytes instead of 4: it is made again" in caplog.text
+        write(job, 1)
+        with pytest.raises(UserError, match="out-2 has disappeared"):
+            run.finish()
+        write(job, 2)
+        assert run.finish({"n": 3}) == [
+            {"counts": {"words": n}, "bytes": 4} for n in range(3)
+        ]
+    names = [".out.manifest.json", "out-0", "out-1", "out-2"]
+    assert sorted(os.listdir(tmp_path)) == names
+    before = (tmp_path / names[0]).stat().st_mtime_ns
+    with jobs_run.open_run(job) as run:
+        assert run.todo == [] and run.total == {"n": 3}
+        run.finish(run.total)
+    assert (tmp_path / names[0]).stat().st_mtime_ns == before
+    (tmp_path / "out-1").unlink()
+    with jobs_run.open_run(job) as run:
+        assert run.todo == [1]
+
+
+def test_a_file_that_fails_is_not_there(tmp_path):
+    job = job_of(tmp_path)
+    with jobs_run.open_run(job):
+        with pytest.raises(KeyError):
+            with jobs_run.publish(job.target(0)) as (file, _):
+                file.write(b"half")
+                raise KeyError
+        assert os.listdir(tmp_path / ".out.scratch") == []
+    with jobs_run.open_run(job) as run:
+        assert run.todo == [0, 1]
+
+
+def test_files_of_other_commands_are_refused(tmp_path):
+    (tmp_path / "out-1").write_text("mine")
+    with pytest.raises(UserError, match="out-1 exists, but was not written"):
+        with jobs_run.open_run(job_of(tmp_path)):
+            pass
+    (tmp_path / "out-1").unlink()
+    with jobs_run.open_run(job_of(tmp_path, a=1)):
+        pass
+    # Nothing is there that could be mixed.
+    with jobs_run.open_run(job_of(tmp_path, a=2)):
+        write(job_of(tmp_path, a=2), 0)
+    with pytest.raises(UserError, match="a different command: --a was 2, is 1"):
+        with jobs_run.open_run(job_of(tmp_path, a=1)):
+            pass
+    # Files that nobody has named are replaced.
+    with jobs_run.open_run(job_of(tmp_path, flag="", a=1)) as run:
+        assert run.todo == [0, 1]
+
+
+def test_two_runs_at_once(tmp_path):
+    with jobs_run.open_run(job_of(tmp_path)):
+        with pytest.raises(UserError, match="another run is writing"):
+            with jobs_run.open_run(job_of(tmp_path)):
+                pass
+
+
+# --- Chunks, map and reduce --------------------------------------------------
+
+TEXTS = [f"{'ab' * (n % 5)} {n % 3} end" for n in range(40)]
+
+
+def expected(steps) -> list[bytes]:
+    """Return the bytes of the files, from a single pass."""
+    words = collections.Counter(" ".join(TEXTS).split())
+    files = [b"", b""]
+    for bucket in range(steps.num_buckets):
+        for word in sorted(words):
+            if steps.bucket(word) == bucket and words[word] > 1:
+                files[bucket % 2] += f"{word} {words[word]}\n".encode()
+    return files
+
+
+def contents(job) -> list[bytes]:
+    return [open(path, "rb").read() for path in job.outputs]
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_local_run(tmp_path, num_workers):
+    job, steps = job_of(tmp_path), WordSteps()
+    results = []
+    done = engine.make_files(
+        job, steps, TEXTS, num_workers, on_result=results.append
+    )
+    assert contents(job) == expected(steps)
+    assert done.total["counts"]["texts"] == len(results) == 40
+    assert done.made == job.outputs
+    assert sum(e["counts"]["words"] for e in done.entries.values()) == sum(
+        text.count(b"\n") for text in contents(job)
+    )
+    assert not (tmp_path / ".out.scratch").exists()
+
+
+@pytest.mark.slow
+def test_beam_writes_the_same(tmp_path):
+    job, steps = job_of(tmp_path), WordSteps()
+    done = engine.make_files(job, steps, TEXTS, 1, "--runner=FnApiRunner")
+    assert contents(job) == expected(steps)
+    assert done.total["counts"]["texts"] == 40
+    assert sorted(os.listdir(tmp_path)) == [
+        ".out.manifest.json",
+        "out-0",
+        "out-1",
+    ]
+
+
+def test_a_file_that_was_cut_by_a_power_failure_is_made_again(tmp_path):
+    """Nothing of the scratch folder waits for the disk."""
+    job, steps = job_of(tmp_path), WordSteps()
+    scratch = local._Scratch(job.scratch_dir)
+    with pytest.raises(UserError, match="no more"):
+        engine.make_files(job, WordSteps(fails_in=3), TEXTS, 1)
+    files = sorted(os.listdir(job.scratch_dir))
+    assert "found" in files and "bucket-000001.json" in files
+    os.truncate(scratch.path("chunk", 7), 9)
+    os.remove(scratch.path("survey", 1))
+    os.truncate(scratch.path("bucket", 1), 0)
+    (tmp_path / ".out.scratch" / "chunk-000004.json").write_text('{"by')
+    engine.make_files(job, steps, TEXTS, 1)
+    assert contents(job) == expected(steps)
+
+
+def test_input_of_which_nothing_can_be_made_leaves_nothing(tmp_path):
+    job = job_of(tmp_path, a=1)
+    with pytest.raises(InputError, match="^no text$"):
+        engine.make_files(job, WordSteps(), [], 1)
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_empty_file_is_an_error_where_it_must_not_be(tmp_path):
+    made = {0: job_steps.NOTHING, 2: job_steps.NOTHING}
+    steps, target = WordSteps(), job_of(tmp_path).target(0)
+    steps.empty_file = "nothing in it"
+    with pytest.raises(InputError, match="nothing in it"):
+        job_steps.publish(steps, 0, target, made)
+
+
+def test_failures_say_how_to_continue():
+    with pytest.raises(
+        UserError, match="^x: No space.* the same command again"
+    ):
+        with resuming.explained_failures("out"):
+            raise OSError(28, "No space left on device", "x")

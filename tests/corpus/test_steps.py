@@ -1,0 +1,166 @@
+"""corpus/steps.py: what a chunk gives, and which documents a file has."""
+
+import dataclasses
+import io
+import json
+import random
+
+from base.errors import UserError
+from base.hashing import hash64
+
+import corpus_runs
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import strategies
+
+from corpus import documents, reading, steps
+from corpus.documents import HELDOUT, TRAIN, DocumentSettings
+from corpus.steps import CorpusSteps
+
+
+def steps_of(**more) -> CorpusSteps:
+    plain = CorpusSteps(
+        corpus_runs.settings(),
+        DocumentSettings(heldout_fraction=0.4),
+        False,
+        {TRAIN: 3, HELDOUT: 2},
+        2,
+        0,
+        "x",
+    )
+    return dataclasses.replace(plain, **more)
+
+
+def chunk_of(*paths):
+    (chunk,) = reading.read_chunks(
+        list(map(str, paths)), corpus_runs.settings()
+    )
+    return chunk
+
+
+def test_a_chunk_gives_distinct_documents():
+    path = corpus_runs.ENGLISH
+    chunk, reports = chunk_of(path, path), []
+    pairs, result = steps_of().map(chunk, reports.append)
+    assert sum(reports) == chunk.num_bytes
+    assert result["counts"]["pages"] == 20
+    assert result["counts"]["duplicates"] == result["num_documents"] == 6
+    assert result["inputs"][str(path)]["items"] == 20
+    assert {value for _, value in pairs} == {
+        documents.to_value(outcome.document.key, outcome.document.text)
+        for outcome in corpus_runs.outcomes_of(path)
+        if outcome.document
+    }
+
+
+def test_strict_ends_with_the_first_problem(tmp_path):
+    (tmp_path / "x").write_text('{"text": "a"}\n{"text": 1}\n{"text": 2}\n')
+    with pytest.raises(
+        UserError, match=r"x, line 2: has a number.*\(--strict\)"
+    ):
+        steps_of(is_strict=True).map(chunk_of(tmp_path / "x"), print)
+
+
+def test_problems_are_all_counted_and_the_first_are_listed(tmp_path):
+    (tmp_path / "x").write_text("{}\n" * 250 + '{"text": "A."}\n')
+    _, result = steps_of().map(chunk_of(tmp_path / "x"), lambda _: None)
+    assert len(result["problems"]) == steps.MAX_PROBLEMS
+    assert result["counts"]["broken_item"] == 250
+    total = steps_of().add([result, json.loads(json.dumps(result))])
+    assert total["counts"]["broken_item"] == 500
+    assert len(total["problems"]) == steps.MAX_PROBLEMS
+    assert total["inputs"][str(tmp_path / "x")] == {
+        "kind": "json_lines",
+        "language": "en",
+        "items": 502,
+        "bytes": 2 * (2 * 250 + 14),
+        "problems": 500,
+    }
+
+
+def test_smallest_of_equal_documents_is_kept_in_any_order():
+    for order in ((b"a b\n", b"a\nb\n"), (b"a\nb\n", b"a b\n")):
+        values = [documents.to_value(7, text) for text in order]
+        assert documents.distinct_texts(values) == ([b"a\nb\n"], 1)
+
+
+@hypothesis.given(
+    strategies.integers(0, 2**64 - 1), strategies.integers(1, 99999)
+)
+def test_files_are_ranges_of_keys_whatever_their_buckets(key, number):
+    found = []
+    for buckets in (1, 7):
+        some = steps_of(
+            num_files={TRAIN: number, HELDOUT: 3}, buckets_per_file=buckets
+        )
+        for split in (TRAIN, HELDOUT):
+            bucket = some.bucket_of(key, split)
+            (index,) = some.files_of(bucket)
+            assert (bucket, 0) in some.parts(index)
+            found.append(index)
+    assert found[:2] == found[2:]
+    assert found[0] == key * number >> 64 and number <= found[1] < number + 3
+
+
+@pytest.mark.parametrize("buckets", [1, 2, 7])
+def test_a_file_does_not_depend_on_its_buckets(buckets):
+    """Each of its documents is there once, in the order of their keys."""
+    some = steps_of(buckets_per_file=buckets)
+    made = [
+        documents.document_of([f"Text {n % 80}.", "End."], 0.4)
+        for n in range(120)
+    ]
+    random.Random(buckets).shuffle(made)
+    for index, (split, number, count) in enumerate(
+        [(TRAIN, n, 3) for n in range(3)] + [(HELDOUT, n, 2) for n in range(2)]
+    ):
+        text = b""
+        for bucket, _ in some.parts(index):
+            file = io.BytesIO()
+            values = [
+                documents.to_value(d.key, d.text)
+                for d in made
+                if some.bucket_of(d.key, d.split) == bucket
+            ]
+            result = some.reduce(bucket, values, b"", file)
+            assert result["bounds"] == [0, len(file.getvalue())]
+            text += file.getvalue()
+        mine = {
+            d.key: d.text
+            for d in made
+            if d.split == split and d.key * count >> 64 == number
+        }
+        assert (
+            text == b"".join(mine[key] + b"\n" for key in sorted(mine)) != b""
+        )
+
+
+# --- Text --------------------------------------------------------------------
+
+TEXTS = ["Zwölf Wörter.\n".encode(), b"D.\n", b"A b.\nC.\n"]
+
+
+def test_documents_of_a_file():
+    text, counts = steps.format_documents(TEXTS)
+    assert text.decode() == "Zwölf Wörter.\n\nD.\n\nA b.\nC.\n\n"
+    assert counts == {
+        "documents": 3,
+        "sentences": 4,
+        "words": 6,
+        "characters": 13 + 2 + 4 + 2,
+    }
+
+
+def test_repeated_lines_are_left_out():
+    repeated = np.sort(
+        np.array([hash64(b"C."), hash64(b"D."), hash64(b"E.")], np.uint64)
+    )
+    text, counts = steps.format_documents(TEXTS, repeated)
+    assert text.decode() == "Zwölf Wörter.\n\nA b.\n\n"
+    assert counts["repeated_lines"] == 2
+    assert counts["too_short_without_repeated_lines"] == 1
+    assert counts["documents"] == 2
+    text, counts = steps.format_documents(TEXTS, repeated, 5)
+    assert text.decode() == "Zwölf Wörter.\n\n"
+    assert counts["too_short_without_repeated_lines"] == 2

@@ -1,0 +1,61 @@
+"""Steps of a small job: words that occur twice or more, and how often."""
+
+import collections
+import zlib
+
+from base.errors import InputError, UserError
+from base.jobs.steps import Steps
+
+
+class Survey:
+    """Finds the words that occur twice or more."""
+
+    num_buckets = 3
+
+    def map(self, values):
+        """Yield the words of a bucket."""
+        for value in values:
+            yield len(value) % 3, value + b" "
+
+    def reduce(self, values):
+        """Return words, each with a space behind it."""
+        counts = collections.Counter(values)
+        return b"".join(sorted(v for v, n in counts.items() if n > 1))
+
+
+class WordSteps(Steps):
+    """Counts the words of texts; even and odd buckets make a file each."""
+
+    name = "count"
+    num_buckets = 4
+    survey = Survey()
+
+    def __init__(self, fails_in: int = -1):
+        self.fails_in = fails_in
+
+    def bucket(self, word):
+        return zlib.crc32(word.encode()) % self.num_buckets
+
+    def map(self, chunk, report):
+        report(len(chunk))
+        pairs = [(self.bucket(word), word.encode()) for word in chunk.split()]
+        return pairs, {"counts": {"texts": 1}}
+
+    def check(self, total):
+        if not total["counts"]["texts"]:
+            raise InputError("no text")
+
+    def reduce(self, bucket, values, found, file):
+        if bucket == self.fails_in:
+            raise UserError("no more")
+        repeated = set(bytes(found[:]).split(b" "))
+        counts = collections.Counter(v for v in values if v in repeated)
+        for word in sorted(counts):
+            file.write(b"%s %d\n" % (word, counts[word]))
+        return {"bounds": [0, file.tell()], "counts": {"words": len(counts)}}
+
+    def parts(self, index):
+        return [(bucket, 0) for bucket in (index, index + 2)]
+
+    def files_of(self, bucket):
+        return [bucket % 2]
