@@ -5,7 +5,7 @@ one picture differ in marker and line style too. matplotlib draws into memory:
 no display is needed.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from base import pictures
@@ -36,19 +36,13 @@ _CURVES = {
 }
 
 
-class Series(NamedTuple):
-    """Points of one series.
+class Point(NamedTuple):
+    """A point of a series, with its standard deviation and name, if any."""
 
-    Attributes:
-        x, y: coordinates.
-        deviations: standard deviation of each; None: no bar.
-        names: written beside the points; () for none.
-    """
-
-    x: Sequence[float]
-    y: Sequence[float]
-    deviations: Sequence[float | None] = ()
-    names: Sequence[str] = ()
+    x: float
+    y: float
+    deviation: float | None = None
+    name: str = ""
 
 
 def draw(results: Results, path: str) -> bool:
@@ -110,20 +104,20 @@ def _panels(figure: Any, count: int, kinds: int) -> list[list[Any]]:
 
 def _plot(
     axes: Any,
-    series: Series,
+    points: Sequence[Point],
     label: str,
     is_ours: bool,
     marker: str = "o",
     style: str = "-",
 ) -> None:
     """Draw one series; an empty one has no entry in the legend."""
-    if not series.x:
+    if not points:
         return
-    bars = [deviation or 0.0 for deviation in series.deviations] or None
+    bars = [point.deviation or 0.0 for point in points]
     axes.errorbar(
-        series.x,
-        series.y,
-        yerr=bars,
+        [point.x for point in points],
+        [point.y for point in points],
+        yerr=bars if is_ours else None,
         color=_OURS if is_ours else _PAPERS,
         marker=marker,
         markerfacecolor=_OURS if is_ours else "white",
@@ -132,18 +126,17 @@ def _plot(
         capsize=3,
         label=label,
     )
-    for n, (x, y, name) in enumerate(
-        zip(series.x, series.y, series.names, strict=False)
-    ):
+    for n, point in enumerate(points):
         offset, side = _NAME_PLACES[n % 2]
-        axes.annotate(
-            name,
-            (x, y),
-            offset,
-            textcoords="offset points",
-            ha=side,
-            fontsize=7,
-        )
+        if point.name:
+            axes.annotate(
+                point.name,
+                (point.x, point.y),
+                offset,
+                textcoords="offset points",
+                ha=side,
+                fontsize=7,
+            )
 
 
 # --- Table 6: score over perplexity, and over size ---------------------------
@@ -151,18 +144,21 @@ def _plot(
 
 def _draw_perplexities(axes: Any, results: Results, column: str) -> None:
     """Draw scores over the perplexity of the models."""
-    ours = {row: results.mean(row, PERPLEXITY) for row in results.labels}
-    papers = {row: n[PERPLEXITY] for row, n in PAPER["table6"].items()}
-    _draw_sizes(axes, results, column, ours, papers, is_reversed=True)
+    _draw_sizes(
+        axes,
+        results,
+        column,
+        lambda row: results.mean(row, PERPLEXITY),
+        lambda row: PAPER["table6"][row][PERPLEXITY],
+        is_reversed=True,
+    )
     axes.invert_xaxis()  # better models to the right
     axes.set(xlabel="held-out masked LM perplexity, log scale")
 
 
 def _draw_parameters(axes: Any, results: Results, column: str) -> None:
     """Draw scores over the parameters of the encoders."""
-    ours = {row: parameters_of(row) for row in results.labels}
-    papers = {row: parameters_of(row) for row in PAPER["table6"]}
-    _draw_sizes(axes, results, column, ours, papers)
+    _draw_sizes(axes, results, column, parameters_of, parameters_of)
     axes.set(xlabel="parameters of the layers, millions, log scale")
 
 
@@ -184,8 +180,8 @@ def _draw_sizes(
     axes: Any,
     results: Results,
     column: str,
-    ours: Mapping[str, float | None],
-    papers: Mapping[str, float],
+    ours: Callable[[str], float | None],
+    papers: Callable[[str], float],
     is_reversed: bool = False,
 ) -> None:
     """Draw scores over a number of each model, with the models' names.
@@ -198,34 +194,25 @@ def _draw_sizes(
         papers: the same of the paper's rows.
         is_reversed: whether the highest number is at the left.
     """
-    points = [
-        (x, score.mean, score.deviation, _short(row))
-        for row, x in ours.items()
-        if x is not None
+    own = [
+        Point(x, score.mean, score.deviation, _short(row))
+        for row in results.labels
+        if (x := ours(row)) is not None
         and (score := results.scores.get((row, column)))
         and score.mean is not None
     ]
-    if points:
-        points.sort(key=_place, reverse=is_reversed)
-        series = Series(*zip(*points, strict=True))
-        _plot(axes, series, "ours", True)
     paper = [
-        (papers[row], numbers[column], None, _short(row))
+        Point(papers(row), numbers[column], name=_short(row))
         for row, numbers in PAPER["table6"].items()
         if column in numbers
     ]
-    if paper:
-        paper.sort(key=_place, reverse=is_reversed)
-        series = Series(*zip(*paper, strict=True))
-        _plot(axes, series, "the paper", False, "s", "--")
+    for points in (own, paper):
+        points.sort(key=lambda point: point[:2], reverse=is_reversed)
+    _plot(axes, own, "ours", True)
+    _plot(axes, paper, "the paper", False, "s", "--")
     axes.set_xscale("log")
     axes.margins(x=0.25, y=0.1)  # with room for names
     axes.set(ylabel="development set, %")
-
-
-def _place(point: Sequence[Any]) -> tuple[float, float]:
-    """Return x and y of a point; its deviation may be None."""
-    return point[0], point[1]
 
 
 def _short(size: str) -> str:
@@ -239,43 +226,26 @@ def _short(size: str) -> str:
 def _draw_differences(axes: Any, results: Results, column: str) -> None:
     """Draw our differences to the first row beside the paper's."""
     labels = results.labels
-    ours = [(n, results.difference(row, column)) for n, row in _rows(results)]
-    papers = [
-        (n, results.paper_difference(row, column)) for n, row in _rows(results)
-    ]
-    ours = [(n, d) for n, d in ours if d is not None]
-    papers = [(n, d) for n, d in papers if d is not None]
-    deviations = [results.scores[labels[n], column].deviation for n, _ in ours]
-    # Rows have no order: points without lines, side by side.
-    _plot(
-        axes,
-        Series([n - 0.1 for n, _ in ours], [d for _, d in ours], deviations),
-        "ours",
-        True,
-        style="none",
-    )
-    _plot(
-        axes,
-        Series([n + 0.1 for n, _ in papers], [d for _, d in papers]),
-        "the paper",
-        False,
-        "s",
-        "none",
-    )
+    ours, papers = [], []
+    for n, row in enumerate(labels):
+        # Rows have no order: points without lines, side by side.
+        if (difference := results.difference(row, column)) is not None:
+            deviation = results.scores[row, column].deviation
+            ours.append(Point(n - 0.1, difference, deviation))
+        if (difference := results.paper_difference(row, column)) is not None:
+            papers.append(Point(n + 0.1, difference))
+    _plot(axes, ours, "ours", True, style="none")
+    _plot(axes, papers, "the paper", False, "s", "none")
     axes.axhline(0, color="0.7", lw=1, zorder=0)
     axes.set_xticks(
         range(len(labels)), labels, rotation=30, ha="right", fontsize=SMALL
     )
     axes.set_xlim(-0.5, len(labels) - 0.5)
     axes.set(ylabel=f"difference to {labels[0]}, %")
-    if results.experiment.name == "table8":
-        axes.set_xlabel("[MASK] / same / random, %")
-    else:
-        axes.set_xlabel("pre-training")
-
-
-def _rows(results: Results) -> Iterator[tuple[int, str]]:
-    return enumerate(results.labels)
+    is_masking = results.experiment.name == "table8"
+    axes.set_xlabel(
+        "[MASK] / same / random, %" if is_masking else "pre-training"
+    )
 
 
 # --- Figure 5: score over steps ----------------------------------------------
@@ -283,44 +253,31 @@ def _rows(results: Results) -> Iterator[tuple[int, str]]:
 
 def _draw_steps(axes: Any, results: Results, column: str) -> None:
     """Draw scores over the steps of pre-training."""
-    last = max(row.step for row in results.experiment.rows)
+    rows = results.experiment.rows
+    # The paper's numbers are single points, the last where our last one is.
+    scale = max(row.step for row in rows) / FIGURE_5_STEPS
+    is_papers = column == "MNLI-m"
     for curve in FIGURE_5:
         name, marker, style = _CURVES[curve]
         points = [
-            (row.step, score.mean, score.deviation)
-            for row in results.experiment.rows
+            Point(row.step, score.mean, score.deviation)
+            for row in rows
             if row.curve == curve
             and (score := results.scores.get((row.label, column)))
             and score.mean is not None
         ]
-        if points:
-            series = Series(*zip(*points, strict=True))
-            _plot(axes, series, f"{name}, ours", True, marker, style)
-        if column == "MNLI-m":
-            _draw_paper_curve(axes, curve, last)
+        _plot(axes, points, f"{name}, ours", True, marker, style)
+        for numbers, label, own in (
+            (FIGURE_5_ENDS, "the paper", marker),
+            (FIGURE_5_ABOUT, "about, from a sentence of section C.1", "x"),
+        ):
+            papers = numbers.get(curve, {}) if is_papers else {}
+            points = [Point(step * scale, y) for step, y in papers.items()]
+            _plot(axes, points, f"{name}, {label}", False, own, "none")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.set(
         xlabel="pre-training steps (the paper's: shares of 1M)"
-        if column == "MNLI-m"
+        if is_papers
         else "pre-training steps",
         ylabel="development set, %",
     )
-
-
-def _draw_paper_curve(axes: Any, curve: str, last: int) -> None:
-    """Draw the paper's numbers of a curve: single points, no line.
-
-    Args:
-        axes: to draw on.
-        curve: its name.
-        last: our number of steps, where the paper's last one is drawn.
-    """
-    name, marker, _ = _CURVES[curve]
-    for numbers, label, own in (
-        (FIGURE_5_ENDS, "the paper", marker),
-        (FIGURE_5_ABOUT, "about, from a sentence of section C.1", "x"),
-    ):
-        points = numbers.get(curve, {})
-        x = [step * last / FIGURE_5_STEPS for step in points]
-        series = Series(x, list(points.values()))
-        _plot(axes, series, f"{name}, {label}", False, own, "none")
