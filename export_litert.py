@@ -16,7 +16,6 @@ from base.errors import UserError
 
 from absl import flags, logging
 
-from checkpoints import lookup, model_files
 from serving import flags as prediction_flags
 from serving import model as prediction_model
 from serving.litert import convert, export
@@ -76,27 +75,22 @@ def find_model() -> Settings:
     Raises:
         UserError: there is no model, or none that LiteRT can run.
     """
-    prefix = lookup.find_checkpoint(FLAGS.init_checkpoint)
-    config = model_files.read_config(prefix, FLAGS.bert_config_file)
-    if getattr(config, "task", "") == "feature_tagging":
+    checkpoint = training_flags.open_init_checkpoint(FLAGS)
+    if checkpoint.trained_for.task == "feature_tagging":
         raise UserError(
-            f"{prefix} tags words by frozen features: its BiLSTM reads words, "
-            "and a LiteRT file word pieces. Serve it as a SavedModel, or fit "
-            "a tagger without --feature_based"
+            f"{checkpoint.prefix} tags words by frozen features: its BiLSTM "
+            "reads words, and a LiteRT file word pieces. Serve it as a "
+            "SavedModel, or fit a tagger without --feature_based"
         )
     options = prediction_flags.model_options(FLAGS)
     settings = prediction_model.describe_checkpoint(
-        prefix,
+        checkpoint,
         FLAGS.task,
-        FLAGS.bert_config_file,
-        FLAGS.vocab_file,
-        FLAGS.do_lower_case,
         {name: value for name, value in options.items() if value is not None},
-        "init_checkpoint",
     )
     prediction_flags.warn_of_ignored(FLAGS, settings.task)
     if settings.task == "encoder":
-        model_files.warn_of_untrained_pooler(config, prefix)
+        checkpoint.warn_of_untrained_pooler()
     return settings
 
 

@@ -20,7 +20,8 @@ from base.errors import UserError
 from absl import flags
 
 import modeling
-from checkpoints import lookup, model_files, weight_files
+from checkpoints import weight_files
+from checkpoints.checkpoint import Checkpoint
 from pretraining import model as pretraining_model
 from tasks import bilstm, graph_tokenizer, registry, saved_model
 from tasks.classifier import export as classifier_export
@@ -86,14 +87,11 @@ _OUTPUT_HEAD = "^(bert|bilstm|output_)"
 def main(_: list[str]) -> int:
     """Find the model, choose its task, write the SavedModel."""
     check_flags()
-    prefix = lookup.find_checkpoint(FLAGS.init_checkpoint)
-    config = model_files.read_config(prefix, FLAGS.bert_config_file)
-    length = FLAGS.max_seq_length or getattr(
-        config, "max_seq_length", config.max_position_embeddings
-    )
-    model_files.check_length(length, config)
-    task = choose_task(FLAGS.task, prefix, config)
-    export = create_export(prefix, task, config, length)
+    checkpoint = training_flags.open_init_checkpoint(FLAGS)
+    length = FLAGS.max_seq_length or checkpoint.max_seq_length
+    checkpoint.check_length(length)
+    task = choose_task(FLAGS.task, checkpoint)
+    export = create_export(checkpoint, task, length)
     saved_model.write(export, FLAGS.export_dir)
     return 0
 
@@ -101,9 +99,7 @@ def main(_: list[str]) -> int:
 # --- Steps -------------------------------------------------------------------
 
 
-def choose_task(
-    task: str | None, prefix: str, config: modeling.BertConfig
-) -> str:
+def choose_task(task: str | None, checkpoint: Checkpoint) -> str:
     """Return the task to export: the given one, else that of the head.
 
     A classifier, a tagger and a multiple-choice head have variables of the
@@ -111,17 +107,16 @@ def choose_task(
 
     Args:
         task: value of --task.
-        prefix: of the checkpoint.
-        config: the configuration beside it.
+        checkpoint: to export.
 
     Raises:
         UserError: the checkpoint is a tagger or answers questions, which
             run_ner.py and run_squad.py export, or its head was fine-tuned on
             another task than the given one.
     """
-    fine_tuned_task = getattr(config, "task", None)
-    reader = weight_files.open_reader(prefix)
-    has_head = reader.has_tensor("output_weights")
+    prefix, variables = checkpoint.prefix, checkpoint.shapes
+    fine_tuned_task = checkpoint.trained_for.task
+    has_head = "output_weights" in variables
     if task in _OUTPUT_TASKS or (has_head and not task):
         if fine_tuned_task in ("token_classification", "feature_tagging"):
             raise UserError(
@@ -134,7 +129,7 @@ def choose_task(
         )
     if task:
         return task
-    if reader.has_tensor("cls/squad/output_weights"):
+    if "cls/squad/output_weights" in variables:
         raise UserError(
             f"{prefix} answers questions: export it with run_squad.py "
             f"--do_export --output_dir=OUT --init_checkpoint={prefix}, or its "
@@ -143,60 +138,55 @@ def choose_task(
     if has_head:
         is_choice = fine_tuned_task == "multiple_choice"
         return "multiple_choice" if is_choice else "classifier"
-    is_bidirectional = config.attention_direction == modeling.BIDIRECTIONAL
-    if reader.has_tensor("cls/predictions/output_bias") and is_bidirectional:
+    direction = checkpoint.config.attention_direction
+    is_bidirectional = direction == modeling.BIDIRECTIONAL
+    if "cls/predictions/output_bias" in variables and is_bidirectional:
         return "masked_lm"
     return "encoder"
 
 
-def classes_of(prefix: str, config: modeling.BertConfig) -> list[str] | None:
+def classes_of(checkpoint: Checkpoint) -> list[str] | None:
     """Return the names of a classifier's classes; None for a regression.
 
     Raises:
         UserError: the checkpoint has no classifier.
     """
-    reader = weight_files.open_reader(prefix)
-    if not reader.has_tensor("output_weights"):
+    if "output_weights" not in checkpoint.shapes:
         raise UserError(
-            f"--task=classifier, but {prefix} has no classifier "
+            f"--task=classifier, but {checkpoint.prefix} has no classifier "
             "(output_weights)"
         )
     # [num_labels, H]; a regression has one row.
-    num_labels = reader.get_variable_to_shape_map()["output_weights"][0]
+    num_labels = checkpoint.shapes["output_weights"][0]
     if num_labels == 1:
         return None
-    return model_files.class_names(config, num_labels)
+    return checkpoint.trained_for.class_names(num_labels)
 
 
 def create_export(
-    prefix: str, task: str, config: modeling.BertConfig, length: int
+    checkpoint: Checkpoint, task: str, length: int
 ) -> saved_model.Export:
     """Return the export of a checkpoint, its weights restored.
 
     Args:
-        prefix: of the checkpoint.
+        checkpoint: to export.
         task: of `choose_task`.
-        config: of the model.
         length: tokens to which texts are cut.
 
     Raises:
         UserError: the checkpoint lacks variables that the task needs.
     """
-    vocab_file = model_files.find_vocab(prefix, FLAGS.vocab_file)
-    do_lower_case = model_files.resolve_lower_case(
-        FLAGS.do_lower_case, prefix, vocab_file
-    )
-    tokenizer = graph_tokenizer.Tokenizer(vocab_file, do_lower_case)
-    model_files.check_vocab(len(tokenizer.tokens), vocab_file, config)
-    model, required = create_model(prefix, task, config)
-    weight_files.restore_weights(model.variables, prefix, required)
+    vocab_file = checkpoint.tokenizer.vocab_file
+    tokenizer = graph_tokenizer.Tokenizer(vocab_file, checkpoint.do_lower_case)
+    model, required = create_model(checkpoint, task)
+    weight_files.restore_weights(model.variables, checkpoint.prefix, required)
     common = model, tokenizer, vocab_file, length
     if task == "classifier":
         is_pair = FLAGS.sentence_pairs
         if is_pair is None:
-            is_pair = bool(getattr(config, "sentence_pairs", False))
+            is_pair = bool(checkpoint.trained_for.sentence_pairs)
         return classifier_export.Classifier(
-            *common, labels=classes_of(prefix, config), is_pair=is_pair
+            *common, labels=classes_of(checkpoint), is_pair=is_pair
         )
     if task == "multiple_choice":
         return swag_export.MultipleChoice(*common)
@@ -210,19 +200,20 @@ def create_export(
 
 
 def create_model(
-    prefix: str, task: str, config: modeling.BertConfig
+    checkpoint: Checkpoint, task: str
 ) -> tuple[modeling.TaskModel, str]:
     """Return a new model for a task, and the variables it has to restore.
 
     Args:
-        prefix, task, config: as for `create_export`.
+        checkpoint, task: as for `create_export`.
 
     Returns:
         The model, and a pattern of the names of variables.
     """
-    size, dtype = bilstm.size_in(config), FLAGS.dtype
+    config, dtype = checkpoint.config, FLAGS.dtype
+    size = bilstm.size_in(checkpoint.trained_for)
     if task == "classifier":
-        labels = classes_of(prefix, config)
+        labels = classes_of(checkpoint)
         model = classifier_model.BertForSequenceClassification(
             config, labels and len(labels), dtype, bilstm_size=size
         )
@@ -231,10 +222,10 @@ def create_model(
         model = swag_model.BertForMultipleChoice(config, dtype, size)
         return model, _OUTPUT_HEAD
     if task == "masked_lm":
-        filling.check_sees_both_sides(config, prefix)
+        filling.check_sees_both_sides(config, checkpoint.prefix)
         model = pretraining_model.BertForPreTraining(config, dtype=dtype)
         return model, "^(bert/(?!pooler/)|cls/predictions/)"
-    model_files.warn_of_untrained_pooler(config, prefix)
+    checkpoint.warn_of_untrained_pooler()
     return modeling.TaskModel(config, dtype), weight_files.ENCODER
 
 

@@ -43,6 +43,7 @@ class Checkpoint:
         trained_for: task, labels and options of its head.
         vocab_file: of the flag, else the one beside the weights, if any.
         given_lower_case: value of --do_lower_case; None: not given.
+        bert_config_file: value of the flag; None: not given.
     """
 
     prefix: str
@@ -50,6 +51,7 @@ class Checkpoint:
     trained_for: TrainedFor = TrainedFor()
     vocab_file: str | None = None
     given_lower_case: bool | None = None
+    bert_config_file: str | None = None
 
     @property
     def is_huggingface(self) -> bool:
@@ -204,7 +206,14 @@ def open_checkpoint(
     config, trained_for = read_config(prefix, bert_config_file)
     if not vocab_file and prefix:
         vocab_file = lookup.beside(prefix, lookup.VOCAB_NAME)
-    return Checkpoint(prefix, config, trained_for, vocab_file, do_lower_case)
+    return Checkpoint(
+        prefix,
+        config,
+        trained_for,
+        vocab_file,
+        do_lower_case,
+        bert_config_file,
+    )
 
 
 def read_config(

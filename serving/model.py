@@ -16,8 +16,9 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-from checkpoints import hub, huggingface, lookup, model_files, weight_files
-from tasks import registry, saved_model
+from checkpoints import hub, huggingface, lookup, weight_files
+from checkpoints.checkpoint import Checkpoint, open_checkpoint
+from tasks import bilstm, registry, saved_model
 from tasks.masked_lm import filling
 from tasks.task import Model, Settings
 
@@ -54,9 +55,10 @@ def describe(
     if hub.is_name(path) or not file_system.exists(
         os.path.join(path, "saved_model.pb")
     ):
-        return describe_checkpoint(
-            path, task, bert_config_file, vocab_file, do_lower_case, given
+        checkpoint = open_checkpoint(
+            path, bert_config_file, vocab_file, do_lower_case, "model"
         )
+        return describe_checkpoint(checkpoint, task, given)
     for name, value in (
         ("bert_config_file", bert_config_file),
         ("vocab_file", vocab_file),
@@ -107,62 +109,51 @@ def _describe_saved_model(
 
 
 def describe_checkpoint(
-    path: str,
-    task: str | None,
-    bert_config_file: str | None,
-    vocab_file: str | None,
-    do_lower_case: bool | None,
-    given: dict[str, Any],
-    flag: str = "model",
+    checkpoint: Checkpoint, task: str | None, given: Mapping[str, Any]
 ) -> Settings:
-    """Return the settings of a checkpoint, from the files beside it.
+    """Return the settings of a checkpoint.
 
     Args:
-        path, task, ..., given: see `describe`; given are its options.
-        flag: that the path comes from, for messages.
+        checkpoint: with a vocabulary.
+        task: see `describe`.
+        given: fields of Settings that the user gave.
 
     Raises:
         UserError: as `describe`.
     """
-    prefix = lookup.find_checkpoint(path, flag)
-    config = model_files.read_config(prefix, bert_config_file)
-    task = choose_task(task, prefix, config)
-    tokenizer = model_files.load_tokenizer(
-        prefix, config, vocab_file, do_lower_case
-    )
-    default = getattr(config, "max_seq_length", config.max_position_embeddings)
-    given.setdefault("max_seq_length", default)
-    model_files.check_length(given["max_seq_length"], config)
-    given = registry.find(task).options_of(prefix, config, given)
-    if getattr(config, "document_context", False):
+    task = choose_task(task, checkpoint)
+    tokenizer = checkpoint.tokenizer
+    given = {"max_seq_length": checkpoint.max_seq_length, **given}
+    checkpoint.check_length(given["max_seq_length"])
+    given = registry.find(task).options_of(checkpoint, given)
+    if checkpoint.trained_for.document_context:
         logging.warning(
             "%s was fine-tuned with document context; here every input is a "
             "document of its own",
-            prefix,
+            checkpoint.prefix,
         )
     return Settings(
-        prefix,
+        checkpoint.prefix,
         is_saved_model=False,
-        bert_config_file=bert_config_file,
+        bert_config_file=checkpoint.bert_config_file,
         task=task,
         vocab_file=tokenizer.vocab_file,
-        do_lower_case=tokenizer.basic_tokenizer.do_lower_case,
+        do_lower_case=checkpoint.do_lower_case,
         **given,
     )
 
 
-def choose_task(
-    task: str | None, prefix: str, config: modeling.BertConfig
-) -> str:
+def choose_task(task: str | None, checkpoint: Checkpoint) -> str:
     """Return the given task, else that of the checkpoint's head.
 
     Raises:
         UserError: the head was fine-tuned on another task or reads features, or
             the model sees left of a [MASK] alone.
     """
+    prefix, config = checkpoint.prefix, checkpoint.config
     if task == "masked_lm":
         filling.check_sees_both_sides(config, prefix)
-    fine_tuned_task = getattr(config, "task", None)
+    fine_tuned_task = checkpoint.trained_for.task
     if fine_tuned_task == "feature_tagging" and task in (
         None,
         "token_classification",
@@ -171,14 +162,13 @@ def choose_task(
             f"{prefix} tags words by a BiLSTM on frozen features, which batch "
             "prediction does not do: use run_ner.py --do_predict"
         )
-    has_tensor = weight_files.open_reader(prefix).has_tensor
     is_bidirectional = config.attention_direction == modeling.BIDIRECTIONAL
-    own = "encoder"
-    if has_tensor("cls/squad/output_weights"):
+    own, variables = "encoder", checkpoint.shapes
+    if "cls/squad/output_weights" in variables:
         own = "question_answering"
-    elif has_tensor("output_weights"):
+    elif "output_weights" in variables:
         own = fine_tuned_task or "classifier"
-    elif has_tensor("cls/predictions/output_bias") and is_bidirectional:
+    elif "cls/predictions/output_bias" in variables and is_bidirectional:
         own = "masked_lm"
     if task in (None, own, "encoder"):
         return task or own
@@ -280,9 +270,13 @@ def create_export(settings: Settings) -> saved_model.Export:
     It has no tokenizer, so it has the signature `ids` alone.
     """
     task = registry.create_task(settings)
-    config = model_files.read_config(settings.path, settings.bert_config_file)
+    checkpoint = open_checkpoint(settings.path, settings.bert_config_file)
     if settings.task == "encoder" and "pooled_output" in settings.vectors:
-        model_files.warn_of_untrained_pooler(config, settings.path)
-    model = task.create_model(config, settings.dtype)
+        checkpoint.warn_of_untrained_pooler()
+    model = task.create_model(
+        checkpoint.config,
+        settings.dtype,
+        bilstm.size_in(checkpoint.trained_for),
+    )
     weight_files.restore_weights(model.variables, settings.path, task.required)
     return task.graph(model)

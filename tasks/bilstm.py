@@ -69,8 +69,7 @@ def size_in(trained_for: TrainedFor) -> BiLstmSize:
     Raises:
         UserError: it has layers without units, or units without layers.
     """
-    layers = getattr(trained_for, "bilstm_layers", None)
-    units = getattr(trained_for, "bilstm_units", None)
+    layers, units = trained_for.bilstm_layers, trained_for.bilstm_units
     if bool(layers) != bool(units):
         raise UserError(
             "bert config: bilstm_layers and bilstm_units must be whole "

@@ -17,7 +17,6 @@ first of many runs. The methods that need the model get it as a `LoadedModel`.
 """
 
 import abc
-import copy
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -250,10 +249,9 @@ class Job(abc.ABC):
 
     def create_model(self) -> modeling.TaskModel:
         """Return a new model; call it inside the strategy's scope."""
-        config = copy.copy(self.config)
-        vars(config).update(self.source.bilstm._asdict())
-        dtype = self.settings.training.dtype
-        return self.create_task().create_model(config, dtype)
+        return self.create_task().create_model(
+            self.config, self.settings.training.dtype, self.source.bilstm
+        )
 
     def create_export(
         self, loaded: LoadedModel, tokenizer: graph_tokenizer.Tokenizer

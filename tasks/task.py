@@ -23,7 +23,8 @@ from tasks.rows import Row, Unit
 
 if TYPE_CHECKING:
     import modeling
-    from tasks import graph_tokenizer, saved_model
+    from checkpoints.checkpoint import Checkpoint
+    from tasks import bilstm, graph_tokenizer, saved_model
 
 NOT_FINITE = (
     "the model's outputs are not finite numbers: the checkpoint is damaged"
@@ -192,29 +193,31 @@ class Task(abc.ABC):
     @classmethod
     def options_of(
         cls,
-        prefix: str,
-        config: "modeling.BertConfig",
+        checkpoint: "Checkpoint",
         given: Mapping[str, Any],
     ) -> dict[str, Any]:
         """Return the fields of Settings that a checkpoint decides.
 
         Args:
-            prefix: of the checkpoint.
-            config: of its model.
+            checkpoint: of the model.
             given: fields that the user gave, which come first.
         """
-        del prefix, config
+        del checkpoint
         return dict(given)
 
     @abc.abstractmethod
     def create_model(
-        self, config: "modeling.BertConfig", dtype: str
+        self,
+        config: "modeling.BertConfig",
+        dtype: str,
+        bilstm_size: "bilstm.BiLstmSize",
     ) -> "modeling.TaskModel":
         """Return a new model.
 
         Args:
-            config: of the encoder, and the size of a BiLSTM on it, if any.
+            config: of the encoder.
             dtype: of matrix products.
+            bilstm_size: of the BiLSTM on the encoder, if any.
         """
 
     @abc.abstractmethod

@@ -228,8 +228,7 @@ def test_masks_are_not_filled_from_one_side(tmp_path):
     flags = {"init_checkpoint": folder, "export_dir": tmp_path / "served"}
     export = prediction_runs.export_saved_model
     assert words in scripts.error_of(export, **flags, task="masked_lm")
-    config = open_checkpoint(str(folder / "bert_model.ckpt")).config
-    prefix = str(folder / "bert_model.ckpt")
-    assert export.choose_task(None, prefix, config) == "encoder"
+    checkpoint = open_checkpoint(str(folder))
+    assert export.choose_task(None, checkpoint) == "encoder"
     found = prediction_runs.predict(folder, tmp_path / "in.txt", tmp_path / "o")
     assert "mean_output" in found[0]

@@ -8,7 +8,8 @@ from tasks.task import Outputs, Prediction, RowTask, Settings, number
 
 if TYPE_CHECKING:
     import modeling
-    from tasks import graph_tokenizer
+    from checkpoints.checkpoint import Checkpoint
+    from tasks import bilstm, graph_tokenizer
     from tasks.classifier import export, model
 
 
@@ -45,34 +46,32 @@ class Classification(RowTask):
     @classmethod
     def options_of(
         cls,
-        prefix: str,
-        config: "modeling.BertConfig",
+        checkpoint: "Checkpoint",
         given: Mapping[str, Any],
     ) -> dict[str, Any]:
         """Return also the labels, and whether texts come in pairs.
 
         The labels of a regression, whose head has one row, are None.
         """
-        from checkpoints import model_files, weight_files
-
-        shapes = weight_files.open_reader(prefix).get_variable_to_shape_map()
-        count = shapes["output_weights"][0]  # of [num_labels, H]
-        labels = None
+        count = checkpoint.shapes["output_weights"][0]  # of [num_labels, H]
+        trained_for, labels = checkpoint.trained_for, None
         if count > 1:
-            labels = tuple(model_files.class_names(config, count))
-        pairs = bool(getattr(config, "sentence_pairs", False))
+            labels = tuple(trained_for.class_names(count))
+        pairs = bool(trained_for.sentence_pairs)
         return {"labels": labels, "sentence_pairs": pairs} | dict(given)
 
     def create_model(
-        self, config: "modeling.BertConfig", dtype: str
+        self,
+        config: "modeling.BertConfig",
+        dtype: str,
+        bilstm_size: "bilstm.BiLstmSize",
     ) -> "model.BertForSequenceClassification":
         """Return the encoder with a vector for each class."""
-        from tasks import bilstm
         from tasks.classifier import model
 
         labels = self.settings.labels
         return model.BertForSequenceClassification(
-            config, labels and len(labels), dtype, bilstm.size_in(config)
+            config, labels and len(labels), dtype, bilstm_size
         )
 
     def graph(

@@ -7,7 +7,7 @@ from tasks.task import Outputs, Prediction, RowTask, number
 
 if TYPE_CHECKING:
     import modeling
-    from tasks import graph_tokenizer
+    from tasks import bilstm, graph_tokenizer
     from tasks.encoder import export
 
 
@@ -33,9 +33,13 @@ class Vectors(RowTask):
     # --- Model ---------------------------------------------------------------
 
     def create_model(
-        self, config: "modeling.BertConfig", dtype: str
+        self,
+        config: "modeling.BertConfig",
+        dtype: str,
+        bilstm_size: "bilstm.BiLstmSize",
     ) -> "modeling.TaskModel":
         """Return the encoder."""
+        del bilstm_size
         import modeling
 
         return modeling.TaskModel(config, dtype)

@@ -14,7 +14,7 @@ from tasks.task import BadInput, Outputs, Prediction, RowTask, number
 if TYPE_CHECKING:
     import modeling
     from pretraining import model as pretraining_model
-    from tasks import graph_tokenizer
+    from tasks import bilstm, graph_tokenizer
     from tasks.masked_lm import export
 
 # Likely misspellings of [MASK], for a hint in the error message.
@@ -85,9 +85,13 @@ class MaskedTokens(RowTask):
     # --- Model ---------------------------------------------------------------
 
     def create_model(
-        self, config: "modeling.BertConfig", dtype: str
+        self,
+        config: "modeling.BertConfig",
+        dtype: str,
+        bilstm_size: "bilstm.BiLstmSize",
     ) -> "pretraining_model.BertForPreTraining":
         """Return the encoder with the heads of pre-training."""
+        del bilstm_size
         from pretraining import model as pretraining_model
 
         return pretraining_model.BertForPreTraining(config, dtype)

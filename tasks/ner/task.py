@@ -32,7 +32,8 @@ from tasks.task import (
 
 if TYPE_CHECKING:
     import modeling
-    from tasks import graph_tokenizer
+    from checkpoints.checkpoint import Checkpoint
+    from tasks import bilstm, graph_tokenizer
     from tasks.ner import export, model
 
 
@@ -144,8 +145,7 @@ class Entities(Task):
     @classmethod
     def options_of(
         cls,
-        prefix: str,
-        config: "modeling.BertConfig",
+        checkpoint: "Checkpoint",
         given: Mapping[str, Any],
     ) -> dict[str, Any]:
         """Return also the tags.
@@ -153,25 +153,25 @@ class Entities(Task):
         Raises:
             UserError: the configuration names none.
         """
-        from checkpoints import model_files
-
-        labels = model_files.labels_in(config)
+        labels = checkpoint.trained_for.labels
         if not labels:
             raise UserError(
-                f"{prefix} is not a fine-tuned tagger: its configuration "
-                "names no labels (id2label)"
+                f"{checkpoint.prefix} is not a fine-tuned tagger: its "
+                "configuration names no labels (id2label)"
             )
         return {"labels": labels} | dict(given)
 
     def create_model(
-        self, config: "modeling.BertConfig", dtype: str
+        self,
+        config: "modeling.BertConfig",
+        dtype: str,
+        bilstm_size: "bilstm.BiLstmSize",
     ) -> "model.BertForTokenClassification":
         """Return the encoder with a vector for each tag."""
-        from tasks import bilstm
         from tasks.ner import model
 
         return model.BertForTokenClassification(
-            config, len(self.settings.labels), dtype, bilstm.size_in(config)
+            config, len(self.settings.labels), dtype, bilstm_size
         )
 
     def graph(

@@ -32,7 +32,8 @@ from tasks.task import (
 
 if TYPE_CHECKING:
     import modeling
-    from tasks import graph_tokenizer
+    from checkpoints.checkpoint import Checkpoint
+    from tasks import bilstm, graph_tokenizer
     from tasks.squad import export, model
 
 _NO_TOKEN = "the context has no token"
@@ -236,8 +237,7 @@ class QuestionAnswering(Task):
     @classmethod
     def options_of(
         cls,
-        prefix: str,
-        config: "modeling.BertConfig",
+        checkpoint: "Checkpoint",
         given: Mapping[str, Any],
     ) -> dict[str, Any]:
         """Return also the threshold for no answer; None for SQuAD 1.1."""
@@ -245,9 +245,9 @@ class QuestionAnswering(Task):
         from tasks.squad import answers
 
         threshold = given.get("null_threshold")
-        is_version_2 = getattr(config, "version_2_with_negative", False)
+        is_version_2 = checkpoint.trained_for.version_2_with_negative
         if is_version_2 or threshold is not None:
-            folder = lookup.folder_of(prefix)
+            folder = lookup.folder_of(checkpoint.prefix)
             options = answers.AnswerOptions(
                 folder,
                 squad_decoding.DecodingOptions(),
@@ -255,21 +255,21 @@ class QuestionAnswering(Task):
             )
             weights = [
                 file_system.sha256(path)
-                for path in weight_files.files_of(prefix)
+                for path in weight_files.files_of(checkpoint.prefix)
             ]
             threshold = answers.null_threshold(options, weights, folder)
         return dict(given) | {"null_threshold": threshold}
 
     def create_model(
-        self, config: "modeling.BertConfig", dtype: str
+        self,
+        config: "modeling.BertConfig",
+        dtype: str,
+        bilstm_size: "bilstm.BiLstmSize",
     ) -> "model.BertForQuestionAnswering":
         """Return the encoder with a start vector and an end vector."""
-        from tasks import bilstm
         from tasks.squad import model
 
-        return model.BertForQuestionAnswering(
-            config, dtype, bilstm.size_in(config)
-        )
+        return model.BertForQuestionAnswering(config, dtype, bilstm_size)
 
     def graph(
         self,

@@ -20,7 +20,7 @@ from tasks.task import (
 
 if TYPE_CHECKING:
     import modeling
-    from tasks import graph_tokenizer
+    from tasks import bilstm, graph_tokenizer
     from tasks.swag import export, model
 
 
@@ -91,15 +91,15 @@ class MultipleChoice(RowTask):
     # --- Model ---------------------------------------------------------------
 
     def create_model(
-        self, config: "modeling.BertConfig", dtype: str
+        self,
+        config: "modeling.BertConfig",
+        dtype: str,
+        bilstm_size: "bilstm.BiLstmSize",
     ) -> "model.BertForMultipleChoice":
         """Return the encoder with one vector that scores a choice."""
-        from tasks import bilstm
         from tasks.swag import model
 
-        return model.BertForMultipleChoice(
-            config, dtype, bilstm.size_in(config)
-        )
+        return model.BertForMultipleChoice(config, dtype, bilstm_size)
 
     def graph(
         self,

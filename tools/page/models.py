@@ -7,7 +7,8 @@ from typing import Any
 from base.errors import UserError
 
 import modeling
-from checkpoints import model_files, weight_files
+from checkpoints import weight_files
+from checkpoints.checkpoint import open_checkpoint, read_config
 from serving import model as prediction_model
 from tasks import registry
 from tasks.task import Settings, Task
@@ -61,7 +62,10 @@ class PageModel:
         reader = weight_files.open_reader(self.settings.path)
         is_whole = all(map(reader.has_tensor, _NEXT_SENTENCE_WEIGHTS))
         # --objective=mlm and ltr keep these weights, and do not train them.
-        is_trained = not model_files.objective_in(self.model.config)
+        _, trained_for = read_config(
+            self.settings.path, self.settings.bert_config_file
+        )
+        is_trained = not trained_for.objective
         return (NEXT_SENTENCE,) if is_whole and is_trained else ()
 
     def summary(self) -> str:
@@ -102,13 +106,11 @@ def load_models(
         PageModel(
             name,
             prediction_model.describe_checkpoint(
-                path,
+                open_checkpoint(
+                    path, bert_config_file, vocab_file, do_lower_case
+                ),
                 task,
-                bert_config_file,
-                vocab_file,
-                do_lower_case,
-                dict(given),
-                flag="init_checkpoint",
+                given,
             ),
         )
         for name, path in zip(names_of(paths), paths, strict=True)

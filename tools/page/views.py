@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 
 from base.errors import UserError
 
-from checkpoints import model_files
 from tools.page import attention, neighbors, plots, rows
 from tools.page.models import PageModel
 from tools.page.neighbors import Index
@@ -163,7 +162,7 @@ def answers(model: PageModel, question: str, context: str) -> list[Result]:
 def entities(model: PageModel, text: str) -> list[Result]:
     """Return the text with colored entities, and a table of their scores."""
     found = predict(model, text=text)["entities"]
-    labels = model_files.labels_in(model.model.config) or ()
+    labels = model.settings.labels or ()
     types = sorted({label[2:] for label in labels if label[1:2] == "-"})
     parts: list[tuple[str, str | None]] = []
     at = 0
