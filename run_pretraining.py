@@ -27,7 +27,7 @@ import tensorflow as tf
 from absl import flags, logging
 
 import tokenization
-from checkpoints import lookup, training_state
+from checkpoints import lookup, run_settings
 from checkpoints.checkpoint import (
     Checkpoint,
     known_lower_case,
@@ -179,7 +179,7 @@ def main(_: list[str]) -> int:
     check_flags()
     if not FLAGS.do_train:
         return train_and_evaluate()
-    with training_state.locked(FLAGS.output_dir):
+    with run_settings.locked(FLAGS.output_dir):
         return train_and_evaluate()
 
 

@@ -12,19 +12,16 @@ HF_HUB_OFFLINE=1 it opens no connection. HF_ENDPOINT names another server.
 
 import contextlib
 import functools
-import io
 import logging as logging_module
 import os
 import re
 import urllib.parse
-import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from base import file_system, packages, progress
+from base import file_system, packages
 from base.errors import UserError
 
-import tqdm
 from absl import logging
 
 from checkpoints import huggingface, safetensors_index
@@ -54,8 +51,8 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 # What versions of the client send requests with.
 _HTTP_LIBRARIES = ("httpx", "httpx2", "requests", "urllib3")
 
-# Revisions of open pull requests that are looked at for safetensors.
-_MAX_PULL_REQUESTS = 10
+# Endings of weights in other formats.
+_OTHER_WEIGHTS = (".bin", ".msgpack", ".h5", ".pt", ".ckpt", ".onnx")
 
 
 class Name(NamedTuple):
@@ -173,65 +170,14 @@ def _snapshot(client: Any, name: Name, files: Sequence[str]) -> str:
     """Return the folder of a commit with these files of it, where it has them.
 
     Args:
-        client: the module huggingface_hub.
+        client: the module huggingface_hub; on a terminal it shows a progress
+            bar.
         name: of the model.
         files: names or patterns.
     """
-    with _Progress() as shown:
-        return client.snapshot_download(
-            name.repository,
-            revision=name.revision,
-            allow_patterns=list(files),
-            tqdm_class=type("_Counter", (_Counter,), {"shown": shown}),
-        )
-
-
-class _Progress:
-    """Shows the bytes fetched as one progress bar, from the first one on."""
-
-    def __init__(self):
-        self._bar: progress.Bar | None = None
-
-    def __enter__(self) -> "_Progress":
-        return self
-
-    def __exit__(self, kind, *exception) -> None:
-        if self._bar:
-            self._bar.close(is_complete=kind is None)
-
-    def update(self, count: float, total: float | None) -> None:
-        """Add bytes; the total grows with every file that begins."""
-        if not self._bar:
-            self._bar = progress.bar(total, "B", "Fetching", unit_scale=True)
-        self._bar.set_total(total)
-        self._bar.update(count)
-
-
-class _Counter(tqdm.tqdm):
-    """A hidden bar that passes the bytes it counts on to a `_Progress`.
-
-    The client makes several bars of the class that it is given. They are drawn
-    into memory; the user sees the bar of `_Progress` alone.
-    """
-
-    shown: _Progress
-    # tqdm keeps a line of the terminal free for each bar in this set. With a
-    # set of their own, hidden bars take no lines from visible ones.
-    _instances: weakref.WeakSet = weakref.WeakSet()
-    monitor_interval = 0  # tqdm starts no thread that redraws them
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs | {"file": io.StringIO()})
-        # The client has two bars of bytes: received and written to disk. The
-        # first one moves only for servers with its Xet protocol.
-        is_received = kwargs.get("desc") == "Downloading bytes"
-        self._counts = kwargs.get("unit") == "B" and not is_received
-
-    def update(self, n: float | None = 1) -> bool | None:
-        """Add finished units."""
-        if self._counts and n:
-            self.shown.update(n, self.total)
-        return super().update(n)
+    return client.snapshot_download(
+        name.repository, revision=name.revision, allow_patterns=list(files)
+    )
 
 
 # --- Checks ------------------------------------------------------------------
@@ -293,57 +239,21 @@ def _without_safetensors(
         commit: the same with its commit.
         flag: that gave it.
     """
-    api = client.HfApi()
     # Old versions of the client return an incomplete folder, and no error,
     # when the network fails; this request reports the failure.
     with _explained(client, name, f"--{flag}={name}"):
-        files = _weights_among(api, commit)
-    found: list[str] = []
-    # Without an answer about the pull requests the message is right too.
-    with contextlib.suppress(Exception):
-        found = [
-            revision
-            for revision in _pull_requests(api, name)
-            if _has_safetensors(api, name, revision)
-        ]
-    there = f", only {', '.join(files)}" if files else ""
-    way = (
-        "save it as safetensors where you trust it: "
-        "AutoModel.from_pretrained(NAME).save_pretrained(DIR), and give the "
-        "directory"
-    )
-    if found:
-        newest = name._replace(revision=found[0])
-        way = f"its revision {found[0]} has them: --{flag}={newest}"
+        files = client.HfApi().list_repo_files(
+            commit.repository, revision=commit.revision
+        )
+    found = sorted(file for file in files if file.endswith(_OTHER_WEIGHTS))
+    there = f", only {', '.join(found[:3])}" if found else ""
     return UserError(
         f"--{flag}={name} has no {huggingface.WEIGHTS_NAME}{there}; pickles "
-        f"are not read, since reading one runs the code in it; {way}"
-    )
-
-
-def _weights_among(api: Any, name: Name) -> list[str]:
-    """Return the files of a repository that hold weights in other formats."""
-    names = api.list_repo_files(name.repository, revision=name.revision)
-    endings = (".bin", ".msgpack", ".h5", ".pt", ".ckpt", ".onnx")
-    return sorted(name for name in names if name.endswith(endings))[:3]
-
-
-def _pull_requests(api: Any, name: Name) -> list[str]:
-    """Return refs/pr/N of a repository, the newest first."""
-    refs = api.list_repo_refs(name.repository, include_pull_requests=True)
-    names = [ref.ref for ref in refs.pull_requests or ()]
-    numbers = sorted(
-        (int(ref.rsplit("/", 1)[-1]) for ref in names), reverse=True
-    )
-    return [f"refs/pr/{number}" for number in numbers[:_MAX_PULL_REQUESTS]]
-
-
-def _has_safetensors(api: Any, name: Name, revision: str) -> bool:
-    """Return whether a revision of a repository has safetensors."""
-    names = api.list_repo_files(name.repository, revision=revision)
-    return any(
-        wanted in names
-        for wanted in (huggingface.WEIGHTS_NAME, huggingface.INDEX_NAME)
+        "are not read, since reading one runs the code in it; a pull request "
+        f"of the repository may have it (--{flag}={SCHEME}{name.repository}"
+        "@refs/pr/1), else save it as safetensors where you trust it: "
+        "AutoModel.from_pretrained(NAME).save_pretrained(DIR), and give the "
+        "directory"
     )
 
 

@@ -15,7 +15,7 @@ from base import file_system, text_files
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import hub, lookup, training_state
+from checkpoints import hub, lookup, run_settings
 from checkpoints.checkpoint import Checkpoint
 from checkpoints.trained_for import TrainedFor
 
@@ -262,7 +262,7 @@ model = {task.auto_class}.from_pretrained("{name}")  # {architecture}
 
 def _read_run(prefix: str) -> dict[str, dict[str, Any]]:
     """Return the settings of a run; empty without training_config.json."""
-    path = os.path.join(lookup.folder_of(prefix), training_state.CONFIG_NAME)
+    path = os.path.join(lookup.folder_of(prefix), run_settings.CONFIG_NAME)
     run = text_files.read_own_json(path)
     parts = run.items() if isinstance(run, dict) else ()
     return {name: part for name, part in parts if isinstance(part, dict)}

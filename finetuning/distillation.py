@@ -26,7 +26,7 @@ import numpy as np
 import tensorflow as tf
 from absl import flags, logging
 
-from checkpoints import hub, training_state
+from checkpoints import hub, run_settings
 from training.objective import Objective, Sums
 
 flags.disclaim_key_flags()  # --help of a script shows what is defined here
@@ -64,7 +64,7 @@ class Options(NamedTuple):
         }
 
     def adjustable(self) -> dict[str, Any]:
-        """Return the commits of teachers on the hub; see training_state.
+        """Return the commits of teachers on the hub; see run_settings.
 
         Nothing where no teacher is on the hub: the files of a teacher are in
         the fingerprint.
@@ -125,7 +125,7 @@ def read(f: flags.FlagValues) -> Options | None:
     if not f.teacher_checkpoint:
         return None
     return Options(
-        training_state.pinned_all(f.teacher_checkpoint, f.output_dir, _FLAG),
+        run_settings.pinned_all(f.teacher_checkpoint, f.output_dir, _FLAG),
         f.distillation_temperature,
         f.distillation_alpha,
     )

@@ -6,7 +6,7 @@ from base.errors import UserError
 
 from absl import flags, logging
 
-from checkpoints import training_state
+from checkpoints import run_settings
 from finetuning import fine_tuned, sweep_folder, sweeps
 from tasks import saved_model
 from tasks.bilstm import NO_BILSTM, BiLstmSize
@@ -209,7 +209,7 @@ def _read_bias_correction(f: flags.FlagValues) -> bool:
     """
     if f["bias_correction"].present or not f.do_train:
         return f.bias_correction
-    before = training_state.read_adjustable(f.output_dir)
+    before = run_settings.read_adjustable(f.output_dir)
     found = bool(before.get("bias_correction", f.bias_correction))
     if found != f.bias_correction:
         logging.info(

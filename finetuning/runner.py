@@ -11,7 +11,7 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import lookup, training_state
+from checkpoints import lookup, run_settings
 from finetuning import failed_runs, fine_tuned, selection, sweep_folder, sweeps
 from records import in_memory
 from tasks import graph_tokenizer, reinit, saved_model
@@ -52,7 +52,7 @@ def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
     """
     if not do_train:
         return _run_job(job, do_train, do_eval)
-    with training_state.locked(job.settings.output_dir):
+    with run_settings.locked(job.settings.output_dir):
         return _run_job(job, do_train, do_eval)
 
 
@@ -118,7 +118,7 @@ def claim_output_dir(
     """Check that output_dir has no other run; write this run's settings.
 
     Returns:
-        See training_state.claim_output_dir.
+        See run_settings.claim_output_dir.
 
     Raises:
         UserError: it has, or the machines of a cluster differ.
@@ -126,7 +126,7 @@ def claim_output_dir(
     fixed = fingerprint(job)
     agreement.check_same_run(strategy, fixed)
     sweep_folder.check_no_sweep(job.settings.output_dir)
-    return training_state.claim_output_dir(
+    return run_settings.claim_output_dir(
         job.settings.output_dir,
         fixed,
         adjustable(job),
@@ -415,7 +415,7 @@ def run_sweep(
             "a sweep runs on one machine: unset TF_CONFIG, or give the "
             "commands of its runs one by one"
         )
-    with training_state.locked(settings.output_dir):
+    with run_settings.locked(settings.output_dir):
         _make_runs(settings, create_job, sweep)
     if not settings.do_predict and not settings.do_export:
         return 0

@@ -16,7 +16,7 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import lookup, training_state, weight_files
+from checkpoints import lookup, run_settings, weight_files
 from finetuning import fine_tuned
 
 RUNS = "runs"  # the folder of the runs
@@ -53,7 +53,7 @@ def check_no_run(output_dir: str) -> None:
             "--output_dir for them, or leave them out to go on with that run"
         )
     if not has_results(output_dir):
-        training_state.check_free(output_dir)
+        run_settings.check_free(output_dir)
 
 
 def check_no_sweep(output_dir: str) -> None:
@@ -67,7 +67,7 @@ def check_no_sweep(output_dir: str) -> None:
     names = tf.io.gfile.listdir(runs) if tf.io.gfile.isdir(runs) else []
     for name in sorted(names):
         # Without a checkpoint there is nothing to protect.
-        if training_state.read_adjustable(os.path.join(runs, name)):
+        if run_settings.read_adjustable(os.path.join(runs, name)):
             found = found or f"{RUNS}/{name}"
     if found:
         raise UserError(

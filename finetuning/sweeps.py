@@ -22,7 +22,7 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import flags, logging
 
-from checkpoints import hub, training_state
+from checkpoints import hub, run_settings
 from finetuning import distillation, hparams, sweep_folder, sweep_table
 
 flags.disclaim_key_flags()  # --help of a script shows what is defined here
@@ -157,7 +157,7 @@ def read(f: flags.FlagValues, script: str) -> Sweep | None:
     }
     # All runs start from one commit, and learn from teachers of one, whatever
     # happens on the hub meanwhile.
-    checkpoint = training_state.pinned(f.init_checkpoint, f.output_dir)
+    checkpoint = run_settings.pinned(f.init_checkpoint, f.output_dir)
     if hub.is_name(checkpoint):
         commit = hub.with_commit(checkpoint)
         arguments["init_checkpoint"] = f"--init_checkpoint={commit}"
@@ -333,7 +333,7 @@ def _with_type_of(folder: str, sweep: Sweep) -> Sweep:
     """
     if sweep.arguments.get("dtype") != "--dtype=auto":
         return sweep
-    dtype = training_state.read_adjustable(folder).get("dtype")
+    dtype = run_settings.read_adjustable(folder).get("dtype")
     if not dtype:
         return sweep
     arguments = {**sweep.arguments, "dtype": f"--dtype={dtype}"}

@@ -14,7 +14,7 @@ from absl import logging
 import modeling
 from checkpoints import (
     lookup,
-    training_state,
+    run_settings,
     weight_files,
 )
 from checkpoints.checkpoint import read_config, write_model
@@ -94,10 +94,6 @@ def warn_of_shared_files(
             len(shared),
             min(shared),
         )
-
-
-# What the training_config.json of earlier versions does not say.
-FINGERPRINT_DEFAULTS = {"objective": objectives.DEFAULT}
 
 
 def kept_folder(output_dir: str, step: int) -> str:
@@ -181,7 +177,7 @@ def check_same_objective(
 
 def _objective_of(folder: str) -> str | None:
     """Return the objective of the pre-training in a folder; None: unknown."""
-    found = training_state.read_fingerprint(folder)
+    found = run_settings.read_fingerprint(folder)
     if found:
         # Runs of fine-tuning have such a file too.
         is_ours = found.keys() & {"packing", "max_predictions_per_seq"}
@@ -209,21 +205,16 @@ def claim_output_dir(
         fixed: of `fingerprint`.
 
     Returns:
-        See training_state.claim_output_dir.
+        See run_settings.claim_output_dir.
 
     Raises:
         UserError: output_dir holds another run.
     """
-    write_settings = training_state.claim_output_dir(
+    write_settings = run_settings.claim_output_dir(
         settings.output_dir,
         fixed,
         adjustable(settings),
         cluster.is_chief(),
-        defaults={
-            **FINGERPRINT_DEFAULTS,
-            # Earlier versions did not write it: there it cannot be checked.
-            "file_order": fixed["file_order"],
-        },
     )
     warn_of_missed_steps(settings)
     return write_settings

@@ -13,7 +13,7 @@ import prediction_runs
 import pytest
 import scripts
 
-from checkpoints import hub, training_state
+from checkpoints import hub, run_settings, training_state
 from finetuning import sweeps
 
 NAME = "hf://a/model"
@@ -206,7 +206,7 @@ def test_the_runs_of_a_sweep_have_one_commit_of_a_teacher(
     assert command(2).count(wanted) == 1
     folder = tmp_path / "runs" / "seed1"
     recorded = {"teacher_checkpoint": [None, f"hf://a/teacher@{commit}"]}
-    training_state.claim_output_dir(str(folder), {}, recorded)
+    run_settings.claim_output_dir(str(folder), {}, recorded)
     training_state.TrainingState(str(folder), [], {}).save(1)
     replace_teacher(server, teachers[1])
     assert wanted in command(3)

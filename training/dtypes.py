@@ -25,7 +25,7 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import training_state
+from checkpoints import run_settings
 from training import agreement, devices
 
 AUTO = "auto"
@@ -265,7 +265,7 @@ def resolve(
             _log_once(*found)
         return dtype
     for directory in filter(None, resumed_dirs):
-        before = training_state.read_adjustable(directory).get("dtype")
+        before = run_settings.read_adjustable(directory).get("dtype")
         if before:
             logging.info(
                 "--dtype=auto: %s, as the run in %s began", before, directory

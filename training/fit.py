@@ -53,12 +53,12 @@ def fit(
         batches: of the whole run.
         flops_per_row: see reporting.Meter.
         hooks: what is done between steps.
-        new_variables: see `begin`.
+        new_variables: see `resume_or_start`.
         row: what a row of a batch is, for the estimate of the memory.
     """
     scale = loss_scale.create(settings)
     optimizer, state = _create_state(strategy, model, settings, scale)
-    first = begin(state, model, settings, new_variables)
+    first = resume_or_start(state, model, settings, new_variables)
     check_same_start(strategy, state, settings, first)
     if _is_finished(settings, first):
         return first
@@ -142,13 +142,13 @@ def _create_state(
     )
 
 
-def begin(
+def resume_or_start(
     state: training_state.TrainingState,
     model: modeling.TaskModel,
     settings: Settings,
     new_variables: Container[str] = (),
 ) -> int:
-    """Set the weights a run begins with; return the number of steps done.
+    """Set the weights a run goes on or begins with; return the steps done.
 
     They come from the first of these that is there: the newest checkpoint of
     output_dir; `resume_from`, with moments and step; `init_checkpoint`. Else
@@ -162,7 +162,7 @@ def begin(
             the others come from init_checkpoint.
     """
     state.clean()
-    latest = state.latest()
+    latest = state.latest_checkpoint()
     # output_dir comes first, so that the command that began a run resumes it.
     if latest:
         done = state.restore(latest)
@@ -207,7 +207,7 @@ def _check_steps_left(settings: Settings, source: str, done: int) -> None:
 def _start_from(
     checkpoint: str, model: modeling.TaskModel, new_variables: Container[str]
 ) -> None:
-    """Set the weights of a model, but for the new variables; see `begin`."""
+    """Set the weights of a model, but for the new variables."""
     variables = [v for v in model.variables if v.path not in new_variables]
     weight_files.restore_weights(variables, checkpoint)
     logging.info("Starting from the weights of %s", checkpoint)

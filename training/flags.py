@@ -5,7 +5,7 @@ from base.errors import UserError
 from absl import flags
 
 import modeling
-from checkpoints import training_state
+from checkpoints import run_settings
 from checkpoints.checkpoint import Checkpoint, open_checkpoint
 from ops import recompute
 from training import dtypes
@@ -232,7 +232,7 @@ def open_init_checkpoint(f: flags.FlagValues) -> Checkpoint:
 
 def read_init_checkpoint(f: flags.FlagValues) -> str | None:
     """Return --init_checkpoint, at the commit with which output_dir began."""
-    return training_state.pinned(f.init_checkpoint, f.output_dir)
+    return run_settings.pinned(f.init_checkpoint, f.output_dir)
 
 
 def read_settings(

@@ -210,7 +210,7 @@ def _check_good(
     elif not math.isfinite(means["gradient_norm"]):
         problem = f"gradient_norm became {means['gradient_norm']}"
     if problem:
-        last = state.latest()
+        last = state.latest_checkpoint()
         raise UserError(
             f"{problem} at step {done}, which is not saved; the last good "
             f"checkpoint is {last or 'none: the run had not saved yet'}; try "

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from tiny import values_of
 
-from checkpoints import lookup, training_state, weight_files
+from checkpoints import lookup, run_settings, training_state, weight_files
 
 
 def slots_of(model) -> dict:
@@ -25,7 +25,7 @@ def test_training_state_keeps_the_newest(model, tmp_path):
     state = training_state.TrainingState(
         str(tmp_path), model.variables, slots, 2
     )
-    assert state.latest() is None
+    assert state.latest_checkpoint() is None
     for step in (1, 2, 3):
         state.save(step)
     names = {path.name for path in tmp_path.glob("*.index")}
@@ -35,7 +35,7 @@ def test_training_state_keeps_the_newest(model, tmp_path):
     slot_before = slot.numpy()
     slot.assign(tf.zeros_like(slot))
     model.variables[0].assign(tf.zeros_like(model.variables[0]))
-    assert state.restore(state.latest()) == 3
+    assert state.restore(state.latest_checkpoint()) == 3
     np.testing.assert_array_equal(slot, slot_before)
     for path, value in values_of(model.variables).items():
         np.testing.assert_array_equal(value, before[path])
@@ -48,7 +48,7 @@ def test_a_moved_output_dir_still_works(model, tmp_path):
     new = tmp_path / "new"
     old.rename(new)
     state = training_state.TrainingState(str(new), model.variables, {})
-    assert state.restore(state.latest()) == 7
+    assert state.restore(state.latest_checkpoint()) == 7
 
 
 def test_a_checkpoint_without_index_does_not_count(model, tmp_path):
@@ -56,7 +56,7 @@ def test_a_checkpoint_without_index_does_not_count(model, tmp_path):
     state = training_state.TrainingState(str(tmp_path), model.variables, {})
     state.save(1)
     (tmp_path / "model.ckpt-2.data-00000-of-00001").write_bytes(b"whole")
-    assert state.latest() == str(tmp_path / "model.ckpt-1")
+    assert state.latest_checkpoint() == str(tmp_path / "model.ckpt-1")
 
 
 def test_weights_alone_are_no_training_state(model, tmp_path):
@@ -71,19 +71,19 @@ def test_weights_alone_are_no_training_state(model, tmp_path):
 
 def test_claim_compares_only_once_a_checkpoint_exists(model, tmp_path, caplog):
     folder = str(tmp_path / "out")
-    training_state.claim_output_dir(folder, {"model": {"a": 1}}, {"rate": 1.0})
-    training_state.claim_output_dir(folder, {"model": {"a": 2}}, {"rate": 1.0})
+    run_settings.claim_output_dir(folder, {"model": {"a": 1}}, {"rate": 1.0})
+    run_settings.claim_output_dir(folder, {"model": {"a": 2}}, {"rate": 1.0})
     training_state.TrainingState(folder, model.variables, {}).save(1)
     with pytest.raises(UserError, match="model = {'a': 2}, not {'a': 3}"):
-        training_state.claim_output_dir(folder, {"model": {"a": 3}}, {})
+        run_settings.claim_output_dir(folder, {"model": {"a": 3}}, {})
     fixed = {"model": {"a": 2}}
-    write = training_state.claim_output_dir(folder, fixed, {"rate": 2.0})
+    write = run_settings.claim_output_dir(folder, fixed, {"rate": 2.0})
     assert "rate changes from 1.0 to 2.0" in caplog.text
     # Nothing is trained with the new rate yet.
-    assert training_state.read_adjustable(folder) == {"rate": 1.0}
+    assert run_settings.read_adjustable(folder) == {"rate": 1.0}
     write()
-    assert training_state.read_adjustable(folder) == {"rate": 2.0}
-    training_state.claim_output_dir(
+    assert run_settings.read_adjustable(folder) == {"rate": 2.0}
+    run_settings.claim_output_dir(
         folder, fixed, {"rate": 3.0}, hints={"rate": "since then"}
     )
     assert "rate changes from 2.0 to 3.0: since then" in caplog.text
@@ -95,7 +95,7 @@ def test_a_checkpoint_that_is_missing_is_passed_over(model, tmp_path, caplog):
         state.save(step)
     for path in tmp_path.glob("model.ckpt-3.*"):
         path.unlink()
-    assert state.latest().endswith("model.ckpt-2")
+    assert state.latest_checkpoint().endswith("model.ckpt-2")
     assert "model.ckpt-3 are missing: going on from" in caplog.text
     assert lookup.latest_checkpoint(str(tmp_path)).endswith("model.ckpt-2")
     state.save(4)
@@ -109,43 +109,43 @@ def test_a_run_whose_checkpoints_are_all_missing_does_not_begin_anew(
     model, tmp_path
 ):
     state = training_state.TrainingState(str(tmp_path), model.variables, {})
-    training_state.claim_output_dir(str(tmp_path), {"seed": 1}, {})
+    run_settings.claim_output_dir(str(tmp_path), {"seed": 1}, {})
     state.save(8)
     for path in tmp_path.glob("model.ckpt-*"):
         path.unlink()
     with pytest.raises(UserError, match="ckpt-8, which .* lists, are missing"):
-        state.latest()
+        state.latest_checkpoint()
     with pytest.raises(UserError, match="belongs to a run with seed = 1"):
-        training_state.claim_output_dir(str(tmp_path), {"seed": 2}, {})
+        run_settings.claim_output_dir(str(tmp_path), {"seed": 2}, {})
     with pytest.raises(UserError, match="lists model.ckpt-8, whose files are"):
         lookup.find_training_checkpoint(str(tmp_path))
     for text in ("model_check", ""):
         (tmp_path / "checkpoint").write_text(text)
         with pytest.raises(UserError, match="checkpoint is damaged: restore"):
-            state.latest()
+            state.latest_checkpoint()
     (tmp_path / "checkpoint").unlink()
-    assert state.latest() is None
+    assert state.latest_checkpoint() is None
 
 
 def test_two_runs_cannot_share_an_output_dir(tmp_path, monkeypatch):
-    monkeypatch.setattr(training_state, "_LOCK_SECONDS", 0.0)
+    monkeypatch.setattr(run_settings, "_LOCK_SECONDS", 0.0)
     folder = str(tmp_path / "out")
-    with training_state.locked(folder):
+    with run_settings.locked(folder):
         with pytest.raises(UserError, match="another run is writing --output"):
-            with training_state.locked(folder):
+            with run_settings.locked(folder):
                 pass
-    with training_state.locked(folder):
+    with run_settings.locked(folder):
         (tmp_path / "out" / "x").write_text("")
     assert os.listdir(folder) == ["x"]
 
 
 def test_a_damaged_training_config_is_an_error_with_one_line(model, tmp_path):
     folder = str(tmp_path)
-    training_state.claim_output_dir(folder, {}, {})
+    run_settings.claim_output_dir(folder, {}, {})
     training_state.TrainingState(folder, model.variables, {}).save(1)
-    (tmp_path / training_state.CONFIG_NAME).write_text("{")
+    (tmp_path / run_settings.CONFIG_NAME).write_text("{")
     with pytest.raises(UserError, match="training_config.json: not valid JSON"):
-        training_state.claim_output_dir(folder, {}, {})
+        run_settings.claim_output_dir(folder, {}, {})
 
 
 def test_the_oldest_checkpoints_go_whole(model, tmp_path):
@@ -178,6 +178,6 @@ def test_unfinished_files_are_removed(model, tmp_path):
 def test_a_training_config_of_something_else_is_one_line(model, tmp_path, text):
     folder = str(tmp_path)
     training_state.TrainingState(folder, model.variables, {}).save(1)
-    (tmp_path / training_state.CONFIG_NAME).write_text(text)
+    (tmp_path / run_settings.CONFIG_NAME).write_text(text)
     with pytest.raises(UserError, match="does not describe a run"):
-        training_state.claim_output_dir(folder, {}, {})
+        run_settings.claim_output_dir(folder, {}, {})

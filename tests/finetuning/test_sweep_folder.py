@@ -13,7 +13,7 @@ import scripts
 import tiny
 from classifier_runs import values_of
 
-from checkpoints import training_state
+from checkpoints import run_settings
 from finetuning import fine_tuned, sweep_folder
 
 run_classifier = scripts.load("run_classifier")
@@ -98,7 +98,7 @@ def test_a_run_does_not_mix_with_a_sweep(is_finished, tmp_path):
 
 def test_a_sweep_whose_run_never_began_is_no_sweep(tmp_path):
     seed = tmp_path / "runs" / "seed1"
-    training_state.claim_output_dir(str(seed), {}, {"learning_rate": 1.0})
+    run_settings.claim_output_dir(str(seed), {}, {"learning_rate": 1.0})
     (tmp_path / "runs" / "notes.txt").write_text("")
     sweep_folder.check_no_sweep(str(tmp_path))
     sweep_folder.check_no_sweep(str(tmp_path / "none"))

@@ -1,0 +1,293 @@
+"""The run in an output_dir: its settings, its lock, what may not change.
+
+`training_config.json` describes the run, so that a command with another model
+or other data cannot continue it.
+"""
+
+import contextlib
+import json
+import os
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from base import cluster, file_system, resuming, text_files
+from base.errors import UserError
+
+import tensorflow as tf
+from absl import logging
+
+from checkpoints import hub, lookup
+
+CONFIG_NAME = "training_config.json"
+
+_OF_MODELS = ("index", "safetensors")  # endings of files
+
+# How long to wait for the end of a run that was told to stop, and saves.
+_LOCK_SECONDS = 60.0
+
+_NONE: Mapping = types.MappingProxyType({})
+
+
+@contextlib.contextmanager
+def locked(output_dir: str) -> Iterator[None]:
+    """Keep other training runs out of a local output_dir inside the block.
+
+    Two of them would remove and replace each other's files. A run that was
+    told to stop has the directory until it has saved: this waits a minute for
+    it. The machines of a cluster share a directory, which the chief locks.
+
+    Args:
+        output_dir: created when missing, removed if it stays empty.
+
+    Raises:
+        UserError: another run goes on in it.
+    """
+    if file_system.is_remote(output_dir) or not cluster.is_chief():
+        yield
+        return
+    lookup.check_is_no_pattern(output_dir, "output_dir")
+    file_system.make_directory(output_dir)
+    what = f"--output_dir={output_dir}"
+    with resuming.locked_folder(output_dir, what, _LOCK_SECONDS):
+        yield
+
+
+def claim_output_dir(
+    output_dir: str,
+    fingerprint: Mapping[str, object],
+    adjustable: Mapping[str, object],
+    is_chief: bool = True,
+    hints: Mapping[str, str] = _NONE,
+) -> Callable[[], None]:
+    """Check that output_dir has no other run; write this run's settings to it.
+
+    They are in `training_config.json`, the fingerprint under the key "fixed".
+    Those of a run that goes on are not replaced at once: it may be finished,
+    and then it keeps the settings that it was trained with.
+
+    Args:
+        output_dir: created when missing.
+        fingerprint: model, data and all else that a resumed run may not
+            change.
+        adjustable: settings that may change when a run is resumed; a change
+            is logged.
+        is_chief: whether this process writes; of several only one does.
+        hints: name of an adjustable setting -> what to log with its change.
+
+    Returns:
+        Writes the settings of this command; to be called when it trains.
+
+    Raises:
+        UserError: output_dir holds weights of a run with another fingerprint
+            (names the first difference), or a model that is of no run.
+    """
+    lookup.check_is_no_pattern(output_dir, "output_dir")
+    file_system.make_directory(output_dir)
+    path = os.path.join(output_dir, CONFIG_NAME)
+    # Through JSON tuples become lists, as in the file.
+    now = json.loads(
+        json.dumps({"fixed": fingerprint, "adjustable": adjustable})
+    )
+    text = json.dumps(now, indent=2, sort_keys=True) + "\n"
+
+    def write() -> None:
+        if is_chief:
+            file_system.write_text(path, text)
+
+    if tf.io.gfile.exists(path) and _has_weights(output_dir):
+        before = _read_run(path)
+        _check_fixed(output_dir, before["fixed"], now["fixed"])
+        _warn_of_changes(before["adjustable"], now["adjustable"], hints)
+        return write
+    if not tf.io.gfile.exists(path):
+        check_free(output_dir)
+    write()
+    return write
+
+
+def _warn_of_changes(
+    before: Mapping[str, object],
+    now: Mapping[str, object],
+    hints: Mapping[str, str],
+) -> None:
+    """Warn of adjustable settings that change; see `claim_output_dir`."""
+    for name, value in now.items():
+        old = before.get(name)
+        if old != value:
+            hint = f": {hints[name]}" if name in hints else ""
+            logging.warning(
+                "%s changes from %s to %s%s", name, old, value, hint
+            )
+
+
+def _has_weights(output_dir: str) -> bool:
+    """Whether a run in output_dir has weights to protect.
+
+    They are its checkpoints, or the best weights of a run that was killed
+    before its first checkpoint. Without either, an earlier start failed.
+    """
+    weights = os.path.join(output_dir, lookup.WEIGHTS_NAME + ".index")
+    has_best = tf.io.gfile.exists(weights)
+    return has_best or bool(lookup.listed_checkpoints(output_dir))
+
+
+def check_free(output_dir: str) -> None:
+    """Check that output_dir, which has no run, has no model either.
+
+    A run would replace its weights, configuration and vocabulary, which may
+    be those of a released model. The checkpoints of a run of the original,
+    with the file `checkpoint`, are gone on with, as by the original.
+
+    Raises:
+        UserError: it does.
+    """
+    if lookup.listed_checkpoints(output_dir):
+        return
+    found = tf.io.gfile.glob(
+        [os.path.join(output_dir, f"*.{name}") for name in _OF_MODELS]
+    )
+    if found:
+        raise UserError(
+            f"output_dir {output_dir} holds a model ({found[0]}) and no run "
+            "to go on with; training would replace the model: use another "
+            "--output_dir"
+        )
+
+
+def _check_fixed(
+    output_dir: str, before: Mapping[str, object], now: Mapping[str, object]
+) -> None:
+    """Raise a UserError for the first value that a run may not change."""
+    for name, value in now.items():
+        if before.get(name) != value:
+            raise UserError(
+                f"output_dir {output_dir} belongs to a run with {name} = "
+                f"{_differing(before.get(name), value)}; use another "
+                "--output_dir, or the command that began this one"
+            )
+
+
+def read_fingerprint(directory: str) -> dict[str, object] | None:
+    """Return the fingerprint of the run in a directory; None without one.
+
+    Raises:
+        UserError: the file that describes it is damaged.
+    """
+    path = os.path.join(directory, CONFIG_NAME)
+    return _read_run(path)["fixed"] if tf.io.gfile.exists(path) else None
+
+
+def read_adjustable(directory: str) -> dict[str, object]:
+    """Return the adjustable settings of the run that has begun in a directory.
+
+    Returns:
+        {name: value}; empty without a checkpoint of a run.
+
+    Raises:
+        UserError: the file that describes the run is damaged.
+    """
+    path = os.path.join(directory, CONFIG_NAME)
+    if not _has_weights(directory) or not tf.io.gfile.exists(path):
+        return {}
+    return _read_run(path)["adjustable"]
+
+
+def pinned(init_checkpoint: str | None, output_dir: str | None) -> str | None:
+    """Return --init_checkpoint, with the commit that a run began with.
+
+    See `pinned_all`.
+    """
+    if not init_checkpoint:
+        return init_checkpoint
+    (found,) = pinned_all([init_checkpoint], output_dir, "init_checkpoint")
+    return found
+
+
+def pinned_all(
+    names: Sequence[str], output_dir: str | None, flag: str
+) -> tuple[str, ...]:
+    """Return the values of a flag, with the commits that a run began with.
+
+    A model on the hub may get another commit while a run is interrupted, or
+    between the runs of a sweep. A name without revision stands for the commit
+    that is recorded in output_dir, or by a run in its folder `runs`. Any other
+    value is returned as it is.
+
+    Args:
+        names: values of the flag.
+        output_dir: of the run.
+        flag: its name. A run records the commits under this name, in the order
+            of the flag, None for those that are not on the hub.
+    """
+    given = tuple(names)
+    is_open = [
+        hub.is_name(name) and not hub.parse(name, flag).revision
+        for name in given
+    ]
+    if not any(is_open) or not output_dir:
+        return given
+    for folder in _folders_of_runs(output_dir):
+        recorded = read_adjustable(folder).get(flag)
+        if not isinstance(recorded, list):
+            recorded = [recorded]
+        if len(recorded) != len(given):
+            continue
+        found = tuple(
+            commit if must_pin and _is_commit_of(name, commit) else name
+            for name, commit, must_pin in zip(
+                given, recorded, is_open, strict=True
+            )
+        )
+        if found != given:
+            # Once, though the flags are read more than once.
+            logging.log_first_n(
+                logging.INFO,
+                "The run in %s began with %s, which is used again",
+                1,
+                folder,
+                ",".join(found),
+            )
+            return found
+    return given
+
+
+def _folders_of_runs(output_dir: str) -> list[str]:
+    """Return output_dir and the folders of the runs of a sweep in it."""
+    runs = tf.io.gfile.glob(os.path.join(output_dir, "runs/*"))
+    return [output_dir, *sorted(runs)]
+
+
+def _is_commit_of(name: str, recorded: str | None) -> bool:
+    """Return whether a recorded name is that of the same model on the hub."""
+    if not hub.is_name(recorded):
+        return False
+    return hub.parse(recorded).repository == hub.parse(name).repository
+
+
+def _read_run(path: str) -> dict[str, dict[str, object]]:
+    """Return the content of a training_config.json.
+
+    Raises:
+        UserError: it is damaged.
+    """
+    run = text_files.read_json_object(path)
+    if not all(
+        isinstance(run.get(key), dict) for key in ("fixed", "adjustable")
+    ):
+        raise UserError(
+            f"{path} does not describe a run: wanted objects fixed and "
+            "adjustable; restore it, or use another --output_dir"
+        )
+    return run
+
+
+def _differing(old: object, new: object) -> str:
+    """Return "<old>, not <new>"; of dictionaries only the entries that differ.
+
+    A fingerprint may hold a whole configuration, or hundreds of input files.
+    """
+    if isinstance(old, dict) and isinstance(new, dict):
+        names = [n for n in {**old, **new} if old.get(n) != new.get(n)]
+        old = {name: old.get(name) for name in names}
+        new = {name: new.get(name) for name in names}
+    return f"{old}, not {new}"
