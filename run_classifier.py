@@ -27,6 +27,7 @@ from finetuning import distillation, fine_tuned, runner, sweeps
 from finetuning import flags as finetuning_flags
 from tasks.classifier import flags as classifier_flags
 from tasks.classifier import tasks as classifier_tasks
+from tasks.classifier.distillation import ClassifierTeaching
 from tasks.classifier.job import ClassifierJob
 from tasks.settings import RunSettings
 from tasks.source import ModelSource, find_source
@@ -86,16 +87,19 @@ def main(_: list[str]) -> int:
 def create_job(settings: RunSettings, is_training: bool) -> ClassifierJob:
     """Return the job the flags describe, its files read and checked."""
     source = find_source(settings, is_training)
-    return ClassifierJob(
+    job = ClassifierJob(
         settings,
         source,
         is_training,
         read_task(settings, source, is_training),
         FLAGS.data_dir,
         FLAGS.eval_batch_size,
-        distillation.read(FLAGS),
-        FLAGS.transfer_file,
     )
+    if is_training and (options := distillation.read(FLAGS)):
+        distillation.distil(
+            options, ClassifierTeaching(job, FLAGS.transfer_file)
+        )
+    return job
 
 
 def read_task(

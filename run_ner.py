@@ -29,6 +29,7 @@ from ops import recompute
 from tasks.encoder import layers as features_layers
 from tasks.ner import data as ner_data
 from tasks.ner import job as ner_job
+from tasks.ner.distillation import TaggerTeaching
 from tasks.ner.job import NerJob, TaggerOptions
 from tasks.settings import RunSettings
 from tasks.source import find_source
@@ -128,15 +129,17 @@ def create_job(settings: RunSettings, is_training: bool) -> NerJob:
         FLAGS.test_file,
         ner_data.Columns(FLAGS.token_column, FLAGS.label_column),
     )
-    return NerJob(
+    job = NerJob(
         settings,
         source,
         is_training,
         files,
         options,
         FLAGS.eval_batch_size,
-        distillation.read(FLAGS),
     )
+    if is_training and (options := distillation.read(FLAGS)):
+        distillation.distil(options, TaggerTeaching(job))
+    return job
 
 
 def read_model_options(trained_for: TrainedFor) -> TaggerOptions:

@@ -41,6 +41,7 @@ from tasks.squad import ensemble as squad_ensemble
 from tasks.squad import mistakes as squad_mistakes
 from tasks.squad.answers import AnswerOptions
 from tasks.squad.decoding import DecodingOptions
+from tasks.squad.distillation import SpanTeaching
 from tasks.squad.job import SquadJob
 from tasks.squad.records import QuestionReader, ReadingOptions
 from tasks.squad.windows import Lengths
@@ -196,7 +197,7 @@ def main(_: list[str]) -> int:
 def create_job(settings: RunSettings, is_training: bool) -> SquadJob:
     """Return the job the flags describe, its files read and checked."""
     model_source = source.find_source(settings, is_training)
-    return SquadJob(
+    job = SquadJob(
         settings,
         model_source,
         is_training,
@@ -205,8 +206,10 @@ def create_job(settings: RunSettings, is_training: bool) -> SquadJob:
         FLAGS.predict_file,
         FLAGS.count_steps_by,
         answer_options(model_source.do_lower_case),
-        distillation.read(FLAGS),
     )
+    if is_training and (options := distillation.read(FLAGS)):
+        distillation.distil(options, SpanTeaching(job))
+    return job
 
 
 def score_file() -> int:

@@ -12,12 +12,13 @@ losses.soft_loss, T^2 times a cross entropy at temperature T; that of numbers is
 the squared error to the teacher's number. Of several teachers, the mean of the
 probabilities at temperature T is the target, or the mean of the numbers.
 
-Teachers are in teachers.py. A task adds the features SOFT_TARGETS and
-LABEL_WEIGHTS to its training records.
+Teachers are in teachers.py. What all this means for a task is in the task's
+folder; see tasks/teaching.py.
 """
 
+import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from base.errors import UserError
@@ -27,13 +28,15 @@ import tensorflow as tf
 from absl import flags, logging
 
 from checkpoints import hub, run_settings
-from training.objective import Objective, Sums
+from finetuning import teachers
+from finetuning.teachers import Teacher
+from records import in_memory
+from tasks.job import LoadedModel
+from tasks.teaching import Teaching, Texts
+from training import prediction
+from training.objective import Objective
 
 flags.disclaim_key_flags()  # --help of a script shows what is defined here
-
-SOFT_TARGETS = "soft_targets"  # float32 [n, ..., K]
-
-LABEL_WEIGHTS = "label_weights"  # float32 [n], 0 for rows without a label
 
 _FLAG = "teacher_checkpoint"
 
@@ -81,7 +84,9 @@ class Options(NamedTuple):
 
 # A run without teachers. Runs of versions without the flags have no such keys,
 # which counts as None.
-NO_FINGERPRINT = dict.fromkeys(Options((), 1.0, 1.0).fingerprint(()))
+NO_FINGERPRINT = dict.fromkeys(
+    (*Options((), 1.0, 1.0).fingerprint(()), "transfer_file")
+)
 
 # --- Flags -------------------------------------------------------------------
 
@@ -189,87 +194,138 @@ def check(f: flags.FlagValues, *more: str) -> None:
         )
 
 
-# --- Targets -----------------------------------------------------------------
+# --- Teachers and their student ----------------------------------------------
 
 
-def mean_probabilities(
-    logits: Sequence[np.ndarray], temperature: float
-) -> np.ndarray:
-    """Return the mean of teachers' probabilities at a temperature.
-
-    >>> mean_probabilities([np.log([[1.0, 3.0]]), np.log([[1.0, 1.0]])], 1.0)
-    array([[0.375, 0.625]], dtype=float32)
+class Distillation:
+    """Adds what teachers answer to a job's training data.
 
     Args:
-        logits: of each teacher, [..., K].
-        temperature: T.
+        options: teachers and loss.
+        teaching: what there is to know of the job's task.
+
+    Attributes:
+        objective: soft loss and label loss.
+
+    Raises:
+        UserError: a teacher cannot teach the task.
     """
-    total = np.zeros(logits[0].shape)
-    for values in logits:
-        scaled = values.astype(np.float64) / temperature
-        exps = np.exp(scaled - scaled.max(-1, keepdims=True))
-        total += exps / exps.sum(-1, keepdims=True)
-    return (total / len(logits)).astype(np.float32)
 
+    def __init__(self, options: Options, teaching: Teaching):
+        if teaching.learns_numbers and options.temperature != 1.0:
+            raise UserError(
+                f"--distillation_temperature={options.temperature:g} is for "
+                "classes; this task is a regression: leave it out"
+            )
+        self.options, self.teaching = options, teaching
+        self.objective = objective(options, teaching)
+        self.teachers = [
+            teachers.find(path, teaching) for path in options.teachers
+        ]
 
-def log_loss(options: Options, entropy: float | None) -> None:
-    """Log the loss of distillation, and how small its soft part can be.
+    def fingerprint(self) -> dict[str, Any]:
+        """Return what must not change when a run goes on."""
+        digests = [teacher.digest for teacher in self.teachers]
+        return {
+            **self.options.fingerprint(digests),
+            **self.teaching.fingerprint(),
+        }
 
-    Args:
-        options: of the loss.
-        entropy: mean of the targets' entropy; None for numbers, whose loss
-            has the minimum 0.
-    """
-    logging.info(
-        "Distilling: loss = %g * soft_loss + %g * label_loss",
-        options.alpha,
-        1.0 - options.alpha,
-    )
-    if entropy is not None:
+    def adjustable(self) -> dict[str, Any]:
+        """Return what may change when a run goes on."""
+        return self.options.adjustable()
+
+    def train_data(
+        self, data: in_memory.ShortRecords, loaded: LoadedModel
+    ) -> in_memory.ShortRecords:
+        """Return the training records with soft targets.
+
+        Args:
+            data: the records of the training file.
+            loaded: the student; its strategy runs the teachers too.
+        """
+        self.teaching.prepare(data)
+        texts, found = self.teaching.texts(), []
+        for teacher in self.teachers:
+            answers = self._answers(teacher, texts, data, loaded)
+            if teacher.order is not None:
+                answers = answers[:, teacher.order]
+            found.append(answers)
+            logging.info(
+                "Teacher %s: %s",
+                teacher.source.prefix,
+                self.teaching.fit(data, answers),
+            )
+        temperature = self.options.temperature
+        entropy = self.teaching.add_targets(data, found, temperature)
         logging.info(
-            "soft_loss is a cross entropy at temperature %g, times %g; a "
-            "perfect student has %.4f, the entropy of the targets",
-            options.temperature,
-            options.temperature**2,
-            options.temperature**2 * entropy,
+            "Distilling: loss = %g * soft_loss + %g * label_loss",
+            self.options.alpha,
+            1.0 - self.options.alpha,
         )
+        if not self.teaching.learns_numbers:
+            logging.info(
+                "soft_loss is a cross entropy at temperature %g, times %g; a "
+                "perfect student has %.4f, the entropy of the targets",
+                temperature,
+                temperature**2,
+                temperature**2 * entropy,
+            )
+        return data
+
+    def _answers(
+        self,
+        teacher: Teacher,
+        texts: Sequence[Texts],
+        data: in_memory.ShortRecords,
+        loaded: LoadedModel,
+    ) -> np.ndarray:
+        """Return a teacher's logits for the texts, computed or kept before."""
+        training = self.teaching.job.settings.training
+
+        @functools.cache
+        def predictor() -> prediction.Predictor:
+            return teachers.create_predictor(
+                teacher, self.teaching, loaded.predictor.strategy
+            )
+
+        parts = [
+            teachers.kept_outputs(
+                self.teaching.cache,
+                name,
+                teacher,
+                {**fingerprint, "dtype": training.dtype},
+                lambda name=name: self.teaching.answers(
+                    name, data, teacher.source, predictor()
+                ),
+            )
+            for name, fingerprint in texts
+        ]
+        return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
 
-def entropy(targets: np.ndarray) -> np.ndarray:
-    """Return the entropy of probabilities [..., K] over K."""
-    tiny = np.finfo(targets.dtype).tiny  # 0 ln 0 is 0
-    return -(targets * np.log(np.maximum(targets, tiny))).sum(-1)
+def distil(options: Options, teaching: Teaching) -> None:
+    """Let the job of `teaching` learn from teachers."""
+    job = teaching.job
+    job.distillation = Distillation(options, teaching)
+    job.objective = job.distillation.objective
 
 
-# --- Objective ---------------------------------------------------------------
-
-
-def objective(
-    forward: Callable[..., Sums],
-    count: Callable[..., tf.Tensor],
-    options: Options,
-    names: Sequence[str],
-) -> Objective:
+def objective(options: Options, teaching: Teaching) -> Objective:
     """Return the objective of the module's loss.
 
     Both sums are divided by the number of all rows. Divided by the labelled
     ones alone, a label would count for more in a batch that has few of them.
-
-    Args:
-        forward: as Objective.forward; it returns soft_loss and label_loss.
-        count: batch -> number of its rows, float32 scalar.
-        options: of the loss.
-        names: keys of what `forward` returns.
     """
-    alpha = options.alpha
 
     def loss_weights(batch: Mapping) -> dict[str, tf.Tensor]:
-        rows = count(batch)
+        rows = teaching.count(batch)
         return {"soft_loss": rows, "label_loss": rows}
 
     def total_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:
         soft = sums["soft_loss"] / weights["soft_loss"]
         label = sums["label_loss"] / weights["label_loss"]
-        return alpha * soft + (1.0 - alpha) * label
+        return options.alpha * soft + (1.0 - options.alpha) * label
 
-    return Objective(loss_weights, forward, total_loss, tuple(names))
+    forward = functools.partial(teaching.sums, options.temperature)
+    return Objective(loss_weights, forward, total_loss, teaching.names)

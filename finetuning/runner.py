@@ -12,7 +12,14 @@ import tensorflow as tf
 from absl import logging
 
 from checkpoints import lookup, run_settings
-from finetuning import failed_runs, fine_tuned, selection, sweep_folder, sweeps
+from finetuning import (
+    distillation,
+    failed_runs,
+    fine_tuned,
+    selection,
+    sweep_folder,
+    sweeps,
+)
 from records import in_memory
 from tasks import graph_tokenizer, reinit, saved_model
 from tasks.job import Job, LoadedModel, TrainingData
@@ -159,7 +166,8 @@ def fingerprint(job: Job) -> dict[str, Any]:
         # key, which counts as None.
         "reinit_top_layers": job.settings.reinit_top_layers or None,
         **job.source.bilstm.fingerprint(),
-        **job.own_fingerprint(),
+        **distillation.NO_FINGERPRINT,
+        **(job.distillation.fingerprint() if job.distillation else {}),
         **job.settings.training.fingerprint(),
     }
 
@@ -171,7 +179,7 @@ def adjustable(job: Job) -> dict[str, Any]:
         "num_train_epochs": settings.num_train_epochs,
         "warmup_proportion": settings.warmup_proportion,
         **settings.training.adjustable(),
-        **job.own_adjustable(),
+        **(job.distillation.adjustable() if job.distillation else {}),
     }
 
 
@@ -203,6 +211,8 @@ def train(
         # The run was killed before its first checkpoint, and begins again.
         selection.write_scores(settings.output_dir, {})
     data = job.train_data(loaded)
+    if job.distillation:
+        data = job.distillation.train_data(data, loaded)
     training = with_steps(settings, job.num_examples(data))
     compiles, batches = plan_batches(job, data, training, strategy)
     fit.log_beginning(data.num_records, training)

@@ -10,23 +10,22 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from base import cluster, file_system, progress
+from base import cluster, file_system
 from base.errors import UserError
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-import modeling
 from checkpoints import lookup, weight_files
 from checkpoints.checkpoint import open_checkpoint
 from records import cache as record_cache
-from records.in_memory import ShortRecords
 from tasks import bilstm, registry
 from tasks.source import ModelSource
+from tasks.teaching import Teaching
 from training import prediction
 
 _FLAG = "teacher_checkpoint"
@@ -43,11 +42,14 @@ class Teacher(NamedTuple):
         path: as the flag names it.
         source: checkpoint, configuration, tokenizer and length.
         fingerprint: everything that its outputs for a text depend on.
+        order: the place of each of the student's labels among its outputs,
+            [K]; None where outputs have no names.
     """
 
     path: str
     source: ModelSource
     fingerprint: Mapping[str, Any]
+    order: np.ndarray | None = None
 
     @property
     def digest(self) -> str:
@@ -60,8 +62,40 @@ class Teacher(NamedTuple):
         return UserError(f"--{_FLAG}={self.path} {reason}")
 
 
-def find(path: str, max_seq_length: int) -> Teacher:
+def find(path: str, teaching: Teaching) -> Teacher:
     """Return the teacher of a path.
+
+    Args:
+        path: an item of --teacher_checkpoint.
+        teaching: what it is to teach.
+
+    Raises:
+        UserError: there is no model, it cannot teach this, or files are
+            missing beside it.
+    """
+    teacher = read(path, teaching.job.source.max_seq_length)
+    prefix = teacher.source.prefix
+    shapes = weight_files.open_reader(prefix).get_variable_to_shape_map()
+    if teaching.head not in shapes:
+        raise teacher.error(
+            f"has no fine-tuned head for this task ({teaching.head}): a model "
+            "that was not fine-tuned teaches noise; fine-tune it with this "
+            "script first"
+        )
+    task = teacher.source.trained_for.task
+    wanted = teaching.job.fine_tuned_task
+    registry.check_task(task, wanted, prefix, f"--{_FLAG}")
+    head = shapes[teaching.head]
+    if problem := teaching.problem(teacher.source, head):
+        raise teacher.error(problem)
+    if teaching.labels is None:
+        return teacher
+    order = label_order(teacher, teaching.labels, head[0])
+    return teacher._replace(order=order)
+
+
+def read(path: str, max_seq_length: int) -> Teacher:
+    """Return the model of a path as a teacher, whatever it can teach.
 
     Args:
         path: an item of --teacher_checkpoint.
@@ -93,34 +127,7 @@ def find(path: str, max_seq_length: int) -> Teacher:
         | checkpoint.trained_for.to_dict(),
         **text,
     }
-    source = ModelSource(checkpoint, length, size)
-    return Teacher(path, source, fingerprint)
-
-
-def check_head(
-    teacher: Teacher, variable: str, fine_tuned_task: str | None
-) -> list[int]:
-    """Return the shape of a teacher's head; check that it was fine-tuned.
-
-    Args:
-        teacher: to check.
-        variable: path of a variable that only a fine-tuned model has.
-        fine_tuned_task: see `Job.fine_tuned_task`.
-
-    Raises:
-        UserError: it has no such head, or that of another task.
-    """
-    prefix = teacher.source.prefix
-    shapes = weight_files.open_reader(prefix).get_variable_to_shape_map()
-    if variable not in shapes:
-        raise teacher.error(
-            f"has no fine-tuned head for this task ({variable}): a model that "
-            "was not fine-tuned teaches noise; fine-tune it with this script "
-            "first"
-        )
-    task = teacher.source.trained_for.task
-    registry.check_task(task, fine_tuned_task, prefix, f"--{_FLAG}")
-    return shapes[variable]
+    return Teacher(path, ModelSource(checkpoint, length, size), fingerprint)
 
 
 def label_order(
@@ -159,67 +166,32 @@ def _listed(labels: Sequence[str]) -> str:
 
 
 def create_predictor(
-    teacher: Teacher,
-    strategy: tf.distribute.Strategy,
-    create_model: Callable[[], modeling.TaskModel],
-    required: str,
-    forward: Callable[..., dict[str, tf.Tensor]],
-    jit_compile: bool,
+    teacher: Teacher, teaching: Teaching, strategy: tf.distribute.Strategy
 ) -> prediction.Predictor:
     """Return a teacher as a function of records.
 
     Args:
         teacher: to load.
+        teaching: its model and forward pass.
         strategy: of the student.
-        create_model: returns the teacher's model with new weights.
-        required: pattern of the variables that its checkpoint must have.
-        forward: (model, batch) -> {name: [B, ...]}.
-        jit_compile: see prediction.Predictor.
 
     Raises:
         UserError: the weights are damaged or incomplete.
     """
-    logging.info("Running the teacher %s", teacher.source.prefix)
+    source, training = teacher.source, teaching.job.settings.training
+    logging.info("Running the teacher %s", source.prefix)
     if cluster.has_other_workers():
         # The chief alone runs it: the others wait for the file.
         strategy = tf.distribute.get_strategy()
     with strategy.scope():
-        model = create_model()
-    weight_files.restore_weights(
-        model.variables, teacher.source.prefix, required
-    )
+        model = teaching.create_model(source, training.dtype)
+    required = registry.find(teaching.task_name).required
+    weight_files.restore_weights(model.variables, source.prefix, required)
     return prediction.Predictor(
-        strategy, functools.partial(forward, model), jit_compile
+        strategy,
+        functools.partial(teaching.forward, model),
+        training.jit_compile,
     )
-
-
-def predict(
-    predictor: prediction.Predictor,
-    parts: Iterable[ShortRecords],
-    batch_size: int,
-    total: int,
-) -> np.ndarray:
-    """Return the logits of examples that come in parts, float32 [n, ...].
-
-    Args:
-        predictor: of a forward pass that returns {"logits": [B, ...]}.
-        parts: some examples at a time, so that not all are in memory.
-        batch_size: rows of a batch.
-        total: n, for the progress.
-    """
-    found: list[np.ndarray] = []
-    with progress.bar(total, "rows", "Running the teacher") as bar:
-        for part in parts:
-            logits: np.ndarray | None = None
-            for rows, outputs in predictor.batches(part, batch_size):
-                values = outputs["logits"]
-                if logits is None:
-                    shape = [part.num_records, *values.shape[1:]]
-                    logits = np.zeros(shape, np.float32)
-                logits[rows] = values
-                bar.update(len(rows))
-            found.append(logits)
-    return np.concatenate(found)
 
 
 def kept_outputs(

@@ -95,6 +95,21 @@ class TrainingData(Protocol):
         """Return the endless stream of training batches."""
 
 
+class Distillation(Protocol):
+    """Teachers that a job learns from; see finetuning/distillation.py."""
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return what must not change when a run goes on."""
+
+    def adjustable(self) -> dict[str, Any]:
+        """Return what may change when a run goes on."""
+
+    def train_data(
+        self, data: TrainingData, loaded: LoadedModel
+    ) -> TrainingData:
+        """Return the training records with what teachers answer."""
+
+
 class Job(abc.ABC):
     """A fine-tuning task: its data, model, objective and scores.
 
@@ -109,6 +124,7 @@ class Job(abc.ABC):
         fine_tuned_task: `task` of a fine-tuned model's configuration, for
             heads that have the variables of another task's head.
         objective: what to minimize.
+        distillation: teachers; None: labels alone are learned from.
         lowest_usual_rate: a learning rate below it is advised to be raised if
             a run fails.
         result_files: what evaluation and prediction write to output_dir.
@@ -118,6 +134,7 @@ class Job(abc.ABC):
     task_name: str
     fine_tuned_task: str | None = None
     objective: Objective
+    distillation: Distillation | None = None
     lowest_usual_rate: float = 1e-5  # the paper has 2e-5 to 5e-5
     result_files: tuple[str, ...] = (
         "eval_results.txt",
@@ -353,18 +370,6 @@ class Job(abc.ABC):
     ) -> dict[str, tf.Tensor]:
         """Return the outputs of a batch that scores need, {name: [B, ...]}."""
         return {"logits": model(batch)}
-
-    def own_fingerprint(self) -> dict[str, Any]:
-        """Return what else of this task must not change when a run goes on.
-
-        None where a flag is not given: runs of versions without the flag have
-        no such key, which counts as None.
-        """
-        return {}
-
-    def own_adjustable(self) -> dict[str, Any]:
-        """Return what else of this task may change when a run goes on."""
-        return {}
 
     def num_examples(self, data: TrainingData) -> int:
         """Return the number of examples in an epoch."""

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import types
 from pathlib import Path
 
 from base.errors import UserError
@@ -25,8 +26,9 @@ from classifier_runs import (
 from checkpoints import training_state, weight_files
 from finetuning import distillation, runner, sweeps
 from finetuning import flags as finetuning_flags
-from tasks.classifier import distillation as classifier_distillation
+from tasks import teaching
 from tasks.classifier import model as classifier_model
+from tasks.classifier.distillation import ClassifierTeaching
 
 run_classifier = scripts.load("run_classifier")
 
@@ -120,7 +122,7 @@ def train_data(**flags):
     Path(settings.output_dir).mkdir(parents=True, exist_ok=True)
     job = run_classifier.create_job(settings, True)
     loaded = runner.create_model(job, tf.distribute.get_strategy())
-    return job.train_data(loaded), job
+    return job.distillation.train_data(job.train_data(loaded), loaded), job
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +146,7 @@ def test_targets_are_what_the_teachers_answer(places, tmp_path, caplog):
     few = [texts[row] for row in some]
     sure = by_hand(places["sure"], VOCAB, few)
     other = by_hand(places["other"], OTHER_VOCAB, few)[:, ::-1]
-    wanted = distillation.mean_probabilities([sure, other], 2.0)
+    wanted = teaching.mean_probabilities([sure, other], 2.0)
     found = data.features["soft_targets"]
     assert 0.2 < found[:, 1].mean() < 0.8 and found.std(axis=0).min() > 0.1
     np.testing.assert_allclose(found[some], wanted, atol=1e-5)
@@ -194,6 +196,12 @@ def test_numbers_of_several_teachers_are_averaged(places, tmp_path):
 # --- The loss ----------------------------------------------------------------
 
 
+def lessons(labels) -> ClassifierTeaching:
+    """Return what the loss knows of a task."""
+    task = types.SimpleNamespace(labels=labels)
+    return ClassifierTeaching(types.SimpleNamespace(task=task))
+
+
 class Fixed:
     """A model with given logits."""
 
@@ -216,7 +224,7 @@ def test_the_loss_of_a_batch_by_hand():
         "example_weights": tf.constant([1.0, 1.0, 1.0, 0.0]),
     }
     options = distillation.Options(("a",), 4.0, 0.3)
-    objective = classifier_distillation.objective(options, False)
+    objective = distillation.objective(options, lessons(["bad", "good"]))
     sums = objective.forward(Fixed(logits), batch, True, None)
     assert set(sums) == set(objective.names)
     scaled = np.exp(logits / 4.0)
@@ -241,7 +249,7 @@ def test_the_loss_of_numbers_by_hand():
         "soft_targets": tf.constant([[2.0], [3.0], [-1.0]]),
     }
     options = distillation.Options(("a",), 1.0, 0.5)
-    objective = classifier_distillation.objective(options, True)
+    objective = distillation.objective(options, lessons(None))
     model = Fixed([[4.0], [3.0], [0.0]])
     sums = objective.forward(model, batch, True, None)
     assert [float(x) for x in sums["soft_loss"]] == [5.0, 3.0]

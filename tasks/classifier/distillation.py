@@ -1,309 +1,270 @@
-"""Distillation of classifiers and regressions; finetuning/distillation.py."""
+"""Distillation of classifiers and regressions, also on texts without labels."""
 
-import functools
-from collections.abc import Callable, Iterable, Iterator
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from base.errors import UserError
+from base import file_system, progress
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
 import modeling
-from finetuning import distillation, teachers
-from finetuning.distillation import LABEL_WEIGHTS, SOFT_TARGETS
-from finetuning.teachers import Teacher
 from ops import losses
-from records import in_memory
+from records import in_memory, text_records, tfrecord
 from records.streaming import Batch
+from tasks import teaching
 from tasks.classifier import data as classifier_data
 from tasks.classifier import model as classifier_model
-from tasks.classifier import records as classifier_records
-from tasks.classifier import tasks as classifier_tasks
+from tasks.classifier.job import ClassifierJob
 from tasks.classifier.transfer import TransferTexts
-from tasks.job import LoadedModel
-from tasks.settings import RunSettings
 from tasks.source import ModelSource
+from tasks.teaching import LABEL_WEIGHTS, SOFT_TARGETS, Texts
 from training import prediction
-from training.objective import Objective, Sums, example_weights
+from training.objective import Sums, example_weights
 
 _INPUTS = ("input_ids", "input_mask", "segment_ids")
 
+_PART = 10_000  # texts converted at a time
 
-class ClassifierDistillation:
-    """Adds what teachers answer to the training records of a classifier.
+_SHOWN = 5  # texts in the log
+
+
+class ClassifierTeaching(teaching.Teaching[ClassifierJob]):
+    """Teachers of a classifier or regression; answers are logits [n, K].
 
     Args:
-        options: teachers and loss.
-        texts: more texts, without labels; None without --transfer_file.
-        task: files and labels.
-        records: of the student.
-
-    Attributes:
-        objective: soft loss and label loss.
+        job: of the student.
+        transfer_file: globs of more texts, without labels, if any.
 
     Raises:
-        UserError: a teacher cannot teach the task, or a text is damaged.
+        UserError: a text is damaged.
     """
 
-    def __init__(
-        self,
-        options: distillation.Options,
-        texts: TransferTexts | None,
-        task: classifier_tasks.Task,
-        records: classifier_records.ClassifierRecords,
-    ):
-        self.options, self.texts = options, texts
-        self.task, self.records = task, records
-        if task.labels is None and options.temperature != 1.0:
-            raise UserError(
-                f"--distillation_temperature={options.temperature:g} is for "
-                "classes; this task is a regression: leave it out"
-            )
-        self.objective = objective(options, task.labels is None)
-        # [K] of each teacher, see teachers.label_order.
-        self._orders: list[np.ndarray] = []
-        self.teachers = [
-            self._find(path, records.max_seq_length)
-            for path in options.teachers
-        ]
-        if texts:
-            records.check_transfer(texts)
+    task_name = "classifier"
+    head = "output_weights"
+
+    def __init__(self, job: ClassifierJob, transfer_file: str | None = None):
+        super().__init__(job)
+        self.transfer: TransferTexts | None = None
+        if transfer_file:
+            is_pair = job.task.takes_pairs
+            self.transfer = TransferTexts(transfer_file, is_pair)
+            path = self.job.cache.path("transfer")
+            if not self.job.cache.has(path, self._transfer_fingerprint()):
+                self.transfer.check()
+        if self.learns_numbers:
+            self.names = ("soft_loss", "label_loss", "tokens")
+
+    @property
+    def labels(self) -> Sequence[str] | None:
+        """The classes; None for a regression."""
+        return self.job.task.labels
+
+    @property
+    def learns_numbers(self) -> bool:
+        """Whether the task is a regression."""
+        return self.labels is None
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return what must not change when a run goes on."""
-        return {
-            "transfer_file": self.texts and self.texts.fingerprint(),
-            **self.options.fingerprint([t.digest for t in self.teachers]),
-        }
+        """Return the texts without labels."""
+        transfer = self.transfer and self.transfer.fingerprint()
+        return {"transfer_file": transfer}
 
-    def _find(self, path: str, max_seq_length: int) -> Teacher:
-        """Return a teacher that fits the task; note its order of labels."""
-        teacher = teachers.find(path, max_seq_length)
-        count, _ = teachers.check_head(teacher, "output_weights", None)
-        labels = self.task.labels
-        if labels is None and count > 1:
-            raise teacher.error(
-                f"tells {count} classes apart, this task is a regression: use "
-                "a teacher that predicts numbers"
+    # --- Teachers ------------------------------------------------------------
+
+    def problem(self, teacher: ModelSource, head: Sequence[int]) -> str | None:
+        """Compare the kind of output, and how many texts are read."""
+        if self.learns_numbers and head[0] > 1:
+            return (
+                f"tells {head[0]} classes apart, this task is a regression: "
+                "use a teacher that predicts numbers"
             )
-        if labels is not None and count == 1:
-            raise teacher.error(
+        if not self.learns_numbers and head[0] == 1:
+            return (
                 "predicts numbers, this task has classes: use a classifier as "
                 "a teacher"
             )
-        is_pair = self.task.train.columns.text_b is not None
-        taught = teacher.source.trained_for.sentence_pairs
+        is_pair = self.job.task.takes_pairs
+        taught = teacher.trained_for.sentence_pairs
         if taught not in (None, is_pair):
             kinds = ("single texts", "pairs")
-            raise teacher.error(
+            return (
                 f"was fine-tuned on {kinds[taught]}, this task has "
                 f"{kinds[is_pair]}"
             )
-        order = np.zeros([1], np.int64)
-        if labels is not None:
-            order = teachers.label_order(teacher, labels, count)
-        self._orders.append(order)
-        return teacher
+        return None
+
+    def create_model(
+        self, teacher: ModelSource, dtype: str
+    ) -> classifier_model.BertForSequenceClassification:
+        """Return a teacher's model with new weights."""
+        return classifier_model.BertForSequenceClassification(
+            teacher.config,
+            self.labels and len(self.labels),
+            dtype,
+            teacher.bilstm,
+        )
 
     # --- Data ----------------------------------------------------------------
 
-    def train_data(
-        self,
-        data: in_memory.ShortRecords,
-        loaded: LoadedModel,
-        settings: RunSettings,
-    ) -> in_memory.ShortRecords:
-        """Return the training records with soft targets.
-
-        The texts of --transfer_file come behind those of the training file.
-
-        Args:
-            data: the records of the training file.
-            loaded: the student; its strategy runs the teachers too.
-            settings: flags of the command.
-        """
-        num_labeled, names = data.num_records, ["train"]
-        if self.texts:
-            data.append(self.records.transfer(self.texts))
-            names.append("transfer")
-        sizes = [num_labeled, data.num_records - num_labeled]
-        found = []
-        for teacher, order in zip(self.teachers, self._orders, strict=True):
-            predictor = functools.cache(
-                functools.partial(self._predictor, teacher, loaded, settings)
+    def prepare(self, data: in_memory.ShortRecords) -> None:
+        """Add the texts without labels behind those of the training file."""
+        is_labeled = np.ones([data.num_records], np.float32)
+        if self.transfer:
+            transfer = self.job.cache.records(
+                "transfer", self._transfer_fingerprint(), self._write_transfer
             )
-            parts = [
-                self._outputs(teacher, predictor, name, size, settings)
-                for name, size in zip(names, sizes, strict=False)
-            ]
-            found.append(np.concatenate(parts)[:, order])  # [n, K]
-            self._log_fit(teacher, found[-1], data, num_labeled)
-        is_labeled = np.arange(data.num_records) < num_labeled
-        data.features[LABEL_WEIGHTS] = is_labeled.astype(np.float32)
-        targets = data.features[SOFT_TARGETS] = self._targets(found)
+            data.append(transfer)
+        added = data.num_records - len(is_labeled)
+        data.features[LABEL_WEIGHTS] = np.pad(is_labeled, (0, added))
         logging.info(
             "Learning from %s rows with a label and %s without",
-            f"{num_labeled:,}",
-            f"{data.num_records - num_labeled:,}",
+            f"{len(is_labeled):,}",
+            f"{added:,}",
         )
-        is_regression = self.task.labels is None
-        distillation.log_loss(
-            self.options,
-            None if is_regression else distillation.entropy(targets).mean(),
-        )
-        return data
 
-    def _outputs(
+    def texts(self) -> list[Texts]:
+        """Return the training file, and the texts without labels."""
+        found = [Texts("train", self.job.file_fingerprint(self.job.train))]
+        if self.transfer:
+            found.append(Texts("transfer", self.transfer.fingerprint()))
+        return found
+
+    def answers(
         self,
-        teacher: Teacher,
-        predictor: Callable[[], prediction.Predictor],
         name: str,
-        size: int,
-        settings: RunSettings,
-    ) -> np.ndarray:
-        """Return a teacher's logits for the texts of a file, [n, K].
-
-        Args:
-            teacher: to ask.
-            predictor: loads it, where its outputs have to be computed.
-            name: train or transfer.
-            size: n.
-            settings: flags of the command.
-        """
-        split = self.task.train
-        if name == "transfer":
-            fingerprint = self.texts.fingerprint()
-        else:
-            fingerprint = self.records.file_fingerprint(split)
-
-        def compute() -> np.ndarray:
-            texts: Iterable[classifier_data.Example] = self.texts
-            if name == "train":
-                texts = self.records.examples(split)
-            return teachers.predict(
-                predictor(),
-                _inputs(texts, teacher.source),
-                settings.predict_batch_size,
-                size,
-            )
-
-        fingerprint["dtype"] = settings.training.dtype
-        return teachers.kept_outputs(
-            self.records.cache, name, teacher, fingerprint, compute
-        )
-
-    def _predictor(
-        self, teacher: Teacher, loaded: LoadedModel, settings: RunSettings
-    ) -> prediction.Predictor:
-        """Return a teacher as a function of records."""
-        source, training = teacher.source, settings.training
-        labels = self.task.labels
-
-        def create_model() -> modeling.TaskModel:
-            return classifier_model.BertForSequenceClassification(
-                source.config,
-                labels and len(labels),
-                training.dtype,
-                source.bilstm,
-            )
-
-        return teachers.create_predictor(
-            teacher,
-            loaded.predictor.strategy,
-            create_model,
-            "^(bert|bilstm|output_)",
-            lambda model, batch: {"logits": model(batch)},
-            training.jit_compile,
-        )
-
-    def _targets(self, logits: list[np.ndarray]) -> np.ndarray:
-        """Return the mean of what teachers answer, [n, K]; numbers [n, 1]."""
-        if self.task.labels is None:
-            return np.mean(logits, axis=0, dtype=np.float32)
-        return distillation.mean_probabilities(logits, self.options.temperature)
-
-    # --- What is logged ------------------------------------------------------
-
-    def _log_fit(
-        self,
-        teacher: Teacher,
-        logits: np.ndarray,
         data: in_memory.ShortRecords,
-        num_labeled: int,
-    ) -> None:
-        """Log how a teacher's answers fit the labels: a wrong one shows."""
-        labels = data.features["label_ids"][:num_labeled]
-        answers = logits[:num_labeled]
-        if self.task.labels is None:
-            error = float(np.mean((answers[:, 0] - labels) ** 2))
-            fit = f"squared error {error:.4f}"
+        teacher: ModelSource,
+        predictor: prediction.Predictor,
+    ) -> np.ndarray:
+        """Return a teacher's logits for the texts of a file."""
+        num_labeled = int(data.features[LABEL_WEIGHTS].sum())
+        texts: Iterable[classifier_data.Example] = self.transfer
+        total = data.num_records - num_labeled
+        if name == "train":
+            texts = self.job.read(self.job.train)
+            total = num_labeled
+        parts = (
+            in_memory.Examples({key: features[key] for key in _INPUTS})
+            for _, features, _ in _converted(texts, teacher)
+        )
+        size = self.job.settings.predict_batch_size
+        return teaching.predict(predictor, parts, size, total)
+
+    def fit(self, data: in_memory.ShortRecords, logits: np.ndarray) -> str:
+        """Return the accuracy on texts with labels, or the squared error."""
+        is_labeled = data.features[LABEL_WEIGHTS] > 0
+        labels = data.features["label_ids"][is_labeled]
+        found = logits[is_labeled]
+        if self.learns_numbers:
+            fit = f"squared error {np.mean((found[:, 0] - labels) ** 2):.4f}"
         else:
-            fit = f"accuracy {np.mean(answers.argmax(-1) == labels):.4f}"
+            fit = f"accuracy {np.mean(found.argmax(-1) == labels):.4f}"
+        return f"{fit} on the {len(labels):,} training examples"
+
+    def add_targets(
+        self,
+        data: in_memory.ShortRecords,
+        logits: Sequence[np.ndarray],
+        temperature: float,
+    ) -> float:
+        """Add the mean probabilities [n, K], or the mean numbers [n, 1]."""
+        if self.learns_numbers:
+            mean = np.mean(logits, axis=0, dtype=np.float32)
+            data.features[SOFT_TARGETS] = mean
+            return 0.0
+        targets = teaching.mean_probabilities(logits, temperature)
+        data.features[SOFT_TARGETS] = targets
+        return float(teaching.entropy(targets).mean())
+
+    # --- Texts without labels ------------------------------------------------
+
+    def _transfer_fingerprint(self) -> dict[str, Any]:
+        """Return everything that the records of the texts depend on."""
+        return {
+            **self.transfer.fingerprint(),
+            **self.job.text_fingerprint(),
+            "is_regression": self.learns_numbers,
+        }
+
+    def _write_transfer(self, path: str) -> None:
+        """Write the record file of the texts; their label_ids are 0."""
+        total_cut, label_type = 0, self.job.cache.schema["label_ids"].dtype
+        with (
+            file_system.atomic_file(path) as file,
+            tfrecord.RecordWriter(file) as writer,
+            progress.bar(None, "texts", "Converting texts") as bar,
+        ):
+            parts = _converted(self.transfer, self.job.source)
+            for examples, features, num_cut in parts:
+                if not writer.num_records:
+                    for row, example in enumerate(examples[:_SHOWN]):
+                        text_records.log_example(
+                            ("guid", example.guid),
+                            ("tokens", self.job.tokens_of(features, row)),
+                        )
+                features["label_ids"] = features["label_ids"].astype(label_type)
+                writer.write_examples(features)
+                total_cut += num_cut
+                bar.update(len(examples))
         logging.info(
-            "Teacher %s: %s on the %s training examples",
-            teacher.source.prefix,
-            fit,
-            f"{num_labeled:,}",
+            "Wrote %d texts without a label to %s, %d of them cut to %d tokens",
+            writer.num_records,
+            path,
+            total_cut,
+            self.job.source.max_seq_length,
         )
 
+    # --- Loss ----------------------------------------------------------------
 
-def _inputs(
-    texts: Iterable[classifier_data.Example], source: ModelSource
-) -> Iterator[in_memory.Examples]:
-    """Yield the texts as a teacher reads them, a part at a time."""
-    for part in classifier_records.in_parts(texts):
-        features, _ = classifier_data.convert_examples(
-            part, lambda label: 0.0, source.max_seq_length, source.tokenizer
-        )
-        yield in_memory.Examples({name: features[name] for name in _INPUTS})
-
-
-# --- Objective ---------------------------------------------------------------
-
-
-def objective(options: distillation.Options, is_regression: bool) -> Objective:
-    """Return the objective of distillation; batches have its two features.
-
-    Args:
-        options: temperature and alpha.
-        is_regression: whether targets and labels are numbers.
-    """
-
-    def num_rows(batch: Batch) -> tf.Tensor:
+    def count(self, batch: Batch) -> tf.Tensor:
+        """Return the number of rows, with and without a label."""
         return tf.reduce_sum(example_weights(batch, "label_ids"))
 
-    def forward(
-        model: classifier_model.BertForSequenceClassification,
+    def sums(
+        self,
+        temperature: float,
+        model: modeling.TaskModel,
         batch: Batch,
         training: bool,
         dropout_seed: tf.Tensor | None,
     ) -> Sums:
+        """Return losses and metrics; those of labels of the rows with one."""
         logits = model(batch, training, dropout_seed)  # [B, K]
         weights = example_weights(batch, "label_ids")  # [B]
         labeled = weights * batch[LABEL_WEIGHTS]  # [B]
         targets, labels = batch[SOFT_TARGETS], batch["label_ids"]
-        if is_regression:
+        if self.learns_numbers:
             squared = classifier_model.squared_error
             soft = squared(logits, targets[:, 0], weights)
             label = squared(logits, labels, labeled)
         else:
-            soft = losses.soft_loss(
-                logits, targets, options.temperature, weights
-            )
+            soft = losses.soft_loss(logits, targets, temperature, weights)
             label = losses.classification_loss(logits, labels, labeled)
         sums = {
             "soft_loss": (soft.loss, soft.weight),
             "label_loss": (label.loss, label.weight),
             "tokens": classifier_model.num_tokens(batch),
+            "agreement": (soft.correct, soft.weight),
+            "accuracy": (label.correct, label.weight),
         }
-        if not is_regression:
-            sums["agreement"] = (soft.correct, soft.weight)
-            sums["accuracy"] = (label.correct, label.weight)
-        return sums
+        return {name: sums[name] for name in self.names}
 
-    names = ["soft_loss", "label_loss", "tokens"]
-    if not is_regression:
-        names += ["agreement", "accuracy"]
-    return distillation.objective(forward, num_rows, options, names)
+
+def _converted(
+    texts: Iterable[classifier_data.Example], source: ModelSource
+) -> Iterator[tuple[list[classifier_data.Example], dict[str, np.ndarray], int]]:
+    """Yield some texts at a time, their features, and how many were cut.
+
+    Args:
+        texts: may be more than memory holds.
+        source: its tokenizer and length.
+    """
+    texts = iter(texts)
+    while part := list(itertools.islice(texts, _PART)):
+        features, num_cut = classifier_data.convert_examples(
+            part, lambda label: 0.0, source.max_seq_length, source.tokenizer
+        )
+        yield part, features, num_cut

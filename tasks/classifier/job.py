@@ -12,17 +12,13 @@ import numpy as np
 from absl import logging
 
 from checkpoints.trained_for import TrainedFor, id2label_of
-from finetuning import distillation
-from records import in_memory, text_records
+from records import text_records
 from tasks import mistakes, signs
 from tasks.classifier import data as classifier_data
 from tasks.classifier import mistakes as classifier_mistakes
 from tasks.classifier import model as classifier_model
-from tasks.classifier import records as classifier_records
 from tasks.classifier import scores as classifier_scores
 from tasks.classifier import tasks as classifier_tasks
-from tasks.classifier.distillation import ClassifierDistillation
-from tasks.classifier.transfer import TransferTexts
 from tasks.job import DataSet, Job, LoadedModel, Scored
 from tasks.settings import RunSettings
 from tasks.source import ModelSource
@@ -42,8 +38,6 @@ class ClassifierJob(Job):
         task: its files and labels.
         data_dir: the folder of the files.
         eval_batch_size: examples in a batch of the development set.
-        distilling: teachers to learn from; None: labels alone.
-        transfer_file: globs of more texts for them, if any.
     """
 
     head_pattern = "^(output_|bilstm/)"
@@ -57,8 +51,6 @@ class ClassifierJob(Job):
         task: classifier_tasks.Task,
         data_dir: str,
         eval_batch_size: int,
-        distilling: distillation.Options | None = None,
-        transfer_file: str | None = None,
     ):
         super().__init__(settings, source)
         self.task, self.data_dir = task, data_dir
@@ -79,9 +71,6 @@ class ClassifierJob(Job):
             is_training,
             eval_batch_size,
         )
-        self.distillation: ClassifierDistillation | None = None
-        if is_training and distilling:
-            self._distil(distilling, transfer_file)
 
     def _own_result_files(self) -> list[str]:
         """Return what evaluation and prediction write besides every job's."""
@@ -122,27 +111,6 @@ class ClassifierJob(Job):
                     f"{title}.tsv; use another --output_dir"
                 )
 
-    def _distil(
-        self, distilling: distillation.Options, transfer_file: str | None
-    ) -> None:
-        """Learn from teachers: read their files, choose the objective."""
-        texts = None
-        if transfer_file:
-            texts = TransferTexts(transfer_file, self.task.takes_pairs)
-        records = classifier_records.ClassifierRecords(
-            self.task,
-            self.data_dir,
-            self.settings.records_dir,
-            self.tokenizer,
-            self.config.vocab_size,
-            self.source.max_seq_length,
-            self.settings.pad_to_max_length,
-        )
-        self.distillation = ClassifierDistillation(
-            distilling, texts, self.task, records
-        )
-        self.objective = self.distillation.objective
-
     def deciding_metric(self) -> str:
         """Return the task's first score, of its first development set."""
         if not self.task.dev:
@@ -178,13 +146,19 @@ class ClassifierJob(Job):
 
     def fingerprint(self, data: DataSet) -> dict[str, Any]:
         """Return everything that the records of a file depend on."""
+        return {
+            **self.file_fingerprint(data),
+            **self.text_fingerprint(),
+            "labels": self.task.labels,
+        }
+
+    def file_fingerprint(self, data: DataSet) -> dict[str, Any]:
+        """Return everything that the texts of a file depend on."""
         path = os.path.join(self.data_dir, data.source.file)
         return {
             "data": file_system.sha256(path),
             "columns": data.source.columns._asdict(),
             "language": self.task.language,
-            **self.text_fingerprint(),
-            "labels": self.task.labels,
         }
 
     def convert(
@@ -214,25 +188,6 @@ class ClassifierJob(Job):
             self.source.max_seq_length,
         )
         yield features
-
-    def train_data(self, loaded: LoadedModel) -> in_memory.ShortRecords:
-        """Return the training records, with what teachers answer, if any."""
-        data = super().train_data(loaded)
-        if not self.distillation:
-            return data
-        return self.distillation.train_data(data, loaded, self.settings)
-
-    def own_fingerprint(self) -> dict[str, Any]:
-        """Return teachers, texts and loss of distillation."""
-        if not self.distillation:
-            return {**distillation.NO_FINGERPRINT, "transfer_file": None}
-        return self.distillation.fingerprint()
-
-    def own_adjustable(self) -> dict[str, Any]:
-        """Return the commits of teachers on the hub."""
-        if not self.distillation:
-            return {}
-        return self.distillation.options.adjustable()
 
     # --- Scores and predictions ----------------------------------------------
 

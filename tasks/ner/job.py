@@ -14,7 +14,6 @@ from absl import logging
 import modeling
 from checkpoints import weight_files
 from checkpoints.trained_for import TrainedFor, id2label_of
-from finetuning import distillation
 from records import in_memory
 from tasks import graph_tokenizer, signs
 from tasks.classifier.scores import log_softmax
@@ -27,7 +26,6 @@ from tasks.ner import mistakes as ner_mistakes
 from tasks.ner import model as ner_model
 from tasks.ner import records as ner_records
 from tasks.ner import scores as ner_scores
-from tasks.ner.distillation import TaggerDistillation
 from tasks.settings import RunSettings
 from tasks.source import ModelSource
 from training import memory, prediction, reporting
@@ -94,7 +92,6 @@ class NerJob(Job):
         files: the data.
         options: of the tagger.
         eval_batch_size: windows in a batch of the development file.
-        distilling: teachers to learn from; None: tags alone.
     """
 
     head_pattern = "^(output_|bilstm/|layer_weights)"
@@ -109,7 +106,6 @@ class NerJob(Job):
         files: DataFiles,
         options: TaggerOptions,
         eval_batch_size: int,
-        distilling: distillation.Options | None = None,
     ):
         super().__init__(settings, source)
         self.files, self.options = files, options
@@ -144,18 +140,8 @@ class NerJob(Job):
             files.columns,
             options.document_context,
         )
-        self.distillation: TaggerDistillation | None = None
-        if distilling and is_training:
-            self._distil(distilling)
         self._splits: dict[str, in_memory.ShortRecords] = {}
         self._activations: feature_based.ActivationCache | None = None
-
-    def _distil(self, distilling: distillation.Options) -> None:
-        """Learn from teachers: find them, choose the objective."""
-        self.distillation = TaggerDistillation(
-            distilling, self.labels, self.records
-        )
-        self.objective = self.distillation.objective
 
     def deciding_metric(self) -> str:
         """Return the key of the F1 over all entities."""
@@ -200,24 +186,7 @@ class NerJob(Job):
             weight_files.restore_weights(
                 loaded.model.bert.variables, self.source.prefix
             )
-        data = self._split(loaded, "train", self.train_file)
-        if not self.distillation:
-            return data
-        return self.distillation.train_data(
-            data, self.train_file, loaded, self.settings
-        )
-
-    def own_fingerprint(self) -> dict[str, Any]:
-        """Return teachers and loss of distillation."""
-        if not self.distillation:
-            return distillation.NO_FINGERPRINT
-        return self.distillation.fingerprint()
-
-    def own_adjustable(self) -> dict[str, Any]:
-        """Return the commits of teachers on the hub."""
-        if not self.distillation:
-            return {}
-        return self.distillation.options.adjustable()
+        return self._split(loaded, "train", self.train_file)
 
     def flops_per_example(
         self, model: modeling.TaskModel, length: int

@@ -12,7 +12,6 @@ from absl import logging
 import modeling
 from checkpoints import lookup, weight_files
 from checkpoints.trained_for import TrainedFor
-from finetuning import distillation
 from records import cache as record_cache
 from records import in_memory
 from tasks import graph_tokenizer, signs
@@ -28,7 +27,6 @@ from tasks.squad import records as squad_records
 from tasks.squad import scores as squad_scores
 from tasks.squad import windows as squad_windows
 from tasks.squad.answers import Answered, AnswerOptions
-from tasks.squad.distillation import SpanDistillation
 from training import prediction
 
 
@@ -44,7 +42,6 @@ class SquadJob(Job):
         predict_file: paths of the files to answer and to score.
         count_steps_by: what an epoch counts, "windows" or "questions".
         answer_options: how to answer from logits.
-        distilling: teachers to learn from; None: labels alone.
     """
 
     head_pattern = "^(cls/squad|bilstm)/"
@@ -65,7 +62,6 @@ class SquadJob(Job):
         predict_file: Sequence[str],
         count_steps_by: str,
         answer_options: AnswerOptions,
-        distilling: distillation.Options | None = None,
     ):
         super().__init__(settings, source)
         self.reader, self.answer_options = reader, answer_options
@@ -85,12 +81,6 @@ class SquadJob(Job):
         # of training, not after them.
         if is_training:
             self.records.check_training(train_file)
-        self.distillation: SpanDistillation | None = None
-        if distilling and is_training:
-            self.distillation = SpanDistillation(
-                distilling, source, self.is_version_2, cache
-            )
-            self.objective = self.distillation.objective
         self.questions = self._read_questions()
         # The fingerprint of the weights that answered last, and the answers.
         self._answered: tuple[list[str], Answered] | None = None
@@ -150,24 +140,8 @@ class SquadJob(Job):
 
     def train_data(self, loaded: LoadedModel) -> in_memory.ShortRecords:
         """Return the training records."""
-        data = self.records.training(self.train_file)
-        if not self.distillation:
-            return data
-        return self.distillation.train_data(
-            data, self.data_fingerprint(), loaded, self.settings
-        )
-
-    def own_fingerprint(self) -> dict[str, Any]:
-        """Return teachers and loss of distillation."""
-        if not self.distillation:
-            return distillation.NO_FINGERPRINT
-        return self.distillation.fingerprint()
-
-    def own_adjustable(self) -> dict[str, Any]:
-        """Return the commits of teachers on the hub."""
-        if not self.distillation:
-            return {}
-        return self.distillation.options.adjustable()
+        del loaded
+        return self.records.training(self.train_file)
 
     def num_examples(self, data: in_memory.ShortRecords) -> int:
         """Return the number of windows in an epoch, or of questions."""

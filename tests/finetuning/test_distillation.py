@@ -1,6 +1,7 @@
 """Targets and loss of distillation, by numbers worked out by hand."""
 
 import math
+import types
 
 import numpy as np
 import pytest
@@ -9,22 +10,23 @@ import tensorflow as tf
 
 from finetuning import distillation
 from finetuning.distillation import Options
+from tasks import teaching
 
 run_classifier = scripts.load("run_classifier")
 
 
 def test_the_mean_of_teachers_is_one_of_probabilities():
     logits = [np.log([[1.0, 3.0], [4.0, 1.0]]), np.log([[1.0, 1.0], [1, 4]])]
-    found = distillation.mean_probabilities(logits, 1.0)
+    found = teaching.mean_probabilities(logits, 1.0)
     np.testing.assert_allclose(found, [[0.375, 0.625], [0.5, 0.5]], rtol=1e-6)
     assert found.dtype == np.float32
     # At temperature 2 odds of 3 and 4 become their square roots.
     share = 1.0 / (1.0 + math.sqrt(3.0))
-    found = distillation.mean_probabilities(logits, 2.0)
+    found = teaching.mean_probabilities(logits, 2.0)
     np.testing.assert_allclose(found[0, 0], (share + 0.5) / 2, rtol=1e-6)
     # Of tags, [words, K], and of logits whose exponentials overflow.
     large = np.array([[[1000.0, 999.0], [-1000.0, 1000.0]]])
-    found = distillation.mean_probabilities([large], 1.0)
+    found = teaching.mean_probabilities([large], 1.0)
     np.testing.assert_allclose(
         found, [[[0.7310586, 0.2689414], [0.0, 1.0]]], rtol=1e-5
     )
@@ -33,9 +35,10 @@ def test_the_mean_of_teachers_is_one_of_probabilities():
 def test_every_row_weighs_the_same():
     """Four rows, one with a label: a label counts as one row of four."""
     options = Options(("a",), 2.0, 0.75)
-    objective = distillation.objective(
-        lambda *args: {}, lambda batch: tf.constant(4.0), options, ["tokens"]
+    lessons = types.SimpleNamespace(
+        count=lambda batch: tf.constant(4.0), sums=dict, names=("tokens",)
     )
+    objective = distillation.objective(options, lessons)
     weights = objective.loss_weights({})
     assert set(weights) == {"soft_loss", "label_loss"}
     sums = {"soft_loss": tf.constant(8.0), "label_loss": tf.constant(0.6)}
@@ -47,7 +50,7 @@ def test_every_row_weighs_the_same():
 def test_a_perfect_student_has_the_entropy_of_the_targets():
     targets = np.array([[1.0, 0.0], [0.5, 0.5]], np.float32)
     np.testing.assert_allclose(
-        distillation.entropy(targets), [0.0, math.log(2.0)], rtol=1e-6
+        teaching.entropy(targets), [0.0, math.log(2.0)], rtol=1e-6
     )
 
 
@@ -67,7 +70,7 @@ def test_flags_as_values():
     assert distillation.read(parsed()) is None
     f = parsed(teacher_checkpoint="a,hf://b/c", distillation_temperature=4)
     assert distillation.read(f) == Options(("a", "hf://b/c"), 4.0, 1.0)
-    keys = {*Options((), 1.0, 1.0).fingerprint(()), "teacher_checkpoint"}
+    keys = {*Options((), 1.0, 1.0).fingerprint(()), "transfer_file"}
     assert {*distillation.NO_FINGERPRINT} == keys
 
 

@@ -19,8 +19,8 @@ import optimization
 import tokenization
 from checkpoints import weight_files
 from records import in_memory
+from tasks.classifier import data as classifier_data
 from tasks.classifier import model as classifier_model
-from tasks.classifier import records as classifier_records
 from tasks.classifier import tasks as classifier_tasks
 from tasks.squad import answers as squad_answers
 from tasks.squad import data as squad_data
@@ -167,16 +167,14 @@ def _training_data(
 ) -> in_memory.ShortRecords:
     """Return the task's training records, as run_classifier.py reads them."""
     task = classifier_tasks.task_of(task_name)
-    with tempfile.TemporaryDirectory(prefix="benchmark") as folder:
-        return classifier_records.ClassifierRecords(
-            task,
-            data_dir,
-            folder,
-            tokenizer,
-            len(tokenizer.vocab),
-            MAX_SEQ_LENGTH,
-            pad_to_max_length=False,
-        ).split("train", task.train)
+    is_regression = task.labels is None
+    examples = classifier_data.read_examples(
+        data_dir, task.train, task.labels, task.language, is_regression
+    )
+    features, _ = classifier_data.convert_examples(
+        examples, task.label_id, MAX_SEQ_LENGTH, tokenizer
+    )
+    return in_memory.Examples(features)
 
 
 def _step_of(

@@ -15,8 +15,9 @@ import tiny
 from checkpoints import weight_files
 from finetuning import distillation, runner
 from finetuning import flags as finetuning_flags
-from tasks.ner import distillation as ner_distillation
+from tasks import teaching
 from tasks.ner import model as ner_model
+from tasks.ner.distillation import TaggerTeaching
 
 run_ner = scripts.load("run_ner")
 
@@ -73,7 +74,7 @@ def teacher_logits(places: Path, words: list[str]) -> np.ndarray:
 def test_every_word_has_what_the_teacher_answers(places, tmp_path):
     job = create_job(flags_of(places, tmp_path, distillation_temperature=2.0))
     loaded = runner.create_model(job, tf.distribute.get_strategy())
-    data = job.train_data(loaded)
+    data = job.distillation.train_data(job.train_data(loaded), loaded)
     targets = data.features["soft_targets"]  # [n, S, K]
     is_word = data.features["label_ids"] >= 0
     assert not targets[~is_word].any()
@@ -84,7 +85,7 @@ def test_every_word_has_what_the_teacher_answers(places, tmp_path):
         count = len(sentence.words)
         if number in (0, 3, 40):
             logits = teacher_logits(places, sentence.words)[:, order]
-            wanted = distillation.mean_probabilities([logits], 2.0)
+            wanted = teaching.mean_probabilities([logits], 2.0)
             found = targets[is_word][at : at + count]
             np.testing.assert_allclose(found, wanted, atol=1e-5)
         at += count
@@ -107,7 +108,7 @@ def test_the_loss_of_words_by_hand():
         "soft_targets": tf.constant(targets),
     }
     options = distillation.Options(("a",), 1.0, 0.25)
-    objective = ner_distillation.objective(options)
+    objective = distillation.objective(options, TaggerTeaching(None))
     sums = objective.forward(lambda *_: tf.constant(logits), batch, True, None)
     assert set(sums) == set(objective.names)
     wrong, right = np.log(1 + np.exp(1.0)), np.log(1 + np.exp(-1.0))

@@ -15,8 +15,9 @@ import tiny
 from checkpoints import weight_files
 from finetuning import distillation, runner
 from finetuning import flags as finetuning_flags
-from tasks.squad import distillation as squad_distillation
+from tasks import teaching
 from tasks.squad import model as squad_model
+from tasks.squad.distillation import SpanTeaching
 
 INPUTS = ("input_ids", "input_mask", "segment_ids")
 
@@ -48,7 +49,7 @@ def test_every_token_has_what_the_teacher_answers(places, tmp_path):
     run_squad.FLAGS(["x", *(f"--{k}={v}" for k, v in flags.items())])
     job = run_squad.create_job(finetuning_flags.read(run_squad.FLAGS), True)
     loaded = runner.create_model(job, tf.distribute.get_strategy())
-    data = job.train_data(loaded)
+    data = job.distillation.train_data(job.train_data(loaded), loaded)
     targets = data.features["soft_targets"]  # [n, S, 2]
     mask = data.features["input_mask"]
     assert not targets[mask == 0].any() and (mask == 0).any()
@@ -61,7 +62,7 @@ def test_every_token_has_what_the_teacher_answers(places, tmp_path):
         size = data.lengths[row]
         features = data.gather(np.array([row]), size)
         logits = model({n: features[n] for n in INPUTS})
-        wanted = distillation.mean_probabilities([logits.numpy()], 2.0)
+        wanted = teaching.mean_probabilities([logits.numpy()], 2.0)
         np.testing.assert_allclose(
             targets[row, :size].T, wanted[:, 0], atol=1e-5
         )
@@ -80,7 +81,7 @@ def test_the_loss_of_spans_by_hand():
         "soft_targets": tf.constant(targets),
     }
     options = distillation.Options(("a",), 1.0, 0.25)
-    objective = squad_distillation.objective(options)
+    objective = distillation.objective(options, SpanTeaching(None))
     sums = objective.forward(lambda *_: tf.constant(logits), batch, True, None)
     assert set(sums) == set(objective.names)
     wrong, right = np.log(1 + np.exp(1.0)), np.log(1 + np.exp(-1.0))
