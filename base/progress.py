@@ -95,10 +95,6 @@ class Bar:
         if time.monotonic() - self.written > SECONDS_BETWEEN_LINES:
             self._write_line()
 
-    def set_total(self, total: int | None) -> None:
-        """Set the units of the whole job, where it turns out to be larger."""
-        self.total = total
-
     def note(self, text: str) -> None:
         """Show this text behind the numbers from now on."""
         self.text = text
@@ -180,11 +176,6 @@ class TerminalBar(Bar):
         """Add finished units."""
         self.done += count
         self._bar.update(count)
-
-    def set_total(self, total: int | None) -> None:
-        """Set the units of the whole job, where it turns out to be larger."""
-        super().set_total(total)
-        self._bar.total = total
 
     def note(self, text: str) -> None:
         """Show this text behind the numbers from now on."""

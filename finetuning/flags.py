@@ -204,8 +204,7 @@ def read(f: flags.FlagValues) -> RunSettings:
 def _read_bias_correction(f: flags.FlagValues) -> bool:
     """Return --bias_correction; by default that of the run in output_dir.
 
-    Version 0.1.0 did not correct by default. A run that began so goes on so:
-    the optimizer is not to change in the middle.
+    The optimizer is not to change in the middle of a run.
     """
     if f["bias_correction"].present or not f.do_train:
         return f.bias_correction

@@ -103,11 +103,3 @@ def test_format_seconds():
     assert progress.format_seconds(3661) == "01:01:01"
     assert progress.format_seconds(90000) == "1d 01:00:00"
     assert progress.format_seconds(float("nan")) == "unknown"
-
-
-def test_a_total_may_grow(clock, caplog):
-    with progress.Bar(10, "B", "Fetching", unit_scale=True) as bar:
-        clock[0] += 31
-        bar.set_total(20)
-        bar.update(5)
-    assert "Fetching 25% | 5/20 B" in caplog.text

@@ -107,7 +107,7 @@ def test_an_export_that_exists_may_be_of_an_earlier_command(tmp_path):
 
 
 def test_a_run_keeps_its_bias_correction(tmp_path):
-    """One of version 0.1.0, where it was off by default, goes on without."""
+    """One that began without it goes on without."""
     f = scripts.load("run_classifier").FLAGS
     run = {"fixed": {}, "adjustable": {"bias_correction": False}}
     (tmp_path / "training_config.json").write_text(json.dumps(run))
