@@ -150,7 +150,7 @@ def test_the_kind_of_a_stream_follows_from_its_first_line(content, kind):
 
 
 def test_a_stream_that_is_no_text_is_refused():
-    for content in (b"PK\x03\x04", b"[{", b"a\0b"):
+    for content in (b"PK\x03\x04\x14\0", b"[{", b"a\0b"):
         with pytest.raises(errors.UserError, match="^a "):
             list(data.read_stream(io.BytesIO(content), "a", "auto", parse))
 
