@@ -32,8 +32,3 @@ def test_a_script_that_fails_is_quoted():
             "build_vocab.py", input_file="/no/where", output_file="/no/vocab"
         )
     assert str(caught.value).startswith("build_vocab.py failed: --input_file")
-
-
-def test_the_best_of_several_calls_is_returned():
-    seconds = measuring.best_seconds(lambda: None, repeats=5)
-    assert 0 <= seconds < 1

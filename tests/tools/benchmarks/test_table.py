@@ -42,8 +42,5 @@ def test_the_machine_is_described_in_one_line():
     assert f"{values['cores']} cores; Python {values['python']}" in line
     assert f"TensorFlow {values['tensorflow']}" in line
     json.dumps(values)
-
-
-def test_gpus_are_listed_after_the_cores():
-    values = {**table.machine(), "cores": 8, "gpus": ["/device:GPU:0"]}
+    values |= {"cores": 8, "gpus": ["/device:GPU:0"]}
     assert "8 cores, /device:GPU:0; Python" in table.describe(values)
