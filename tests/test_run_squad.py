@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import fine_tuned_models
 import numpy as np
 import pytest
 import scripts
@@ -31,27 +30,12 @@ def finished(folder, tmp_path_factory) -> Path:
 def finished_2(folder, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("run") / "v2"
     flags = flags_for(folder, out, "2", tune_null_threshold=True)
-    flags |= {"do_export": True, "pictures": True, "num_errors": 5}
+    flags |= {"pictures": True, "num_errors": 5}
     assert scripts.run(run_squad, **flags) == 0
     return out
 
 
 # --- What comes out ----------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_training_on_squad_1_reaches_a_high_score(finished, folder):
-    results = tiny.results_of(finished)
-    assert set(results) == {"exact_match", "f1", "global_step"}
-    assert results["exact_match"] > 90
-    answers = read(finished / "predictions.json")
-    nbest = read(finished / "nbest_predictions.json")
-    assert list(answers) == [f"q2-{number}" for number in range(40)]
-    assert {key: found[0]["text"] for key, found in nbest.items()} == answers
-    assert not (finished / "null_odds.json").exists()
-    windows = len(read_records(finished / "train.tf_record"))
-    assert windows > 150  # several to a paragraph, and steps count them
-    assert results["global_step"] == int(windows / 8 * 6)
 
 
 @pytest.mark.slow
@@ -84,46 +68,12 @@ def test_mistakes_and_pictures_belong_to_the_scores(
         assert not (finished / name).exists()  # --nopictures
 
 
-def read_records(path: Path) -> list:
-    return list(tf.data.TFRecordDataset(str(path)))
-
-
 @pytest.mark.slow
 def test_steps_can_be_counted_by_questions(folder, tmp_path):
     flags = flags_for(folder, tmp_path, count_steps_by="questions")
     flags |= {"num_train_epochs": 1, "do_eval": False}
     scripts.run(run_squad, **flags)
     assert (tmp_path / f"model.ckpt-{int(150 / 8)}.index").exists()
-
-
-@pytest.mark.slow
-def test_saved_model_answers_from_the_text(finished, folder):
-    """The runner's answers, and where in the string they stand."""
-    loaded = tf.saved_model.load(str(finished / "saved_model" / "1"))
-    contexts, questions = contexts_of(folder / "dev1.json")
-    found = loaded.signatures["serving_default"](
-        question=tf.constant(questions), context=tf.constant(contexts)
-    )
-    answers = list(read(finished / "predictions.json").values())
-    nbest = list(read(finished / "nbest_predictions.json").values())
-    for number, context in enumerate(contexts):
-        text = found["answer"][number].numpy().decode()
-        start, end = int(found["start"][number]), int(found["end"][number])
-        assert context[start:end] == text
-        assert " ".join(text.split()) == answers[number]
-        best = nbest[number][0]
-        assert float(found["score"][number]) == pytest.approx(
-            best["start_logit"] + best["end_logit"], abs=1e-4
-        )
-
-
-def contexts_of(path: Path) -> tuple[list[str], list[str]]:
-    (article,) = read(path)["data"]
-    pairs = [
-        (part["context"], part["qas"][0]["question"])
-        for part in article["paragraphs"]
-    ]
-    return tuple(map(list, zip(*pairs, strict=True)))
 
 
 @pytest.mark.slow
@@ -150,9 +100,7 @@ def test_saved_model_with_any_number_of_windows(finished):
 
 
 @pytest.mark.slow
-def test_training_on_squad_2_tunes_and_exports_the_threshold(
-    finished_2, folder
-):
+def test_training_on_squad_2_tunes_the_threshold(finished_2):
     results = tiny.results_of(finished_2)
     assert results["best_f1"] > 85 and results["NoAns_f1"] > 70
     odds = read(finished_2 / "null_odds.json")
@@ -165,17 +113,6 @@ def test_training_on_squad_2_tunes_and_exports_the_threshold(
     assert tuned["f1"] == pytest.approx(results["f1"])
     assert results["tuned_f1"] == tuned["f1"]
     assert results["tuned_thresh"] == tuned["threshold"]
-    # The exported model decides with the same threshold.
-    loaded = tf.saved_model.load(str(finished_2 / "saved_model" / "1"))
-    contexts, questions = contexts_of(folder / "dev2.json")
-    found = loaded.signatures["serving_default"](
-        question=tf.constant(questions), context=tf.constant(contexts)
-    )
-    np.testing.assert_allclose(
-        found["null_odds"], list(odds.values()), atol=1e-3
-    )
-    texts = [text.decode() for text in found["answer"].numpy()]
-    assert texts == list(answers.values())
 
 
 @pytest.mark.slow
@@ -389,33 +326,6 @@ def test_the_length_of_a_fine_tuned_model_holds(
 
 
 @pytest.mark.slow
-def test_predictions_do_not_depend_on_the_batch(finished, folder, tmp_path):
-    flags = flags_for(folder, tmp_path, do_train=False, do_predict=True)
-    flags |= {"init_checkpoint": str(finished), "predict_batch_size": 3}
-    scripts.run(run_squad, **flags)
-    assert read(tmp_path / "predictions.json") == read(
-        finished / "predictions.json"
-    )
-    a, b = (np.load(d / "logits.npz") for d in (tmp_path, finished))
-    for name in a:
-        np.testing.assert_allclose(a[name], b[name], atol=1e-4)
-
-
-@pytest.mark.slow
-def test_the_best_weights_while_training_are_kept(folder, tmp_path, caplog):
-    flags = flags_for(folder, tmp_path, eval_steps=20, num_train_epochs=2)
-    flags["learning_rate"] = 1e-3
-    with caplog.at_level("INFO", logger="absl"):
-        scripts.run(run_squad, **flags)
-    scores = read(tmp_path / "scores.json")
-    assert len(scores) >= 2
-    assert tiny.results_of(tmp_path)["f1"] == max(scores.values())
-    # Each evaluation ran the model.
-    assert len(set(scores.values())) > 1
-    assert caplog.text.count("Running the model on") == len(scores) + 1
-
-
-@pytest.mark.slow
 def test_all_files_are_of_the_best_weights(folder, tmp_path, monkeypatch):
     """Without --do_eval too: files, scores, logits and the threshold."""
     evaluate = run_squad.SquadJob.evaluate
@@ -472,12 +382,24 @@ def test_training_on_triviaqa_then_on_squad(folder, tmp_path):
     assert tiny.results_of(second)["exact_match"] > 80
 
 
-@pytest.mark.slow
-def test_outputs_that_are_not_numbers_are_an_error(finished, folder, tmp_path):
-    """A score or an answer made of them would look like any other."""
-    model = fine_tuned_models.damage(finished, tmp_path / "damaged")
-    flags = flags_for(folder, tmp_path / "out", do_train=False)
-    line = scripts.error_of(run_squad, **flags | {"init_checkpoint": model})
-    assert "outputs for predict_file are not finite numbers: the we" in line
-    assert not (tmp_path / "out" / "predictions.json").exists()
-    assert not (tmp_path / "out" / "logits.npz").exists()
+def test_files_that_do_not_fit(folder, tmp_path):
+    flags = flags_for(folder, tmp_path / "out")
+    train = str(folder / "train2.json")
+    line = scripts.error_of(run_squad, **flags | {"train_file": train})
+    assert "give --version_2_with_negative" in line
+    unanswered = squad(3, 1)
+    unanswered["data"][0]["paragraphs"][1]["qas"][0]["answers"] = []
+    path = write(tmp_path / "train.json", unanswered)
+    line = scripts.error_of(run_squad, **flags | {"train_file": path})
+    assert "paragraphs[1].qas[0] (q1-1) has no answer to train on" in line
+    path = write(tmp_path / "p.json", squad(3, 1))
+    hidden = read(tmp_path / "p.json")
+    for part in hidden["data"][0]["paragraphs"]:
+        del part["qas"][0]["answers"]
+    path = write(tmp_path / "p.json", hidden)
+    line = scripts.error_of(run_squad, **flags | {"predict_file": path})
+    assert "has no answers" in line
+    path = write(tmp_path / "p.json", "{")
+    line = scripts.error_of(run_squad, **flags | {"predict_file": path})
+    assert "not JSON" in line
+    assert not (tmp_path / "out").exists()  # all that before training
