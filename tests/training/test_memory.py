@@ -72,7 +72,7 @@ def test_total_by_hand():
 
 
 def test_measured_peaks():
-    """docs/memory.md: peaks of benchmark.py --parts=memory, within 10%."""
+    """docs/memory.md: peaks measured with commit b76e6a3, within 10%."""
     for size, rows, length, choice, measured in MEASURED:
         found = estimated(size, memory.Batch(rows, length, choice=choice))
         assert found == pytest.approx(measured, rel=0.1)
@@ -81,7 +81,7 @@ def test_measured_peaks():
 def test_measured_peaks_of_updates():
     """With one short row the update needs more than the activations do.
 
-    The peaks are of benchmark.py --parts=memory --shapes=base:1x32,large:1x32
+    The peaks are of commit b76e6a3, benchmark.py --parts=memory
     in each --dtype and with --jit_compile=false.
     """
     for size, dtype, compiles_update, measured in (
