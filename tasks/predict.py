@@ -28,7 +28,7 @@ from tasks.task import Encoded, Input, Model, Outputs, Prediction, Task
 _MULTIPLE = 8  # lengths are rounded up to it
 
 # A batch of short rows has at most this many times batch_size rows.
-_MORE_ROWS = 8
+MORE_ROWS = 8
 
 
 def predict(
@@ -125,29 +125,26 @@ def make_batches(
         batch_size: rows of max_seq_length tokens in a batch; of shorter rows
             more, of at most as many tokens.
     """
-    max_seq_length = task.settings.max_seq_length
+    longest = task.settings.max_seq_length
+    buckets = [*range(_MULTIPLE, longest, _MULTIPLE), longest]
+    sizes = np.array([len(unit) for unit in units])
     lengths = [max(len(row.input_ids) for row in unit) for unit in units]
-    # Sorted by the number of choices first: a batch has one. The sort is
-    # stable, so that rows of one length keep their order.
-    order = sorted(
-        range(len(units)), key=lambda i: (-len(units[i]), -lengths[i])
-    )
-    at = 0
-    while at < len(order):
-        choices, length = len(units[order[at]]), lengths[order[at]]
-        length = min(-(-length // _MULTIPLE) * _MULTIPLE, max_seq_length)
-        more = min(_MORE_ROWS, max(1, max_seq_length // length))
-        count = max(1, batch_size * more // choices)
-        taken = order[at : at + count]
-        taken = [i for i in taken if len(units[i]) == choices]
-        at += len(taken)
-        features = rows.pad([row for i in taken for row in units[i]], length)
-        if task.is_grouped:
-            features = {
-                name: value.reshape(len(taken), choices, length)
-                for name, value in features.items()
-            }
-        yield Batch(np.array(taken), features)
+    # A batch has one number of choices.
+    for choices in np.unique(sizes)[::-1].tolist():
+        places = np.flatnonzero(sizes == choices)
+        for cut, length in rows.cut_by_length(
+            np.array(lengths)[places], batch_size, buckets, MORE_ROWS, choices
+        ):
+            taken = places[cut]
+            features = rows.pad(
+                [row for i in taken for row in units[i]], length
+            )
+            if task.is_grouped:
+                features = {
+                    name: value.reshape(len(taken), choices, length)
+                    for name, value in features.items()
+                }
+            yield Batch(taken, features)
 
 
 def by_unit(

@@ -3,7 +3,7 @@
 This module imports no TensorFlow.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -99,3 +99,33 @@ def pad(rows: Sequence[Row], length: int) -> dict[str, np.ndarray]:
         segments[place, :used] = row.segment_ids
         mask[place, :used] = 1
     return {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
+
+
+def cut_by_length(
+    lengths: Sequence[int],
+    batch_size: int,
+    buckets: Sequence[int],
+    more_rows: int = 1,
+    group: int = 1,
+) -> Iterator[tuple[np.ndarray, int]]:
+    """Yield (places of a batch, padded length), the longest first.
+
+    The sort is stable: rows of one length keep their order.
+
+    Args:
+        lengths: of the rows; of groups of rows, the longest of each.
+        batch_size: rows of the last bucket's length in a batch.
+        buckets: lengths to pad to, ascending; no row is longer than the last.
+        more_rows: a batch of short rows has at most so many times batch_size
+            rows, of at most as many tokens: 32 of 128 tokens, 128 of 32.
+        group: rows that stay together, such as the choices of a question.
+    """
+    order = np.argsort(-np.asarray(lengths), kind="stable")
+    at = 0
+    while at < len(order):
+        longest = lengths[order[at]]
+        length = int(buckets[np.searchsorted(buckets, longest)])
+        more = min(more_rows, max(1, buckets[-1] // length))
+        count = max(1, batch_size * more // group)
+        yield order[at : at + count], length
+        at += count

@@ -25,16 +25,15 @@ from absl import logging
 import tokenization
 from records import in_memory
 from tasks.encoder import writers as features_writers
-from tasks.rows import Row, make_row, pad, row_of_texts
-from training.prediction import Batch, Numbered, Predictor
+from tasks.predict import MORE_ROWS
+from tasks.rows import Row, cut_by_length, make_row, pad, row_of_texts
+from training.prediction import Numbered, Predictor
 
 # A window ends when its features have this many bytes, or at this many lines.
 _WINDOW_BYTES = 1 << 28
 _WINDOW_LINES = 10_000
 
 _SECONDS_BETWEEN_REPORTS = 10.0
-
-_MORE_LINES = 8  # a batch of short lines has at most 8 * batch_size of them
 
 # --- Reading -----------------------------------------------------------------
 
@@ -182,37 +181,17 @@ class WindowRecords:
                 compiled separately: lengths are few, and the last batch is
                 filled up to batch_size.
         """
-        lengths = np.array([len(line.row.input_ids) for line in self.window])
-        buckets = np.array(
-            in_memory.bucket_lengths(
-                self.max_seq_length, self.pad_to_max_length, is_fine
-            )
+        lengths = [len(line.row.input_ids) for line in self.window]
+        buckets = in_memory.bucket_lengths(
+            self.max_seq_length, self.pad_to_max_length, is_fine
         )
-        order = np.argsort(-lengths, kind="stable")
-        at = 0
-        while at < len(order):
-            length = int(buckets[np.searchsorted(buckets, lengths[order[at]])])
-            # Short lines come in larger batches, of at most as many tokens:
-            # 32 lines of 128 tokens, but 128 lines of 32.
-            count = batch_size
-            if is_fine:
-                count *= min(_MORE_LINES, max(1, self.max_seq_length // length))
-            rows = order[at : at + count]
-            num_rows = len(rows) if is_fine else batch_size
-            yield rows, self._gather(rows, num_rows, length)
-            at += count
-
-    def _gather(self, rows: np.ndarray, count: int, length: int) -> Batch:
-        """Return a batch of lines, padded with [PAD] and lines of [PAD].
-
-        Args:
-            rows: places of the lines in the window.
-            count: B, at least len(rows).
-            length: S.
-        """
-        lines = [self.window[place].row for place in rows]
-        lines += [make_row([], 0)] * (count - len(rows))
-        return pad(lines, length)
+        for places, length in cut_by_length(
+            lengths, batch_size, buckets, MORE_ROWS if is_fine else 1
+        ):
+            rows = [self.window[place].row for place in places]
+            if not is_fine:
+                rows += [make_row([], 0)] * (batch_size - len(rows))
+            yield places, pad(rows, length)
 
 
 # --- Features ----------------------------------------------------------------
