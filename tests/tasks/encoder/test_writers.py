@@ -53,10 +53,11 @@ def test_empty_rows():
 @pytest.mark.parametrize("scheme", ["", "file://"])
 @pytest.mark.parametrize("output_format", features_writers.FORMATS)
 @pytest.mark.parametrize("count", [1, 100])
-def test_a_full_disk(tmp_path, scheme, output_format, count):
+def test_a_full_disk(tmp_path, scheme, output_format, count, monkeypatch):
     """It shows at the end, or with so many lines in the middle."""
     path = f"{scheme}{tmp_path}/out"
-    (tmp_path / f".out.{os.getpid()}.tmp").symlink_to("/dev/full")
+    monkeypatch.setattr("secrets.token_hex", lambda size: "0")
+    (tmp_path / f".out.{os.getpid()}-0.tmp").symlink_to("/dev/full")
     values = np.ones([20, 1, 64], np.float32)
     line = features_writers.LineFeatures(0, [0] * 20, values)
     with pytest.raises(UserError, match="--output_file=.*out cannot be wr"):
