@@ -80,7 +80,7 @@ class RecordCache:
         path = self.path(name)
         self.make(path, fingerprint, write)
         schema = {n: f for n, f in self.schema.items() if has(n)}
-        data = in_memory.ShortRecords(
+        data = in_memory.ShortRecords.read(
             [path],
             schema,
             {

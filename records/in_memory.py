@@ -177,45 +177,24 @@ class ShortRecords:
     """Records in memory, cut to the length of the batch they are used in.
 
     Args:
-        files: record files.
-        schema: feature name to type and length.
-        bounds: feature name to the range its values must lie in.
-        length_flags: feature name to the flag that sets its length.
+        features: {name: [n, S, ...] or [n, ...]}, input_ids and input_mask
+            among them.
+        sequences: names of the features [n, S, ...]; None: all are.
         pad_to_max_length: pad every batch to the full length, as the original.
 
     Attributes:
-        features: {name: [n, S, ...] or [n, ...]}, in the narrowest types that
-            hold them.
-        sequences: names of the features [n, S, ...].
         lengths: [n], up to the last real token of each record.
         num_records: n.
     """
 
     def __init__(
         self,
-        files: Sequence[str],
-        schema: Mapping[str, tfrecord.Feature],
-        bounds: Mapping[str, streaming.Bound],
-        length_flags: Mapping[str, str],
+        features: Mapping[str, np.ndarray],
+        sequences: Sequence[str] | None = None,
         pad_to_max_length: bool = False,
     ):
-        self.files = streaming.RecordFiles(files, schema, bounds, length_flags)
-        full_length = schema["input_ids"].length
-        sequences = [
-            name
-            for name, feature in schema.items()
-            if feature.length == full_length
-        ]
-        self._hold(_load(self.files), sequences, pad_to_max_length)
-
-    def _hold(
-        self,
-        features: dict[str, np.ndarray],
-        sequences: list[str],
-        pad_to_max_length: bool,
-    ) -> None:
-        """Set the attributes of records whose features are in memory."""
-        self.features, self.sequences = features, sequences
+        self.features = dict(features)
+        self.sequences = list(features) if sequences is None else sequences
         self.pad_to_max_length = pad_to_max_length
         self.full_length = features["input_ids"].shape[1]
         mask = features["input_mask"] != 0
@@ -227,6 +206,36 @@ class ShortRecords:
         # Without any 1, argmax is 0 and the length would be the full one.
         self.lengths[~mask.any(axis=1)] = 1
         self.num_records = len(mask)
+
+    @classmethod
+    def read(
+        cls,
+        files: Sequence[str],
+        schema: Mapping[str, tfrecord.Feature],
+        bounds: Mapping[str, streaming.Bound],
+        length_flags: Mapping[str, str],
+        pad_to_max_length: bool = False,
+    ) -> "ShortRecords":
+        """Return the records of files, in the narrowest types that hold them.
+
+        Args:
+            files: record files.
+            schema: feature name to type and length.
+            bounds: feature name to the range its values must lie in.
+            length_flags: feature name to the flag that sets its length.
+            pad_to_max_length: see the class.
+
+        Raises:
+            UserError: see streaming.RecordFiles.
+        """
+        found = streaming.RecordFiles(files, schema, bounds, length_flags)
+        full_length = schema["input_ids"].length
+        sequences = [
+            name
+            for name, feature in schema.items()
+            if feature.length == full_length
+        ]
+        return cls(_load(found), sequences, pad_to_max_length)
 
     def append(self, other: "ShortRecords") -> None:
         """Add the records of another file behind these.
@@ -335,18 +344,6 @@ class ShortRecords:
             "" if self.pad_to_max_length else "similar lengths, at most ",
             self.full_length,
         )
-
-
-class Examples(ShortRecords):
-    """Examples that are in no file, batched like records.
-
-    Args:
-        features: {name: [n, S]}, input_ids and input_mask among them.
-    """
-
-    def __init__(self, features: Mapping[str, np.ndarray]):
-        # Not super().__init__(), which reads record files.
-        self._hold(dict(features), list(features), pad_to_max_length=False)
 
 
 class TrainingBatches:

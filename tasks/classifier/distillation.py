@@ -147,7 +147,7 @@ class ClassifierTeaching(teaching.Teaching[ClassifierJob]):
             texts = self.job.read(self.job.train)
             total = num_labeled
         parts = (
-            in_memory.Examples({key: features[key] for key in _INPUTS})
+            in_memory.ShortRecords({key: features[key] for key in _INPUTS})
             for _, features, _ in _converted(texts, teacher)
         )
         size = self.job.settings.predict_batch_size

@@ -77,7 +77,7 @@ class TaggerTeaching(teaching.Teaching[NerJob]):
             bool(teacher.trained_for.document_context),
         )
         parts = list(converter(self.job.train_file.sentences))
-        examples = in_memory.Examples(
+        examples = in_memory.ShortRecords(
             {key: np.concatenate([p[key] for p in parts]) for key in parts[0]}
         )
         size = self.job.settings.predict_batch_size

@@ -111,7 +111,7 @@ def write_records(path: Path, count: int = 70) -> dict[str, np.ndarray]:
 
 
 def load(path: Path, pad_to_max_length: bool = False) -> in_memory.ShortRecords:
-    return in_memory.ShortRecords(
+    return in_memory.ShortRecords.read(
         [str(path)],
         classifier_data.schema(FULL, is_regression=False),
         {"input_ids": streaming.Bound(90, "vocabulary")},

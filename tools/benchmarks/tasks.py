@@ -174,7 +174,7 @@ def _training_data(
     features, _ = classifier_data.convert_examples(
         examples, task.label_id, MAX_SEQ_LENGTH, tokenizer
     )
-    return in_memory.Examples(features)
+    return in_memory.ShortRecords(features)
 
 
 def _step_of(
