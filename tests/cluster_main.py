@@ -32,7 +32,7 @@ def die() -> None:
 def fail_in_step(number: int) -> None:
     original = train_step.Step._replica_step
 
-    def replica_step(self, batch, step, length=None):
+    def replica_step(self, batch, step, *others):
         def look(step):
             if int(step) == number:
                 die()
@@ -40,7 +40,7 @@ def fail_in_step(number: int) -> None:
         # The step's first sum over the machines has been asked for by the
         # others, who wait in this step then.
         with tf.control_dependencies([tf.py_function(look, [step], [])]):
-            return original(self, batch, tf.identity(step), length)
+            return original(self, batch, tf.identity(step), *others)
 
     train_step.Step._replica_step = replica_step
 

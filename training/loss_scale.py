@@ -35,9 +35,12 @@ _SMALLEST = 1.0
 class Scale(NamedTuple):
     """The state of a loss scale, three scalars."""
 
-    value: tf.Tensor  # float32
-    good_steps: tf.Tensor  # int64, in a row since the scale changed
-    skipped_steps: tf.Tensor  # int64, of the whole run
+    value: tf.Tensor | float  # float32
+    good_steps: tf.Tensor | int  # int64, in a row since the scale changed
+    skipped_steps: tf.Tensor | int  # int64, of the whole run
+
+
+NO_SCALE = Scale(1.0, 0, 0)  # takes the place of a state where there is none
 
 
 class LossScale:

@@ -24,7 +24,7 @@ import optimization
 from ops import elementwise
 from records.streaming import Batch
 from training.compilation import Compilation, compiled
-from training.loss_scale import LossScale, Scale
+from training.loss_scale import NO_SCALE, LossScale, Scale
 from training.objective import Objective, Sums
 from training.settings import Settings
 
@@ -44,8 +44,9 @@ class Step:
             for float16.
 
     Attributes:
-        update: clips gradients and updates weights and slots, as a compiled
-            program where `compilation` says so; see `_apply`.
+        model: computes as `compilation` and `settings` say.
+        replica_step: `_replica_step`, and `gradients` and `update` alike: the
+            parts that are compiled programs where `compilation` says so.
     """
 
     def __init__(
@@ -75,19 +76,20 @@ class Step:
         self.loss_scale = loss_scale
         self.replicas = strategy.num_replicas_in_sync
         self.replica_batch_size = check_batch_size(settings, self.replicas)
-        self.replica_step = self._replica_step
-        self._gradients, self.update = self._sum_gradients, self._apply
         # What XLA compiles contains neither an all-reduce nor the update of a
         # strategy's variables (see AdamWeightDecay.apply_gradients). With one
         # device there is neither, so the whole step or the update can be one
         # program.
-        one_device = self.replicas == 1
-        if compilation.step and one_device:
-            self.replica_step = compiled(self._replica_step)
-        elif compilation.step:
-            self._gradients = compiled(self._sum_gradients)
-        elif compilation.update:
-            self.update = compiled(self._apply)
+        whole = compilation.step and self.replicas == 1
+        parts = settings.gradient_accumulation_steps
+        sum_gradients = self._sum_gradients if parts > 1 else self._gradients
+        self.replica_step = compiled_if(whole, self._replica_step)
+        self.gradients = compiled_if(
+            compilation.step and not whole, sum_gradients
+        )
+        self.update = compiled_if(
+            compilation.update and not compilation.step, self._update
+        )
 
     # Autograph would double the time of tracing, and nothing here needs it.
     @functools.partial(tf.function, autograph=False)
@@ -118,17 +120,16 @@ class Step:
         zero = tf.zeros([], tf.float64)
         names = (*self.objective.names, "loss", "gradient_norm")
         totals = dict.fromkeys(names, (zero, zero))
-        scale = self.loss_scale.read() if self.loss_scale else ()
+        scale = self.loss_scale.read() if self.loss_scale else NO_SCALE
 
-        def goes_on(done, is_good, scale, totals):
-            del scale, totals
+        def goes_on(done, is_good, *_):
             return tf.logical_and(done < count, is_good)
 
-        def run_one(done, is_good, scale, totals):
-            del is_good
+        def run_one(done, _, scale, totals):
+            value = scale.value if self.loss_scale else None
             sums = self.strategy.run(
                 self.replica_step,
-                args=(next(iterator), start + done, length, *scale[:1]),
+                args=(next(iterator), start + done, length, value),
             )
             sums = tf.nest.map_structure(self._on_host, sums)
             is_good, scale, sums = self._judge(sums, scale)
@@ -141,14 +142,12 @@ class Step:
             self.loss_scale.assign(scale)
         return done, totals
 
-    def _judge(
-        self, sums: Sums, scale: Scale | tuple[()]
-    ) -> tuple[tf.Tensor, Scale | tuple[()], Sums]:
+    def _judge(self, sums: Sums, scale: Scale) -> tuple[tf.Tensor, Scale, Sums]:
         """Return whether training goes on after a step, next scale, and sums.
 
         Args:
             sums: of the step.
-            scale: of the step; () without a loss scale.
+            scale: of the step; stays as it is without a loss scale.
         """
         loss, norm = sums["loss"][0], sums["gradient_norm"][0]
         if not self.loss_scale:
@@ -192,13 +191,15 @@ class Step:
         }
         # The denominators of the whole batch, before any gradient: each part's
         # loss is divided by them, so the gradients only have to be added up.
-        weights = self._all_reduce(context, self.objective.loss_weights(batch))
+        denominators = self._all_reduce(
+            context, self.objective.loss_weights(batch)
+        )
         # Each device has its own dropout: with the same seed on all of them,
         # row r of every part would drop the same elements.
         seed = elementwise.fold_seed(
             self.settings.random_seed, step, context.replica_id_in_sync_group
         )
-        gradients, sums = self._gradients(batch, weights, seed, scale)
+        gradients, sums = self.gradients(batch, denominators, seed, scale)
         gradients, sums = self._all_reduce(context, (gradients, sums))
         # The norm of the sum over the devices: clipped device by device, as by
         # the original on TPUs, the result depends on the number of devices. An
@@ -206,7 +207,7 @@ class Step:
         norm = optimization.global_norm(gradients)
         self.update(gradients, norm, step)
         loss = self.objective.total_loss(
-            {name: sums[name][0] for name in weights}, weights
+            {name: sums[name][0] for name in denominators}, denominators
         )
         # A pair with the count 1, so that the mean over steps is formed as for
         # the other Sums.
@@ -227,17 +228,49 @@ class Step:
             return values
         return context.all_reduce(tf.distribute.ReduceOp.SUM, values)
 
-    def _sum_gradients(
+    def _gradients(
         self,
         batch: Batch,
-        weights: dict,
+        denominators: dict,
         seed: tf.Tensor,
         scale: tf.Tensor | None,
     ) -> tuple[list[tf.Tensor], Sums]:
-        """Return gradients and sums of this replica, over its micro-batches."""
+        """Return gradients and sums of one forward and backward pass.
+
+        The denominators are those of the whole batch, so the gradients of its
+        parts add up to the gradient of its mean loss. They are not scaled,
+        and not finite where they overflowed with the loss scaled.
+        """
+        variables = self.model.trainable_variables
+        with tf.GradientTape() as tape:
+            sums = self.objective.forward(
+                self.model, batch, training=True, dropout_seed=seed
+            )
+            loss = self.objective.total_loss(
+                {name: sums[name][0] for name in denominators}, denominators
+            )
+            if scale is not None:
+                loss *= scale
+        gradients = tape.gradient(loss, [v.value for v in variables])
+        for variable, gradient in zip(variables, gradients, strict=True):
+            if gradient is None:
+                raise AssertionError(f"{variable.path} has no gradient")
+        # Sparse gradients neither all-reduce nor compile well.
+        gradients = [tf.convert_to_tensor(g) for g in gradients]
+        if scale is not None:
+            # A division: 1 / scale could be too small for a float32.
+            gradients = [g / scale for g in gradients]
+        return gradients, sums
+
+    def _sum_gradients(
+        self,
+        batch: Batch,
+        denominators: dict,
+        seed: tf.Tensor,
+        scale: tf.Tensor | None,
+    ) -> tuple[list[tf.Tensor], Sums]:
+        """Return `_gradients` of this replica, added up over micro-batches."""
         micro_batches = self.settings.gradient_accumulation_steps
-        if micro_batches == 1:
-            return self._micro_gradients(batch, weights, seed, scale)
         # A loop and not a list of passes, so that the graph does not grow with
         # the number of micro-batches.
         size = self.replica_batch_size // micro_batches
@@ -259,8 +292,8 @@ class Step:
             part = {name: value[index] for name, value in parts.items()}
             # Folded in, as the device is: each micro-batch has a dropout of
             # its own.
-            more = self._micro_gradients(
-                part, weights, elementwise.fold_seed(seed, index), scale
+            more = self._gradients(
+                part, denominators, elementwise.fold_seed(seed, index), scale
             )
             total = tf.nest.map_structure(tf.add, (gradients, sums), more)
             return index + 1, *total
@@ -275,41 +308,7 @@ class Step:
         )
         return gradients, sums
 
-    def _micro_gradients(
-        self,
-        batch: Batch,
-        weights: dict,
-        seed: tf.Tensor,
-        scale: tf.Tensor | None,
-    ) -> tuple[list[tf.Tensor], Sums]:
-        """Return gradients and sums of one forward and backward pass.
-
-        `weights` are the denominators of the whole batch, so the gradients of
-        its parts add up to the gradient of its mean loss. They are not scaled,
-        and not finite where they overflowed with the loss scaled.
-        """
-        variables = self.model.trainable_variables
-        with tf.GradientTape() as tape:
-            sums = self.objective.forward(
-                self.model, batch, training=True, dropout_seed=seed
-            )
-            loss = self.objective.total_loss(
-                {name: sums[name][0] for name in weights}, weights
-            )
-            if scale is not None:
-                loss *= scale
-        gradients = tape.gradient(loss, [v.value for v in variables])
-        for variable, gradient in zip(variables, gradients, strict=True):
-            if gradient is None:
-                raise AssertionError(f"{variable.path} has no gradient")
-        # Sparse gradients neither all-reduce nor compile well.
-        gradients = [tf.convert_to_tensor(g) for g in gradients]
-        if scale is not None:
-            # A division: 1 / scale could be too small for a float32.
-            gradients = [g / scale for g in gradients]
-        return gradients, sums
-
-    def _apply(
+    def _update(
         self, gradients: list[tf.Tensor], norm: tf.Tensor, step: tf.Tensor
     ) -> None:
         """Clip the gradients, whose joint norm is `norm`, and update.
@@ -329,6 +328,11 @@ class Step:
             step=step,
             is_applied=tf.math.is_finite(norm) if self.loss_scale else None,
         )
+
+
+def compiled_if(is_compiled: bool, function: Callable) -> Callable:
+    """Return a function, compiled by XLA or as it is."""
+    return compiled(function) if is_compiled else function
 
 
 def check_batch_size(settings: Settings, replicas: int) -> int:

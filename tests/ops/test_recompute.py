@@ -136,9 +136,7 @@ def step_gradients(choice, compilation, parts=1, compiles=False):
     )
     batch = batch_of(model.config, 4)
     batch["next_sentence_labels"] = batch["next_sentence_labels"][:, 0]
-    run = tf.function(
-        step._sum_gradients, jit_compile=compiles, autograph=False
-    )
+    run = tf.function(step.gradients, jit_compile=compiles, autograph=False)
     weights = objective.loss_weights(batch)
     found = run(batch, weights, tf.constant(5, tf.uint32), None)
     return [x.numpy() for x in tf.nest.flatten(found)]
