@@ -23,7 +23,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TextIO
 
-from base import child_processes, errors, file_system, pictures, text_files
+from base import (
+    child_processes,
+    errors,
+    file_system,
+    pictures,
+    startup,
+    text_files,
+)
 from base.errors import UserError
 
 from absl import flags
@@ -371,8 +378,9 @@ def summarize(steps: Steps, scale: Scale) -> bool:
     """Draw curves.png, print the table; return if all baselines are beaten."""
     # Imported here, since it imports TensorFlow: that takes seconds, and
     # memory that the scripts can use better until now.
-    from tools.demo import results as demo_results
-    from training import event_files
+    with startup.importing():
+        from tools.demo import results as demo_results
+        from training import reporting, scalars
 
     lengths = (scale.max_seq_length, scale.max_predictions_per_seq)
     train_ids, _ = demo_results.read_labels(
@@ -383,13 +391,13 @@ def summarize(steps: Steps, scale: Scale) -> bool:
     )
     baseline = demo_results.unigram_baseline(train_ids, ids, vocab_size(steps))
     scores = demo_results.read_scores(steps.path("model", "eval_results.txt"))
-    training = event_files.joined(event_files.read(steps.path("model")))
+    training = scalars.read_curves(steps.path("model"))
     path = steps.path("curves.png")
     try:
         demo_results.draw_curves(
             path,
             training,
-            event_files.joined(event_files.read(steps.path("model", "eval"))),
+            scalars.read_curves(reporting.eval_folder(steps.path("model"))),
             baseline,
             demo_results.majority_share(labels),
         )

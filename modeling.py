@@ -701,18 +701,6 @@ class BertModel(Layer):
         )
         self.build()
 
-    def __call__(self, input_ids: tf.Tensor, *args, **kwargs) -> BertOutput:
-        """Check the length, here since Keras adds lines to errors of `call`."""
-        length = input_ids.shape[1]
-        longest = self.config.max_position_embeddings
-        if length is not None and length > longest:
-            raise UserError(
-                f"sequence length {length} is more than the model's "
-                f"max_position_embeddings {longest}; shorten the sequences "
-                "or train a model with more positions"
-            )
-        return super().__call__(input_ids, *args, **kwargs)
-
     def call(
         self,
         input_ids: tf.Tensor,
@@ -726,6 +714,13 @@ class BertModel(Layer):
     ) -> BertOutput:
         """Encode a batch; the class describes the arguments."""
         batch, length = elementwise.shape_of(input_ids)  # B, S
+        longest = self.config.max_position_embeddings
+        if isinstance(length, int) and length > longest:
+            raise UserError(
+                f"sequence length {length} is more than the model's "
+                f"max_position_embeddings {longest}; shorten the sequences "
+                "or train a model with more positions"
+            )
         if segment_ids is None:
             segment_ids = tf.zeros_like(input_ids)
         dropout_seed = draw_seed(training, dropout_seed)

@@ -40,7 +40,7 @@ from pretraining import run as pretraining_run
 from pretraining.model import BertForPreTraining
 from pretraining.records import PretrainingFiles
 from records import bad_records
-from training import agreement, devices, train_step
+from training import devices, run, train_step
 from training import flags as training_flags
 from training.settings import Settings
 
@@ -187,7 +187,7 @@ def train_and_evaluate() -> int:
     """Train and evaluate as the flags ask; return the exit status."""
     settings = read_settings()
     strategy = devices.create_strategy(training_flags.read_devices(FLAGS))
-    settings = pretraining_run.with_dtype(settings, strategy, FLAGS.do_train)
+    settings = run.with_dtype(settings, strategy, FLAGS.do_train)
     objective = read_objective()
     checkpoint = open_source()
     config, tokenizer = checkpoint.config, read_tokenizer(checkpoint)
@@ -195,11 +195,11 @@ def train_and_evaluate() -> int:
     eval_data = read_evaluation_data(config, data)
     objective.log(*pretraining_run.lengths_of(data or eval_data))
     if data:
-        fingerprint = pretraining_run.fingerprint(
+        identity = pretraining_run.identity_of(
             settings, config, objective, data
         )
-        agreement.check_same_run(strategy, fingerprint)
-        write_settings = pretraining_run.claim_output_dir(settings, fingerprint)
+        run.claim_output_dir(strategy, settings, identity)
+        pretraining_run.warn_of_missed_steps(settings)
     else:
         file_system.make_directory(FLAGS.output_dir)
     tf.keras.utils.set_random_seed(FLAGS.random_seed)
@@ -207,7 +207,7 @@ def train_and_evaluate() -> int:
         model = BertForPreTraining(
             config, settings.dtype, objective.predicts_next_sentence
         )
-    run = pretraining_run.PretrainingRun(
+    pretraining = pretraining_run.PretrainingRun(
         strategy,
         model,
         objective,
@@ -223,15 +223,15 @@ def train_and_evaluate() -> int:
                 bad_records.naming_bad_files(source.files, source.bounds)
             )
         if data:
-            step = run.train(data, write_settings)
+            step = pretraining.train(data, identity)
             if step < settings.last_step:
                 return 1
         else:
-            step = run.restore_for_evaluation()
-        if FLAGS.do_eval and run.evaluated_step != step:
-            run.evaluate(step)
+            step = pretraining.restore_for_evaluation()
+        if FLAGS.do_eval and pretraining.evaluated_step != step:
+            pretraining.evaluate(step)
     if data and settings.pictures:
-        run.draw_curves()
+        pretraining.draw_curves()
     return 0
 
 
@@ -240,11 +240,7 @@ def read_settings() -> Settings:
     settings = training_flags.read_settings(
         FLAGS, FLAGS.num_train_steps, FLAGS.num_warmup_steps
     )
-    return settings._replace(
-        stop_after_steps=FLAGS.stop_after_steps,
-        resume_from=FLAGS.resume_from,
-        keep_steps=read_keep_steps(),
-    )
+    return settings._replace(keep_steps=read_keep_steps())
 
 
 def read_objective() -> objectives.PretrainingObjective:

@@ -1,11 +1,11 @@
 """Errors, files, log lines, progress, processes, clusters.
 
 Import base before TensorFlow: importing it hides TensorFlow's start-up
-messages, makes scripts start sooner (see tensorflow_import) and lets Ctrl-C end
-them in one line from then on (see interrupts).
+messages, makes scripts start sooner (see startup) and lets Ctrl-C end them in
+one line from then on (see interrupts).
 """
 
-from base import interrupts, tensorflow_import
+from base import interrupts, startup
 
 interrupts.prepare()
-tensorflow_import.prepare()
+startup.begin()

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Callable
 from typing import Protocol
 
-from base import logs
+from base import logs, startup
 
 from absl import app, flags
 
@@ -38,6 +38,9 @@ _OPERATION = re.compile(r"\{\{[^}]*\}\} *|\s*\[Op:.*", re.DOTALL)
 
 class UserError(ValueError):
     """A mistake in flags, files or data, described in one line."""
+
+    # Keras adds lines to errors of a layer's call that lack this attribute.
+    _keras_call_info_injected = True
 
 
 class InputError(UserError):
@@ -68,6 +71,7 @@ def run(main: Callable[[list[str]], int | None]) -> None:
         main: takes the program's name as its only argument; returns the exit
             status, None for 0.
     """
+    startup.end()  # all modules are imported
     app.run(lambda argv: _guarded(main, argv), flags_parser=_parse_flags)
 
 

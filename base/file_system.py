@@ -8,6 +8,7 @@ processes do not need its 600 MB.
 import contextlib
 import glob
 import hashlib
+import importlib
 import os
 import secrets
 import shutil
@@ -15,7 +16,7 @@ import sys
 from collections.abc import Iterator
 from typing import IO
 
-from base import errors
+from base import errors, startup
 from base.errors import UserError
 
 from absl import logging
@@ -47,9 +48,10 @@ def gfile():
         from base import beam_files
 
         return beam_files
-    import tensorflow as tf
-
-    return tf.io.gfile
+    if "tensorflow" not in sys.modules:
+        with startup.importing():
+            importlib.import_module("tensorflow")
+    return sys.modules["tensorflow"].io.gfile
 
 
 def file_errors() -> tuple[type[Exception], ...]:

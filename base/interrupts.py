@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from types import TracebackType
 
-from base import tensorflow_import
+from base import startup
 
 
 def prepare() -> None:
@@ -15,7 +15,7 @@ def prepare() -> None:
     That takes seconds where TensorFlow is among them. errors.run does the same
     from `main` on. Programs that use this project as a library are left alone.
     """
-    if tensorflow_import.is_script():
+    if startup.is_script():
         sys.excepthook = _show
 
 

@@ -8,7 +8,7 @@ import contextlib
 import json
 import os
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from base import cluster, file_system, resuming, text_files
 from base.errors import UserError
@@ -58,12 +58,11 @@ def claim_output_dir(
     adjustable: Mapping[str, object],
     is_chief: bool = True,
     hints: Mapping[str, str] = _NONE,
-) -> Callable[[], None]:
+) -> None:
     """Check that output_dir has no other run; write this run's settings to it.
 
-    They are in `training_config.json`, the fingerprint under the key "fixed".
-    Those of a run that goes on are not replaced at once: it may be finished,
-    and then it keeps the settings that it was trained with.
+    Those of a run that goes on are not replaced: it may be finished, and then
+    it keeps the settings that it was trained with. See `write_settings`.
 
     Args:
         output_dir: created when missing.
@@ -74,9 +73,6 @@ def claim_output_dir(
         is_chief: whether this process writes; of several only one does.
         hints: name of an adjustable setting -> what to log with its change.
 
-    Returns:
-        Writes the settings of this command; to be called when it trains.
-
     Raises:
         UserError: output_dir holds weights of a run with another fingerprint
             (names the first difference), or a model that is of no run.
@@ -84,25 +80,34 @@ def claim_output_dir(
     lookup.check_is_no_pattern(output_dir, "output_dir")
     file_system.make_directory(output_dir)
     path = os.path.join(output_dir, CONFIG_NAME)
-    # Through JSON tuples become lists, as in the file.
-    now = json.loads(
-        json.dumps({"fixed": fingerprint, "adjustable": adjustable})
-    )
-    text = json.dumps(now, indent=2, sort_keys=True) + "\n"
-
-    def write() -> None:
-        if is_chief:
-            file_system.write_text(path, text)
-
     if tf.io.gfile.exists(path) and _has_weights(output_dir):
+        # Through JSON tuples become lists, as in the file.
+        now = json.loads(_as_json(fingerprint, adjustable))
         before = _read_run(path)
         _check_fixed(output_dir, before["fixed"], now["fixed"])
         _warn_of_changes(before["adjustable"], now["adjustable"], hints)
-        return write
+        return
     if not tf.io.gfile.exists(path):
         check_free(output_dir)
-    write()
-    return write
+    if is_chief:
+        write_settings(output_dir, fingerprint, adjustable)
+
+
+def write_settings(
+    output_dir: str,
+    fingerprint: Mapping[str, object],
+    adjustable: Mapping[str, object],
+) -> None:
+    """Write `training_config.json`, the fingerprint under the key "fixed"."""
+    path = os.path.join(output_dir, CONFIG_NAME)
+    file_system.write_text(path, _as_json(fingerprint, adjustable))
+
+
+def _as_json(
+    fingerprint: Mapping[str, object], adjustable: Mapping[str, object]
+) -> str:
+    settings = {"fixed": fingerprint, "adjustable": adjustable}
+    return json.dumps(settings, indent=2, sort_keys=True) + "\n"
 
 
 def _warn_of_changes(

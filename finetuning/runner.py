@@ -1,9 +1,9 @@
 """Fine-tune, score, predict and export a job, once or as a sweep."""
 
+import contextlib
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from base import cluster, file_system
 from base.errors import UserError
@@ -29,20 +29,11 @@ from training import (
     compilation,
     curves,
     devices,
-    dtypes,
-    fit,
-    loop,
     prediction,
     reporting,
+    run,
 )
 from training.settings import Settings
-
-# Logged if a run that began without bias correction goes on with it, as
-# --bias_correction asks.
-_HINTS = {
-    "bias_correction": "the moments are corrected from here on; "
-    "--nobias_correction goes on as the run began",
-}
 
 # (settings, is_training) -> the task that a script's flags describe. With
 # is_training the model is trained first, else it is used as it is.
@@ -57,32 +48,47 @@ def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
         do_train: whether to train.
         do_eval: whether to score the weights that are left.
     """
-    if not do_train:
-        return _run_job(job, do_train, do_eval)
-    with run_settings.locked(job.settings.output_dir):
-        return _run_job(job, do_train, do_eval)
+    locked = run_settings.locked(job.settings.output_dir)
+    with locked if do_train else contextlib.nullcontext():
+        strategy = devices.create_strategy(job.settings.devices)
+        job.settings = settings = job.settings._replace(
+            training=run.with_dtype(job.settings.training, strategy, do_train)
+        )
+        if settings.training.eval_steps:
+            job.deciding_metric()  # raises an error without data to score
+        if do_train:
+            identity = identity_of(job)
+            # Before anything is written: an output_dir that holds another run
+            # must keep its records and scores.
+            sweep_folder.check_no_sweep(settings.output_dir)
+            run.claim_output_dir(strategy, settings.training, identity)
+        file_system.make_directory(settings.output_dir)
+        file_system.make_directory(settings.records_dir, "records_dir")
+        loaded = create_model(job, strategy)
+        if do_train and not is_over(settings):
+            training = plan(job, loaded, strategy, identity)
+            done = run.train(training)
+            agreement.wait_for_all(strategy)  # until the last score is written
+            if not finish(job, loaded, done, training.settings):
+                return 1
+            # Until the weights to keep are written.
+            agreement.wait_for_all(strategy)
+        use_weights(job, loaded, do_train, do_eval)
+    return 0
 
 
-def _run_job(job: Job, do_train: bool, do_eval: bool) -> int:
-    """Train, score, predict and export.
+def use_weights(
+    job: Job, loaded: LoadedModel, do_train: bool, do_eval: bool
+) -> None:
+    """Score the weights that are kept, predict, draw and export.
 
-    Where it trains, the caller keeps other runs out of output_dir.
+    Args:
+        job, loaded: the task and its model.
+        do_train: whether this command trained.
+        do_eval: whether to score.
     """
     settings = job.settings
-    strategy = devices.create_strategy(settings.devices)
-    settings = job.settings = with_dtype(settings, strategy, do_train)
-    if settings.training.eval_steps:
-        job.deciding_metric()  # raises an error without data to score
-    if do_train:
-        # Before anything is written: an output_dir that holds another run
-        # must keep its records and scores.
-        write_settings = claim_output_dir(job, strategy)
-    file_system.make_directory(settings.output_dir)
-    file_system.make_directory(settings.records_dir, "records_dir")
-    loaded = create_model(job, strategy)
     signs: Sequence[str] = ()  # of a failed run
-    if do_train and not train(job, loaded, strategy, write_settings):
-        return 1
     # With --eval_steps the scores written last are those of the last weights,
     # which need not be the best: the best ones are scored again.
     scores_best = do_eval or (do_train and settings.training.eval_steps > 0)
@@ -104,42 +110,6 @@ def _run_job(job: Job, do_train: bool, do_eval: bool) -> int:
             # The last line of the run, so that it is read.
             rate = job.lowest_usual_rate
             logging.warning("%s", failed_runs.warning(signs, settings, rate))
-    return 0
-
-
-def with_dtype(
-    settings: RunSettings, strategy: tf.distribute.Strategy, do_train: bool
-) -> RunSettings:
-    """Return the settings with the type that --dtype=auto chooses; log it."""
-    dtype = dtypes.resolve(
-        settings.training.dtype,
-        strategy,
-        (settings.output_dir,) if do_train else (),
-    )
-    return settings._replace(training=settings.training._replace(dtype=dtype))
-
-
-def claim_output_dir(
-    job: Job, strategy: tf.distribute.Strategy
-) -> Callable[[], None]:
-    """Check that output_dir has no other run; write this run's settings.
-
-    Returns:
-        See run_settings.claim_output_dir.
-
-    Raises:
-        UserError: it has, or the machines of a cluster differ.
-    """
-    fixed = fingerprint(job)
-    agreement.check_same_run(strategy, fixed)
-    sweep_folder.check_no_sweep(job.settings.output_dir)
-    return run_settings.claim_output_dir(
-        job.settings.output_dir,
-        fixed,
-        adjustable(job),
-        cluster.is_chief(),
-        _HINTS if job.settings.training.bias_correction else {},
-    )
 
 
 def create_model(job: Job, strategy: tf.distribute.Strategy) -> LoadedModel:
@@ -156,85 +126,75 @@ def create_model(job: Job, strategy: tf.distribute.Strategy) -> LoadedModel:
     return LoadedModel(model, predictor)
 
 
-def fingerprint(job: Job) -> dict[str, Any]:
-    """Return everything that must not change when a run goes on."""
-    return {
+def identity_of(job: Job) -> run.Identity:
+    """Return what must not change when a run goes on, and what may."""
+    settings = job.settings
+    fixed = {
         "model": job.config.to_dict(),
         "data": job.data_fingerprint(),
-        "pad_to_max_length": job.settings.pad_to_max_length,
+        "pad_to_max_length": settings.pad_to_max_length,
         # None where it is 0: runs of versions without the flag have no such
         # key, which counts as None.
-        "reinit_top_layers": job.settings.reinit_top_layers or None,
+        "reinit_top_layers": settings.reinit_top_layers or None,
         **job.source.bilstm.fingerprint(),
         **distillation.NO_FINGERPRINT,
         **(job.distillation.fingerprint() if job.distillation else {}),
-        **job.settings.training.fingerprint(),
+        **settings.training.fingerprint(),
     }
-
-
-def adjustable(job: Job) -> dict[str, Any]:
-    """Return what may change when a run goes on."""
-    settings = job.settings
-    return {
+    adjustable = {
         "num_train_epochs": settings.num_train_epochs,
         "warmup_proportion": settings.warmup_proportion,
         **settings.training.adjustable(),
         **(job.distillation.adjustable() if job.distillation else {}),
     }
+    return run.Identity(fixed, adjustable)
 
 
 # --- Training ----------------------------------------------------------------
 
 
-def train(
-    job: Job,
-    loaded: LoadedModel,
-    strategy: tf.distribute.Strategy,
-    write_settings: Callable[[], None],
-) -> bool:
-    """Fine-tune and keep the best weights; return whether it is complete.
+def is_over(settings: RunSettings) -> bool:
+    """Return whether output_dir holds a run that stopped early.
 
-    Without --eval_steps the last weights are kept. It is not complete if
-    SIGTERM or Ctrl-C ended it before its last step.
-
-    Args:
-        job, loaded, strategy: the task, its model, where the model is.
-        write_settings: of `claim_output_dir`.
+    It has steps left, which `run.train` would train.
     """
-    settings = job.settings
     scores = selection.read_scores(settings.output_dir)
-    # A run that stopped early has steps left, which `fit` would train.
     if selection.stops_early(scores, settings.early_stopping_patience):
         logging.info("%s ended early: nothing to train", settings.output_dir)
         return True
     if scores and not lookup.listed_checkpoints(settings.output_dir):
         # The run was killed before its first checkpoint, and begins again.
         selection.write_scores(settings.output_dir, {})
+    return False
+
+
+def plan(
+    job: Job,
+    loaded: LoadedModel,
+    strategy: tf.distribute.Strategy,
+    identity: run.Identity,
+) -> run.Training:
+    """Return the training run of a job; reads its data."""
     data = job.train_data(loaded)
     if job.distillation:
         data = job.distillation.train_data(data, loaded)
-    training = with_steps(settings, job.num_examples(data))
-    compiles, batches = plan_batches(job, data, training, strategy)
-    fit.log_beginning(data.num_records, training)
-    score = functools.partial(score_and_keep, job, loaded)
-    hooks = loop.Hooks(score, begin=write_settings)
-    done = fit.fit(
+    settings = with_steps(job.settings, job.num_examples(data))
+    compiles, batches = plan_batches(job, data, settings, strategy)
+    run.log_beginning(data.num_records, settings)
+    return run.Training(
         strategy,
         loaded.model,
         job.objective,
-        training,
+        settings,
         compiles,
-        loop.Batches(batches.make, batches.length),
-        functools.partial(job.flops_per_example, loaded.model),
-        hooks,
-        reinit.new_variables(loaded.model, settings.reinit_top_layers),
-        job.row(),
+        run.Batches(batches.make, batches.length),
+        identity,
+        functools.partial(score_and_keep, job, loaded),
+        new_variables=reinit.new_variables(
+            loaded.model, job.settings.reinit_top_layers
+        ),
+        row=job.row(),
     )
-    agreement.wait_for_all(strategy)  # until the last score is written
-    if not finish(job, loaded, done, training):
-        return False
-    agreement.wait_for_all(strategy)  # until the weights to keep are written
-    return True
 
 
 def plan_batches(

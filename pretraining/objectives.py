@@ -7,6 +7,8 @@
 All three read the same records.
 """
 
+import functools
+import operator
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -23,44 +25,59 @@ from pretraining.model import BertForPreTraining
 from records.streaming import Batch
 from training.objective import Objective, Sums
 
-# --- Parts that the objectives share -----------------------------------------
+# --- Terms of a loss ---------------------------------------------------------
 
 
-def _masked_lm_sums(
-    model: BertForPreTraining, output: modeling.BertOutput, batch: Batch
-) -> Sums:
-    """Return loss and accuracy of the masked tokens, as sums and counts."""
-    return _sums_of("masked_lm", model.masked_lm_loss(output, batch))
+class Term(NamedTuple):
+    """A part of the loss: a mean over tokens or sequences.
+
+    Attributes:
+        name: its scalars are <name>_loss and <name>_accuracy.
+        weight: batch -> how many are predicted, the denominator. It depends on
+            the records alone: with several replicas that of the whole batch
+            is needed before the first gradient.
+        loss: (model, the encoder's output, batch, training) -> Loss.
+        is_of_tokens: whether it is a mean over tokens. It then has a
+            perplexity. As in the original, 1e-5 is added to the number of
+            tokens: a batch without any has a loss of 0, not 0 / 0.
+    """
+
+    name: str
+    weight: Callable[[Batch], tf.Tensor]
+    loss: Callable[..., Loss]
+    is_of_tokens: bool = True
 
 
-def _next_sentence_sums(
-    model: BertForPreTraining, output: modeling.BertOutput, batch: Batch
-) -> Sums:
-    """Return loss and accuracy of the next sentences, as sums and counts."""
-    return _sums_of("next_sentence", model.next_sentence_loss(output, batch))
+MASKED_LM = Term(
+    "masked_lm",
+    lambda batch: tf.reduce_sum(batch["masked_lm_weights"]),
+    lambda model, output, batch, _: model.masked_lm_loss(output, batch),
+)
+NEXT_SENTENCE = Term(
+    "next_sentence",
+    lambda batch: tf.reduce_sum(pretraining_model.sequence_weights(batch)),
+    lambda model, output, batch, _: model.next_sentence_loss(output, batch),
+    is_of_tokens=False,
+)
+NEXT_TOKEN = Term(
+    "lm",
+    lambda batch: tf.reduce_sum(pretraining_model.next_token_weights(batch)),
+    lambda model, output, batch, training: model.next_token_loss(
+        output, batch, training
+    ),
+)
 
 
-def _sums_of(name: str, found: Loss) -> Sums:
-    """Return a loss and its accuracy under the names that are reported."""
-    return {
-        f"{name}_loss": (found.loss, found.weight),
-        f"{name}_accuracy": (found.correct, found.weight),
-    }
-
-
-def _tokens(batch: Batch) -> Sums:
-    """Return the number of tokens, and the number of sequences they are of."""
-    tokens = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32))
-    sequences = tf.reduce_sum(pretraining_model.sequence_weights(batch))
-    return {"tokens": (tokens, sequences)}
-
-
-def _forward_of(*parts: Callable[..., Sums]) -> Callable[..., Sums]:
-    """Return an Objective's forward pass over a batch as it is.
+def sum_of(*terms: Term, restores_tokens: bool = False) -> Objective:
+    """Return the objective whose loss is the sum of terms (paper A.2).
 
     Args:
-        *parts: (model, the encoder's output, batch) -> sums of a loss.
+        *terms: in the order of their scalars.
+        restores_tokens: whether the encoder sees the tokens that were masked.
     """
+
+    def loss_weights(batch: Batch) -> dict[str, tf.Tensor]:
+        return {f"{term.name}_loss": term.weight(batch) for term in terms}
 
     def forward(
         model: BertForPreTraining,
@@ -68,87 +85,46 @@ def _forward_of(*parts: Callable[..., Sums]) -> Callable[..., Sums]:
         training: bool,
         dropout_seed: tf.Tensor | None,
     ) -> Sums:
+        if restores_tokens:
+            ids = pretraining_model.unmasked_ids(batch)
+            batch = {**batch, "input_ids": ids}
         output = model.encode(batch, training, dropout_seed)
-        sums = _tokens(batch)
-        for part in parts:
-            sums |= part(model, output, batch)
+        tokens = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32))
+        sequences = tf.reduce_sum(pretraining_model.sequence_weights(batch))
+        sums = {"tokens": (tokens, sequences)}
+        for term in terms:
+            found = term.loss(model, output, batch, training)
+            sums[f"{term.name}_loss"] = found.loss, found.weight
+            sums[f"{term.name}_accuracy"] = found.correct, found.weight
         return sums
 
-    return forward
+    def total_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:
+        means = []
+        for term in terms:
+            weight = weights[f"{term.name}_loss"]
+            if term.is_of_tokens:
+                weight += 1e-5
+            means.append(sums[f"{term.name}_loss"] / weight)
+        return functools.reduce(operator.add, means)
 
-
-def _mean_of_tokens(sums: Mapping, weights: Mapping, name: str) -> tf.Tensor:
-    """Return the mean loss of the predicted tokens of the whole batch.
-
-    As in the original, 1e-5 is added to the number of predictions. So a batch
-    without any has a loss of 0, not 0 / 0.
-    """
-    return sums[name] / (weights[name] + 1e-5)
-
-
-# --- Masked LM and next sentence prediction ----------------------------------
-
-# The denominators depend on the records alone: with several replicas those of
-# the whole batch are needed before the first gradient.
-
-
-def _mlm_nsp_weights(batch: Batch) -> dict[str, tf.Tensor]:
-    """Return the numbers of masked tokens and of sequences."""
-    sequences = pretraining_model.sequence_weights(batch)
-    return {
-        **_mlm_weights(batch),
-        "next_sentence_loss": tf.reduce_sum(sequences),
-    }
-
-
-def _mlm_nsp_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:
-    """Return mean masked LM loss + mean next sentence loss (paper A.2)."""
-    return (
-        _mlm_loss(sums, weights)
-        + sums["next_sentence_loss"] / weights["next_sentence_loss"]
+    return Objective(
+        loss_weights,
+        forward,
+        total_loss,
+        names=(
+            *(
+                f"{term.name}_{what}"
+                for term in terms
+                for what in ("loss", "accuracy")
+            ),
+            "tokens",
+        ),
+        perplexities={
+            f"{term.name}_loss": f"{term.name}_perplexity"
+            for term in terms
+            if term.is_of_tokens
+        },
     )
-
-
-# --- Masked LM ---------------------------------------------------------------
-
-
-def _mlm_weights(batch: Batch) -> dict[str, tf.Tensor]:
-    """Return the number of masked tokens."""
-    return {"masked_lm_loss": tf.reduce_sum(batch["masked_lm_weights"])}
-
-
-def _mlm_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:
-    """Return the mean masked LM loss of the predicted tokens."""
-    return _mean_of_tokens(sums, weights, "masked_lm_loss")
-
-
-# --- Left-to-right LM --------------------------------------------------------
-
-
-def _ltr_weights(batch: Batch) -> dict[str, tf.Tensor]:
-    """Return the number of next tokens."""
-    weights = pretraining_model.next_token_weights(batch)
-    return {"lm_loss": tf.reduce_sum(weights)}
-
-
-def _ltr_sums(
-    model: BertForPreTraining,
-    batch: Batch,
-    training: bool,
-    dropout_seed: tf.Tensor | None,
-) -> Sums:
-    """Return loss and metrics of a batch, as sums and counts."""
-    batch = {**batch, "input_ids": pretraining_model.unmasked_ids(batch)}
-    output = model.encode(batch, training, dropout_seed)
-    return {
-        **_sums_of("lm", model.next_token_loss(output, batch, training)),
-        **_tokens(batch),
-    }
-
-
-def _ltr_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:
-    """Return the mean loss of the next tokens."""
-    return _mean_of_tokens(sums, weights, "lm_loss")
 
 
 # --- The table ---------------------------------------------------------------
@@ -211,44 +187,20 @@ OBJECTIVES = {
             "mlm_nsp",
             "the masked tokens, up to {predictions} of the {length} of a "
             "record, and whether sentence B follows A",
-            Objective(
-                loss_weights=_mlm_nsp_weights,
-                forward=_forward_of(_masked_lm_sums, _next_sentence_sums),
-                total_loss=_mlm_nsp_loss,
-                names=(
-                    "masked_lm_loss",
-                    "masked_lm_accuracy",
-                    "next_sentence_loss",
-                    "next_sentence_accuracy",
-                    "tokens",
-                ),
-                perplexities={"masked_lm_loss": "masked_lm_perplexity"},
-            ),
+            sum_of(MASKED_LM, NEXT_SENTENCE),
             predicts_next_sentence=True,
         ),
         PretrainingObjective(
             "mlm",
             "the masked tokens, up to {predictions} of the {length} of a "
             "record",
-            Objective(
-                loss_weights=_mlm_weights,
-                forward=_forward_of(_masked_lm_sums),
-                total_loss=_mlm_loss,
-                names=("masked_lm_loss", "masked_lm_accuracy", "tokens"),
-                perplexities={"masked_lm_loss": "masked_lm_perplexity"},
-            ),
+            sum_of(MASKED_LM),
         ),
         PretrainingObjective(
             "ltr",
             "every token but the first of each sequence, of the {length} of a "
             "record, from the tokens before it; masked tokens are restored",
-            Objective(
-                loss_weights=_ltr_weights,
-                forward=_ltr_sums,
-                total_loss=_ltr_loss,
-                names=("lm_loss", "lm_accuracy", "tokens"),
-                perplexities={"lm_loss": "lm_perplexity"},
-            ),
+            sum_of(NEXT_TOKEN, restores_tokens=True),
             attention_direction=modeling.LEFT_TO_RIGHT,
         ),
     )

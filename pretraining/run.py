@@ -2,10 +2,9 @@
 
 import functools
 import os
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from base import cluster, file_system
+from base import file_system
 from base.errors import UserError
 
 import tensorflow as tf
@@ -19,21 +18,11 @@ from checkpoints import (
 )
 from checkpoints.checkpoint import read_config, write_model
 from pretraining import model as pretraining_model
-from pretraining import objectives
 from pretraining import records as pretraining_records
 from pretraining.objectives import PretrainingObjective
 from pretraining.records import PretrainingFiles
 from records import streaming
-from training import (
-    compilation,
-    curves,
-    dtypes,
-    evaluation,
-    fit,
-    loop,
-    memory,
-    reporting,
-)
+from training import compilation, curves, evaluation, memory, reporting, run
 from training.settings import Settings
 
 _FILES_LOGGED = 20
@@ -68,19 +57,6 @@ def read_data(
     if data.is_packed:
         data.log_packing()
     return data
-
-
-def with_dtype(
-    settings: Settings, strategy: tf.distribute.Strategy, do_train: bool
-) -> Settings:
-    """Return the settings with the type that --dtype=auto is, and log it."""
-    resumed = [settings.output_dir]
-    if settings.resume_from:
-        resumed.append(lookup.folder_of(settings.resume_from))
-    dtype = dtypes.resolve(
-        settings.dtype, strategy, tuple(resumed) if do_train else ()
-    )
-    return settings._replace(dtype=dtype)
 
 
 def warn_of_shared_files(
@@ -127,29 +103,26 @@ def warn_of_missed_steps(settings: Settings) -> None:
         )
 
 
-def fingerprint(
+def identity_of(
     settings: Settings,
     config: modeling.BertConfig,
     objective: PretrainingObjective,
     data: PretrainingFiles,
-) -> dict[str, Any]:
-    """Return everything that must not change when a run goes on."""
-    return {
+) -> run.Identity:
+    """Return what must not change when a run goes on, and what may."""
+    fixed = {
         # First, since another objective changes the model too.
         "objective": objective.name,
         "model": config.to_dict(),
         **data.describe(),
         **settings.fingerprint(),
     }
-
-
-def adjustable(settings: Settings) -> dict[str, Any]:
-    """Return what may change when a run goes on."""
-    return {
+    adjustable = {
         "num_train_steps": settings.num_train_steps,
         "num_warmup_steps": settings.num_warmup_steps,
         **settings.adjustable(),
     }
+    return run.Identity(fixed, adjustable)
 
 
 def check_same_objective(
@@ -181,7 +154,7 @@ def _objective_of(folder: str) -> str | None:
     if found:
         # Runs of fine-tuning have such a file too.
         is_ours = found.keys() & {"packing", "max_predictions_per_seq"}
-        return found.get("objective", objectives.DEFAULT) if is_ours else None
+        return found["objective"] if is_ours else None
     # Weights without their run, as --keep_steps leaves them. A configuration
     # without the key may be of any objective, since earlier versions had none.
     path = os.path.join(folder, lookup.BERT_CONFIG_NAME)
@@ -193,31 +166,6 @@ def _objective_of(folder: str) -> str | None:
 def lengths_of(data: PretrainingFiles) -> tuple[int, int]:
     """Return tokens and predictions of a record, unused places included."""
     return data.schema["input_ids"].length, data.schema["masked_lm_ids"].length
-
-
-def claim_output_dir(
-    settings: Settings, fixed: dict[str, Any]
-) -> Callable[[], None]:
-    """Begin the run in output_dir, or check that it is the one there.
-
-    Args:
-        settings: names output_dir.
-        fixed: of `fingerprint`.
-
-    Returns:
-        See run_settings.claim_output_dir.
-
-    Raises:
-        UserError: output_dir holds another run.
-    """
-    write_settings = run_settings.claim_output_dir(
-        settings.output_dir,
-        fixed,
-        adjustable(settings),
-        cluster.is_chief(),
-    )
-    warn_of_missed_steps(settings)
-    return write_settings
 
 
 class TokenizerFiles(NamedTuple):
@@ -280,9 +228,7 @@ class PretrainingRun:
             settings.jit_compile,
         )
 
-    def train(
-        self, data: PretrainingFiles, write_settings: Callable[[], None]
-    ) -> int:
+    def train(self, data: PretrainingFiles, identity: run.Identity) -> int:
         """Train and write the weights; return the number of steps done.
 
         They are fewer than all after SIGTERM or Ctrl-C; the same command then
@@ -290,38 +236,35 @@ class PretrainingRun:
 
         Args:
             data: the training records.
-            write_settings: of `claim_output_dir`.
+            identity: of `identity_of`.
         """
-        settings, config = self.settings, self.model.config
+        settings = self.settings
         length, predictions = lengths_of(data)
-        pools = self.objective.predicts_next_sentence
-        sequences = data.max_sequences if pools else 0
-        fit.log_beginning(
+        run.log_beginning(
             data.num_records, settings, data.num_sequences / data.num_records
         )
-        done = fit.fit(
-            self.strategy,
-            self.model,
-            self.objective.objective,
-            settings,
-            compilation.for_training(self.strategy, settings.jit_compile),
-            loop.Batches(
-                functools.partial(
-                    data.training,
-                    settings.train_batch_size,
-                    settings.random_seed,
+        done = run.train(
+            run.Training(
+                self.strategy,
+                self.model,
+                self.objective.objective,
+                settings,
+                compilation.for_training(self.strategy, settings.jit_compile),
+                run.Batches(
+                    functools.partial(
+                        data.training,
+                        settings.train_batch_size,
+                        settings.random_seed,
+                    ),
+                    lambda step: length,
                 ),
-                lambda step: length,
-            ),
-            lambda length: reporting.training_flops(
-                config,
-                1,
-                length,
-                self.objective.projections(length, predictions),
-                sequences,
-            ),
-            loop.Hooks(self.evaluate, self.keep, begin=write_settings),
-            row=memory.Rows(logits=predictions * config.vocab_size),
+                identity,
+                self.evaluate,
+                self.keep,
+                row=memory.Rows(
+                    logits=predictions * self.model.config.vocab_size
+                ),
+            )
         )
         if done >= settings.last_step:
             self._write_model(settings.output_dir)

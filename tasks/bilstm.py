@@ -318,20 +318,3 @@ def final_states(x: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
     place = tf.argmax(is_real, axis=1, output_type=tf.int32)  # [B]
     first = tf.gather(backward, place, batch_dims=1)  # [B, U]
     return tf.concat([last, first], axis=-1)
-
-
-def training_flops(size: BiLstmSize, inputs: int, tokens: int) -> int:
-    """Return the matrix-product operations of training on some tokens.
-
-    Args:
-        size: of the BiLSTM.
-        inputs: width of its input.
-        tokens: padding included.
-    """
-    layers, units = size
-    if not layers:
-        return 0
-    # Both directions have, in every layer, a kernel and a recurrent kernel.
-    widths = [inputs] + [2 * units] * (layers - 1)
-    products = sum(2 * (width + units) * 4 * units for width in widths)
-    return 3 * 2 * tokens * products  # as reporting.training_flops

@@ -31,11 +31,11 @@ import modeling
 from checkpoints.trained_for import TrainedFor
 from records import cache as record_cache
 from records import in_memory, tfrecord
-from tasks import bilstm, graph_tokenizer, mistakes, registry, saved_model, task
+from tasks import graph_tokenizer, mistakes, registry, saved_model, task
 from tasks.settings import RunSettings
 from tasks.source import ModelSource
 from tasks.task import Task
-from training import curves, memory, prediction, reporting
+from training import curves, memory, prediction
 from training.objective import Objective
 
 
@@ -374,16 +374,6 @@ class Job(abc.ABC):
     def num_examples(self, data: TrainingData) -> int:
         """Return the number of examples in an epoch."""
         return data.num_records
-
-    def flops_per_example(
-        self, model: modeling.TaskModel, length: int
-    ) -> float:
-        """Return the matrix-product operations of training on an example."""
-        del model
-        flops = reporting.training_flops(self.config, 1, length)
-        return flops + bilstm.training_flops(
-            self.source.bilstm, self.config.hidden_size, length
-        )
 
     def row(self) -> memory.Rows:
         """Return the sizes that the memory of a row of a batch depends on."""

@@ -3,10 +3,9 @@
 import os
 import sys
 
-from base import errors, tensorflow_import
+from base import errors
 
-with tensorflow_import.without_optional_libraries():  # as in a script
-    import tensorflow as tf
+import tensorflow as tf
 
 import run_pretraining
 

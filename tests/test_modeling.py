@@ -12,10 +12,9 @@ import tensorflow as tf
 from small_models import FEATURES, GOLDEN_MODEL, batch_of, tiny_config
 
 import modeling
-from modeling import BertConfig, BertModel
+from modeling import BertModel
 from ops import losses
 from pretraining.model import BertForPreTraining
-from training import reporting
 
 # --- The original's numbers --------------------------------------------------
 
@@ -417,19 +416,6 @@ def test_unknown_dtype_names_the_choices():
 
 
 # --- Other -------------------------------------------------------------------
-
-
-def test_training_flops_counts_matrix_products():
-    config = BertConfig.from_size("tiny", vocab_size=30522)
-    batch, seq, predictions, hidden, layers = 32, 128, 20, 128, 2
-    tokens = batch * seq
-    dense = layers * tokens * 12 * hidden**2
-    attention = layers * 2 * tokens * seq * hidden
-    masked = batch * predictions * hidden * (hidden + 30522)
-    pooled = batch * hidden * (hidden + 2)
-    wanted = 6 * (dense + attention + masked + pooled)
-    found = reporting.training_flops(config, batch, seq, predictions)
-    assert found == wanted
 
 
 @pytest.mark.slow

@@ -251,7 +251,6 @@ def test_summaries_hold_the_log_line(finished):
         "learning_rate",
         "sequences_per_second",
         "tokens_per_second",
-        "matmul_peak_share",
     }
 
 

@@ -24,9 +24,7 @@ from tiny import results_of
 from checkpoints import weight_files
 from checkpoints.checkpoint import open_checkpoint
 from modeling import LEFT_TO_RIGHT
-from pretraining import run as pretraining_run
 from training import curves
-from training.settings import Settings
 
 run_pretraining = scripts.load("run_pretraining")
 
@@ -347,24 +345,3 @@ def test_weights_of_the_other_direction_are_not_scored(
     (model / "bert_config.json").write_text(json.dumps(CONFIG))
     line = scripts.error_of(run_pretraining, **values, objective="ltr")
     assert "is a bidirectional model, --objective=ltr scores" in line
-
-
-@pytest.mark.slow
-def test_a_run_of_an_earlier_version_is_one_of_mlm_nsp(
-    finished, data, tmp_path
-):
-    """Its training_config.json has no objective."""
-    out = finished["mlm"][0]
-    run = json.loads((out / "training_config.json").read_text())
-    del run["fixed"]["objective"]
-    (tmp_path / "training_config.json").write_text(json.dumps(run))
-    for path in (out / "checkpoint", *out.glob("model.ckpt-12.*")):
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    line = change(data, tmp_path, output_dir=tmp_path, objective="mlm")
-    assert "belongs to a run with objective = mlm_nsp, not mlm" in line
-    # And goes on as one.
-    fixed = run["fixed"] | {"objective": "mlm_nsp"}
-    settings = Settings(str(tmp_path), 12, 4)
-    pretraining_run.claim_output_dir(settings, fixed)()
-    again = json.loads((tmp_path / "training_config.json").read_text())
-    assert again["fixed"] == fixed

@@ -1,7 +1,7 @@
 """Draw the loss, scores and learning rate of a run as curves.png.
 
-The numbers are those that the run wrote for TensorBoard. A report has the mean
-loss of the steps since the report before it, so it is a window of steps:
+The numbers are those of scalars.jsonl. A report has the mean loss of the steps
+since the report before it, so it is a window of steps:
 
     reports at step      1      50     100
     windows            1..1   2..50  51..100
@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 from base import cluster, pictures
 
-from training import event_files, settings
-from training.event_files import Curve, EventFile
+from training import reporting, scalars, settings
+from training.scalars import Curve
 
 NAME = "curves.png"
 
@@ -88,15 +88,11 @@ def read(
         `best` is the step of the lowest loss on held-out data, None if it was
         evaluated once or never.
     """
-    names = {*dev_loss_names, metric_name}
-    training = event_files.read(output_dir, {LOSS, LEARNING_RATE})
-    written = event_files.read(os.path.join(output_dir, "eval"), names)
-    parts = event_files.without_lost_steps(training, training)
-    written = event_files.without_lost_steps(written, training)
-    scores = event_files.joined(written)
-    reports = windows(parts)
+    reports = windows(output_dir)
     if not reports:
         return None
+    rate = scalars.read_curves(output_dir)[LEARNING_RATE]
+    scores = scalars.read_curves(reporting.eval_folder(output_dir))
     width = settings.scalar_steps(log_steps, reports[-1].step)
     loss = merged(reports, width)
     dev_loss = next((scores[n] for n in dev_loss_names if n in scores), {})
@@ -106,26 +102,35 @@ def read(
         dev_loss,
         metric_name,
         scores.get(metric_name, {}),
-        event_files.joined(parts).get(LEARNING_RATE, {}),
+        rate,
         best,
     )
 
 
-def windows(parts: Sequence[EventFile]) -> list[Window]:
-    """Return the windows of all reports.
+def windows(output_dir: str) -> list[Window]:
+    """Return the windows of all reports of a run."""
+    return [
+        Window(point["step"], point["steps"], point[LOSS])
+        for point in scalars.read(output_dir)
+    ]
 
-    Args:
-        parts: of the run, in order, without lost steps.
+
+def does_not_fall(reports: Sequence[Window]) -> bool:
+    """Return whether the loss of the last tenth is not below the first's.
+
+    Never for fewer than 20 reports, whose loss may be noise.
     """
-    found = []
-    for part in parts:
-        # The first report of a process is that of its first step alone.
-        before = None
-        for step, loss in sorted(part.curves.get(LOSS, {}).items()):
-            size = 1 if before is None else step - before
-            found.append(Window(step, size, loss))
-            before = step
-    return found
+    if len(reports) < 20:
+        return False
+    last = reports[-1].step
+
+    def mean(chosen: list[Window]) -> float:
+        steps = sum(window.size for window in chosen)
+        return sum(window.size * window.loss for window in chosen) / steps
+
+    first_tenth = [window for window in reports if window.step <= last / 10]
+    last_tenth = [window for window in reports if window.step > last * 0.9]
+    return mean(last_tenth) >= mean(first_tenth or reports[:1])
 
 
 def merged(reports: Sequence[Window], width: int) -> Curve:

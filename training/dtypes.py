@@ -13,8 +13,6 @@ CPU are slower in bfloat16, so compilation.py leaves them out there.)
 """
 
 import functools
-import os
-import pathlib
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -34,9 +32,6 @@ AUTO = "auto"
 # other operations of a step take about as long in both types.
 _WORTHWHILE = 1.5
 
-# Instructions for bfloat16 products, as /proc/cpuinfo names them.
-_BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16"}
-
 # Tokens for each core, times a kernel of Base: some milliseconds.
 _TOKENS_PER_CORE, _MAX_TOKENS, _HIDDEN = 256, 4096, 768
 _SECONDS = 0.06  # how long products are timed, after 3 of each type
@@ -53,12 +48,10 @@ class Hardware(NamedTuple):
         kind: CPU, GPU or TPU.
         capability: the least compute capability of the GPUs, (7, 5) for
             example; None where they do not tell.
-        cpu_flags: of the processor, as /proc/cpuinfo has them.
     """
 
     kind: str
     capability: tuple[int, int] | None = None
-    cpu_flags: frozenset[str] = frozenset()
 
 
 class Choice(NamedTuple):
@@ -76,25 +69,12 @@ def find_hardware(strategy: tf.distribute.Strategy) -> Hardware:
     if devices.is_tpu(strategy):
         return Hardware("TPU")
     if devices.kind() == "CPU":
-        return Hardware("CPU", cpu_flags=_cpu_flags())
+        return Hardware("CPU")
     found = [
         tf.config.experimental.get_device_details(gpu).get("compute_capability")
         for gpu in tf.config.list_physical_devices("GPU")
     ]
     return Hardware("GPU", None if None in found else min(found))
-
-
-def _cpu_flags() -> frozenset[str]:
-    """Return the flags of the first processor; none where they are unknown."""
-    try:
-        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return frozenset()
-    for line in lines:
-        name, _, flags = line.partition(":")
-        if name.strip() in ("flags", "Features"):  # x86, ARM
-            return frozenset(flags.split())
-    return frozenset()
 
 
 @functools.cache
@@ -164,80 +144,6 @@ def _version(capability: tuple[int, int]) -> str:
     return ".".join(map(str, capability))
 
 
-def remark(
-    dtype: str, hardware: Hardware, measure: Measure = measure
-) -> tuple[int, str] | None:
-    """Return (level of logging, line) to log with a type that flags name.
-
-    It is a warning of a type that is slow on this machine, or the hint of a
-    faster one. None: there is nothing to say.
-
-    Raises:
-        UserError: the machine cannot compute in the type.
-    """
-    if hardware.kind == "TPU":
-        if dtype == "float16":
-            raise UserError(
-                "--dtype=float16 is for GPUs; on a TPU use --dtype=bfloat16"
-            )
-        return None
-    if hardware.kind == "GPU":
-        wanted = {"bfloat16": (8, 0), "float16": (7, 0)}.get(dtype)
-        found = hardware.capability
-        if wanted is None or found is None or found >= wanted:
-            return None
-        return logging.WARNING, (
-            f"--dtype={dtype} is slow on this GPU, whose compute capability "
-            f"is {_version(found)}, below {_version(wanted)}; "
-            f"--dtype={_choose_for_gpu(found).dtype} is faster"
-        )
-    return _remark_for_cpu(dtype, hardware, measure)
-
-
-def _remark_for_cpu(
-    dtype: str, hardware: Hardware, measure: Measure
-) -> tuple[int, str] | None:
-    """Return what `remark` does for a CPU."""
-    if dtype != "float32":
-        ratio = measure(dtype)
-        if ratio >= 1:
-            return None
-        return logging.WARNING, (
-            f"--dtype={dtype} is slow on this CPU: its products are "
-            f"{ratio:.2f} times as fast as float32 ones (measured); "
-            "--dtype=float32 is faster"
-        )
-    if not hardware.cpu_flags & _BFLOAT16_FLAGS:
-        return None
-    if not _may_measure(hardware):
-        return logging.INFO, (
-            "This CPU reports AMX, for bfloat16 products: --dtype=auto tries "
-            "it, and uses it where it is faster than float32"
-        )
-    ratio = measure("bfloat16")
-    if ratio < _WORTHWHILE:
-        return None
-    return logging.INFO, (
-        f"--dtype=bfloat16 would multiply {ratio:.1f} times as fast on this "
-        "CPU (measured) as float32 does"
-    )
-
-
-def _may_measure(hardware: Hardware) -> bool:
-    """Whether a float32 run may try a bfloat16 product.
-
-    Not where it would use AMX: see devices.avoid_broken_amx, whose own trial
-    takes seconds.
-    """
-    has_amx = any(flag.startswith("amx_") for flag in hardware.cpu_flags)
-    return not has_amx or devices.AMX_SETTING in os.environ
-
-
-@functools.cache
-def _log_once(level: int, line: str) -> None:
-    logging.log(level, "%s", line)
-
-
 def resolve(
     dtype: str,
     strategy: tf.distribute.Strategy,
@@ -258,11 +164,11 @@ def resolve(
             a cluster were given different ones.
     """
     agreement.check_same_run(strategy, {"dtype": dtype})
-    hardware = find_hardware(strategy)
+    if dtype == "float16" and devices.is_tpu(strategy):
+        raise UserError(
+            "--dtype=float16 is for GPUs; on a TPU use --dtype=bfloat16"
+        )
     if dtype != AUTO:
-        found = remark(dtype, hardware)
-        if found:
-            _log_once(*found)
         return dtype
     for directory in filter(None, resumed_dirs):
         before = run_settings.read_adjustable(directory).get("dtype")
@@ -271,7 +177,7 @@ def resolve(
                 "--dtype=auto: %s, as the run in %s began", before, directory
             )
             return str(before)
-    choice = _agree(choose(hardware), strategy)
+    choice = _agree(choose(find_hardware(strategy)), strategy)
     logging.info("--dtype=auto: %s, since %s", choice.dtype, choice.why)
     return choice.dtype
 

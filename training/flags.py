@@ -249,31 +249,16 @@ def read_settings(
         UserError: a flag of the loss scale is of no use.
     """
     _check_loss_scale(f)
+    # The fields have the names of the flags, but for those that not every
+    # script has.
+    values = {name: f[name].value for name in Settings._fields if name in f}
     return Settings(
-        output_dir=f.output_dir,
-        num_train_steps=num_train_steps,
-        num_warmup_steps=num_warmup_steps,
-        init_checkpoint=read_init_checkpoint(f),
-        train_batch_size=f.train_batch_size,
-        gradient_accumulation_steps=f.gradient_accumulation_steps,
-        learning_rate=f.learning_rate,
-        optimizer=f.optimizer,
-        weight_decay_rate=f.weight_decay_rate,
-        bias_correction=f.bias_correction,
-        continuous_schedule=f.continuous_schedule,
-        random_seed=f.random_seed,
-        dtype=f.dtype,
-        initial_loss_scale=f.initial_loss_scale,
-        loss_scale_growth_steps=f.loss_scale_growth_steps,
-        loss_scale_backoff=f.loss_scale_backoff,
-        jit_compile=f.jit_compile,
-        recompute=f.recompute,
-        save_checkpoints_steps=f.save_checkpoints_steps,
-        keep_checkpoint_max=f.keep_checkpoint_max,
-        iterations_per_loop=f.iterations_per_loop,
-        log_steps=f.log_steps,
-        eval_steps=f.eval_steps,
-        pictures=f.pictures,
+        **values
+        | {
+            "num_train_steps": num_train_steps,
+            "num_warmup_steps": num_warmup_steps,
+            "init_checkpoint": read_init_checkpoint(f),
+        }
     )
 
 
@@ -307,15 +292,7 @@ def read_devices(f: flags.FlagValues) -> DeviceChoice:
     Args:
         f: FLAGS of a script that called `define_tpu_flags` and has --dtype.
     """
-    return DeviceChoice(
-        use_tpu=f.use_tpu,
-        tpu_name=f.tpu_name,
-        tpu_zone=f.tpu_zone,
-        gcp_project=f.gcp_project,
-        master=f.master,
-        num_tpu_cores=f.num_tpu_cores,
-        dtype=f.dtype,
-    )
+    return DeviceChoice(*(f[name].value for name in DeviceChoice._fields))
 
 
 def require(f: flags.FlagValues, *names: str) -> None:

@@ -42,8 +42,11 @@ with measured peaks.
 Letters are those of modeling.py.
 """
 
+import contextlib
 import math
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -52,9 +55,6 @@ from absl import logging
 import modeling
 from ops import recompute
 from training import devices
-from training.compilation import Compilation
-from training.memory_limits import Limit, find_limit
-from training.settings import Settings
 from training.train_step import Step
 
 # What a process on a CPU needs besides: 0.7 GB when TensorFlow is loaded, 0.2
@@ -187,76 +187,32 @@ def estimate(
     )
 
 
-# --- A run -------------------------------------------------------------------
-
-
-class Run(NamedTuple):
-    """A training run, as far as its memory depends on it.
-
-    Attributes:
-        model: has its variables.
-        num_slots: of each trained variable.
-        settings: of the training.
-        compilation: what XLA compiles.
-        replicas: devices, those of other machines included.
-        length: of the longest sequences.
-        row: what a row of the batch is.
-    """
-
-    model: modeling.TaskModel
-    num_slots: int
-    settings: Settings
-    compilation: Compilation
-    replicas: int
-    length: int
-    row: Rows
-
-    def estimate(self) -> Estimate:
-        """Return the bytes of one device."""
-        settings, model = self.settings, self.model
-        parts = self.replicas * settings.gradient_accumulation_steps
-        compilation = self.compilation
-        dtype = tf.as_dtype(settings.dtype)
-        batch = Batch(
-            math.ceil(settings.train_batch_size / parts),
-            self.length,
-            dtype.size,
-            compilation.elementwise or compilation.step,
-            settings.recompute,
-        )
-        one_device = self.replicas == 1
-        return estimate(
-            _count(model.variables),
-            _count(model.trainable_variables),
-            self.num_slots,
-            activation_bytes(model.config, batch, self.row),
-            sums_gradients=parts > 1,
-            compiles_update=one_device
-            and (compilation.update or compilation.step),
-            may_skip=settings.dtype == "float16",
-        )
-
-    def with_settings(self, **changes) -> "Run":
-        """Return the run with other settings."""
-        return self._replace(settings=self.settings._replace(**changes))
-
-
-def run_of(step: Step, length: int, row: Rows) -> Run:
-    """Return the training run that a step is part of.
+def estimate_step(step: Step, length: int, row: Rows) -> Estimate:
+    """Return the bytes of a device for training steps.
 
     Args:
         step: has its optimizer's slots.
         length: tokens of the longest sequences.
         row: what a row of the batch is.
     """
-    return Run(
-        step.model,
-        len(step.optimizer.slot_names),
-        step.settings,
-        step.compilation,
-        step.replicas,
+    settings, model, compilation = step.settings, step.model, step.compilation
+    parts = step.replicas * settings.gradient_accumulation_steps
+    batch = Batch(
+        math.ceil(settings.train_batch_size / parts),
         length,
-        row,
+        tf.as_dtype(settings.dtype).size,
+        compilation.elementwise or compilation.step,
+        settings.recompute,
+    )
+    return estimate(
+        _count(model.variables),
+        _count(model.trainable_variables),
+        len(step.optimizer.slot_names),
+        activation_bytes(model.config, batch, row),
+        sums_gradients=parts > 1,
+        compiles_update=step.replicas == 1
+        and (compilation.update or compilation.step),
+        may_skip=settings.dtype == "float16",
     )
 
 
@@ -265,112 +221,53 @@ def _count(variables: list) -> int:
     return sum(math.prod(variable.shape) for variable in variables)
 
 
-def longest(length: Callable[[int], int], first: int, last: int) -> int:
-    """Return the largest length of the next batches.
+def log_estimate(
+    step: Step, length: Callable[[int], int], first: int, row: Rows
+) -> None:
+    """Log what a run will need; warn where that is more than there is.
 
     Args:
-        length: step -> length of its batch.
-        first: the next step.
-        last: the step at which the run ends.
+        step: of the run.
+        length: number of a step -> tokens of its sequences.
+        first: number of steps done.
+        row: what a row of the batch is.
     """
-    return max(map(length, range(first, min(last, first + _LOOK_AHEAD))))
-
-
-def log_estimate(run: Run, strategy: tf.distribute.Strategy) -> None:
-    """Log what a run will need; warn where that is more than there is."""
-    is_cpu = not devices.is_tpu(strategy) and devices.kind() == "CPU"
-    sharing = 1  # devices of this machine that share one memory
-    if is_cpu and run.replicas > 1:
-        sharing = len(strategy.extended.worker_devices)
-    own = RUNTIME_BYTES[run.settings.dtype] if is_cpu else 0
-    found = run.estimate()
-    logging.info("%s", describe(run, found, sharing, own))
-    limit = find_limit("TPU" if devices.is_tpu(strategy) else devices.kind())
-
-    def needed(run: Run) -> int:
-        return sharing * run.estimate().total + own
-
-    if limit and needed(run) > limit.free:
-        logging.warning("%s", warning(run, needed, limit))
-
-
-def describe(run: Run, found: Estimate, sharing: int, own: int) -> str:
-    """Return the line about the memory of a run.
-
-    Args:
-        run: the run.
-        found: its estimate.
-        sharing: devices that share one memory.
-        own: bytes of TensorFlow itself.
-    """
-    each = f" for each of {run.replicas} devices" if run.replicas > 1 else ""
-    text = (
-        f"Memory, estimated{each}: weights {_text(found.weights)}, optimizer "
-        f"slots {_text(found.slots)}, gradients {_text(found.gradients)}, "
-        f"activations {_text(found.activations)} "
-        f"(--recompute={run.settings.recompute}, length {run.length})"
+    settings, strategy = step.settings, step.strategy
+    last = min(settings.last_step, first + _LOOK_AHEAD)
+    longest = max(map(length, range(first, last)))
+    found = estimate_step(step, longest, row)
+    kind = "TPU" if devices.is_tpu(strategy) else devices.kind()
+    total = found.total
+    if kind == "CPU":  # whose devices share one memory
+        if step.replicas > 1:
+            total *= len(strategy.extended.worker_devices)
+        total += RUNTIME_BYTES[settings.dtype]
+    each = f" for each of {step.replicas} devices" if step.replicas > 1 else ""
+    logging.info(
+        "Memory, estimated%s: weights %s, optimizer slots %s, gradients %s, "
+        "activations %s (--recompute=%s, length %d), update %s; together at "
+        "most %s",
+        each,
+        _text(found.weights),
+        _text(found.slots),
+        _text(found.gradients),
+        _text(found.activations),
+        settings.recompute,
+        longest,
+        _text(found.update),
+        _text(total),
     )
-    if found.update > found.activations:
-        text += f", the update {_text(found.update)}"
-    text += f"; together at most {_text(sharing * found.total + own)}"
-    return text + (f", {_text(own)} of it TensorFlow's own" if own else "")
-
-
-def warning(run: Run, needed: Callable[[Run], int], limit: Limit) -> str:
-    """Return what to do where a run needs more memory than there is.
-
-    Args:
-        run: the run.
-        needed: a run -> bytes.
-        limit: of the memory.
-    """
-    verb = "is more than" if needed(run) > limit.total else "may be more than"
-    text = (
-        f"The estimate of {_text(needed(run))} {verb} the memory of "
-        f"{limit.what}, {_text(limit.total)}, of which {_text(limit.free)} are "
-        "free: the run may be killed without a message. "
-    )
-    fitting = [
-        f"{name} (about {_text(needed(other))})"
-        for name, other in _ways_out(run)
-        if needed(other) <= limit.free
-    ]
-    if fitting:
-        return text + f"What fits: {'; '.join(fitting)}"
-    return text + (
-        "Neither --recompute nor --gradient_accumulation_steps makes it fit: "
-        "use a smaller model, a shorter --max_seq_length or a larger device"
-    )
-
-
-def _ways_out(run: Run) -> list[tuple[str, Run]]:
-    """Return runs that need less memory, each with its flags.
-
-    All but the one of the shorter --max_seq_length compute the same numbers.
-    """
-    settings, found = run.settings, []
-    order = (recompute.NONE, recompute.ATTENTION, recompute.LAYERS)
-    for choice in order[order.index(settings.recompute) + 1 :]:
-        flag = f"--recompute={choice}"
-        found.append((flag, run.with_settings(recompute=choice)))
-    rows = settings.train_batch_size // run.replicas
-    before = settings.gradient_accumulation_steps
-    # The fewest micro-batches of half the size, and those of one row.
-    for parts in dict.fromkeys((2 * before, rows)):
-        if parts > before and rows % parts == 0:
-            flag = f"--gradient_accumulation_steps={parts}"
-            found.append(
-                (flag, run.with_settings(gradient_accumulation_steps=parts))
-            )
-            if settings.recompute != recompute.LAYERS:
-                both = run.with_settings(
-                    gradient_accumulation_steps=parts,
-                    recompute=recompute.LAYERS,
-                )
-                found.append((f"{flag} --recompute={recompute.LAYERS}", both))
-    shorter = run._replace(length=run.length // 2)
-    found.append((f"--max_seq_length={run.length // 2}", shorter))
-    return found
+    limit = find_limit(kind)
+    if limit and total > limit.free:
+        logging.warning(
+            "The estimate of %s is more than what is free of the memory of "
+            "%s, %s: the run may be killed without a message. "
+            "--recompute=layers, --gradient_accumulation_steps or a shorter "
+            "--max_seq_length needs less",
+            _text(total),
+            limit.what,
+            _text(limit.free),
+        )
 
 
 def _text(count: float) -> str:
@@ -378,3 +275,100 @@ def _text(count: float) -> str:
     if count < 1e9:
         return f"{count / 1e6:.0f} MB"
     return f"{count / 1e9:.1f} GB"
+
+
+# --- How much there is -------------------------------------------------------
+
+
+class Limit(NamedTuple):
+    """The memory that a run may use, in bytes.
+
+    Attributes:
+        what: whose memory it is, for messages.
+        free: what other processes leave of it, as far as known: for a
+            container at most its limit, for a GPU all of it.
+    """
+
+    what: str
+    free: int
+
+
+def find_limit(kind: str, root: str = "/") -> Limit | None:
+    """Return the limit of a kind of device; None if it is not known.
+
+    Args:
+        kind: CPU, GPU or TPU.
+        root: of the file system, for tests.
+    """
+    if kind == "GPU":
+        return _gpu_limit()
+    return _machine_limit(Path(root)) if kind == "CPU" else None
+
+
+def _machine_limit(root: Path) -> Limit | None:
+    """Return the machine's memory, or the control group's if that is less."""
+    entries = proc_entries(root / "proc/meminfo")
+    if "MemTotal" not in entries:
+        return None  # not Linux
+    own = proc_entries(root / "proc/self/status").get("VmRSS", 0)
+    free = own + entries.get("MemAvailable", entries["MemTotal"])
+    group = _group_limit(root)
+    if group and group < entries["MemTotal"]:
+        return Limit("this control group (container)", min(group, free))
+    return Limit("this machine", free)
+
+
+def proc_entries(path: Path) -> dict[str, int]:
+    """Return the sizes in a file such as /proc/meminfo, {name: bytes}.
+
+    It is empty where there is no such file.
+    """
+    found = {}
+    with contextlib.suppress(OSError):
+        for line in path.read_text("utf-8").splitlines():
+            name, _, value = line.partition(":")
+            if value.endswith(" kB"):
+                found[name] = 1024 * int(value.split()[0])
+    return found
+
+
+def _group_limit(root: Path) -> int | None:
+    """Return the least memory limit of the process' control groups."""
+    groups, found = ["/"], []
+    with contextlib.suppress(OSError):
+        for line in (root / "proc/self/cgroup").read_text("utf-8").splitlines():
+            # 0::/user.slice/job, or in version 1 5:memory:/docker/1f
+            _, controllers, group = line.split(":", 2)
+            if controllers in ("", "memory"):
+                groups.append(group)
+    for group in groups:
+        # A group is limited by those above it too.
+        place = Path(group.lstrip("/"))
+        for part in (place, *place.parents):
+            for name in ("memory.max", "memory/{}/memory.limit_in_bytes"):
+                if "{}" in name:
+                    path = root / "sys/fs/cgroup" / name.format(part)
+                else:
+                    path = root / "sys/fs/cgroup" / part / name
+                with contextlib.suppress(OSError, ValueError):
+                    found.append(int(path.read_text("utf-8")))  # or "max"
+    return min(found, default=None)
+
+
+def _gpu_limit() -> Limit | None:
+    """Return the memory of the smallest GPU, as its driver tells it."""
+    # TensorFlow tells what it has taken of a GPU, not what the GPU has.
+    command = ["nvidia-smi", "--query-gpu=memory.total"]
+    try:
+        result = subprocess.run(
+            [*command, "--format=csv,noheader,nounits"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=20,
+        )
+        total = min(map(int, result.stdout.split()))
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+    # This process has taken the memory already: what is free is not known.
+    return Limit("a GPU", total * 2**20)

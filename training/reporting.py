@@ -4,14 +4,14 @@ import math
 import os
 import time
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 
 from base import cluster, file_system, progress
 
 import tensorflow as tf
 from absl import logging
 
-from modeling import BertConfig
+from training import scalars
 
 # The ETA comes from a moving average of the seconds per step, in which a step
 # counts half as much after this many later ones.
@@ -50,29 +50,10 @@ def add_perplexities(means: Means, names: Mapping[str, str]) -> Means:
 
 
 class Meter:
-    """Measures the speed of training; steps that compile do not count.
+    """Measures the speed of training; steps that compile do not count."""
 
-    Args:
-        batch_size: rows in a step: examples, unless rows are packed.
-        flops_per_row: length of a batch -> operations of the matrix products
-            for one of its rows, forward and backward.
-        peak_flops: the devices' measured matrix-product rate, FLOP/s.
-    """
-
-    def __init__(
-        self,
-        batch_size: int,
-        flops_per_row: Callable[[int], float],
-        peak_flops: float,
-    ):
-        self.batch_size = batch_size
-        self.flops_per_row = flops_per_row
-        self.peak_flops = peak_flops
+    def __init__(self) -> None:
         self.seconds_per_step = math.nan
-
-    def flops(self, lengths: Sequence[int]) -> float:
-        """Return the matrix-product operations of steps of these lengths."""
-        return self.batch_size * sum(map(self.flops_per_row, lengths))
 
     def note(self, steps: int, seconds: float) -> None:
         """Update `seconds_per_step`, an exponential moving average."""
@@ -85,25 +66,6 @@ class Meter:
         else:
             self.seconds_per_step = share * old + (1 - share) * new
 
-    def rates(
-        self,
-        seconds: float,
-        flops: float,
-        sequences: float,
-        tokens: float,
-    ) -> dict[str, float]:
-        """Return sequences/s, real tokens/s and the share of the peak rate.
-
-        Empty if no time is measured. A packed row has several sequences.
-        """
-        if not seconds:
-            return {}
-        return {
-            "sequences_per_second": sequences / seconds,
-            "tokens_per_second": tokens / seconds,
-            "matmul_peak_share": flops / seconds / self.peak_flops,
-        }
-
 
 class _Window:
     """The sums of some consecutive steps, and how long those took."""
@@ -111,7 +73,7 @@ class _Window:
     def __init__(self) -> None:
         self.sums: dict[str, list[float]] = {}
         # Of the steps that count for the speed.
-        self.seconds = self.flops = self.sequences = self.tokens = 0.0
+        self.seconds = self.sequences = self.tokens = 0.0
 
     def add(self, sums: Mapping) -> None:
         """Add {name: (sum, count)} of finished steps."""
@@ -120,11 +82,10 @@ class _Window:
             pair[0] += float(total)
             pair[1] += float(count)
 
-    def add_speed(self, sums: Mapping, flops: float, seconds: float) -> None:
+    def add_speed(self, sums: Mapping, seconds: float) -> None:
         """Add the time of steps that count for the speed."""
         tokens, sequences = map(float, sums["tokens"])
         self.seconds += seconds
-        self.flops += flops
         self.sequences += sequences
         self.tokens += tokens
 
@@ -139,24 +100,32 @@ class _Window:
                 means.pop(name, None)
         return means
 
-    def rates(self, meter: Meter) -> dict[str, float]:
-        """Return the speed, see Meter.rates."""
-        return meter.rates(
-            self.seconds, self.flops, self.sequences, self.tokens
-        )
+    def rates(self) -> dict[str, float]:
+        """Return sequences/s and real tokens/s, if any time is measured.
+
+        A packed row has several sequences.
+        """
+        if not self.seconds:
+            return {}
+        return {
+            "sequences_per_second": self.sequences / self.seconds,
+            "tokens_per_second": self.tokens / self.seconds,
+        }
 
 
 class Report:
-    """Shows training: a bar on terminals, report lines, TensorBoard scalars.
+    """Shows training: a bar on terminals, report lines, scalars.
+
+    Scalars go to TensorBoard's files and to scalars.jsonl.
 
     A line has the means since the line before it, the scalars those since the
     scalars before them: they may be written more often. A context manager; its
     end removes the bar.
 
     Args:
-        output_dir: directory of the summaries.
+        output_dir: directory of the scalars.
         meter: measures the speed.
-        is_chief: write summaries.
+        is_chief: write scalars.
         first: steps done before this process began.
         last: the step at which the run ends.
         perplexities: of the objective.
@@ -171,17 +140,18 @@ class Report:
         last: int,
         perplexities: Mapping[str, str] = types.MappingProxyType({}),
     ):
+        self.output_dir, self.is_chief = output_dir, is_chief
         self.meter, self.first, self.last = meter, first, last
         self.perplexities = perplexities
-        self.writer = (
-            tf.summary.create_file_writer(output_dir)
-            if is_chief
-            else tf.summary.create_noop_writer()
-        )
+        if is_chief:
+            self.writer = tf.summary.create_file_writer(output_dir)
         self.line, self.scalars = _Window(), _Window()
         self.written = time.monotonic()
 
     def __enter__(self) -> "Report":
+        if self.is_chief:
+            for folder in (self.output_dir, eval_folder(self.output_dir)):
+                scalars.forget_after(folder, self.first)
         # Without a terminal the report lines show the progress.
         self.bar = progress.bar(
             self.last, "steps", "Training", first=self.first, has_lines=False
@@ -192,11 +162,7 @@ class Report:
         self.bar.close()
 
     def add(
-        self,
-        sums: Mapping,
-        steps: int,
-        lengths: Sequence[int],
-        seconds: float,
+        self, sums: Mapping, steps: int, seconds: float, is_measured: bool
     ) -> None:
         """Add sums and time of finished steps to the next report.
 
@@ -204,17 +170,16 @@ class Report:
             sums: {name: (sum, count)} over the steps; `tokens` counts the
                 sequences.
             steps: how many.
-            lengths: sequence length of each; empty if the steps do not count
-                for the speed, since one of them compiled.
             seconds: how long they took together.
+            is_measured: whether they count for the speed, as they do unless
+                one of them compiled.
         """
-        flops = self.meter.flops(lengths)
         for window in (self.line, self.scalars):
             window.add(sums)
-            if lengths:
-                window.add_speed(sums, flops, seconds)
-        if lengths:
-            self.meter.note(len(lengths), seconds)
+            if is_measured:
+                window.add_speed(sums, seconds)
+        if is_measured:
+            self.meter.note(steps, seconds)
         loss = to_means({"loss": sums["loss"]})["loss"]
         self._move_bar(loss, steps, float(sums["tokens"][1]))
 
@@ -237,7 +202,7 @@ class Report:
         learning_rate: float,
         others: Mapping[str, float] = types.MappingProxyType({}),
     ) -> None:
-        """Write one line, and scalars for TensorBoard.
+        """Write one line, and scalars.
 
         Args:
             done: the step.
@@ -245,7 +210,7 @@ class Report:
             others: {name: number} to write with them, as they are now.
         """
         means = self.line.means(self.perplexities)
-        rates = self.line.rates(self.meter)
+        rates = self.line.rates()
         seconds_left = (self.last - done) * self.meter.seconds_per_step
         logging.info(
             "%s",
@@ -268,20 +233,22 @@ class Report:
         learning_rate: float,
         others: Mapping[str, float] = types.MappingProxyType({}),
     ) -> None:
-        """Write scalars for TensorBoard; see `write` for the arguments.
-
-        The share of the matrix-product peak goes to TensorBoard alone, whose
-        curves can be smoothed: on a shared machine it differs by a factor of
-        two between neighbouring lines. benchmark.py measures it.
-        """
-        means = self.scalars.means(self.perplexities)
-        rates = self.scalars.rates(self.meter)
-        with self.writer.as_default(step=done):
-            for name, value in {**means, **rates, **others}.items():
-                tf.summary.scalar(name, value)
-            tf.summary.scalar("learning_rate", learning_rate)
-        self.writer.flush()
+        """Write scalars; see `write` for the arguments."""
+        steps = int(self.scalars.sums["loss"][1])
+        values = {
+            **self.scalars.means(self.perplexities),
+            **self.scalars.rates(),
+            **others,
+            "learning_rate": learning_rate,
+        }
         self.scalars = _Window()
+        if not self.is_chief:
+            return
+        with self.writer.as_default(step=done):
+            for name, value in values.items():
+                tf.summary.scalar(name, value)
+        self.writer.flush()
+        scalars.append(self.output_dir, done, {"steps": steps, **values})
 
 
 def _line(
@@ -310,39 +277,6 @@ def _line(
     return " | ".join(parts)
 
 
-def training_flops(
-    config: BertConfig,
-    batch: int,
-    seq: int,
-    predictions: int = 0,
-    sequences: int = 1,
-) -> int:
-    """Return the matrix-product operations of one training step.
-
-    A product [m, k] x [k, n] counts 2 m k n; the backward pass has two of the
-    same size, hence the factor 3. Table lookups, norms, softmax, dropout and
-    the optimizer count nothing.
-
-    Args:
-        config: of the model.
-        batch: rows of the step.
-        seq: their length, padding included.
-        predictions: positions of each that are projected to the vocabulary:
-            of masked tokens, or all of a left-to-right model; 0 for
-            fine-tuning on the pooled output.
-        sequences: pooled vectors of each; more than 1 for packed rows, 0
-            without next sentence prediction.
-    """
-    hidden, inner = config.hidden_size, config.intermediate_size
-    token = 4 * hidden**2 + 2 * hidden * inner  # q, k, v, output; both halves
-    token += 2 * seq * hidden  # scores and contexts
-    masked = hidden**2 + hidden * config.vocab_size
-    pooled = hidden**2 + 2 * hidden
-    row = config.num_hidden_layers * seq * token
-    row += predictions * masked + sequences * pooled
-    return 3 * 2 * batch * row
-
-
 # --- Evaluation --------------------------------------------------------------
 
 
@@ -351,7 +285,7 @@ def write_results(
     results: Mapping[str, float],
     step: int,
 ) -> None:
-    """Log scores as a table; write them as text and for TensorBoard.
+    """Log scores as a table; write them as text and as scalars.
 
     The text, eval_results.txt, has lines `name = score`, sorted, as the
     original writes it.
@@ -359,7 +293,7 @@ def write_results(
     Args:
         output_dir: directory to write to; only the chief writes.
         results: {name: score}.
-        step: the model's training step, for TensorBoard.
+        step: the model's training step.
     """
     path = os.path.join(output_dir, "eval_results.txt")
     is_chief = cluster.is_chief()
@@ -371,12 +305,23 @@ def write_results(
         return
     lines = [f"{key} = {results[key]}" for key in sorted(results)]
     file_system.write_text(path, "\n".join(lines) + "\n")
-    writer = tf.summary.create_file_writer(os.path.join(output_dir, "eval"))
+    folder = eval_folder(output_dir)
+    finite = {
+        name: float(value)
+        for name, value in results.items()
+        if name != "global_step" and math.isfinite(value)
+    }
+    writer = tf.summary.create_file_writer(folder)
     with writer.as_default(step=step):
-        for key, value in results.items():
-            if key != "global_step" and math.isfinite(value):
-                tf.summary.scalar(key, value)
+        for name, value in finite.items():
+            tf.summary.scalar(name, value)
     writer.close()
+    scalars.append(folder, step, finite)
+
+
+def eval_folder(output_dir: str) -> str:
+    """Return the folder of the scalars of evaluations."""
+    return os.path.join(output_dir, "eval")
 
 
 def results_table(results: Mapping[str, float]) -> list[str]:

@@ -76,23 +76,18 @@ class BertForSequenceClassification(TaskModel):
         return modeling.project(x, self.output_weights, self.output_bias)
 
     def loss(
-        self,
-        features: dict[str, tf.Tensor],
-        training: bool = False,
-        dropout_seed: tf.Tensor | int | None = None,
+        self, logits: tf.Tensor, features: dict[str, tf.Tensor]
     ) -> losses.Loss:
         """Return the cross entropy, or the squared error of a regression.
 
         A regression has no correct answers: `correct` is 0.
 
         Args:
+            logits: of the model for these features.
             features: as in the records, with label_ids [B]. If there are
                 `example_weights` [B], they are 0 for rows that only fill a
                 batch.
-            training: whether dropout is on.
-            dropout_seed: see `BertModel.call`.
         """
-        logits = self(features, training, dropout_seed)
         labels = features["label_ids"]
         weights = example_weights(features, "label_ids")  # [B]
         if self.is_regression:
@@ -134,7 +129,7 @@ def _label_sums(
     dropout_seed: tf.Tensor | None,
 ) -> Sums:
     """Return loss, tokens and, for classes, accuracy of a batch, as sums."""
-    label = model.loss(batch, training, dropout_seed)
+    label = model.loss(model(batch, training, dropout_seed), batch)
     sums = {
         "label_loss": (label.loss, label.weight),
         "tokens": num_tokens(batch),

@@ -117,27 +117,9 @@ class BertForFeatureTagging(TaskModel):
         )  # [B, W, 2 * units]
         return project(x, self.output_weights, self.output_bias)
 
-    def loss(
-        self,
-        features: dict[str, tf.Tensor],
-        training: bool = False,
-        dropout_seed: tf.Tensor | int | None = None,
-    ) -> Loss:
+    def loss(self, logits: tf.Tensor, features: dict[str, tf.Tensor]) -> Loss:
         """Return the cross entropy of words; label_ids [B, W]."""
-        return word_loss(self(features, training, dropout_seed), features)
-
-    def flops(self, words: int) -> int:
-        """Return the matrix-product operations of training on a sentence.
-
-        A product with a matrix [I, O] takes 2 * I * O operations per word;
-        the backward pass takes twice those of the forward pass.
-        """
-        products = sum(
-            variable.shape[0] * variable.shape[1]
-            for variable in self.trainable_variables
-            if len(variable.shape) == 2
-        )
-        return 3 * 2 * words * products
+        return word_loss(logits, features)
 
 
 # --- Data: activations of words instead of pieces ----------------------------

@@ -188,14 +188,6 @@ class NerJob(Job):
             )
         return self._split(loaded, "train", self.train_file)
 
-    def flops_per_example(
-        self, model: modeling.TaskModel, length: int
-    ) -> float:
-        """Return the operations of training on one window or sentence."""
-        if self._layers:
-            return model.flops(length)
-        return super().flops_per_example(model, length)
-
     def row(self) -> memory.Rows:
         """Return the sizes that the memory of a window depends on.
 

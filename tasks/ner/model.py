@@ -63,13 +63,10 @@ class BertForTokenClassification(TaskModel):
         return modeling.project(x, self.output_weights, self.output_bias)
 
     def loss(
-        self,
-        features: dict[str, tf.Tensor],
-        training: bool = False,
-        dropout_seed: tf.Tensor | int | None = None,
+        self, logits: tf.Tensor, features: dict[str, tf.Tensor]
     ) -> losses.Loss:
         """Return the cross entropy of words; features as for `word_loss`."""
-        return word_loss(self(features, training, dropout_seed), features)
+        return word_loss(logits, features)
 
 
 # --- Objective: a mean over words --------------------------------------------

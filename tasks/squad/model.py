@@ -78,10 +78,7 @@ class BertForQuestionAnswering(TaskModel):
         return tf.transpose(logits, [2, 0, 1])  # [2, B, S]
 
     def losses(
-        self,
-        features: dict[str, tf.Tensor],
-        training: bool = False,
-        dropout_seed: tf.Tensor | int | None = None,
+        self, logits: tf.Tensor, features: dict[str, tf.Tensor]
     ) -> tuple[losses.Loss, losses.Loss]:
         """Return the cross entropies of the start and of the end.
 
@@ -90,13 +87,11 @@ class BertForQuestionAnswering(TaskModel):
         includes padding.
 
         Args:
+            logits: of the model for these features, [2, B, S].
             features: as for `__call__`, and start_positions and end_positions
                 [B], 0 ([CLS]) for no answer; `example_weights` [B], if there,
                 is 0 for rows that do not count.
-            training: whether dropout is on.
-            dropout_seed: see `BertModel.call`.
         """
-        logits = self(features, training, dropout_seed)  # [2, B, S]
         return span_losses(without_padding(logits, features), features)
 
 
@@ -143,7 +138,8 @@ def _forward(
     dropout_seed: tf.Tensor | None,
 ) -> Sums:
     """Return the losses and the accuracies of starts and ends."""
-    start, end = model.losses(batch, training, dropout_seed)
+    logits = model(batch, training, dropout_seed)
+    start, end = model.losses(logits, batch)
     tokens = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32))
     return {
         "start_loss": (start.loss, start.weight),

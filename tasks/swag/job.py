@@ -171,12 +171,6 @@ class SwagJob(Job):
         """Return the training questions."""
         return Questions(super().train_data(loaded), self._num_choices)
 
-    def flops_per_example(
-        self, model: modeling.TaskModel, length: int
-    ) -> float:
-        """Return the operations of training on all choices of a question."""
-        return self._num_choices * super().flops_per_example(model, length)
-
     def row(self) -> memory.Rows:
         """Return what a question is: a sequence for each of its choices."""
         return super().row()._replace(encoded=self._num_choices)

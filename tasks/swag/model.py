@@ -53,21 +53,16 @@ class BertForMultipleChoice(classifier_model.BertForSequenceClassification):
         return tf.reshape(scores, leading)
 
     def loss(
-        self,
-        features: dict[str, tf.Tensor],
-        training: bool = False,
-        dropout_seed: tf.Tensor | int | None = None,
+        self, logits: tf.Tensor, features: dict[str, tf.Tensor]
     ) -> losses.Loss:
         """Return the cross entropy of questions.
 
         Args:
-            features: sequences [B, C, S] of C choices, and label_ids [B, C]:
-                the number of the right choice, repeated for every choice.
-            training: whether dropout is on.
-            dropout_seed: see `BertModel.call`.
+            logits: scores [B, C] of C choices.
+            features: label_ids [B, C]: the number of the right choice,
+                repeated for every choice.
         """
-        scores = self(features, training, dropout_seed)  # [B, C]
-        return losses.classification_loss(scores, features["label_ids"][:, 0])
+        return losses.classification_loss(logits, features["label_ids"][:, 0])
 
 
 # --- Objective ---------------------------------------------------------------

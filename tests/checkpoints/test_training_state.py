@@ -77,11 +77,11 @@ def test_claim_compares_only_once_a_checkpoint_exists(model, tmp_path, caplog):
     with pytest.raises(UserError, match="model = {'a': 2}, not {'a': 3}"):
         run_settings.claim_output_dir(folder, {"model": {"a": 3}}, {})
     fixed = {"model": {"a": 2}}
-    write = run_settings.claim_output_dir(folder, fixed, {"rate": 2.0})
+    run_settings.claim_output_dir(folder, fixed, {"rate": 2.0})
     assert "rate changes from 1.0 to 2.0" in caplog.text
     # Nothing is trained with the new rate yet.
     assert run_settings.read_adjustable(folder) == {"rate": 1.0}
-    write()
+    run_settings.write_settings(folder, fixed, {"rate": 2.0})
     assert run_settings.read_adjustable(folder) == {"rate": 2.0}
     run_settings.claim_output_dir(
         folder, fixed, {"rate": 3.0}, hints={"rate": "since then"}

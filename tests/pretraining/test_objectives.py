@@ -433,29 +433,6 @@ def test_no_tensor_holds_the_logits_of_all_rows():
 # --- Configurations ----------------------------------------------------------
 
 
-def test_flops_count_every_projected_position():
-    """By hand: 12 H^2 and the scores of each token, H^2 + H V of each word."""
-    config = small_models.tiny_config()
-    hidden, vocab, length, layers = 32, 99, 20, 2
-    token = 4 * hidden**2 + 2 * hidden * 64 + 2 * length * hidden
-    word = hidden**2 + hidden * vocab
-    for objective, words, pooled in (
-        (MLM, 4, 0),
-        (LTR, 20, 0),
-        (MLM_NSP, 4, 1),
-    ):
-        wanted = layers * length * token + words * word
-        wanted += pooled * (hidden**2 + 2 * hidden)
-        found = reporting.training_flops(
-            config,
-            3,
-            length,
-            objective.projections(length, 4),
-            int(objective.predicts_next_sentence),
-        )
-        assert found == 6 * 3 * wanted
-
-
 def test_ltr_sets_the_direction_of_the_configuration():
     given = {"vocab_size": 9, "is_decoder": False}
     config = modeling.BertConfig.from_dict(given)

@@ -250,13 +250,3 @@ def test_the_size_of_a_command():
         keys = dict(zip(BiLstmSize._fields, wrong, strict=False))
         with pytest.raises(UserError, match="must be a? ?whole number"):
             bilstm.size_in(TrainedFor.from_dict(keys))
-
-
-def test_flops_count_the_matrices():
-    """Six operations per number of a matrix and token."""
-    layer = bilstm.create(SIZE, 8)
-    numbers = sum(
-        int(np.prod(v.shape)) for v in layer.weights if len(v.shape) == 2
-    )
-    assert bilstm.training_flops(SIZE, 8, 10) == 6 * 10 * numbers
-    assert bilstm.training_flops(bilstm.NO_BILSTM, 8, 10) == 0

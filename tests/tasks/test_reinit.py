@@ -49,7 +49,7 @@ def start_of(folder: Path, out: Path, monkeypatch, **more) -> dict:
 
     with monkeypatch.context() as patch:
         patch.setattr(
-            "training.fit.check_same_start", lambda _, s, *__: keep(s)
+            "training.run.check_same_start", lambda _, s, *__: keep(s)
         )
         with pytest.raises(KeyboardInterrupt):
             scripts.run(run_classifier, **flags_for(folder, out, **more))

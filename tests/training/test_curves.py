@@ -7,36 +7,32 @@ import tensorflow as tf
 
 from training import curves, reporting, settings
 from training.curves import Curves, Window
-from training.event_files import EventFile
-
-
-def part(began, loss):
-    return EventFile(began, {"loss": loss, "learning_rate": loss})
-
 
 # --- Numbers -----------------------------------------------------------------
-
-
-def test_windows_end_at_reports():
-    found = curves.windows([part(1.0, {1: 9.0, 50: 5.0, 100: 4.0})])
-    assert found == [Window(1, 1, 9.0), Window(50, 49, 5.0), Window(100, 50, 4)]
 
 
 def test_a_killed_run_has_the_curve_of_a_whole_one():
     """The loss of step s is s: a window's mean is that of its steps."""
 
-    def mean(first, last):
-        return (first + last) / 2
+    def window(first, last):
+        return Window(last, last - first + 1, (first + last) / 2)
 
-    whole = [part(1.0, {1: 1.0, 50: mean(2, 50), 100: mean(51, 100)})]
+    whole = [window(1, 1), window(2, 50), window(51, 100)]
     killed = [
-        part(1.0, {1: 1.0, 50: mean(2, 50), 73: mean(51, 73)}),
-        part(2.0, {74: 74.0, 100: mean(75, 100)}),
+        *(window(1, 1), window(2, 50), window(51, 73)),
+        *(window(74, 74), window(75, 100)),
     ]
-    expected = {50: mean(1, 50), 100: mean(51, 100)}
-    for parts in (whole, killed):
-        found = curves.merged(curves.windows(parts), 50)
-        assert found == pytest.approx(expected)
+    expected = {50: 25.5, 100: 75.5}
+    for windows in (whole, killed):
+        assert curves.merged(windows, 50) == pytest.approx(expected)
+
+
+def test_a_loss_that_does_not_fall():
+    falling = [Window(n, 1, 100.0 - n) for n in range(1, 101)]
+    assert not curves.does_not_fall(falling)
+    flat = [Window(n, 1, 4.0) for n in range(1, 101)]
+    assert curves.does_not_fall(flat)
+    assert not curves.does_not_fall(flat[:19]), "too few to tell"
 
 
 def test_a_short_rest_belongs_to_the_bin_before():
@@ -74,12 +70,13 @@ def test_short_runs_have_about_fifty_points(log_steps, last_step, expected):
 
 def write_run(folder, first, losses):
     """Write scalars as a process does that begins after `first` steps."""
-    meter = reporting.Meter(4, lambda length: 1.0, 1.0)
     last = first + len(losses)
-    with reporting.Report(str(folder), meter, True, first, last) as report:
+    with reporting.Report(
+        str(folder), reporting.Meter(), True, first, last
+    ) as report:
         for step, loss in enumerate(losses, first + 1):
             sums = {"loss": (loss, 1.0), "tokens": (9.0, 4.0)}
-            report.add(sums, 1, [], 1.0)
+            report.add(sums, 1, 1.0, False)
             report.write_scalars(step, learning_rate=step / 1000)
     report.writer.close()
 

@@ -1,15 +1,17 @@
 """The estimate of a run's memory: computed by hand, and what is advised."""
 
+import types
+
 import pytest
 import tensorflow as tf
 from small_models import tiny_config
 
 import modeling
-from ops import recompute
+import optimization
 from pretraining.model import BertForPreTraining
 from training import memory
 from training.compilation import Compilation
-from training.memory_limits import Limit, find_limit
+from training.memory import Limit, find_limit
 from training.settings import Settings
 
 # B 2, S 10, H 32, I 64, N 4, L 2: X = 2 * 10 * 32 * 4 bytes, I / H = 2,
@@ -148,89 +150,57 @@ def model():
     return BertForPreTraining(tiny_config())
 
 
-def run_of(model, replicas=1, **changes):
-    settings = Settings("", 10, 16)._replace(**changes)
-    compilation = Compilation(elementwise=True, update=replicas == 1)
-    return memory.Run(
-        model, 2, settings, compilation, replicas, 40, memory.Rows()
+def step_of(model, replicas=1, **changes):
+    """Return what the estimate reads of a step."""
+    return types.SimpleNamespace(
+        settings=Settings("", 10, 16)._replace(**changes),
+        strategy=tf.distribute.get_strategy(),
+        model=model,
+        compilation=Compilation(elementwise=True, update=replicas == 1),
+        optimizer=optimization.create_optimizer(),
+        replicas=replicas,
     )
 
 
+def estimate_of(model, **changes):
+    step = step_of(model, **changes)
+    return memory.estimate_step(step, 40, memory.ONE_SEQUENCE)
+
+
 def test_devices_and_micro_batches_share_the_batch(model):
-    one = run_of(model).estimate()
-    for run in (
-        run_of(model, replicas=4),
-        run_of(model, gradient_accumulation_steps=4),
-        run_of(model, replicas=2, gradient_accumulation_steps=2),
+    one = estimate_of(model)
+    for changes in (
+        {"replicas": 4},
+        {"gradient_accumulation_steps": 4},
+        {"replicas": 2, "gradient_accumulation_steps": 2},
     ):
-        found = run.estimate()
+        found = estimate_of(model, **changes)
         assert found.activations == one.activations // 4
         assert found.gradients == 2 * one.gradients
         assert found.weights == one.weights
 
 
 def test_steps_of_float16_may_be_skipped(model):
-    float16 = run_of(model, dtype="float16").estimate()
-    bfloat16 = run_of(model, dtype="bfloat16").estimate()
+    float16 = estimate_of(model, dtype="float16")
+    bfloat16 = estimate_of(model, dtype="bfloat16")
     assert float16 == bfloat16._replace(update=3 * bfloat16.update)
 
 
-def test_longest_batch_counts():
-    lengths = [8, 64, 16, 128]
-    assert memory.longest(lambda step: lengths[step], 0, 4) == 128
-    assert memory.longest(lambda step: lengths[step], 0, 3) == 64
-
-
-def test_the_line_names_what_is_needed(model):
-    run = run_of(model, replicas=2)
-    line = memory.describe(run, run.estimate(), 2, 950_000_000)
-    assert line.startswith("Memory, estimated for each of 2 devices: weights 0")
-    assert "(--recompute=none, length 40)" in line
-
-
-def test_the_warning_names_what_fits(model):
-    run = run_of(model)
-
-    def needed(run):
-        return run.estimate().total
-
-    layers = needed(run.with_settings(recompute="layers"))
-    text = memory.warning(run, needed, Limit("a GPU", layers, layers))
-    assert "is more than the memory of a GPU" in text
-    assert "What fits: --recompute=layers (about" in text
-    assert "--recompute=attention" not in text
-    assert "--gradient_accumulation_steps=16" in text
-    text = memory.warning(run, needed, Limit("a GPU", 10**9, 10**9))
-    assert "may be more than" not in text or needed(run) <= 10**9
-    text = memory.warning(run, needed, Limit("a GPU", 100, 100))
-    assert "use a smaller model" in text
-
-
-@pytest.mark.parametrize(
-    "choice, better",
-    [
-        ("none", ["attention", "layers"]),
-        ("attention", ["layers"]),
-        ("layers", []),
-    ],
-)
-def test_what_needs_less_memory_is_offered(model, choice, better):
-    run = run_of(model).with_settings(recompute=choice)
-    flags = [flag for flag, _ in memory._ways_out(run)]
-    alone = [flag for flag in flags if flag.startswith("--recompute")]
-    assert alone == [f"--recompute={name}" for name in better]
-
-
-def test_a_run_that_does_not_fit_warns(model, monkeypatch, caplog):
+def test_the_longest_batch_counts_and_a_run_that_does_not_fit_warns(
+    model, monkeypatch, caplog
+):
     caplog.set_level("INFO", "absl")
-    limit = Limit("this machine", 10**9, 10**6)
-    monkeypatch.setattr(memory, "find_limit", lambda kind: limit)
-    memory.log_estimate(run_of(model), tf.distribute.get_strategy())
-    assert "may be more than the memory of this machine" in caplog.text
-    caplog.clear()
-    limit = Limit("this machine", 10**12, 10**12)
-    memory.log_estimate(run_of(model), tf.distribute.get_strategy())
-    assert "Memory, estimated" in caplog.text and "more than" not in caplog.text
+    lengths = [8, 40, 16, *[8] * 7]
+    for free, warns in ((10**6, True), (10**12, False)):
+        monkeypatch.setattr(
+            memory, "find_limit", lambda kind, free=free: Limit("it", free)
+        )
+        caplog.clear()
+        memory.log_estimate(
+            step_of(model), lambda step: lengths[step], 0, memory.ONE_SEQUENCE
+        )
+        assert "(--recompute=none, length 40)" in caplog.text
+        assert ("more than what is free" in caplog.text) == warns
 
 
 # --- Limits ------------------------------------------------------------------
@@ -248,9 +218,7 @@ def write_proc(root, group="0::/job\n"):
 
 def test_the_machine_without_a_group(tmp_path):
     write_proc(tmp_path)
-    assert find_limit("CPU", str(tmp_path)) == Limit(
-        "this machine", 1_024_000, 409_600
-    )
+    assert find_limit("CPU", str(tmp_path)) == Limit("this machine", 409_600)
 
 
 @pytest.mark.parametrize(
@@ -268,15 +236,11 @@ def test_the_groups_limit_counts(tmp_path, group, file):
     path.parent.mkdir(parents=True)
     path.write_text("200000\n")
     found = find_limit("CPU", str(tmp_path))
-    assert found == Limit("this control group (container)", 200000, 200000)
+    assert found == Limit("this control group (container)", 200000)
     path.write_text("max\n")
-    assert find_limit("CPU", str(tmp_path)).total == 1_024_000
+    assert find_limit("CPU", str(tmp_path)).free == 409_600
 
 
 def test_unknown_limits(tmp_path):
     assert find_limit("CPU", str(tmp_path)) is None, "no /proc"
     assert find_limit("TPU") is None
-
-
-def test_choices_are_those_of_the_flag():
-    assert recompute.CHOICES == ("none", "layers", "attention")

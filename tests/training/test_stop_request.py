@@ -2,11 +2,11 @@
 
 import signal
 import time
-import types
 
 import pytest
 
-from training import loop
+from training import stop_request
+from training.stop_request import StopRequest
 
 
 @pytest.fixture
@@ -22,20 +22,20 @@ def test_a_burst_is_one_request_and_a_later_signal_ends_the_run(
     received, monkeypatch
 ):
     """The kernel sends one for each ending thread of a sweep that is killed."""
-    monkeypatch.setattr(loop, "_ONE_SIGNAL_SECONDS", 0.2)
-    request = loop._StopRequest(types.SimpleNamespace(count=1))
+    monkeypatch.setattr(stop_request, "ONE_SIGNAL_SECONDS", 0.2)
+    request = StopRequest()
     with request:
-        assert not request.is_due
+        assert not request.is_requested
         for _ in range(5):
             signal.raise_signal(signal.SIGTERM)
-        assert request.is_due and not received
+        assert request.is_requested and not received
         time.sleep(0.3)
         signal.raise_signal(signal.SIGTERM)
         assert received == [signal.SIGTERM]
 
 
 def test_a_signal_of_the_last_step_ends_the_process_afterwards(received):
-    request = loop._StopRequest(types.SimpleNamespace(count=1))
+    request = StopRequest()
     with request:
         signal.raise_signal(signal.SIGTERM)
     assert not received
@@ -44,7 +44,7 @@ def test_a_signal_of_the_last_step_ends_the_process_afterwards(received):
 
 
 def test_without_a_signal_the_process_goes_on(received):
-    request = loop._StopRequest(types.SimpleNamespace(count=1))
+    request = StopRequest()
     with request:
         pass
     request.end_process()

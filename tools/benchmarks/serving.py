@@ -23,7 +23,7 @@ import numpy as np
 
 from tools.benchmarks.serving_models import SERVERS, python_of, write_models
 from tools.benchmarks.table import Row
-from training import memory_limits
+from training import memory
 
 # --- Requests ----------------------------------------------------------------
 
@@ -171,7 +171,7 @@ class Server:
     def memory(self) -> int:
         """Return the bytes that are resident in memory; 0 if unknown."""
         path = Path(f"/proc/{self.process.pid}/status")
-        return memory_limits.proc_entries(path).get("VmRSS", 0)
+        return memory.proc_entries(path).get("VmRSS", 0)
 
     def _line(self) -> str:
         """Return the next line of the process; raise a UserError without."""

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from pretraining.data import schema as pretraining_schema
 from records import streaming
-from training.event_files import Curve
+from training.scalars import Curve
 
 # --- Baselines ---------------------------------------------------------------
 
@@ -159,7 +159,7 @@ def draw_curves(
 
     Args:
         path: the file.
-        training: curves of training, see event_files.py.
+        training: curves of training, see training/scalars.py.
         held_out: curves of the evaluations.
         baseline: its loss becomes a horizontal line.
         majority: see majority_share; becomes a horizontal line.

@@ -1,4 +1,4 @@
-"""TensorFlow's start-up messages are hidden, and nothing else is.
+"""Scripts start without TensorFlow's messages and libraries of no use to them.
 
 The package `tensorflow` imported here is a stand-in that writes what the real
 one writes; test_terminal.py has the real one.
@@ -7,8 +7,6 @@ one writes; test_terminal.py has the real one.
 import os
 import subprocess
 import sys
-
-from base import tensorflow_messages
 
 import pytest
 from paths import ROOT
@@ -26,6 +24,12 @@ F0000 00:00:1795303204.883527   20708 cpu.cc:15] built for AVX instructions
 2025-09-17 14:44:05.157831: F external/cpu.cc:32] built for AVX instructions
 a line of Python
 """
+# The name makes Python's program look like a script of the main folder.
+SCRIPT = f"""
+import sys
+sys.modules["__main__"].__file__ = {str(ROOT / "run_ner.py")!r}
+from base import errors, startup
+"""
 
 
 @pytest.fixture
@@ -40,23 +44,19 @@ def stand_in(tmp_path):
             f"os.write(2, {NOISE!r}.encode())\n"
             f"print({KEPT!r}, end='', file=sys.stderr)\n" + ending
         )
-        (folder / "part.py").write_text("name = __name__\n")
         environment = {
             name: value
             for name, value in os.environ.items()
             if name not in ("TF_CPP_MIN_LOG_LEVEL", "TF_CONFIG")
         }
+        program = SCRIPT + (
+            "import os, tensorflow\n"
+            "startup.end()\n"
+            "os.write(2, b'level ' + "
+            "os.environ['TF_CPP_MIN_LOG_LEVEL'].encode())\n"
+        )
         result = subprocess.run(
-            [
-                sys.executable,
-                "-c",
-                "import base, tensorflow as tf\n"
-                "from tensorflow import part\n"
-                "import os, sys\n"
-                "os.write(2, b'level ' + "
-                "os.environ['TF_CPP_MIN_LOG_LEVEL'].encode())\n"
-                "assert part.name == 'tensorflow.part'\n",
-            ],
+            [sys.executable, "-c", program],
             cwd=ROOT,
             env=environment | {"PYTHONPATH": str(tmp_path)} | variables,
             stderr=subprocess.PIPE,
@@ -78,11 +78,6 @@ def test_the_level_that_a_user_sets_holds(stand_in):
     assert shown == f"{NOISE}{KEPT}level 0"
 
 
-def test_errors_are_hidden_in_a_cluster_too(stand_in):
-    """training/cluster_watch.py writes one line instead of TensorFlow's."""
-    assert stand_in(TF_CONFIG="{}").endswith("level 3")
-
-
 def test_a_failed_import_keeps_its_stack_trace(stand_in):
     shown = stand_in(ending="raise ImportError('no libtensorflow')\n")
     assert shown.startswith(f"{KEPT}Traceback")
@@ -90,20 +85,27 @@ def test_a_failed_import_keeps_its_stack_trace(stand_in):
 
 
 def test_standard_error_may_be_closed():
-    program = (
-        "import os\n"
-        "os.close(2)\n"
-        "from base import tensorflow_messages\n"
-        "with tensorflow_messages.without_noise():\n"
-        "    print('inside')\n"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE
-    )
-    assert result.stdout == b"inside\n" and result.returncode == 0
+    program = "import os; os.close(2)\n" + SCRIPT + "startup.end()"
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
 
 
-def test_what_is_written_without_a_line_end_is_kept(capfd):
-    with tensorflow_messages.without_noise():
-        os.write(2, b"I0000 00:00:1.2  3 port.cc:153] oneDNN\nthe last")
-    assert capfd.readouterr().err == "the last"
+@pytest.mark.slow
+def test_a_script_starts_without_what_keras_could_use():
+    show = (
+        "print([name for name in startup._OPTIONAL if sys.modules.get(name)])\n"
+    )
+    as_script = (
+        f"{SCRIPT}import keras\n{show}startup.end()\n"
+        "from sklearn import metrics; from matplotlib import pyplot; "
+        "from scipy import stats"
+    )
+    library = f"import sys\nfrom base import startup\nimport keras\n{show}"
+    for program, found in ((as_script, False), (library, True)):
+        shown = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=ROOT,
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        ).stdout
+        assert ("sklearn" in shown) == found

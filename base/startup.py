@@ -1,0 +1,107 @@
+"""Start a script sooner and without TensorFlow's messages.
+
+`begin` is called when a script imports `base`, and `end` by errors.run, when
+the script has imported all it needs. In between
+
+- libraries look uninstalled that Keras imports wherever they are installed, for
+  wrappers and pictures of its own: scikit-learn, SciPy, matplotlib, Pillow.
+  They take more than a second. Scripts import them where they need them;
+- what TensorFlow's libraries write to standard error while they are loaded
+  ("oneDNN custom operations are on", "Could not find cuda drivers") is left
+  out. TF_CPP_MIN_LOG_LEVEL, TensorFlow's own variable, is read too late.
+
+`TF_CPP_MIN_LOG_LEVEL=0 python ...` shows everything. Use it when a GPU is not
+found, when machines of a cluster wait for each other, or when TensorFlow ends
+the process while it is imported. Programs that use this project as a library
+get all of Keras and all messages of the import.
+"""
+
+import atexit
+import contextlib
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import IO
+
+LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+
+_DRIVER = "/proc/driver/nvidia"
+
+_OPTIONAL = ("PIL", "matplotlib", "scipy", "sklearn")
+
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+# I0000 00:00:1795303204.883527   20708 port.cc:153] oneDNN custom ...
+# 2025-09-17 14:44:05.157831: I external/local_xla/xla/tsl/cuda/cudart_ ...
+# and what belongs to such lines.
+_NOISE = re.compile(
+    rb"[IWE]\d{4} \d\d:\d\d:\S+ +\d+ \S+\] "
+    rb"|\d{4}-\d\d-\d\d \d\d:\d\d:\S+: [IWE] "
+    rb"|WARNING: All log messages before absl::InitializeLog\(\)"
+    rb"|To enable the following instructions: "
+)
+
+# A copy of standard error, and the file that takes its place.
+_hidden: tuple[int, IO[bytes]] | None = None
+
+
+def is_script() -> bool:
+    """Return whether Python runs a script of this project's main folder."""
+    path = getattr(sys.modules["__main__"], "__file__", None) or ""
+    return bool(path) and os.path.dirname(os.path.abspath(path)) == _ROOT
+
+
+def begin() -> None:
+    """Hide messages, in a script also those of imports, and libraries."""
+    # A level that the user has set stays. Without an NVIDIA driver TensorFlow
+    # reports an error where there is none ("failed call to cuInit"). With one,
+    # errors are worth reading.
+    can_fail = os.path.exists(_DRIVER)
+    os.environ.setdefault(LEVEL, "2" if can_fail else "3")
+    if not is_script() or _hidden:
+        return
+    for name in _OPTIONAL:
+        sys.modules.setdefault(name, None)
+    if os.environ[LEVEL] != "0":
+        _hide_errors()
+
+
+def _hide_errors() -> None:
+    # C++ code writes to file descriptor 2, so `sys.stderr` cannot be replaced.
+    global _hidden
+    with contextlib.suppress(OSError):  # standard error is closed
+        stderr, file = os.dup(2), tempfile.TemporaryFile()
+        os.dup2(file.fileno(), 2)
+        _hidden = stderr, file
+        atexit.register(end)  # if an import fails
+
+
+def end() -> None:
+    """End what `begin` began; lines of others than TensorFlow are written."""
+    global _hidden
+    for name in _OPTIONAL:
+        if name in sys.modules and sys.modules[name] is None:
+            del sys.modules[name]
+    if not _hidden:
+        return
+    (stderr, file), _hidden = _hidden, None
+    sys.stderr.flush()
+    os.dup2(stderr, 2)
+    os.close(stderr)
+    with file:
+        file.seek(0)
+        lines = [line for line in file if not _NOISE.match(line)]
+    if lines:
+        os.write(2, b"".join(lines))
+
+
+@contextlib.contextmanager
+def importing() -> Iterator[None]:
+    """Do the same around an import of TensorFlow that `main` makes."""
+    begin()
+    try:
+        yield
+    finally:
+        end()

@@ -1,0 +1,610 @@
+"""The driver of every training run: begin or resume it, train, report, save.
+
+A run is described by a `Training`; `train` brings it to its end. Killed at any
+moment and started again, it goes on from its last checkpoint and ends with the
+same bits.
+"""
+
+import math
+import time
+from collections.abc import Callable, Container, Mapping
+from typing import Any, NamedTuple
+
+from base import cluster
+from base.errors import UserError
+
+import tensorflow as tf
+from absl import logging
+
+import modeling
+import optimization
+from checkpoints import (
+    lookup,
+    run_settings,
+    training_state,
+    weight_files,
+)
+from training import (
+    agreement,
+    cluster_watch,
+    curves,
+    dtypes,
+    loss_scale,
+    memory,
+    reporting,
+)
+from training.compilation import Compilation
+from training.objective import Objective
+from training.reporting import to_means
+from training.settings import Settings
+from training.stop_request import StopRequest
+from training.train_step import Step
+
+# Steps run in calls of many: each return to Python leaves the devices idle for
+# a moment. A call takes at most about this long, since signals are handled and
+# reports are written between calls only.
+MAX_SECONDS_PER_CALL = 5.0
+
+# Logged if a run that began without bias correction goes on with it, as
+# --bias_correction asks.
+_HINTS = {
+    "bias_correction": "the moments are corrected from here on; "
+    "--nobias_correction goes on as the run began",
+}
+
+
+class Batches(NamedTuple):
+    """How to make a run's batches from any example on, and their lengths.
+
+    Attributes:
+        make: (number of the first example, input context) -> dataset from
+            that example on.
+        length: step -> length of the sequences of its batch.
+    """
+
+    make: Callable[[int, tf.distribute.InputContext], tf.data.Dataset]
+    length: Callable[[int], int]
+
+
+class Identity(NamedTuple):
+    """What makes a command go on with a run in output_dir, or be refused.
+
+    Attributes:
+        fixed: may not change when the run goes on.
+        adjustable: may, and a change is logged.
+    """
+
+    fixed: dict[str, Any]
+    adjustable: dict[str, Any]
+
+
+class Training(NamedTuple):
+    """A training run.
+
+    Attributes:
+        strategy: the one under which the model was created.
+        model: its variables are set and trained.
+        objective: losses and metrics.
+        settings: how to train.
+        compilation: what XLA compiles.
+        batches: of the whole run.
+        identity: is written when the first step is due.
+        evaluate: called with the steps done every `eval_steps`; returns
+            whether training should end early.
+        keep: called with the steps done at each of `keep_steps`.
+        new_variables: paths of variables that stay as they were created where
+            the others come from init_checkpoint.
+        row: what a row of a batch is, for the estimate of the memory.
+    """
+
+    strategy: tf.distribute.Strategy
+    model: modeling.TaskModel
+    objective: Objective
+    settings: Settings
+    compilation: Compilation
+    batches: Batches
+    identity: Identity
+    evaluate: Callable[[int], bool | None] = lambda step: None
+    keep: Callable[[int], None] = lambda step: None
+    new_variables: Container[str] = ()
+    row: memory.Rows = memory.ONE_SEQUENCE
+
+
+# --- Before the model is created ---------------------------------------------
+
+
+def with_dtype(
+    settings: Settings, strategy: tf.distribute.Strategy, do_train: bool
+) -> Settings:
+    """Return the settings with the type that --dtype=auto is, and log it."""
+    resumed = []
+    if do_train:
+        resumed.append(settings.output_dir)
+        if settings.resume_from:
+            resumed.append(lookup.folder_of(settings.resume_from))
+    return settings._replace(
+        dtype=dtypes.resolve(settings.dtype, strategy, tuple(resumed))
+    )
+
+
+def claim_output_dir(
+    strategy: tf.distribute.Strategy, settings: Settings, identity: Identity
+) -> None:
+    """Begin the run in output_dir, or check that it is the one there.
+
+    Raises:
+        UserError: output_dir holds another run, or the machines of a cluster
+            differ.
+    """
+    agreement.check_same_run(strategy, identity.fixed)
+    run_settings.claim_output_dir(
+        settings.output_dir,
+        *identity,
+        cluster.is_chief(),
+        _HINTS if settings.bias_correction else {},
+    )
+
+
+def log_beginning(
+    num_records: int, settings: Settings, sequences_per_record: float = 1.0
+) -> None:
+    """Log how much there is to train.
+
+    Args:
+        num_records: records of an epoch.
+        settings: batch size and steps.
+        sequences_per_record: more than 1 for packed rows.
+    """
+    size, steps = settings.train_batch_size, settings.last_step
+    batch = f"{size}"
+    if sequences_per_record > 1:
+        batch += f" rows of about {size * sequences_per_record:,.0f} sequences"
+    logging.info(
+        "Running training: %s examples, batch size %s, %s steps, %.1f epochs",
+        f"{round(num_records * sequences_per_record):,}",
+        batch,
+        f"{steps:,}",
+        size * steps / num_records,
+    )
+
+
+# --- The run -----------------------------------------------------------------
+
+
+def train(run: Training) -> int:
+    """Train a model to the end of its run; return the number of steps done.
+
+    They are fewer than all after a signal, or where `evaluate` ended the
+    training. A run that output_dir holds is resumed. Otherwise a run begins
+    from `resume_from`, from `init_checkpoint` or from new weights.
+    """
+    settings, strategy = run.settings, run.strategy
+    scale = loss_scale.create(settings)
+    optimizer, state = _create_state(strategy, run.model, settings, scale)
+    first = resume_or_start(state, run.model, settings, run.new_variables)
+    check_same_start(strategy, state, settings, first)
+    last = settings.last_step
+    if first >= last:
+        logging.info(
+            "%s holds a finished run of %d steps: nothing to train",
+            settings.output_dir,
+            first,
+        )
+        return first
+    step = _create_step(run, optimizer, scale)
+    memory.log_estimate(step, run.batches.length, first, run.row)
+    if cluster.is_chief():
+        run_settings.write_settings(settings.output_dir, *run.identity)
+    meter = reporting.Meter()
+    pace = Pace(run)
+    # One iterator for the whole run. It goes on where the last call stopped,
+    # so only the first example of the run has to be given.
+    start = first * settings.train_batch_size
+    iterator = iter(
+        strategy.distribute_datasets_from_function(
+            lambda context: run.batches.make(start, context)
+        )
+    )
+    report = reporting.Report(
+        settings.output_dir,
+        meter,
+        state.is_chief,
+        first,
+        last,
+        run.objective.perplexities,
+    )
+    machines = agreement.machines_of(strategy)
+    stop = StopRequest(is_shared=machines.count > 1)
+    with report, stop:
+        done = saved = first
+        # The run may have been killed while it evaluated what it had saved.
+        ends_early = (
+            first > 0
+            and is_due(first, settings.eval_steps, last)
+            and bool(run.evaluate(first))
+        )
+        while done < last and not stop.is_requested and not ends_early:
+            call = pace.next_call(done)
+            began = time.monotonic()
+            # Start and count are tensors: Python numbers would be constants of
+            # the graph, and every call would trace and compile anew. The
+            # length is a Python number, since each is to have a graph of its
+            # own.
+            steps, sums = step.run(
+                iterator,
+                tf.constant(done, tf.int64),
+                tf.constant(call.count, tf.int64),
+                call.length,
+            )
+            is_first, done = done == first, done + int(steps)  # waits
+            seconds = time.monotonic() - began
+            # The time of a call that compiles is no part of the speed.
+            report.add(sums, int(steps), seconds, not call.compiles)
+            if call.compiles:
+                what = f" of length {call.length}" if call.length else ""
+                logging.info(
+                    "The first step%s took %.1f s, with tracing and compiling",
+                    what,
+                    seconds,
+                )
+            _check_good(sums, done, step, state)
+            pace.seconds_per_step = _agree(
+                machines, stop, done, meter.seconds_per_step
+            )
+            saves = stop.is_requested or is_due(
+                done, settings.save_checkpoints_steps, last
+            )
+            _report(report, step, done, is_first, saves)
+            # Before the checkpoint: a run that is killed between the two keeps
+            # the weights of this step again when it goes on.
+            if done in settings.keep_steps:
+                run.keep(done)
+            if saves:
+                _save(state, done)
+                saved = done
+            # What is saved can be evaluated when the run goes on.
+            if is_due(done, settings.eval_steps, last) and (
+                done == last or not stop.is_requested
+            ):
+                ends_early = bool(run.evaluate(done))
+        # The signal came during the evaluation, or training ended early: what
+        # was done since the last checkpoint is not to be done again, and the
+        # checkpoint shows that output_dir has a run.
+        if saved != done:
+            _save(state, done)
+        stop.log(done)
+    if done == last:
+        stop.end_process()
+    if scale:
+        scale.log(done)
+    if done == last and curves.does_not_fall(
+        curves.windows(settings.output_dir)
+    ):
+        logging.warning(
+            "The training loss of the last tenth of the steps is not below "
+            "that of the first tenth"
+        )
+    return done
+
+
+def is_due(done: int, every: int, last: int) -> bool:
+    """Whether something is due that is done every so many steps, and last."""
+    return every > 0 and (done % every == 0 or done == last)
+
+
+def _agree(
+    machines: agreement.Machines,
+    stop: StopRequest,
+    done: int,
+    seconds_per_step: float,
+) -> float:
+    """Let all machines obey the same signal; return the slowest one's speed.
+
+    All of them have to make the same calls, and to end after the same step.
+
+    Args:
+        machines: of the strategy.
+        stop: signals to this machine.
+        done: number of steps done.
+        seconds_per_step: as this machine measured it, NaN without a
+            measurement.
+    """
+    if machines.count == 1:
+        return seconds_per_step
+    cluster_watch.note_done(done)
+    seconds = 0.0 if math.isnan(seconds_per_step) else seconds_per_step
+    rows = machines.gather([stop.signal, round(seconds * 1e6)])
+    stop.obey(rows[:, 0])
+    slowest = int(rows[:, 1].max())
+    return slowest / 1e6 if slowest else math.nan
+
+
+def _report(
+    report: reporting.Report, step: Step, done: int, is_first: bool, saves: bool
+) -> None:
+    """Write a report line or scalars, if either is due."""
+    settings = step.settings
+    has_line = is_first or is_due(done, settings.log_steps, settings.last_step)
+    has_line = has_line or report.is_late()
+    # Also where a checkpoint is saved: a run that goes on from there has the
+    # scalars of all of its steps, and its curves are those of a whole run.
+    if not has_line and not saves and done % settings.scalar_steps:
+        return
+    # The last update was number done - 1, with this rate.
+    rate = float(step.schedule(tf.constant(done)))
+    others = step.loss_scale.means() if step.loss_scale else {}
+    (report.write if has_line else report.write_scalars)(done, rate, others)
+
+
+def _save(state: training_state.TrainingState, done: int) -> None:
+    """Save a checkpoint, also where another machine fails meanwhile."""
+    with cluster_watch.saving():
+        logging.info("Saved %s", state.save(done))
+
+
+def _check_good(
+    sums: Mapping, done: int, step: Step, state: training_state.TrainingState
+) -> None:
+    """Stop a run whose loss or gradient is infinite or not a number.
+
+    With a loss scale a gradient may be, until the scale is too small. Called
+    before all else, so that NaN weights are never saved.
+
+    Raises:
+        UserError: names the step and the last good checkpoint.
+    """
+    means = to_means(sums)
+    problem = None
+    if not math.isfinite(means["loss"]):
+        problem = f"loss became {means['loss']}"
+    elif step.loss_scale:
+        scale = step.loss_scale.read()
+        if not step.loss_scale.is_usable(scale):
+            problem = (
+                "gradients overflowed, and a loss scale of "
+                f"{float(scale.value):g} is too small,"
+            )
+    elif not math.isfinite(means["gradient_norm"]):
+        problem = f"gradient_norm became {means['gradient_norm']}"
+    if problem:
+        last = state.latest_checkpoint()
+        raise UserError(
+            f"{problem} at step {done}, which is not saved; the last good "
+            f"checkpoint is {last or 'none: the run had not saved yet'}; try "
+            "a lower --learning_rate, more warm-up or --dtype=float32"
+        )
+
+
+# --- How many steps go into one call -----------------------------------------
+
+
+class Call(NamedTuple):
+    """The next call of the step.
+
+    Attributes:
+        count: steps in it.
+        length: of their sequences, where each length is traced separately.
+        compiles: whether it is the first of its length.
+    """
+
+    count: int
+    length: int | None
+    compiles: bool
+
+
+class Pace:
+    """Decides how many steps go into the next call.
+
+    Args:
+        run: to be trained.
+
+    Attributes:
+        seconds_per_step: NaN: not known. The same on all machines of a
+            cluster.
+    """
+
+    def __init__(self, run: Training):
+        self.settings, self.length = run.settings, run.batches.length
+        self.per_length = run.compilation.per_length
+        self.compiled: set[int | None] = set()
+        self.seconds_per_step = math.nan
+
+    def next_call(self, done: int) -> Call:
+        """Return the call after `done` steps; one that compiles has one."""
+        length = self.length(done) if self.per_length else None
+        if length not in self.compiled:
+            self.compiled.add(length)
+            return Call(1, length, True)
+        return Call(self._count(done), length, False)
+
+    def _count(self, done: int) -> int:
+        """Return the steps until a report, a checkpoint or another length.
+
+        Example: at step 130 with reports every 100 steps, checkpoints every
+        1,000 and 0.2 s per step, the next call has min(70, 870, 25) steps.
+        """
+        if math.isnan(self.seconds_per_step):
+            return 1  # no step is measured yet
+        settings = self.settings
+        stops = [
+            settings.iterations_per_loop,
+            settings.last_step - done,
+            max(1, int(MAX_SECONDS_PER_CALL / self.seconds_per_step)),
+        ]
+        stops += [step - done for step in settings.keep_steps if step > done]
+        for every in (
+            settings.log_steps,
+            settings.scalar_steps,
+            settings.save_checkpoints_steps,
+            settings.eval_steps,
+        ):
+            if every > 0:
+                stops.append(every - done % every)
+        count = min(stops)
+        if not self.per_length:
+            return count
+        length, same = self.length(done), 1
+        while same < count and self.length(done + same) == length:
+            same += 1
+        return same
+
+
+# --- Where it begins ---------------------------------------------------------
+
+
+def _create_state(
+    strategy: tf.distribute.Strategy,
+    model: modeling.TaskModel,
+    settings: Settings,
+    scale: loss_scale.LossScale | None,
+) -> tuple[optimization.AdamWeightDecay, training_state.TrainingState]:
+    """Return the optimizer with its slots, and the run's checkpoints."""
+    with strategy.scope():
+        optimizer = optimization.create_optimizer(
+            settings.optimizer,
+            settings.weight_decay_rate,
+            settings.bias_correction,
+        )
+        slots = optimizer.create_slots(model.trainable_variables)
+    return optimizer, training_state.TrainingState(
+        settings.output_dir,
+        model.variables,
+        slots,
+        settings.keep_checkpoint_max,
+        cluster.is_chief(),
+        scale.variables if scale else None,
+    )
+
+
+def _create_step(
+    run: Training,
+    optimizer: optimization.AdamWeightDecay,
+    scale: loss_scale.LossScale | None,
+) -> Step:
+    """Return the training step; warn if it is the only one."""
+    settings = run.settings
+    if settings.num_train_steps == 1:
+        logging.warning(
+            "The only step has learning rate 0, as the last step of every "
+            "run, and changes nothing: train for more steps"
+        )
+    schedule = optimization.create_schedule(
+        settings.learning_rate,
+        settings.num_train_steps,
+        settings.num_warmup_steps,
+        settings.continuous_schedule,
+    )
+    return Step(
+        run.strategy,
+        run.model,
+        run.objective,
+        optimizer,
+        schedule,
+        settings,
+        run.compilation,
+        scale,
+    )
+
+
+def resume_or_start(
+    state: training_state.TrainingState,
+    model: modeling.TaskModel,
+    settings: Settings,
+    new_variables: Container[str] = (),
+) -> int:
+    """Set the weights a run goes on or begins with; return the steps done.
+
+    They come from the first of these that is there: the newest checkpoint of
+    output_dir; `resume_from`, with moments and step; `init_checkpoint`. Else
+    the weights stay as they were created.
+
+    Args:
+        state: the checkpoints of output_dir.
+        model: just created.
+        settings: names the checkpoints.
+        new_variables: paths of variables that stay as they were created where
+            the others come from init_checkpoint.
+    """
+    state.clean()
+    latest = state.latest_checkpoint()
+    # output_dir comes first, so that the command that began a run resumes it.
+    if latest:
+        done = state.restore(latest)
+        logging.info("Resuming %s: %d steps are done", latest, done)
+        if settings.init_checkpoint:
+            logging.info("--init_checkpoint is not read: output_dir has a run")
+        if settings.resume_from:
+            logging.info("--resume_from is not read: output_dir has a run")
+        return done
+    if settings.resume_from:
+        source = lookup.find_training_checkpoint(settings.resume_from)
+        done = state.restore(source)
+        _check_steps_left(settings, source, done)
+        logging.info("Continuing %s: %d steps are done", source, done)
+        return done
+    if settings.init_checkpoint:
+        _start_from(settings.init_checkpoint, model, new_variables)
+    else:
+        logging.info("Starting from new weights, seed %d", settings.random_seed)
+    return 0
+
+
+def _check_steps_left(settings: Settings, source: str, done: int) -> None:
+    """Check that a run which continues another one has steps of its own.
+
+    Args:
+        settings: of the run.
+        source: the checkpoint of --resume_from.
+        done: its step.
+
+    Raises:
+        UserError: it has none.
+    """
+    if done >= settings.last_step:
+        raise UserError(
+            f"--resume_from={settings.resume_from}: {done:,} steps are done in "
+            f"{source}, and this run ends after {settings.last_step:,}: give a "
+            "larger --num_train_steps, or --stop_after_steps in the first phase"
+        )
+
+
+def _start_from(
+    checkpoint: str, model: modeling.TaskModel, new_variables: Container[str]
+) -> None:
+    """Set the weights of a model, but for the new variables."""
+    variables = [v for v in model.variables if v.path not in new_variables]
+    weight_files.restore_weights(variables, checkpoint)
+    logging.info("Starting from the weights of %s", checkpoint)
+    new = [v.path for v in model.variables if v.path in new_variables]
+    if new:
+        # bert/encoder/layer_11/output/... -> bert/encoder/layer_11
+        parts = ["/".join(path.split("/")[:3]) for path in new]
+        logging.info(
+            "except %d variables with new weights, in %s",
+            len(new),
+            ", ".join(dict.fromkeys(parts)),
+        )
+
+
+def check_same_start(
+    strategy: tf.distribute.Strategy,
+    state: training_state.TrainingState,
+    settings: Settings,
+    first: int,
+) -> None:
+    """Check that all machines of a cluster begin with the same run.
+
+    Raises:
+        UserError: a machine has other settings, or other checkpoints.
+    """
+    if not cluster.has_other_workers():
+        return
+    values = settings._asdict()
+    # The same files may have other paths on another machine.
+    for name in ("output_dir", "init_checkpoint", "resume_from"):
+        del values[name]
+    agreement.check_same_run(strategy, values)
+    agreement.check_same_start(
+        strategy, settings.output_dir, first, state.checksum()
+    )
+    cluster_watch.note_start(first, settings.output_dir)

@@ -1,0 +1,71 @@
+"""The numbers of a run by step: scalars.jsonl, which curves.png is drawn of.
+
+They are those that TensorBoard shows, a line of JSON for each step that has a
+report. Training writes to output_dir, evaluations to its folder `eval`. A run
+that goes on after step 60 forgets what an earlier part of it wrote of later
+steps, since it does them again.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+
+from base import file_system
+
+import tensorflow as tf
+
+NAME = "scalars.jsonl"
+
+Curve = dict[int, float]  # step -> value
+
+
+def append(folder: str, step: int, values: Mapping[str, float]) -> None:
+    """Add the numbers of a step.
+
+    Args:
+        folder: output_dir, or its folder `eval`.
+        step: of the run.
+        values: {name: finite number}.
+    """
+    file_system.make_directory(folder)
+    with tf.io.gfile.GFile(os.path.join(folder, NAME), "a") as file:
+        file.write(json.dumps({"step": step, **values}) + "\n")
+
+
+def read(folder: str) -> list[dict[str, float]]:
+    """Return the numbers of every step, in order; none without a file.
+
+    A step that was written twice has the later numbers. The last line of a
+    killed process may be cut off; it does not count.
+    """
+    path = os.path.join(folder, NAME)
+    if not tf.io.gfile.exists(path):
+        return []
+    found = {}
+    with tf.io.gfile.GFile(path) as file:
+        for line in file.read().splitlines():
+            try:
+                point = json.loads(line)
+            except ValueError:
+                continue
+            found[point["step"]] = point
+    return [found[step] for step in sorted(found)]
+
+
+def read_curves(folder: str) -> dict[str, Curve]:
+    """Return the numbers as {name: {step: value}}."""
+    found: dict[str, Curve] = {}
+    for point in read(folder):
+        for name, value in point.items():
+            found.setdefault(name, {})[point["step"]] = value
+    return found
+
+
+def forget_after(folder: str, step: int) -> None:
+    """Remove the numbers of the steps after `step`; rewrites the file."""
+    path = os.path.join(folder, NAME)
+    if not tf.io.gfile.exists(path):
+        return
+    kept = [point for point in read(folder) if point["step"] <= step]
+    lines = [json.dumps(point) + "\n" for point in kept]
+    file_system.write_text(path, "".join(lines))

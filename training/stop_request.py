@@ -1,0 +1,96 @@
+"""SIGTERM and Ctrl-C as a request to save and end."""
+
+import signal
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from base import cluster
+
+from absl import logging
+
+# Signals that come closer together are one request.
+ONE_SIGNAL_SECONDS = 0.5
+
+
+class StopRequest:
+    """Records SIGTERM and Ctrl-C, so that a run can save and end.
+
+    Args:
+        is_shared: whether other machines train too. A signal to any of them is
+            a request to all: a machine that is about to be switched off is
+            told by a signal, and the others cannot go on without it.
+
+    Attributes:
+        signal: the number of this process' last signal, 0 without one.
+    """
+
+    def __init__(self, is_shared: bool = False) -> None:
+        self.signal = 0
+        self._is_shared = is_shared
+        self._times: dict[int, float] = {}  # of the first one of each kind
+        self._obeyed: tuple[int, int] | None = None  # machine, signal
+
+    def __enter__(self) -> "StopRequest":
+        self._old = {
+            number: signal.signal(number, self._note)
+            for number in (signal.SIGTERM, signal.SIGINT)
+        }
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        for number, handler in self._old.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, frame: Any) -> None:
+        self.signal = number
+        now = time.monotonic()
+        # A second signal of the same kind ends the process at once: saving a
+        # large model to a slow disk may take longer than the user waits. When
+        # the process of a sweep is killed, the kernel sends its run one signal
+        # for each thread that ends, at nearly the same time: they are one.
+        if now - self._times.setdefault(number, now) > ONE_SIGNAL_SECONDS:
+            signal.signal(number, self._old[number])
+            signal.raise_signal(number)
+
+    def obey(self, signals: Sequence[int]) -> None:
+        """Obey the first signal of all machines, if there is one.
+
+        Args:
+            signals: `signal` of each machine, the same on all of them.
+        """
+        for machine, number in enumerate(signals):
+            if number and not self._obeyed:
+                self._obeyed = machine, int(number)
+
+    @property
+    def is_requested(self) -> bool:
+        """Whether to save and end now, the same on all machines."""
+        return bool(self._obeyed if self._is_shared else self.signal)
+
+    def _number(self) -> int:
+        """Return the number of the signal that is obeyed."""
+        return self._obeyed[1] if self._obeyed else self.signal
+
+    def log(self, done: int) -> None:
+        """Log after which step the run was stopped, if it was."""
+        if not self.is_requested:
+            return
+        where = ""
+        if self._obeyed:
+            where = f" to {cluster.machines()[self._obeyed[0]]}"
+        logging.warning(
+            "Stopped by %s%s after step %d; the same command goes on there",
+            signal.Signals(self._number()).name,
+            where,
+            done,
+        )
+
+    def end_process(self) -> None:
+        """End the process by the signal, if there was one; call outside `with`.
+
+        For a run whose last step is done: what comes after training would
+        otherwise begin although the user asked for an end.
+        """
+        if self.is_requested:
+            signal.raise_signal(self._number())
