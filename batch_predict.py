@@ -105,7 +105,12 @@ base_beam.define_flags()
 
 # Fields of Settings that do not change the predictions, or that the
 # checksums of the model's files cover.
-_NOT_IN_FINGERPRINT = ("path", "bert_config_file", "vocab_file")
+_NOT_IN_FINGERPRINT = (
+    "path",
+    "bert_config_file",
+    "vocab_file",
+    "trained_for",
+)
 
 
 def main(_: list[str]) -> int:

@@ -17,9 +17,8 @@ from base.errors import UserError
 from absl import flags, logging
 
 from serving import flags as prediction_flags
-from serving import model as prediction_model
 from serving.litert import convert, export
-from tasks import registry
+from tasks import loading, registry
 from tasks.task import Settings
 from training import flags as training_flags
 
@@ -50,7 +49,7 @@ def main(_: list[str]) -> int:
     """Find the model, convert it, write the file."""
     lengths = check_flags()
     settings = with_lengths(find_model(), lengths)
-    model = prediction_model.create_export(settings)
+    model = loading.load_graph(settings)
     logging.info("Converting %s (%s)", settings.path, settings.task)
     data = export.create(model, settings, FLAGS.quantize, lengths)
     with file_system.atomic_file(FLAGS.export_path) as file:
@@ -76,17 +75,8 @@ def find_model() -> Settings:
         UserError: there is no model, or none that LiteRT can run.
     """
     checkpoint = training_flags.open_init_checkpoint(FLAGS)
-    if checkpoint.trained_for.task == "feature_tagging":
-        raise UserError(
-            f"{checkpoint.prefix} tags words by frozen features: its BiLSTM "
-            "reads words, and a LiteRT file word pieces. Serve it as a "
-            "SavedModel, or fit a tagger without --feature_based"
-        )
-    options = prediction_flags.model_options(FLAGS)
-    settings = prediction_model.describe_checkpoint(
-        checkpoint,
-        FLAGS.task,
-        {name: value for name, value in options.items() if value is not None},
+    settings = loading.describe(
+        checkpoint, FLAGS.task, prediction_flags.model_options(FLAGS)
     )
     prediction_flags.warn_of_ignored(FLAGS, settings.task)
     if settings.task == "encoder":

@@ -19,7 +19,7 @@ from base.errors import UserError
 from absl import flags, logging
 
 from serving import model
-from tasks import predict, registry
+from tasks import loading, predict, registry
 from tasks.masked_lm import filling
 from tasks.task import BadInput, Input, Place, Settings, Task
 from training import dtypes
@@ -81,21 +81,12 @@ def describe_model() -> Settings:
     """
     dtype = dtypes.resolve_here(FLAGS.dtype)
     checkpoint = training_flags.open_init_checkpoint(FLAGS)
-    filling.check_sees_both_sides(checkpoint.config, checkpoint.prefix)
     positions = checkpoint.config.max_position_embeddings
     length = FLAGS.max_seq_length or positions
-    checkpoint.check_length(length)
-    tokenizer = checkpoint.tokenizer
-    return Settings(
-        checkpoint.prefix,
-        is_saved_model=False,
-        bert_config_file=FLAGS.bert_config_file,
-        task="masked_lm",
-        vocab_file=tokenizer.vocab_file,
-        do_lower_case=tokenizer.basic_tokenizer.do_lower_case,
-        max_seq_length=length,
-        top_k=FLAGS.top_k,
-        dtype=dtype,
+    return loading.describe(
+        checkpoint,
+        "masked_lm",
+        {"max_seq_length": length, "top_k": FLAGS.top_k, "dtype": dtype},
     )
 
 

@@ -13,13 +13,10 @@ from base.errors import UserError
 
 import numpy as np
 import tensorflow as tf
-from absl import logging
 
-import modeling
 from checkpoints import hub, huggingface, lookup, weight_files
-from checkpoints.checkpoint import Checkpoint, open_checkpoint
-from tasks import bilstm, registry, saved_model
-from tasks.masked_lm import filling
+from checkpoints.checkpoint import open_checkpoint
+from tasks import loading, registry, saved_model
 from tasks.task import Model, Settings
 
 # --- Describing --------------------------------------------------------------
@@ -58,7 +55,10 @@ def describe(
         checkpoint = open_checkpoint(
             path, bert_config_file, vocab_file, do_lower_case, "model"
         )
-        return describe_checkpoint(checkpoint, task, given)
+        settings = loading.describe(checkpoint, task, given)
+        if settings.task == "encoder" and "pooled_output" in settings.vectors:
+            checkpoint.warn_of_untrained_pooler()
+        return settings
     for name, value in (
         ("bert_config_file", bert_config_file),
         ("vocab_file", vocab_file),
@@ -108,84 +108,6 @@ def _describe_saved_model(
     )
 
 
-def describe_checkpoint(
-    checkpoint: Checkpoint, task: str | None, given: Mapping[str, Any]
-) -> Settings:
-    """Return the settings of a checkpoint.
-
-    Args:
-        checkpoint: with a vocabulary.
-        task: see `describe`.
-        given: fields of Settings that the user gave.
-
-    Raises:
-        UserError: as `describe`.
-    """
-    task = choose_task(task, checkpoint)
-    tokenizer = checkpoint.tokenizer
-    given = {"max_seq_length": checkpoint.max_seq_length, **given}
-    checkpoint.check_length(given["max_seq_length"])
-    given = registry.find(task).options_of(checkpoint, given)
-    if checkpoint.trained_for.document_context:
-        logging.warning(
-            "%s was fine-tuned with document context; here every input is a "
-            "document of its own",
-            checkpoint.prefix,
-        )
-    return Settings(
-        checkpoint.prefix,
-        is_saved_model=False,
-        bert_config_file=checkpoint.bert_config_file,
-        task=task,
-        vocab_file=tokenizer.vocab_file,
-        do_lower_case=checkpoint.do_lower_case,
-        **given,
-    )
-
-
-def choose_task(task: str | None, checkpoint: Checkpoint) -> str:
-    """Return the given task, else that of the checkpoint's head.
-
-    Raises:
-        UserError: the head was fine-tuned on another task or reads features, or
-            the model sees left of a [MASK] alone.
-    """
-    prefix, config = checkpoint.prefix, checkpoint.config
-    if task == "masked_lm":
-        filling.check_sees_both_sides(config, prefix)
-    fine_tuned_task = checkpoint.trained_for.task
-    if fine_tuned_task == "feature_tagging" and task in (
-        None,
-        "token_classification",
-    ):
-        raise UserError(
-            f"{prefix} tags words by a BiLSTM on frozen features, which batch "
-            "prediction does not do: use run_ner.py --do_predict"
-        )
-    is_bidirectional = config.attention_direction == modeling.BIDIRECTIONAL
-    own, variables = "encoder", checkpoint.shapes
-    if "cls/squad/output_weights" in variables:
-        own = "question_answering"
-    elif "output_weights" in variables:
-        own = fine_tuned_task or "classifier"
-    elif "cls/predictions/output_bias" in variables and is_bidirectional:
-        own = "masked_lm"
-    if task in (None, own, "encoder"):
-        return task or own
-    heads = ("classifier", "multiple_choice", "token_classification")
-    if own in heads and task in heads:
-        registry.check_task(
-            fine_tuned_task,
-            None if task == "classifier" else task,
-            prefix,
-            f"--task={task}",
-        )
-    raise UserError(
-        f"--task={task}, but {prefix} has no head for it: it can do {own}"
-        + ("" if own == "encoder" else " and encoder")
-    )
-
-
 def model_fingerprint(settings: Settings) -> dict[str, str]:
     """Return {file: SHA-256} of everything that determines the outputs."""
     if settings.is_saved_model:
@@ -220,7 +142,7 @@ def load(settings: Settings) -> Model:
     """
     if settings.is_saved_model:
         return _on_arrays(_load_saved_model(settings))
-    return run_export(create_export(settings))
+    return run_export(loading.load_graph(settings))
 
 
 def run_export(export: saved_model.Export) -> Model:
@@ -262,21 +184,3 @@ def _load_saved_model(settings: Settings) -> Callable:
 
     function.owner = loaded  # the variables live as long as this object
     return function
-
-
-def create_export(settings: Settings) -> saved_model.Export:
-    """Return the graph of a checkpoint, its weights restored.
-
-    It has no tokenizer, so it has the signature `ids` alone.
-    """
-    task = registry.create_task(settings)
-    checkpoint = open_checkpoint(settings.path, settings.bert_config_file)
-    if settings.task == "encoder" and "pooled_output" in settings.vectors:
-        checkpoint.warn_of_untrained_pooler()
-    model = task.create_model(
-        checkpoint.config,
-        settings.dtype,
-        bilstm.size_in(checkpoint.trained_for),
-    )
-    weight_files.restore_weights(model.variables, settings.path, task.required)
-    return task.graph(model)

@@ -260,15 +260,15 @@ class Job(abc.ABC):
             vocab_file=self.source.vocab_file,
             do_lower_case=self.source.do_lower_case,
             max_seq_length=self.source.max_seq_length,
+            trained_for=self.trained_for(),
             **self.options(),
         )
         return registry.create_task(settings)
 
     def create_model(self) -> modeling.TaskModel:
         """Return a new model; call it inside the strategy's scope."""
-        return self.create_task().create_model(
-            self.config, self.settings.training.dtype, self.source.bilstm
-        )
+        dtype = self.settings.training.dtype
+        return self.create_task().create_model(self.config, dtype)
 
     def create_export(
         self, loaded: LoadedModel, tokenizer: graph_tokenizer.Tokenizer

@@ -27,6 +27,7 @@ from absl import logging
 
 import modeling
 from tasks import graph_tokenizer
+from tasks.task import Task
 
 IDS = tf.TensorSpec([None, None], tf.int32)
 
@@ -44,28 +45,24 @@ class Export(tf.Module):
     """The model, tokenizer and signatures of a SavedModel.
 
     Subclasses define the outputs with `numbers`, those that are strings with
-    `answers`, and more inputs than one text with `text_names` and `text_specs`.
+    `answers`, and inputs of other shapes with `text_specs`.
 
     Args:
+        task: with its settings: vocabulary, length, labels and so on.
         model: with trained variables.
         tokenizer: turns strings into ids; None for the signature `ids` alone.
-        vocab_file: copied into the SavedModel as an asset.
-        max_seq_length: longer texts are truncated.
 
     Attributes:
         ids: shape and dtype of each input of the signature `ids`.
-        task: a name for the inputs and outputs.
     """
 
     ids = IDS
-    task: str
 
     def __init__(
         self,
+        task: Task,
         model: modeling.TaskModel,
-        tokenizer: graph_tokenizer.Tokenizer | None,
-        vocab_file: str,
-        max_seq_length: int,
+        tokenizer: graph_tokenizer.Tokenizer | None = None,
     ):
         super().__init__()
         # A SavedModel stores what the attributes of this module lead to.
@@ -73,10 +70,11 @@ class Export(tf.Module):
         # variable and as the TensorFlow variable inside. An attribute that is
         # set by `object` is not followed.
         object.__setattr__(self, "model", model)
+        object.__setattr__(self, "task", task)
         self.weights = [variable.value for variable in model.variables]
         self.tokenizer = tokenizer
-        self.vocabulary = tf.saved_model.Asset(vocab_file)
-        self.max_seq_length = max_seq_length
+        self.vocabulary = tf.saved_model.Asset(task.settings.vocab_file)
+        self.max_seq_length = task.settings.max_seq_length
 
     def skip_padding(self) -> None:
         """Leave padding out of all but attention in signatures made later."""
@@ -109,25 +107,13 @@ class Export(tf.Module):
         """Return the outputs for strings [n]."""
         return self.answers(self.features(*texts))
 
-    def text_names(self) -> list[str]:
-        """Return the names of the inputs of `serving_default`."""
-        return ["text"]
-
     def text_specs(self) -> list[tf.TensorSpec]:
         """Return shape and dtype of the inputs of `serving_default`."""
-        return [TEXTS for _ in self.text_names()]
-
-    def description(self) -> dict[str, Any]:
-        """Return task, length, casing and labels of the model, as JSON."""
-        return {
-            "task": self.task,
-            "max_seq_length": self.max_seq_length,
-            "do_lower_case": self.tokenizer.do_lower_case,
-        }
+        return [TEXTS for _ in self.task.text_names]
 
     def signatures(self) -> dict[str, Callable]:
         """Return the two signatures, name -> concrete function."""
-        names = self.text_names()
+        names = self.task.text_names
 
         def from_texts(**texts):
             return self.from_texts(*(texts[name] for name in names))
@@ -241,7 +227,7 @@ def _describe(export: Export) -> dict[str, Any]:
     for variable in export.model.variables:
         digest.update(variable.path.encode())
         digest.update(variable.numpy().tobytes())
-    found = export.description() | {CHECKSUM: digest.hexdigest()}
+    found = export.task.description() | {CHECKSUM: digest.hexdigest()}
     # Through JSON tuples become lists, as in the file.
     return json.loads(json.dumps(found))
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import tokenization
+from checkpoints.trained_for import TrainedFor
 from records import tfrecord
 from tasks import rows
 from tasks.rows import Row, Unit
@@ -24,7 +25,7 @@ from tasks.rows import Row, Unit
 if TYPE_CHECKING:
     import modeling
     from checkpoints.checkpoint import Checkpoint
-    from tasks import bilstm, graph_tokenizer, saved_model
+    from tasks import graph_tokenizer, saved_model
 
 NOT_FINITE = (
     "the model's outputs are not finite numbers: the checkpoint is damaged"
@@ -51,6 +52,7 @@ class Settings(NamedTuple):
         vocab_file: the model's.
         do_lower_case: of its tokenizer.
         max_seq_length: tokens of a row.
+        trained_for: what the checkpoint says of its head.
         labels: of a classifier or a tagger; None for a regression.
         sentence_pairs: whether a classifier reads two texts.
         doc_stride, max_query_length, max_answer_length, n_best_size: as for
@@ -71,6 +73,7 @@ class Settings(NamedTuple):
     vocab_file: str
     do_lower_case: bool
     max_seq_length: int
+    trained_for: TrainedFor = TrainedFor()
     labels: tuple[str, ...] | None = None
     sentence_pairs: bool = False
     doc_stride: int = 128
@@ -192,14 +195,12 @@ class Task(abc.ABC):
 
     @classmethod
     def options_of(
-        cls,
-        checkpoint: "Checkpoint",
-        given: Mapping[str, Any],
+        cls, checkpoint: "Checkpoint", given: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Return the fields of Settings that a checkpoint decides.
 
         Args:
-            checkpoint: of the model.
+            checkpoint: of the task.
             given: fields that the user gave, which come first.
         """
         del checkpoint
@@ -207,17 +208,13 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def create_model(
-        self,
-        config: "modeling.BertConfig",
-        dtype: str,
-        bilstm_size: "bilstm.BiLstmSize",
+        self, config: "modeling.BertConfig", dtype: str
     ) -> "modeling.TaskModel":
         """Return a new model.
 
         Args:
             config: of the encoder.
             dtype: of matrix products.
-            bilstm_size: of the BiLSTM on the encoder, if any.
         """
 
     @abc.abstractmethod
@@ -232,6 +229,10 @@ class Task(abc.ABC):
             model: has the weights.
             tokenizer: for strings as inputs; None: ids alone.
         """
+
+    def description(self) -> dict[str, Any]:
+        """Return what an exported model says of itself in export.json."""
+        return {name: getattr(self.settings, name) for name in self.described}
 
     def answers(self, numbers: Outputs) -> Outputs:
         """Return a graph's `answers` from its `numbers`, [B, ...] each.

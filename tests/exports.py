@@ -4,23 +4,11 @@ from pathlib import Path
 
 import scripts
 
-import modeling
 from checkpoints import weight_files
+from checkpoints.trained_for import TrainedFor
 from modeling import BertConfig
-from pretraining import model as pretraining_model
-from tasks.classifier import export as classifier_export
-from tasks.classifier import model as classifier_model
-from tasks.encoder import export as features_export
-from tasks.encoder import layers as features_layers
-from tasks.masked_lm import export as pretraining_export
-from tasks.ner import export as ner_export
-from tasks.ner import feature_based
-from tasks.ner import model as ner_model
-from tasks.squad import export as squad_export
-from tasks.squad import model as squad_model
-from tasks.squad import windows as squad_windows
-from tasks.swag import export as swag_export
-from tasks.swag import model as swag_model
+from tasks import registry
+from tasks.task import Settings, Task
 
 export_saved_model = scripts.load("export_saved_model")
 
@@ -37,51 +25,45 @@ CONFIG = BertConfig(
     initializer_range=0.5,
 )
 
-LABELS = ["O", "B-X", "I-X"]
-CHOICE = next(iter(features_layers.table_7(2).values()))
-# Name -> function of (tokenizer, vocab_file, max_seq_length) that returns an
-# export with random weights, one for each head.
-EXPORTS = {
-    "classifier": lambda *common: classifier_export.Classifier(
-        classifier_model.BertForSequenceClassification(CONFIG, 3),
-        *common,
-        labels=LABELS,
-        is_pair=False,
+LABELS = ("O", "B-X", "I-X")
+# Name -> task and more settings, one for each head.
+HEADS = {
+    "classifier": ("classifier", {"labels": LABELS}),
+    "pairs": ("classifier", {"sentence_pairs": True}),
+    "encoder": ("encoder", {}),
+    "masked_lm": ("masked_lm", {"top_k": 3}),
+    "multiple_choice": ("multiple_choice", {}),
+    "tagger": ("token_classification", {"labels": LABELS}),
+    "bilstm": (
+        "token_classification",
+        {
+            "labels": LABELS,
+            "trained_for": TrainedFor(feature_layers="last", lstm_units=4),
+        },
     ),
-    "pairs": lambda *common: classifier_export.Classifier(
-        classifier_model.BertForSequenceClassification(CONFIG, None),
-        *common,
-        labels=None,
-        is_pair=True,
-    ),
-    "encoder": lambda *common: features_export.Encoder(
-        modeling.TaskModel(CONFIG), *common
-    ),
-    "masked_lm": lambda *common: pretraining_export.MaskedLm(
-        pretraining_model.BertForPreTraining(CONFIG),
-        *common,
-        tokens=VOCAB,
-        top_k=3,
-    ),
-    "multiple_choice": lambda *common: swag_export.MultipleChoice(
-        swag_model.BertForMultipleChoice(CONFIG), *common
-    ),
-    "tagger": lambda *common: ner_export.Tagger(
-        ner_model.BertForTokenClassification(CONFIG, 3), *common, labels=LABELS
-    ),
-    "bilstm": lambda *common: ner_export.Tagger(
-        feature_based.BertForFeatureTagging(CONFIG, 3, CHOICE, 4),
-        *common,
-        labels=LABELS,
-    ),
-    "question_answering": lambda *common: squad_export.QuestionAnswering(
-        squad_model.BertForQuestionAnswering(CONFIG),
-        *common[:2],
-        squad_windows.Lengths(20, 8, 5),
-        max_answer_length=5,
-        null_threshold=0.0,
+    "question_answering": (
+        "question_answering",
+        {
+            "doc_stride": 8,
+            "max_query_length": 5,
+            "max_answer_length": 5,
+            "null_threshold": 0.0,
+        },
     ),
 }
+
+
+def create_task(name: str, vocab_file: str, **options) -> Task:
+    """Return a task of CONFIG.
+
+    Args:
+        name: a key of HEADS.
+        vocab_file: has VOCAB.
+        **options: other settings than those of HEADS.
+    """
+    task, own = HEADS[name]
+    settings = Settings("", False, None, task, vocab_file, True, 20)
+    return registry.create_task(settings._replace(**own | options))
 
 
 def write_model(folder: Path, variables, **settings) -> Path:

@@ -20,6 +20,7 @@ from litert_files import export_litert
 
 from serving import model as prediction_model
 from serving.litert.model import LiteRtModel
+from tasks import loading
 from tasks.bilstm import BiLstmSize
 
 pytest.importorskip("ai_edge_litert")
@@ -142,7 +143,7 @@ def test_int8_of_a_published_model_keeps_the_meaning(tmp_path):
     )
     assert file.stat().st_size < 24.5e6  # float32: 91 MB
     settings = prediction_model.describe(folder, "encoder")
-    export = prediction_model.create_export(settings)
+    export = loading.load_graph(settings)
     model = LiteRtModel(str(file))
     texts = [
         "The cat sat on the mat.",

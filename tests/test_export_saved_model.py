@@ -2,16 +2,24 @@
 
 import json
 
+import numpy as np
 import pytest
 import scripts
-from exports import CONFIG, VOCAB, export, export_saved_model, write_model
+from exports import (
+    CONFIG,
+    HEADS,
+    VOCAB,
+    create_task,
+    export,
+    export_saved_model,
+    write_model,
+)
 
 import modeling
 from checkpoints import huggingface
+from checkpoints.trained_for import id2label_of
 from tasks import saved_model
 from tasks.classifier import model as classifier_model
-from tasks.encoder import export as features_export
-from tasks.squad import model as squad_model
 
 pytest.importorskip("tensorflow_text")
 convert_checkpoint = scripts.load("convert_checkpoint")
@@ -26,8 +34,8 @@ convert_checkpoint = scripts.load("convert_checkpoint")
         ({"export_dir": "/tmp"}, "exists already"),
         ({"export_dir": "/dev/null/x/1"}, "--export_dir=/dev/null/x cannot be"),
         ({"max_seq_length": 21}, "max_position_embeddings=20"),
-        ({"task": "classifier"}, "has no classifier"),
-        ({"task": "masked_lm"}, "cls/predictions"),
+        ({"task": "classifier"}, "has no head for it: it can do encoder"),
+        ({"task": "masked_lm"}, "has no head for it: it can do encoder"),
         ({"vocab_file": "/nowhere"}, "/nowhere"),
     ],
     ids=str,
@@ -44,9 +52,9 @@ def test_errors_name_the_flag_or_the_file(tmp_path, flags, words):
 @pytest.mark.parametrize(
     "fine_tuned, task, words",
     [
-        ("token_classification", None, "--do_export --output_dir=OUT --init"),
-        ("token_classification", "classifier", "tags words"),
-        ("token_classification", "multiple_choice", "tags words"),
+        ("token_classification", None, "names no labels"),
+        ("token_classification", "classifier", "is token_classification, --ta"),
+        ("token_classification", "multiple_choice", "needs multiple_choice"),
         ("multiple_choice", "classifier", "is multiple_choice, --task=class"),
         (None, "multiple_choice", "is not set, --task=multiple_choice needs"),
     ],
@@ -92,19 +100,39 @@ def test_the_length_is_the_fine_tuned_one_unless_given(
     assert made.pop().max_seq_length == length
 
 
-def test_a_model_that_answers_questions_is_no_encoder_unless_asked(
-    tmp_path, made
+@pytest.mark.parametrize("name", HEADS)
+def test_every_head_is_exported_as_its_task_unless_an_encoder_is_asked_for(
+    tmp_path, made, name
 ):
-    model = squad_model.BertForQuestionAnswering(CONFIG)
-    source = write_model(tmp_path / "model", model.variables)
-    target = tmp_path / "1"
-    line = scripts.error_of(
-        export_saved_model, init_checkpoint=source, export_dir=target
+    vocab_file = tmp_path / "vocab.txt"
+    vocab_file.write_text("\n".join(VOCAB) + "\n")
+    task = create_task(name, str(vocab_file))
+    found = task.settings.trained_for._replace(
+        id2label=id2label_of(task.settings.labels or ()),
+        sentence_pairs=task.settings.sentence_pairs,
+        version_2_with_negative=name == "question_answering",
     )
-    assert "answers questions: export it with run_squad.py --do_ex" in line
-    assert line.endswith("--task=encoder")
-    export(source, target, task="encoder")
-    assert type(made.pop()) is features_export.Encoder
+    if name in ("multiple_choice", "tagger", "bilstm"):
+        is_bilstm = name == "bilstm"
+        own = "feature_tagging" if is_bilstm else task.settings.task
+        found = found._replace(task=own)
+    model = task.create_model(CONFIG, "float32")
+    source = write_model(tmp_path / "model", model.variables, **found.to_dict())
+    flags = {}
+    if name == "question_answering":
+        flags = {"max_query_length": 5, "null_score_diff_threshold": 0.0}
+    export(source, tmp_path / "1", **flags)
+    assert made[0].task.name == task.name
+    for name in ("labels", "sentence_pairs", "max_query_length"):
+        own = getattr(task.settings, name)
+        assert getattr(made[0].task.settings, name) == own
+    for variable in model.variables:
+        (same,) = (
+            v for v in made[0].model.variables if v.path == variable.path
+        )
+        np.testing.assert_array_equal(same, variable)
+    export(source, tmp_path / "1", task="encoder")
+    assert made[1].task.name == "encoder"
 
 
 def test_capitals_in_the_vocabulary_are_a_casing(tmp_path, made):
@@ -120,7 +148,7 @@ def test_capitals_in_the_vocabulary_are_a_casing(tmp_path, made):
 @pytest.mark.parametrize(
     "architecture, words",
     [
-        ("BertForTokenClassification", "tags words"),
+        ("BertForTokenClassification", "is token_classification, --task=cl"),
         ("BertForMultipleChoice", "is multiple_choice, --task=classifier"),
     ],
 )

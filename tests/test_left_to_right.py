@@ -24,6 +24,7 @@ import tiny
 import modeling
 from checkpoints.checkpoint import open_checkpoint
 from modeling import BIDIRECTIONAL, LEFT_TO_RIGHT
+from tasks import loading
 from tasks.classifier.model import BertForSequenceClassification
 from tasks.ner.model import BertForTokenClassification
 from tasks.squad.model import BertForQuestionAnswering
@@ -229,6 +230,6 @@ def test_masks_are_not_filled_from_one_side(tmp_path):
     export = prediction_runs.export_saved_model
     assert words in scripts.error_of(export, **flags, task="masked_lm")
     checkpoint = open_checkpoint(str(folder))
-    assert export.choose_task(None, checkpoint) == "encoder"
+    assert loading.choose_task(checkpoint) == "encoder"
     found = prediction_runs.predict(folder, tmp_path / "in.txt", tmp_path / "o")
     assert "mean_output" in found[0]

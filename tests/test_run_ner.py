@@ -22,7 +22,6 @@ from tasks.ner import data as ner_data
 
 run_ner = scripts.load("run_ner")
 convert_checkpoint = scripts.load("convert_checkpoint")
-export_saved_model = scripts.load("export_saved_model")
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,6 @@ import tensorflow as tf
 import tiny
 from ner_runs import (
     CONFIG,
-    LABELS,
     VOCAB,
     check_served,
     flags_for,
@@ -26,12 +25,10 @@ from ner_runs import (
 
 import modeling
 from checkpoints import training_state, weight_files
+from checkpoints.checkpoint import open_checkpoint
 from modeling import BertConfig
-from tasks import graph_tokenizer
-from tasks.encoder import layers as features_layers
+from tasks import loading
 from tasks.ner import data as ner_data
-from tasks.ner import export as ner_export
-from tasks.ner import feature_based
 from tasks.ner import records as ner_records
 
 run_ner = scripts.load("run_ner")
@@ -206,17 +203,9 @@ def test_transformers_has_no_class_for_a_bilstm(features, tmp_path):
 @pytest.mark.slow
 def test_the_graph_gives_the_predictions(features):
     pytest.importorskip("tensorflow_text")
-    vocab_file = str(features / "vocab.txt")
-    choice = features_layers.table_7(4)["weighted_sum_last_four"]
-    model = feature_based.BertForFeatureTagging(DEEP, len(LABELS), choice, 8)
-    weight_files.restore_weights(model.variables, str(features), required="")
-    tagger = ner_export.Tagger(
-        model,
-        graph_tokenizer.Tokenizer(vocab_file),
-        vocab_file,
-        32,
-        labels=list(LABELS),
-    )
+    checkpoint = open_checkpoint(str(features))
+    settings = loading.describe(checkpoint, needs_rows=False)
+    tagger = loading.load_graph(settings, has_texts=True)
     signatures = tagger.signatures()
     check_served(signatures, features)
     for texts in (["", " "], [""]):

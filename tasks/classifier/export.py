@@ -5,36 +5,19 @@ from typing import Any
 import tensorflow as tf
 
 from tasks import saved_model
+from tasks.task import Task
 
 
 class Classifier(saved_model.Export):
     """Outputs probabilities [n, K], label [n], score [n]; or value [n].
 
     `score` is the probability of the label; a regression has only `value`.
-
-    Args:
-        labels: names of the K classes; None for regression.
-        is_pair: whether the input is two texts.
     """
 
-    task = "classifier"
-
-    def __init__(self, *args: Any, labels: list[str] | None, is_pair: bool):
-        super().__init__(*args)
-        self.label_names = labels and tuple(labels)
+    def __init__(self, task: Task, *args: Any):
+        super().__init__(task, *args)
+        labels = task.settings.labels
         self.labels = None if labels is None else tf.constant(labels)
-        self.is_pair = is_pair
-
-    def description(self) -> dict[str, Any]:
-        """Return also the labels, and whether texts come in pairs."""
-        return super().description() | {
-            "labels": self.label_names,
-            "sentence_pairs": self.is_pair,
-        }
-
-    def text_names(self) -> list[str]:
-        """Return the names of the inputs: text, or text_a and text_b."""
-        return ["text_a", "text_b"] if self.is_pair else ["text"]
 
     def numbers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
         """Return the probabilities [n, K]; a number [n] of a regression."""

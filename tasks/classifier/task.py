@@ -9,7 +9,7 @@ from tasks.task import Outputs, Prediction, RowTask, Settings, number
 if TYPE_CHECKING:
     import modeling
     from checkpoints.checkpoint import Checkpoint
-    from tasks import bilstm, graph_tokenizer
+    from tasks import graph_tokenizer
     from tasks.classifier import export, model
 
 
@@ -45,33 +45,32 @@ class Classification(RowTask):
 
     @classmethod
     def options_of(
-        cls,
-        checkpoint: "Checkpoint",
-        given: Mapping[str, Any],
+        cls, checkpoint: "Checkpoint", given: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Return also the labels, and whether texts come in pairs.
 
         The labels of a regression, whose head has one row, are None.
         """
         count = checkpoint.shapes["output_weights"][0]  # of [num_labels, H]
-        trained_for, labels = checkpoint.trained_for, None
+        labels, trained_for = None, checkpoint.trained_for
         if count > 1:
             labels = tuple(trained_for.class_names(count))
         pairs = bool(trained_for.sentence_pairs)
         return {"labels": labels, "sentence_pairs": pairs} | dict(given)
 
     def create_model(
-        self,
-        config: "modeling.BertConfig",
-        dtype: str,
-        bilstm_size: "bilstm.BiLstmSize",
+        self, config: "modeling.BertConfig", dtype: str
     ) -> "model.BertForSequenceClassification":
         """Return the encoder with a vector for each class."""
+        from tasks import bilstm
         from tasks.classifier import model
 
         labels = self.settings.labels
         return model.BertForSequenceClassification(
-            config, labels and len(labels), dtype, bilstm_size
+            config,
+            labels and len(labels),
+            dtype,
+            bilstm.size_in(self.settings.trained_for),
         )
 
     def graph(
@@ -82,12 +81,4 @@ class Classification(RowTask):
         """Return the graph: texts in, labels and probabilities out."""
         from tasks.classifier import export
 
-        settings = self.settings
-        return export.Classifier(
-            model,
-            tokenizer,
-            settings.vocab_file,
-            settings.max_seq_length,
-            labels=settings.labels and list(settings.labels),
-            is_pair=settings.sentence_pairs,
-        )
+        return export.Classifier(self, model, tokenizer)

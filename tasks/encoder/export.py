@@ -12,8 +12,6 @@ class Encoder(saved_model.Export):
     the real tokens) and sequence_output [n, S, H], all float32.
     """
 
-    task = "encoder"
-
     def numbers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
         """Return the three outputs of a batch.
 

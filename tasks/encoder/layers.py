@@ -48,6 +48,22 @@ def table_7(num_layers: int) -> dict[str, LayerChoice]:
     }
 
 
+def layer_choice(name: str, config: modeling.BertConfig) -> LayerChoice:
+    """Return the layers that --feature_layers names (paper, table 7).
+
+    Raises:
+        UserError: the encoder has too few layers for it.
+    """
+    choices = table_7(config.num_hidden_layers)
+    if name not in choices:
+        raise UserError(
+            f"--feature_layers={name}: the model has "
+            f"{config.num_hidden_layers} layers, which allow "
+            f"{', '.join(choices)}"
+        )
+    return choices[name]
+
+
 def parse_layers(text: str, num_layers: int) -> list[int]:
     """Return the layer indices in a comma list, such as "-1,-2".
 

@@ -7,7 +7,7 @@ from tasks.task import Outputs, Prediction, RowTask, number
 
 if TYPE_CHECKING:
     import modeling
-    from tasks import bilstm, graph_tokenizer
+    from tasks import graph_tokenizer
     from tasks.encoder import export
 
 
@@ -33,13 +33,9 @@ class Vectors(RowTask):
     # --- Model ---------------------------------------------------------------
 
     def create_model(
-        self,
-        config: "modeling.BertConfig",
-        dtype: str,
-        bilstm_size: "bilstm.BiLstmSize",
+        self, config: "modeling.BertConfig", dtype: str
     ) -> "modeling.TaskModel":
         """Return the encoder."""
-        del bilstm_size
         import modeling
 
         return modeling.TaskModel(config, dtype)
@@ -52,9 +48,4 @@ class Vectors(RowTask):
         """Return the graph: texts in, vectors out."""
         from tasks.encoder import export
 
-        return export.Encoder(
-            model,
-            tokenizer,
-            self.settings.vocab_file,
-            self.settings.max_seq_length,
-        )
+        return export.Encoder(self, model, tokenizer)

@@ -5,6 +5,7 @@ from typing import Any
 import tensorflow as tf
 
 from tasks import graph_tokenizer, saved_model
+from tasks.task import Task
 
 
 class MaskedLm(saved_model.Export):
@@ -14,22 +15,14 @@ class MaskedLm(saved_model.Export):
     where M is the largest number of [MASK]s in a text. Texts with fewer have
     empty tokens and scores of 0 at the end.
 
-    Args:
-        *args: as for `saved_model.Export`; the model is BertForPreTraining.
-        tokens: the vocabulary, in the order of ids.
-        top_k: number of tokens for each [MASK].
+    The model is a BertForPreTraining.
     """
 
-    task = "masked_lm"
-
-    def __init__(self, *args: Any, tokens: list[str], top_k: int):
-        super().__init__(*args)
-        self.tokens, self.top_k = tf.constant(tokens), top_k
-        self.mask_id = tokens.index("[MASK]")
-
-    def description(self) -> dict[str, Any]:
-        """Return also the number of tokens for each [MASK]."""
-        return super().description() | {"top_k": self.top_k}
+    def __init__(self, task: Task, *args: Any):
+        super().__init__(task, *args)
+        vocab = task.tokenizer.vocab  # in the order of ids
+        self.tokens, self.mask_id = tf.constant(list(vocab)), vocab["[MASK]"]
+        self.top_k = task.settings.top_k
 
     def features(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         """Return the features of texts [n], with [MASK] as one token.

@@ -9,12 +9,12 @@ import numpy as np
 import tokenization
 from tasks import rows
 from tasks.rows import Row, Unit
-from tasks.task import BadInput, Outputs, Prediction, RowTask, number
+from tasks.task import BadInput, Outputs, Prediction, RowTask, Settings, number
 
 if TYPE_CHECKING:
     import modeling
     from pretraining import model as pretraining_model
-    from tasks import bilstm, graph_tokenizer
+    from tasks import graph_tokenizer
     from tasks.masked_lm import export
 
 # Likely misspellings of [MASK], for a hint in the error message.
@@ -44,6 +44,11 @@ class MaskedTokens(RowTask):
     described = (*RowTask.described, "top_k")
     # Pooler and next sentence head may be missing: they are not used.
     required = "^(bert/(?!pooler/)|cls/predictions/)"
+
+    def __init__(self, settings: Settings):
+        super().__init__(settings)
+        top_k = min(settings.top_k, len(self.tokenizer.vocab))
+        self.settings = settings._replace(top_k=top_k)
 
     def check(self, texts: Mapping[str, Any]) -> None:
         """Raise BadInput for a text without [MASK]."""
@@ -85,13 +90,9 @@ class MaskedTokens(RowTask):
     # --- Model ---------------------------------------------------------------
 
     def create_model(
-        self,
-        config: "modeling.BertConfig",
-        dtype: str,
-        bilstm_size: "bilstm.BiLstmSize",
+        self, config: "modeling.BertConfig", dtype: str
     ) -> "pretraining_model.BertForPreTraining":
         """Return the encoder with the heads of pre-training."""
-        del bilstm_size
         from pretraining import model as pretraining_model
 
         return pretraining_model.BertForPreTraining(config, dtype)
@@ -104,15 +105,7 @@ class MaskedTokens(RowTask):
         """Return the graph: texts with [MASK] in, tokens out."""
         from tasks.masked_lm import export
 
-        tokens = list(self.tokenizer.vocab)
-        return export.MaskedLm(
-            model,
-            tokenizer,
-            self.settings.vocab_file,
-            self.settings.max_seq_length,
-            tokens=tokens,
-            top_k=min(self.settings.top_k, len(tokens)),
-        )
+        return export.MaskedLm(self, model, tokenizer)
 
     def answers(self, numbers: Outputs) -> Outputs:
         """Return the tokens of ids; those of -1 are empty."""

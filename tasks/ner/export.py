@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tasks import graph_tokenizer, saved_model
+from tasks.task import Task
 
 # --- Windows in the graph ----------------------------------------------------
 
@@ -82,15 +83,11 @@ class Tagger(saved_model.Export):
     `words` takes words [n, W], where "" fills up the rows; `ids` takes pieces
     and answers at every piece. A model on frozen features has no `ids`, since
     its BiLSTM reads words.
-
-    Args:
-        labels: names of the K classes.
     """
 
-    task = "token_classification"
-
-    def __init__(self, *args: Any, labels: list[str]):
-        super().__init__(*args)
+    def __init__(self, task: Task, *args: Any):
+        super().__init__(task, *args)
+        labels = task.settings.labels  # of the K classes
         self.labels = tf.constant(labels)
         # Each class as the beginning of an entity: I-X becomes B-X.
         self.begins = tf.constant([re.sub("^I-", "B-", x) for x in labels])

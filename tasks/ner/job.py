@@ -15,12 +15,11 @@ import modeling
 from checkpoints import weight_files
 from checkpoints.trained_for import TrainedFor, id2label_of
 from records import in_memory
-from tasks import graph_tokenizer, signs
+from tasks import signs
 from tasks.classifier.scores import log_softmax
 from tasks.encoder import layers as features_layers
 from tasks.job import Job, LoadedModel, Scored
 from tasks.ner import data as ner_data
-from tasks.ner import export as ner_export
 from tasks.ner import feature_based
 from tasks.ner import mistakes as ner_mistakes
 from tasks.ner import model as ner_model
@@ -95,6 +94,7 @@ class NerJob(Job):
     """
 
     head_pattern = "^(output_|bilstm/|layer_weights)"
+    task_name = "token_classification"
     objective = ner_model.WORD_CLASSIFICATION
     result_files = (*Job.result_files, *_PREDICTIONS, _TEST_RESULTS)
 
@@ -108,13 +108,15 @@ class NerJob(Job):
         eval_batch_size: int,
     ):
         super().__init__(settings, source)
-        self.files, self.options = files, options
+        self.files, self.tagger = files, options
         self.eval_batch_size = eval_batch_size
         self.fine_tuned_task = "token_classification"
         self._layers: features_layers.LayerChoice | None = None
         if options.feature_layers:
             self.fine_tuned_task = "feature_tagging"
-            self._layers = layer_choice(options.feature_layers, self.config)
+            self._layers = features_layers.layer_choice(
+                options.feature_layers, self.config
+            )
             self.lowest_usual_rate = _LOWEST_FEATURE_BASED_RATE
         # Read the files now, so that an error in them is reported before hours
         # of training, not after them.
@@ -149,16 +151,9 @@ class NerJob(Job):
             raise UserError("--dev_file is required to find the best run with")
         return "f1"
 
-    def create_model(self) -> modeling.TaskModel:
-        """Return the encoder with a vector per class, or with a BiLSTM."""
-        count, dtype = len(self.labels), self.settings.training.dtype
-        if not self._layers:
-            return ner_model.BertForTokenClassification(
-                self.config, count, dtype, self.source.bilstm
-            )
-        return feature_based.BertForFeatureTagging(
-            self.config, count, self._layers, self.options.lstm_units, dtype
-        )
+    def options(self) -> dict[str, Any]:
+        """Return the tags."""
+        return {"labels": self.labels}
 
     def forward(
         self, model: modeling.TaskModel, batch: dict[str, tf.Tensor]
@@ -173,8 +168,8 @@ class NerJob(Job):
         fingerprint = self.records.fingerprint(self.train_file, self.labels)
         if self._layers:
             fingerprint |= {
-                "features": self.options.feature_layers,
-                "lstm_units": self.options.lstm_units,
+                "features": self.tagger.feature_layers,
+                "lstm_units": self.tagger.lstm_units,
             }
         return fingerprint
 
@@ -197,7 +192,7 @@ class NerJob(Job):
             return super().row()
         features = len(self._layers.indices) * self.config.hidden_size
         # Two layers, see Job.row.
-        numbers = features + 2 * 20 * self.options.lstm_units
+        numbers = features + 2 * 20 * self.tagger.lstm_units
         return memory.Rows(encoded=0, head_numbers=numbers)
 
     def _split(
@@ -321,48 +316,18 @@ class NerJob(Job):
             .trained_for()
             ._replace(
                 id2label=id2label_of(self.labels),
-                document_context=self.options.document_context,
+                document_context=self.tagger.document_context,
             )
         )
         if self._layers:
             found = found._replace(
-                feature_layers=self.options.feature_layers,
-                lstm_units=self.options.lstm_units,
+                feature_layers=self.tagger.feature_layers,
+                lstm_units=self.tagger.lstm_units,
             )
         return found
 
-    def create_export(
-        self, loaded: LoadedModel, tokenizer: graph_tokenizer.Tokenizer
-    ) -> ner_export.Tagger:
-        """Return the SavedModel: words or a text in, tags out."""
-        return ner_export.Tagger(
-            loaded.model,
-            tokenizer,
-            self.source.vocab_file,
-            self.source.max_seq_length,
-            labels=list(self.labels),
-        )
-
 
 # --- Layers, labels and files of a job ---------------------------------------
-
-
-def layer_choice(
-    name: str, config: modeling.BertConfig
-) -> features_layers.LayerChoice:
-    """Return the layers that --feature_layers names (paper, table 7).
-
-    Raises:
-        UserError: the encoder has too few layers for it.
-    """
-    choices = features_layers.table_7(config.num_hidden_layers)
-    if name not in choices:
-        raise UserError(
-            f"--feature_layers={name}: the model has "
-            f"{config.num_hidden_layers} layers, which allow "
-            f"{', '.join(choices)}"
-        )
-    return choices[name]
 
 
 def fine_tuned_labels(source: ModelSource, output_dir: str) -> tuple[str, ...]:

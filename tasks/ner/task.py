@@ -33,8 +33,8 @@ from tasks.task import (
 if TYPE_CHECKING:
     import modeling
     from checkpoints.checkpoint import Checkpoint
-    from tasks import bilstm, graph_tokenizer
-    from tasks.ner import export, model
+    from tasks import graph_tokenizer
+    from tasks.ner import export
 
 
 class _Rows(NamedTuple):
@@ -49,7 +49,7 @@ class Entities(Task):
 
     name = "token_classification"
     described = (*Task.described, "labels")
-    required = "^(bert/(?!pooler/)|bilstm|output_)"
+    required = "^(bert/(?!pooler/)|bilstm|output_|layer_weights)"
 
     def __init__(self, settings: Settings):
         super().__init__(settings)
@@ -144,9 +144,7 @@ class Entities(Task):
 
     @classmethod
     def options_of(
-        cls,
-        checkpoint: "Checkpoint",
-        given: Mapping[str, Any],
+        cls, checkpoint: "Checkpoint", given: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Return also the tags.
 
@@ -162,16 +160,24 @@ class Entities(Task):
         return {"labels": labels} | dict(given)
 
     def create_model(
-        self,
-        config: "modeling.BertConfig",
-        dtype: str,
-        bilstm_size: "bilstm.BiLstmSize",
-    ) -> "model.BertForTokenClassification":
-        """Return the encoder with a vector for each tag."""
-        from tasks.ner import model
+        self, config: "modeling.BertConfig", dtype: str
+    ) -> "modeling.TaskModel":
+        """Return the encoder with a vector per tag, or with a BiLSTM."""
+        from tasks import bilstm
+        from tasks.encoder import layers
+        from tasks.ner import feature_based, model
 
+        count, trained_for = (
+            len(self.settings.labels),
+            self.settings.trained_for,
+        )
+        if trained_for.feature_layers:
+            choice = layers.layer_choice(trained_for.feature_layers, config)
+            return feature_based.BertForFeatureTagging(
+                config, count, choice, trained_for.lstm_units, dtype
+            )
         return model.BertForTokenClassification(
-            config, len(self.settings.labels), dtype, bilstm_size
+            config, count, dtype, bilstm.size_in(trained_for)
         )
 
     def graph(
@@ -182,13 +188,7 @@ class Entities(Task):
         """Return the graph: texts or words in, a tag per word out."""
         from tasks.ner import export
 
-        return export.Tagger(
-            model,
-            tokenizer,
-            self.settings.vocab_file,
-            self.settings.max_seq_length,
-            labels=list(self.settings.labels),
-        )
+        return export.Tagger(self, model, tokenizer)
 
     def answers(self, numbers: Outputs) -> Outputs:
         """Return the likeliest tag and its probability at every piece."""

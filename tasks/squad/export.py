@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from tasks import graph_tokenizer, saved_model
 from tasks.squad.decoding import NOTHING_BUT_NULL
-from tasks.squad.windows import Lengths
+from tasks.task import Task
 
 _NEVER = -1e9  # less than every sum of two logits
 
@@ -42,43 +42,14 @@ class QuestionAnswering(saved_model.Export):
             without a token.
         null_odds: [n], see decoding.py; with a threshold only. The answer is
             "" where they exceed it.
-
-    Args:
-        model: a BertForQuestionAnswering whose weights are set.
-        tokenizer: inside the graph.
-        vocab_file: stored in the SavedModel.
-        lengths: of the windows.
-        max_answer_length: in word pieces.
-        null_threshold: for null_odds; None if every question has an answer.
     """
 
-    task = "question_answering"
-
-    def __init__(
-        self,
-        model: Any,
-        tokenizer: graph_tokenizer.Tokenizer,
-        vocab_file: str,
-        lengths: Lengths,
-        max_answer_length: int,
-        null_threshold: float | None,
-    ):
-        super().__init__(model, tokenizer, vocab_file, lengths.max_seq_length)
-        self.lengths, self.max_answer_length = lengths, max_answer_length
-        self.null_threshold = null_threshold
-
-    def description(self) -> dict[str, Any]:
-        """Return also the windows, and how answers are found."""
-        return super().description() | {
-            "doc_stride": self.lengths.doc_stride,
-            "max_query_length": self.lengths.max_query_length,
-            "max_answer_length": self.max_answer_length,
-            "null_threshold": self.null_threshold,
-        }
-
-    def text_names(self) -> list[str]:
-        """Return the names of the string inputs."""
-        return ["question", "context"]
+    def __init__(self, task: Task, *args: Any):
+        super().__init__(task, *args)
+        self.lengths = task.lengths  # of the windows
+        self.max_answer_length = task.settings.max_answer_length
+        # None if every question has an answer.
+        self.null_threshold = task.settings.null_threshold
 
     def numbers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
         """Return start_logits and end_logits [W, S] of rows of ids."""

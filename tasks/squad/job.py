@@ -45,6 +45,7 @@ class SquadJob(Job):
     """
 
     head_pattern = "^(cls/squad|bilstm)/"
+    task_name = "question_answering"
     objective = squad_model.QUESTION_ANSWERING
     result_files = (
         *Job.result_files,
@@ -104,11 +105,13 @@ class SquadJob(Job):
             )
         return "tuned_f1" if self.is_version_2 else "f1"
 
-    def create_model(self) -> squad_model.BertForQuestionAnswering:
-        """Return the encoder with a start and an end vector."""
-        return squad_model.BertForQuestionAnswering(
-            self.config, self.settings.training.dtype, self.source.bilstm
-        )
+    def options(self) -> dict[str, Any]:
+        """Return the windows, and how answers are found."""
+        return {
+            "doc_stride": self.reader.lengths.doc_stride,
+            "max_query_length": self.reader.lengths.max_query_length,
+            "max_answer_length": self.answer_options.decoding.max_answer_length,
+        }
 
     # --- Data ----------------------------------------------------------------
 
@@ -274,14 +277,9 @@ class SquadJob(Job):
                 _weights_fingerprint(loaded),
                 _directory(loaded),
             )
-        return squad_export.QuestionAnswering(
-            loaded.model,
-            tokenizer,
-            self.source.vocab_file,
-            self.reader.lengths,
-            self.answer_options.decoding.max_answer_length,
-            null_threshold=threshold,
-        )
+        task = self.create_task()
+        settings = task.settings._replace(null_threshold=threshold)
+        return type(task)(settings).graph(loaded.model, tokenizer)
 
 
 def _weights_fingerprint(loaded: LoadedModel) -> list[str] | None:

@@ -33,7 +33,7 @@ from tasks.task import (
 if TYPE_CHECKING:
     import modeling
     from checkpoints.checkpoint import Checkpoint
-    from tasks import bilstm, graph_tokenizer
+    from tasks import graph_tokenizer
     from tasks.squad import export, model
 
 _NO_TOKEN = "the context has no token"
@@ -236,9 +236,7 @@ class QuestionAnswering(Task):
 
     @classmethod
     def options_of(
-        cls,
-        checkpoint: "Checkpoint",
-        given: Mapping[str, Any],
+        cls, checkpoint: "Checkpoint", given: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Return also the threshold for no answer; None for SQuAD 1.1."""
         from checkpoints import lookup, weight_files
@@ -261,15 +259,15 @@ class QuestionAnswering(Task):
         return dict(given) | {"null_threshold": threshold}
 
     def create_model(
-        self,
-        config: "modeling.BertConfig",
-        dtype: str,
-        bilstm_size: "bilstm.BiLstmSize",
+        self, config: "modeling.BertConfig", dtype: str
     ) -> "model.BertForQuestionAnswering":
         """Return the encoder with a start vector and an end vector."""
+        from tasks import bilstm
         from tasks.squad import model
 
-        return model.BertForQuestionAnswering(config, dtype, bilstm_size)
+        return model.BertForQuestionAnswering(
+            config, dtype, bilstm.size_in(self.settings.trained_for)
+        )
 
     def graph(
         self,
@@ -279,14 +277,7 @@ class QuestionAnswering(Task):
         """Return the graph: questions and contexts in, answers out."""
         from tasks.squad import export
 
-        return export.QuestionAnswering(
-            model,
-            tokenizer,
-            self.settings.vocab_file,
-            self.lengths,
-            self.settings.max_answer_length,
-            self.settings.null_threshold,
-        )
+        return export.QuestionAnswering(self, model, tokenizer)
 
 
 def _entry(

@@ -12,16 +12,10 @@ class MultipleChoice(saved_model.Export):
     takes input_ids, input_mask and segment_ids [n, C, S].
     """
 
-    task = "multiple_choice"
-
     ids = tf.TensorSpec([None, None, None], tf.int32)
 
-    def text_names(self) -> list[str]:
-        """Return the names of the inputs: context and choices."""
-        return ["context", "choices"]
-
     def text_specs(self) -> list[tf.TensorSpec]:
-        """Return their shapes, [n] and [n, C]."""
+        """Return the shapes of context and choices, [n] and [n, C]."""
         return [saved_model.TEXTS, tf.TensorSpec([None, None], tf.string)]
 
     def features(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -20,7 +20,7 @@ from tasks.task import (
 
 if TYPE_CHECKING:
     import modeling
-    from tasks import bilstm, graph_tokenizer
+    from tasks import graph_tokenizer
     from tasks.swag import export, model
 
 
@@ -91,15 +91,15 @@ class MultipleChoice(RowTask):
     # --- Model ---------------------------------------------------------------
 
     def create_model(
-        self,
-        config: "modeling.BertConfig",
-        dtype: str,
-        bilstm_size: "bilstm.BiLstmSize",
+        self, config: "modeling.BertConfig", dtype: str
     ) -> "model.BertForMultipleChoice":
         """Return the encoder with one vector that scores a choice."""
+        from tasks import bilstm
         from tasks.swag import model
 
-        return model.BertForMultipleChoice(config, dtype, bilstm_size)
+        return model.BertForMultipleChoice(
+            config, dtype, bilstm.size_in(self.settings.trained_for)
+        )
 
     def graph(
         self,
@@ -109,12 +109,7 @@ class MultipleChoice(RowTask):
         """Return the graph: context and choices in, answer out."""
         from tasks.swag import export
 
-        return export.MultipleChoice(
-            model,
-            tokenizer,
-            self.settings.vocab_file,
-            self.settings.max_seq_length,
-        )
+        return export.MultipleChoice(self, model, tokenizer)
 
     def answers(self, numbers: Outputs) -> Outputs:
         """Return the probability of every choice, and the likeliest one."""

@@ -14,14 +14,21 @@ import mask_models
 import numpy as np
 import pytest
 import tensorflow as tf
-from exports import CONFIG, EXPORTS, VOCAB, export, ids_of, write_model
+from exports import (
+    CONFIG,
+    HEADS,
+    VOCAB,
+    create_task,
+    export,
+    ids_of,
+    write_model,
+)
 
 import modeling
 import tokenization
 from modeling import BertConfig
 from pretraining import model as pretraining_model
 from tasks import graph_tokenizer, saved_model
-from tasks.classifier import export as classifier_export
 from tasks.classifier import model as classifier_model
 
 pytest.importorskip("tensorflow_text")
@@ -314,7 +321,7 @@ def test_ids_longer_than_the_model_are_an_error(encoder):
     "name",
     [
         pytest.param(x, marks=[pytest.mark.slow] if x == "bilstm" else [])
-        for x in EXPORTS
+        for x in HEADS
     ],
 )
 def test_a_batch_of_no_texts_has_no_outputs(name, tmp_path):
@@ -322,7 +329,8 @@ def test_a_batch_of_no_texts_has_no_outputs(name, tmp_path):
     vocab_file = tmp_path / "vocab.txt"
     vocab_file.write_text("\n".join(VOCAB) + "\n")
     tokenizer = graph_tokenizer.Tokenizer(str(vocab_file))
-    export = EXPORTS[name](tokenizer, str(vocab_file), 20)
+    task = create_task(name, str(vocab_file))
+    export = task.graph(task.create_model(CONFIG, "float32"), tokenizer)
     nothing = [
         tf.zeros([0, 2][: spec.shape.rank], tf.string)
         for spec in export.text_specs()
@@ -387,10 +395,8 @@ def create_export(folder: Path, model, *labels: str):
     """Return the export of a classifier."""
     path = folder / "vocab.txt"
     path.write_text("\n".join(VOCAB) + "\n")
-    tokenizer = graph_tokenizer.Tokenizer(str(path), True)
-    return classifier_export.Classifier(
-        model, tokenizer, str(path), 20, labels=labels, is_pair=False
-    )
+    task = create_task("classifier", str(path), labels=labels)
+    return task.graph(model, graph_tokenizer.Tokenizer(str(path), True))
 
 
 @pytest.mark.slow
@@ -429,7 +435,7 @@ def test_exports_without_a_checksum_and_of_other_settings(tmp_path, caplog):
     (folder / "saved_model.pb").write_bytes(b"")
     for has_description in (False, True):
         if has_description:
-            path.write_text(json.dumps(export.description()))
+            path.write_text(json.dumps(export.task.description()))
         caplog.clear()
         saved_model.check_same(export, str(folder), PREFIX)
         (line,) = caplog.messages

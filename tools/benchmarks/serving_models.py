@@ -13,8 +13,8 @@ import tensorflow as tf
 
 import modeling
 from checkpoints import huggingface
-from tasks import graph_tokenizer, saved_model
-from tasks.encoder import export as features_export
+from tasks import graph_tokenizer, registry, saved_model
+from tasks.task import Settings
 from tools.benchmarks import measuring
 from tools.benchmarks import serving_programs as programs
 
@@ -100,9 +100,10 @@ def write_models(
         if name in names:
             dtype = "bfloat16" if name == "bfloat16" else "float32"
             model = _random_model(config, dtype)
-            export = features_export.Encoder(
-                model, tokenizer, vocab_file, MAX_SEQ_LENGTH
+            settings = Settings(
+                "", False, None, "encoder", vocab_file, True, MAX_SEQ_LENGTH
             )
+            export = registry.create_task(settings).graph(model, tokenizer)
             saved_model.write(export, str(folder / SERVERS[name].model))
     theirs = folder / SERVERS["transformers"].model
     theirs.mkdir()

@@ -8,9 +8,9 @@ from base.errors import UserError
 
 import modeling
 from checkpoints import weight_files
-from checkpoints.checkpoint import open_checkpoint, read_config
+from checkpoints.checkpoint import open_checkpoint
 from serving import model as prediction_model
-from tasks import registry
+from tasks import loading, registry
 from tasks.task import Settings, Task
 
 NEXT_SENTENCE = "next_sentence"
@@ -27,7 +27,7 @@ class PageModel:
 
     Args:
         name: a short name, unique on the page.
-        settings: of `prediction.model.describe_checkpoint`.
+        settings: of `loading.describe`.
 
     Attributes:
         task: inputs and predictions of the head, as batch_predict.py has them.
@@ -44,7 +44,7 @@ class PageModel:
     def __init__(self, name: str, settings: Settings):
         self.name, self.settings = name, settings
         self.task: Task = registry.create_task(settings)
-        export = prediction_model.create_export(settings)
+        export = loading.load_graph(settings)
         self.model: modeling.TaskModel = export.model
         self.run = prediction_model.run_export(export)
         self.heads = (settings.task, *self._next_sentence())
@@ -62,10 +62,7 @@ class PageModel:
         reader = weight_files.open_reader(self.settings.path)
         is_whole = all(map(reader.has_tensor, _NEXT_SENTENCE_WEIGHTS))
         # --objective=mlm and ltr keep these weights, and do not train them.
-        _, trained_for = read_config(
-            self.settings.path, self.settings.bert_config_file
-        )
-        is_trained = not trained_for.objective
+        is_trained = not self.settings.trained_for.objective
         return (NEXT_SENTENCE,) if is_whole and is_trained else ()
 
     def summary(self) -> str:
@@ -101,20 +98,14 @@ def load_models(
     Raises:
         UserError: a checkpoint is missing or damaged, or cannot do the task.
     """
-    given = {name: v for name, v in options.items() if v is not None}
-    return [
-        PageModel(
-            name,
-            prediction_model.describe_checkpoint(
-                open_checkpoint(
-                    path, bert_config_file, vocab_file, do_lower_case
-                ),
-                task,
-                given,
-            ),
+    models = []
+    for name, path in zip(names_of(paths), paths, strict=True):
+        checkpoint = open_checkpoint(
+            path, bert_config_file, vocab_file, do_lower_case
         )
-        for name, path in zip(names_of(paths), paths, strict=True)
-    ]
+        settings = loading.describe(checkpoint, task, options)
+        models.append(PageModel(name, settings))
+    return models
 
 
 def names_of(paths: Sequence[str]) -> list[str]:

@@ -162,7 +162,7 @@ def answers(model: PageModel, question: str, context: str) -> list[Result]:
 def entities(model: PageModel, text: str) -> list[Result]:
     """Return the text with colored entities, and a table of their scores."""
     found = predict(model, text=text)["entities"]
-    labels = model.settings.labels or ()
+    labels = model.settings.trained_for.labels or ()
     types = sorted({label[2:] for label in labels if label[1:2] == "-"})
     parts: list[tuple[str, str | None]] = []
     at = 0
