@@ -29,7 +29,7 @@ from absl import flags, logging
 
 from corpus import generation, paragraphs, reading, summary
 from corpus import plan as corpus_plan
-from corpus.plan import CorpusFlags
+from corpus.items import CorpusFlags
 
 FLAGS = flags.FLAGS
 
@@ -50,7 +50,7 @@ flags.DEFINE_string(
 # How the input is read
 flags.DEFINE_string(
     "language",
-    None,
+    "",
     "Language of the text, such as en, de or zh: decides where sentences end, "
     "and which words a wiki uses for links to files and the like. Default: "
     "the one that each dump names; required for other input.",

@@ -22,28 +22,11 @@ from corpus import (
     site,
     wikitext,
 )
-from corpus.items import Item, Problem, Source
+from corpus.items import CorpusFlags, Item, Problem, Source
 
 TRAIN, HELDOUT = "train", "heldout"
 
 _KEY = struct.Struct("<Q")
-
-
-class DocumentSettings(NamedTuple):
-    """What a document depends on beside its text.
-
-    Attributes:
-        text_column: key of JSON lines.
-        line_breaks: of plain text, JSON and parquet; see
-            `paragraphs.split_paragraphs`.
-        min_document_chars: shorter documents are dropped.
-        heldout_fraction: share of the documents that are held out.
-    """
-
-    text_column: str = "text"
-    line_breaks: str = "auto"
-    min_document_chars: int = 0
-    heldout_fraction: float = 0.0
 
 
 class Document(NamedTuple):
@@ -76,12 +59,12 @@ class Outcome(NamedTuple):
     problem: Problem | None = None
 
 
-def make_document(item: Item, settings: DocumentSettings) -> Outcome:
+def make_document(item: Item, flags: CorpusFlags) -> Outcome:
     """Return the document of an item, or why there is none."""
     if item.problem:
         return Outcome(None, {item.problem.reason: 1}, item.problem)
     try:
-        lines, counts = _sentences_of(item, settings)
+        lines, counts = _sentences_of(item, flags)
     except _Unusable as unusable:
         problem = _problem(item, unusable)
         counts = {**unusable.counts, problem.reason: 1}
@@ -92,10 +75,10 @@ def make_document(item: Item, settings: DocumentSettings) -> Outcome:
     counts["input_characters"] = num_characters = sum(map(len, lines))
     if not lines:
         counts["without_text"] = 1
-    elif num_characters < settings.min_document_chars:
+    elif num_characters < flags.min_document_chars:
         counts["too_short"] = 1
     else:
-        document = document_of(lines, settings.heldout_fraction)
+        document = document_of(lines, flags.heldout_fraction)
         return Outcome(document, counts)
     return Outcome(None, counts)
 
@@ -174,7 +157,7 @@ def _problem(item: Item, unusable: _Unusable) -> Problem:
 
 
 def _sentences_of(
-    item: Item, settings: DocumentSettings
+    item: Item, flags: CorpusFlags
 ) -> tuple[list[str] | None, dict[str, int]]:
     """Return sentences and counts of an item; None if it is not a document.
 
@@ -185,7 +168,7 @@ def _sentences_of(
         return _sentences_of_page(item)
     if item.source.kind == items.JSON_LINES:
         counts = {"json_lines": 1}
-        text = _text_of_json(item.data, settings.text_column)
+        text = _text_of_json(item.data, flags.text_column)
     elif item.source.kind == items.PARQUET:
         counts = {"rows": 1}
         text = item.data.decode("utf-8", "replace")
@@ -197,7 +180,7 @@ def _sentences_of(
     text = cleaning.clean_text(text)
     language = item.source.language
     lines = []
-    for paragraph in paragraphs.split_paragraphs(text, settings.line_breaks):
+    for paragraph in paragraphs.split_paragraphs(text, flags.line_breaks):
         try:
             lines += sentences.split(paragraph, language)
         except sentences.SplitError as error:

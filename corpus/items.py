@@ -18,6 +18,29 @@ ITEM_NAMES = {
 }
 
 
+class CorpusFlags(NamedTuple):
+    """The flags of prepare_corpus.py that its output depends on, but for files.
+
+    Fields have the names of the flags. An empty language stands for the one
+    that each dump names.
+    """
+
+    language: str = ""
+    text_column: str = "text"
+    document_separator: str = "file"
+    line_breaks: str = "auto"
+    min_document_chars: int = 0
+    max_document_mb: int = 8
+    drop_repeated_lines: int = 0
+    heldout_fraction: float = 0.0
+    num_shards: int = 64
+
+    @property
+    def max_item_bytes(self) -> int:
+        """The size above which pages, lines and texts are a problem."""
+        return self.max_document_mb * 10**6
+
+
 class Source(NamedTuple):
     """An input file, with the language and namespaces of its items.
 

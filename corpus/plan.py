@@ -14,9 +14,7 @@ from base.errors import UserError
 from base.jobs.run import Job, create_job
 
 from corpus import documents, paragraphs, reading, sentences, tables
-from corpus.documents import DocumentSettings
-from corpus.items import PARQUET
-from corpus.reading import ReadSettings
+from corpus.items import PARQUET, CorpusFlags
 from corpus.sources import Blocks
 from corpus.steps import CorpusSteps
 
@@ -47,7 +45,6 @@ class Plan(NamedTuple):
         report_file: path of corpus.json.
         job: the output files.
         steps: how they are made.
-        flags: values of the flags that the output depends on, but for files.
         versions: of the libraries that the output depends on.
     """
 
@@ -58,22 +55,7 @@ class Plan(NamedTuple):
     report_file: str
     job: Job
     steps: CorpusSteps
-    flags: dict[str, Any]
     versions: dict[str, str]
-
-
-class CorpusFlags(NamedTuple):
-    """The flags that the output depends on, but for files; with their names."""
-
-    language: str | None = ""
-    text_column: str = "text"
-    document_separator: str = "file"
-    line_breaks: str = "auto"
-    min_document_chars: int = 0
-    max_document_mb: int = 8
-    drop_repeated_lines: int = 0
-    heldout_fraction: float = 0.0
-    num_shards: int = 64
 
 
 def make_plan(
@@ -87,7 +69,7 @@ def make_plan(
     Raises:
         UserError: a bad value, a missing file, or input of unknown language.
     """
-    flags = flags._replace(language=(flags.language or "").lower())
+    flags = flags._replace(language=flags.language.lower())
     _check_values(flags._asdict())
     output_dir = resuming.absolute_path(output_dir)
     input_states = resuming.input_states(input_file)
@@ -98,8 +80,7 @@ def make_plan(
     )
     paths = [path for some in outputs.values() for path in some]
     _check_files(inputs, output_dir, paths)
-    read_settings = _read_settings(flags, input_bytes)
-    _check_inputs(inputs, read_settings)
+    _check_inputs(inputs, flags.language)
     versions = {name: importlib.metadata.version(name) for name in _LIBRARIES}
     fingerprint = {
         "version of corpora": _CORPUS_VERSION,
@@ -107,18 +88,14 @@ def make_plan(
         **flags._asdict(),
         **{f"version of {name}": value for name, value in versions.items()},
     }
+    # Its size decides that of the chunks.
+    chunk_bytes = max(input_bytes // _CHUNKS, _LEAST_CHUNK_BYTES)
     steps = CorpusSteps(
-        read_settings,
-        DocumentSettings(
-            flags.text_column,
-            flags.line_breaks,
-            flags.min_document_chars,
-            flags.heldout_fraction,
-        ),
+        flags,
         is_strict,
         {split: len(some) for split, some in outputs.items()},
         math.ceil(max(input_bytes, 1) / (len(paths) * _BUCKET_BYTES)),
-        flags.drop_repeated_lines,
+        min(chunk_bytes, _MOST_CHUNK_BYTES),
         inputs[0] if len(inputs) == 1 else f"{len(inputs)} input files",
     )
     return Plan(
@@ -129,20 +106,7 @@ def make_plan(
         os.path.join(output_dir, "corpus.json"),
         create_job(paths, output_dir, "corpus", "output_dir", fingerprint),
         steps,
-        flags._asdict(),
         versions,
-    )
-
-
-def _read_settings(flags: CorpusFlags, input_bytes: int) -> ReadSettings:
-    """Return how the input is read; its size decides that of the chunks."""
-    chunk_bytes = max(input_bytes // _CHUNKS, _LEAST_CHUNK_BYTES)
-    return ReadSettings(
-        flags.language,
-        flags.text_column,
-        flags.document_separator,
-        flags.max_document_mb * 10**6,
-        min(chunk_bytes, _MOST_CHUNK_BYTES),
     )
 
 
@@ -229,7 +193,7 @@ def _check_files(
             )
 
 
-def _check_inputs(inputs: list[str], settings: ReadSettings) -> None:
+def _check_inputs(inputs: list[str], language: str) -> None:
     """Look at the beginning of all files, so that no mistake comes late.
 
     Raises:
@@ -238,6 +202,6 @@ def _check_inputs(inputs: list[str], settings: ReadSettings) -> None:
     """
     for path in inputs:
         with Blocks(path) as blocks:
-            source, _ = reading.find_source(path, blocks, settings.language)
+            source, _ = reading.find_source(path, blocks, language)
         if source.kind == PARQUET:
             tables.require_pyarrow(path)

@@ -7,12 +7,11 @@ a run that continues another finds the same chunks.
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from base.errors import UserError
 
 from corpus import dumps, items, sources, tables
-from corpus.items import Chunk, Item, Problem, Source
+from corpus.items import Chunk, CorpusFlags, Item, Problem, Source
 from corpus.sources import Blocks
 
 DOCUMENT_SEPARATORS = ("file", "blank_line")
@@ -23,31 +22,13 @@ _BLANK_LINES = re.compile(rb"\r?\n(?:[ \t\r\f\v]*\n)+")
 # What is kept of an item that is too long, to name it.
 _HEAD_BYTES = 2**12
 
-
-class ReadSettings(NamedTuple):
-    """The settings that the items of the input depend on.
-
-    Attributes:
-        language: code of all text; "" for what each dump says about itself.
-        text_column: column of parquet and key of JSON lines.
-        document_separator: "file" or "blank_line", for plain text.
-        max_item_bytes: longer pages, lines and texts are a problem.
-        chunk_bytes: a chunk ends with the item that reaches this size.
-    """
-
-    language: str
-    text_column: str
-    document_separator: str
-    max_item_bytes: int
-    chunk_bytes: int
-
-
 # --- Chunks ------------------------------------------------------------------
 
 
 def read_chunks(
     files: Sequence[str],
-    settings: ReadSettings,
+    flags: CorpusFlags,
+    chunk_bytes: int,
     start: Sequence[int] = (0, 0),
 ) -> Iterator[Chunk]:
     """Yield the items of all files in chunks.
@@ -56,7 +37,8 @@ def read_chunks(
 
     Args:
         files: paths.
-        settings: of the run.
+        flags: of the run.
+        chunk_bytes: a chunk ends with the item that reaches this size.
         start: where the first chunk begins: `end` of the chunk before it.
 
     Raises:
@@ -67,21 +49,21 @@ def read_chunks(
     first_file, skipped = start
     for number in range(first_file, len(files)):
         count = 0
-        for item, read in read_items(files[number], settings):
+        for item, read in read_items(files[number], flags):
             num_bytes += read
             count += 1
             if number == first_file and count <= skipped:
                 continue
             gathered.append(item)
             size += len(item.data)
-            if size >= settings.chunk_bytes:
+            if size >= chunk_bytes:
                 yield Chunk(gathered, (number, count), num_bytes)
                 gathered, size, num_bytes = [], 0, 0
     if gathered:
         yield Chunk(gathered, (len(files), 0), num_bytes)
 
 
-def read_items(path: str, settings: ReadSettings) -> Iterator[tuple[Item, int]]:
+def read_items(path: str, flags: CorpusFlags) -> Iterator[tuple[Item, int]]:
     """Yield (item, bytes of the file read since the item before).
 
     What cannot be read is an item too, with a problem and without data.
@@ -90,12 +72,12 @@ def read_items(path: str, settings: ReadSettings) -> Iterator[tuple[Item, int]]:
         UserError: see `read_chunks`.
     """
     with Blocks(path) as blocks:
-        source, problem = find_source(path, blocks, settings.language)
+        source, problem = find_source(path, blocks, flags.language)
         if problem:
             yield Item(source, 0, b"", problem), blocks.position()
             return
         if source.kind == items.PARQUET:
-            yield from _read_rows(source, blocks, settings)
+            yield from _read_rows(source, blocks, flags)
             return
         read = {
             items.DUMP: _read_pages,
@@ -103,7 +85,7 @@ def read_items(path: str, settings: ReadSettings) -> Iterator[tuple[Item, int]]:
             items.TEXT: _read_texts,
         }[source.kind]
         before = 0
-        for item in read(source, blocks, settings):
+        for item in read(source, blocks, flags):
             now = blocks.position()
             yield item, now - before
             before = now
@@ -147,11 +129,11 @@ def find_source(
 
 
 def _read_pages(
-    source: Source, blocks: Blocks, settings: ReadSettings
+    source: Source, blocks: Blocks, flags: CorpusFlags
 ) -> Iterator[Item]:
     """Yield the pages of a dump."""
     number, is_reported = 0, False
-    for piece in dumps.split_pages(blocks, settings.max_item_bytes):
+    for piece in dumps.split_pages(blocks, flags.max_item_bytes):
         if piece.problem == "truncated":
             is_reported = True
             yield _damaged(source, number, blocks.damage, piece.data)
@@ -161,7 +143,7 @@ def _read_pages(
             yield Item(source, number, piece.data)
         elif piece.problem == "too_long":
             yield _too_long(
-                source, number, page_place(number, piece.data), settings
+                source, number, page_place(number, piece.data), flags
             )
         else:
             yield _problem(
@@ -199,16 +181,16 @@ def _damaged(
 
 
 def _read_lines(
-    source: Source, blocks: Blocks, settings: ReadSettings
+    source: Source, blocks: Blocks, flags: CorpusFlags
 ) -> Iterator[Item]:
     r"""Yield the lines of a file that are not blank. Only \n ends a line."""
     number = 0
     for line, is_whole in _split(
-        blocks, re.compile(rb"\n"), settings.max_item_bytes
+        blocks, re.compile(rb"\n"), flags.max_item_bytes
     ):
         number += 1
         if not is_whole:
-            yield _too_long(source, number, f"line {number}", settings)
+            yield _too_long(source, number, f"line {number}", flags)
         elif line.strip():
             yield Item(source, number, line)
     if blocks.damage:
@@ -219,16 +201,16 @@ def _read_lines(
 
 
 def _read_texts(
-    source: Source, blocks: Blocks, settings: ReadSettings
+    source: Source, blocks: Blocks, flags: CorpusFlags
 ) -> Iterator[Item]:
     """Yield the documents of a text file."""
-    is_split = settings.document_separator == "blank_line"
+    is_split = flags.document_separator == "blank_line"
     separator = _BLANK_LINES if is_split else None
     number = 0
-    for text, is_whole in _split(blocks, separator, settings.max_item_bytes):
+    for text, is_whole in _split(blocks, separator, flags.max_item_bytes):
         if not is_whole:
             number += 1
-            yield _too_long(source, number, f"document {number}", settings)
+            yield _too_long(source, number, f"document {number}", flags)
         elif text.strip():
             number += 1
             yield Item(source, number, text)
@@ -283,20 +265,20 @@ def _cut(source: Source, number: int, damage: str, what: str) -> Item:
 
 
 def _read_rows(
-    source: Source, blocks: Blocks, settings: ReadSettings
+    source: Source, blocks: Blocks, flags: CorpusFlags
 ) -> Iterator[tuple[Item, int]]:
     """Yield (the text of a row, bytes of the file that it stands for)."""
     number = 0
     try:
         for text, num_bytes in tables.read_column(
-            source.path, settings.text_column, blocks
+            source.path, flags.text_column, blocks
         ):
             number += 1
             data = (text or "").encode("utf-8", "surrogatepass")
-            if len(data) > settings.max_item_bytes:
+            if len(data) > flags.max_item_bytes:
                 place = f"row {number}"
                 yield (
-                    _too_long(source, number, place, settings),
+                    _too_long(source, number, place, flags),
                     num_bytes,
                 )
             else:
@@ -325,14 +307,13 @@ def _problem(
 
 
 def _too_long(
-    source: Source, number: int, place: str, settings: ReadSettings
+    source: Source, number: int, place: str, flags: CorpusFlags
 ) -> Item:
     """Return the item for a page, line or text above the limit."""
     detail = (
-        f"is larger than {settings.max_item_bytes / 1e6:g} MB "
-        "(--max_document_mb)"
+        f"is larger than {flags.max_item_bytes / 1e6:g} MB (--max_document_mb)"
     )
-    if source.kind == items.TEXT and settings.document_separator == "file":
+    if source.kind == items.TEXT and flags.document_separator == "file":
         detail += (
             "; if blank lines separate its documents, give "
             "--document_separator=blank_line"

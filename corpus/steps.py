@@ -22,10 +22,8 @@ from base.jobs.steps import Report, Steps
 import numpy as np
 
 from corpus import documents, reading, repeated_lines, summary
-from corpus.documents import HELDOUT, TRAIN, DocumentSettings
-from corpus.items import Chunk, Item, Problem
-
-SPLITS = (TRAIN, HELDOUT)
+from corpus.documents import TRAIN
+from corpus.items import Chunk, CorpusFlags, Item, Problem
 
 # Problems that are listed; all are counted.
 MAX_PROBLEMS = 100
@@ -45,21 +43,19 @@ class CorpusSteps(Steps):
     file has the same number of buckets.
 
     Attributes:
-        reading: how the input is read.
-        documents: what the documents depend on.
+        flags: of the run.
         is_strict: whether the first problem ends the run.
         num_files: number of output files by split.
         buckets_per_file: how many buckets a file is made of.
-        most_repeats: a line that occurs more often is dropped; 0 keeps all.
+        chunk_bytes: about the size of a chunk of the input.
         input_name: the input, for messages.
     """
 
-    reading: reading.ReadSettings
-    documents: DocumentSettings
+    flags: CorpusFlags
     is_strict: bool
     num_files: dict[str, int]
     buckets_per_file: int
-    most_repeats: int
+    chunk_bytes: int
     input_name: str
 
     name = "prepare_corpus"
@@ -72,10 +68,9 @@ class CorpusSteps(Steps):
     @property
     def survey(self) -> repeated_lines.LineSurvey | None:
         """The count of all lines, where repeated ones are dropped."""
-        if not self.most_repeats:
-            return None
+        most = self.flags.drop_repeated_lines
         number = max(1, self.num_buckets // 16)
-        return repeated_lines.LineSurvey(number, self.most_repeats)
+        return repeated_lines.LineSurvey(number, most) if most else None
 
     def bucket_of(self, key: int, split: str) -> int:
         """Return the bucket of a document: ranges of keys of equal width."""
@@ -90,7 +85,7 @@ class CorpusSteps(Steps):
     ) -> Iterator[tuple[Chunk, tuple[int, int]]]:
         """Yield the items of files, and the place behind them."""
         for chunk in reading.read_chunks(
-            sources, self.reading, place or (0, 0)
+            sources, self.flags, self.chunk_bytes, place or (0, 0)
         ):
             yield chunk, chunk.end
 
@@ -113,7 +108,7 @@ class CorpusSteps(Steps):
         texts: dict[tuple[str, int], bytes] = {}
         counts, problems, inputs = collections.Counter(), [], {}
         for item in _reporting(chunk, report):
-            outcome = documents.make_document(item, self.documents)
+            outcome = documents.make_document(item, self.flags)
             if problem := outcome.problem:
                 if self.is_strict:
                     raise UserError(f"{problem.line()} (--strict)")
@@ -174,11 +169,11 @@ class CorpusSteps(Steps):
         """Write the documents of a bucket in the order of their keys."""
         del bucket
         repeated = None
-        if self.most_repeats:
+        if self.flags.drop_repeated_lines:
             repeated = np.frombuffer(found, np.uint64)
         texts, num_duplicates = documents.distinct_texts(values)
         text, counts = format_documents(
-            texts, repeated, self.documents.min_document_chars
+            texts, repeated, self.flags.min_document_chars
         )
         file.write(text)
         counts["duplicates"] = num_duplicates

@@ -99,7 +99,7 @@ def make_report(plan: Plan, done: Done) -> dict[str, Any]:
         },
         "repeated_lines": counts["repeated_lines"],
         **splits,
-        "flags": plan.flags,
+        "flags": plan.steps.flags._asdict(),
         "versions": plan.versions,
         "inputs": {p: inputs[p] for p in plan.input_files if p in inputs},
     }

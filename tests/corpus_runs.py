@@ -11,8 +11,8 @@ import scripts
 from paths import GOLDEN, ROOT
 
 from corpus import documents, reading
-from corpus.documents import DocumentSettings, Outcome
-from corpus.items import Item
+from corpus.documents import Outcome
+from corpus.items import CorpusFlags, Item
 
 ENGLISH = GOLDEN / "corpus" / "enwiki-10-pages.xml.bz2"
 CHINESE = GOLDEN / "corpus" / "zhwiki-1-page.xml.bz2"
@@ -66,10 +66,9 @@ def xml_of(path: pathlib.Path) -> bytes:
 # --- Without worker processes ------------------------------------------------
 
 
-def settings(**more) -> reading.ReadSettings:
+def settings(**more) -> CorpusFlags:
     """Return settings of English text; `more` are replaced."""
-    plain = reading.ReadSettings("en", "text", "file", 8 * 10**6, 2**19)
-    return plain._replace(**more)
+    return CorpusFlags("en")._replace(**more)
 
 
 def items_of(path: pathlib.Path, **more) -> list[Item]:
@@ -79,9 +78,9 @@ def items_of(path: pathlib.Path, **more) -> list[Item]:
 
 def outcomes_of(path: pathlib.Path, **more) -> list[Outcome]:
     """Return what becomes of the items of a file."""
-    plain = DocumentSettings(settings(**more).text_column)
+    flags = settings(**more)
     return [
-        documents.make_document(item, plain) for item in items_of(path, **more)
+        documents.make_document(item, flags) for item in items_of(path, **more)
     ]
 
 

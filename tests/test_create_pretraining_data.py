@@ -200,6 +200,7 @@ def test_interrupt_is_clean(corpus, tmp_path):
         text=True,
     )
     while not list(tmp_path.glob(".x.scratch/chunk-*.json")):
+        assert process.poll() is None
         time.sleep(0.005)
     time.sleep(0.5)  # the workers work by now
     os.killpg(process.pid, signal.SIGINT)

@@ -28,7 +28,7 @@ from paths import GOLDEN, ROOT
 
 from corpus import generation
 from corpus import plan as corpus_plan
-from corpus.plan import CorpusFlags
+from corpus.items import CorpusFlags
 from pretraining.data import documents as pretraining_documents
 
 BLANK = {"document_separator": "blank_line", "language": "en"}

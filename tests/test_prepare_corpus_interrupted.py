@@ -223,6 +223,7 @@ def test_interrupt_is_clean(tmp_path):
         text=True,
     )
     while not list((tmp_path / "out").glob(".corpus.scratch/chunk-*.json")):
+        assert process.poll() is None
         time.sleep(0.005)
     os.killpg(process.pid, signal.SIGINT)
     error = process.communicate(timeout=300)[1]

@@ -7,8 +7,8 @@ import pytest
 from corpus_runs import article, dump, page
 
 from corpus import documents, items, sentences, wikitext
-from corpus.documents import DocumentSettings, document_of, make_document
-from corpus.items import Item, Source
+from corpus.documents import document_of, make_document
+from corpus.items import CorpusFlags, Item, Source
 
 WIKI = Source("F", items.DUMP, "en", ((6, "File"), (10, "Template")))
 TEXT = Source("F", items.TEXT, "en")
@@ -16,7 +16,7 @@ TEXT = Source("F", items.TEXT, "en")
 
 def of_page(xml: str, **settings) -> documents.Outcome:
     item = Item(WIKI, 3, xml.strip().encode())
-    return make_document(item, DocumentSettings(**settings))
+    return make_document(item, CorpusFlags(**settings))
 
 
 # --- Pages -------------------------------------------------------------------
@@ -135,7 +135,7 @@ def test_chinese_sentences_without_spaces():
 )
 def test_sentences_of_languages(language, text, expected):
     item = Item(TEXT._replace(language=language), 1, text.encode())
-    document = make_document(item, DocumentSettings()).document
+    document = make_document(item, CorpusFlags()).document
     assert document.text.decode().split("\n") == [*expected, ""]
 
 
@@ -143,7 +143,7 @@ def test_text_is_cleaned_before_it_is_split():
     item = Item(
         TEXT, 1, "A cafe\u0301.\u200e\x00 \u2028Next\u00a0one.".encode()
     )
-    outcome = make_document(item, DocumentSettings())
+    outcome = make_document(item, CorpusFlags())
     assert outcome.document.text.decode() == "A café.\nNext one.\n"
 
 
@@ -197,9 +197,9 @@ def test_items_and_outcomes_can_be_pickled():
     for path in (corpus_runs.ENGLISH, corpus_runs.CHINESE):
         for item in corpus_runs.items_of(path):
             copy = pickle.loads(pickle.dumps(item))
-            outcome = make_document(copy, DocumentSettings())
+            outcome = make_document(copy, CorpusFlags())
             assert outcome == pickle.loads(pickle.dumps(outcome))
-            assert outcome == make_document(item, DocumentSettings())
+            assert outcome == make_document(item, CorpusFlags())
 
 
 def test_dump_in_another_language_than_its_siteinfo(tmp_path):

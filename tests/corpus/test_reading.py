@@ -156,7 +156,7 @@ def test_bad_json_lines_are_named_and_the_others_are_used(tmp_path):
         + b'{"body": "' + b"x" * 1_100_000 + b'"}\n'
         + good.encode(),
     )  # fmt: skip
-    more = {"text_column": "body", "max_item_bytes": 10**6}
+    more = {"text_column": "body", "max_document_mb": 1}
     assert texts_of(path, **more) == ["A good line.\n"] * 2
     found = problems_of(path, **more)
     assert found[:5] == [
@@ -218,9 +218,9 @@ def test_texts_that_cannot_be_used_are_named(tmp_path):
     ]
     assert texts_of(path) == []
     path = write(tmp_path / "y", "Words. " * 200_000 + "\n\nShort.\n\n")
-    more["max_item_bytes"] = 10**6
+    more["max_document_mb"] = 1
     assert texts_of(path, **more) == ["Short.\n"]
-    (problem,) = problems_of(path, max_item_bytes=10**6)
+    (problem,) = problems_of(path, max_document_mb=1)
     assert problem == (
         "F, document 1: is larger than 1 MB (--max_document_mb); if blank "
         "lines separate its documents, give --document_separator=blank_line"
@@ -266,11 +266,11 @@ def three_files(tmp_path) -> list[str]:
     return [str(tmp_path / name) for name in "abc"]
 
 
-SMALL = corpus_runs.settings(document_separator="blank_line", chunk_bytes=1500)
+SMALL = corpus_runs.settings(document_separator="blank_line")
 
 
 def test_chunks_hold_all_items_in_order(three_files):
-    chunks = list(reading.read_chunks(three_files, SMALL))
+    chunks = list(reading.read_chunks(three_files, SMALL, 1500))
     assert len(chunks) > 5
     found = [item for chunk in chunks for item in chunk.items]
     assert found == [
@@ -286,9 +286,9 @@ def test_chunks_hold_all_items_in_order(three_files):
 
 
 def test_reading_continues_behind_any_chunk(three_files):
-    chunks = list(reading.read_chunks(three_files, SMALL))
+    chunks = list(reading.read_chunks(three_files, SMALL, 1500))
     for number, chunk in enumerate(chunks, 1):
-        rest = reading.read_chunks(three_files, SMALL, chunk.end)
+        rest = reading.read_chunks(three_files, SMALL, 1500, chunk.end)
         assert [(c.items, c.end) for c in rest] == [
             (c.items, c.end) for c in chunks[number:]
         ]

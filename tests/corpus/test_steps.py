@@ -15,18 +15,17 @@ import pytest
 from hypothesis import strategies
 
 from corpus import documents, reading, steps
-from corpus.documents import HELDOUT, TRAIN, DocumentSettings
+from corpus.documents import HELDOUT, TRAIN
 from corpus.steps import CorpusSteps
 
 
 def steps_of(**more) -> CorpusSteps:
     plain = CorpusSteps(
-        corpus_runs.settings(),
-        DocumentSettings(heldout_fraction=0.4),
+        corpus_runs.settings(heldout_fraction=0.4),
         False,
         {TRAIN: 3, HELDOUT: 2},
         2,
-        0,
+        2**19,
         "x",
     )
     return dataclasses.replace(plain, **more)
@@ -34,7 +33,7 @@ def steps_of(**more) -> CorpusSteps:
 
 def chunk_of(*paths):
     (chunk,) = reading.read_chunks(
-        list(map(str, paths)), corpus_runs.settings()
+        list(map(str, paths)), corpus_runs.settings(), 2**19
     )
     return chunk
 

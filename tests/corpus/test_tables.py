@@ -94,8 +94,8 @@ def test_damaged_files_are_named(tmp_path):
 
 def test_a_row_that_is_too_long(tmp_path):
     path = write(tmp_path / "x", {"text": ["A.", "b " * 600_000, "C."]})
-    assert texts_of(path, max_item_bytes=10**6) == ["A.\n", "C.\n"]
-    assert problems_of(path, max_item_bytes=10**6) == [
+    assert texts_of(path, max_document_mb=1) == ["A.\n", "C.\n"]
+    assert problems_of(path, max_document_mb=1) == [
         "F, row 2: is larger than 1 MB (--max_document_mb)"
     ]
 
