@@ -35,7 +35,7 @@ from tasks.task import Encoded, Model, Outputs, Settings
 
 JOB_NAME = "batch_predict"
 
-_EMPTY = WindowResult([], [], [], {})
+_EMPTY = WindowResult([], [], {})
 
 # The number of a shard, and of a window in it.
 _Key = tuple[int, int]
@@ -264,6 +264,8 @@ class _Writer:
         self, shard: int, results: Iterable[tuple[int, WindowResult]]
     ) -> int:
         """Write a shard and return its number."""
-        windows = (pair for pair in results if pair[0] >= 0)
-        outputs.write_shard(self.plan, shard, outputs.in_order(windows))
+        windows = sorted(
+            (pair for pair in results if pair[0] >= 0), key=lambda pair: pair[0]
+        )
+        outputs.write_shard(self.plan, shard, [found for _, found in windows])
         return shard

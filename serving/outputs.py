@@ -3,7 +3,6 @@
 Beside a shard's predictions its worker writes hidden files, in this order:
 
     .predictions-00003-of-00010.errors.jsonl   inputs without a prediction
-    .predictions-00003-of-00010.ids.npy        hashes of the inputs' own ids
     predictions-00003-of-00010.jsonl           the predictions
     .predictions-00003-of-00010.counts.json    size and counts
 
@@ -15,28 +14,20 @@ are entered into the manifest, and the hidden files are removed.
 
 import collections
 import contextlib
-import io
-import itertools
 import json
 import os
-import pickle
-import tempfile
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from base import file_system, hashing, resuming, text_files
+from base import file_system, resuming, text_files
 from base.errors import UserError
 
-import numpy as np
 from absl import logging
 
 from serving.data import Problem
 from serving.plan import ERRORS_NAME, NAME, Plan
 
-_HIDDEN = ("errors.jsonl", "ids.npy", "counts.json")
-
-# Ranges of hashes in which repeated ids are counted one after the other.
-_RANGES = 64
+_HIDDEN = ("errors.jsonl", "counts.json")
 
 
 class WindowResult(NamedTuple):
@@ -45,19 +36,12 @@ class WindowResult(NamedTuple):
     Attributes:
         lines: a JSON object per input, in order.
         problems: of inputs without a prediction, in order.
-        id_hashes: of the inputs that brought an id.
         counts: name -> number.
     """
 
     lines: list[str]
     problems: list[Problem]
-    id_hashes: list[int]
     counts: dict[str, int]
-
-
-def id_hash(own: str | int) -> int:
-    """Return the 64-bit hash of an input's own id."""
-    return hashing.hash64(own)
 
 
 # --- Shards ------------------------------------------------------------------
@@ -74,7 +58,6 @@ def write_shard(
         results: of its windows, in order.
     """
     counts: collections.Counter[str] = collections.Counter()
-    hashes = []
     # The predictions get their name after the errors, which are read only if
     # the predictions are there.
     with file_system.atomic_file(plan.output(index)) as file:
@@ -87,46 +70,11 @@ def write_shard(
                     (errors, [problem.line() for problem in result.problems]),
                 ):
                     target.write("".join(f"{x}\n" for x in lines).encode())
-                hashes.append(np.array(result.id_hashes, np.uint64))
                 counts.update(result.counts)
-        _write_hashes(plan.hidden(index, "ids.npy"), hashes)
         size = file.tell()
     found = {"bytes": size, "counts": dict(sorted(counts.items()))}
     file_system.write_text(plan.hidden(index, "counts.json"), json.dumps(found))
     return found["counts"]
-
-
-def _write_hashes(path: str, parts: list[np.ndarray]) -> None:
-    """Write hashes, sorted, as a .npy file."""
-    hashes = np.sort(np.concatenate([np.zeros([0], np.uint64), *parts]))
-    with file_system.atomic_file(path, sync=False) as file:
-        np.save(file, hashes)
-
-
-def in_order(
-    results: Iterable[tuple[int, WindowResult]],
-) -> Iterator[WindowResult]:
-    """Yield numbered results in the order of their numbers, 0, 1, ...
-
-    A result that comes too early waits in a temporary file, so that memory
-    does not grow with their number.
-    """
-    places: dict[int, int] = {}
-    following = 0
-    with tempfile.TemporaryFile() as spool:
-        for number, result in results:
-            if number == following:
-                yield result
-                following += 1
-            else:
-                places[number] = spool.seek(0, os.SEEK_END)
-                pickle.dump(result, spool)
-            while following in places:
-                spool.seek(places.pop(following))
-                yield pickle.load(spool)
-                following += 1
-    if places:
-        raise ValueError(f"no result {following}, but {sorted(places)[:3]}")
 
 
 # --- The manifest ------------------------------------------------------------
@@ -299,7 +247,6 @@ def finish(plan: Plan) -> collections.Counter[str]:
                 )
             found["shards"][str(index)] = entry
             counts.update(entry["counts"])
-        counts["repeated_ids"] = count_repeated_ids(plan)
         found["errors_bytes"] = _join_errors(plan)
         found["counts"] = dict(counts)
         del found["fingerprint"]
@@ -321,35 +268,6 @@ def _join_errors(plan: Plan) -> int:
                     file.write(block)
                     size += len(block)
     return size
-
-
-def count_repeated_ids(plan: Plan) -> int:
-    """Return how many inputs have the id of an earlier one.
-
-    The sorted hashes of all shards are compared range by range, so that
-    memory does not grow with the number of inputs.
-    """
-    repeated = 0
-    bounds = [number << 58 for number in range(_RANGES + 1)]
-    for low, high in itertools.pairwise(bounds):
-        parts = []
-        for index in range(len(plan.shards)):
-            hashes = _load_hashes(plan.hidden(index, "ids.npy"))
-            first = np.searchsorted(hashes, np.uint64(low))
-            last = np.searchsorted(hashes, np.uint64(high - 1), "right")
-            parts.append(np.array(hashes[first:last]))
-        found = np.sort(np.concatenate(parts))
-        repeated += int((found[1:] == found[:-1]).sum())
-    return repeated
-
-
-def _load_hashes(path: str) -> np.ndarray:
-    """Return the hashes in a file, mapped to memory if it is local."""
-    if file_system.is_remote(path):
-        with file_system.open_for_reading(path) as file:
-            return np.load(io.BytesIO(file.read()))
-    # A file without any hash cannot be mapped.
-    return np.load(path, mmap_mode="r" if os.path.getsize(path) > 128 else None)
 
 
 def _remove(path: str) -> None:

@@ -68,7 +68,7 @@ class Plan(NamedTuple):
 
         Args:
             index: of the shard.
-            kind: errors.jsonl, ids.npy or counts.json.
+            kind: errors.jsonl or counts.json.
         """
         name = f".{NAME}-{index:05}-of-{len(self.shards):05}.{kind}"
         return os.path.join(self.output_dir, name)

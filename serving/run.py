@@ -57,9 +57,6 @@ def window_result(
         lines.append(json.dumps(line, ensure_ascii=False))
     # Those found by the model after those found by the parser.
     problems.sort(key=lambda problem: problem.place.number)
-    hashes = [
-        outputs.id_hash(item.id) for item in window.inputs if item.has_own_id
-    ]
     counts = {
         "inputs": len(window.inputs) + len(window.problems),
         "predicted": len(lines),
@@ -67,7 +64,7 @@ def window_result(
         "truncated": num_truncated,
         "blank_lines": window.num_blank,
     }
-    return WindowResult(lines, problems, hashes, counts)
+    return WindowResult(lines, problems, counts)
 
 
 # --- Shards ------------------------------------------------------------------
@@ -129,11 +126,6 @@ def log_summary(counts: dict[str, int], plan: Plan) -> None:
     logging.info("  Truncated = %d", counts["truncated"])
     logging.info("  Blank lines = %d", counts["blank_lines"])
     logging.info("  Bad inputs = %d (%s)", counts["bad_inputs"], plan.errors)
-    if counts["repeated_ids"]:
-        logging.warning(
-            "%d inputs have an id that an earlier input has too",
-            counts["repeated_ids"],
-        )
     if counts["bad_inputs"]:
         logging.warning(
             "%d of %d inputs have no prediction; %s names each with its reason",

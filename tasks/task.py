@@ -107,13 +107,11 @@ class Input(NamedTuple):
         id: the one it brought, else file:number.
         place: where it stands.
         texts: of the model, by name; or the features of a record.
-        has_own_id: whether it brought one.
     """
 
     id: str | int
     place: Place
     texts: dict[str, Any]
-    has_own_id: bool = False
 
 
 class BadInput(ValueError):
@@ -312,7 +310,7 @@ class Task(abc.ABC):
         own = _own_id(value, self.settings.id_column)
         if own is None:
             return Input(str(place), place, texts)
-        return Input(own, place, texts, has_own_id=True)
+        return Input(own, place, texts)
 
     # --- Records -------------------------------------------------------------
 
@@ -334,7 +332,7 @@ class Task(abc.ABC):
                     own = int(own)
                 else:
                     raise BadInput(f"{name} is {own}, wanted a whole number")
-                return Input(own, place, texts, has_own_id=True)
+                return Input(own, place, texts)
         return Input(str(place), place, texts)
 
     def _row_of_record(self, features: Mapping[str, np.ndarray]) -> Row:

@@ -88,7 +88,6 @@ def test_bad_lines_are_named_and_the_others_predicted(
     assert {row["file"] for row in rows} == {str(file)}
     assert [row["text"] for row in rows[:2]] == BAD[1:3]
     assert "8 of 11 inputs have no prediction" in caplog.text
-    assert "1 inputs have an id that an earlier input has too" in caplog.text
     assert "Blank lines = 1" in caplog.text
 
 
