@@ -182,18 +182,6 @@ def test_other_versions_of_libraries_are_refused(whole, monkeypatch):
     assert "version of sentencex was 1." in message and ", is 9" in message
 
 
-def test_two_runs_at_once(tmp_path):
-    import fcntl
-
-    scratch = tmp_path / "out" / ".corpus.scratch"
-    scratch.mkdir(parents=True)
-    descriptor = os.open(scratch, os.O_RDONLY)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    message = error_of(ENGLISH, tmp_path / "out")
-    os.close(descriptor)
-    assert message.startswith(f"another run is writing {tmp_path}/out")
-
-
 @pytest.mark.slow  # imports TensorFlow
 def test_remote_paths(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))

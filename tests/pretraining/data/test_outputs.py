@@ -4,8 +4,6 @@ import logging
 import os
 import pathlib
 
-from base import resuming
-
 import generator_runs
 import pytest
 import scripts
@@ -39,16 +37,6 @@ def test_only_missing_files_are_made(corpus, tmp_path, caplog):
         "x-00003-of-00004",
         ".x.manifest.json",
     }
-
-
-def test_a_finished_command_says_so(corpus, tmp_path, caplog):
-    flags = generator_runs.flags_for(corpus, tmp_path / "x")
-    scripts.run(generator_runs.generator, **flags)
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
-    with caplog.at_level(logging.INFO):
-        scripts.run(generator_runs.generator, **{**flags, "num_workers": 2})
-    assert "All output files are complete" in caplog.text
-    assert before == {p: p.stat().st_mtime_ns for p in tmp_path.iterdir()}
 
 
 @pytest.mark.parametrize(
@@ -87,20 +75,3 @@ def test_another_corpus_or_vocabulary_is_refused(corpus, tmp_path):
     # Once the file is deleted, another command may use its name.
     output.unlink()
     generator_runs.run(source, output)
-
-
-def test_other_peoples_files_are_not_overwritten(corpus, tmp_path):
-    (tmp_path / "x").write_text("precious")
-    assert (
-        "exists, but was not written by this command"
-        in generator_runs.error_of(corpus, tmp_path / "x")
-    )
-    assert (tmp_path / "x").read_text() == "precious"
-    assert os.listdir(tmp_path) == ["x"]
-
-
-def test_two_runs_at_once(corpus, tmp_path):
-    scratch_dir = str(tmp_path / ".x.scratch")
-    with resuming.locked_folder(scratch_dir, "x"):
-        message = generator_runs.error_of(corpus, tmp_path / "x")
-    assert "another run is writing" in message
