@@ -170,34 +170,25 @@ def read(f: flags.FlagValues) -> RunSettings:
     Args:
         f: FLAGS of a script that called `define_finetuning_flags`.
     """
-    directory = f.export_dir or os.path.join(f.output_dir, "saved_model/1")
+    export_dir = f.export_dir or os.path.join(f.output_dir, "saved_model/1")
+    training = training_flags.read_settings(
+        f, num_train_steps=0, num_warmup_steps=0
+    )
+    values = {n: f[n].value for n in RunSettings._fields if n in f}
     return RunSettings(
-        do_train=f.do_train,
-        do_eval=f.do_eval,
-        do_predict=f.do_predict,
-        do_export=f.do_export,
-        output_dir=f.output_dir,
-        records_dir=f.records_dir or f.output_dir,
-        export_dir=directory.rstrip("/"),
-        init_checkpoint=training_flags.read_init_checkpoint(f),
-        bert_config_file=f.bert_config_file,
-        vocab_file=f.vocab_file,
-        bilstm=_read_bilstm(f),
-        reinit_top_layers=f.reinit_top_layers,
-        do_lower_case=f.do_lower_case,
-        max_seq_length=f.max_seq_length,
-        is_length_given=f["max_seq_length"].present > 0,
-        pad_to_max_length=f.pad_to_max_length,
-        num_train_epochs=f.num_train_epochs,
-        warmup_proportion=f.warmup_proportion,
-        early_stopping_patience=f.early_stopping_patience,
-        predict_batch_size=f.predict_batch_size,
-        num_errors=f.num_errors,
-        is_restart=f.num_restarts > 1 or sweeps.is_run_of_sweep(),
-        training=training_flags.read_settings(
-            f, num_train_steps=0, num_warmup_steps=0
-        )._replace(bias_correction=_read_bias_correction(f)),
-        devices=training_flags.read_devices(f),
+        **values
+        | {
+            "records_dir": f.records_dir or f.output_dir,
+            "export_dir": export_dir.rstrip("/"),
+            "init_checkpoint": training_flags.read_init_checkpoint(f),
+            "bilstm": _read_bilstm(f),
+            "is_length_given": f["max_seq_length"].present > 0,
+            "is_restart": f.num_restarts > 1 or sweeps.is_run_of_sweep(),
+            "training": training._replace(
+                bias_correction=_read_bias_correction(f)
+            ),
+            "devices": training_flags.read_devices(f),
+        }
     )
 
 

@@ -8,18 +8,12 @@ has one row.
 
 import math
 import os
-import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
-from base import file_system
-
+import tensorflow as tf
 from absl import logging
 
 FOLDER = "hparams"
-
-# TensorBoard reads files with "tfevents" in their names.
-_FILE = "events.out.tfevents.1.sweep"
 
 _NO_SCORES = ("global_step",)
 
@@ -67,7 +61,7 @@ def _write_columns(
     metric: str,
 ) -> None:
     """Write the names and values of hyperparameters, and names of scores."""
-    from tensorboard.plugins.hparams import api, summary_v2
+    from tensorboard.plugins.hparams import api
 
     names = dict.fromkeys(name for run in values.values() for name in run)
     hyperparameters = [
@@ -83,9 +77,8 @@ def _write_columns(
     found = [name for scores in results.values() for name in scores]
     columns = dict.fromkeys([metric, *found, "degenerate"])
     metrics = [api.Metric(name) for name in columns if name not in _NO_SCORES]
-    _write_file(
-        folder, [(0, summary_v2.hparams_config_pb(hyperparameters, metrics))]
-    )
+    with _new_writer(folder).as_default():
+        api.hparams_config(hyperparameters, metrics)
 
 
 def _write_row(
@@ -102,47 +95,24 @@ def _write_row(
         values: {hyperparameter: value}.
         scores: of eval_results.txt.
     """
-    from tensorboard.plugins.hparams import api_pb2, summary, summary_v2
-    from tensorboard.plugins.scalar import summary_v2 as scalar
+    from tensorboard.plugins.hparams import api, api_pb2, summary
 
     step = int(scores.get("global_step", 0))
     # eval_results.txt has `degenerate` only where it is 1.
     scores = {"degenerate": 0.0, **scores}
-    written = {
-        key: value
-        for key, value in scores.items()
-        if key not in _NO_SCORES and math.isfinite(value)
-    }
     status = "STATUS_FAILURE" if scores["degenerate"] else "STATUS_SUCCESS"
-    numbers = {key: float(value) for key, value in values.items()}
-    # Nobody knows when an earlier command began the run.
-    now = time.time()
-    begin = summary_v2.hparams_pb(numbers, name, start_time_secs=now)
-    end = summary.session_end_pb(api_pb2.Status.Value(status), now)
-    _write_file(
-        folder,
-        [
-            (0, begin),
-            *((step, scalar.scalar_pb(k, v)) for k, v in written.items()),
-            (step, end),
-        ],
-    )
+    # The public API has no way to say that a run failed.
+    end = summary.session_end_pb(api_pb2.Status.Value(status))
+    with _new_writer(folder).as_default():
+        api.hparams({key: float(v) for key, v in values.items()}, name)
+        for key, value in scores.items():
+            if key not in _NO_SCORES and math.isfinite(value):
+                tf.summary.scalar(key, value, step)
+        tf.summary.experimental.write_raw_pb(end.SerializeToString(), step)
 
 
-def _write_file(folder: str, summaries: Sequence[tuple[int, Any]]) -> None:
-    """Write pairs (step, summary) as the one event file of a folder."""
-    from tensorboard.compat.proto import event_pb2
-    from tensorboard.summary.writer import record_writer
-
-    file_system.make_directory(folder)
-    now = time.time()
-    events = [event_pb2.Event(wall_time=now, file_version="brain.Event:2")]
-    for step, summary in summaries:
-        event = event_pb2.Event(wall_time=now, step=step)
-        # Some of them are of TensorFlow's class, which is another one.
-        event.summary.MergeFromString(summary.SerializeToString())
-        events.append(event)
-    with file_system.atomic_file(os.path.join(folder, _FILE)) as file:
-        writer = record_writer.RecordWriter(file)
-        for event in events:
-            writer.write(event.SerializeToString())
+def _new_writer(folder: str) -> tf.summary.SummaryWriter:
+    """Return a writer to a folder; the file of an earlier one is removed."""
+    for path in tf.io.gfile.glob(os.path.join(folder, "events.*")):
+        tf.io.gfile.remove(path)
+    return tf.summary.create_file_writer(folder)
