@@ -5,12 +5,10 @@ differ from input to input.
 """
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
-import scripts
 import tensorflow as tf
 
 import modeling
@@ -167,28 +165,3 @@ def check_same_bits(one: Path, other: Path) -> None:
     for name in names:
         values = [reader.get_tensor(name) for reader in readers]
         np.testing.assert_array_equal(*values, err_msg=name)
-
-
-def check_damage_is_found(
-    script: ModuleType,
-    source: Path,
-    folder: Path,
-    flags_for: Callable[..., dict],
-    data: dict[str, str],
-) -> None:
-    """Check that a script neither scores nor predicts with damaged weights.
-
-    Args:
-        script: of the task.
-        source: a fine-tuned model.
-        folder: for a damaged copy of it, and for outputs.
-        flags_for: (model, output_dir) -> flags without training.
-        data: job -> the name of its data in the message.
-    """
-    model = damage(source, folder / "damaged")
-    flags = flags_for(model, folder / "out") | dict.fromkeys(data, False)
-    for job, name in data.items():
-        line = scripts.error_of(script, **flags | {job: True})
-        assert f"outputs for {name} are not finite numbers: the wei" in line
-    names = {path.name for path in (folder / "out").iterdir()}
-    assert not any("results" in name or "predictions" in name for name in names)

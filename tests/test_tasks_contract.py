@@ -320,6 +320,36 @@ def test_killed_and_resumed_it_ends_with_the_same_bits(made_of, case, tmp_path):
     fine_tuned_models.check_same_bits(tmp_path / name, made.model / name)
 
 
+@pytest.mark.parametrize(
+    "name, seen",
+    [
+        ("classifier", "all 50 predictions are"),
+        ("regression", "predictions are almost"),
+        ("ner", "words are tagged O"),
+        ("swag", "answers are choice"),
+    ],
+)
+def test_a_failed_run_says_so(made_of, tmp_path, caplog, name, seen):
+    """In a warning and in eval_results.txt; also when it is scored again."""
+    made = made_of(next(case for case in CASES if case.name == name))
+    flags = {"output_dir": tmp_path, "learning_rate": 10.0}
+    flags |= {"num_train_epochs": 1, "bias_correction": True}
+    results = []
+    for do_train, first in (
+        (True, "This run failed: "),
+        (False, "The run that fine-tuned this model failed: "),
+    ):
+        made.run(**flags, do_train=do_train)
+        last = caplog.records[-1]
+        assert last.levelname == "WARNING"
+        # What is on already is no advice.
+        assert not (do_train and "--bias_correction" in last.getMessage())
+        assert last.getMessage().startswith(first)
+        assert seen in last.getMessage()
+        results.append(tiny.results_of(tmp_path))
+    assert results[0] == results[1] and results[0]["degenerate"] == 1
+
+
 @every_task
 def test_a_finished_run_is_not_repeated(made_of, case, caplog):
     made = made_of(case)
