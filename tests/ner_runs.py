@@ -76,12 +76,6 @@ def only(flags: dict, **jobs) -> dict:
     return flags | {"do_train": False, "do_eval": False} | jobs
 
 
-def values_of(prefix: Path) -> dict[str, np.ndarray]:
-    reader = tf.train.load_checkpoint(str(prefix))
-    names = reader.get_variable_to_shape_map()
-    return {name: reader.get_tensor(name) for name in names}
-
-
 def check_served(signatures, out: Path) -> None:
     """Words and texts both get the tags in predictions.txt."""
     file = ner_data.read_file(

@@ -13,13 +13,13 @@ import pytest
 import scripts
 import tensorflow as tf
 import tiny
+from classifier_runs import values_of
 from ner_runs import (
     CONFIG,
     VOCAB,
     check_served,
     flags_for,
     only,
-    values_of,
     write_data,
 )
 

@@ -11,6 +11,7 @@ import pytest
 import scripts
 import tensorflow as tf
 import tiny
+from classifier_runs import values_of
 from paths import ROOT
 from swag_runs import (
     CONFIG,
@@ -56,12 +57,6 @@ def data_dir(tmp_path_factory) -> Path:
 def table_of(path: Path) -> np.ndarray:
     rows = path.read_text().splitlines()
     return np.array([[float(p) for p in row.split("\t")] for row in rows])
-
-
-def values_of(prefix: Path) -> dict[str, np.ndarray]:
-    reader = tf.train.load_checkpoint(str(prefix))
-    names = reader.get_variable_to_shape_map()
-    return {name: reader.get_tensor(name) for name in names}
 
 
 @pytest.fixture(scope="module")
