@@ -242,16 +242,8 @@ def test_the_exported_model(made_of, case, tmp_path):
 
 
 @every_task
-def test_export_saved_model(made_of, case, tmp_path, request):
+def test_export_saved_model(made_of, case, tmp_path):
     made = made_of(case)
-    if case.script in ("run_squad", "run_ner"):
-        request.applymarker(
-            pytest.mark.xfail(
-                strict=True,
-                reason="export_saved_model.py refuses taggers and models that "
-                "answer questions: their own scripts export them",
-            )
-        )
     saved = prediction_runs.export(made.model, tmp_path / "1", **case.options)
     check_agree(made.predict(saved, tmp_path / "out"), made.predictions)
 
