@@ -202,6 +202,8 @@ def write_huggingface(
         names = trained_for.class_names(more["num_labels"])
         more["id2label"] = id2label_of(names)
         more["label2id"] = {name: i for i, name in enumerate(names)}
+    if trained_for.task == "multi_label_classification":
+        more["problem_type"] = trained_for.task
     huggingface.write_config(directory, checkpoint.config, architecture, **more)
     huggingface.write_weights(directory, weights)
     logging.info("Loads in transformers as %s", architecture)

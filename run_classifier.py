@@ -11,7 +11,8 @@ goes on.
 
 Your own data: --task_name=tsv reads train, dev and test files (.tsv, .csv or
 .jsonl, with a header) from data_dir; --text_a_column, --text_b_column and
---label_column name the columns; --regression predicts numbers.
+--label_column name the columns; --regression predicts numbers; --multi_label
+any number of labels for each example, separated by commas.
 
 A small model can learn from a larger one that is fine-tuned already, also on
 text without labels: --teacher_checkpoint, --transfer_file
@@ -29,6 +30,7 @@ from tasks.classifier import flags as classifier_flags
 from tasks.classifier import tasks as classifier_tasks
 from tasks.classifier.distillation import ClassifierTeaching
 from tasks.classifier.job import ClassifierJob
+from tasks.multi_label.job import MultiLabelJob
 from tasks.settings import RunSettings
 from tasks.source import ModelSource, find_source
 from training import flags as training_flags
@@ -87,7 +89,8 @@ def main(_: list[str]) -> int:
 def create_job(settings: RunSettings, is_training: bool) -> ClassifierJob:
     """Return the job the flags describe, its files read and checked."""
     source = find_source(settings, is_training)
-    job = ClassifierJob(
+    job_type = MultiLabelJob if FLAGS.multi_label else ClassifierJob
+    job = job_type(
         settings,
         source,
         is_training,
@@ -162,6 +165,11 @@ def check_flags() -> None:
     if not file_system.is_directory(FLAGS.data_dir):
         raise UserError(f"--data_dir={FLAGS.data_dir} is not a directory")
     classifier_flags.check_own_only(FLAGS, "regression")
+    if FLAGS.multi_label and (FLAGS.regression or FLAGS.teacher_checkpoint):
+        other = "regression" if FLAGS.regression else "teacher_checkpoint"
+        raise UserError(
+            f"--multi_label and --{other} do not go together: leave one out"
+        )
 
 
 if __name__ == "__main__":

@@ -89,6 +89,15 @@ TASKS = {
     "BertForTokenClassification": "token_classification",
 }
 
+# Their `problem_type` of a classifier to `task`; None: softmax or regression,
+# which the number of outputs tells.
+_PROBLEM_TYPES = {
+    None: None,
+    "regression": None,
+    "single_label_classification": None,
+    "multi_label_classification": "multi_label_classification",
+}
+
 # Names that do not follow the rules of `to_key`: theirs to ours.
 _HEADS = {
     "cls.predictions.bias": "cls/predictions/output_bias",
@@ -238,6 +247,14 @@ def read_config(directory: str) -> BertConfig:
     ours.setdefault("type_vocab_size", 2)
     for name in filter(TASKS.get, architectures):
         ours["task"] = TASKS[name]
+    problem = ours.pop("problem_type", None)
+    if problem not in _PROBLEM_TYPES:
+        raise UserError(
+            f"{path}: problem_type {problem!r} is unknown; known are "
+            f"{', '.join(filter(None, _PROBLEM_TYPES))}"
+        )
+    if _PROBLEM_TYPES[problem]:
+        ours["task"] = problem
     try:
         return BertConfig.from_dict(ours)
     except UserError as error:

@@ -5,7 +5,7 @@ objective if that is not the paper's. They are no part of BertConfig, which
 describes the encoder alone.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from base.errors import UserError
@@ -32,6 +32,8 @@ class TrainedFor(NamedTuple):
             tasks.encoder.layers.table_7.
         lstm_units: width of that tagger's BiLSTM.
         version_2_with_negative: whether questions may have no answer.
+        thresholds: of each label, the probability from which on it is
+            predicted, where an example may have several labels.
     """
 
     objective: str | None = None
@@ -45,6 +47,7 @@ class TrainedFor(NamedTuple):
     feature_layers: str | None = None
     lstm_units: int | None = None
     version_2_with_negative: bool | None = None
+    thresholds: Sequence[float] | None = None
 
     @classmethod
     def from_dict(cls, json_object: Mapping[str, Any]) -> "TrainedFor":
@@ -113,6 +116,13 @@ _TYPES = {
     int | None: (
         "a whole number of at least 1",
         lambda value: type(value) is int and value >= 1,
+    ),
+    Sequence[float] | None: (
+        "a list of numbers from 0 to 1",
+        lambda value: (
+            isinstance(value, (list, tuple))
+            and all(type(x) in (int, float) and 0 <= x <= 1 for x in value)
+        ),
     ),
     Mapping[str, Any] | None: (
         "an object whose keys are numbers",

@@ -233,7 +233,7 @@ class ShortRecords:
         sequences = [
             name
             for name, feature in schema.items()
-            if feature.length == full_length
+            if feature.length == full_length and feature.per_token
         ]
         return cls(_load(found), sequences, pad_to_max_length)
 

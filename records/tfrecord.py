@@ -56,10 +56,18 @@ _CHUNK_ROWS = 2048
 
 
 class Feature(NamedTuple):
-    """Type and length of a feature; `dtype` is "int64" or "float32"."""
+    """Type and length of a feature.
+
+    Attributes:
+        dtype: "int64" or "float32".
+        length: values in a record.
+        per_token: whether a feature as long as input_ids has a value for each
+            token, so that it is cut and padded with them.
+    """
 
     dtype: str
     length: int
+    per_token: bool = True
 
 
 def check_compression(compression: str) -> None:

@@ -12,6 +12,7 @@ from tasks.task import Settings, Task
 # Name -> module and class, imported when they are needed.
 TASKS = {
     "classifier": ("tasks.classifier.task", "Classification"),
+    "multi_label_classification": ("tasks.multi_label.task", "MultiLabel"),
     "question_answering": ("tasks.squad.task", "QuestionAnswering"),
     "token_classification": ("tasks.ner.task", "Entities"),
     "multiple_choice": ("tasks.swag.task", "MultipleChoice"),

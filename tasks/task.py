@@ -55,6 +55,7 @@ class Settings(NamedTuple):
         trained_for: what the checkpoint says of its head.
         labels: of a classifier or a tagger; None for a regression.
         sentence_pairs: whether a classifier reads two texts.
+        thresholds: of each label, for examples with several labels.
         doc_stride, max_query_length, max_answer_length, n_best_size: as for
             run_squad.py.
         num_answers: answers of a question to list; 1: the best one alone.
@@ -76,6 +77,7 @@ class Settings(NamedTuple):
     trained_for: TrainedFor = TrainedFor()
     labels: tuple[str, ...] | None = None
     sentence_pairs: bool = False
+    thresholds: tuple[float, ...] | None = None
     doc_stride: int = 128
     max_query_length: int = 64
     max_answer_length: int = 30

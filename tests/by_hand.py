@@ -131,6 +131,45 @@ def _f1(counts: Counter) -> float:
     return 2 * counts[True, True] / max(2 * counts[True, True] + wrong, 1)
 
 
+def several(
+    truths: Sequence[Sequence[str]],
+    found: Sequence[Sequence[str]],
+    shares: Sequence[dict[str, float]],
+) -> dict[str, float]:
+    """Return the scores of examples with any number of labels.
+
+    Args:
+        truths: the right labels of each example.
+        found: the predicted ones.
+        shares: the probability of each label.
+    """
+    of_labels, precisions, losses, total = [], [], [], Counter()
+    for name in shares[0]:
+        pairs = [
+            (name in t, name in f) for t, f in zip(truths, found, strict=True)
+        ]
+        total.update(pairs)
+        of_labels.append(_f1(Counter(pairs)))
+        values = np.array([row[name] for row in shares])
+        is_right = np.array([right for right, _ in pairs])
+        losses.append(-np.log(np.where(is_right, values, 1 - values)))
+        # Precision among those at least as likely, at each right one.
+        precisions.append(
+            np.mean([is_right[values >= v].mean() for v in values[is_right]])
+        )
+    return {
+        "micro_f1": _f1(total),
+        "macro_f1": float(np.mean(of_labels)),
+        "accuracy": float(
+            np.mean(
+                [set(t) == set(f) for t, f in zip(truths, found, strict=True)]
+            )
+        ),
+        "mean_average_precision": float(np.mean(precisions)),
+        "loss": float(np.mean(losses)),
+    }
+
+
 def numbers(truths: Sequence[float], found: Sequence[float]) -> dict:
     """Return the correlations and the mean squared error."""
 

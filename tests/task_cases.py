@@ -247,6 +247,75 @@ def _evaluation_of(**flags) -> Callable[[Path], dict]:
     return lambda folder: {"task_name": "tsv", "data_dir": str(folder)} | flags
 
 
+# --- Any number of labels ----------------------------------------------------
+
+_LABELS = ("bad", "film", "good")  # those of a text are its words
+
+
+def _labeled(count: int, seed: int) -> list[tuple[str, str]]:
+    rows = []
+    for text, _ in classifier_runs.sentences(count, seed):
+        words = text.split()[:6]
+        labels = [name for name in _LABELS if name in words]
+        rows.append((" ".join(words), ",".join(labels)))
+    return rows
+
+
+_LABELED = _labeled(60, 2)
+
+
+def _write_labeled(folder: Path, out: Path) -> dict:
+    flags = _write_tables(
+        folder, out, ["sentence", "label"], _labeled(400, 1), _LABELED
+    )
+    flags |= {"max_seq_length": _LENGTH, "learning_rate": 1e-2}
+    return flags | {"multi_label": True}
+
+
+def _several(model: Path | dict, shares: Sequence[float]) -> dict:
+    """Return the labels whose probability reaches their threshold."""
+    if isinstance(model, Path):
+        model = json.loads((model / "bert_config.json").read_text())
+    names = list(model["id2label"].values())
+    of_all = dict(zip(names, map(float, shares), strict=True))
+    limits = dict(zip(names, model["thresholds"], strict=True))
+    return {
+        "labels": [n for n, share in of_all.items() if share >= limits[n]],
+        "probabilities": of_all,
+    }
+
+
+def _predicted_labels(out: Path, model: Path) -> Predictions:
+    header, *rows = (out / "test.tsv").read_text().splitlines()
+    assert header == "index\tprediction"
+    found = [_several(model, row) for row in _table(out / "test_results.tsv")]
+    for number, (row, one) in enumerate(zip(rows, found, strict=True)):
+        assert row == f"{number}\t{','.join(one['labels'])}"
+    return found
+
+
+def _score_labels(truths: list, found: Predictions) -> dict[str, float]:
+    return by_hand.several(
+        truths,
+        [one["labels"] for one in found],
+        [one["probabilities"] for one in found],
+    )
+
+
+def _labels_by_hand(model: by_hand.Model, given: dict, _) -> dict:
+    logits = model.logits(*_texts(given))
+    return _several(model.settings, 1 / (1 + np.exp(-logits)))
+
+
+def _served_labels(signatures, inputs: list[dict], labels: list) -> Predictions:
+    found = _rows_of(signatures["serving_default"](**_strings(inputs)))
+    for one in found:
+        one["labels"] = [name.decode() for name in one["labels"] if name]
+        shares = one["probabilities"]
+        one["probabilities"] = dict(zip(labels, shares, strict=True))
+    return found
+
+
 # --- Questions ---------------------------------------------------------------
 
 _LENGTHS = {"doc_stride": 12, "max_query_length": 8, "max_answer_length": 4}
@@ -560,6 +629,18 @@ CASES = [
         good=("pearson", 0.7),
         by_hand=_number_by_hand,
         served=_served,
+    ),
+    _CLASSIFIER._replace(
+        name="multi_label",
+        write=_write_labeled,
+        inputs=[{"text": text} for text, _ in _LABELED],
+        truths=[labels.split(",") if labels else [] for _, labels in _LABELED],
+        predicted=_predicted_labels,
+        score=_score_labels,
+        good=("micro_f1", 0.85),
+        by_hand=_labels_by_hand,
+        served=_served_labels,
+        evaluation=_evaluation_of(multi_label=True),
     ),
     _question_case("squad_1", "1"),
     _question_case(

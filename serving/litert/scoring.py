@@ -18,6 +18,7 @@ from serving.litert.model import LiteRtModel
 from tasks import predict
 from tasks.classifier import data as classifier_data
 from tasks.classifier import tasks as classifier_tasks
+from tasks.multi_label.task import MultiLabel
 from tasks.ner import data as ner_data
 from tasks.rows import Unit
 from tasks.squad import data as squad_data
@@ -76,13 +77,19 @@ def score_classifier(
     Raises:
         UserError: a file cannot be read, or the task is not the model's.
     """
-    check_task(model, "classifier", "task_name")
+    name = MultiLabel.name if task.multi_label else "classifier"
+    check_task(model, name, "task_name")
     task = _with_labels_of_model(model, task)
     classifier_scores = _scores_of("classifier")
     results: dict[str, float] = {}
     for name, split in task.dev.items():
         examples = classifier_data.read_examples(
-            data_dir, split, task.labels, task.language, task.labels is None
+            data_dir,
+            split,
+            task.labels,
+            task.language,
+            task.labels is None,
+            task.multi_label,
         )
         units = [
             [model.task.row(example.text_a, example.text_b)[0]]
@@ -90,6 +97,17 @@ def score_classifier(
         ]
         outputs = _outputs(model, units)
         labels = task.labels
+        if task.multi_label:
+            several = [
+                classifier_data.split_labels(example.label)
+                for example in examples
+            ]
+            results |= _scores_of("multi_label").scores(
+                np.array([found["probabilities"] for found in outputs]),
+                np.array([[n in own for n in labels] for own in several], int),
+                model.task.thresholds,
+            )
+            continue
         if labels is None:
             logits = np.array([[found["value"]] for found in outputs])
             ids = np.array([float(example.label) for example in examples])

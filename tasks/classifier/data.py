@@ -5,6 +5,7 @@ files are; .csv with quotes; .jsonl with a JSON object per line.
 """
 
 import functools
+import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -79,6 +80,7 @@ def own_task(
     label_column: str,
     is_regression: bool,
     labels: tuple[str, ...] | None = None,
+    multi_label: bool = False,
 ) -> classifier_tasks.Task:
     """Return the task that a user's own train, dev and test files make.
 
@@ -90,6 +92,7 @@ def own_task(
         is_regression: whether labels are numbers to predict.
         labels: of a fine-tuned model; None: the sorted labels of the training
             file, or of the development file without one.
+        multi_label: whether an example may have several labels, or none.
 
     Raises:
         UserError: there is no file, or no label in the file.
@@ -111,21 +114,30 @@ def own_task(
     if is_regression:
         labels = None
     elif labels is None:
-        labels = _labels_in_files(data_dir, splits)
+        labels = _labels_in_files(data_dir, splits, multi_label)
     if "test" in splits:  # labels in it, if any, are not read
         unlabeled = columns._replace(label=None)
         splits["test"] = splits["test"]._replace(columns=unlabeled)
+    if multi_label:
+        metrics = ("micro_f1", "macro_f1", "mean_average_precision")
+    elif is_regression:
+        metrics = ("pearson", "spearman")
+    else:
+        metrics = ("accuracy", "macro_f1")
     return classifier_tasks.Task(
         labels,
         splits.get("train"),
         {name: splits[name] for name in ("dev",) if name in splits},
         {name: splits[name] for name in ("test",) if name in splits},
-        ("pearson", "spearman") if is_regression else ("accuracy", "macro_f1"),
+        metrics,
+        multi_label=multi_label,
     )
 
 
 def _labels_in_files(
-    data_dir: str, splits: dict[str, classifier_tasks.Split]
+    data_dir: str,
+    splits: dict[str, classifier_tasks.Split],
+    multi_label: bool,
 ) -> tuple[str, ...]:
     """Return the different labels of the training or the development file.
 
@@ -141,8 +153,12 @@ def _labels_in_files(
             f"--data_dir={data_dir} holds no train or dev file to take the "
             "labels from, and the model's configuration has none (id2label)"
         )
-    examples = read_examples(data_dir, split, labels=None)
+    examples = read_examples(
+        data_dir, split, labels=None, multi_label=multi_label
+    )
     labels = {x.label for x in examples if x.label is not None}
+    if multi_label:
+        labels = {name for label in labels for name in split_labels(label)}
     found = (
         f"{data_dir}/{split.file}: column {split.columns.label!r} has "
         f"{len(labels)} different labels"
@@ -174,6 +190,27 @@ def _is_finite(text: str, dtype: type = np.float64) -> bool:
         return False
 
 
+def split_labels(text: str) -> tuple[str, ...]:
+    """Return the labels of an example with several, or none.
+
+    >>> split_labels("sport, politics"), split_labels('["a, b"]')
+    (('sport', 'politics'), ('a, b',))
+
+    Args:
+        text: labels separated by commas, or a JSON list of strings.
+
+    Raises:
+        ValueError: it begins like a JSON list and is none of strings.
+    """
+    text = text.strip()
+    if not text.startswith("["):
+        return tuple(name.strip() for name in text.split(",") if name.strip())
+    found = json.loads(text)
+    if not all(isinstance(name, str) for name in found):
+        raise ValueError("wanted a list of strings")
+    return tuple(found)
+
+
 # --- Files to examples -------------------------------------------------------
 
 
@@ -183,6 +220,7 @@ def read_examples(
     labels: Sequence[str] | None,
     language: str | None = None,
     is_regression: bool = False,
+    multi_label: bool = False,
 ) -> list[Example]:
     """Return the examples of a file; warn of lines that are left out.
 
@@ -193,6 +231,7 @@ def read_examples(
         language: keep the lines of this language, in files that have a
             column of languages (XNLI); None: keep all.
         is_regression: whether labels have to be numbers.
+        multi_label: whether an example has any number of labels.
 
     Raises:
         UserError: the file is missing or empty, a column is missing, a line
@@ -202,7 +241,7 @@ def read_examples(
     path = f"{data_dir.rstrip('/')}/{split.file}"
     examples, damaged = [], []
     text = text_files.read_text(path)
-    for number, row, at in _rows(path, text, split.columns):
+    for number, row, at in _rows(path, text, split.columns, multi_label):
         # XNLI's development and test files have this column, for 15 languages.
         if language and row.get("language", language) != language:
             continue
@@ -214,7 +253,10 @@ def read_examples(
         label = row.get("label")
         if label is not None:
             label = _SYNONYMS.get(label, label)
-            _check_label(label, labels, is_regression, at)
+            if multi_label:
+                _check_labels(label, labels, at)
+            else:
+                _check_label(label, labels, is_regression, at)
         guid = row.get("guid") or str(number)
         text_files.check_cell(guid, f"{at}: id")
         examples.append(Example(guid, row["text_a"], row.get("text_b"), label))
@@ -267,6 +309,19 @@ def _check_label(
         )
 
 
+def _check_labels(text: str, labels: Sequence[str] | None, at: str) -> None:
+    """Raise a UserError unless a text is a list of labels, maybe empty."""
+    try:
+        found = split_labels(text)
+    except ValueError as error:
+        raise UserError(
+            f"{at}: the labels {text!r} are no JSON list of strings ({error}); "
+            "separate labels by commas, or mend the list"
+        ) from None
+    for label in found:
+        _check_label(label, labels, False, at)
+
+
 # (number of the row from 0, {field of Columns: text}, "file, line n"). The
 # dictionary of an XNLI row also has the key "language", that of a row with too
 # many or too few columns only the key "problem".
@@ -274,7 +329,7 @@ _Row = tuple[int, dict[str, str], str]
 
 
 def _rows(
-    path: str, text: str, columns: classifier_tasks.Columns
+    path: str, text: str, columns: classifier_tasks.Columns, multi_label: bool
 ) -> Iterator[_Row]:
     """Yield the parts of each example that `columns` names.
 
@@ -282,9 +337,10 @@ def _rows(
         path: its ending tells the format; for messages.
         text: of the file.
         columns: names or numbers.
+        multi_label: whether a label in JSON may be a list.
     """
     if path.endswith(".jsonl"):
-        yield from _json_rows(path, text, columns)
+        yield from _json_rows(path, text, columns, multi_label)
     elif path.endswith(".csv"):
         yield from _table_rows(path, text_files.csv_table(path, text), columns)
     else:
@@ -370,7 +426,7 @@ def _places(
 
 
 def _json_rows(
-    path: str, text: str, columns: classifier_tasks.Columns
+    path: str, text: str, columns: classifier_tasks.Columns, multi_label: bool
 ) -> Iterator[_Row]:
     """Yield the rows of JSON lines; the names in `columns` are keys."""
     objects = text_files.json_objects(path, text)
@@ -387,7 +443,10 @@ def _json_rows(
                     f"{at}: no key {key!r}; it has "
                     f"{', '.join(map(repr, value))}"
                 )
-            row[part] = _json_text(value[key], key, part == "label", at)
+            found = value[key]
+            if part == "label" and multi_label and isinstance(found, list):
+                found = json.dumps(found, ensure_ascii=False)
+            row[part] = _json_text(found, key, part == "label", at)
         yield number, row, at
 
 

@@ -29,6 +29,13 @@ def define_task_flags() -> None:
         "tsv: name of the second sentence's column, if any.",
     )
     flags.DEFINE_string("label_column", "label", "tsv: name of the column.")
+    flags.DEFINE_bool(
+        "multi_label",
+        False,
+        "tsv: an example has any number of labels, separated by commas or as "
+        "a JSON list; each is predicted from a probability on that is tuned "
+        "on the development set.",
+    )
 
 
 def read_task(
@@ -56,6 +63,7 @@ def read_task(
         values.label_column,
         is_regression,
         labels,
+        values.multi_label,
     )
 
 
@@ -87,8 +95,8 @@ def check_own_only(values: flags.FlagValues, *more: str) -> None:
     Raises:
         UserError: names the flag.
     """
-    names = ("text_a_column", "text_b_column", "label_column", *more)
-    for name in () if _is_own(values) else names:
+    names = ("text_a_column", "text_b_column", "label_column", "multi_label")
+    for name in () if _is_own(values) else (*names, *more):
         if values[name].present:
             raise UserError(f"--{name} is for --task_name=tsv")
 

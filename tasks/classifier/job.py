@@ -12,7 +12,7 @@ import numpy as np
 from absl import logging
 
 from checkpoints.trained_for import TrainedFor, id2label_of
-from records import text_records
+from records import text_records, tfrecord
 from tasks import mistakes, signs
 from tasks.classifier import data as classifier_data
 from tasks.classifier import mistakes as classifier_mistakes
@@ -42,6 +42,7 @@ class ClassifierJob(Job):
 
     head_pattern = "^(output_|bilstm/)"
     task_name = "classifier"
+    objective = classifier_model.CLASSIFICATION
 
     def __init__(
         self,
@@ -56,15 +57,12 @@ class ClassifierJob(Job):
         self.task, self.data_dir = task, data_dir
         self.is_regression = task.labels is None
         self.result_files = (*self.result_files, *self._own_result_files())
-        self.objective = (
-            classifier_model.REGRESSION
-            if self.is_regression
-            else classifier_model.CLASSIFICATION
-        )
+        if self.is_regression:
+            self.objective = classifier_model.REGRESSION
         if settings.do_predict:
             self._check_output_dir()
         self.open_data(
-            classifier_data.schema(source.max_seq_length, self.is_regression),
+            self.schema(),
             DataSet("train", "train", task.train),
             _data_sets("eval", task.dev),
             _data_sets("predict", task.test),
@@ -134,6 +132,16 @@ class ClassifierJob(Job):
 
     # --- Data ----------------------------------------------------------------
 
+    def schema(self) -> dict[str, tfrecord.Feature]:
+        """Return {feature: type and length} of the records."""
+        return classifier_data.schema(
+            self.source.max_seq_length, self.is_regression
+        )
+
+    def label_ids(self, label: str | None) -> Any:
+        """Return the number of a label; None stands for a missing one."""
+        return self.task.label_id(label)
+
     def read(self, data: DataSet) -> list[classifier_data.Example]:
         """Return the examples of a file."""
         return classifier_data.read_examples(
@@ -142,6 +150,7 @@ class ClassifierJob(Job):
             self.task.labels,
             self.task.language,
             self.is_regression,
+            self.task.multi_label,
         )
 
     def fingerprint(self, data: DataSet) -> dict[str, Any]:
@@ -167,18 +176,20 @@ class ClassifierJob(Job):
         """Yield the features of all examples; log the first ones."""
         features, num_cut = classifier_data.convert_examples(
             examples,
-            self.task.label_id,
+            self.label_ids,
             self.source.max_seq_length,
             self.tokenizer,
         )
         label_type = np.float32 if self.is_regression else np.int64
         features["label_ids"] = features["label_ids"].astype(label_type)
         for row, example in enumerate(examples[:_SHOWN]):
-            label_id = features["label_ids"][row]
             text_records.log_example(
                 ("guid", example.guid),
                 ("tokens", self.tokens_of(features, row)),
-                ("label", f"{example.label} (id = {label_id:g})"),
+                (
+                    "label",
+                    f"{example.label} (id = {features['label_ids'][row]})",
+                ),
             )
         logging.info(
             "%s: %d examples, %d of them cut to %d tokens",

@@ -54,6 +54,7 @@ class Task(NamedTuple):
             decides which checkpoint is best.
         language: read only lines of this language (XNLI).
         positive: the label that the score f1 is of; None without that score.
+        multi_label: whether an example may have several labels, or none.
     """
 
     labels: tuple[str, ...] | None
@@ -63,6 +64,7 @@ class Task(NamedTuple):
     metrics: tuple[str, ...] = ("accuracy",)
     language: str | None = None
     positive: str | None = None
+    multi_label: bool = False
 
     @property
     def positive_id(self) -> int:

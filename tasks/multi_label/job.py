@@ -1,0 +1,200 @@
+"""Fine-tuning on texts with any number of labels each."""
+
+import json
+import os
+from typing import Any
+
+from base import cluster, file_system, text_files
+
+import numpy as np
+from absl import logging
+
+from checkpoints import lookup
+from checkpoints.trained_for import TrainedFor
+from records import tfrecord
+from tasks import mistakes
+from tasks.classifier import data as classifier_data
+from tasks.classifier.job import ClassifierJob
+from tasks.job import DataSet, LoadedModel, Scored
+from tasks.multi_label import model as multi_label_model
+from tasks.multi_label import scores as multi_label_scores
+from tasks.multi_label.task import MultiLabel
+
+LABEL_SCORES = "label_scores.tsv"
+
+
+class MultiLabelJob(ClassifierJob):
+    """Labels of each sentence or pair.
+
+    Attributes:
+        thresholds: the probability [K] from which on a label is predicted:
+            those of the model, else tuned on the development set when it is
+            scored; None before.
+    """
+
+    task_name = fine_tuned_task = MultiLabel.name
+    objective = multi_label_model.MULTI_LABEL
+
+    def __init__(self, settings, source, is_training, *args: Any):
+        found = source.trained_for.thresholds
+        self.thresholds = None
+        self.tunes = is_training or not found
+        if not self.tunes:
+            self.thresholds = np.array(found)
+        super().__init__(settings, source, is_training, *args)
+
+    def fingerprint(self, data: DataSet) -> dict[str, Any]:
+        """Return everything that the records of a file depend on."""
+        return super().fingerprint(data) | {"multi_label": True}
+
+    def _own_result_files(self) -> list[str]:
+        """Return what evaluation and prediction write besides every job's."""
+        return [*super()._own_result_files(), LABEL_SCORES]
+
+    def options(self) -> dict[str, Any]:
+        """Return labels and thresholds, and whether texts come in pairs."""
+        found = self.thresholds
+        return super().options() | {
+            "thresholds": None if found is None else tuple(found.tolist())
+        }
+
+    def trained_for(self) -> TrainedFor:
+        """Return also the thresholds."""
+        return (
+            super()
+            .trained_for()
+            ._replace(thresholds=self.options()["thresholds"])
+        )
+
+    # --- Data ----------------------------------------------------------------
+
+    def schema(self) -> dict[str, tfrecord.Feature]:
+        """Return the schema of a classifier's records, with K labels."""
+        count = len(self.task.labels)
+        return super().schema() | {
+            "label_ids": tfrecord.Feature("int64", count, per_token=False)
+        }
+
+    def label_ids(self, label: str | None) -> list[int]:
+        """Return 1 for the labels of an example, [K]; zeros without."""
+        found = classifier_data.split_labels(label or "")
+        return [int(name in found) for name in self.task.labels]
+
+    # --- Scores and predictions ----------------------------------------------
+
+    def evaluate(self, loaded: LoadedModel) -> Scored:
+        """Score the development set, at the thresholds of the model.
+
+        After training, and of a model without thresholds, they are tuned on
+        this set first; those of the weights to keep are kept with the model.
+        """
+        scored = super().evaluate(loaded)
+        folder = lookup.folder_of(loaded.prefix) if loaded.prefix else ""
+        path = os.path.join(folder, lookup.BERT_CONFIG_NAME)
+        if self.tunes and folder == self.settings.output_dir.rstrip("/"):
+            if cluster.is_chief() and file_system.exists(path):
+                config = text_files.read_json_object(path)
+                config["thresholds"] = self.thresholds.tolist()
+                text = json.dumps(config, indent=2, ensure_ascii=False)
+                file_system.write_text(path, text + "\n")
+        return scored
+
+    def score(self, data: DataSet, outputs: dict[str, np.ndarray]) -> Scored:
+        """Return the scores of a development set."""
+        logits = outputs["logits"]
+        probs = multi_label_scores.probabilities(logits)
+        labels = self.records(data).features["label_ids"]
+        if self.tunes:
+            self.thresholds = multi_label_scores.tune_thresholds(labels, probs)
+            shown = zip(self.task.labels, self.thresholds, strict=True)
+            logging.info(
+                "Thresholds with the best F1 of each label on %s: %s",
+                data.title,
+                ", ".join(f"{name} {value:.3f}" for name, value in shown),
+            )
+        scores = multi_label_scores.scores(probs, labels, self.thresholds)
+        predicted = self._predicted(logits)
+        sign = []
+        if (predicted == predicted[0]).all() and not (
+            labels == labels[0]
+        ).all():
+            sign = [f"all {len(labels):,} predictions are the same labels"]
+        return Scored(scores, sign, (logits, labels))
+
+    def _predicted(self, logits: np.ndarray) -> np.ndarray:
+        """Return which labels are predicted, bool [n, K]."""
+        task = self.create_task()
+        return multi_label_scores.probabilities(logits) >= task.thresholds
+
+    def _names(self, row: np.ndarray) -> str:
+        """Return the labels of a row [K] as a file of predictions has them."""
+        names = [self.task.labels[k] for k in np.flatnonzero(row)]
+        if any("," in name for name in names):
+            return json.dumps(names, ensure_ascii=False)
+        return ",".join(names)
+
+    def write_mistakes_of(self, data: DataSet, scored: Scored) -> None:
+        """Write errors.tsv: the examples with the most wrong labels first.
+
+        And label_scores.tsv, with the scores of every label.
+        """
+        from sklearn import metrics  # takes a second to import
+
+        logits, labels = scored.predictions
+        predicted = self._predicted(logits)
+        wrong = (predicted != labels).sum(axis=1)  # [n]
+        order = np.argsort(-wrong, kind="stable")
+        order = order[wrong[order] > 0]
+        examples = self.examples(data)
+        rows = [
+            (
+                examples[row].guid,
+                self._names(labels[row]),
+                self._names(predicted[row]),
+                int(wrong[row]),
+                examples[row].text_a,
+                examples[row].text_b,
+            )
+            for row in order[: self.settings.num_errors]
+        ]
+        header = ("guid", "truth", "prediction", "wrong_labels")
+        self.write_errors(
+            mistakes.Mistakes(
+                (*header, "text_a", "text_b"), rows, len(order), len(examples)
+            )
+        )
+        columns = metrics.precision_recall_fscore_support(
+            labels, predicted, average=None, zero_division=0.0
+        )
+        self.write_lines(
+            LABEL_SCORES,
+            mistakes.table(
+                ("label", "threshold", "precision", "recall", "f1", "examples"),
+                [
+                    (name, float(threshold), *map(float, own[:3]), int(own[3]))
+                    for name, threshold, *own in zip(
+                        self.task.labels,
+                        self.create_task().thresholds,
+                        *columns,
+                        strict=True,
+                    )
+                ],
+            ),
+        )
+
+    def write_predictions(
+        self, data: DataSet, outputs: dict[str, np.ndarray]
+    ) -> None:
+        """Write test_results.tsv, a probability per label, and test.tsv."""
+        logits = outputs["logits"]
+        probs = multi_label_scores.probabilities(logits)
+        self.write_lines(
+            "test_results.tsv", ["\t".join(map(str, row)) for row in probs]
+        )
+        lines = [
+            f"{example.guid}\t{self._names(row)}"
+            for example, row in zip(
+                self.examples(data), self._predicted(logits), strict=True
+            )
+        ]
+        self.write_lines(f"{data.title}.tsv", ["index\tprediction", *lines])

@@ -1,0 +1,69 @@
+"""The model of several labels: a classifier with a sigmoid for each label."""
+
+import tensorflow as tf
+
+from ops import losses
+from tasks import saved_model
+from tasks.classifier import export as classifier_export
+from tasks.classifier import model as classifier_model
+
+
+class BertForMultiLabel(classifier_model.BertForSequenceClassification):
+    """An encoder and one output vector per label, each a question of its own.
+
+    The variables are a classifier's, and so is the call: logits [B, K].
+    """
+
+    def loss(
+        self, logits: tf.Tensor, features: dict[str, tf.Tensor]
+    ) -> losses.Loss:
+        """Return the binary cross-entropy, the mean over the labels.
+
+        `correct` counts the examples all of whose labels are right, where a
+        label is predicted from a probability of 0.5 on.
+
+        Args:
+            logits: [B, K].
+            features: as in the records, with label_ids [B, K] of 0 and 1. If
+                there are `example_weights` [B], they are 0 for rows that only
+                fill a batch.
+        """
+        labels = tf.cast(features["label_ids"], tf.float32)  # [B, K]
+        weights = example_weights(features)  # [B]
+        entropy = tf.reduce_mean(
+            tf.nn.sigmoid_cross_entropy_with_logits(labels, logits), -1
+        )  # [B]
+        is_right = tf.reduce_all((logits >= 0) == (labels > 0), -1)  # [B]
+        return losses.Loss(
+            tf.reduce_sum(entropy * weights),
+            tf.reduce_sum(weights),
+            tf.reduce_sum(tf.cast(is_right, tf.float32) * weights),
+        )
+
+
+def example_weights(batch: dict[str, tf.Tensor]) -> tf.Tensor:
+    """Return float32 [B]: 1 for examples, 0 for rows that fill a batch."""
+    ones = tf.ones(tf.shape(batch["label_ids"])[:1], tf.float32)
+    return batch.get("example_weights", ones)
+
+
+MULTI_LABEL = classifier_model.CLASSIFICATION._replace(
+    loss_weights=lambda batch: {
+        "label_loss": tf.reduce_sum(example_weights(batch))
+    }
+)
+
+
+class MultiLabelGraph(classifier_export.Classifier):
+    """Outputs probabilities [n, K] and labels [n, K], "" if not predicted."""
+
+    def numbers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
+        """Return the probability of each label, [n, K]."""
+        return {"probabilities": tf.sigmoid(self.model(features))}
+
+    def answers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
+        """Return probabilities and labels of n texts."""
+        outputs = self.numbers(features)
+        thresholds = tf.constant(self.task.thresholds, tf.float32)  # [K]
+        is_predicted = outputs["probabilities"] >= thresholds  # [n, K]
+        return outputs | {"labels": tf.where(is_predicted, self.labels, "")}

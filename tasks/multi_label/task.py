@@ -1,0 +1,90 @@
+"""The labels of a text or a pair of texts, any number of them."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tasks.classifier.task import Classification
+from tasks.rows import Unit
+from tasks.task import Outputs, Prediction, number
+
+if TYPE_CHECKING:
+    import modeling
+    from checkpoints.checkpoint import Checkpoint
+    from tasks import graph_tokenizer
+    from tasks.multi_label import model
+
+# The probability from which on a label is predicted, where none was tuned.
+THRESHOLD = 0.5
+
+
+class MultiLabel(Classification):
+    """Labels with a probability each, for a text or a pair."""
+
+    name = "multi_label_classification"
+    described = (*Classification.described, "thresholds")
+
+    @property
+    def thresholds(self) -> np.ndarray:
+        """The probability [K] from which on each label is predicted."""
+        found = self.settings.thresholds
+        return np.array(found or [THRESHOLD] * len(self.settings.labels))
+
+    def prediction(self, unit: Unit, outputs: Outputs) -> Prediction:
+        """Return the predicted labels, and the probabilities of all."""
+        found = dict(
+            zip(
+                self.settings.labels,
+                outputs["probabilities"].tolist(),
+                strict=True,
+            )
+        )
+        predicted = outputs["probabilities"] >= self.thresholds
+        return {
+            "labels": [
+                name
+                for name, is_one in zip(found, predicted, strict=True)
+                if is_one
+            ],
+            "probabilities": {
+                name: number(share) for name, share in found.items()
+            },
+        }
+
+    # --- Model ---------------------------------------------------------------
+
+    @classmethod
+    def options_of(
+        cls, checkpoint: "Checkpoint", given: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return also the thresholds."""
+        found = checkpoint.trained_for.thresholds
+        thresholds = found and tuple(found)
+        return super().options_of(checkpoint, given) | {
+            "thresholds": thresholds
+        }
+
+    def create_model(
+        self, config: "modeling.BertConfig", dtype: str
+    ) -> "model.BertForMultiLabel":
+        """Return the encoder with a vector for each label."""
+        from tasks import bilstm
+        from tasks.multi_label import model
+
+        return model.BertForMultiLabel(
+            config,
+            len(self.settings.labels),
+            dtype,
+            bilstm.size_in(self.settings.trained_for),
+        )
+
+    def graph(
+        self,
+        model: "modeling.TaskModel",
+        tokenizer: "graph_tokenizer.Tokenizer | None" = None,
+    ) -> "model.MultiLabelGraph":
+        """Return the graph: texts in, labels and probabilities out."""
+        from tasks.multi_label.model import MultiLabelGraph
+
+        return MultiLabelGraph(self, model, tokenizer)

@@ -1,0 +1,62 @@
+"""Thresholds by brute force; labels in cells of a table."""
+
+from base.errors import UserError
+
+import numpy as np
+import pytest
+
+from tasks.classifier import data as classifier_data
+from tasks.multi_label import scores
+
+
+def test_no_other_threshold_has_a_better_f1():
+    rng = np.random.default_rng(1)
+    labels = (rng.random((60, 4)) < [0.1, 0.5, 0.9, 0]).astype(int)
+    probs = np.clip(labels * 0.3 + rng.random((60, 4)) * 0.7, 0, 1).round(2)
+    found = scores.tune_thresholds(labels, probs)
+    for number in range(3):
+        right, shares = labels[:, number], probs[:, number]
+
+        def f1(limit, right=right, shares=shares):
+            hits = (shares >= limit) @ right
+            return 2 * hits / ((shares >= limit).sum() + right.sum())
+
+        best = max(map(f1, np.linspace(0, 1, 1001)))
+        assert f1(found[number]) == pytest.approx(best)
+        # No probability is so near that rounding would change a prediction.
+        assert np.abs(shares - found[number]).min() > 1e-3
+    assert found[3] == 0.5  # no example has this label
+
+
+def test_a_label_without_examples_counts_in_macro_f1_alone():
+    labels = np.array([[1, 0], [0, 0]])
+    probs = np.array([[0.9, 0.2], [0.4, 0.1]])
+    found = scores.scores(probs, labels, np.array([0.5, 0.5]))
+    assert found["micro_f1"] == found["accuracy"] == 1.0
+    assert found["macro_f1"] == 0.5
+    assert found["mean_average_precision"] == 1.0
+    loss = -np.log([0.9, 0.6, 0.8, 0.9]).mean()
+    assert found["loss"] == pytest.approx(loss)
+
+
+@pytest.mark.parametrize(
+    ("cell", "labels"),
+    [
+        ("", ()),
+        ("a", ("a",)),
+        (" a , b,", ("a", "b")),
+        ('["a, b", "c"]', ("a, b", "c")),
+        ("[]", ()),
+    ],
+)
+def test_labels_of_a_cell(cell, labels):
+    assert classifier_data.split_labels(cell) == labels
+
+
+@pytest.mark.parametrize("cell", ["[a", '["a", 1]', "[1"])
+def test_a_damaged_list_is_named_with_its_line(cell, tmp_path):
+    (tmp_path / "dev.tsv").write_text(f"sentence\tlabel\nx\t{cell}\n")
+    with pytest.raises(UserError, match="dev.tsv, line 2: the labels"):
+        classifier_data.own_task(
+            str(tmp_path), "sentence", None, "label", False, multi_label=True
+        )
