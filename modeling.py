@@ -569,7 +569,9 @@ class DenseActivation(Layer):
                 self.dense.bias,
                 activation=self.activation,
             )
-        x = self.dense(x, compute=compute)
+        # Not self.dense(x): TensorFlow would no longer fuse product, bias and
+        # GELU of an exported graph into one operation.
+        x = self.dense.add_bias(self.dense.product(x), compute)
         return elementwise.activate(x, self.activation)
 
 
