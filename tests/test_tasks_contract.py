@@ -28,6 +28,13 @@ pytestmark = pytest.mark.slow
 
 every_task = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
+# What the scripts share with each other and a BiLSTM does not change.
+every_script = pytest.mark.parametrize(
+    "case",
+    {case.script: case for case in reversed(CASES)}.values(),
+    ids=lambda case: case.name,
+)
+
 
 # The steps of a loop end at each checkpoint.
 CHECKPOINTS = {
@@ -301,7 +308,7 @@ def test_the_page(made_of, case):
 # --- Runs --------------------------------------------------------------------
 
 
-@every_task
+@every_script
 def test_killed_and_resumed_it_ends_with_the_same_bits(made_of, case, tmp_path):
     made = made_of(case)
     flags = CHECKPOINTS | {"output_dir": tmp_path}
@@ -342,7 +349,7 @@ def test_a_failed_run_says_so(made_of, tmp_path, caplog, name, seen):
     assert results[0] == results[1] and results[0]["degenerate"] == 1
 
 
-@every_task
+@every_script
 def test_a_finished_run_is_not_repeated(made_of, case, caplog):
     made = made_of(case)
     path = made.model / "bert_model.ckpt.data-00000-of-00001"
@@ -377,7 +384,7 @@ def test_hugging_face_there_and_back(made_of, case, tmp_path):
 # --- What goes wrong ---------------------------------------------------------
 
 
-@every_task
+@every_script
 def test_damaged_weights_are_neither_scored_nor_used(made_of, case, tmp_path):
     """A score or an answer made of them would look like any other."""
     made = made_of(case)
