@@ -15,6 +15,7 @@ is killed, the same command continues it and ends with the same bytes.
 """
 
 import dataclasses
+import time
 
 from base import beam, errors
 from base.errors import UserError
@@ -126,9 +127,11 @@ def main(_: list[str]) -> int:
     )
     for line in summary.flag_warnings(config):
         logging.warning(line)
+    began = time.monotonic()
     counts = generation.generate(
         plan, FLAGS.num_workers, beam.options_of(FLAGS)
     )
+    logging.info("Took %.1f s", time.monotonic() - began)
     logging.info("***** Pre-training data *****")
     for line in summary.summarize(counts, config):
         logging.info("  %s", line)

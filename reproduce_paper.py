@@ -10,7 +10,8 @@ numbers, the paper's, and the differences to the first row in both.
 --scale says how large everything is. `smoke` takes minutes; its models are too
 small and too briefly trained for the numbers to mean anything. `small` takes
 hours on a laptop; `paper` is BERT-Base at the paper's settings.
-reproduction/scales.toml has all their values; --set replaces one of them.
+tools/reproduction/scales.toml has all their values; --set replaces one of
+them.
 
 The work is done by the other scripts of this project, whose commands are
 shown. --dry_run prints them all and runs none. Killed and started again, the

@@ -1,1 +1,1 @@
-"""Flags, jobs, runs and sweeps: shared by all fine-tuning scripts."""
+"""Runs of tasks: the runner, flags, sweeps, distillation."""

@@ -1,1 +1,1 @@
-"""Masked LM and next sentence prediction: data, model, export."""
+"""Pre-training: model, heads, objectives and runs; data/ makes its records."""

@@ -1,1 +1,1 @@
-"""Exported models: the tokenizer in the graph, and SavedModels of strings."""
+"""Batch prediction on one machine and on Beam; LiteRT files."""

@@ -165,6 +165,9 @@ def test_the_classifier_page_runs(tmp_path, monkeypatch, caplog, capsys):
         "{}\t1\t2\t{}\t{}",
     )
     write_pairs(tmp_path / "mine", "verdict\tquestion\tanswer", "is_{}\t{}\t{}")
+    write_pairs(
+        tmp_path / "topics", "label\tsentence\tsource", "a{},b\t{} {}\tx"
+    )
     printed = run_page(page, classifier_flags, caplog, capsys)
     assert_prints(page, printed)
     assert_writes(page, tmp_path)

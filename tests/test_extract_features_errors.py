@@ -139,7 +139,7 @@ def test_sigterm_leaves_nothing(model_dir, tmp_path, tmp_path_factory):
     os.mkfifo(fifo)
     ended = subprocess.Popen(["true"])
     ended.wait()
-    leftover = tmp_path / f".out.{ended.pid}.tmp"
+    leftover = tmp_path / f".out.{ended.pid}-0.tmp"
     leftover.write_text("of a run that was killed")
     flags = flags_for(model_dir, fifo, out, output_format="npz")
     code = "import extract_features; from base import errors; "
@@ -162,7 +162,7 @@ def test_sigterm_leaves_nothing(model_dir, tmp_path, tmp_path_factory):
             assert time.monotonic() < end and process.poll() is None
             time.sleep(0.05)
         time.sleep(0.5)
-        assert [n for n in os.listdir(tmp_path) if f".{process.pid}." in n]
+        assert [n for n in os.listdir(tmp_path) if f".{process.pid}-" in n]
         assert not leftover.exists()
         process.send_signal(signal.SIGTERM)
         process.wait(timeout=300)

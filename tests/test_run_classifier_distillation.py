@@ -332,7 +332,7 @@ def test_a_run_in_two_parts_ends_with_the_same_bits(
     alone = flags_of(places, tmp_path, **dict.fromkeys(names, None))
     alone["transfer_file"] = None
     line = scripts.error_of(run_classifier, **alone)
-    assert "belongs to a run with teacher_checkpoint = " in line
+    assert "belongs to a run with distillation_alpha = " in line
     caplog.clear()
     with caplog.at_level("INFO", logger="absl"):
         assert scripts.run(run_classifier, **flags_of(places, tmp_path)) == 0

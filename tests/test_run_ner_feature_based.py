@@ -190,17 +190,6 @@ def test_a_fine_tuned_models_layers_hold(features, data_dir, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_failed_run_says_so(deep_dir, data_dir, tmp_path, caplog):
-    flags = feature_flags(deep_dir, data_dir, tmp_path, num_train_epochs=2)
-    flags |= {"learning_rate": 10.0, "feature_layers": "last"}
-    flags["bias_correction"] = True
-    assert scripts.run(run_ner, **flags) == 0
-    assert "This run failed: " in caplog.records[-1].getMessage()
-    assert "words are tagged" in caplog.records[-1].getMessage()
-    assert tiny.results_of(tmp_path)["degenerate"] == 1
-
-
-@pytest.mark.slow
 def test_transformers_has_no_class_for_a_bilstm(features, tmp_path):
     line = scripts.error_of(
         convert_checkpoint,

@@ -136,6 +136,7 @@ def train(settings: Settings, x: np.ndarray) -> Toy:
         )
         return data.batch(size, drop_remainder=True)
 
+    os.makedirs(settings.output_dir, exist_ok=True)
     with strategy.scope():
         model = Toy()
     run.train(

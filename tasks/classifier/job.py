@@ -306,7 +306,7 @@ class ClassifierJob(Job):
 def _data_sets(
     first: str, splits: Mapping[str, classifier_tasks.Split]
 ) -> list[DataSet]:
-    """Return data sets with records eval, eval_mismatched, ... or predict."""
+    """Return data sets with records eval, eval_dev_mismatched, ...; predict."""
     return [
         DataSet(f"{first}_{title}" if number else first, title, split)
         for number, (title, split) in enumerate(splits.items())

@@ -51,7 +51,7 @@ class BertForFeatureTagging(TaskModel):
     Args:
         config: of the encoder.
         num_labels: K.
-        choice: C layers and how to combine them, see features.layers.table_7.
+        choice: C layers and how to combine them, see encoder/layers.py.
         units: width of each direction of the BiLSTM.
         dtype: of the encoder's matrix products; the BiLSTM is float32.
     """

@@ -52,7 +52,7 @@ class TaggerOptions(NamedTuple):
 
     Attributes:
         document_context: whether windows are filled with the sentences around.
-        feature_layers: a name of features.layers.table_7, for a BiLSTM on
+        feature_layers: a name of tasks.encoder.layers.table_7, for a BiLSTM on
             these frozen layers; None: the encoder is fine-tuned.
         lstm_units: width of each direction of the BiLSTM.
     """
