@@ -44,7 +44,7 @@ def example_weights(batch: Batch, labels: str) -> tf.Tensor:
 
     Args:
         batch: its `example_weights` where it has some, else ones.
-        labels: name of a feature [B].
+        labels: name of a feature [B, ...].
     """
-    ones = tf.ones(tf.shape(batch[labels]), tf.float32)
+    ones = tf.ones(tf.shape(batch[labels])[:1], tf.float32)
     return batch.get("example_weights", ones)

@@ -16,9 +16,10 @@ from tasks import mistakes
 from tasks.classifier import data as classifier_data
 from tasks.classifier.job import ClassifierJob
 from tasks.job import DataSet, LoadedModel, Scored
-from tasks.multi_label import model as multi_label_model
 from tasks.multi_label import scores as multi_label_scores
 from tasks.multi_label.task import MultiLabel
+from tasks.settings import RunSettings
+from tasks.source import ModelSource
 
 LABEL_SCORES = "label_scores.tsv"
 
@@ -33,9 +34,14 @@ class MultiLabelJob(ClassifierJob):
     """
 
     task_name = fine_tuned_task = MultiLabel.name
-    objective = multi_label_model.MULTI_LABEL
 
-    def __init__(self, settings, source, is_training, *args: Any):
+    def __init__(
+        self,
+        settings: RunSettings,
+        source: ModelSource,
+        is_training: bool,
+        *args: Any,
+    ):
         found = source.trained_for.thresholds
         self.thresholds = None
         self.tunes = is_training or not found

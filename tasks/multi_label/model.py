@@ -6,6 +6,7 @@ from ops import losses
 from tasks import saved_model
 from tasks.classifier import export as classifier_export
 from tasks.classifier import model as classifier_model
+from training.objective import example_weights
 
 
 class BertForMultiLabel(classifier_model.BertForSequenceClassification):
@@ -29,7 +30,7 @@ class BertForMultiLabel(classifier_model.BertForSequenceClassification):
                 fill a batch.
         """
         labels = tf.cast(features["label_ids"], tf.float32)  # [B, K]
-        weights = example_weights(features)  # [B]
+        weights = example_weights(features, "label_ids")  # [B]
         entropy = tf.reduce_mean(
             tf.nn.sigmoid_cross_entropy_with_logits(labels, logits), -1
         )  # [B]
@@ -39,19 +40,6 @@ class BertForMultiLabel(classifier_model.BertForSequenceClassification):
             tf.reduce_sum(weights),
             tf.reduce_sum(tf.cast(is_right, tf.float32) * weights),
         )
-
-
-def example_weights(batch: dict[str, tf.Tensor]) -> tf.Tensor:
-    """Return float32 [B]: 1 for examples, 0 for rows that fill a batch."""
-    ones = tf.ones(tf.shape(batch["label_ids"])[:1], tf.float32)
-    return batch.get("example_weights", ones)
-
-
-MULTI_LABEL = classifier_model.CLASSIFICATION._replace(
-    loss_weights=lambda batch: {
-        "label_loss": tf.reduce_sum(example_weights(batch))
-    }
-)
 
 
 class MultiLabelGraph(classifier_export.Classifier):
