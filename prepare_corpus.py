@@ -28,7 +28,6 @@ from base.errors import UserError
 from absl import flags, logging
 
 from corpus import generation, paragraphs, reading, summary
-from corpus import plan as corpus_plan
 from corpus.items import CorpusFlags
 
 FLAGS = flags.FLAGS
@@ -80,26 +79,39 @@ flags.DEFINE_integer(
     8,
     "Larger pages, lines and texts are not used; bounds the memory. The "
     "largest page that Wikipedia allows has 2 MB.",
+    lower_bound=1,
+    upper_bound=256,  # a worker process needs some twenty times this
 )
 
 # What is kept
 flags.DEFINE_integer(
-    "min_document_chars", 0, "Drop documents with fewer characters of text."
+    "min_document_chars",
+    0,
+    "Drop documents with fewer characters of text.",
+    lower_bound=0,
 )
 flags.DEFINE_integer(
     "drop_repeated_lines",
     0,
     "Drop sentences that occur more often than this in all documents, such as "
     "the notices of a web site; 0 keeps all.",
+    lower_bound=0,
 )
 flags.DEFINE_float(
     "heldout_fraction",
     0.0,
     "Share of the documents to put into heldout/, by the hash of their text.",
+    lower_bound=0,
 )
 
 # How it is written
-flags.DEFINE_integer("num_shards", 64, "Training files to write.")
+flags.DEFINE_integer(
+    "num_shards",
+    64,
+    "Training files to write.",
+    lower_bound=1,
+    upper_bound=99999,
+)
 flags.DEFINE_integer(
     "num_workers",
     None,
@@ -117,35 +129,6 @@ beam.define_flags()
 
 def main(_: list[str]) -> int:
     """Write the corpus; summarize it and warn of likely mistakes."""
-    check_flags()
-    plan = corpus_plan.make_plan(
-        FLAGS.input_file,
-        FLAGS.output_dir,
-        CorpusFlags(**{n: FLAGS[n].value for n in CorpusFlags._fields}),
-        FLAGS.strict,
-    )
-    result = generation.generate(
-        plan, FLAGS.num_workers, beam.options_of(FLAGS)
-    )
-    logging.info("***** Corpus *****")
-    for line in summary.summarize(*result):
-        logging.info("  %s", line)
-    for line in summary.find_warnings(result.report):
-        logging.warning(line)
-    logging.info(
-        "Wrote %d documents to %s",
-        sum(result.report[split]["documents"] for split in plan.output_files),
-        plan.output_dir,
-    )
-    return 0
-
-
-def check_flags() -> None:
-    """Check what can be checked before any file is read.
-
-    Raises:
-        UserError: names the flag.
-    """
     for name in ("input_file", "output_dir"):
         if not FLAGS[name].value:
             raise UserError(f"--{name} is required")
@@ -155,6 +138,25 @@ def check_flags() -> None:
         FLAGS.num_workers,
         f"output_dir={FLAGS.output_dir}",
     )
+    report, speed = generation.generate(
+        FLAGS.input_file,
+        FLAGS.output_dir,
+        CorpusFlags(**{n: FLAGS[n].value for n in CorpusFlags._fields}),
+        FLAGS.strict,
+        FLAGS.num_workers,
+        beam.options_of(FLAGS),
+    )
+    logging.info("***** Corpus *****")
+    for line in summary.summarize(report, speed):
+        logging.info("  %s", line)
+    for line in summary.find_warnings(report):
+        logging.warning(line)
+    logging.info(
+        "Wrote %d documents to %s",
+        report["train"]["documents"] + report["heldout"]["documents"],
+        FLAGS.output_dir,
+    )
+    return 0
 
 
 if __name__ == "__main__":

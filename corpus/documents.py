@@ -5,6 +5,7 @@ returns its sentences, or why there is no document. It depends on its arguments
 alone, so that any engine may call it in any order.
 """
 
+import collections
 import functools
 import json
 import struct
@@ -33,8 +34,7 @@ class Document(NamedTuple):
     """A document of the corpus.
 
     Attributes:
-        key: 64-bit hash of its text. Documents of equal text have equal keys.
-            The key decides the shard and the place in it.
+        key: 64-bit hash of its text; decides the shard and the place in it.
         split: TRAIN or HELDOUT; depends on the key alone.
         text: UTF-8, one sentence per line, with \\n at the end of each.
     """
@@ -59,15 +59,27 @@ class Outcome(NamedTuple):
     problem: Problem | None = None
 
 
+class _Unusable(ValueError):
+    """An item that cannot be read: the reason and the detail of its problem."""
+
+
 def make_document(item: Item, flags: CorpusFlags) -> Outcome:
     """Return the document of an item, or why there is none."""
     if item.problem:
         return Outcome(None, {item.problem.reason: 1}, item.problem)
+    source, counts = item.source, collections.Counter()
     try:
-        lines, counts = _sentences_of(item, flags)
+        if source.kind == items.DUMP:
+            lines = _sentences_of_page(item, counts)
+        else:
+            lines = _sentences_of_text(item, flags, counts)
     except _Unusable as unusable:
-        problem = _problem(item, unusable)
-        counts = {**unusable.counts, problem.reason: 1}
+        reason, detail = unusable.args
+        counts[reason] = 1
+        place = f"{items.ITEM_NAMES[source.kind]} {item.number}"
+        if source.kind == items.DUMP:
+            place = dumps.page_place(item.number, item.data)
+        problem = Problem(reason, source.path, place, detail)
         return Outcome(None, counts, problem)
     if lines is None:
         return Outcome(None, counts)
@@ -137,111 +149,76 @@ def distinct_texts(values: Iterable[bytes]) -> tuple[list[bytes], int]:
 
 # --- Sentences of an item ----------------------------------------------------
 
-
-class _Unusable(ValueError):
-    """An item that cannot be read: its reason, and counts before that."""
-
-    def __init__(self, reason: str, detail: str, counts: dict | None = None):
-        super().__init__(detail)
-        self.reason, self.detail = reason, detail
-        self.counts = counts or {}
-
-
-def _problem(item: Item, unusable: _Unusable) -> Problem:
-    """Return the problem of an item, with the place where it stands."""
-    place = f"{items.ITEM_NAMES[item.source.kind]} {item.number}"
-    if item.source.kind == items.DUMP:
-        title = dumps.title_of(item.data)
-        place += f" {title!r}" if title else ""
-    return Problem(unusable.reason, item.source.path, place, unusable.detail)
+_JSON_TYPES = {
+    dict: "an object",
+    list: "an array",
+    str: "a string",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    type(None): "null",
+}
 
 
-def _sentences_of(
-    item: Item, flags: CorpusFlags
-) -> tuple[list[str] | None, dict[str, int]]:
-    """Return sentences and counts of an item; None if it is not a document.
+def _sentences_of_text(
+    item: Item, flags: CorpusFlags, counts: collections.Counter
+) -> list[str]:
+    """Return the sentences of a line of JSON, a row or a text; count it.
 
     Raises:
         _Unusable: the item cannot be read.
     """
-    if item.source.kind == items.DUMP:
-        return _sentences_of_page(item)
-    if item.source.kind == items.JSON_LINES:
-        counts = {"json_lines": 1}
-        text = _text_of_json(item.data, flags.text_column)
-    elif item.source.kind == items.PARQUET:
-        counts = {"rows": 1}
-        text = item.data.decode("utf-8", "replace")
-    else:
-        counts = {"texts": 1}
-        text = _decode(item.data, counts)
-    # Before the sentences are split: a control character hides the end of a
-    # sentence.
-    text = cleaning.clean_text(text)
-    language = item.source.language
-    lines = []
-    for paragraph in paragraphs.split_paragraphs(text, flags.line_breaks):
-        try:
-            lines += sentences.split(paragraph, language)
-        except sentences.SplitError as error:
-            raise _Unusable("refused_text", str(error), counts) from error
-    return lines, counts
-
-
-def _decode(data: bytes, counts: dict[str, int]) -> str:
-    """Return the text of UTF-8 bytes.
-
-    Raises:
-        _Unusable: they are not UTF-8.
-    """
+    kind, data = item.source.kind, item.data
+    names = {items.JSON_LINES: "json_lines", items.PARQUET: "rows"}
+    counts[names.get(kind, "texts")] = 1
     try:
-        return data.decode("utf-8")
+        errors = "replace" if kind == items.PARQUET else "strict"
+        text = data.decode("utf-8", errors)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         detail = (
             f"is not UTF-8: byte 0x{data[error.start]:02x} in its line {line}"
         )
-        raise _Unusable("not_utf8", detail, counts) from None
+        raise _Unusable("not_utf8", detail) from None
+    if kind == items.JSON_LINES:
+        text = _text_of_json(text, flags.text_column)
+    # Before the sentences are split: a control character hides the end of a
+    # sentence.
+    text = cleaning.clean_text(text)
+    lines = []
+    for paragraph in paragraphs.split_paragraphs(text, flags.line_breaks):
+        try:
+            lines += sentences.split(paragraph, item.source.language)
+        except sentences.SplitError as error:
+            raise _Unusable("refused_text", str(error)) from error
+    return lines
 
 
-def _text_of_json(line: bytes, column: str) -> str:
+def _text_of_json(line: str, column: str) -> str:
     """Return the text of a line of JSON, "" for null.
 
     Raises:
         _Unusable: not JSON, not an object, or no text under this key.
     """
-    counts = {"json_lines": 1}
-    text = _decode(line, counts)
     try:
-        value = json.loads(text)
+        value = json.loads(line)
     except (ValueError, RecursionError) as error:
         # Not all are JSONDecodeError: a number of 5,000 digits raises a plain
         # ValueError, deep nesting RecursionError.
         detail = f"is not JSON: {getattr(error, 'msg', error)}"
-        raise _Unusable("broken_item", detail, counts) from None
+        raise _Unusable("broken_item", detail) from None
     if not isinstance(value, dict):
-        detail = f"is {_json_type(value)}; wanted a JSON object"
-        raise _Unusable("broken_item", detail, counts)
+        detail = f"is {_JSON_TYPES[type(value)]}; wanted a JSON object"
+        raise _Unusable("broken_item", detail)
     if column not in value:
-        names = ", ".join(map(str, list(value)[:10]))
+        names = ", ".join(list(value)[:10])
         detail = f"has no {column!r}, but {names}; name one by --text_column"
-        raise _Unusable("broken_item", detail, counts)
+        raise _Unusable("broken_item", detail)
     text = value[column]
     if text is not None and not isinstance(text, str):
-        detail = f"has {_json_type(text)} as {column!r}; wanted text"
-        raise _Unusable("broken_item", detail, counts)
+        detail = f"has {_JSON_TYPES[type(text)]} as {column!r}; wanted text"
+        raise _Unusable("broken_item", detail)
     return text or ""
-
-
-def _json_type(value: object) -> str:
-    """Return what JSON calls a value, with its article."""
-    names = {bool: "a boolean", str: "a string", list: "an array"}
-    if isinstance(value, dict):
-        return "an object"
-    return names.get(type(value), "null" if value is None else "a number")
-
-
-# --- Pages -------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=64)
@@ -250,19 +227,21 @@ def _site_of(source: Source) -> site.Site:
     return site.from_namespaces(source.language, dict(source.namespaces))
 
 
-def _sentences_of_page(item: Item) -> tuple[list[str] | None, dict[str, int]]:
-    """Return sentences and counts of a page; None if it is not an article.
+def _sentences_of_page(
+    item: Item, counts: collections.Counter
+) -> list[str] | None:
+    """Return the sentences of a page, None if it is not an article; count it.
 
     Raises:
         _Unusable: the XML is broken, or the parser refuses the wikitext.
     """
-    counts = {"pages": 1}
+    counts["pages"] = 1
     try:
         page = dumps.parse_page(item.data)
     except dumps.PageError as error:
-        raise _Unusable("broken_item", str(error), counts) from error
+        raise _Unusable("broken_item", str(error)) from error
     wiki = _site_of(item.source)
-    reason = None
+    reason = "articles"
     if page.namespace != 0:
         reason = "other_namespaces"
     elif page.is_redirect or site.is_redirect(page.text):
@@ -271,9 +250,9 @@ def _sentences_of_page(item: Item) -> tuple[list[str] | None, dict[str, int]]:
         reason = "not_wikitext"
     elif site.is_disambiguation(page.text, page.title, wiki):
         reason = "disambiguations"
-    if reason:
-        return None, {**counts, reason: 1}
-    counts["articles"] = 1
+    counts[reason] = 1
+    if reason != "articles":
+        return None
     try:
         lines, more = wikitext.to_sentences(
             page.text, wiki, item.source.language
@@ -285,7 +264,7 @@ def _sentences_of_page(item: Item) -> tuple[list[str] | None, dict[str, int]]:
         if isinstance(error, wikitext.PageError):
             kind = ""
         detail = f"cannot be parsed: {kind}{error}"
-        raise _Unusable("refused_page", detail, counts) from error
+        raise _Unusable("refused_page", detail) from error
     for name, number in more.items():
         counts[f"wikitext_{name}"] = number
-    return lines, counts
+    return lines

@@ -34,18 +34,6 @@ _TAG_BYTES = 6
 _HEAD_BYTES = 2**12
 
 
-class Header(NamedTuple):
-    """The language and the namespaces in the siteinfo of a dump.
-
-    Attributes:
-        language: code from xml:lang of the root element; "" without one.
-        namespaces: (number, name) in the wiki's language.
-    """
-
-    language: str
-    namespaces: tuple[tuple[int, str], ...]
-
-
 class Page(NamedTuple):
     """A page of a dump.
 
@@ -54,7 +42,7 @@ class Page(NamedTuple):
         namespace: number; 0 for articles.
         is_redirect: whether the dump marks it as a redirect.
         model: content model, "wikitext" for text.
-        text: wikitext of the last revision; "" for a deleted one.
+        text: of the last revision; "" for a deleted one.
     """
 
     title: str
@@ -64,24 +52,10 @@ class Page(NamedTuple):
     text: str
 
 
-class PagePiece(NamedTuple):
-    """A part of a dump between page boundaries.
+def read_header(head: bytes) -> tuple[str, tuple[tuple[int, str], ...]]:
+    """Return language and namespaces, (number, name), of a dump.
 
-    Attributes:
-        data: the bytes from <page> to </page>; of a page that cannot be used
-            its beginning.
-        problem: "" or what is wrong: "too_long", "broken_page", "truncated".
-    """
-
-    data: bytes
-    problem: str = ""
-
-
-# --- The header --------------------------------------------------------------
-
-
-def read_header(head: bytes) -> Header:
-    """Return language and namespaces from the beginning of a dump.
+    The language is "" where the root element names none.
 
     Args:
         head: UTF-8; the siteinfo is looked for before the first page. A part
@@ -94,7 +68,7 @@ def read_header(head: bytes) -> Header:
     # An encoding declared for the file is not the one of this text.
     text = re.sub(r"^\s*<\?xml[^>]*\?>", "", text)
     if "<mediawiki" not in text:
-        return Header("", ())
+        return "", ()
     closed = text if "</mediawiki>" in text else text + "</mediawiki>"
     language, namespaces = "", ()
     try:
@@ -109,23 +83,23 @@ def read_header(head: bytes) -> Header:
         # mwxml raises many types, also where there is no siteinfo. The pages
         # can be read without it.
         pass
-    return Header(language, namespaces)
+    return language, namespaces
 
 
-# --- Page boundaries ---------------------------------------------------------
-
-
-def split_pages(blocks: Iterable[bytes], max_bytes: int) -> Iterator[PagePiece]:
-    """Yield the pages of a dump, and pieces that cannot be used.
+def split_pages(
+    blocks: Iterable[bytes], max_bytes: int
+) -> Iterator[tuple[bytes, str]]:
+    """Yield (page, "") and (beginning of what cannot be used, problem).
 
     Args:
         blocks: the dump as UTF-8; one block and one page are in memory.
         max_bytes: a longer page is a problem "too_long".
 
     Yields:
-        In the order of the dump: pages; pages that begin but do not end before
-        the next one begins ("broken_page"); a last piece "truncated" if the
-        dump ends within a page or has no </mediawiki> for its <mediawiki>.
+        In the order of the dump: the bytes from <page> to </page>; pages that
+        begin but do not end before the next one begins ("broken_page"); a last
+        piece "truncated" if the dump ends within a page or has no </mediawiki>
+        for its <mediawiki>.
     """
     # `begin` is where the open page begins in the buffer, -1 without one. Of a
     # page that is too long only `head` is kept.
@@ -140,16 +114,16 @@ def split_pages(blocks: Iterable[bytes], max_bytes: int) -> Iterator[PagePiece]:
             if match[0] != _END:
                 if begin >= 0:
                     broken = head or buffer[begin : match.start()]
-                    yield PagePiece(broken[:_HEAD_BYTES], "broken_page")
+                    yield broken[:_HEAD_BYTES], "broken_page"
                 begin, head = match.start(), b""
             else:
                 page = buffer[max(begin, 0) : searched]
                 if begin < 0:
-                    yield PagePiece(b"", "broken_page")
+                    yield b"", "broken_page"
                 elif head or len(page) > max_bytes:
-                    yield PagePiece(head or page[:_HEAD_BYTES], "too_long")
+                    yield head or page[:_HEAD_BYTES], "too_long"
                 else:
-                    yield PagePiece(page)
+                    yield page, ""
                 begin, head = -1, b""
         if begin >= 0 and len(buffer) - begin > max_bytes:
             head = head or buffer[begin : begin + _HEAD_BYTES]
@@ -162,18 +136,16 @@ def split_pages(blocks: Iterable[bytes], max_bytes: int) -> Iterator[PagePiece]:
         searched = max(searched, len(buffer) - _TAG_BYTES) - keep
         buffer, begin = buffer[keep:], min(begin, 0)
     if begin >= 0:
-        yield PagePiece((head or buffer)[:_HEAD_BYTES], "truncated")
+        yield (head or buffer)[:_HEAD_BYTES], "truncated"
     elif has_root and b"</mediawiki>" not in tail:
-        yield PagePiece(b"", "truncated")
+        yield b"", "truncated"
 
 
-def title_of(data: bytes) -> str:
-    """Return the title in the XML of a page, "" if there is none."""
+def page_place(number: int, data: bytes) -> str:
+    """Return "page 12 'Title'" for the XML of a page."""
     match = _TITLE.search(data[:_HEAD_BYTES])
-    return html.unescape(match[1].decode("utf-8", "replace")) if match else ""
-
-
-# --- Pages -------------------------------------------------------------------
+    title = match and html.unescape(match[1].decode("utf-8", "replace"))
+    return f"page {number} {title!r}" if title else f"page {number}"
 
 
 class PageError(ValueError):

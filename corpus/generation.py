@@ -1,17 +1,43 @@
-"""Write the text files of a plan, and their report corpus.json."""
+"""Write the text files of a corpus, and their report corpus.json.
 
+Flags and input are checked before any work: a mistake should end the run in
+its first second.
+"""
+
+import importlib.metadata
 import json
+import math
+import os
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
-from base import file_system, workers
+from base import file_system, resuming, workers
 from base.errors import UserError
 from base.jobs import engine
+from base.jobs.run import create_job
 
 from absl import logging
 
-from corpus import summary
-from corpus.plan import Plan
+from corpus import reading, sentences, summary, tables
+from corpus.documents import HELDOUT, TRAIN
+from corpus.items import PARQUET, CorpusFlags
+from corpus.sources import Blocks
+from corpus.steps import CorpusSteps
+
+# Raise it when the same flags no longer give the same bytes. It is part of
+# the fingerprint, so that no run continues with documents of another version.
+_CORPUS_VERSION = 2
+
+# Libraries that the output depends on.
+_LIBRARIES = ("mwparserfromhell", "mwxml", "sentencex")
+
+# Chunks are such a part of the input, within these bounds: small enough that a
+# killed run loses little and that all workers end at about the same time.
+_CHUNKS = 256
+_LEAST_CHUNK_BYTES, _MOST_CHUNK_BYTES = 2**19, 2**24
+
+# The input of a bucket, about. Where it is compressed, there is more text.
+_BUCKET_BYTES = 2**23
 
 # Input files are listed up to this number.
 _MAX_FILES_LOGGED = 100
@@ -20,87 +46,177 @@ _MAX_FILES_LOGGED = 100
 _MAX_WARNINGS = 20
 
 
-class Result(NamedTuple):
-    """What a run has done.
+def generate(
+    input_file: str,
+    output_dir: str,
+    flags: CorpusFlags,
+    is_strict: bool = False,
+    num_workers: int | None = None,
+    beam_options: str | None = None,
+) -> tuple[dict[str, Any], str]:
+    """Write all output files that are not complete yet.
 
-    Attributes:
-        report: the content of corpus.json.
-        input_bytes: size of the items that this run has read, decompressed.
-        seconds: that reading them and making documents of them took.
-        num_workers: worker processes that did it.
+    Args:
+        input_file: globs, separated by commas.
+        output_dir: the directory of the output files and corpus.json.
+        flags: the others that the output depends on.
+        is_strict: whether the first problem in the input ends the run.
+        num_workers: number of processes on this machine; None: all cores.
+        beam_options: of a pipeline of Apache Beam, which then does the work.
+
+    Returns:
+        The content of corpus.json, and in words how fast this run has read the
+        input, "" if it has read nothing.
+
+    Raises:
+        UserError: a bad value, a missing file, input of unknown language, no
+            document in the input, a problem in it and `is_strict`, or output
+            files of a different command.
     """
+    flags = flags._replace(language=flags.language.lower())
+    if flags.heldout_fraction >= 1:
+        raise UserError(
+            f"--heldout_fraction={flags.heldout_fraction}: must be less than 1"
+        )
+    if not flags.text_column:
+        raise UserError("--text_column is empty")
+    if flags.language and not sentences.known_language(flags.language):
+        raise UserError(
+            f"--language={flags.language}: no rules for the sentences of this "
+            "language; wanted a code such as en, de, zh"
+        )
+    output_dir = resuming.absolute_path(output_dir)
+    input_states = resuming.input_states(input_file)
+    inputs = [path for path, _, _ in input_states]
+    input_bytes = sum(size for _, size, _ in input_states)
+    outputs = output_files(output_dir, flags)
+    paths = [path for some in outputs.values() for path in some]
+    _check_files(inputs, output_dir, paths, flags.language)
+    versions = {name: importlib.metadata.version(name) for name in _LIBRARIES}
+    job = create_job(
+        paths,
+        output_dir,
+        "corpus",
+        "output_dir",
+        {
+            "version of corpora": _CORPUS_VERSION,
+            "input_file": input_states,
+            **flags._asdict(),
+            **{f"version of {name}": found for name, found in versions.items()},
+        },
+    )
+    chunk_bytes = max(input_bytes // _CHUNKS, _LEAST_CHUNK_BYTES)
+    steps = CorpusSteps(
+        flags,
+        is_strict,
+        {split: len(some) for split, some in outputs.items()},
+        math.ceil(max(input_bytes, 1) / (len(paths) * _BUCKET_BYTES)),
+        min(chunk_bytes, _MOST_CHUNK_BYTES),
+        inputs[0] if len(inputs) == 1 else f"{len(inputs)} input files",
+    )
+    report_file = os.path.join(output_dir, "corpus.json")
+    file_system.make_directory(output_dir)
+    has_report = file_system.exists(report_file)
+    if has_report and not file_system.exists(job.manifest):
+        raise UserError(
+            f"{report_file} exists, but was not written by this command "
+            f"(there is no {job.manifest}); delete it or name another "
+            "--output_dir"
+        )
+    logging.info("*** Reading from input files ***")
+    for path in inputs[:_MAX_FILES_LOGGED]:
+        logging.info("  %s", path)
+    if len(inputs) > _MAX_FILES_LOGGED:
+        logging.info("  and %d more", len(inputs) - _MAX_FILES_LOGGED)
+    num_workers = num_workers or workers.num_cores()
+    start, seconds = time.monotonic(), 0.0
+    num_read = num_problems = 0
 
-    report: dict[str, Any]
-    input_bytes: int
-    seconds: float
-    num_workers: int
-
-
-class _Reading:
-    """Measures the speed of reading, and logs the first problems."""
-
-    def __init__(self) -> None:
-        self._start = time.monotonic()
-        self._num_problems = self.input_bytes = 0
-        self.seconds = 0.0
-
-    def add(self, result: dict[str, Any]) -> None:
-        """Add the result of a chunk."""
-        self.input_bytes += result["counts"].get("input_bytes", 0)
-        self.seconds = time.monotonic() - self._start
+    def add(result: dict[str, Any]) -> None:
+        """Measure the speed of reading, and log the first problems."""
+        nonlocal seconds, num_read, num_problems
+        num_read += result["counts"].get("input_bytes", 0)
+        seconds = time.monotonic() - start
         for problem in summary.problems_of(result):
-            self._num_problems += 1
-            if self._num_problems <= _MAX_WARNINGS:
+            num_problems += 1
+            if num_problems <= _MAX_WARNINGS:
                 logging.warning("%s", problem.line())
-            elif self._num_problems == _MAX_WARNINGS + 1:
+            elif num_problems == _MAX_WARNINGS + 1:
                 logging.warning(
                     "More problems are counted, and not shown: see corpus.json"
                 )
 
-
-def generate(
-    plan: Plan, num_workers: int | None = None, beam_options: str | None = None
-) -> Result:
-    """Write all output files that are not complete yet.
-
-    Args:
-        plan: the run.
-        num_workers: number of processes on this machine; None: all cores.
-        beam_options: of a pipeline of Apache Beam, which then does the work.
-
-    Raises:
-        UserError: no document in the input, a problem in the input and
-            --strict, or output files of a different command.
-    """
-    file_system.make_directory(plan.output_dir)
-    manifest = plan.job.manifest
-    has_report = file_system.exists(plan.report_file)
-    if has_report and not file_system.exists(manifest):
-        raise UserError(
-            f"{plan.report_file} exists, but was not written by this command "
-            f"(there is no {manifest}); delete it or name another --output_dir"
-        )
-    logging.info("*** Reading from input files ***")
-    for path in plan.input_files[:_MAX_FILES_LOGGED]:
-        logging.info("  %s", path)
-    if len(plan.input_files) > _MAX_FILES_LOGGED:
-        logging.info("  and %d more", len(plan.input_files) - _MAX_FILES_LOGGED)
-    num_workers = num_workers or workers.num_cores()
-    reading = _Reading()
     done = engine.make_files(
-        plan.job,
-        plan.steps,
-        plan.input_files,
-        num_workers,
-        beam_options,
-        plan.input_bytes,
-        reading.add,
+        job, steps, inputs, num_workers, beam_options, input_bytes, add
     )
-    report = summary.make_report(plan, done)
+    report = {
+        **summary.make_report(done, outputs, output_dir),
+        "flags": flags._asdict(),
+        "versions": versions,
+        "inputs": {
+            path: done.total["inputs"][path]
+            for path in inputs
+            if path in done.total["inputs"]
+        },
+    }
     if done.made or not has_report:
         text = json.dumps(report, indent=1, ensure_ascii=False)
-        file_system.write_text(plan.report_file, f"{text}\n")
-    file_system.remove_leftovers(plan.report_file)
-    if beam_options is not None:
-        return Result(report, 0, 0.0, 1)
-    return Result(report, reading.input_bytes, reading.seconds, num_workers)
+        file_system.write_text(report_file, f"{text}\n")
+    file_system.remove_leftovers(report_file)
+    speed = ""
+    if num_read and beam_options is None:
+        rate = num_read / 1e6 / seconds
+        speed = (
+            f"{rate:.2f} MB/s, {rate / num_workers:.2f} MB/s for each of "
+            f"{num_workers} workers"
+        )
+    return report, speed
+
+
+def output_files(output_dir: str, flags: CorpusFlags) -> dict[str, list[str]]:
+    """Return the paths of the output files by split.
+
+    Held-out files are in a folder of their own, so that a pattern such as
+    wiki/*.txt does not match them. They are about as large as the others.
+    """
+    num_heldout = 0
+    if flags.heldout_fraction:
+        num_heldout = max(1, round(flags.num_shards * flags.heldout_fraction))
+    return {
+        split: [
+            os.path.join(output_dir, f"{name}-{index:05}-of-{number:05}.txt")
+            for index in range(number)
+        ]
+        for split, name, number in (
+            (TRAIN, "train", flags.num_shards),
+            (HELDOUT, "heldout/heldout", num_heldout),
+        )
+    }
+
+
+def _check_files(
+    inputs: list[str], output_dir: str, outputs: list[str], language: str
+) -> None:
+    """Look at all files, also at the beginning of what they hold.
+
+    Raises:
+        UserError: an output file is an input, or in no folder; or an input
+            cannot be opened, does not name its language though --language is
+            not given, or needs a library that is not installed.
+    """
+    if file_system.exists(output_dir) and not file_system.is_directory(
+        output_dir
+    ):
+        raise UserError(f"--output_dir={output_dir} is not a directory")
+    written = set(map(os.path.realpath, outputs))
+    for path in inputs:
+        if os.path.realpath(path) in written:
+            raise UserError(
+                f"{path} is an input and would be an output too; name another "
+                "--output_dir"
+            )
+    for path in inputs:
+        with Blocks(path) as blocks:
+            source, _ = reading.find_source(path, blocks, language)
+        if source.kind == PARQUET:
+            tables.require_pyarrow(path)

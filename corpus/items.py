@@ -1,7 +1,6 @@
 """What is read from input files: pages, lines, rows and texts, in chunks.
 
-A chunk is the unit of work of a worker process. All types here are plain
-values that can be pickled.
+All types are plain values, which are pickled and sent to worker processes.
 """
 
 from typing import NamedTuple
@@ -21,8 +20,7 @@ ITEM_NAMES = {
 class CorpusFlags(NamedTuple):
     """The flags of prepare_corpus.py that its output depends on, but for files.
 
-    Fields have the names of the flags. An empty language stands for the one
-    that each dump names.
+    An empty language stands for the one that each dump names.
     """
 
     language: str = ""
@@ -45,7 +43,6 @@ class Source(NamedTuple):
     """An input file, with the language and namespaces of its items.
 
     Attributes:
-        path: of the file.
         kind: DUMP, JSON_LINES, PARQUET or TEXT; "" if it is none of them.
         language: code of the language of its text, such as "en".
         namespaces: (number, name) of the wiki's namespaces, from the dump.
@@ -82,7 +79,6 @@ class Item(NamedTuple):
     """A page, a line of JSON, a row or a text, as it stands in the file.
 
     Attributes:
-        source: the file it comes from.
         number: from 1 within the file; line numbers count blank lines.
         data: UTF-8 bytes: the XML from <page> to </page>, the line, the text.
         problem: what the reader could not read here; `data` is empty then.
@@ -95,7 +91,7 @@ class Item(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Consecutive items of the input.
+    """Consecutive items of the input: the unit of work of a worker process.
 
     Attributes:
         items: in the order of the files.

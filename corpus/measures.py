@@ -128,22 +128,20 @@ def convert(values: list[str], named: dict[str, str]) -> str | None:
     """
     if named.get("disp", "").startswith(("out", "num", "unit")):
         return None
-    parts = [value.strip() for value in values]
     text, position = "", 0
-    while position + 1 < len(parts) and _NUMBER.match(parts[position]):
-        number = grouped(parts[position].lstrip("+"))
-        text += number
-        between = _RANGES.get(parts[position + 1])
+    while position + 1 < len(values) and _NUMBER.match(values[position]):
+        text += grouped(values[position].lstrip("+"))
+        between = _RANGES.get(values[position + 1])
         if between:
             text += between
             position += 2
             continue
-        code = parts[position + 1]
+        code = values[position + 1]
         unit = _unit(code, text in ("1", "−1"), named)
         if unit is None:
             return None
         text += unit
-        following = parts[position + 2 : position + 4]
+        following = values[position + 2 : position + 4]
         if (
             len(following) < 2
             or following[1] not in _SMALLER.get(code, ())

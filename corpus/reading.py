@@ -19,10 +19,9 @@ DOCUMENT_SEPARATORS = ("file", "blank_line")
 # Blank lines and the end of the line before them.
 _BLANK_LINES = re.compile(rb"\r?\n(?:[ \t\r\f\v]*\n)+")
 
-# What is kept of an item that is too long, to name it.
-_HEAD_BYTES = 2**12
-
-# --- Chunks ------------------------------------------------------------------
+# Of an item that is too long so much is kept, since a separator may stand
+# across two blocks.
+_TAIL_BYTES = 2**12
 
 
 def read_chunks(
@@ -75,20 +74,15 @@ def read_items(path: str, flags: CorpusFlags) -> Iterator[tuple[Item, int]]:
         source, problem = find_source(path, blocks, flags.language)
         if problem:
             yield Item(source, 0, b"", problem), blocks.position()
-            return
-        if source.kind == items.PARQUET:
+        elif source.kind == items.PARQUET:
             yield from _read_rows(source, blocks, flags)
-            return
-        read = {
-            items.DUMP: _read_pages,
-            items.JSON_LINES: _read_lines,
-            items.TEXT: _read_texts,
-        }[source.kind]
-        before = 0
-        for item in read(source, blocks, flags):
-            now = blocks.position()
-            yield item, now - before
-            before = now
+        else:
+            read = _read_pages if source.kind == items.DUMP else _read_texts
+            before = 0
+            for item in read(source, blocks, flags):
+                now = blocks.position()
+                yield item, now - before
+                before = now
 
 
 def find_source(
@@ -104,25 +98,41 @@ def find_source(
     Raises:
         UserError: neither the flag nor the file names the language.
     """
-    kind = sources.find_kind(blocks)
-    if not kind.name:
-        problem = Problem("unreadable_file", path, "", kind.detail)
+    kind, detail = sources.find_kind(blocks)
+    if not kind:
+        problem = Problem("unreadable_file", path, "", detail)
         return Source(path, "", language), problem
     namespaces = ()
-    if kind.name == items.DUMP:
-        head = sources.head_as_utf8(blocks)
-        header = dumps.read_header(head)
-        language, namespaces = (
-            language or header.language.lower(),
-            header.namespaces,
-        )
+    if kind == items.DUMP:
+        own_language, namespaces = dumps.read_header(blocks.text_head)
+        language = language or own_language.lower()
     if not language:
-        what = kind.name.replace("_", " ")
         raise UserError(
-            f"{path} ({what}) does not name its language, which decides where "
-            "sentences end: give it by --language, such as --language=en"
+            f"{path} ({kind.replace('_', ' ')}) does not name its language, "
+            "which decides where sentences end: give it by --language, such as "
+            "--language=en"
         )
-    return Source(path, kind.name, language, namespaces), None
+    return Source(path, kind, language, namespaces), None
+
+
+def _problem(
+    source: Source, number: int, reason: str, place: str, detail: str
+) -> Item:
+    """Return an item that cannot be used."""
+    problem = Problem(reason, source.path, place, detail)
+    return Item(source, number, b"", problem)
+
+
+def _too_long(
+    source: Source, number: int, place: str, flags: CorpusFlags
+) -> Item:
+    detail = f"is larger than {flags.max_document_mb} MB (--max_document_mb)"
+    if source.kind == items.TEXT and flags.document_separator == "file":
+        detail += (
+            "; if blank lines separate its documents, give "
+            "--document_separator=blank_line"
+        )
+    return _problem(source, number, "too_long", place, detail)
 
 
 # --- Dumps -------------------------------------------------------------------
@@ -132,93 +142,62 @@ def _read_pages(
     source: Source, blocks: Blocks, flags: CorpusFlags
 ) -> Iterator[Item]:
     """Yield the pages of a dump."""
-    number, is_reported = 0, False
-    for piece in dumps.split_pages(blocks, flags.max_item_bytes):
-        if piece.problem == "truncated":
-            is_reported = True
-            yield _damaged(source, number, blocks.damage, piece.data)
-            continue
+    number, truncated = 0, None
+    for data, problem in dumps.split_pages(blocks, flags.max_item_bytes):
+        if problem == "truncated":  # the last piece
+            truncated = data
+            break
         number += 1
-        if not piece.problem:
-            yield Item(source, number, piece.data)
-        elif piece.problem == "too_long":
-            yield _too_long(
-                source, number, page_place(number, piece.data), flags
-            )
+        place = dumps.page_place(number, data)
+        if not problem:
+            yield Item(source, number, data)
+        elif problem == "too_long":
+            yield _too_long(source, number, place, flags)
         else:
-            yield _problem(
-                source,
-                number,
-                "broken_item",
-                page_place(number, piece.data),
-                "does not end (no </page>) before the next page"
-                if piece.data
-                else "has </page> without <page>",
-            )
-    if blocks.damage and not is_reported:
-        yield _damaged(source, number, blocks.damage, b"")
-    elif not number and not is_reported:
+            detail = "has </page> without <page>"
+            if data:
+                detail = "does not end (no </page>) before the next page"
+            yield _problem(source, number, "broken_item", place, detail)
+    if blocks.damage or truncated is not None:
+        detail = blocks.damage or "ends without </mediawiki>"
+        if truncated:
+            detail += f" within {dumps.page_place(number + 1, truncated)}"
+        detail += f"; the {number:,} pages before it are used"
+        yield _problem(source, number, "damaged_file", "", detail)
+    elif not number:
         yield _problem(source, 0, "unreadable_file", "", "has no page")
 
 
-def page_place(number: int, data: bytes) -> str:
-    """Return "page 12 'Title'" for the XML of a page."""
-    title = dumps.title_of(data)
-    return f"page {number} {title!r}" if title else f"page {number}"
-
-
-def _damaged(
-    source: Source, number: int, damage: str | None, page: bytes
-) -> Item:
-    """Return the item for a dump that ends too early, after `number` pages."""
-    damage = damage or "ends without </mediawiki>"
-    where = f" within {page_place(number + 1, page)}" if page else ""
-    detail = f"{damage}{where}; the {number:,} pages before it are used"
-    return _problem(source, number, "damaged_file", "", detail)
-
-
-# --- JSON lines --------------------------------------------------------------
-
-
-def _read_lines(
-    source: Source, blocks: Blocks, flags: CorpusFlags
-) -> Iterator[Item]:
-    r"""Yield the lines of a file that are not blank. Only \n ends a line."""
-    number = 0
-    for line, is_whole in _split(
-        blocks, re.compile(rb"\n"), flags.max_item_bytes
-    ):
-        number += 1
-        if not is_whole:
-            yield _too_long(source, number, f"line {number}", flags)
-        elif line.strip():
-            yield Item(source, number, line)
-    if blocks.damage:
-        yield _cut(source, number, blocks.damage, "line")
-
-
-# --- Plain text --------------------------------------------------------------
+# --- JSON lines and plain text -----------------------------------------------
 
 
 def _read_texts(
     source: Source, blocks: Blocks, flags: CorpusFlags
 ) -> Iterator[Item]:
-    """Yield the documents of a text file."""
-    is_split = flags.document_separator == "blank_line"
-    separator = _BLANK_LINES if is_split else None
+    r"""Yield the lines of JSON, or the documents of plain text.
+
+    Only \n ends a line of JSON. Blank ones are counted, so that numbers are
+    those of an editor.
+    """
+    what, separator = items.ITEM_NAMES[source.kind], None
+    if source.kind == items.JSON_LINES:
+        separator = re.compile(rb"\n")
+    elif flags.document_separator == "blank_line":
+        separator = _BLANK_LINES
     number = 0
     for text, is_whole in _split(blocks, separator, flags.max_item_bytes):
+        has_text = not is_whole or bool(text.strip())
+        number += has_text or source.kind == items.JSON_LINES
         if not is_whole:
-            number += 1
-            yield _too_long(source, number, f"document {number}", flags)
-        elif text.strip():
-            number += 1
+            yield _too_long(source, number, f"{what} {number}", flags)
+        elif has_text:
             yield Item(source, number, text)
     if blocks.damage:
-        yield _cut(source, number, blocks.damage, "document")
+        detail = f"{blocks.damage}, in {what} {max(number, 1)} or behind it; "
+        detail += "what comes before the damage is used"
+        yield _problem(source, number, "damaged_file", "", detail)
     elif not number:
-        problem = Problem("unreadable_file", source.path, "", "has no text")
-        yield Item(source, 0, b"", problem)
+        yield _problem(source, 0, "unreadable_file", "", "has no text")
 
 
 def _split(
@@ -226,8 +205,8 @@ def _split(
 ) -> Iterator[tuple[bytes, bool]]:
     """Yield (piece between separators, whether it is whole).
 
-    A piece longer than `max_bytes` is yielded once as (its beginning, False).
-    In a damaged file, the last piece ends with its last whole line.
+    A piece longer than `max_bytes` is yielded once as (b"", False). In a
+    damaged file, the last piece ends with its last whole line.
     """
     rest, is_too_long = b"", False
     for block in blocks:
@@ -236,29 +215,18 @@ def _split(
         if separator:
             *pieces, rest = separator.split(rest)
         for piece in pieces:
-            if is_too_long or len(piece) > max_bytes:
-                yield piece[:_HEAD_BYTES], False
-            else:
-                yield piece, True
+            is_whole = not is_too_long and len(piece) <= max_bytes
+            yield (piece if is_whole else b""), is_whole
             is_too_long = False
-        if len(rest) > max_bytes:
-            is_too_long = True
+        is_too_long = is_too_long or len(rest) > max_bytes
         if is_too_long:
-            # A separator may stand across two blocks.
-            rest = rest[-_HEAD_BYTES:]
+            rest = rest[-_TAIL_BYTES:]
     if blocks.damage:  # The last line is cut.
         rest = rest[: rest.rfind(b"\n") + 1]
     if is_too_long:
-        yield rest[:_HEAD_BYTES], False
+        yield b"", False
     elif rest:
         yield rest, True
-
-
-def _cut(source: Source, number: int, damage: str, what: str) -> Item:
-    """Return the item for a text or JSON file that ends too early."""
-    detail = f"{damage}, in {what} {max(number, 1)} or behind it; what comes "
-    detail += "before the damage is used"
-    return _problem(source, number, "damaged_file", "", detail)
 
 
 # --- Parquet -----------------------------------------------------------------
@@ -275,47 +243,16 @@ def _read_rows(
         ):
             number += 1
             data = (text or "").encode("utf-8", "surrogatepass")
+            item = Item(source, number, data)
             if len(data) > flags.max_item_bytes:
-                place = f"row {number}"
-                yield (
-                    _too_long(source, number, place, flags),
-                    num_bytes,
-                )
-            else:
-                yield Item(source, number, data), num_bytes
+                item = _too_long(source, number, f"row {number}", flags)
+            yield item, num_bytes
     except tables.TableError as error:
-        detail = str(error)
-        reason = "unreadable_file"
+        reason, detail = "unreadable_file", str(error)
         if number:
             reason = "damaged_file"
             detail += f"; the {number:,} rows before the damage are used"
         yield _problem(source, number, reason, "", detail), 0
-        return
-    if not number:
-        yield _problem(source, 0, "unreadable_file", "", "has no row"), 0
-
-
-# --- Problems ----------------------------------------------------------------
-
-
-def _problem(
-    source: Source, number: int, reason: str, place: str, detail: str
-) -> Item:
-    """Return an item that cannot be used."""
-    problem = Problem(reason, source.path, place, detail)
-    return Item(source, number, b"", problem)
-
-
-def _too_long(
-    source: Source, number: int, place: str, flags: CorpusFlags
-) -> Item:
-    """Return the item for a page, line or text above the limit."""
-    detail = (
-        f"is larger than {flags.max_item_bytes / 1e6:g} MB (--max_document_mb)"
-    )
-    if source.kind == items.TEXT and flags.document_separator == "file":
-        detail += (
-            "; if blank lines separate its documents, give "
-            "--document_separator=blank_line"
-        )
-    return _problem(source, number, "too_long", place, detail)
+    else:
+        if not number:
+            yield _problem(source, 0, "unreadable_file", "", "has no row"), 0

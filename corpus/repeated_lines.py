@@ -33,13 +33,9 @@ class LineSurvey(NamedTuple):
     most: int
 
     def map(self, values: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-        """Yield (range, uint64 [2, lines]: hashes, occurrences) of documents.
-
-        Args:
-            values: of a bucket of CorpusSteps.
-        """
+        """Yield (range, hashes and occurrences: uint64 [2, lines])."""
         texts, _ = documents.distinct_texts(values)
-        hashes = [np.array(line_hashes(text), np.uint64) for text in texts]
+        hashes = [_line_hashes(text) for text in texts]
         found, counts = np.unique(
             np.concatenate([np.empty(0, np.uint64), *hashes]),
             return_counts=True,
@@ -66,9 +62,9 @@ class LineSurvey(NamedTuple):
         return distinct[sums > self.most].tobytes()
 
 
-def line_hashes(text: bytes) -> list[int]:
-    r"""Return the hash of each line of a text, without its \n."""
-    return [hash64(line) for line in text.split(b"\n")[:-1]]
+def _line_hashes(text: bytes) -> np.ndarray:
+    lines = text.split(b"\n")[:-1]
+    return np.array(list(map(hash64, lines)), np.uint64)
 
 
 def without_lines(text: bytes, repeated: np.ndarray) -> tuple[bytes, int]:
@@ -81,7 +77,7 @@ def without_lines(text: bytes, repeated: np.ndarray) -> tuple[bytes, int]:
     if not len(repeated):
         return text, 0
     lines = text.split(b"\n")[:-1]
-    hashes = np.array(line_hashes(text), np.uint64)
+    hashes = _line_hashes(text)
     places = np.searchsorted(repeated, hashes)
     places[places == len(repeated)] = 0
     kept = np.flatnonzero(repeated[places] != hashes).tolist()

@@ -11,14 +11,18 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-MEDIA, FILE, TEMPLATE, CATEGORY = -2, 6, 10, 14
+# Namespaces of which a link shows no text: media, files, categories.
+_HIDDEN_NUMBERS = (-2, 6, 14)
 
 # --- Tables -----------------------------------------------------------------
-_NAMES = {
-    MEDIA: """media medien média медия медиа медіа медија 媒体 媒體 メディア
+_HIDDEN_NAMES = frozenset(
+    name.replace("_", " ")
+    for name in """
+        media medien média медия медиа медіа медија 媒体 媒體 メディア
         وسائط ملف_وسائط مدیا 미디어 मीडिया multimedia medya μέσο מדיה
-        medium phương_tiện สื่อ""",
-    FILE: """file image datei bild fichier archivo imagen ficheiro
+        medium phương_tiện สื่อ
+
+        file image datei bild fichier archivo imagen ficheiro
         arquivo imagem immagine bestand afbeelding plik grafika файл
         изображение картинка зображення файл_изображение картинка ملف صورة
         پرونده تصویر ファイル 画像 文件 檔案 档案 图像 圖像 文件_图像 图片 圖片
@@ -29,16 +33,16 @@ _NAMES = {
         mynd íomhá delwedd şəkil պատկեր სურათი ფაილი сурет файл выява
         চিত্র படிமம் దస్త్రం ചിത്രം પિલા ਤਸਵੀਰ चित्रम् fájl lêer wikifile
         restr skrá tasvir файли сурот sary imazh skeda figura
-        larawan talaksan picha faili imaxe ficheru imáxen imachen""",
-    TEMPLATE: "template",
-    CATEGORY: """category kategorie catégorie categoría categoria categorie
+        larawan talaksan picha faili imaxe ficheru imáxen imachen
+
+        category kategorie catégorie categoría categoria categorie
         kategoria категория категорія категорија تصنيف رده カテゴリ 分类 分類
         분류 kategori luokka kategória kategori קטגוריה श्रेणी kategória
         kategorija категорія thể_loại หมวดหมู่ κατηγορία kategorio
         categorie kategorija kateqoriya կատեգորիա კატეგორია санат катэгорыя
         বিষয়শ্রেণী பகுப்பு వర్గం വർഗ്ഗം kategoori flokkur catagóir categori
-        kategorî turkum гурӯҳ sokajy""",
-}
+        kategorî turkum гурӯҳ sokajy""".split()
+)
 
 # The codes of other Wikipedias, which stand as prefix of interlanguage links.
 LANGUAGE_CODES = frozenset(
@@ -160,40 +164,30 @@ _TITLE = re.compile(
 
 # --- Site -------------------------------------------------------------------
 class Site(NamedTuple):
-    """The language of a wiki and its names of namespaces.
+    """The language of a wiki, and which of its links show no text.
 
     Attributes:
         language: code such as "en", "de", "zh".
-        namespaces: number of a namespace by its name, in lower case with
-            spaces for underscores: the dump's own names, the English ones and
-            those of the larger wikis.
+        hidden: names of namespaces, in lower case with spaces for underscores:
+            the dump's own names, the English ones and those of the larger
+            wikis.
     """
 
     language: str
-    namespaces: dict[str, int]
-
-    def namespace(self, prefix: str) -> int | None:
-        """Return the number of the namespace of this name, None if none has it.
-
-        Case, underscores and spaces around the name do not matter.
-        """
-        return self.namespaces.get(prefix.replace("_", " ").strip().lower())
+    hidden: frozenset[str]
 
     def is_hidden(self, target: str) -> bool:
         """Return whether a link to this target shows no text of the article.
 
         True for files, categories, sounds and the same article in other
-        languages;
-        with a leading colon, as in [[:de:Berlin]], all of them are plain
-        links.
+        languages; with a leading colon, as in [[:de:Berlin]], all of them are
+        plain links.
         """
         prefix, colon, _ = target.partition(":")
-        if not colon or not prefix:
-            return False
         prefix = prefix.replace("_", " ").strip().lower()
-        if prefix in LANGUAGE_CODES:
-            return True
-        return self.namespaces.get(prefix) in (MEDIA, FILE, CATEGORY)
+        return bool(colon) and (
+            prefix in LANGUAGE_CODES or prefix in self.hidden
+        )
 
 
 def from_namespaces(language: str, names: Mapping[int, str]) -> Site:
@@ -203,17 +197,13 @@ def from_namespaces(language: str, names: Mapping[int, str]) -> Site:
         language: code of the wiki's language.
         names: the local name of each namespace by its number; may be empty.
     """
-    known = {
-        name.replace("_", " "): key
-        for key, words in _NAMES.items()
-        for name in words.split()
-    }
     own = {
         name.replace("_", " ").strip().lower(): key
         for key, name in names.items()
         if name
     }
-    return Site(language, {**known, **own})
+    hidden = {name for name, key in own.items() if key in _HIDDEN_NUMBERS}
+    return Site(language, _HIDDEN_NAMES.difference(own) | hidden)
 
 
 # --- Kinds of pages ---------------------------------------------------------

@@ -15,7 +15,7 @@ import lzma
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from base import errors, file_system
 
@@ -62,35 +62,14 @@ _DUMP = re.compile(rb"<(mediawiki|page)[\s>]")
 _JSON_LINES = re.compile(rb'\s*\{\s*("|\})')
 _JSON_ARRAY = re.compile(rb'\s*\[\s*\{\s*"')
 
-_DECOMPRESSION_ERRORS = (EOFError, OSError, zlib.error, lzma.LZMAError)
-
-
-class Kind(NamedTuple):
-    """The kind of a file, or why it cannot be used.
-
-    Attributes:
-        name: items.DUMP, JSON_LINES, PARQUET or TEXT; "" if it cannot be used.
-        detail: what was found, for a message, if it cannot be used.
-    """
-
-    name: str
-    detail: str = ""
-
-
-# --- Decompressed bytes ------------------------------------------------------
-
 
 class _Streams:
     """Reads compressed streams that follow one another in a file.
 
     bz2.open and lzma.open take everything behind a complete stream for the end
     of the file if it does not begin as a stream does. Here it is damage: the
-    zeros of a download that was cut off and resumed, for example.
-
-    Args:
-        file: compressed.
-        create: returns the decompressor of a stream.
-        padding: what may stand between streams, many times.
+    zeros of a download that was cut off and resumed, for example. `padding` may
+    stand between streams, many times.
     """
 
     def __init__(
@@ -132,8 +111,9 @@ class Blocks:
     file is damaged; `damage` says so afterwards.
 
     Attributes:
-        head: the first 64 kB, or the whole of a shorter file, as in the file
-            but decompressed. Looking at it does not consume it.
+        head: the first 64 kB, or the whole of a shorter file, decompressed.
+            Looking at it does not consume it.
+        text_head: the same as UTF-8; a character at its end may be cut.
         damage: None, or what is wrong with the rest of the file.
         compression: "gzip", "bzip2", "xz", or "" for a plain file.
 
@@ -156,6 +136,18 @@ class Blocks:
         except file_system.file_errors() as error:
             self._end(f"cannot be read: {errors.reason(error)}")
         self.head = self._gather(_HEAD_BYTES)
+        self.text_head = self.head.removeprefix(codecs.BOM_UTF8)
+        self._encoding = next(
+            (
+                encoding
+                for mark, encoding in _UTF16_MARKS.items()
+                if self.head.startswith(mark)
+            ),
+            None,
+        )
+        if self._encoding:
+            text = self.head.decode(self._encoding, "replace")
+            self.text_head = text.removeprefix("\ufeff").encode()
 
     def __enter__(self) -> "Blocks":
         return self
@@ -169,29 +161,24 @@ class Blocks:
         UTF-8 is not checked here: a wrong byte concerns one page or one line,
         which the worker finds.
         """
-        encoding = _utf16_of(self.head)
-        decoder = encoding and codecs.getincrementaldecoder(encoding)()
+        decoder = None
+        if self._encoding:
+            decoder = codecs.getincrementaldecoder(self._encoding)()
         block = self.head + self._gather(_BLOCK_BYTES)
         block = block.removeprefix(codecs.BOM_UTF8)
         while block:
             if decoder:
-                block = self._as_utf8(decoder, block)
+                try:
+                    text = decoder.decode(block)
+                except UnicodeDecodeError as error:
+                    self._end(f"is not UTF-16 any more: {error.reason}")
+                    text = error.object[: error.start].decode(error.encoding)
+                block = text.removeprefix("\ufeff").encode()
             if block:
                 yield block
             block = self._gather(_BLOCK_BYTES)
         if decoder and decoder.getstate()[0]:
             self._end("ends in the middle of a character")
-
-    def _as_utf8(
-        self, decoder: codecs.IncrementalDecoder, block: bytes
-    ) -> bytes:
-        """Return a block of UTF-16 as UTF-8, up to its first error."""
-        try:
-            text = decoder.decode(block)
-        except UnicodeDecodeError as error:
-            self._end(f"is not UTF-16 any more: {error.reason}")
-            text = error.object[: error.start].decode(error.encoding)
-        return text.removeprefix("\ufeff").encode()
 
     def position(self) -> int:
         """Return how many bytes of the file, compressed, have been read."""
@@ -206,12 +193,22 @@ class Blocks:
 
         The pieces are small: an error loses what the same call has read.
         """
+        # Remote files have no read1.
+        read = getattr(self._file, "read1", self._file.read)
         pieces, found = [], 0
         while found < size and not self._ended:
             try:
-                piece = _read_piece(self._file)
-            except _DECOMPRESSION_ERRORS as error:
-                self._end(self._damage_of(error))
+                piece = read(2**17)
+            except EOFError:
+                self._end(
+                    f"ends in the middle of its {self.compression} stream"
+                )
+                break
+            except (OSError, zlib.error, lzma.LZMAError) as error:
+                if self.compression:
+                    self._end(f"has damaged {self.compression} data ({error})")
+                else:
+                    self._end(f"cannot be read: {errors.reason(error)}")
                 break
             except file_system.file_errors() as error:
                 self._end(f"cannot be read: {errors.reason(error)}")
@@ -221,75 +218,37 @@ class Blocks:
             found += len(piece)
         return b"".join(pieces)
 
-    def _damage_of(self, error: Exception) -> str:
-        if isinstance(error, EOFError):
-            return f"ends in the middle of its {self.compression} stream"
-        if self.compression:
-            return f"has damaged {self.compression} data ({error})"
-        return f"cannot be read: {errors.reason(error)}"
 
-
-def _read_piece(file: IO[bytes]) -> bytes:
-    """Return the next bytes; b"" at the end of the file."""
-    # Remote files have no read1.
-    read: Callable[[int], bytes] = getattr(file, "read1", file.read)
-    return read(2**17)
-
-
-def _utf16_of(head: bytes) -> str:
-    """Return the UTF-16 encoding of a file that begins so, "" for others."""
-    for mark, encoding in _UTF16_MARKS.items():
-        if head.startswith(mark):
-            return encoding
-    return ""
-
-
-def head_as_utf8(blocks: Blocks) -> bytes:
-    """Return the beginning of a file, converted to UTF-8.
-
-    A character at its end may be cut.
-    """
-    if encoding := _utf16_of(blocks.head):
-        text = blocks.head.decode(encoding, "replace")
-        return text.removeprefix("\ufeff").encode()
-    return blocks.head.removeprefix(codecs.BOM_UTF8)
-
-
-# --- The kind of a file ------------------------------------------------------
-
-
-def find_kind(blocks: Blocks) -> Kind:
-    """Return the kind of a file whose first bytes are `blocks.head`."""
-    head = blocks.head
+def find_kind(blocks: Blocks) -> tuple[str, str]:
+    """Return the kind of a file, "" if it cannot be used, and then why."""
+    head, text = blocks.head, blocks.text_head
     if not head:
-        return Kind("", blocks.damage or "is empty")
+        return "", blocks.damage or "is empty"
     for mark, what in _UNREADABLE.items():
         if head.startswith(mark):
-            return Kind("", f"is {what}")
+            return "", f"is {what}"
     for mark, (name, _) in _COMPRESSIONS.items():
         if head.startswith(mark):
-            return Kind("", f"is compressed twice, inside by {name}")
+            return "", f"is compressed twice, inside by {name}"
     if head.startswith(b"PAR1"):
-        return Kind(items.PARQUET)
-    text = head_as_utf8(blocks)
+        return items.PARQUET, ""
     if b"\0" in text:
-        return Kind("", "is a binary file")
+        return "", "is a binary file"
     if not text.strip():
-        return Kind(items.TEXT)
+        return items.TEXT, ""
     if _XML.match(text):
         if _DUMP.search(text):
-            return Kind(items.DUMP)
-        return Kind("", "is XML, but no MediaWiki dump: no <mediawiki> tag")
+            return items.DUMP, ""
+        return "", "is XML, but no MediaWiki dump: no <mediawiki> tag"
     if _HTML.match(text):
-        return Kind("", "is HTML; extract its text first")
+        return "", "is HTML; extract its text first"
     if _JSON_ARRAY.match(text):
-        return Kind(
-            "", "is a JSON array; wanted one JSON object per line (jq -c '.[]')"
+        return (
+            "",
+            "is a JSON array; wanted one JSON object per line (jq -c '.[]')",
         )
     if _JSON_LINES.match(text):
-        return Kind(items.JSON_LINES)
+        return items.JSON_LINES, ""
     if len(text.decode("utf-8", "ignore").encode()) < 0.7 * len(text):
-        return Kind(
-            "", "is neither UTF-8 nor UTF-16; convert it (iconv -t UTF-8)"
-        )
-    return Kind(items.TEXT)
+        return "", "is neither UTF-8 nor UTF-16; convert it (iconv -t UTF-8)"
+    return items.TEXT, ""

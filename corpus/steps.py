@@ -23,7 +23,7 @@ import numpy as np
 
 from corpus import documents, reading, repeated_lines, summary
 from corpus.documents import TRAIN
-from corpus.items import Chunk, CorpusFlags, Item, Problem
+from corpus.items import Chunk, CorpusFlags
 
 # Problems that are listed; all are counted.
 MAX_PROBLEMS = 100
@@ -43,10 +43,8 @@ class CorpusSteps(Steps):
     file has the same number of buckets.
 
     Attributes:
-        flags: of the run.
         is_strict: whether the first problem ends the run.
         num_files: number of output files by split.
-        buckets_per_file: how many buckets a file is made of.
         chunk_bytes: about the size of a chunk of the input.
         input_name: the input, for messages.
     """
@@ -107,13 +105,26 @@ class CorpusSteps(Steps):
         """
         texts: dict[tuple[str, int], bytes] = {}
         counts, problems, inputs = collections.Counter(), [], {}
-        for item in _reporting(chunk, report):
+        total = sum(len(item.data) for item in chunk.items)
+        reported = last = 0
+        for item in chunk.items:
+            source = item.source
             outcome = documents.make_document(item, self.flags)
             if problem := outcome.problem:
                 if self.is_strict:
                     raise UserError(f"{problem.line()} (--strict)")
                 problems.append([problem.path, item.number, list(problem)])
-            _count_input(item, outcome.problem, inputs)
+            if source.path not in inputs:
+                inputs[source.path] = {
+                    "kind": source.kind,
+                    "language": source.language,
+                    **dict.fromkeys(_SUMS, 0),
+                }
+            entry = inputs[source.path]
+            # The report of a damaged file is not one of its items.
+            entry["items"] += bool(item.data or not problem)
+            entry["bytes"] += len(item.data)
+            entry["problems"] += problem is not None
             counts.update(outcome.counts)
             counts["input_bytes"] += len(item.data)
             if outcome.document:
@@ -121,6 +132,12 @@ class CorpusSteps(Steps):
                 counts["duplicates"] += documents.add_text(
                     texts, (split, key), text
                 )
+            if counts["input_bytes"] - last > _REPORT_BYTES:
+                last = counts["input_bytes"]
+                now = chunk.num_bytes * last // total
+                report(now - reported)
+                reported = now
+        report(chunk.num_bytes - reported)
         pairs = [
             (self.bucket_of(key, split), documents.to_value(key, text))
             for (split, key), text in texts.items()
@@ -166,18 +183,35 @@ class CorpusSteps(Steps):
     def reduce(
         self, bucket: int, values: Iterable[bytes], found: Any, file: IO[bytes]
     ) -> dict[str, Any]:
-        """Write the documents of a bucket in the order of their keys."""
+        """Write the documents of a bucket in the order of their keys.
+
+        Each is followed by a blank line, also the last one, so that files can
+        be joined by `cat`.
+        """
         del bucket
-        repeated = None
-        if self.flags.drop_repeated_lines:
-            repeated = np.frombuffer(found, np.uint64)
         texts, num_duplicates = documents.distinct_texts(values)
-        text, counts = format_documents(
-            texts, repeated, self.flags.min_document_chars
-        )
-        file.write(text)
-        counts["duplicates"] = num_duplicates
-        return {"bounds": [0, len(text)], "counts": counts}
+        counts = collections.Counter(duplicates=num_duplicates)
+        drops_lines = self.flags.drop_repeated_lines > 0
+        if drops_lines:
+            repeated = np.frombuffer(found, np.uint64)
+        for text in texts:
+            dropped = 0
+            if drops_lines:
+                text, dropped = repeated_lines.without_lines(text, repeated)
+                counts["repeated_lines"] += dropped
+            num_sentences = text.count(b"\n")
+            num_characters = len(text.decode()) - num_sentences
+            if dropped and num_characters < max(
+                self.flags.min_document_chars, 1
+            ):
+                counts["too_short_without_repeated_lines"] += 1
+                continue
+            file.write(text + b"\n")
+            counts["documents"] += 1
+            counts["sentences"] += num_sentences
+            counts["words"] += len(text.split())
+            counts["characters"] += num_characters
+        return {"bounds": [0, file.tell()], "counts": counts}
 
     def parts(self, index: int) -> list[tuple[int, int]]:
         """Return the buckets of an output file."""
@@ -190,81 +224,3 @@ class CorpusSteps(Steps):
     def files_of(self, bucket: int) -> list[int]:
         """Return the output file of a bucket."""
         return [bucket // self.buckets_per_file]
-
-
-# --- Items -------------------------------------------------------------------
-
-
-def _reporting(chunk: Chunk, report: Report) -> Iterator[Item]:
-    """Yield the items of a chunk and report their share of its bytes."""
-    total = sum(len(item.data) for item in chunk.items)
-    done = reported = last = 0
-    for item in chunk.items:
-        yield item
-        done += len(item.data)
-        if done - last > _REPORT_BYTES:
-            last = done
-            now = chunk.num_bytes * done // total
-            report(now - reported)
-            reported = now
-    report(chunk.num_bytes - reported)
-
-
-def _count_input(
-    item: Item, problem: Problem | None, inputs: dict[str, Any]
-) -> None:
-    """Count an item for its file."""
-    source = item.source
-    entry = inputs.setdefault(
-        source.path,
-        {"kind": source.kind, "language": source.language}
-        | dict.fromkeys(_SUMS, 0),
-    )
-    # The report of a damaged file is not one of its items.
-    entry["items"] += bool(item.data or not problem)
-    entry["bytes"] += len(item.data)
-    entry["problems"] += problem is not None
-
-
-# --- Documents ---------------------------------------------------------------
-
-
-def format_documents(
-    texts: Iterable[bytes],
-    repeated: np.ndarray | None = None,
-    min_document_chars: int = 0,
-) -> tuple[bytes, collections.Counter]:
-    r"""Return (the bytes of documents in an output file, counts).
-
-    Each document is followed by a blank line, also the last one, so that files
-    can be joined by `cat`.
-
-    Args:
-        texts: distinct documents.
-        repeated: sorted hashes of the lines to drop.
-        min_document_chars: a document that gets shorter than this without its
-            repeated lines is dropped.
-
-    Returns:
-        Text, and counts: documents, sentences, words, characters,
-        repeated_lines, too_short_without_repeated_lines.
-    """
-    kept, counts = [], collections.Counter()
-    for text in texts:
-        if repeated is not None:
-            text, dropped = repeated_lines.without_lines(text, repeated)
-            counts["repeated_lines"] += dropped
-            if dropped and (_num_characters(text) < max(min_document_chars, 1)):
-                counts["too_short_without_repeated_lines"] += 1
-                continue
-        kept.append(text)
-        counts["documents"] += 1
-        counts["sentences"] += text.count(b"\n")
-        counts["words"] += len(text.split())
-        counts["characters"] += _num_characters(text)
-    return b"".join(text + b"\n" for text in kept), counts
-
-
-def _num_characters(text: bytes) -> int:
-    """Return the number of characters of UTF-8 text without its line ends."""
-    return len(text.decode()) - text.count(b"\n")

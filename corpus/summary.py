@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from base.errors import InputError
@@ -13,8 +13,6 @@ from corpus.items import DUMP, TEXT, Problem
 
 if TYPE_CHECKING:
     from base.jobs.engine import Done
-
-    from corpus.plan import Plan
 
 # Reasons of problems: what cannot be read, and is named in a warning.
 REASONS = {
@@ -41,6 +39,10 @@ DROPPED = {
 
 # What wikitext.to_sentences counts: sentences that lost words, by reason.
 _DROPPED_SENTENCES = "wikitext_sentences_"
+# And parts of pages, by kind.
+_REMOVED = "wikitext_"
+
+_SIZES = ("documents", "sentences", "words", "characters", "bytes")
 
 _READ = {
     "pages": "pages",
@@ -57,22 +59,28 @@ def problems_of(result: dict[str, Any]) -> list[Problem]:
     return [Problem(*problem) for _, _, problem in result["problems"]]
 
 
-def make_report(plan: Plan, done: Done) -> dict[str, Any]:
-    """Return the content of corpus.json.
+def make_report(
+    done: Done, outputs: dict[str, list[str]], output_dir: str
+) -> dict[str, Any]:
+    """Return what corpus.json says of the documents.
 
     It has nothing in it that depends on the number of workers or on how often
     a run was interrupted.
+
+    Args:
+        done: the run.
+        outputs: paths of the output files by split.
+        output_dir: where they are.
     """
     counts = collections.Counter(done.total["counts"])
-    inputs = done.total["inputs"]
     splits = {}
-    for split in (TRAIN, HELDOUT):
+    for split, paths in outputs.items():
         sums, files = collections.Counter(), {}
-        for path in plan.output_files[split]:
+        for path in paths:
             entry = done.entries[path]
             sums.update(entry["counts"])
             sums["bytes"] += entry["bytes"]
-            files[path.removeprefix(plan.output_dir).lstrip("/")] = {
+            files[path.removeprefix(output_dir).lstrip("/")] = {
                 "bytes": entry["bytes"],
                 "documents": entry["counts"].get("documents", 0),
             }
@@ -82,60 +90,37 @@ def make_report(plan: Plan, done: Done) -> dict[str, Any]:
             "too_short_without_repeated_lines",
         ):
             counts[name] += sums.pop(name, 0)
-        splits[split] = {
-            **{name: sums[name] for name in _SIZES},
-            "files": files,
-        }
+        sizes = {name: sums[name] for name in _SIZES}
+        splits[split] = {**sizes, "files": files}
+    removed, dropped_sentences = {}, {}
+    for name, number in sorted(counts.items()):
+        if name.startswith(_DROPPED_SENTENCES):
+            name = name.removeprefix(_DROPPED_SENTENCES)
+            dropped_sentences[name] = number
+        elif name.startswith(_REMOVED):
+            removed[name.removeprefix(_REMOVED)] = number
     return {
         "read": _some(counts, ("articles", "input_bytes", *_READ)),
         "dropped": _some(counts, DROPPED),
         "problems": _some(counts, REASONS),
         "first_problems": [p.line() for p in problems_of(done.total)],
-        "sentences_dropped": _named(counts, _DROPPED_SENTENCES),
-        "removed_from_pages": {
-            name: number
-            for name, number in _named(counts, "wikitext_").items()
-            if not f"wikitext_{name}".startswith(_DROPPED_SENTENCES)
-        },
+        "sentences_dropped": dropped_sentences,
+        "removed_from_pages": removed,
         "repeated_lines": counts["repeated_lines"],
         **splits,
-        "flags": plan.steps.flags._asdict(),
-        "versions": plan.versions,
-        "inputs": {p: inputs[p] for p in plan.input_files if p in inputs},
     }
 
 
-_SIZES = ("documents", "sentences", "words", "characters", "bytes")
-
-
-def _some(counts: collections.Counter, names: Sequence[str]) -> dict[str, int]:
+def _some(counts: collections.Counter, names: Iterable[str]) -> dict[str, int]:
     """Return the counts of these names that are not 0."""
     return {name: counts[name] for name in names if counts[name]}
-
-
-def _named(counts: collections.Counter, prefix: str) -> dict[str, int]:
-    """Return the counts whose names have a prefix, without it, sorted."""
-    return {
-        name.removeprefix(prefix): number
-        for name, number in sorted(counts.items())
-        if name.startswith(prefix)
-    }
 
 
 # --- The closing summary -----------------------------------------------------
 
 
-def summarize(
-    report: dict[str, Any], input_bytes: int, seconds: float, num_workers: int
-) -> list[str]:
-    """Return the lines of the closing summary.
-
-    Args:
-        report: content of corpus.json.
-        input_bytes: size of the items that this run has read.
-        seconds: that it took.
-        num_workers: worker processes.
-    """
+def summarize(report: dict[str, Any], speed: str) -> list[str]:
+    """Return the lines of the closing summary; see `generation.generate`."""
     read = report["read"]
     line = ", ".join(
         f"{read[name]:,} {what}" for name, what in _READ.items() if name in read
@@ -146,39 +131,33 @@ def summarize(
         f"read: {line or 'nothing'}; "
         f"{read.get('input_bytes', 0) / 1e6:,.1f} MB decompressed"
     ]
-    lines += _list("dropped", report["dropped"], DROPPED)
-    lines += _list("problems", report["problems"], REASONS)
-    for title in ("removed_from_pages", "sentences_dropped"):
-        names = {name: name.replace("_", " ") for name in report[title]}
-        lines += _list(title.replace("_", " "), report[title], names)
+    for title, names in (
+        ("dropped", DROPPED),
+        ("problems", REASONS),
+        ("removed_from_pages", {}),
+        ("sentences_dropped", {}),
+    ):
+        if counts := report[title]:
+            parts = "; ".join(
+                f"{number:,} {names.get(name, name.replace('_', ' '))}"
+                for name, number in counts.items()
+            )
+            title = title.replace("_", " ")
+            lines.append(f"{title}: {sum(counts.values()):,} ({parts})")
     if report["flags"]["drop_repeated_lines"]:
         lines.append(f"repeated lines dropped: {report['repeated_lines']:,}")
     for split in (TRAIN, HELDOUT):
         sizes = report[split]
-        if not sizes["files"]:
-            continue
-        lines.append(
-            f"{split}: {sizes['documents']:,} documents, "
-            f"{sizes['sentences']:,} sentences, {sizes['words']:,} words, "
-            f"{sizes['characters']:,} characters in {len(sizes['files'])} files"
-        )
-    if seconds and input_bytes:
-        rate = input_bytes / 1e6 / seconds
-        lines.append(
-            f"speed: {rate:.2f} MB/s, {rate / num_workers:.2f} MB/s for each "
-            f"of {num_workers} workers"
-        )
+        if sizes["files"]:
+            lines.append(
+                f"{split}: {sizes['documents']:,} documents, "
+                f"{sizes['sentences']:,} sentences, {sizes['words']:,} words, "
+                f"{sizes['characters']:,} characters in {len(sizes['files'])} "
+                "files"
+            )
+    if speed:
+        lines.append(f"speed: {speed}")
     return lines
-
-
-def _list(
-    title: str, counts: dict[str, int], names: dict[str, str]
-) -> list[str]:
-    """Return a line of counts, none if there are none."""
-    if not counts:
-        return []
-    parts = "; ".join(f"{n:,} {names[name]}" for name, n in counts.items())
-    return [f"{title}: {sum(counts.values()):,} ({parts})"]
 
 
 def find_warnings(report: dict[str, Any]) -> list[str]:
@@ -206,7 +185,7 @@ def find_warnings(report: dict[str, Any]) -> list[str]:
         )
     kinds = {entry["kind"] for entry in report["inputs"].values()}
     documents = train["documents"] + heldout["documents"]
-    separator = report["flags"].get("document_separator")
+    separator = report["flags"]["document_separator"]
     if kinds == {TEXT} and documents == 1 and separator != "blank_line":
         found.append(
             "there is only one document: if blank lines separate documents, "
@@ -220,12 +199,7 @@ def find_warnings(report: dict[str, Any]) -> list[str]:
 
 
 def no_document_error(input_name: str, total: dict[str, Any]) -> InputError:
-    """Return the error for an input without a single document.
-
-    Args:
-        input_name: the input, for the message.
-        total: see `CorpusSteps.add`.
-    """
+    """Return the error for an input without a document in its `total`."""
     counts, why = total["counts"], ""
     parts = [
         f"{counts[name]:,} {words}"

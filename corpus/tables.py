@@ -5,7 +5,6 @@ when there is a parquet file.
 """
 
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 
@@ -38,7 +37,7 @@ def require_pyarrow(path: str):
 def read_column(
     path: str, column: str, blocks: Blocks
 ) -> Iterator[tuple[str | None, int]]:
-    """Yield the texts of a column, in order, with the bytes of file per text.
+    """Yield (text or None for a null, bytes of the file for this row).
 
     One row group at most is in memory.
 
@@ -48,9 +47,6 @@ def read_column(
         blocks: the file, opened; read only where it is compressed as a whole or
             remote.
 
-    Yields:
-        (text or None for a null, bytes of the file that this row stands for)
-
     Raises:
         UserError: pyarrow is not installed.
         TableError: not a whole parquet file, or no such column of text. Rows
@@ -58,12 +54,13 @@ def read_column(
     """
     parquet = require_pyarrow(path)
     import pyarrow
+    from pyarrow import types
 
     with tempfile.TemporaryFile() as plain:
         if blocks.compression or file_system.is_remote(path):
             # Parquet is read from its end, which a compressed file cannot,
             # and by a kind of file object that remote files are not.
-            shutil.copyfileobj(_Readable(blocks), plain)
+            plain.writelines(blocks)
             if blocks.damage:
                 raise TableError(blocks.damage)
             source = plain
@@ -71,7 +68,24 @@ def read_column(
             source = file_system.open_for_reading(path)
         try:
             with parquet.ParquetFile(source) as file:
-                _check_column(file.schema_arrow, column)
+                schema = file.schema_arrow
+                if column not in schema.names:
+                    raise TableError(
+                        f"has no column {column!r}, but "
+                        f"{', '.join(schema.names)}; name one by --text_column"
+                    )
+                found = schema.field(column).type
+                if types.is_dictionary(found):
+                    found = found.value_type
+                if not (
+                    types.is_string(found)
+                    or types.is_large_string(found)
+                    or types.is_string_view(found)
+                ):
+                    raise TableError(
+                        f"has values of type {found} in column {column!r}; "
+                        "wanted text"
+                    )
                 num_rows = max(1, file.metadata.num_rows)
                 per_row = os.fstat(source.fileno()).st_size / num_rows
                 done = 0.0
@@ -85,39 +99,3 @@ def read_column(
             raise TableError(f"is a damaged parquet file ({words})") from error
         finally:
             source.close()
-
-
-class _Readable:
-    """The blocks of a file behind a `read` method, for copyfileobj."""
-
-    def __init__(self, blocks: Blocks):
-        self._blocks = iter(blocks)
-
-    def read(self, size: int) -> bytes:
-        return next(self._blocks, b"")
-
-
-def _check_column(schema, column: str) -> None:
-    """Raise a TableError unless the schema has a text column of this name."""
-    import pyarrow
-
-    if column not in schema.names:
-        raise TableError(
-            f"has no column {column!r}, but {', '.join(schema.names)}; name "
-            "one by --text_column"
-        )
-    found = schema.field(column).type
-    if pyarrow.types.is_dictionary(found):
-        found = found.value_type
-    if not (pyarrow.types.is_string(found) or _is_other_string(found)):
-        raise TableError(
-            f"has values of type {found} in column {column!r}; wanted text"
-        )
-
-
-def _is_other_string(found) -> bool:
-    """Whether a type is a string with long offsets or a view."""
-    import pyarrow
-
-    is_view = getattr(pyarrow.types, "is_string_view", lambda _: False)
-    return pyarrow.types.is_large_string(found) or is_view(found)

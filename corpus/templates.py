@@ -131,30 +131,14 @@ def render(
     renderer = _renderer(name)
     if renderer is measures.convert and language not in ("en", "simple"):
         named = {**named, "abbr": "on"}
-    return renderer(values, named) if renderer else None
+    if renderer is None:
+        return None
+    return renderer([value.strip() for value in values], named) or None
 
 
-def _value(number: int) -> Renderer:
-    """Return a renderer for templates that show one of their arguments."""
-
-    def render_value(values: list[str], named: dict[str, str]) -> str | None:
-        found = named.get(str(number))
-        if found is None and len(values) >= number:
-            found = values[number - 1]
-        return (found or "").strip() or None
-
-    return render_value
-
-
-def _last(values: list[str], named: dict[str, str]) -> str | None:
-    """Return the last positional argument that is not empty."""
-    filled = [value.strip() for value in values if value.strip()]
-    return filled[-1] if filled else named.get("text")
-
-
-def _language(values: list[str], named: dict[str, str]) -> str | None:
-    """Return the text of {{lang|de|Text}}."""
-    return named.get("2") or named.get("text") or _value(2)(values, named)
+def _argument(number: int, values: list[str], named: dict[str, str]) -> str:
+    default = values[number - 1] if len(values) >= number else ""
+    return named.get(str(number), default)
 
 
 def _text(text: str) -> Renderer:
@@ -162,43 +146,35 @@ def _text(text: str) -> Renderer:
     return lambda values, named: text
 
 
-def _before(prefix: str) -> Renderer:
-    """Return a renderer for a fixed text and the first argument."""
-
-    def render_before(values: list[str], named: dict[str, str]) -> str | None:
-        value = _value(1)(values, named)
-        return prefix + value if value else None
-
-    return render_before
-
-
 def _around(left: str, right: str) -> Renderer:
     """Return a renderer for the first argument between two texts."""
 
-    def render_around(values: list[str], named: dict[str, str]) -> str | None:
-        value = _value(1)(values, named)
-        return left + value + right if value else None
+    def render_around(values: list[str], named: dict[str, str]) -> str:
+        value = _argument(1, values, named)
+        return left + value + right if value else ""
 
     return render_around
 
 
-def _joined(between: str) -> Renderer:
-    """Return a renderer that joins the positional arguments."""
+def _joined(between: str, prefix: str = "", most: int = 99) -> Renderer:
+    """Return a renderer that joins the first positional arguments."""
 
-    def render_joined(values: list[str], named: dict[str, str]) -> str | None:
-        return between.join(v.strip() for v in values if v.strip()) or None
+    def render_joined(values: list[str], named: dict[str, str]) -> str:
+        filled = list(filter(None, values))[:most]
+        return prefix + between.join(filled) if filled else ""
 
     return render_joined
 
 
-def _year(prefix: str) -> Renderer:
-    """Return a renderer for {{circa|1200|1210}}."""
+def _last(values: list[str], named: dict[str, str]) -> str | None:
+    """Return the last positional argument that is not empty."""
+    filled = list(filter(None, values))
+    return filled[-1] if filled else named.get("text")
 
-    def render_year(values: list[str], named: dict[str, str]) -> str | None:
-        years = [value.strip() for value in values if value.strip()]
-        return prefix + " " + " – ".join(years[:2]) if years else None
 
-    return render_year
+def _language(values: list[str], named: dict[str, str]) -> str:
+    """Return the text of {{lang|de|Text}}."""
+    return named.get("2") or named.get("text") or _argument(2, values, named)
 
 
 _MONTHS = """January February March April May June July August September
@@ -209,7 +185,7 @@ def _as_of(values: list[str], named: dict[str, str]) -> str | None:
     """Return "As of 5 March 2014" for {{as of|2014|3|5}}."""
     if named.get("alt"):
         return named["alt"]
-    parts = [value.strip() for value in values if value.strip()]
+    parts = list(filter(None, values))
     if not parts:
         return None
     if len(parts) > 1 and parts[1].isdigit() and 1 <= int(parts[1]) <= 12:
@@ -224,7 +200,7 @@ def _as_of(values: list[str], named: dict[str, str]) -> str | None:
 
 def _fraction(values: list[str], named: dict[str, str]) -> str | None:
     """Return "2 1/4" for {{frac|2|1|4}}, "1/4" for {{frac|4}}."""
-    parts = [value.strip() for value in values if value.strip()]
+    parts = list(filter(None, values))
     if not parts or len(parts) > 3:
         return None
     if len(parts) == 1:
@@ -236,40 +212,43 @@ def _fraction(values: list[str], named: dict[str, str]) -> str | None:
 _RAISED = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
 
 
+def _raised(prefix: str) -> Renderer:
+    """Return a renderer for raised digits, such as "×10²⁴" for {{e|24}}."""
+
+    def render_raised(values: list[str], named: dict[str, str]) -> str:
+        value = _argument(1, values, named)
+        return prefix + value.translate(_RAISED) if value else ""
+
+    return render_raised
+
+
 def _scientific(values: list[str], named: dict[str, str]) -> str | None:
     """Return "6.24×10¹⁸ kg" for {{val|6.24|e=18|u=kg}}."""
     if len(values) > 2 or not values or "ul" in named or "up" in named:
         return None
     text = measures.grouped(values[0])
     if len(values) == 2:
-        text += "±" + values[1].strip()
+        text += "±" + values[1]
     if power := named.get("e", "").strip():
         text += "×10" + power.translate(_RAISED)
     unit = named.get("u", "").strip()
     return f"{text} {unit}" if unit else text
 
 
-def _power(values: list[str], named: dict[str, str]) -> str | None:
-    """Return "×10²⁴" for {{e|24}}."""
-    value = _value(1)(values, named)
-    return "×10" + value.translate(_RAISED) if value else None
-
-
-def _nihongo(values: list[str], named: dict[str, str]) -> str | None:
+def _nihongo(values: list[str], named: dict[str, str]) -> str:
     """Return "Tokyo (東京, Tōkyō)" for {{nihongo|Tokyo|東京|Tōkyō}}."""
-    parts = [value.strip() for value in values[:3]] + ["", "", ""]
-    inside = ", ".join(part for part in parts[1:3] if part)
-    if not parts[0]:
-        return inside or None
-    return f"{parts[0]} ({inside})" if inside else parts[0]
+    inside = ", ".join(filter(None, values[1:3]))
+    if not values or not values[0]:
+        return inside
+    return f"{values[0]} ({inside})" if inside else values[0]
 
 
 def _link(values: list[str], named: dict[str, str]) -> str | None:
     """Return the label of a link to another wiki, as {{ill|Name|de}}."""
-    for key in ("lt", "label", "نص", "عر", "trad", "text", "redigir", "d"):
-        if named.get(key, "").strip() and key != "d":
-            return named[key].strip()
-    filled = [value.strip() for value in values if value.strip()]
+    for key in ("lt", "label", "نص", "عر", "trad", "text", "redigir"):
+        if named.get(key):
+            return named[key]
+    filled = list(filter(None, values))
     # The older form has the code first: {{ill|de|Name|label}}.
     if len(filled) > 1 and re.fullmatch(r"[a-z]{2,3}", filled[0]):
         return filled[2] if len(filled) > 2 else filled[1]
@@ -278,42 +257,28 @@ def _link(values: list[str], named: dict[str, str]) -> str | None:
 
 def _translated_link(values: list[str], named: dict[str, str]) -> str | None:
     """Return the label of {{tsl|en|Name|label}} and {{нп5|Name|label}}."""
-    filled = [value.strip() for value in values]
-    if len(filled) > 1 and re.fullmatch(r"[a-z]{2,3}", filled[0]):
-        filled = filled[1:]
-    return next((v for v in (*filled[1:2], *filled[:1]) if v), None)
+    if len(values) > 1 and re.fullmatch(r"[a-z]{2,3}", values[0]):
+        values = values[1:]
+    return next(filter(None, (*values[1:2], *values[:1])), None)
 
 
 def _reading(values: list[str], named: dict[str, str]) -> str | None:
     """Return "漢字（かんじ）" for {{読み仮名|漢字|かんじ}}."""
-    if len(values) < 2:
-        return None
-    return f"{values[0].strip()}（{values[1].strip()}）"
-
-
-def _century(values: list[str], named: dict[str, str]) -> str | None:
-    """Return "XIXe siècle" for {{s|XIX|e}}."""
-    parts = [value.strip() for value in values]
-    return f"{parts[0]}e siècle" if parts and parts[0] else None
-
-
-def _first_two(values: list[str], named: dict[str, str]) -> str | None:
-    """Return "USS Hornet" for {{ship|USS|Hornet|CV-12}}."""
-    return " ".join(value.strip() for value in values[:2]).strip() or None
+    return f"{values[0]}（{values[1]}）" if len(values) > 1 else None
 
 
 def _height(values: list[str], named: dict[str, str]) -> str | None:
-    """Return "115 m" for {{Höhe|115|DE-NHN}}."""
-    value = _value(1)(values, named)
+    """Return "115,5 m" for {{Höhe|115.5|DE-NHN}}."""
+    value = _argument(1, values, named)
     return f"{value.replace('.', ',')} m" if value else None
 
 
-def _quotation(values: list[str], named: dict[str, str]) -> str | None:
+def _quotation(values: list[str], named: dict[str, str]) -> str:
     """Return the quoted text, without its source."""
-    for key in ("text", "quote", "Text", "1"):
-        if named.get(key, "").strip():
-            return named[key].strip()
-    return _value(1)(values, named)
+    for key in ("text", "quote", "Text"):
+        if named.get(key):
+            return named[key]
+    return _argument(1, values, named)
 
 
 # --- Table ------------------------------------------------------------------
@@ -341,7 +306,7 @@ _RENDERED: list[tuple[str, Renderer]] = [
         text typo not_a_typo as_written bdi dfn term
         إنج فرن ألم روس لات يون إيط إسب فار تر عبر nastaliq unicode
         tlit script vr uni hebrew polytonic pre2 пнл""",
-        _value(1),
+        _around("", ""),
     ),
     (
         """lang langue lang2 rtl-lang langx script/arabic wikt-lang langwithname
@@ -356,11 +321,12 @@ _RENDERED: list[tuple[str, Renderer]] = [
     ("convert cvt", measures.convert),
     ("frac sfrac fraction", _fraction),
     ("val", _scientific),
-    ("e", _power),
+    ("e", _raised("×10")),
+    ("sup", _raised("")),
     ("as_of asof", _as_of),
-    ("circa c. ca. ca", _year("c.")),
-    ("floruit fl. fl", _year("fl.")),
-    ("reign r.", _year("r.")),
+    ("circa c. ca. ca", _joined(" – ", "c. ", most=2)),
+    ("floruit fl. fl", _joined(" – ", "fl. ", most=2)),
+    ("reign r.", _joined(" – ", "r. ", most=2)),
     ("nihongo nihongo_core", _nihongo),
     ("ill interlanguage_link interlanguage_link_multi illm", _link),
     ("仮リンク وإو lien ill2 liên_kết_ngôn_ngữ", _link),
@@ -370,8 +336,7 @@ _RENDERED: list[tuple[str, Renderer]] = [
         _translated_link,
     ),
     ("読み仮名 読み仮名_ruby不使用 読み", _reading),
-    ("siècle", _century),
-    ("sup", lambda v, n: (_value(1)(v, n) or "").translate(_RAISED) or None),
+    ("siècle", lambda v, n: f"{v[0]}e siècle" if v and v[0] else None),
     ('"', _around("„", "“")),
     ("angbr angle", _around("⟨", "⟩")),
     ("' '- apostrophe", _text("'")),
@@ -395,19 +360,22 @@ _RENDERED: list[tuple[str, Renderer]] = [
     ("minus", _text("−")),
     ("times", _text("×")),
     ("eqm", _text("⇌")),
-    ("us$ usd", _before("US$")),
-    ("a$ aud", _before("A$")),
-    ("gbp £ pound", _before("£")),
-    ("euro €", _before("€")),
-    ("inr ₹ indian_rupee", _before("₹")),
-    ("n° numéro", _before("n° ")),
-    ("ship bibleref bibleverse oldstyledate", _first_two),
-    ("us_patent", _before("U.S. Patent ")),
+    ("us$ usd", _around("US$", "")),
+    ("a$ aud", _around("A$", "")),
+    ("gbp £ pound", _around("£", "")),
+    ("euro €", _around("€", "")),
+    ("inr ₹ indian_rupee", _around("₹", "")),
+    ("n° numéro", _around("n° ", "")),
+    (
+        "ship bibleref bibleverse oldstyledate",
+        lambda values, named: " ".join(filter(None, values[:2])),
+    ),
+    ("us_patent", _around("U.S. Patent ", "")),
     ("höhe", _height),
     ("1er", _text("1er")),
     ("av_jc av_j.-c.", _text("av. J.-C.")),
-    ("music", lambda v, n: _MUSIC.get((v or [""])[0].strip().lower())),
-    *((name, _before(name.upper() + " ")) for name in _SHIPS.split()),
+    ("music", lambda v, n: _MUSIC.get((v or [""])[0].lower())),
+    *((name, _around(f"{name.upper()} ", "")) for name in _SHIPS.split()),
     *(
         (f"{century.lower()}e_siècle", _text(f"{century}e siècle"))
         for century in "XV XVI XVII XVIII XIX XX XXI".split()
@@ -452,8 +420,8 @@ def _renderer(name: str) -> Renderer | None:
     if match := _ARABIC_LANGUAGE.match(name):
         return _around(f"(بال{match[1]}: ", ")")
     if _LANGUAGE_TEMPLATE.match(name) or _LINK_TEMPLATE.match(name):
-        return _value(1)
+        return _around("", "")
     if match := _GERMAN_LANGUAGE.fullmatch(name):
         if match[1] in _GERMAN_LANGUAGES:
-            return _before(_GERMAN_LANGUAGES[match[1]] + " ")
+            return _around(_GERMAN_LANGUAGES[match[1]] + " ", "")
     return None

@@ -1,7 +1,6 @@
 """prepare_corpus.py: runs that are killed, repeated or changed."""
 
 import gzip
-import logging
 import os
 import random
 import signal
@@ -15,7 +14,7 @@ import pytest
 from corpora import write
 from corpus_runs import CHINESE, ENGLISH, article, bytes_of, error_of, run
 
-from corpus import plan as corpus_plan
+from corpus import generation
 
 BLANK = {"document_separator": "blank_line", "language": "en"}
 
@@ -79,7 +78,7 @@ def test_killed_at_any_moment(tmp_path):
 @pytest.fixture
 def small_chunks(tmp_path, monkeypatch):
     """Flags of a run of some twenty chunks."""
-    monkeypatch.setattr(corpus_plan, "_LEAST_CHUNK_BYTES", 1000)
+    monkeypatch.setattr(generation, "_LEAST_CHUNK_BYTES", 1000)
     write(tmp_path / "x", [[article(n)] for n in range(200)])
     return {"input_file": str(tmp_path / "x"), "heldout_fraction": 0.1, **BLANK}
 
@@ -125,20 +124,6 @@ def test_a_worker_that_outlives_its_run_leaves_nothing(
         assert not (tmp_path / "out" / name).exists()
 
 
-def test_second_run_has_nothing_to_do(tmp_path, whole, caplog):
-    before = {
-        path: os.stat(whole / path).st_mtime_ns for path in bytes_of(whole)
-    }
-    with caplog.at_level(logging.INFO):
-        run(f"{ENGLISH},{CHINESE}", whole, heldout_fraction=0.5, num_workers=2)
-    assert "All output files are complete; nothing to do." in caplog.text
-    assert "7 documents" in caplog.text
-    after = {
-        path: os.stat(whole / path).st_mtime_ns for path in bytes_of(whole)
-    }
-    assert before == after
-
-
 def test_a_file_that_is_gone_is_made_again(tmp_path, caplog):
     run(ENGLISH, tmp_path / "out")
     before = bytes_of(tmp_path / "out")
@@ -175,9 +160,7 @@ def test_a_different_command_is_refused(whole, more, words):
 
 
 def test_other_versions_of_libraries_are_refused(whole, monkeypatch):
-    monkeypatch.setattr(
-        corpus_plan.importlib.metadata, "version", lambda _: "9"
-    )
+    monkeypatch.setattr(generation.importlib.metadata, "version", lambda _: "9")
     message = error_of(f"{ENGLISH},{CHINESE}", whole, heldout_fraction=0.5)
     assert "version of sentencex was 1." in message and ", is 9" in message
 

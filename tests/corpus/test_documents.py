@@ -81,62 +81,7 @@ def test_a_text_whose_sentences_cannot_be_found_is_named(monkeypatch, tmp_path):
     assert outcome.problem.line().endswith("document 1: sentencex fails: x")
 
 
-def test_short_documents_are_dropped():
-    xml = page("A", "The cat sat. It purred.")  # 12 and 10 characters
-    assert of_page(xml, min_document_chars=22).document
-    outcome = of_page(xml, min_document_chars=23)
-    assert outcome.document is None and outcome.counts["too_short"] == 1
-
-
-def test_every_item_of_a_real_dump_is_counted_once():
-    outcomes = corpus_runs.outcomes_of(corpus_runs.ENGLISH)
-    found = [
-        [
-            name
-            for name in ("redirects", "disambiguations", "other_namespaces")
-            if name in outcome.counts
-        ]
-        or outcome.document is not None
-        for outcome in outcomes
-    ]
-    assert found == [
-        ["redirects"],
-        True,
-        True,
-        ["disambiguations"],
-        ["disambiguations"],
-        True,
-        True,
-        ["other_namespaces"],
-        True,
-        True,
-    ]
-
-
-def test_chinese_sentences_without_spaces():
-    (text,) = corpus_runs.texts_of(corpus_runs.CHINESE, language="zh")
-    lines = text.split("\n")[:-1]
-    assert len(lines) > 50
-    ends = sum(line[-1] in "。！？；：」』）" for line in lines)
-    assert ends > 0.9 * len(lines)
-
-
 # --- Text --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "language, text, expected",
-    [
-        ("en", "Dr. No lives. He hides.", ["Dr. No lives.", "He hides."]),
-        ("ja", "猫です。犬です。", ["猫です。", "犬です。"]),
-        ("hi", "यह घर है। वह जाता है।", ["यह घर है।", "वह जाता है।"]),
-        ("ar", "ذهب الولد. هل عاد؟ نعم.", ["ذهب الولد.", "هل عاد؟", "نعم."]),
-    ],
-)
-def test_sentences_of_languages(language, text, expected):
-    item = Item(TEXT._replace(language=language), 1, text.encode())
-    document = make_document(item, CorpusFlags()).document
-    assert document.text.decode().split("\n") == [*expected, ""]
 
 
 def test_text_is_cleaned_before_it_is_split():
@@ -188,18 +133,6 @@ def test_held_out_documents_are_of_all_shards():
         if (document := document_of([article(n)], 0.1)).split == "heldout"
     ]
     assert set(keys) == set(range(16))
-
-
-def test_items_and_outcomes_can_be_pickled():
-    """Any engine may send them to other processes."""
-    import pickle
-
-    for path in (corpus_runs.ENGLISH, corpus_runs.CHINESE):
-        for item in corpus_runs.items_of(path):
-            copy = pickle.loads(pickle.dumps(item))
-            outcome = make_document(copy, CorpusFlags())
-            assert outcome == pickle.loads(pickle.dumps(outcome))
-            assert outcome == make_document(item, CorpusFlags())
 
 
 def test_dump_in_another_language_than_its_siteinfo(tmp_path):

@@ -6,7 +6,7 @@ import logging
 import corpus_runs
 import pytest
 
-from corpus import plan
+from corpus import generation
 
 IN_PROCESS = {"runner": "beam", "beam_options": "--runner=FnApiRunner"}
 
@@ -51,7 +51,7 @@ def test_the_bytes_are_those_of_the_local_runner(
     inputs, local, tmp_path, monkeypatch, caplog
 ):
     """Also with many buckets in each file."""
-    monkeypatch.setattr(plan, "_BUCKET_BYTES", 500)
+    monkeypatch.setattr(generation, "_BUCKET_BYTES", 500)
     with caplog.at_level(logging.INFO):
         corpus_runs.run(
             inputs, tmp_path, **FLAGS, **IN_PROCESS, num_workers=None
@@ -85,18 +85,6 @@ def test_two_worker_processes_write_the_same_bytes(inputs, local, tmp_path):
         "--direct_running_mode=multi_processing",
     )
     assert corpus_runs.bytes_of(tmp_path) == local
-
-
-@pytest.mark.slow
-def test_files_that_are_complete_are_not_made_again(inputs, local, tmp_path):
-    corpus_runs.run(inputs, tmp_path, **FLAGS, **IN_PROCESS)
-    path = tmp_path / "train-00001-of-00003.txt"
-    kept = tmp_path / "train-00002-of-00003.txt"
-    path.unlink()
-    before = kept.stat().st_mtime_ns
-    corpus_runs.run(inputs, tmp_path, **FLAGS, **IN_PROCESS)
-    assert corpus_runs.bytes_of(tmp_path) == local
-    assert kept.stat().st_mtime_ns == before
 
 
 def test_bad_input_ends_in_one_line(tmp_path):

@@ -75,10 +75,6 @@ def test_line_ends_of_all_systems(end):
     assert split_paragraphs(text) == split_paragraphs(NOVEL)
 
 
-def test_nothing_but_blank_lines():
-    assert split_paragraphs("\n \n\t\n") == split_paragraphs("") == []
-
-
 @hypothesis.given(
     strategies.integers(45, 95),
     strategies.lists(strategies.integers(60, 400), min_size=4, max_size=9),

@@ -10,7 +10,7 @@ import corpus_runs
 import pytest
 from corpus_runs import article, dump, items_of, page, problems_of, texts_of
 
-from corpus import items, reading
+from corpus import reading
 
 TWO = "First sentence here. Second one.\n\nAnother text. It ends.\n"
 
@@ -28,15 +28,6 @@ def json_lines(*values) -> str:
 # --- Dumps -------------------------------------------------------------------
 
 
-def test_items_of_a_real_dump():
-    found = items_of(corpus_runs.ENGLISH, language="")
-    assert [item.number for item in found] == list(range(1, 11))
-    assert {item.source.kind for item in found} == {items.DUMP}
-    assert {item.source.language for item in found} == {"en"}
-    assert dict(found[0].source.namespaces)[10] == "Template"
-    assert all(item.data.endswith(b"</page>") for item in found)
-
-
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-be"])
 @pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress])
 def test_a_dump_is_the_same_in_any_form(tmp_path, encoding, compress):
@@ -45,16 +36,6 @@ def test_a_dump_is_the_same_in_any_form(tmp_path, encoding, compress):
     same = [item.data for item in items_of(corpus_runs.CHINESE)]
     assert [item.data for item in items_of(path)] == same
     assert same[0].decode() in xml
-
-
-def test_a_dump_without_pages_is_named(tmp_path):
-    path = write(tmp_path / "x", dump([], "de"))
-    assert problems_of(path) == ["F: has no page"]
-
-
-def test_codes_of_languages_may_be_in_capitals(tmp_path):
-    path = write(tmp_path / "x", dump([page("A", "b")], "DE"))
-    assert items_of(path, language="")[0].source.language == "de"
 
 
 def test_language_of_the_flag_comes_before_the_dumps(tmp_path):
@@ -243,16 +224,6 @@ def test_whole_lines_of_a_truncated_text_are_used(tmp_path):
     )
     assert len(kept) > 3000
     assert len(problems_of(path)) == 1
-
-
-@pytest.mark.parametrize(
-    "content, words",
-    [(b"", "is empty"), (b"\n \n", "has no text"), (b"\0\1", "is a binary")],
-)
-def test_files_without_text_are_named(tmp_path, content, words):
-    path = write(tmp_path / "x", content)
-    (problem,) = problems_of(path)
-    assert problem.startswith(f"F: {words}")
 
 
 # --- Chunks ------------------------------------------------------------------

@@ -65,10 +65,6 @@ def test_long_paragraphs_are_split_in_pieces():
     assert "".join(sentences.split("a" * 50_000, "en")) == "a" * 50_000
 
 
-def test_an_empty_paragraph_has_no_sentences():
-    assert sentences.split("  ", "en") == []
-
-
 @pytest.mark.parametrize(
     ("language", "known"),
     [("en", True), ("zh-hant", True), ("pt-BR", True), ("english", False)],
@@ -96,8 +92,3 @@ def test_a_failure_of_sentencex_is_an_error_that_can_be_counted(monkeypatch):
     monkeypatch.setattr(sentences.sentencex, "segment", fail)
     with pytest.raises(sentences.SplitError, match="sentencex fails: byte in"):
         sentences.split("A text.", "en")
-
-
-@given(st.text(alphabet="aA.!?\" '\u00a0\u3000\u2029(", max_size=30))
-def test_no_text_of_full_stops_and_spaces_fails(text):
-    sentences.split(text, "en")

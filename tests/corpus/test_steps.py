@@ -2,19 +2,16 @@
 
 import dataclasses
 import io
-import json
 import random
 
 from base.errors import UserError
-from base.hashing import hash64
 
 import corpus_runs
 import hypothesis
-import numpy as np
 import pytest
 from hypothesis import strategies
 
-from corpus import documents, reading, steps
+from corpus import documents, reading
 from corpus.documents import HELDOUT, TRAIN
 from corpus.steps import CorpusSteps
 
@@ -59,23 +56,6 @@ def test_strict_ends_with_the_first_problem(tmp_path):
         UserError, match=r"x, line 2: has a number.*\(--strict\)"
     ):
         steps_of(is_strict=True).map(chunk_of(tmp_path / "x"), print)
-
-
-def test_problems_are_all_counted_and_the_first_are_listed(tmp_path):
-    (tmp_path / "x").write_text("{}\n" * 250 + '{"text": "A."}\n')
-    _, result = steps_of().map(chunk_of(tmp_path / "x"), lambda _: None)
-    assert len(result["problems"]) == steps.MAX_PROBLEMS
-    assert result["counts"]["broken_item"] == 250
-    total = steps_of().add([result, json.loads(json.dumps(result))])
-    assert total["counts"]["broken_item"] == 500
-    assert len(total["problems"]) == steps.MAX_PROBLEMS
-    assert total["inputs"][str(tmp_path / "x")] == {
-        "kind": "json_lines",
-        "language": "en",
-        "items": 502,
-        "bytes": 2 * (2 * 250 + 14),
-        "problems": 500,
-    }
 
 
 def test_smallest_of_equal_documents_is_kept_in_any_order():
@@ -133,33 +113,3 @@ def test_a_file_does_not_depend_on_its_buckets(buckets):
         assert (
             text == b"".join(mine[key] + b"\n" for key in sorted(mine)) != b""
         )
-
-
-# --- Text --------------------------------------------------------------------
-
-TEXTS = ["Zwölf Wörter.\n".encode(), b"D.\n", b"A b.\nC.\n"]
-
-
-def test_documents_of_a_file():
-    text, counts = steps.format_documents(TEXTS)
-    assert text.decode() == "Zwölf Wörter.\n\nD.\n\nA b.\nC.\n\n"
-    assert counts == {
-        "documents": 3,
-        "sentences": 4,
-        "words": 6,
-        "characters": 13 + 2 + 4 + 2,
-    }
-
-
-def test_repeated_lines_are_left_out():
-    repeated = np.sort(
-        np.array([hash64(b"C."), hash64(b"D."), hash64(b"E.")], np.uint64)
-    )
-    text, counts = steps.format_documents(TEXTS, repeated)
-    assert text.decode() == "Zwölf Wörter.\n\nA b.\n\n"
-    assert counts["repeated_lines"] == 2
-    assert counts["too_short_without_repeated_lines"] == 1
-    assert counts["documents"] == 2
-    text, counts = steps.format_documents(TEXTS, repeated, 5)
-    assert text.decode() == "Zwölf Wörter.\n\n"
-    assert counts["too_short_without_repeated_lines"] == 2

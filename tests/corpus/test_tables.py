@@ -92,14 +92,6 @@ def test_damaged_files_are_named(tmp_path):
     assert problem.endswith(f"; the {number:,} rows before the damage are used")
 
 
-def test_a_row_that_is_too_long(tmp_path):
-    path = write(tmp_path / "x", {"text": ["A.", "b " * 600_000, "C."]})
-    assert texts_of(path, max_document_mb=1) == ["A.\n", "C.\n"]
-    assert problems_of(path, max_document_mb=1) == [
-        "F, row 2: is larger than 1 MB (--max_document_mb)"
-    ]
-
-
 def test_missing_pyarrow_is_an_error_that_helps(tmp_path, monkeypatch):
     path = write(tmp_path / "x", {"text": ["A."]})
     monkeypatch.setitem(sys.modules, "pyarrow", None)

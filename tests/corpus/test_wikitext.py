@@ -192,11 +192,6 @@ def test_broken_sentences_are_dropped_and_counted(text, reason):
     assert found[f"sentences_{reason}"] == 1
 
 
-def test_names_in_lower_case_start_sentences():
-    text = "iPhone sales rose. eBay and d'Alembert are."
-    assert sentences(text) == ["iPhone sales rose.", "eBay and d'Alembert are."]
-
-
 def test_a_quotation_is_a_paragraph():
     text = "He said:\n\n{{quote|It ''is''.|A source}}\nSo."
     assert sentences(text) == ["He said:", "It is.", "So."]
@@ -219,15 +214,6 @@ def test_removed_parts_are_counted_by_kind():
         "templates_rendered": 1,
         "preformatted": 1,
     }
-
-
-def test_sentences_that_lost_words_are_dropped_and_counted():
-    place = site.from_namespaces("en", {})
-    found, counts = wikitext.to_sentences(
-        "A is. B {{x}} is. C is.\n\nD\nis.", place, "en"
-    )
-    assert found == ["A is.", "C is.", "D is."]
-    assert counts["sentences_lost_words"] == 1
 
 
 def test_a_page_the_parser_refuses_is_named(monkeypatch):
