@@ -53,30 +53,50 @@ flags.DEFINE_bool(
 flags.DEFINE_bool(
     "do_whole_word_mask", False, "Predict all tokens of a word or none of them."
 )
-flags.DEFINE_integer("max_seq_length", 128, "Tokens per sequence.")
+flags.DEFINE_integer(
+    "max_seq_length", 128, "Tokens per sequence.", lower_bound=8
+)
 flags.DEFINE_integer(
     "max_predictions_per_seq",
     20,
     "Most tokens to predict in a sequence; should be about max_seq_length * "
     "masked_lm_prob.",
+    lower_bound=1,
 )
 flags.DEFINE_integer("random_seed", 12345, "Seed of all random choices.")
 flags.DEFINE_integer(
-    "dupe_factor", 10, "Passes over the text, each with masks of its own."
+    "dupe_factor",
+    10,
+    "Passes over the text, each with masks of its own.",
+    lower_bound=1,
 )
-flags.DEFINE_float("masked_lm_prob", 0.15, "Share of tokens to predict.")
 flags.DEFINE_float(
-    "mask_token_prob", 0.8, "Share of these that [MASK] replaces."
+    "masked_lm_prob",
+    0.15,
+    "Share of tokens to predict.",
+    lower_bound=0,
+    upper_bound=1,
+)
+flags.DEFINE_float(
+    "mask_token_prob",
+    0.8,
+    "Share of these that [MASK] replaces.",
+    lower_bound=0,
+    upper_bound=1,
 )
 flags.DEFINE_float(
     "random_token_prob",
     0.1,
     "Share of these that a random token replaces; the rest stays as it is.",
+    lower_bound=0,
+    upper_bound=1,
 )
 flags.DEFINE_float(
     "short_seq_prob",
     0.1,
     "Share of sequences made shorter than max_seq_length.",
+    lower_bound=0,
+    upper_bound=1,
 )
 flags.DEFINE_bool(
     "pack_sequences",
@@ -103,6 +123,8 @@ flags.DEFINE_integer(
     "MB of text that a worker process makes into records at once; its memory "
     "is about 100 MB and ten times this. Random next sentences come from the "
     "same bucket, and instances are shuffled within it.",
+    lower_bound=1,
+    upper_bound=1024,
 )
 flags.DEFINE_string(
     "compression", "", "GZIP, or empty for plain TFRecord files."

@@ -63,11 +63,6 @@ def test_layout_is_the_published_one(folder):
     assert len(tokens[-1].removeprefix("##")) > 1
 
 
-def test_without_unused_tokens(folder):
-    tokens = build(vocab_size=300, num_unused_tokens=0)
-    assert tuple(tokens[:5]) == tokenization.SPECIAL_TOKENS
-
-
 def test_the_text_it_came_from_is_covered(folder):
     build(vocab_size=800)
     tokenizer = tokenization.FullTokenizer("vocab")
@@ -232,14 +227,6 @@ def test_beam_writes_the_same_bytes(folder, monkeypatch):
     assert not list(folder.glob(".*")) and not (folder / "bad.txt").exists()
 
 
-def test_repeated_words_are_all_there(monkeypatch):
-    monkeypatch.setattr(vocabulary, "_TRAINER_CHARS", 10)
-    counts = collections.Counter({"the": 11, "a": 1, "extraordinary": 2})
-    text = list(vocabulary.repeat_words(sorted(counts), counts))
-    assert collections.Counter("".join(text).split()) == counts
-    assert max(map(len, text)) <= 14
-
-
 def test_counts_that_the_trainer_cannot_hold_are_divided(monkeypatch):
     """Ten times the text gives the same pieces, within a tenth of the limit."""
     counts = collections.Counter({"the": 60, "thin": 20, "and": 40, "a": 7})
@@ -275,11 +262,6 @@ def test_workers_reach_the_counts(text, output, folder):
     assert words._scratch_folder(text, output) == folder
 
 
-def test_workers_have_other_working_directories(folder):
-    found = words._scratch_folder("a.txt", "vocab.txt")
-    assert found == str(folder)
-
-
 def test_words_that_are_too_long_are_told(folder, caplog):
     """As in a text without spaces: a larger alphabet would not help."""
     (folder / "a.txt").write_text("ab " * 9 + "x" * 201 + " " + "y" * 201)
@@ -296,21 +278,11 @@ def test_compressed_text_is_told(folder):
     assert "is compressed (gzip): unpack it first" in error_of()
 
 
-def test_beam_would_take_brackets_for_a_pattern(folder):
-    line = error_of(output_file="w[1].txt", runner="beam")
-    assert "--output_file=w[1].txt has a [, which Beam takes" in line
-
-
 def test_no_such_input(folder):
     (folder / "dir").mkdir()
     assert "no file matches 'b*.txt'" in error_of(input_file="a.txt,b*.txt")
     assert "dir is a directory; use dir/*" in error_of(input_file="dir")
     assert "--input_file is empty" in error_of(input_file=",")
-
-
-def test_required_flags(folder):
-    assert error_of(input_file=None) == "--input_file is required"
-    assert error_of(output_file=None) == "--output_file is required"
 
 
 @pytest.mark.parametrize(
@@ -319,14 +291,6 @@ def test_required_flags(folder):
 def test_not_utf8_names_the_line(folder, data, line):
     (folder / "b.txt").write_bytes(data)
     assert f"b.txt: line {line} is not UTF-8" in error_of()
-
-
-@pytest.mark.parametrize("block_bytes", [1, 3, 5])
-def test_the_line_is_right_across_blocks(folder, monkeypatch, block_bytes):
-    monkeypatch.setattr(words, "_BLOCK_BYTES", block_bytes)
-    (folder / "b.txt").write_bytes("é\né x\nab".encode() + b"\xff\n")
-    error = error_of(input_file="b.txt")
-    assert "b.txt: line 3 is not UTF-8: byte 0xff at column 3" in error
 
 
 @pytest.mark.parametrize("text", ["", " \n\n", "\x00\u200b\n"])
@@ -366,15 +330,3 @@ def test_alphabet_that_covers_nothing(folder):
     assert build(num_unused_tokens=0, limit_alphabet=1)[5:] == ["a"]
     with pytest.raises(UserError, match="wanted at least 6"):
         build(num_unused_tokens=0, limit_alphabet=1, vocab_size=5)
-
-
-def test_unknown_flags_and_arguments_stop_the_script(folder):
-    script = [sys.executable, str(ROOT / "build_vocab.py")]
-    result = subprocess.run(
-        [*script, "--input_file=a.txt", "b.txt", "--output_file=vocab"],
-        capture_output=True,
-        text=True,
-    )
-    assert result.returncode == 1 and not Path("vocab").exists()
-    assert result.stderr.startswith("ERROR: unexpected argument 'b.txt'")
-    assert "Traceback" not in result.stderr

@@ -20,13 +20,6 @@ LINE = (
 )
 
 
-def test_reports_of_training_are_shortened():
-    assert demo.training_report(3000)(LINE) == (
-        "step 1,200/3,000 (40.0%) | loss 6.1267 | 401.2 sequences/s | ETA "
-        "00:01:40"
-    )
-
-
 def test_a_few_reports_and_nothing_else_is_shown():
     select = demo.training_report(3000)
     shown = [
@@ -37,12 +30,6 @@ def test_a_few_reports_and_nothing_else_is_shown():
     assert shown == list(range(200, 3001, 200))
     for line in ("", "Saved model/model.ckpt-600", "step 600 of nothing"):
         assert select(line) == ""
-
-
-def test_only_the_match_of_a_line_is_shown():
-    select = demo.matching(r"Wrote \d+ files")
-    assert select("12:03:44 Wrote 12 files (0 empty)") == "Wrote 12 files"
-    assert select("12:03:44 Reading") == ""
 
 
 def test_the_folder_of_a_demo_of_another_size_stays_as_it_is(tmp_path):

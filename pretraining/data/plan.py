@@ -61,7 +61,7 @@ def make_plan(
     Raises:
         UserError: a value out of its range, or a file or token is missing.
     """
-    check_values(config, bucket_mb, compression)
+    check_values(config, compression)
     outputs = expand_output_files(output_file)
     inputs = resuming.input_states(input_file)
     do_lower_case = check_vocabulary(vocab_file, do_lower_case, config)
@@ -121,21 +121,9 @@ def count_buckets(input_bytes: int, bucket_bytes: int, num_files: int) -> int:
 # --- Flags -------------------------------------------------------------------
 
 
-def check_values(
-    config: InstanceConfig, bucket_mb: int, compression: str
-) -> None:
-    """Raise a UserError for values of flags that are out of their range."""
+def check_values(config: InstanceConfig, compression: str) -> None:
+    """Raise a UserError for values of flags that do not fit together."""
     tfrecord.check_compression(compression)
-    if not 1 <= bucket_mb <= 1024:
-        raise UserError(f"--bucket_mb={bucket_mb}: must be from 1 to 1024")
-    for name, least in (
-        ("max_seq_length", 8),
-        ("max_predictions_per_seq", 1),
-        ("dupe_factor", 1),
-    ):
-        value = getattr(config, name)
-        if value < least:
-            raise UserError(f"--{name}={value}: must be at least {least}")
     # A row of one sequence would be an unpacked record, and a sequence has 5
     # tokens at least: [CLS] a [SEP] b [SEP].
     packs = config.max_sequences_per_pack
@@ -145,15 +133,6 @@ def check_values(
             f"--max_sequences_per_pack={packs}: must be from 2 to {most} for "
             f"--max_seq_length={config.max_seq_length}"
         )
-    for name in (
-        "masked_lm_prob",
-        "mask_token_prob",
-        "random_token_prob",
-        "short_seq_prob",
-    ):
-        value = getattr(config, name)
-        if not 0 <= value <= 1:
-            raise UserError(f"--{name}={value}: must be between 0 and 1")
     if config.masked_lm_prob == 0:
         raise UserError("--masked_lm_prob=0: nothing would be predicted")
     total = config.mask_token_prob + config.random_token_prob

@@ -7,8 +7,6 @@ import collections
 
 from pretraining.data.instances import InstanceConfig
 
-# --- Before the run ----------------------------------------------------------
-
 
 def flag_warnings(config: InstanceConfig) -> list[str]:
     """Return a line for flags that look as if they were set by mistake."""
@@ -21,9 +19,6 @@ def flag_warnings(config: InstanceConfig) -> list[str]:
         f"--masked_lm_prob={config.masked_lm_prob:g} gives a full sequence of "
         f"{config.max_seq_length}"
     ]
-
-
-# --- After the run -----------------------------------------------------------
 
 
 def summarize(counts: dict[str, int], config: InstanceConfig) -> list[str]:
@@ -49,24 +44,19 @@ def summarize(counts: dict[str, int], config: InstanceConfig) -> list[str]:
         f"random next sentences: {c['random_next'] / instances:.2%}",
     ]
     if config.pack_sequences:
-        lines += _rows_lines(c, config)
+        rows, places = c["rows"], c["places_for_predictions"]
+        unused = places - predictions
+        lines += [
+            f"rows: {rows:,}, {instances / rows:.3f} sequences in each (at "
+            f"most {config.max_sequences_per_pack})",
+            f"fill: {c['filled'] / rows / config.max_seq_length:.2%} of the "
+            "rows' tokens; one sequence in each row would fill "
+            f"{mean_length / config.max_seq_length:.2%}",
+            f"places for predictions: {places // rows} in each row, "
+            f"{predictions / rows:.2f} used; {unused:,} of {places:,} unused "
+            f"({unused / places:.2%})",
+        ]
     return lines
-
-
-def _rows_lines(c: collections.Counter, config: InstanceConfig) -> list[str]:
-    """Return the lines of the summary on packed rows."""
-    rows, places = c["rows"], c["places_for_predictions"]
-    unused = places - c["predictions"]
-    return [
-        f"rows: {rows:,}, {c['instances'] / rows:.3f} sequences in each (at "
-        f"most {config.max_sequences_per_pack})",
-        f"fill: {c['filled'] / rows / config.max_seq_length:.2%} of the rows' "
-        f"tokens; one sequence in each row would fill "
-        f"{c['filled'] / c['instances'] / config.max_seq_length:.2%}",
-        f"places for predictions: {places // rows} in each row, "
-        f"{c['predictions'] / rows:.2f} used; {unused:,} of {places:,} unused "
-        f"({unused / places:.2%})",
-    ]
 
 
 def find_warnings(counts: dict[str, int], config: InstanceConfig) -> list[str]:
@@ -94,30 +84,24 @@ def find_warnings(counts: dict[str, int], config: InstanceConfig) -> list[str]:
     empty = c["lines_without_tokens"]
     if empty > 0.01 * (c["sentences"] + empty):
         found.append(f"{empty:,} lines hold no token and were skipped")
-    fill = c["filled"] / c["instances"] / config.max_seq_length
-    if config.pack_sequences:
-        found += _packing_warnings(c, config)
-    elif fill < 0.5:
-        found.append(
-            f"sequences are filled to {fill:.0%} on average: the documents "
-            "are short for this --max_seq_length"
-        )
+    length, limit = c["filled"] / c["instances"], config.max_sequences_per_pack
+    if not config.pack_sequences:
+        fill = length / config.max_seq_length
+        if fill < 0.5:
+            found.append(
+                f"sequences are filled to {fill:.0%} on average: the documents "
+                "are short for this --max_seq_length"
+            )
+    else:
+        fill = c["filled"] / c["rows"] / config.max_seq_length
+        mean = c["instances"] / c["rows"]
+        # Rows have the limit on average only if most were closed by it.
+        if fill <= 0.95 and mean >= 0.5 * limit:
+            found.append(
+                f"rows are filled to {fill:.0%} with {mean:.1f} sequences on "
+                f"average: --max_sequences_per_pack={limit} is small for "
+                f"sequences of {length:.0f} tokens"
+            )
     if c["files_without_text"]:
         found.append(f"{c['files_without_text']} input files have no text")
     return found
-
-
-def _packing_warnings(
-    c: collections.Counter, config: InstanceConfig
-) -> list[str]:
-    """Return a line if the limit on sequences leaves rows half empty."""
-    fill = c["filled"] / c["rows"] / config.max_seq_length
-    limit, mean = config.max_sequences_per_pack, c["instances"] / c["rows"]
-    # Rows have the limit on average only if most of them were closed by it.
-    if fill > 0.95 or mean < 0.5 * limit:
-        return []
-    return [
-        f"rows are filled to {fill:.0%} with {mean:.1f} sequences on average: "
-        f"--max_sequences_per_pack={limit} is small for sequences of "
-        f"{c['filled'] / c['instances']:.0f} tokens"
-    ]

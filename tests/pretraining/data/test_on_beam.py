@@ -65,23 +65,6 @@ def test_the_bytes_are_those_of_the_local_runner(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("num_processes", [1, 2])
-def test_worker_processes_write_the_same_bytes(corpus, tmp_path, num_processes):
-    flags = generator_runs.flags_for(corpus, tmp_path / "local" / "x@3")
-    scripts.run(generator_runs.generator, **flags)
-    scripts.run(
-        generator_runs.generator,
-        **{**flags, "output_file": str(tmp_path / "beam" / "x@3")},
-        runner="beam",
-        beam_options="--runner=DirectRunner --direct_running_mode="
-        f"multi_processing --direct_num_workers={num_processes}",
-    )
-    assert generator_runs.bytes_of(tmp_path / "beam") == (
-        generator_runs.bytes_of(tmp_path / "local")
-    )
-
-
-@pytest.mark.slow
 def test_one_document_in_a_bucket(tmp_path):
     texts = [[f"{word} {word}"] * 30 for word in "one two three".split()]
     source = write(tmp_path / "in.txt", texts)

@@ -1,7 +1,6 @@
 """The demo's baseline, its table and its learning curves."""
 
 import re
-import sys
 
 import numpy as np
 import pytest
@@ -73,12 +72,3 @@ def test_curves_are_drawn_as_png(tmp_path):
         for colour in ((31, 119, 180), (255, 127, 14)):
             distance = np.abs(half * 255 - colour).max(-1)
             assert (distance < 3).sum() > 10
-
-
-def test_no_picture_is_left_without_matplotlib(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setitem(sys.modules, "matplotlib.backends", None)
-    monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
-    with pytest.raises(ImportError):
-        draw(tmp_path / "curves.png")
-    assert not list(tmp_path.iterdir())
