@@ -174,7 +174,7 @@ def score(model: LiteRtModel) -> int:
         found = scoring.score_entities(model, FLAGS.dev_file)
     else:
         labels = model.settings.labels
-        task = classifier_flags.read_task(FLAGS, labels is None, labels)
+        task = classifier_flags.read_files(FLAGS, labels is None, labels)
         found = scoring.score_classifier(model, task, FLAGS.data_dir)
     with file_system.atomic_file(FLAGS.output_file) as file:
         file.write(f"{json.dumps(found)}\n".encode())
@@ -220,7 +220,7 @@ def input_files() -> dict[str, list[str]]:
         if FLAGS[name].value
     }
     if FLAGS.task_name:
-        files["data_dir"] = classifier_flags.files_of(FLAGS)
+        files["data_dir"] = classifier_flags.paths_of(FLAGS)
     return files
 
 

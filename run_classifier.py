@@ -27,7 +27,7 @@ from absl import flags
 from finetuning import distillation, fine_tuned, runner, sweeps
 from finetuning import flags as finetuning_flags
 from tasks.classifier import flags as classifier_flags
-from tasks.classifier import tasks as classifier_tasks
+from tasks.classifier import glue
 from tasks.classifier.distillation import ClassifierTeaching
 from tasks.classifier.job import ClassifierJob
 from tasks.multi_label.job import MultiLabelJob
@@ -66,13 +66,14 @@ flags.DEFINE_string(
     "plain or gzip. An epoch of num_train_epochs is both together.",
 )
 
-# Flag -> the split it needs, as error messages name it.
+# Flag -> the files it needs; and what messages call them.
 _NEEDED = {
-    "do_train": "training",
-    "do_eval": "development",
-    "eval_steps": "development",
+    "do_train": "train",
+    "do_eval": "dev",
+    "eval_steps": "dev",
     "do_predict": "test",
 }
+_TITLES = {"train": "training", "dev": "development", "test": "test"}
 
 
 def main(_: list[str]) -> int:
@@ -89,12 +90,18 @@ def main(_: list[str]) -> int:
 def create_job(settings: RunSettings, is_training: bool) -> ClassifierJob:
     """Return the job the flags describe, its files read and checked."""
     source = find_source(settings, is_training)
+    files = read_files(settings, source, is_training)
+    for name, part in _NEEDED.items():
+        if FLAGS[name].value and not getattr(files, part):
+            raise UserError(
+                f"--{name}: task {FLAGS.task_name} has no {_TITLES[part]} file"
+            )
     job_type = MultiLabelJob if FLAGS.multi_label else ClassifierJob
     job = job_type(
         settings,
         source,
         is_training,
-        read_task(settings, source, is_training),
+        files,
         FLAGS.data_dir,
         FLAGS.eval_batch_size,
     )
@@ -105,15 +112,10 @@ def create_job(settings: RunSettings, is_training: bool) -> ClassifierJob:
     return job
 
 
-def read_task(
+def read_files(
     settings: RunSettings, source: ModelSource, is_training: bool
-) -> classifier_tasks.Task:
+) -> glue.TaskFiles:
     """Return the task; its labels are those of the model that is used.
-
-    Args:
-        settings: flags of the command.
-        source: configuration of the model.
-        is_training: whether the model is trained first.
 
     Raises:
         UserError: a file is missing, or the model is of another task.
@@ -124,41 +126,16 @@ def read_task(
     is_described = not is_training and weights in (None, source.prefix)
     labels = source.trained_for.labels if is_described else None
     labels = labels and tuple(map(str, labels))  # they may be numbers
-    task = classifier_flags.read_task(FLAGS, FLAGS.regression, labels)
-    check_splits(task)
-    if not is_described:
-        return task
-    task = classifier_tasks.with_labels_of(task, labels, source.prefix)
-    is_pair = source.trained_for.sentence_pairs
-    if is_pair is not None:
-        classifier_tasks.check_pairs(task, is_pair, source.prefix)
-    return task
-
-
-def check_splits(task: classifier_tasks.Task) -> None:
-    """Check that the task has the files that the flags ask for.
-
-    Raises:
-        UserError: names the flag.
-    """
-    splits = {
-        "training": task.train,
-        "development": task.dev,
-        "test": task.test,
-    }
-    for name, split in _NEEDED.items():
-        if FLAGS[name].value and not splits[split]:
-            raise UserError(
-                f"--{name}: task {FLAGS.task_name} has no {split} file"
-            )
+    files = classifier_flags.read_files(FLAGS, FLAGS.regression, labels)
+    if is_described:
+        files = glue.with_labels_of(files, labels, source.prefix)
+        is_pair = source.trained_for.sentence_pairs
+        glue.check_pairs(files, is_pair, source.prefix)
+    return files
 
 
 def check_flags() -> None:
-    """Check what can be checked before any file is read.
-
-    Raises:
-        UserError: names the flags.
-    """
+    """Check what can be checked before any file is read."""
     finetuning_flags.check(FLAGS)
     distillation.check(FLAGS, "transfer_file")
     training_flags.require(FLAGS, "task_name", "data_dir")

@@ -199,7 +199,7 @@ def test_numbers_of_several_teachers_are_averaged(places, tmp_path):
 def lessons(labels) -> ClassifierTeaching:
     """Return what the loss knows of a task."""
     task = types.SimpleNamespace(labels=labels)
-    return ClassifierTeaching(types.SimpleNamespace(task=task))
+    return ClassifierTeaching(types.SimpleNamespace(files=task))
 
 
 class Fixed:

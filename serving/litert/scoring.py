@@ -17,7 +17,7 @@ from absl import logging
 from serving.litert.model import LiteRtModel
 from tasks import predict
 from tasks.classifier import data as classifier_data
-from tasks.classifier import tasks as classifier_tasks
+from tasks.classifier import glue
 from tasks.multi_label.task import MultiLabel
 from tasks.ner import data as ner_data
 from tasks.rows import Unit
@@ -65,7 +65,7 @@ def _outputs(model: LiteRtModel, units: list[Unit]) -> list[Outputs]:
 
 
 def score_classifier(
-    model: LiteRtModel, task: classifier_tasks.Task, data_dir: str
+    model: LiteRtModel, task: glue.TaskFiles, data_dir: str
 ) -> dict[str, float]:
     """Return the scores of a classifier or regression on its development sets.
 
@@ -83,14 +83,7 @@ def score_classifier(
     classifier_scores = _scores_of("classifier")
     results: dict[str, float] = {}
     for name, split in task.dev.items():
-        examples = classifier_data.read_examples(
-            data_dir,
-            split,
-            task.labels,
-            task.language,
-            task.labels is None,
-            task.multi_label,
-        )
+        examples = classifier_data.read_examples(data_dir, split, task)
         units = [
             [model.task.row(example.text_a, example.text_b)[0]]
             for example in examples
@@ -127,8 +120,8 @@ def score_classifier(
 
 
 def _with_labels_of_model(
-    model: LiteRtModel, task: classifier_tasks.Task
-) -> classifier_tasks.Task:
+    model: LiteRtModel, task: glue.TaskFiles
+) -> glue.TaskFiles:
     """Return the task with its labels in the order of the model.
 
     Raises:
@@ -142,9 +135,9 @@ def _with_labels_of_model(
             f"the task has the labels {_shown(theirs)}, but {model.path} "
             f"{_shown(ours)}"
         )
-    task = classifier_tasks.with_labels_of(task, ours, model.path)
+    task = glue.with_labels_of(task, ours, model.path)
     is_pair = model.settings.sentence_pairs
-    classifier_tasks.check_pairs(task, is_pair, model.path)
+    glue.check_pairs(task, is_pair, model.path)
     return task
 
 

@@ -8,7 +8,7 @@ import functools
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from base import file_system, text_files
 from base.errors import UserError
@@ -19,7 +19,7 @@ from absl import logging
 import tokenization
 from records import tfrecord
 from tasks import rows
-from tasks.classifier import tasks as classifier_tasks
+from tasks.classifier.glue import Columns, Split, TaskFiles
 
 # XNLI's training files have another name for this label than its other files.
 _SYNONYMS = {"contradictory": "contradiction"}
@@ -28,8 +28,7 @@ _SYNONYMS = {"contradictory": "contradiction"}
 # the texts themselves.
 _MAX_LABELS = 1000
 
-# A user's own files: train.tsv, train.csv, ...
-_SPLITS, _ENDINGS = ("train", "dev", "test"), ("tsv", "csv", "jsonl")
+_PARTS = ("text_a", "text_b", "label", "guid")  # fields of Columns
 
 
 class Example(NamedTuple):
@@ -43,16 +42,18 @@ class Example(NamedTuple):
 
 # --- Own files ---------------------------------------------------------------
 
+# Part -> the names that a user's file of it may have.
+OWN_NAMES = {
+    part: [f"{part}.{ending}" for ending in ("tsv", "csv", "jsonl")]
+    for part in ("train", "dev", "test")
+}
+
 
 def find_one_file(data_dir: str, names: Sequence[str]) -> str | None:
-    """Return the one file of some names in data_dir; None if there is none.
-
-    Args:
-        data_dir: the folder.
-        names: candidates, such as train.tsv and train.csv.
+    """Return the one of these files that data_dir has; None if it has none.
 
     Raises:
-        UserError: several exist.
+        UserError: it has several.
     """
     found = [
         name
@@ -68,96 +69,73 @@ def find_one_file(data_dir: str, names: Sequence[str]) -> str | None:
     return found[0] if found else None
 
 
-def own_file_names() -> list[str]:
-    """Return all names that a user's own files may have."""
-    return [f"{name}.{ending}" for name in _SPLITS for ending in _ENDINGS]
-
-
-def own_task(
+def own_files(
     data_dir: str,
-    text_a_column: str,
-    text_b_column: str | None,
-    label_column: str,
-    is_regression: bool,
+    columns: Columns,
+    is_regression: bool = False,
     labels: tuple[str, ...] | None = None,
     multi_label: bool = False,
-) -> classifier_tasks.Task:
+) -> TaskFiles:
     """Return the task that a user's own train, dev and test files make.
 
     Args:
         data_dir: holds some of train, dev and test, .tsv, .csv or .jsonl.
-        text_a_column: name of the first sentence's column.
-        text_b_column: name of the second sentence's; None: no pairs.
-        label_column: name of the label's; the test file needs none.
+        columns: names; the test file needs no label, and none is read in it.
         is_regression: whether labels are numbers to predict.
         labels: of a fine-tuned model; None: the sorted labels of the training
             file, or of the development file without one.
         multi_label: whether an example may have several labels, or none.
 
     Raises:
-        UserError: there is no file, or no label in the file.
+        UserError: there is no file, or too few or too many labels.
     """
-    columns = classifier_tasks.Columns(
-        text_a_column, text_b_column, label_column
-    )
-    splits = {}
-    for name in _SPLITS:
-        names = [f"{name}.{ending}" for ending in _ENDINGS]
-        file = find_one_file(data_dir, names)
-        if file:
-            splits[name] = classifier_tasks.Split(file, columns)
+    splits = {
+        part: Split(file, columns)
+        for part, names in OWN_NAMES.items()
+        if (file := find_one_file(data_dir, names))
+    }
     if not splits:
         raise UserError(
             f"--data_dir={data_dir} holds no train, dev or test file "
             "(.tsv, .csv or .jsonl)"
         )
-    if is_regression:
-        labels = None
-    elif labels is None:
-        labels = _labels_in_files(data_dir, splits, multi_label)
-    if "test" in splits:  # labels in it, if any, are not read
+    tests = {}
+    if "test" in splits:
         unlabeled = columns._replace(label=None)
-        splits["test"] = splits["test"]._replace(columns=unlabeled)
+        tests["test"] = splits["test"]._replace(columns=unlabeled)
     if multi_label:
         metrics = ("micro_f1", "macro_f1", "mean_average_precision")
     elif is_regression:
         metrics = ("pearson", "spearman")
     else:
         metrics = ("accuracy", "macro_f1")
-    return classifier_tasks.Task(
-        labels,
+    files = TaskFiles(
+        labels or (),
         splits.get("train"),
         {name: splits[name] for name in ("dev",) if name in splits},
-        {name: splits[name] for name in ("test",) if name in splits},
+        tests,
         metrics,
         multi_label=multi_label,
     )
+    if is_regression:
+        return files._replace(labels=None)
+    if not labels:
+        files = files._replace(labels=_read_labels(data_dir, files))
+    return files
 
 
-def _labels_in_files(
-    data_dir: str,
-    splits: dict[str, classifier_tasks.Split],
-    multi_label: bool,
-) -> tuple[str, ...]:
-    """Return the different labels of the training or the development file.
-
-    They are sorted, which gives each label its class id.
-
-    Raises:
-        UserError: there is no such file, or too few or too many labels.
-    """
+def _read_labels(data_dir: str, files: TaskFiles) -> tuple[str, ...]:
+    """Return the different labels of the training or the development file."""
     # A command that only scores may have a development file alone.
-    split = splits.get("train") or splits.get("dev")
+    split = files.train or files.dev.get("dev")
     if not split:
         raise UserError(
             f"--data_dir={data_dir} holds no train or dev file to take the "
             "labels from, and the model's configuration has none (id2label)"
         )
-    examples = read_examples(
-        data_dir, split, labels=None, multi_label=multi_label
-    )
-    labels = {x.label for x in examples if x.label is not None}
-    if multi_label:
+    examples = read_examples(data_dir, split, files, any_label=True)
+    labels = {example.label for example in examples}
+    if files.multi_label:
         labels = {name for label in labels for name in split_labels(label)}
     found = (
         f"{data_dir}/{split.file}: column {split.columns.label!r} has "
@@ -193,11 +171,10 @@ def _is_finite(text: str, dtype: type = np.float64) -> bool:
 def split_labels(text: str) -> tuple[str, ...]:
     """Return the labels of an example with several, or none.
 
+    They are separated by commas, or a JSON list of strings.
+
     >>> split_labels("sport, politics"), split_labels('["a, b"]')
     (('sport', 'politics'), ('a, b',))
-
-    Args:
-        text: labels separated by commas, or a JSON list of strings.
 
     Raises:
         ValueError: it begins like a JSON list and is none of strings.
@@ -215,23 +192,15 @@ def split_labels(text: str) -> tuple[str, ...]:
 
 
 def read_examples(
-    data_dir: str,
-    split: classifier_tasks.Split,
-    labels: Sequence[str] | None,
-    language: str | None = None,
-    is_regression: bool = False,
-    multi_label: bool = False,
+    data_dir: str, split: Split, files: TaskFiles, any_label: bool = False
 ) -> list[Example]:
     """Return the examples of a file; warn of lines that are left out.
 
     Args:
         data_dir: the folder of the file.
         split: file and columns, and whether damaged lines are left out.
-        labels: the known labels; None: every label is accepted.
-        language: keep the lines of this language, in files that have a
-            column of languages (XNLI); None: keep all.
-        is_regression: whether labels have to be numbers.
-        multi_label: whether an example has any number of labels.
+        files: the task, with its labels.
+        any_label: whether labels may be others than the task's.
 
     Raises:
         UserError: the file is missing or empty, a column is missing, a line
@@ -241,11 +210,20 @@ def read_examples(
     path = f"{data_dir.rstrip('/')}/{split.file}"
     examples, damaged = [], []
     text = text_files.read_text(path)
-    for number, row, at in _rows(path, text, split.columns, multi_label):
+    if path.endswith(".jsonl"):
+        found = _json_rows(path, text, split.columns, files.multi_label)
+    else:
+        found = _table_rows(path, text, split.columns)
+    for number, row, at in found:
         # XNLI's development and test files have this column, for 15 languages.
-        if language and row.get("language", language) != language:
+        if files.language and files.language != row.get(
+            "language", files.language
+        ):
             continue
-        if problem := _problem(row, split.columns):
+        problem = row.get("problem")
+        if not problem and not row["text_a"].strip():
+            problem = f"column {split.columns.text_a!r} is empty"
+        if problem:
             damaged.append(f"{at}: {problem}")
             if split.skips_damaged:
                 continue
@@ -253,15 +231,12 @@ def read_examples(
         label = row.get("label")
         if label is not None:
             label = _SYNONYMS.get(label, label)
-            if multi_label:
-                _check_labels(label, labels, at)
-            else:
-                _check_label(label, labels, is_regression, at)
+            _check_label(label, files, any_label, at)
         guid = row.get("guid") or str(number)
         text_files.check_cell(guid, f"{at}: id")
         examples.append(Example(guid, row["text_a"], row.get("text_b"), label))
     if not examples:
-        of = f" in language {language!r}" if language else ""
+        of = f" in language {files.language!r}" if files.language else ""
         raise UserError(
             damaged[0] if damaged else f"{path} holds no example{of}"
         )
@@ -270,56 +245,37 @@ def read_examples(
     return examples
 
 
-def _problem(
-    row: dict[str, str], columns: classifier_tasks.Columns
-) -> str | None:
-    """Return what is wrong with the texts of a row, None if nothing is."""
-    if "problem" in row:
-        return row["problem"]
-    if not row["text_a"].strip():
-        return f"column {columns.text_a!r} is empty"
-    return None
-
-
 @functools.cache  # a run reads some files twice
 def _warn_of_damaged(first: str, count: int) -> None:
-    """Warn of damaged lines.
-
-    Args:
-        first: file and line of the first one, and what is wrong with it.
-        count: how many lines are damaged.
-    """
     logging.warning("%s; damaged lines are left out, %d in all", first, count)
 
 
 def _check_label(
-    label: str, labels: Sequence[str] | None, is_regression: bool, at: str
+    label: str, files: TaskFiles, any_label: bool, at: str
 ) -> None:
-    """Raise a UserError unless a label is a number or one of the labels."""
-    if not label.strip():
-        raise UserError(f"{at}: the label is empty")
-    text_files.check_cell(label, f"{at}: label")
-    if is_regression:
-        # Labels are stored in 32 bits. float() takes "1_0", too.
-        if "_" in label or not _is_finite(label, np.float32):
-            raise UserError(f"{at}: {label!r} is not a number in float32")
-    elif labels is not None and label not in labels:
-        raise UserError(
-            f"{at}: unknown label {label!r}; known are {', '.join(labels)}"
-        )
-
-
-def _check_labels(text: str, labels: Sequence[str] | None, at: str) -> None:
-    """Raise a UserError unless a text is a list of labels, maybe empty."""
-    try:
-        found = split_labels(text)
-    except ValueError as error:
-        raise UserError(
-            f"{at}: the labels {text!r} are no JSON list of strings ({error}); "
-            "separate labels by commas, or mend the list"
-        ) from None
-    for label in found:
-        _check_label(label, labels, False, at)
+    """Raise a UserError unless a label is what the task has."""
+    names = [label]
+    if files.multi_label:
+        try:
+            names = split_labels(label)
+        except ValueError as error:
+            raise UserError(
+                f"{at}: the labels {label!r} are no JSON list of strings "
+                f"({error}); separate labels by commas, or mend the list"
+            ) from None
+    for name in names:
+        if not name.strip():
+            raise UserError(f"{at}: the label is empty")
+        text_files.check_cell(name, f"{at}: label")
+        if files.labels is None:
+            # Labels are stored in 32 bits. float() takes "1_0", too.
+            if "_" in name or not _is_finite(name, np.float32):
+                raise UserError(f"{at}: {name!r} is not a number in float32")
+        elif not any_label and name not in files.labels:
+            raise UserError(
+                f"{at}: unknown label {name!r}; known are "
+                f"{', '.join(files.labels)}"
+            )
 
 
 # (number of the row from 0, {field of Columns: text}, "file, line n"). The
@@ -328,45 +284,19 @@ def _check_labels(text: str, labels: Sequence[str] | None, at: str) -> None:
 _Row = tuple[int, dict[str, str], str]
 
 
-def _rows(
-    path: str, text: str, columns: classifier_tasks.Columns, multi_label: bool
-) -> Iterator[_Row]:
-    """Yield the parts of each example that `columns` names.
-
-    Args:
-        path: its ending tells the format; for messages.
-        text: of the file.
-        columns: names or numbers.
-        multi_label: whether a label in JSON may be a list.
-    """
-    if path.endswith(".jsonl"):
-        yield from _json_rows(path, text, columns, multi_label)
-    elif path.endswith(".csv"):
-        yield from _table_rows(path, text_files.csv_table(path, text), columns)
+def _table_rows(path: str, text: str, columns: Columns) -> Iterator[_Row]:
+    """Yield the rows of a table: .csv, or separated by tabs."""
+    if path.endswith(".csv"):
+        table = text_files.csv_table(path, text)
     else:
-        yield from _table_rows(path, _tsv_table(text), columns)
-
-
-def _tsv_table(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line number from 1, cells) of tab-separated text; skip blanks."""
-    # Not the csv module: GLUE's files are not quoted, and a text may begin with
-    # a quotation mark that no other one closes. Not splitlines(): a text may
-    # hold U+2028, which would end its line.
-    for number, line in enumerate(text.split("\n"), 1):
-        if line := line.removesuffix("\r"):
-            yield number, line.split("\t")
-
-
-def _table_rows(
-    path: str,
-    table: Iterator[tuple[int, list[str]]],
-    columns: classifier_tasks.Columns,
-) -> Iterator[_Row]:
-    """Yield the rows of a table of (line number, cells)."""
+        # Not the csv module: GLUE's files are not quoted, and a text may begin
+        # with a quotation mark that no other one closes. Not splitlines(): a
+        # text may hold U+2028, which would end its line.
+        lines = (line.removesuffix("\r") for line in text.split("\n"))
+        table = ((n, x.split("\t")) for n, x in enumerate(lines, 1) if x)
     places: dict[str, int] = {}
     width = number = 0
     for line, cells in table:
-        at = f"{path}, line {line}"
         if not width:  # the first line
             width = len(cells)
             header = cells if columns.has_header else None
@@ -380,28 +310,16 @@ def _table_rows(
         else:
             words = f"{len(cells)} columns, wanted {width} as in the first line"
             row = {"problem": words}
-        yield number, row, at
+        yield number, row, f"{path}, line {line}"
         number += 1
 
 
 def _places(
-    path: str,
-    columns: classifier_tasks.Columns,
-    header: list[str] | None,
-    width: int,
+    path: str, columns: Columns, header: list[str] | None, width: int
 ) -> dict[str, int]:
-    """Return {field of Columns: number of its column in the file}.
-
-    A field that is None in `columns` is left out.
-
-    Args:
-        path: for messages.
-        columns: by name or by number.
-        header: names of the file's columns, if it has them.
-        width: how many columns the file has.
-    """
+    """Return {field of Columns that is not None: number of its column}."""
     places = {}
-    for part in ("text_a", "text_b", "label", "guid"):
+    for part in _PARTS:
         column = getattr(columns, part)
         if column is None:
             continue
@@ -426,7 +344,7 @@ def _places(
 
 
 def _json_rows(
-    path: str, text: str, columns: classifier_tasks.Columns, multi_label: bool
+    path: str, text: str, columns: Columns, multi_label: bool
 ) -> Iterator[_Row]:
     """Yield the rows of JSON lines; the names in `columns` are keys."""
     objects = text_files.json_objects(path, text)
@@ -434,7 +352,7 @@ def _json_rows(
     # skipped.
     for number, (line, value) in enumerate(objects):
         at, row = f"{path}, line {line}", {}
-        for part in ("text_a", "text_b", "label", "guid"):
+        for part in _PARTS:
             key = getattr(columns, part)
             if key is None:
                 continue
@@ -443,26 +361,20 @@ def _json_rows(
                     f"{at}: no key {key!r}; it has "
                     f"{', '.join(map(repr, value))}"
                 )
-            found = value[key]
-            if part == "label" and multi_label and isinstance(found, list):
-                found = json.dumps(found, ensure_ascii=False)
-            row[part] = _json_text(found, key, part == "label", at)
+            found, kinds, wanted = value[key], (str,), "a string"
+            if part == "label":
+                if multi_label and isinstance(found, list):
+                    found = json.dumps(found, ensure_ascii=False)
+                # A label may be a number: 1 is the class "1". True is an int.
+                kinds = (str, int, float)
+                wanted = "a string, number or boolean"
+            if not isinstance(found, kinds):
+                raise UserError(
+                    f"{at}: key {key!r}: found {type(found).__name__}, wanted "
+                    f"{wanted}"
+                )
+            row[part] = str(found)
         yield number, row, at
-
-
-def _json_text(value: Any, key: str, is_label: bool, at: str) -> str:
-    """Return the text or the label that a JSON value is.
-
-    Raises:
-        UserError: it is neither.
-    """
-    # A label may be a number: 1 is the class "1". True is an int.
-    if isinstance(value, (str, int, float) if is_label else str):
-        return str(value)
-    wanted = "a string, number or boolean" if is_label else "a string"
-    raise UserError(
-        f"{at}: key {key!r}: found {type(value).__name__}, wanted {wanted}"
-    )
 
 
 # --- Examples to features ----------------------------------------------------
@@ -504,8 +416,7 @@ def convert_examples(
 
     Args:
         examples: n of them.
-        label_id: returns the number of a label; None stands for the missing
-            label of test files.
+        label_id: returns the number of a label, also of None.
         max_seq_length: S; at least 3, or 5 for pairs.
         tokenizer: text to ids.
 

@@ -49,7 +49,7 @@ class ClassifierTeaching(teaching.Teaching[ClassifierJob]):
         super().__init__(job)
         self.transfer: TransferTexts | None = None
         if transfer_file:
-            is_pair = job.task.takes_pairs
+            is_pair = job.files.takes_pairs
             self.transfer = TransferTexts(transfer_file, is_pair)
             path = self.job.cache.path("transfer")
             if not self.job.cache.has(path, self._transfer_fingerprint()):
@@ -60,7 +60,7 @@ class ClassifierTeaching(teaching.Teaching[ClassifierJob]):
     @property
     def labels(self) -> Sequence[str] | None:
         """The classes; None for a regression."""
-        return self.job.task.labels
+        return self.job.files.labels
 
     @property
     def learns_numbers(self) -> bool:
@@ -86,7 +86,7 @@ class ClassifierTeaching(teaching.Teaching[ClassifierJob]):
                 "predicts numbers, this task has classes: use a classifier as "
                 "a teacher"
             )
-        is_pair = self.job.task.takes_pairs
+        is_pair = self.job.files.takes_pairs
         taught = teacher.trained_for.sentence_pairs
         if taught not in (None, is_pair):
             kinds = ("single texts", "pairs")

@@ -7,7 +7,7 @@ from base.errors import UserError
 from absl import flags
 
 from tasks.classifier import data as classifier_data
-from tasks.classifier import tasks as classifier_tasks
+from tasks.classifier import glue
 
 flags.disclaim_key_flags()  # --help of a script shows what is defined here
 
@@ -17,8 +17,7 @@ def define_task_flags() -> None:
     flags.DEFINE_string(
         "task_name",
         None,
-        f"One of {', '.join(classifier_tasks.TASK_NAMES)}; tsv: your own "
-        "files.",
+        f"One of {', '.join(glue.TASK_NAMES)}; tsv: your own files.",
     )
     flags.DEFINE_string("data_dir", None, "Directory of the task's files.")
     flags.DEFINE_string("xnli_language", "zh", "Language of XNLI.")
@@ -38,62 +37,45 @@ def define_task_flags() -> None:
     )
 
 
-def read_task(
+def read_files(
     values: flags.FlagValues,
     is_regression: bool,
     labels: tuple[str, ...] | None,
-) -> classifier_tasks.Task:
+) -> glue.TaskFiles:
     """Return the task of --task_name.
 
     Args:
         values: FLAGS of the script.
-        is_regression: of a user's own files, whether labels are numbers.
-        labels: of a user's own files, those of a fine-tuned model; None: those
-            that the files have.
+        is_regression, labels: of a user's own files, see data.own_files.
 
     Raises:
         UserError: the name is unknown, or the user's files are not there.
     """
     if not _is_own(values):
-        return classifier_tasks.task_of(values.task_name, values.xnli_language)
-    return classifier_data.own_task(
-        values.data_dir,
-        values.text_a_column,
-        values.text_b_column,
-        values.label_column,
-        is_regression,
-        labels,
-        values.multi_label,
+        return glue.find(values.task_name, values.xnli_language)
+    columns = glue.Columns(
+        values.text_a_column, values.text_b_column, values.label_column
+    )
+    return classifier_data.own_files(
+        values.data_dir, columns, is_regression, labels, values.multi_label
     )
 
 
-def files_of(values: flags.FlagValues) -> list[str]:
-    """Return the paths of --data_dir that files of --task_name may have.
-
-    Args:
-        values: FLAGS of the script.
-
-    Raises:
-        UserError: the name is unknown.
-    """
+def paths_of(values: flags.FlagValues) -> list[str]:
+    """Return the paths of --data_dir that files of --task_name may have."""
     if _is_own(values):
-        names = classifier_data.own_file_names()
+        names = sum(classifier_data.OWN_NAMES.values(), [])
     else:
-        task = classifier_tasks.task_of(values.task_name, values.xnli_language)
-        splits = [task.train, *task.dev.values(), *task.test.values()]
+        files = glue.find(values.task_name, values.xnli_language)
+        splits = [files.train, *files.dev.values(), *files.test.values()]
         names = [split.file for split in splits if split]
     return [os.path.join(values.data_dir, name) for name in names]
 
 
 def check_own_only(values: flags.FlagValues, *more: str) -> None:
-    """Check that flags of a user's own files are not given for other tasks.
+    """Raise a UserError if flags of a user's own files are given for others.
 
-    Args:
-        values: FLAGS of the script.
-        *more: flags of the script itself that are for a user's files.
-
-    Raises:
-        UserError: names the flag.
+    `more` are such flags of the script itself.
     """
     names = ("text_a_column", "text_b_column", "label_column", "multi_label")
     for name in () if _is_own(values) else (*names, *more):

@@ -2,7 +2,7 @@
 
 import functools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from base import file_system
@@ -15,15 +15,15 @@ from checkpoints.trained_for import TrainedFor, id2label_of
 from records import text_records, tfrecord
 from tasks import mistakes, signs
 from tasks.classifier import data as classifier_data
+from tasks.classifier import glue
 from tasks.classifier import mistakes as classifier_mistakes
 from tasks.classifier import model as classifier_model
 from tasks.classifier import scores as classifier_scores
-from tasks.classifier import tasks as classifier_tasks
 from tasks.job import DataSet, Job, LoadedModel, Scored
 from tasks.settings import RunSettings
 from tasks.source import ModelSource
 
-MATRIX, MATRIX_PICTURE = "confusion_matrix.tsv", "confusion_matrix.png"
+_MATRIX, _PICTURE = "confusion_matrix.tsv", "confusion_matrix.png"
 
 _SHOWN = 5  # examples in the log, as in the original
 
@@ -32,10 +32,9 @@ class ClassifierJob(Job):
     """A class or a number for each sentence or pair.
 
     Args:
-        settings: flags of the command.
-        source: configuration and tokenizer of the model.
+        settings, source: see Job.
         is_training: whether the model is trained first.
-        task: its files and labels.
+        files: the task's files and labels.
         data_dir: the folder of the files.
         eval_batch_size: examples in a batch of the development set.
     """
@@ -49,74 +48,62 @@ class ClassifierJob(Job):
         settings: RunSettings,
         source: ModelSource,
         is_training: bool,
-        task: classifier_tasks.Task,
+        files: glue.TaskFiles,
         data_dir: str,
         eval_batch_size: int,
     ):
         super().__init__(settings, source)
-        self.task, self.data_dir = task, data_dir
-        self.is_regression = task.labels is None
-        self.result_files = (*self.result_files, *self._own_result_files())
+        self.files, self.data_dir = files, data_dir
+        self.is_regression = files.labels is None
         if self.is_regression:
             self.objective = classifier_model.REGRESSION
-        if settings.do_predict:
-            self._check_output_dir()
+        dev, test = (
+            [
+                DataSet(f"{name}_{title}" if number else name, title, split)
+                for number, (title, split) in enumerate(splits.items())
+            ]
+            for name, splits in (("eval", files.dev), ("predict", files.test))
+        )
+        self.result_files = (
+            *self.result_files,
+            *(
+                _in_set(name, title)
+                for title in ["", *list(files.dev)[1:]]
+                for name in (mistakes.NAME, _MATRIX, _PICTURE)
+            ),
+            *map(_results_name, test),
+        )
+        folders = map(os.path.realpath, (settings.output_dir, data_dir))
+        if len(set(folders)) == 2:
+            self.result_files += tuple(f"{data.title}.tsv" for data in test)
+        elif settings.do_predict:
+            # Not beside a test set either: of test.csv and test.tsv in one
+            # folder, neither would be read again.
+            for title, split in files.test.items():
+                if os.path.splitext(split.file)[0] == title:
+                    raise UserError(
+                        f"--output_dir={settings.output_dir} is --data_dir "
+                        f"too, which has the test file {split.file}: "
+                        f"--do_predict writes {title}.tsv; use another "
+                        "--output_dir"
+                    )
         self.open_data(
             self.schema(),
-            DataSet("train", "train", task.train),
-            _data_sets("eval", task.dev),
-            _data_sets("predict", task.test),
+            DataSet("train", "train", files.train),
+            dev,
+            test,
             is_training,
             eval_batch_size,
         )
 
-    def _own_result_files(self) -> list[str]:
-        """Return what evaluation and prediction write besides every job's."""
-        names = [
-            name_in_set(name, title)
-            for title in ["", *list(self.task.dev)[1:]]
-            for name in (mistakes.NAME, MATRIX, MATRIX_PICTURE)
-        ]
-        tests = _data_sets("predict", self.task.test)
-        names += [_results_name(data) for data in tests]
-        if not self._is_data_dir():  # else they may be the test files
-            names += [f"{data.title}.tsv" for data in tests]
-        return names
-
-    def _is_data_dir(self) -> bool:
-        """Return whether output_dir is the folder of the task's files."""
-        output_dir = os.path.realpath(self.settings.output_dir)
-        return output_dir == os.path.realpath(self.data_dir)
-
-    def _check_output_dir(self) -> None:
-        """Check that no predictions are written in place of the test set.
-
-        Nor beside it: with test.csv and test.tsv in a folder, neither would be
-        read again.
-
-        Raises:
-            UserError: output_dir is data_dir, and a file of predictions has
-                the name of a test file, as those of a user's own files have.
-        """
-        output_dir = self.settings.output_dir
-        if not self._is_data_dir():
-            return
-        for title, split in self.task.test.items():
-            if os.path.splitext(split.file)[0] == title:
-                raise UserError(
-                    f"--output_dir={output_dir} is --data_dir too, which has "
-                    f"the test file {split.file}: --do_predict writes "
-                    f"{title}.tsv; use another --output_dir"
-                )
-
     def deciding_metric(self) -> str:
         """Return the task's first score, of its first development set."""
-        if not self.task.dev:
+        if not self.files.dev:
             raise UserError(
                 f"{self.data_dir} has no development file to find the best "
                 "weights with"
             )
-        return self._first_prefix + self.task.metrics[0]
+        return self._first_prefix + self.files.metrics[0]
 
     @property
     def _first_prefix(self) -> str:
@@ -126,9 +113,21 @@ class ClassifierJob(Job):
     def options(self) -> dict[str, Any]:
         """Return the labels, and whether texts come in pairs."""
         return {
-            "labels": self.task.labels,
-            "sentence_pairs": self.task.takes_pairs,
+            "labels": self.files.labels,
+            "sentence_pairs": self.files.takes_pairs,
         }
+
+    def trained_for(self) -> TrainedFor:
+        """Return the labels, whether texts come in pairs, and their length."""
+        labels = self.files.labels
+        return (
+            super()
+            .trained_for()
+            ._replace(
+                id2label=None if labels is None else id2label_of(labels),
+                sentence_pairs=self.files.takes_pairs,
+            )
+        )
 
     # --- Data ----------------------------------------------------------------
 
@@ -140,17 +139,12 @@ class ClassifierJob(Job):
 
     def label_ids(self, label: str | None) -> Any:
         """Return the number of a label; None stands for a missing one."""
-        return self.task.label_id(label)
+        return self.files.label_id(label)
 
     def read(self, data: DataSet) -> list[classifier_data.Example]:
         """Return the examples of a file."""
         return classifier_data.read_examples(
-            self.data_dir,
-            data.source,
-            self.task.labels,
-            self.task.language,
-            self.is_regression,
-            self.task.multi_label,
+            self.data_dir, data.source, self.files
         )
 
     def fingerprint(self, data: DataSet) -> dict[str, Any]:
@@ -158,7 +152,7 @@ class ClassifierJob(Job):
         return {
             **self.file_fingerprint(data),
             **self.text_fingerprint(),
-            "labels": self.task.labels,
+            "labels": self.files.labels,
         }
 
     def file_fingerprint(self, data: DataSet) -> dict[str, Any]:
@@ -167,7 +161,7 @@ class ClassifierJob(Job):
         return {
             "data": file_system.sha256(path),
             "columns": data.source.columns._asdict(),
-            "language": self.task.language,
+            "language": self.files.language,
         }
 
     def convert(
@@ -181,15 +175,13 @@ class ClassifierJob(Job):
             self.tokenizer,
         )
         label_type = np.float32 if self.is_regression else np.int64
-        features["label_ids"] = features["label_ids"].astype(label_type)
+        label_ids = features["label_ids"].astype(label_type)
+        features["label_ids"] = label_ids
         for row, example in enumerate(examples[:_SHOWN]):
             text_records.log_example(
                 ("guid", example.guid),
                 ("tokens", self.tokens_of(features, row)),
-                (
-                    "label",
-                    f"{example.label} (id = {features['label_ids'][row]})",
-                ),
+                ("label", f"{example.label} (id = {label_ids[row]})"),
             )
         logging.info(
             "%s: %d examples, %d of them cut to %d tokens",
@@ -221,15 +213,15 @@ class ClassifierJob(Job):
         scores = classifier_scores.scores(
             logits,
             label_ids,
-            self.task.metrics,
+            self.files.metrics,
             self.is_regression,
-            self.task.positive_id,
+            self.files.positive_id,
         )
         if self.is_regression:
             sign = signs.same_number(logits[:, 0], label_ids)
         else:
             sign = signs.same_class(
-                logits.argmax(-1), label_ids, self.task.labels
+                logits.argmax(-1), label_ids, self.files.labels
             )
         return Scored(scores, [sign] if sign else [], (logits, label_ids))
 
@@ -239,42 +231,28 @@ class ClassifierJob(Job):
         examples, count = self.examples(data), self.settings.num_errors
         # Those of the first set have no title in their names.
         title = "" if data == self.dev[0] else data.title
-        if self.is_regression:
+        labels = self.files.labels
+        if labels is None:
             found = classifier_mistakes.wrong_numbers(
                 logits[:, 0], label_ids, examples, count
             )
         else:
             found = classifier_mistakes.wrong_labels(
-                logits, label_ids, self.task.labels, examples, count
+                logits, label_ids, labels, examples, count
             )
-            self._write_confusion(logits.argmax(-1), label_ids, title)
-        self.write_errors(found, name_in_set(mistakes.NAME, title))
-
-    def _write_confusion(
-        self, predictions: np.ndarray, label_ids: np.ndarray, title: str
-    ) -> None:
-        """Write the confusion matrix of a development set, and its picture.
-
-        Args:
-            predictions: class ids [n].
-            label_ids: class ids [n].
-            title: in the files' names.
-        """
-        labels = self.task.labels
-        counts = classifier_mistakes.confusion(
-            predictions, label_ids, len(labels)
-        )
-        self.write_lines(
-            name_in_set(MATRIX, title),
-            classifier_mistakes.confusion_table(counts, labels),
-        )
-        if classifier_mistakes.can_draw(len(labels)):
-            self.draw(
-                name_in_set(MATRIX_PICTURE, title),
-                functools.partial(
-                    classifier_mistakes.draw_confusion, counts, labels
-                ),
+            counts = classifier_mistakes.confusion(
+                logits.argmax(-1), label_ids, len(labels)
             )
+            table = classifier_mistakes.confusion_table(counts, labels)
+            self.write_lines(_in_set(_MATRIX, title), table)
+            if len(labels) <= classifier_mistakes.MAX_DRAWN:
+                self.draw(
+                    _in_set(_PICTURE, title),
+                    functools.partial(
+                        classifier_mistakes.draw_confusion, counts, labels
+                    ),
+                )
+        self.write_errors(found, _in_set(mistakes.NAME, title))
 
     def write_predictions(
         self, data: DataSet, outputs: dict[str, np.ndarray]
@@ -283,34 +261,10 @@ class ClassifierJob(Job):
         rows, submission = classifier_scores.prediction_lines(
             outputs["logits"],
             [example.guid for example in self.examples(data)],
-            self.task.labels,
+            self.files.labels,
         )
         self.write_lines(_results_name(data), rows)
         self.write_lines(f"{data.title}.tsv", submission)
-
-    # --- The fine-tuned model ------------------------------------------------
-
-    def trained_for(self) -> TrainedFor:
-        """Return the labels, whether texts come in pairs, and their length."""
-        labels = self.task.labels
-        return (
-            super()
-            .trained_for()
-            ._replace(
-                id2label=None if labels is None else id2label_of(labels),
-                sentence_pairs=self.task.takes_pairs,
-            )
-        )
-
-
-def _data_sets(
-    first: str, splits: Mapping[str, classifier_tasks.Split]
-) -> list[DataSet]:
-    """Return data sets with records eval, eval_dev_mismatched, ...; predict."""
-    return [
-        DataSet(f"{first}_{title}" if number else first, title, split)
-        for number, (title, split) in enumerate(splits.items())
-    ]
 
 
 def _results_name(data: DataSet) -> str:
@@ -318,11 +272,7 @@ def _results_name(data: DataSet) -> str:
     return f"{data.name.replace('predict', 'test_results')}.tsv"
 
 
-def name_in_set(name: str, title: str) -> str:
-    """Return the name of a development set's file.
-
-    >>> name_in_set("errors.tsv", "dev_mismatched")
-    'errors_dev_mismatched.tsv'
-    """
+def _in_set(name: str, title: str) -> str:
+    """Return a name with a title in it: "errors_dev_mismatched.tsv"."""
     base, ending = os.path.splitext(name)
     return f"{base}_{title}{ending}" if title else name

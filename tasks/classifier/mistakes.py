@@ -12,12 +12,10 @@ from tasks.classifier.scores import log_softmax
 from tasks.mistakes import Mistakes
 
 # With more classes than this the cells of the picture have no numbers, and
-# with more than the second there is no picture: nobody could read it.
-_MAX_NUMBERS, _MAX_CLASSES = 12, 50
+# with more than the second nobody could read the picture.
+_MAX_NUMBERS, MAX_DRAWN = 12, 50
 
 _TEXTS = ("text_a", "text_b")
-
-# --- The worst mistakes ------------------------------------------------------
 
 
 def wrong_labels(
@@ -33,7 +31,7 @@ def wrong_labels(
         logits: [n, K].
         label_ids: [n].
         names: of the K classes.
-        examples: [n].
+        examples: n of them.
         count: of mistakes to list.
     """
     wrong = mistakes.wrong_classes(log_softmax(logits), label_ids)
@@ -58,14 +56,7 @@ def wrong_numbers(
     examples: Sequence[Example],
     count: int,
 ) -> Mistakes:
-    """Return the examples whose predicted number is furthest from the label.
-
-    Args:
-        predictions: [n].
-        labels: [n].
-        examples: [n].
-        count: of examples to list.
-    """
+    """Return the examples whose predicted number is furthest from the label."""
     distances = np.abs(predictions - labels)
     order = np.argsort(-distances, kind="stable")
     order = order[distances[order] > 0]
@@ -84,55 +75,28 @@ def wrong_numbers(
     return Mistakes(header, rows, len(order), len(examples))
 
 
-# --- The confusion matrix ----------------------------------------------------
-
-
 def confusion(
     predictions: np.ndarray, label_ids: np.ndarray, num_labels: int
 ) -> np.ndarray:
-    """Return how often each class was predicted for each right class.
-
-    Args:
-        predictions: class ids [n].
-        label_ids: class ids [n].
-        num_labels: K.
-
-    Returns:
-        [K, K]; row: right class, column: predicted class.
-    """
+    """Return [K, K] counts; row: right class, column: predicted class."""
     counts = np.zeros([num_labels, num_labels], np.int64)
     np.add.at(counts, (label_ids, predictions), 1)
     return counts
 
 
 def confusion_table(counts: np.ndarray, names: Sequence[str]) -> list[str]:
-    """Return the lines of confusion_matrix.tsv.
-
-    Args:
-        counts: [K, K].
-        names: of the K classes.
-    """
+    """Return the lines of confusion_matrix.tsv, for counts [K, K]."""
     rows = [
         (name, *row) for name, row in zip(names, counts.tolist(), strict=True)
     ]
     return mistakes.table(("truth / prediction", *names), rows)
 
 
-def can_draw(num_labels: int) -> bool:
-    """Return whether a matrix of so many classes can be read as a picture."""
-    return num_labels <= _MAX_CLASSES
-
-
 def draw_confusion(counts: np.ndarray, names: Sequence[str], path: str) -> None:
-    """Draw a confusion matrix to a PNG file.
+    """Draw a confusion matrix [K, K] to a PNG file.
 
     A cell has its share of the row: of the examples of a right class. The
     counts are in the table.
-
-    Args:
-        counts: [K, K].
-        names: of the K classes.
-        path: of the file.
 
     Raises:
         ImportError: matplotlib is not installed.

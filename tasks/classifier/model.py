@@ -1,12 +1,12 @@
-"""The model for sentences and pairs, and its objective (paper section 4.1).
+"""The model for sentences and pairs, its objective, and its graph.
 
-The final vector of [CLS] (see modeling.class_vectors), passed through the
-pooler, represents the whole input. One new layer, output_weights [K, H], turns
-it into K scores. With a BiLSTM (table 5) the final states of its two directions
-represent the input.
+As in section 4.1 of the paper, the final vector of [CLS] (see
+modeling.class_vectors), passed through the pooler, represents the whole input.
+One new layer, output_weights [K, H], turns it into K scores. With a BiLSTM
+(table 5) the final states of its two directions represent the input.
 """
 
-from collections.abc import Mapping
+from typing import Any
 
 import tensorflow as tf
 
@@ -14,11 +14,10 @@ import modeling
 from modeling import BertConfig, TaskModel, draw_seed
 from ops import losses
 from records.streaming import Batch
-from tasks import bilstm, heads
+from tasks import bilstm, heads, saved_model
 from tasks.bilstm import NO_BILSTM, BiLstmSize
+from tasks.task import Task
 from training.objective import Objective, Sums, example_weights
-
-# --- Model -------------------------------------------------------------------
 
 
 class BertForSequenceClassification(TaskModel):
@@ -80,8 +79,6 @@ class BertForSequenceClassification(TaskModel):
     ) -> losses.Loss:
         """Return the cross entropy, or the squared error of a regression.
 
-        A regression has no correct answers: `correct` is 0.
-
         Args:
             logits: of the model for these features.
             features: as in the records, with label_ids [B]. If there are
@@ -98,13 +95,7 @@ class BertForSequenceClassification(TaskModel):
 def squared_error(
     outputs: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
 ) -> losses.Loss:
-    """Return the weighted squared error; `correct` is 0.
-
-    Args:
-        outputs: of a regression, float32 [B, 1].
-        labels: numbers [B].
-        weights: [B], 0 for rows that do not count.
-    """
+    """Return the weighted squared error of [B, 1]; `correct` is 0."""
     errors = tf.square(outputs[:, 0] - labels)  # [B]
     return losses.Loss(
         tf.reduce_sum(errors * weights), tf.reduce_sum(weights), tf.zeros([])
@@ -114,12 +105,6 @@ def squared_error(
 # --- Objective: one mean loss over labels ------------------------------------
 # Named entities and multiple choice use it too, with denominators of their
 # own: words and questions.
-
-
-def _num_examples(batch: Batch) -> dict[str, tf.Tensor]:
-    """Return the denominator of the loss: the examples of a batch."""
-    weights = example_weights(batch, "label_ids")
-    return {"label_loss": tf.reduce_sum(weights)}
 
 
 def _label_sums(
@@ -145,16 +130,45 @@ def num_tokens(batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
     return tf.reduce_sum(mask), tf.cast(tf.shape(mask)[0], tf.float32)
 
 
-def _mean_label_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:
-    """Return the loss to minimize."""
-    return sums["label_loss"] / weights["label_loss"]
-
-
 CLASSIFICATION = Objective(
-    loss_weights=_num_examples,
+    loss_weights=lambda batch: {
+        "label_loss": tf.reduce_sum(example_weights(batch, "label_ids"))
+    },
     forward=_label_sums,
-    total_loss=_mean_label_loss,
+    total_loss=lambda sums, weights: sums["label_loss"] / weights["label_loss"],
     names=("label_loss", "accuracy", "tokens"),
 )
 
 REGRESSION = CLASSIFICATION._replace(names=("label_loss", "tokens"))
+
+# --- Graph -------------------------------------------------------------------
+
+
+class ClassifierGraph(saved_model.Export):
+    """Outputs probabilities [n, K], label [n], score [n]; or value [n].
+
+    `score` is the probability of the label; a regression has only `value`.
+    """
+
+    def __init__(self, task: Task, *args: Any):
+        super().__init__(task, *args)
+        labels = task.settings.labels
+        self.labels = None if labels is None else tf.constant(labels)
+
+    def numbers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
+        """Return the probabilities [n, K]; a number [n] of a regression."""
+        logits = self.model(features)  # [n, K]
+        if self.labels is None:
+            return {"value": logits[:, 0]}
+        return {"probabilities": tf.nn.softmax(logits)}
+
+    def answers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
+        """Return also the likeliest label of n texts."""
+        outputs = self.numbers(features)
+        if self.labels is None:
+            return outputs
+        probs = outputs["probabilities"]  # [n, K]
+        return outputs | {
+            "label": tf.gather(self.labels, tf.argmax(probs, -1)),
+            "score": tf.reduce_max(probs, -1),
+        }

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import modeling
     from checkpoints.checkpoint import Checkpoint
     from tasks import graph_tokenizer
-    from tasks.classifier import export, model
+    from tasks.classifier import model
 
 
 class Classification(RowTask):
@@ -77,8 +77,8 @@ class Classification(RowTask):
         self,
         model: "modeling.TaskModel",
         tokenizer: "graph_tokenizer.Tokenizer | None" = None,
-    ) -> "export.Classifier":
+    ) -> "model.ClassifierGraph":
         """Return the graph: texts in, labels and probabilities out."""
-        from tasks.classifier import export
+        from tasks.classifier.model import ClassifierGraph
 
-        return export.Classifier(self, model, tokenizer)
+        return ClassifierGraph(self, model, tokenizer)

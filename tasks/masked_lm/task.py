@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import modeling
     from pretraining import model as pretraining_model
     from tasks import graph_tokenizer
-    from tasks.masked_lm import export
+    from tasks.masked_lm.model import MaskedLmGraph
 
 # Likely misspellings of [MASK], for a hint in the error message.
 _MISSPELLED = re.compile(r"\[mask\]|<mask>|\bMASK\b", re.IGNORECASE)
@@ -27,7 +27,6 @@ def sentence_to_ids(
     """Return the ids of [CLS] text [SEP], with [MASK] as one token.
 
     The tokenizer splits "[MASK]" into [, mask and ], as the original's does.
-    So the texts before, between and after the [MASK]s are tokenized.
     """
     vocab = tokenizer.vocab
     first, *others = text.split("[MASK]")
@@ -101,11 +100,11 @@ class MaskedTokens(RowTask):
         self,
         model: "modeling.TaskModel",
         tokenizer: "graph_tokenizer.Tokenizer | None" = None,
-    ) -> "export.MaskedLm":
+    ) -> "MaskedLmGraph":
         """Return the graph: texts with [MASK] in, tokens out."""
-        from tasks.masked_lm import export
+        from tasks.masked_lm.model import MaskedLmGraph
 
-        return export.MaskedLm(self, model, tokenizer)
+        return MaskedLmGraph(self, model, tokenizer)
 
     def answers(self, numbers: Outputs) -> Outputs:
         """Return the tokens of ids; those of -1 are empty."""

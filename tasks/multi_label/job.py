@@ -21,17 +21,11 @@ from tasks.multi_label.task import MultiLabel
 from tasks.settings import RunSettings
 from tasks.source import ModelSource
 
-LABEL_SCORES = "label_scores.tsv"
+_LABEL_SCORES = "label_scores.tsv"
 
 
 class MultiLabelJob(ClassifierJob):
-    """Labels of each sentence or pair.
-
-    Attributes:
-        thresholds: the probability [K] from which on a label is predicted:
-            those of the model, else tuned on the development set when it is
-            scored; None before.
-    """
+    """Labels of each sentence or pair."""
 
     task_name = fine_tuned_task = MultiLabel.name
 
@@ -42,41 +36,31 @@ class MultiLabelJob(ClassifierJob):
         is_training: bool,
         *args: Any,
     ):
+        # The probability [K] from which on a label is predicted: those of the
+        # model, else tuned on the development set when it is scored.
         found = source.trained_for.thresholds
-        self.thresholds = None
         self.tunes = is_training or not found
-        if not self.tunes:
-            self.thresholds = np.array(found)
+        self.thresholds = None if self.tunes else tuple(found)
         super().__init__(settings, source, is_training, *args)
+        self.result_files += (_LABEL_SCORES,)
 
     def fingerprint(self, data: DataSet) -> dict[str, Any]:
         """Return everything that the records of a file depend on."""
         return super().fingerprint(data) | {"multi_label": True}
 
-    def _own_result_files(self) -> list[str]:
-        """Return what evaluation and prediction write besides every job's."""
-        return [*super()._own_result_files(), LABEL_SCORES]
-
     def options(self) -> dict[str, Any]:
         """Return labels and thresholds, and whether texts come in pairs."""
-        found = self.thresholds
-        return super().options() | {
-            "thresholds": None if found is None else tuple(found.tolist())
-        }
+        return super().options() | {"thresholds": self.thresholds}
 
     def trained_for(self) -> TrainedFor:
         """Return also the thresholds."""
-        return (
-            super()
-            .trained_for()
-            ._replace(thresholds=self.options()["thresholds"])
-        )
+        return super().trained_for()._replace(thresholds=self.thresholds)
 
     # --- Data ----------------------------------------------------------------
 
     def schema(self) -> dict[str, tfrecord.Feature]:
         """Return the schema of a classifier's records, with K labels."""
-        count = len(self.task.labels)
+        count = len(self.files.labels)
         return super().schema() | {
             "label_ids": tfrecord.Feature("int64", count, per_token=False)
         }
@@ -84,7 +68,7 @@ class MultiLabelJob(ClassifierJob):
     def label_ids(self, label: str | None) -> list[int]:
         """Return 1 for the labels of an example, [K]; zeros without."""
         found = classifier_data.split_labels(label or "")
-        return [int(name in found) for name in self.task.labels]
+        return [int(name in found) for name in self.files.labels]
 
     # --- Scores and predictions ----------------------------------------------
 
@@ -100,7 +84,7 @@ class MultiLabelJob(ClassifierJob):
         if self.tunes and folder == self.settings.output_dir.rstrip("/"):
             if cluster.is_chief() and file_system.exists(path):
                 config = text_files.read_json_object(path)
-                config["thresholds"] = self.thresholds.tolist()
+                config["thresholds"] = self.thresholds
                 text = json.dumps(config, indent=2, ensure_ascii=False)
                 file_system.write_text(path, text + "\n")
         return scored
@@ -111,21 +95,22 @@ class MultiLabelJob(ClassifierJob):
         probs = multi_label_scores.probabilities(logits)
         labels = self.records(data).features["label_ids"]
         if self.tunes:
-            self.thresholds = multi_label_scores.tune_thresholds(labels, probs)
-            shown = zip(self.task.labels, self.thresholds, strict=True)
+            tuned = multi_label_scores.tune_thresholds(labels, probs)
+            self.thresholds = tuple(tuned.tolist())
+            shown = zip(self.files.labels, self.thresholds, strict=True)
             logging.info(
                 "Thresholds with the best F1 of each label on %s: %s",
                 data.title,
                 ", ".join(f"{name} {value:.3f}" for name, value in shown),
             )
-        scores = multi_label_scores.scores(probs, labels, self.thresholds)
-        predicted = self._predicted(logits)
-        sign = []
-        if (predicted == predicted[0]).all() and not (
-            labels == labels[0]
-        ).all():
-            sign = [f"all {len(labels):,} predictions are the same labels"]
-        return Scored(scores, sign, (logits, labels))
+        scores = multi_label_scores.scores(
+            probs, labels, np.array(self.thresholds)
+        )
+        predicted, found = self._predicted(logits), []
+        is_same, is_right = ((x == x[0]).all() for x in (predicted, labels))
+        if is_same and not is_right:
+            found = [f"all {len(labels):,} predictions are the same labels"]
+        return Scored(scores, found, (logits, labels))
 
     def _predicted(self, logits: np.ndarray) -> np.ndarray:
         """Return which labels are predicted, bool [n, K]."""
@@ -134,7 +119,7 @@ class MultiLabelJob(ClassifierJob):
 
     def _names(self, row: np.ndarray) -> str:
         """Return the labels of a row [K] as a file of predictions has them."""
-        names = [self.task.labels[k] for k in np.flatnonzero(row)]
+        names = [self.files.labels[k] for k in np.flatnonzero(row)]
         if any("," in name for name in names):
             return json.dumps(names, ensure_ascii=False)
         return ",".join(names)
@@ -173,13 +158,13 @@ class MultiLabelJob(ClassifierJob):
             labels, predicted, average=None, zero_division=0.0
         )
         self.write_lines(
-            LABEL_SCORES,
+            _LABEL_SCORES,
             mistakes.table(
                 ("label", "threshold", "precision", "recall", "f1", "examples"),
                 [
                     (name, float(threshold), *map(float, own[:3]), int(own[3]))
                     for name, threshold, *own in zip(
-                        self.task.labels,
+                        self.files.labels,
                         self.create_task().thresholds,
                         *columns,
                         strict=True,

@@ -4,7 +4,6 @@ import tensorflow as tf
 
 from ops import losses
 from tasks import saved_model
-from tasks.classifier import export as classifier_export
 from tasks.classifier import model as classifier_model
 from training.objective import example_weights
 
@@ -21,13 +20,8 @@ class BertForMultiLabel(classifier_model.BertForSequenceClassification):
         """Return the binary cross-entropy, the mean over the labels.
 
         `correct` counts the examples all of whose labels are right, where a
-        label is predicted from a probability of 0.5 on.
-
-        Args:
-            logits: [B, K].
-            features: as in the records, with label_ids [B, K] of 0 and 1. If
-                there are `example_weights` [B], they are 0 for rows that only
-                fill a batch.
+        label is predicted from a probability of 0.5 on. label_ids [B, K] are
+        0 and 1.
         """
         labels = tf.cast(features["label_ids"], tf.float32)  # [B, K]
         weights = example_weights(features, "label_ids")  # [B]
@@ -42,7 +36,7 @@ class BertForMultiLabel(classifier_model.BertForSequenceClassification):
         )
 
 
-class MultiLabelGraph(classifier_export.Classifier):
+class MultiLabelGraph(classifier_model.ClassifierGraph):
     """Outputs probabilities [n, K] and labels [n, K], "" if not predicted."""
 
     def numbers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:

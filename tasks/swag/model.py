@@ -1,4 +1,4 @@
-"""The model for multiple choice, and its objective (paper section 4.4).
+"""The model for multiple choice (paper section 4.4), objective and graph.
 
 Every choice is a sequence of its own: sentence A is the context, sentence B
 the choice. A vector, the only new parameters, scores the pooled output of each
@@ -11,10 +11,9 @@ from modeling import BertConfig
 from ops import losses
 from ops.elementwise import shape_of
 from records.streaming import Batch
+from tasks import graph_tokenizer, saved_model
 from tasks.bilstm import NO_BILSTM, BiLstmSize
 from tasks.classifier import model as classifier_model
-
-# --- Model -------------------------------------------------------------------
 
 
 class BertForMultipleChoice(classifier_model.BertForSequenceClassification):
@@ -55,17 +54,12 @@ class BertForMultipleChoice(classifier_model.BertForSequenceClassification):
     def loss(
         self, logits: tf.Tensor, features: dict[str, tf.Tensor]
     ) -> losses.Loss:
-        """Return the cross entropy of questions.
+        """Return the cross entropy of the scores [B, C] of questions.
 
-        Args:
-            logits: scores [B, C] of C choices.
-            features: label_ids [B, C]: the number of the right choice,
-                repeated for every choice.
+        label_ids [B, C] have the number of the right choice, repeated for
+        every choice.
         """
         return losses.classification_loss(logits, features["label_ids"][:, 0])
-
-
-# --- Objective ---------------------------------------------------------------
 
 
 def _num_questions(batch: Batch) -> dict[str, tf.Tensor]:
@@ -77,3 +71,44 @@ def _num_questions(batch: Batch) -> dict[str, tf.Tensor]:
 MULTIPLE_CHOICE = classifier_model.CLASSIFICATION._replace(
     loss_weights=_num_questions
 )
+
+
+class MultipleChoiceGraph(saved_model.Export):
+    """Outputs probabilities [n, C] and answer [n], the likeliest choice.
+
+    `serving_default` takes strings, context [n] and choices [n, C]; `ids`
+    takes input_ids, input_mask and segment_ids [n, C, S].
+    """
+
+    ids = tf.TensorSpec([None, None, None], tf.int32)
+
+    def text_specs(self) -> list[tf.TensorSpec]:
+        """Return the shapes of context and choices, [n] and [n, C]."""
+        return [saved_model.TEXTS, tf.TensorSpec([None, None], tf.string)]
+
+    def features(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Return the features [n, C, S] of context [n] and choices [n, C]."""
+        context, choices = texts
+        count, width = tf.unstack(tf.shape(choices))  # n, C
+        # Each context is tokenized once and repeated for its choices.
+        question = tf.repeat(tf.range(count), width)  # [n * C]
+        rows = graph_tokenizer.add_special_tokens(
+            self.tokenizer.ids,
+            tf.gather(self.tokenizer(context), question),
+            self.tokenizer(tf.reshape(choices, [-1])),
+            self.max_seq_length,
+        )
+        return {
+            name: tf.reshape(value, [count, width, tf.shape(value)[1]])
+            for name, value in rows.items()
+        }
+
+    def numbers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
+        """Return the logits of choices, [n, C] of [n, C, S], [R] of [R, S]."""
+        return {"logits": self.model(features)}
+
+    def answers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
+        """Return the probability of every choice, and the likeliest one."""
+        probs = tf.nn.softmax(self.numbers(features)["logits"])  # [n, C]
+        answer = tf.argmax(probs, -1, tf.int32)
+        return {"probabilities": probs, "answer": answer}

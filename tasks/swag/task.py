@@ -21,7 +21,7 @@ from tasks.task import (
 if TYPE_CHECKING:
     import modeling
     from tasks import graph_tokenizer
-    from tasks.swag import export, model
+    from tasks.swag import model
 
 
 class MultipleChoice(RowTask):
@@ -105,11 +105,11 @@ class MultipleChoice(RowTask):
         self,
         model: "modeling.TaskModel",
         tokenizer: "graph_tokenizer.Tokenizer | None" = None,
-    ) -> "export.MultipleChoice":
+    ) -> "model.MultipleChoiceGraph":
         """Return the graph: context and choices in, answer out."""
-        from tasks.swag import export
+        from tasks.swag.model import MultipleChoiceGraph
 
-        return export.MultipleChoice(self, model, tokenizer)
+        return MultipleChoiceGraph(self, model, tokenizer)
 
     def answers(self, numbers: Outputs) -> Outputs:
         """Return the probability of every choice, and the likeliest one."""

@@ -20,8 +20,8 @@ import tokenization
 from checkpoints import weight_files
 from records import in_memory
 from tasks.classifier import data as classifier_data
+from tasks.classifier import glue
 from tasks.classifier import model as classifier_model
-from tasks.classifier import tasks as classifier_tasks
 from tasks.squad import answers as squad_answers
 from tasks.squad import data as squad_data
 from tasks.squad import decoding as squad_decoding
@@ -166,13 +166,10 @@ def _training_data(
     task_name: str, data_dir: str, tokenizer: tokenization.FullTokenizer
 ) -> in_memory.ShortRecords:
     """Return the task's training records, as run_classifier.py reads them."""
-    task = classifier_tasks.task_of(task_name)
-    is_regression = task.labels is None
-    examples = classifier_data.read_examples(
-        data_dir, task.train, task.labels, task.language, is_regression
-    )
+    files = glue.find(task_name)
+    examples = classifier_data.read_examples(data_dir, files.train, files)
     features, _ = classifier_data.convert_examples(
-        examples, task.label_id, MAX_SEQ_LENGTH, tokenizer
+        examples, files.label_id, MAX_SEQ_LENGTH, tokenizer
     )
     return in_memory.ShortRecords(features)
 

@@ -13,7 +13,7 @@ from paths import GOLDEN
 
 import tokenization
 from tasks.classifier import data as classifier_data
-from tasks.classifier import tasks as classifier_tasks
+from tasks.classifier import glue
 from tasks.classifier.data import Example
 
 GLUE = Path(os.environ.get("GLUE_DIR", "/nonexistent"))
@@ -43,10 +43,14 @@ def tabs(*cells: str) -> str:
     return "\t".join(cells)
 
 
-def read(folder: Path, task: classifier_tasks.Task, split) -> list[Example]:
-    return classifier_data.read_examples(
-        str(folder), split, task.labels, task.language, task.labels is None
-    )
+def read(folder: Path, files: glue.TaskFiles, split) -> list[Example]:
+    return classifier_data.read_examples(str(folder), split, files)
+
+
+def own(folder: Path, text: str = "text", label: str = "label", **more):
+    """Return the task of a user's own files of single texts."""
+    columns = glue.Columns(text, None, label)
+    return classifier_data.own_files(str(folder), columns, **more)
 
 
 # --- Files -------------------------------------------------------------------
@@ -54,7 +58,7 @@ def read(folder: Path, task: classifier_tasks.Task, split) -> list[Example]:
 
 def test_each_layout_of_the_original_is_read(tmp_path):
     """One line of each layout the original reads, and the newer ones."""
-    task = classifier_tasks.TASKS["cola"]
+    task = glue.TASKS["cola"]
     write(tmp_path, "train.tsv", tabs("gj04", "1", "", 'He said "no".'))
     write(tmp_path, "test.tsv", tabs("index", "sentence"), tabs("0", "Why?"))
     assert read(tmp_path, task, task.train) == [
@@ -63,13 +67,13 @@ def test_each_layout_of_the_original_is_read(tmp_path):
     assert read(tmp_path, task, task.test["CoLA"]) == [
         Example("0", "Why?", None, None)
     ]
-    task = classifier_tasks.TASKS["mrpc"]
+    task = glue.TASKS["mrpc"]
     header = tabs("\ufeffQuality", "#1 ID", "#2 ID", "#1 String", "#2 String")
     write(tmp_path, "dev.tsv", header, tabs("0", "7", "8", "A .", '" B ."'))
     assert read(tmp_path, task, task.dev["dev"]) == [
         Example("0", "A .", '" B ."', "0")
     ]
-    task = classifier_tasks.TASKS["mnli"]
+    task = glue.TASKS["mnli"]
     names = ["index", "promptID", "sentence1", "sentence2", "label1"]
     write(
         tmp_path,
@@ -80,7 +84,7 @@ def test_each_layout_of_the_original_is_read(tmp_path):
     assert read(tmp_path, task, task.dev["dev_mismatched"]) == [
         Example("31", "P", "H", "entailment")
     ]
-    task = classifier_tasks.TASKS["sts-b"]
+    task = glue.TASKS["sts-b"]
     write(
         tmp_path,
         "dev.tsv",
@@ -91,7 +95,7 @@ def test_each_layout_of_the_original_is_read(tmp_path):
 
 
 def test_xnli_keeps_its_language(tmp_path):
-    task = classifier_tasks.task_of("xnli", "de")
+    task = glue.find("xnli", "de")
     write(
         tmp_path,
         "multinli/multinli.train.de.tsv",
@@ -124,19 +128,19 @@ def test_own_files_of_each_kind_hold_the_same(tmp_path, kind):
         ],
     }[kind]
     write(tmp_path, f"train.{kind}", *lines)
-    task = classifier_data.own_task(str(tmp_path), "text", None, "class", False)
+    task = own(tmp_path, label="class")
     assert task.labels == ("9", "10") and not task.dev and not task.test
     assert read(tmp_path, task, task.train) == [
         Example("0", 'a "b"', None, "10"),
         Example("1", "c", None, "9"),
     ]
-    task = classifier_data.own_task(str(tmp_path), "text", None, "class", True)
+    task = own(tmp_path, label="class", is_regression=True)
     assert task.labels is None and task.metrics == ("pearson", "spearman")
 
 
 def test_damaged_lines_of_glue_are_left_out_with_one_warning(tmp_path, caplog):
     """Line 97,931 of the published train.tsv of QQP has 3 of 6 columns."""
-    task = classifier_tasks.TASKS["qqp"]
+    task = glue.TASKS["qqp"]
     names = ["id", "qid1", "qid2", "question1", "question2", "is_duplicate"]
     lines = [
         tabs(*names),
@@ -162,7 +166,7 @@ def test_damaged_lines_of_glue_are_left_out_with_one_warning(tmp_path, caplog):
 
 def test_a_test_file_of_glue_has_to_be_whole(tmp_path):
     """GLUE's server wants an answer for every line."""
-    task = classifier_tasks.TASKS["qqp"]
+    task = glue.TASKS["qqp"]
     lines = [tabs("id", "question1", "question2"), tabs("0", "A", "B")]
     write(tmp_path, "test.tsv", *lines, tabs("1", "C"))
     line = error(tmp_path, task, task.test["QQP"])
@@ -174,7 +178,7 @@ def test_a_test_file_of_glue_has_to_be_whole(tmp_path):
 def test_distributed_files_have_the_published_sizes(name):
     """GLUE as it is distributed: every example of every file."""
     folder, counts, test_count = GLUE_FOLDERS[name]
-    task = classifier_tasks.TASKS[name]
+    task = glue.TASKS[name]
     splits = [task.train, *task.dev.values()] if task.train else []
     found = [len(read(GLUE / folder, task, split)) for split in splits]
     assert found == counts
@@ -263,7 +267,7 @@ def test_the_originals_features(tokenizer, name, folder, length):
     golden = np.load(
         Path(os.environ["GLUE_GOLDEN"]) / f"classifier_{name}_dev_{length}.npz"
     )
-    task = classifier_tasks.TASKS[name]
+    task = glue.TASKS[name]
     examples = read(GLUE / folder, task, task.dev["dev"])
     features, _ = classifier_data.convert_examples(
         examples, task.labels.index, length, tokenizer
@@ -309,30 +313,24 @@ def error(folder: Path, task, split) -> str:
     ],
 )
 def test_damaged_lines_are_named(tmp_path, lines, words):
-    task = classifier_tasks.TASKS["rte"]
+    task = glue.TASKS["rte"]
     write(tmp_path, "train.tsv", *lines)
     line = error(tmp_path, task, task.train)
     assert all(word in line for word in words), line
 
 
 def test_damaged_files_are_named(tmp_path):
-    task = classifier_tasks.TASKS["sts-b"]
+    task = glue.TASKS["sts-b"]
     assert "cannot be read" in error(tmp_path, task, task.train)
     (tmp_path / "train.tsv").write_bytes(b"a\tb\nc\t\xff\n")
     assert "train.tsv, line 2: not UTF-8" in error(tmp_path, task, task.train)
     header = tabs("index", "sentence1", "sentence2", "score")
     write(tmp_path, "train.tsv", header, tabs("0", "a", "b", "nan"))
     assert "'nan' is not a number" in error(tmp_path, task, task.train)
-    cola = classifier_tasks.TASKS["cola"]
+    cola = glue.TASKS["cola"]
     write(tmp_path, "dev.tsv", tabs("a", "b"))
     line = error(tmp_path, cola, cola.dev["dev"])
     assert "first line has 2 columns" in line and "in column 4" in line
-
-
-def own(folder: Path, is_regression: bool = False):
-    return classifier_data.own_task(
-        str(folder), "text", None, "label", is_regression
-    )
 
 
 def test_damaged_own_files_are_named(tmp_path):
@@ -396,9 +394,7 @@ def test_a_blank_last_line_with_a_carriage_return_is_none(tmp_path):
     (tmp_path / "train.tsv").write_bytes(
         b"sentence\tlabel\r\na\tx\r\nb\ty\r\n\r\n"
     )
-    task = classifier_data.own_task(
-        str(tmp_path), "sentence", None, "label", is_regression=False
-    )
+    task = own(tmp_path, "sentence")
     assert task.labels == ("x", "y")
 
 
@@ -406,9 +402,7 @@ def own_labels(folder: Path, *labels: str) -> tuple[str, ...]:
     """Return the labels of a training file with these, in their order."""
     lines = ["sentence\tlabel", *(f"words\t{label}" for label in labels)]
     (folder / "train.tsv").write_text("\n".join(lines) + "\n")
-    return classifier_data.own_task(
-        str(folder), "sentence", None, "label", is_regression=False
-    ).labels
+    return own(folder, "sentence").labels
 
 
 def test_labels_have_one_order(tmp_path):
@@ -444,18 +438,12 @@ def test_a_number_to_predict_has_32_bits(tmp_path, label):
     (tmp_path / "train.tsv").write_text(
         f"sentence\tlabel\na\t3e38\nb\t{label}\n"
     )
-    task = classifier_data.own_task(
-        str(tmp_path), "sentence", None, "label", is_regression=True
-    )
+    task = own(tmp_path, "sentence", is_regression=True)
     with pytest.raises(UserError, match=f"line 3: '{label}' is not a number"):
-        classifier_data.read_examples(
-            str(tmp_path), task.train, None, is_regression=True
-        )
+        read(tmp_path, task, task.train)
 
 
 def test_a_column_that_is_there_twice_is_an_error(tmp_path):
     (tmp_path / "train.tsv").write_text("sentence\tlabel\tlabel\na\tx\ty\n")
     with pytest.raises(UserError, match="more than one column 'label'"):
-        classifier_data.own_task(
-            str(tmp_path), "sentence", None, "label", is_regression=False
-        )
+        own(tmp_path, "sentence")

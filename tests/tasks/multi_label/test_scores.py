@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tasks.classifier import data as classifier_data
+from tasks.classifier.glue import Columns
 from tasks.multi_label import scores
 
 
@@ -57,6 +58,5 @@ def test_labels_of_a_cell(cell, labels):
 def test_a_damaged_list_is_named_with_its_line(cell, tmp_path):
     (tmp_path / "dev.tsv").write_text(f"sentence\tlabel\nx\t{cell}\n")
     with pytest.raises(UserError, match="dev.tsv, line 2: the labels"):
-        classifier_data.own_task(
-            str(tmp_path), "sentence", None, "label", False, multi_label=True
-        )
+        columns = Columns("sentence", None, "label")
+        classifier_data.own_files(str(tmp_path), columns, multi_label=True)

@@ -1,10 +1,10 @@
 """The files, columns, labels and scores of GLUE's tasks and of XNLI.
 
-A `Task` has the names of the training, development and test files, and for each
-the columns of the texts and of the label. data.py reads the files.
+`TaskFiles` names the training, development and test files of a task, and for
+each the columns of the texts and of the label. data.py reads the files.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from base.errors import UserError
@@ -40,20 +40,19 @@ class Split(NamedTuple):
     skips_damaged: bool = False
 
 
-class Task(NamedTuple):
+class TaskFiles(NamedTuple):
     """The files, labels and scores of a task.
 
     Attributes:
-        labels: names of the classes in the order of their ids; None for
-            regression.
-        train: the training file; None if the task has none (ax).
+        labels: in the order of their class ids; None for regression.
+        train: None if the task has no training file (ax).
         dev: {name of a development set: file}. The scores of the first one
             are the task's.
         test: {submission name GLUE expects: test file}.
-        metrics: names of scores, see classifier.scores.NAMES; the first one
-            decides which checkpoint is best.
+        metrics: names of scores.score; the first one decides which checkpoint
+            is best.
         language: read only lines of this language (XNLI).
-        positive: the label that the score f1 is of; None without that score.
+        positive: the label that the score f1 is of.
         multi_label: whether an example may have several labels, or none.
     """
 
@@ -89,10 +88,6 @@ class Task(NamedTuple):
         return split.columns.text_b is not None
 
 
-# --- The tasks ---------------------------------------------------------------
-
-_PAIR = Columns("sentence1", "sentence2", "label")
-
 # The original's order: the place of a label is its class id, which decides the
 # rows of a fine-tuned model's output_weights.
 _BINARY = ("0", "1")
@@ -100,135 +95,99 @@ _NLI = ("contradiction", "entailment", "neutral")
 _RTE = ("entailment", "not_entailment")
 
 
-def _labeled(file: str, columns: Columns) -> Split:
-    """Return a training or development file of GLUE.
+def _glue(
+    labels: tuple[str, ...] | None,
+    columns: Columns,
+    tests: Mapping[str, str],
+    test_columns: Columns | None = None,
+    devs: Sequence[str] = ("dev",),
+    **more,
+) -> TaskFiles:
+    """Return a task with train.tsv, a file for each of `devs`, and test files.
 
     Lines of the published train.tsv of QQP are damaged: line 97,931 has 3 of 6
     columns. A test file has to be whole: GLUE wants an answer for every line.
     """
-    return Split(file, columns, skips_damaged=True)
-
-
-def _uniform_task(
-    columns: Columns, submission: str, labels: tuple[str, ...] | None, **more
-) -> Task:
-    """Return a task whose train, dev and test files have the same columns."""
-    test = columns._replace(label=None, guid="index")
-    if columns.text_a == "question1":  # QQP names this column differently
-        test = test._replace(guid="id")
-    return Task(
+    test_columns = test_columns or columns._replace(label=None, guid="index")
+    return TaskFiles(
         labels,
-        _labeled("train.tsv", columns),
-        {"dev": _labeled("dev.tsv", columns)},
-        {submission: Split("test.tsv", test)},
+        Split("train.tsv", columns, skips_damaged=True),
+        {n: Split(f"{n}.tsv", columns, skips_damaged=True) for n in devs},
+        {name: Split(file, test_columns) for name, file in tests.items()},
         **more,
     )
 
 
-def _cola() -> Task:
-    columns = Columns(3, None, 1, has_header=False)
-    return Task(
+_PAIR = Columns("sentence1", "sentence2", "label")
+
+TASKS: dict[str, TaskFiles] = {
+    "cola": _glue(
         _BINARY,
-        _labeled("train.tsv", columns),
-        {"dev": _labeled("dev.tsv", columns)},
-        {"CoLA": Split("test.tsv", Columns("sentence", guid="index"))},
-        ("matthews_correlation", "accuracy"),
-    )
-
-
-def _mrpc() -> Task:
+        Columns(3, None, 1, has_header=False),
+        {"CoLA": "test.tsv"},
+        Columns("sentence", guid="index"),
+        metrics=("matthews_correlation", "accuracy"),
+    ),
+    "sst-2": _glue(
+        _BINARY, Columns("sentence", None, "label"), {"SST-2": "test.tsv"}
+    ),
     # By number, since a byte order mark precedes the first name of the header.
-    columns = Columns(3, 4, 0)
-    return Task(
+    "mrpc": _glue(
         _BINARY,
-        _labeled("train.tsv", columns),
-        {"dev": _labeled("dev.tsv", columns)},
-        {"MRPC": Split("test.tsv", Columns(3, 4, guid=0))},
-        ("accuracy", "f1"),
-        positive="1",
-    )
-
-
-def _mnli() -> Task:
-    columns = Columns("sentence1", "sentence2", "gold_label", "index")
-    test = columns._replace(label=None)
-    return Task(
-        _NLI,
-        _labeled("train.tsv", columns),
-        {
-            "dev_matched": _labeled("dev_matched.tsv", columns),
-            "dev_mismatched": _labeled("dev_mismatched.tsv", columns),
-        },
-        {
-            "MNLI-m": Split("test_matched.tsv", test),
-            "MNLI-mm": Split("test_mismatched.tsv", test),
-        },
-    )
-
-
-def _diagnostic() -> Task:
-    columns = Columns("sentence1", "sentence2", guid="index")
-    return Task(_NLI, None, {}, {"AX": Split("diagnostic.tsv", columns)})
-
-
-TASKS: dict[str, Task] = {
-    "cola": _cola(),
-    "sst-2": _uniform_task(
-        Columns("sentence", None, "label"), "SST-2", _BINARY
-    ),
-    "mrpc": _mrpc(),
-    "sts-b": _uniform_task(
-        Columns("sentence1", "sentence2", "score"),
-        "STS-B",
-        None,
-        metrics=("pearson", "spearman"),
-    ),
-    "qqp": _uniform_task(
-        Columns("question1", "question2", "is_duplicate"),
-        "QQP",
-        _BINARY,
+        Columns(3, 4, 0),
+        {"MRPC": "test.tsv"},
+        Columns(3, 4, guid=0),
         metrics=("accuracy", "f1"),
         positive="1",
     ),
-    "mnli": _mnli(),
-    "qnli": _uniform_task(
-        Columns("question", "sentence", "label"), "QNLI", _RTE
+    "sts-b": _glue(
+        None,
+        _PAIR._replace(label="score"),
+        {"STS-B": "test.tsv"},
+        metrics=("pearson", "spearman"),
     ),
-    "rte": _uniform_task(_PAIR, "RTE", _RTE),
-    "wnli": _uniform_task(_PAIR, "WNLI", _BINARY),
-    "ax": _diagnostic(),
+    "qqp": _glue(
+        _BINARY,
+        Columns("question1", "question2", "is_duplicate"),
+        {"QQP": "test.tsv"},
+        Columns("question1", "question2", guid="id"),
+        metrics=("accuracy", "f1"),
+        positive="1",
+    ),
+    "mnli": _glue(
+        _NLI,
+        Columns("sentence1", "sentence2", "gold_label", "index"),
+        {"MNLI-m": "test_matched.tsv", "MNLI-mm": "test_mismatched.tsv"},
+        devs=("dev_matched", "dev_mismatched"),
+    ),
+    "qnli": _glue(
+        _RTE, Columns("question", "sentence", "label"), {"QNLI": "test.tsv"}
+    ),
+    "rte": _glue(_RTE, _PAIR, {"RTE": "test.tsv"}),
+    "wnli": _glue(_BINARY, _PAIR, {"WNLI": "test.tsv"}),
+    "ax": TaskFiles(
+        _NLI,
+        None,
+        {},
+        {
+            "AX": Split(
+                "diagnostic.tsv",
+                Columns("sentence1", "sentence2", guid="index"),
+            )
+        },
+    ),
 }
 
-
-def xnli(language: str) -> Task:
-    """Return XNLI in a language.
-
-    As in the original, a model is trained on the machine translation of
-    MultiNLI into the language, and scored on the development examples in it.
-    """
-    columns = Columns(6, 7, 1)
-    return Task(
-        _NLI,
-        Split(f"multinli/multinli.train.{language}.tsv", Columns(0, 1, 2)),
-        {"dev": Split("xnli.dev.tsv", columns)},
-        {f"XNLI-{language}": Split("xnli.test.tsv", columns)},
-        language=language,
-    )
-
-
-# --- Tasks by name -----------------------------------------------------------
-
-TASK_NAMES = (*TASKS, "xnli", "tsv")  # tsv: see classifier.data.own_task
+TASK_NAMES = (*TASKS, "xnli", "tsv")  # tsv: see data.own_files
 
 _ALIASES = {"sst2": "sst-2", "stsb": "sts-b", "sst": "sst-2", "sts": "sts-b"}
 
 
-def task_of(name: str, xnli_language: str = "en") -> Task:
+def find(name: str, xnli_language: str = "en") -> TaskFiles:
     """Return the task of a name such as MRPC or mrpc.
 
-    Args:
-        name: of TASKS, an alias, or xnli; upper or lower case.
-        xnli_language: the language of xnli, a column value of its files.
+    As in the original, a model of XNLI is trained on the machine translation
+    of MultiNLI into the language, and scored on the examples in it.
 
     Raises:
         UserError: the name is unknown; the error lists the known names.
@@ -236,7 +195,15 @@ def task_of(name: str, xnli_language: str = "en") -> Task:
     name = name.lower()
     name = _ALIASES.get(name, name)
     if name == "xnli":
-        return xnli(xnli_language)
+        columns = Columns(6, 7, 1)
+        train = f"multinli/multinli.train.{xnli_language}.tsv"
+        return TaskFiles(
+            _NLI,
+            Split(train, Columns(0, 1, 2)),
+            {"dev": Split("xnli.dev.tsv", columns)},
+            {f"XNLI-{xnli_language}": Split("xnli.test.tsv", columns)},
+            language=xnli_language,
+        )
     if name not in TASKS:
         raise UserError(
             f"--task_name={name}: unknown; choose from {', '.join(TASK_NAMES)}"
@@ -248,8 +215,8 @@ def task_of(name: str, xnli_language: str = "en") -> Task:
 
 
 def with_labels_of(
-    task: Task, labels: tuple[str, ...] | None, model: str
-) -> Task:
+    files: TaskFiles, labels: tuple[str, ...] | None, model: str
+) -> TaskFiles:
     """Return the task with its labels in the order of a fine-tuned model.
 
     A model's outputs are in the order of its own labels, which need not be
@@ -259,17 +226,16 @@ def with_labels_of(
     that has numbers, such as "not_equivalent" and "equivalent" for MRPC.
 
     Args:
-        task: with the labels of its files.
-        labels: of the model, in the order of its outputs; None: its
-            configuration has none.
+        files: the task.
+        labels: of the model, in the order of its outputs.
         model: its path, for messages.
 
     Raises:
         UserError: they are not the task's labels.
     """
-    ours = task.labels
+    ours = files.labels
     if ours is None or labels == ours:
-        return task
+        return files
     count = range(len(ours))
     unnamed = labels is None or labels == tuple(f"LABEL_{n}" for n in count)
     numbered = ours == tuple(map(str, count))
@@ -283,7 +249,7 @@ def with_labels_of(
             "does not name its labels (id2label)" if unnamed else known,
             ", ".join(ours),
         )
-        return task
+        return files
     if sorted(labels) != sorted(ours):
         raise UserError(
             f"the task has the labels {', '.join(ours)}, but {model} was "
@@ -293,25 +259,19 @@ def with_labels_of(
     logging.info(
         "The classes are in the order of %s: %s", model, ", ".join(labels)
     )
-    return task._replace(labels=labels)
+    return files._replace(labels=labels)
 
 
-def check_pairs(task: Task, is_pair: bool, model: str) -> None:
-    """Check that a fine-tuned model reads what the task has: texts or pairs.
+def check_pairs(files: TaskFiles, is_pair: bool | None, model: str) -> None:
+    """Raise a UserError if a model reads pairs and the task has texts, or so.
 
-    Args:
-        task: its files.
-        is_pair: whether the model was fine-tuned on pairs.
-        model: its path, for messages.
-
-    Raises:
-        UserError: it was fine-tuned on the other.
+    `is_pair` None: the model does not tell.
     """
-    if task.takes_pairs != is_pair:
+    if is_pair not in (None, files.takes_pairs):
         kinds = ("single texts", "pairs")
         raise UserError(
-            f"the task has {kinds[task.takes_pairs]}, but {model} was "
+            f"the task has {kinds[files.takes_pairs]}, but {model} was "
             f"fine-tuned on {kinds[is_pair]}: use a model of "
-            f"{kinds[task.takes_pairs]}, or correct sentence_pairs in its "
+            f"{kinds[files.takes_pairs]}, or correct sentence_pairs in its "
             "configuration"
         )

@@ -1,4 +1,4 @@
-"""A SavedModel that fills masks: from texts with [MASK] to tokens."""
+"""The graph that fills masks: from texts with [MASK] to tokens."""
 
 from typing import Any
 
@@ -8,14 +8,12 @@ from tasks import graph_tokenizer, saved_model
 from tasks.task import Task
 
 
-class MaskedLm(saved_model.Export):
+class MaskedLmGraph(saved_model.Export):
     """Returns the `top_k` most probable tokens for each [MASK] of n texts.
 
     The outputs are `tokens` and `scores` (probabilities), both [n, M, top_k]
     where M is the largest number of [MASK]s in a text. Texts with fewer have
-    empty tokens and scores of 0 at the end.
-
-    The model is a BertForPreTraining.
+    empty tokens and scores of 0 at the end. The model is a BertForPreTraining.
     """
 
     def __init__(self, task: Task, *args: Any):
@@ -42,11 +40,7 @@ class MaskedLm(saved_model.Export):
         )
 
     def numbers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
-        """Return ids and scores of the most probable tokens for each [MASK].
-
-        Both are [n, M, top_k]. A text with fewer than M masks has ids of -1 at
-        the end.
-        """
+        """Return token_ids and scores [n, M, top_k], ids of -1 for no mask."""
         ids = features["input_ids"]
         is_mask = tf.cast(ids == self.mask_id, tf.int32)  # [n, S]
         counts = tf.reduce_sum(is_mask, axis=1)  # [n]

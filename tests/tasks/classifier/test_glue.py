@@ -1,61 +1,61 @@
-"""classifier/tasks.py: the table of tasks, and tasks by name."""
+"""classifier/glue.py: the table of tasks, and tasks by name."""
 
 from base.errors import UserError
 
 import pytest
 
+from tasks.classifier import glue
 from tasks.classifier import scores as classifier_scores
-from tasks.classifier import tasks as classifier_tasks
 
 
 def test_every_task_is_complete_and_its_scores_exist():
-    assert set(classifier_tasks.TASK_NAMES) == {
+    assert set(glue.TASK_NAMES) == {
         *("cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli", "qnli", "rte"),
         *("wnli", "ax", "xnli", "tsv"),
     }
-    for name, task in classifier_tasks.TASKS.items():
+    for name, task in glue.TASKS.items():
         assert (task.labels is None) == (name == "sts-b")
         assert task.test and set(task.metrics) <= set(classifier_scores.NAMES)
         assert (not task.train) == (name == "ax")
         for split in task.test.values():
             assert split.columns.label is None
-    assert list(classifier_tasks.TASKS["mnli"].dev) == [
+    assert list(glue.TASKS["mnli"].dev) == [
         "dev_matched",
         "dev_mismatched",
     ]
 
 
 def test_a_task_is_found_by_its_name_in_any_case_or_an_alias():
-    assert classifier_tasks.task_of("MRPC").metrics == ("accuracy", "f1")
-    assert classifier_tasks.task_of("SST2") is classifier_tasks.TASKS["sst-2"]
+    assert glue.find("MRPC").metrics == ("accuracy", "f1")
+    assert glue.find("SST2") is glue.TASKS["sst-2"]
 
 
 def test_the_error_of_an_unknown_name_lists_the_known_ones():
     with pytest.raises(UserError, match="unknown; choose from cola"):
-        classifier_tasks.task_of("snli")
+        glue.find("snli")
 
 
 def test_labels_take_the_order_of_a_model(caplog):
-    task = classifier_tasks.TASKS["mrpc"]
+    task = glue.TASKS["mrpc"]
     for labels in (("0", "1"), ("1", "0")):
-        found = classifier_tasks.with_labels_of(task, labels, "model")
+        found = glue.with_labels_of(task, labels, "model")
         assert found == task._replace(labels=labels)
         assert found.labels[found.positive_id] == "1"
     for labels in (None, ("LABEL_0", "LABEL_1")):
         caplog.clear()
-        assert classifier_tasks.with_labels_of(task, labels, "model") == task
+        assert glue.with_labels_of(task, labels, "model") == task
         assert "model does not name its labels (id2label)" in caplog.text
-    numbers = classifier_tasks.TASKS["sts-b"]
+    numbers = glue.TASKS["sts-b"]
     for labels in (None, ("LABEL_0",)):
-        found = classifier_tasks.with_labels_of(numbers, labels, "model")
+        found = glue.with_labels_of(numbers, labels, "model")
         assert found == numbers
 
 
 def test_names_for_classes_that_are_numbers_keep_their_order(caplog):
     """Models of MRPC on the hub have them."""
-    task = classifier_tasks.TASKS["mrpc"]
+    task = glue.TASKS["mrpc"]
     labels = ("not_equivalent", "equivalent")
-    assert classifier_tasks.with_labels_of(task, labels, "model") == task
+    assert glue.with_labels_of(task, labels, "model") == task
     assert "names its classes not_equivalent, equivalent" in caplog.text
 
 
@@ -64,19 +64,19 @@ def test_names_for_classes_that_are_numbers_keep_their_order(caplog):
 )
 def test_a_model_of_other_labels_does_not_fit(labels):
     with pytest.raises(UserError, match="the labels 0, 1, but model was fine"):
-        task = classifier_tasks.TASKS["mrpc"]
-        classifier_tasks.with_labels_of(task, labels, "model")
+        task = glue.TASKS["mrpc"]
+        glue.with_labels_of(task, labels, "model")
 
 
 @pytest.mark.parametrize("name, is_pair", [("cola", False), ("ax", True)])
 def test_a_model_reads_what_the_task_has(name, is_pair):
-    task = classifier_tasks.TASKS[name]
-    classifier_tasks.check_pairs(task, is_pair, "model")
+    task = glue.TASKS[name]
+    glue.check_pairs(task, is_pair, "model")
     with pytest.raises(UserError, match="but model was fine-tuned on"):
-        classifier_tasks.check_pairs(task, not is_pair, "model")
+        glue.check_pairs(task, not is_pair, "model")
 
 
 def test_labels_are_class_ids_or_numbers():
-    mrpc, sts_b = (classifier_tasks.task_of(name) for name in ("MRPC", "STS-B"))
+    mrpc, sts_b = (glue.find(name) for name in ("MRPC", "STS-B"))
     assert [mrpc.label_id(x) for x in ("0", "1", None)] == [0, 1, 0]
     assert [sts_b.label_id(x) for x in ("2.5", "10", None)] == [2.5, 10, 0]
