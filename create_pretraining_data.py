@@ -23,7 +23,6 @@ from base.errors import UserError
 from absl import flags, logging
 
 from pretraining.data import generation, summary
-from pretraining.data import plan as pretraining_plan
 from pretraining.data.instances import InstanceConfig
 
 FLAGS = flags.FLAGS
@@ -137,7 +136,7 @@ def main(_: list[str]) -> int:
     check_flags()
     names = [field.name for field in dataclasses.fields(InstanceConfig)]
     config = InstanceConfig(**{name: FLAGS[name].value for name in names})
-    plan = pretraining_plan.make_plan(
+    plan = generation.make_plan(
         FLAGS.input_file,
         FLAGS.output_file,
         FLAGS.vocab_file,

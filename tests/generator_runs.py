@@ -8,7 +8,7 @@ import scripts
 from corpora import VOCAB_FILE, manual, write
 from paths import ROOT
 
-from pretraining.data import plan as pretraining_plan
+from pretraining.data import generation
 from pretraining.data.instances import InstanceConfig
 
 generator = scripts.load("create_pretraining_data")
@@ -64,15 +64,15 @@ def bytes_of(folder: pathlib.Path) -> dict[str, bytes]:
     }
 
 
-def small_buckets(flags: dict, bucket_bytes: int) -> pretraining_plan.Plan:
+def small_buckets(flags: dict, bucket_bytes: int) -> generation.Plan:
     """Return the script's plan with buckets smaller than 1 MB of text."""
     names = ("input_file", "output_file", "vocab_file")
     config = InstanceConfig(
         dupe_factor=flags["dupe_factor"],
         pack_sequences=flags.get("pack_sequences", False),
     )
-    plan = pretraining_plan.make_plan(*(flags[name] for name in names), config)
-    num_buckets = pretraining_plan.count_buckets(
+    plan = generation.make_plan(*(flags[name] for name in names), config)
+    num_buckets = generation.count_buckets(
         sum(size for _, size in plan.input_files),
         bucket_bytes,
         plan.steps.num_files,

@@ -1,21 +1,220 @@
-"""Write the record files of a plan, and log some of their instances."""
+"""Write record files, and log some of their instances.
+
+Flags, input and vocabulary are checked before any work: a mistake should end
+the run in its first second.
+"""
 
 import collections
 import contextlib
+import dataclasses
 import itertools
+import math
+import os
+import re
+from typing import NamedTuple
 
-from base import workers
+from base import file_system, resuming, workers
+from base.errors import UserError
 from base.jobs import engine
+from base.jobs.run import Job, create_job
 
 from absl import logging
 
 import tokenization
+from checkpoints import casing
 from pretraining.data import schema
-from pretraining.data.plan import Plan
+from pretraining.data.instances import InstanceConfig
+from pretraining.data.masking import MaskingVocabulary
+from pretraining.data.steps import GeneratorSteps
 from records import tfrecord
+
+# Raise it when the same flags no longer give the same bytes. It is part of
+# the fingerprint, so that no run continues with records of another version.
+_GENERATOR_VERSION = 3
 
 _NUM_EXAMPLES_LOGGED = 20
 _FEATURES_LOGGED = tuple(schema.packed_schema(1, 1, 1))
+
+
+class Plan(NamedTuple):
+    """A run of the generator: which files to read, which to write, and how.
+
+    Attributes:
+        input_files: absolute paths of the text files, and their bytes.
+        vocab_file: path of the vocabulary.
+        job: the record files.
+        steps: how they are made.
+    """
+
+    input_files: list[tuple[str, int]]
+    vocab_file: str
+    job: Job
+    steps: GeneratorSteps
+
+
+def make_plan(
+    input_file: str,
+    output_file: str,
+    vocab_file: str,
+    config: InstanceConfig,
+    do_lower_case: bool | None = None,
+    random_seed: int = 12345,
+    bucket_mb: int = 4,
+    compression: str = "",
+) -> Plan:
+    """Check the flags of create_pretraining_data.py and return the plan.
+
+    Without do_lower_case the vocabulary decides.
+
+    Raises:
+        UserError: a value out of its range, or a file or token is missing.
+    """
+    check_values(config, compression)
+    outputs = expand_output_files(output_file)
+    inputs = resuming.input_states(input_file)
+    do_lower_case = check_vocabulary(vocab_file, do_lower_case, config)
+    folder, name = os.path.split(outputs[0])
+    job = create_job(
+        outputs,
+        folder,
+        re.sub(r"-00000-of-\d{5}$", "", name),
+        "output_file",
+        {
+            "generator_version": _GENERATOR_VERSION,
+            "input_file": inputs,
+            "output_file": outputs,
+            "vocab_file (SHA-256)": file_system.sha256(vocab_file),
+            "do_lower_case": do_lower_case,
+            **dataclasses.asdict(config),
+            "compression": compression,
+            "random_seed": random_seed,
+            "bucket_mb": bucket_mb,
+        },
+    )
+    files = [(path, size) for path, size, _ in inputs]
+    with file_system.open_for_reading(vocab_file) as file:
+        vocabulary = file.read()
+    steps = GeneratorSteps(
+        vocabulary,
+        do_lower_case,
+        config,
+        random_seed % 2**64,  # numpy's seeds are not negative
+        compression,
+        bucket_mb << 20,
+        count_buckets(
+            sum(size for _, size in files), bucket_mb << 20, len(outputs)
+        ),
+        len(outputs),
+        files[0][0],
+    )
+    return Plan(files, vocab_file, job, steps)
+
+
+def count_buckets(input_bytes: int, bucket_bytes: int, num_files: int) -> int:
+    """Return the number of buckets: a multiple or a divisor of the files.
+
+    A file is made from one bucket or more. Where the corpus is too small for
+    that, several files share a bucket. For example, with 8 files and
+    buckets of 4 MB, a corpus of 30 MB has 8 buckets, one of 100 MB 32 and one
+    of 9 MB 4.
+    """
+    needed = max(1, math.ceil(input_bytes / bucket_bytes))
+    if needed > num_files:
+        return num_files * math.ceil(needed / num_files)
+    while num_files % needed:
+        needed += 1
+    return needed
+
+
+def check_values(config: InstanceConfig, compression: str) -> None:
+    """Raise a UserError for values of flags that do not fit together."""
+    tfrecord.check_compression(compression)
+    # A row of one sequence would be an unpacked record, and a sequence has 5
+    # tokens at least: [CLS] a [SEP] b [SEP].
+    packs = config.max_sequences_per_pack
+    most = max(8, config.max_seq_length // 5)
+    if config.pack_sequences and not 2 <= packs <= most:
+        raise UserError(
+            f"--max_sequences_per_pack={packs}: must be from 2 to {most} for "
+            f"--max_seq_length={config.max_seq_length}"
+        )
+    if config.masked_lm_prob == 0:
+        raise UserError("--masked_lm_prob=0: nothing would be predicted")
+    total = config.mask_token_prob + config.random_token_prob
+    if total > 1 + 1e-9:
+        raise UserError(
+            f"--mask_token_prob={config.mask_token_prob} and "
+            f"--random_token_prob={config.random_token_prob} add up to "
+            f"{total:g}; together they can be 1 at most"
+        )
+
+
+def check_vocabulary(
+    vocab_file: str, do_lower_case: bool | None, config: InstanceConfig
+) -> bool:
+    """Check that the vocabulary has what masking needs.
+
+    Returns:
+        Whether to lower-case the text: the flag, or what the vocabulary shows.
+
+    Raises:
+        UserError: a special token is missing, or there are no others.
+    """
+    vocab = tokenization.load_vocab(vocab_file)
+    needed = ("[UNK]", "[CLS]", "[SEP]", "[MASK]")
+    tokenization.validate_special_tokens(vocab, needed, vocab_file)
+    replacements = MaskingVocabulary.from_vocab(vocab).replacements
+    if config.random_token_prob and not len(replacements):
+        raise UserError(
+            f"{vocab_file}: found special tokens only, so there is nothing to "
+            "draw random replacements from; give a vocabulary with words"
+        )
+    if do_lower_case is None:
+        do_lower_case = not casing.looks_cased(vocab)
+        casing.log_choice(vocab_file, do_lower_case)
+    else:
+        casing.warn_of_contradiction(vocab, vocab_file, do_lower_case)
+    return do_lower_case
+
+
+def expand_output_files(names: str) -> list[str]:
+    """Return absolute paths for a comma list; `name@N` stands for N paths.
+
+    For example `x@2` stands for x-00000-of-00002 and x-00001-of-00002.
+
+    Raises:
+        UserError: not a file name, or one path twice.
+    """
+    paths = []
+    for name in map(os.path.expanduser, map(str.strip, names.split(","))):
+        base, at, number = name.rpartition("@")
+        if at and re.fullmatch(r"\d+", number):
+            if not 1 <= int(number) <= 99999 or not os.path.basename(base):
+                raise UserError(
+                    f"--output_file={name}: wanted name@N with N from 1 to "
+                    "99999"
+                )
+            paths += [
+                f"{base}-{index:05}-of-{int(number):05}"
+                for index in range(int(number))
+            ]
+        elif not os.path.basename(name):
+            raise UserError(
+                f"--output_file={names}: {name!r} is not a file name"
+            )
+        else:
+            paths.append(name)
+    paths = list(map(resuming.absolute_path, paths))
+    files = map(file_system.real_path, paths)  # links may lead to one file
+    for path, times in collections.Counter(files).items():
+        if times > 1:
+            raise UserError(f"--output_file={names}: {path} is named twice")
+    for path in paths:
+        if os.path.isdir(path):
+            raise UserError(
+                f"--output_file={names}: {path} is a directory; add a file name"
+            )
+    return paths
 
 
 def generate(

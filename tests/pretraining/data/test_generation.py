@@ -1,14 +1,18 @@
-"""Many buckets make each file, in the order of the passes."""
+"""Plans; many buckets make each file, in the order of the passes."""
 
 import collections
 import dataclasses
+import logging
+import os
 import random
 
 import generator_runs
 import pytest
 from corpora import manual, write
+from paths import GOLDEN
 
 from pretraining.data import generation
+from pretraining.data.instances import InstanceConfig
 from records import tfrecord
 
 
@@ -122,3 +126,39 @@ def test_records_do_not_depend_on_the_order(corpus, tmp_path):
         generation.generate(generator_runs.small_buckets(flags, 100_000), 2)
         found.append(generator_runs.bytes_of(tmp_path / name))
     assert found[0] == found[1] and len(found[0]) == 3
+
+
+def test_the_home_directory_is_expanded_in_every_form(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert generation.expand_output_files("~/x@2,~/y") == [
+        os.path.join(tmp_path, name)
+        for name in ("x-00000-of-00002", "x-00001-of-00002", "y")
+    ]
+
+
+@pytest.mark.parametrize(
+    "name, flag, casing, words",
+    [
+        ("cased", None, False, "False, as the capitals in"),
+        ("uncased", None, True, "True, as"),
+        ("cased", True, True, "looks cased"),
+        ("uncased", False, False, "looks uncased"),
+        ("cased", False, False, ""),
+        ("uncased", True, True, ""),
+    ],
+)
+def test_the_casing_is_the_flags_or_the_vocabularys(
+    tmp_path, caplog, name, flag, casing, words
+):
+    (tmp_path / "in.txt").write_text("a b\n\nc d\n")
+    with caplog.at_level(logging.INFO):
+        made = generation.make_plan(
+            str(tmp_path / "in.txt"),
+            str(tmp_path / "out"),
+            str(GOLDEN / "vocab" / f"{name}.txt"),
+            InstanceConfig(),
+            flag,
+        )
+    assert made.steps.do_lower_case is casing
+    assert made.job.fingerprint["do_lower_case"] is casing
+    assert words in caplog.text and bool(words) is bool(caplog.text)
