@@ -82,11 +82,7 @@ def create_job(settings: RunSettings, is_training: bool) -> SwagJob:
 
 
 def check_flags() -> None:
-    """Check what can be checked before any file is read.
-
-    Raises:
-        UserError: names the flags.
-    """
+    """Check what can be checked before any file is read."""
     finetuning_flags.check(FLAGS)
     needed = [part for name, part in _NEEDED.items() if FLAGS[name].value]
     if not needed:  # an export needs no questions

@@ -182,9 +182,6 @@ class Tokenizer(tf.Module):
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
         """Return the ids of words, and each piece's first and last character.
 
-        Args:
-            chars: code points, ragged [words, characters].
-
         Returns:
             Three ragged [words, pieces]: ids, and indices into chars.values.
         """
@@ -427,9 +424,6 @@ def _matchable(tokens: Sequence[str]) -> list[str]:
     No word has white space, so such tokens stand for nothing. The library's
     WordPiece would still find parts of them: with a token "new york" in the
     vocabulary, "new new" was [UNK]. No text has U+FFFD after cleaning.
-
-    Args:
-        tokens: of the vocabulary.
     """
     return [
         f"{_LONG_WORD}{number}" if re.search(r"\s", token) else token

@@ -99,12 +99,7 @@ class WrongClasses(NamedTuple):
 
 
 def wrong_classes(log_probs: np.ndarray, label_ids: np.ndarray) -> WrongClasses:
-    """Return the wrong predictions, sorted.
-
-    Args:
-        log_probs: [n, K].
-        label_ids: [n].
-    """
+    """Return the wrong predictions, sorted, of log_probs [n, K]."""
     predictions = log_probs.argmax(-1)
     confidences = np.exp(log_probs.max(-1))
     (wrong,) = np.nonzero(predictions != label_ids)

@@ -158,11 +158,7 @@ def _probe_pieces(text: str) -> bytes:
 
 
 def _pattern(codes: np.ndarray) -> str:
-    """Return the regular expression of texts that have only these characters.
-
-    Args:
-        codes: code points, sorted.
-    """
+    """Return the regular expression of texts of these characters alone."""
     breaks = np.flatnonzero(np.diff(codes) > 1) + 1
     runs = np.split(codes, breaks)
     ranges = (f"\\x{{{run[0]:x}}}-\\x{{{run[-1]:x}}}" for run in runs)

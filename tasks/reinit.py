@@ -11,11 +11,7 @@ import modeling
 
 
 def check(reinit_top_layers: int, config: modeling.BertConfig) -> None:
-    """Check that the encoder has so many layers.
-
-    Raises:
-        UserError: it has fewer.
-    """
+    """Raise a UserError if the encoder has fewer layers."""
     if reinit_top_layers > config.num_hidden_layers:
         raise UserError(
             f"--reinit_top_layers={reinit_top_layers}: the model has "

@@ -198,12 +198,6 @@ def _new_directory(directory: str) -> Iterator[str]:
 
     TF Serving loads a directory as soon as its name is a number. The number of
     the process is in the other name, since two may write the same export.
-
-    Args:
-        directory: must not exist; its parents are made.
-
-    Raises:
-        UserError: another process has written it meanwhile.
     """
     for left in tf.io.gfile.glob(f"{glob.escape(directory)}.*.tmp"):
         number = left.removeprefix(f"{directory}.").removesuffix(".tmp")

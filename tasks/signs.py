@@ -56,12 +56,7 @@ def same_class(
 
 
 def same_number(predictions: np.ndarray, labels: np.ndarray) -> str | None:
-    """Return what is wrong if a regression predicts a constant; else None.
-
-    Args:
-        predictions: [n].
-        labels: [n].
-    """
+    """Return what is wrong if a regression predicts a constant; else None."""
     if len(labels) < MIN_OTHERS:
         return None
     given, wanted = float(np.std(predictions)), float(np.std(labels))

@@ -104,27 +104,19 @@ def read_source(
     length = settings.max_seq_length
     if is_training:
         reinit.check(settings.reinit_top_layers, checkpoint.config)
-    else:
-        length = _own_length(settings, checkpoint)
+    elif own := checkpoint.trained_for.max_seq_length:
+        if not settings.is_length_given:
+            length = own
+        elif length != own:
+            logging.warning(
+                "--max_seq_length=%d; the model was fine-tuned with %d",
+                length,
+                own,
+            )
     checkpoint.check_length(length)
     _ = checkpoint.tokenizer  # reports what is missing before hours of work
     size = bilstm.choose_size(settings.bilstm, checkpoint, is_training)
     return ModelSource(checkpoint, length, size)
-
-
-def _own_length(settings: RunSettings, checkpoint: Checkpoint) -> int:
-    """Return --max_seq_length where given, else the fine-tuned model's own."""
-    given = settings.max_seq_length
-    own = checkpoint.trained_for.max_seq_length or given
-    if not settings.is_length_given:
-        return own
-    if given != own:
-        logging.warning(
-            "--max_seq_length=%d; the model was fine-tuned with %d",
-            given,
-            own,
-        )
-    return given
 
 
 def no_model_error(output_dir: str) -> UserError:

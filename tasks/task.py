@@ -185,10 +185,7 @@ class Task(abc.ABC):
     ) -> Iterator[Prediction | str]:
         """Yield the prediction of each input, or why there is none.
 
-        Args:
-            inputs: those of `encode`.
-            encoded: its result.
-            outputs: the model's, for each unit.
+        `outputs` are the model's, for each unit of `encoded`.
         """
 
     # --- Model ---------------------------------------------------------------
@@ -199,9 +196,7 @@ class Task(abc.ABC):
     ) -> dict[str, Any]:
         """Return the fields of Settings that a checkpoint decides.
 
-        Args:
-            checkpoint: of the task.
-            given: fields that the user gave, which come first.
+        Those that the user gave come first.
         """
         del checkpoint
         return dict(given)
@@ -210,12 +205,7 @@ class Task(abc.ABC):
     def create_model(
         self, config: "modeling.BertConfig", dtype: str
     ) -> "modeling.TaskModel":
-        """Return a new model.
-
-        Args:
-            config: of the encoder.
-            dtype: of matrix products.
-        """
+        """Return a new model; `dtype` is that of matrix products."""
 
     @abc.abstractmethod
     def graph(
@@ -225,9 +215,7 @@ class Task(abc.ABC):
     ) -> "saved_model.Export":
         """Return the model with its inputs and outputs as a SavedModel.
 
-        Args:
-            model: has the weights.
-            tokenizer: for strings as inputs; None: ids alone.
+        Without a tokenizer it takes ids alone.
         """
 
     def description(self) -> dict[str, Any]:
@@ -247,7 +235,7 @@ class Task(abc.ABC):
         """Return the input of a line or a record.
 
         Args:
-            place: of the line or record.
+            place: for messages, and the id of an input without one.
             data: its bytes.
             kind: "text", "jsonl" or "tfrecord".
 
@@ -268,11 +256,7 @@ class Task(abc.ABC):
         return Input(str(place), place, texts)
 
     def texts_of_line(self, cells: list[str]) -> dict[str, Any]:
-        """Return the texts of a line, by name.
-
-        Args:
-            cells: of the line, which tabs separate.
-        """
+        """Return the texts of a line, by name; tabs separate the cells."""
         wanted = len(self.text_names)
         if len(cells) != wanted:
             hint = ""
@@ -338,11 +322,7 @@ class Task(abc.ABC):
         return Input(str(place), place, texts)
 
     def _row_of_record(self, features: Mapping[str, np.ndarray]) -> Row:
-        """Return a record's ids without padding.
-
-        Raises:
-            BadInput: a feature is missing or has values out of its range.
-        """
+        """Return a record's ids without padding."""
         names = ("input_ids", "input_mask", "segment_ids")
         lacking = [name for name in names if name not in features]
         if lacking:

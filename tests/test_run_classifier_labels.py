@@ -8,7 +8,6 @@ import fine_tuned_models
 import numpy as np
 import pytest
 import scripts
-import tensorflow as tf
 from classifier_runs import CONFIG, VOCAB, flags_for, sentences
 from tiny import results_of
 
@@ -145,26 +144,6 @@ def test_outputs_in_another_order_give_the_same_answers(
         assert (out / "MNLI-m.tsv").read_text() == answers
         found = np.loadtxt(out / "test_results.tsv")
         np.testing.assert_allclose(found, probs[:, PLACES], atol=1e-5)
-
-
-@pytest.mark.slow
-def test_an_export_gives_the_answers_of_the_model(nli_model, nli_dir, tmp_path):
-    other = with_outputs(tmp_path / "other", nli_model, OTHER, PLACES)
-    out = tmp_path / "out"
-    flags = flags_of(other, nli_dir, out, "MNLI", do_eval=False)
-    scripts.run(run_classifier, **flags, do_export=True)
-    loaded = tf.saved_model.load(str(out / "saved_model" / "1"))
-    texts = pairs(30, 1)
-    found = loaded.signatures["serving_default"](
-        text_a=tf.constant([a for a, _ in texts]),
-        text_b=tf.constant([b for _, b in texts]),
-    )
-    flags = flags_of(nli_model, nli_dir, out, "MNLI", do_eval=False)
-    scripts.run(run_classifier, **flags, do_predict=True)
-    _, *rows = (out / "MNLI-m.tsv").read_text().splitlines()
-    wanted = [row.split("\t")[1] for row in rows]
-    assert [label.decode() for label in found["label"].numpy()] == wanted
-    assert len(set(wanted)) > 1
 
 
 @pytest.mark.slow

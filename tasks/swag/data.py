@@ -72,13 +72,7 @@ def read_questions(path: str, has_labels: bool = True) -> list[Question]:
 
 
 def _check(question: Question, at: str, first: Question) -> None:
-    """Raise UserError unless a question can be used.
-
-    Args:
-        question: the question.
-        at: its file and line, for messages.
-        first: the first question of the file.
-    """
+    """Raise UserError unless a question can be used."""
     count = len(question.choices)
     if count != len(first.choices):
         # A batch is one array [B, C, S]: C cannot vary.

@@ -141,8 +141,14 @@ class SwagJob(Job):
                 "label_ids": np.array(labels, np.int64),
                 "is_real_example": np.ones([len(found)], np.int32),
             }
-            if not at:
-                self._log_questions(part[:_SHOWN], features)
+            count = len(part[0].choices)
+            for number, question in enumerate(part[:_SHOWN] if not at else ()):
+                places = range(number * count, (number + 1) * count)
+                text_records.log_example(
+                    ("guid", question.guid),
+                    *(("tokens", self.tokens_of(features, x)) for x in places),
+                    ("label", question.label),
+                )
             yield features
         logging.info(
             "%s: %d questions of %d choices, %d sequences cut to %d tokens",
@@ -152,20 +158,6 @@ class SwagJob(Job):
             num_cut,
             length,
         )
-
-    def _log_questions(
-        self, questions: Sequence[Question], features: dict[str, np.ndarray]
-    ) -> None:
-        """Log questions as the tokens of their choices, with the label."""
-        numbers = iter(range(len(features["input_ids"])))
-        for question in questions:
-            choices = [
-                ("tokens", self.tokens_of(features, next(numbers)))
-                for _ in question.choices
-            ]
-            text_records.log_example(
-                ("guid", question.guid), *choices, ("label", question.label)
-            )
 
     def train_data(self, loaded: LoadedModel) -> Questions:
         """Return the training questions."""
@@ -229,14 +221,7 @@ def wrong_choices(
     questions: Sequence[Question],
     count: int,
 ) -> mistakes.Mistakes:
-    """Return the wrong answers, the surest first.
-
-    Args:
-        scores: of the choices [n, C].
-        labels: numbers of the right choices [n].
-        questions: [n].
-        count: of mistakes to list.
-    """
+    """Return the wrong answers, the surest first, of scores [n, C]."""
     log_probs = classifier_scores.log_softmax(scores)
     listed = [
         (

@@ -47,16 +47,6 @@ def inputs(width: int = 4) -> np.ndarray:
 # --- Variables ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("layers", [1, 2, 3])
-def test_number_of_parameters(layers):
-    """By hand: 4 U (inputs + U + 1) for each direction of a layer."""
-    width, units = 8, 5
-    layer = bilstm.create(BiLstmSize(layers, units), width)
-    wanted = 2 * 4 * units * (width + units + 1)
-    wanted += (layers - 1) * 2 * 4 * units * (2 * units + units + 1)
-    assert sum(int(np.prod(v.shape)) for v in layer.weights) == wanted
-
-
 def test_names_and_initial_values():
     """Keras' names, as in the checkpoints of 0.1.0."""
     tf.keras.utils.set_random_seed(1)
@@ -98,41 +88,6 @@ def test_output_is_that_of_keras():
         found = layer(x, MASK, None, training=training)
         np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-6)
     assert not found.numpy()[MASK == 0].any()
-
-
-def test_output_by_hand():
-    """One layer, one unit, two tokens and padding, in plain numbers."""
-    layer = bilstm.create(BiLstmSize(1, 1), 1)
-    kernel, recurrent, bias = [0.5, -0.4, 0.8, 0.3], [0.2, 0.1, -0.6, 0.7], 0.1
-    for start in (0, 3):
-        layer.weights[start].assign([kernel])
-        layer.weights[start + 1].assign([recurrent])
-        layer.weights[start + 2].assign([bias] * 4)
-
-    def step(x: float, hidden: float, cell: float) -> tuple[float, float]:
-        gates = [
-            x * k + hidden * r + bias
-            for k, r in zip(kernel, recurrent, strict=True)
-        ]
-        i, f, o = (1 / (1 + np.exp(-gates[at])) for at in (0, 1, 3))
-        cell = f * cell + i * np.tanh(gates[2])
-        return o * np.tanh(cell), cell
-
-    first, second = 1.5, -2.0
-    there = step(first, 0, 0)
-    back = step(second, 0, 0)
-    wanted = [
-        [there[0], step(first, *back)[0]],
-        [step(second, *there)[0], back[0]],
-        [0, 0],
-    ]
-    x = np.array([[[first], [second], [9.0]]], np.float32)
-    found = layer(x, np.array([[1, 1, 0]]), None)
-    np.testing.assert_allclose(found[0], wanted, rtol=0, atol=1e-6)
-    final = bilstm.final_states(found, np.array([[1, 1, 0]]))
-    np.testing.assert_allclose(
-        final, [[wanted[1][0], wanted[0][1]]], rtol=0, atol=1e-6
-    )
 
 
 def test_dropout_follows_each_layer():

@@ -182,17 +182,6 @@ def test_ids_signature_uses_no_text_operation(classifier):
 
 
 @pytest.mark.slow
-def test_outputs_of_a_regression(tmp_path, ask):
-    model = classifier_model.BertForSequenceClassification(CONFIG, None)
-    source = write_model(tmp_path / "model", model.variables)
-    directory = export(source, tmp_path / "1")
-    (found,) = ask(directory, "serving_default", {"text": ["good film"]})
-    ids = ids_of("[CLS] good film [SEP]")
-    value = model({"input_ids": tf.constant([ids])})[0, 0]
-    np.testing.assert_allclose(found["value"], [value], atol=1e-5)
-
-
-@pytest.mark.slow
 def test_outputs_of_a_masked_lm_are_its_probabilities(tmp_path, ask):
     tf.keras.utils.set_random_seed(3)
     model = pretraining_model.BertForPreTraining(CONFIG)

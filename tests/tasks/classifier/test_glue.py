@@ -74,9 +74,3 @@ def test_a_model_reads_what_the_task_has(name, is_pair):
     glue.check_pairs(task, is_pair, "model")
     with pytest.raises(UserError, match="but model was fine-tuned on"):
         glue.check_pairs(task, not is_pair, "model")
-
-
-def test_labels_are_class_ids_or_numbers():
-    mrpc, sts_b = (glue.find(name) for name in ("MRPC", "STS-B"))
-    assert [mrpc.label_id(x) for x in ("0", "1", None)] == [0, 1, 0]
-    assert [sts_b.label_id(x) for x in ("2.5", "10", None)] == [2.5, 10, 0]

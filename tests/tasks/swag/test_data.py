@@ -1,6 +1,5 @@
 """swag/data.py: the questions in SWAG's and in own files, and bad files."""
 
-import csv
 import json
 from pathlib import Path
 
@@ -68,22 +67,6 @@ def test_json_lines(tmp_path):
     del given["label"]
     path = write(tmp_path / "test.jsonl", json.dumps(given))
     assert swag_data.read_questions(path, False)[0].label is None
-
-
-def test_both_formats_hold_the_same(tmp_path):
-    path = write(tmp_path / "train.csv", HEADER + ",label", ROW + ",2")
-    with open(path, newline="") as file:
-        (row,) = csv.DictReader(file)
-    given = {
-        "id": row[""],
-        "context": row["sent1"],
-        "start": row["sent2"],
-        "choices": [row[f"ending{i}"] for i in range(4)],
-        "label": int(row["label"]),
-    }
-    other = write(tmp_path / "train.jsonl", json.dumps(given))
-    found = swag_data.read_questions(other)
-    assert found == swag_data.read_questions(path)
 
 
 GOOD = '{"context": "c", "choices": ["a", "b"], "label": 0}'
