@@ -123,7 +123,8 @@ def blocks(
         text = _SUPERSCRIPT.sub(_superscript, text)
         text = _TAG.sub(_tag, text)
     if "__" in text:
-        text = _SWITCH.sub(_switch, text)
+        # Switches such as __NOTOC__ show nothing.
+        text = _SWITCH.sub(lambda m: m[0] if m[0].upper() != m[0] else "", text)
     return list(_paragraphs(text, site, counts))
 
 
@@ -162,7 +163,8 @@ def _cut_raw_tags(text: str, counts: collections.Counter[str]) -> str:
                 position = len(text) if close < 0 else close + 1
             content = text[start:end] if end >= 0 else ""
             if tag == "nowiki":
-                pieces.append(_NOWIKI.sub(_entity, content))
+                # The parser takes entities for text.
+                pieces.append(_NOWIKI.sub(lambda m: f"&#{ord(m[0])};", content))
                 continue
         if tag != "nowiki":
             kind, mark = (
@@ -176,11 +178,6 @@ def _cut_raw_tags(text: str, counts: collections.Counter[str]) -> str:
             pieces.append(mark)
     pieces.append(text[position:])
     return "".join(pieces)
-
-
-def _entity(match: re.Match[str]) -> str:
-    """Return a character as an entity, which the parser takes for text."""
-    return f"&#{ord(match[0])};"
 
 
 def _superscript(match: re.Match[str]) -> str:
@@ -201,11 +198,6 @@ def _tag(match: re.Match[str]) -> str:
     if name in _HEADING_TAGS:
         return "\n=" if match[0][1] != "/" else "\n"
     return match[2] if name in _INLINE_TAGS else match[0]
-
-
-def _switch(match: re.Match[str]) -> str:
-    """Return nothing for a switch such as __NOTOC__, else the text itself."""
-    return match[0] if match[0].upper() != match[0] else ""
 
 
 def _choose_variants(text: str) -> str:

@@ -39,7 +39,14 @@ def split(paragraph: str, language: str) -> list[str]:
     """
     found: list[str] = []
     for piece in _pieces(_WHITE_SPACE.sub(" ", paragraph)):
-        for long_one in _segments(piece, language):
+        try:
+            segments = sentencex.segment(language, piece)
+        except BaseException as error:
+            # A panic in its Rust code is no Exception.
+            if type(error).__name__ != "PanicException":
+                raise
+            raise SplitError(f"sentencex fails: {error}") from error
+        for long_one in segments:
             for sentence in _split_again(long_one.strip()):
                 between = found and _joint(found[-1], sentence, language)
                 if between:
@@ -47,17 +54,6 @@ def split(paragraph: str, language: str) -> list[str]:
                 else:
                     found.append(sentence)
     return found
-
-
-def _segments(piece: str, language: str) -> list[str]:
-    """Return the sentences that sentencex finds; see `split`."""
-    try:
-        return sentencex.segment(language, piece)
-    except BaseException as error:
-        # A panic in its Rust code is no Exception.
-        if type(error).__name__ != "PanicException":
-            raise
-        raise SplitError(f"sentencex fails: {error}") from error
 
 
 def _pieces(paragraph: str) -> list[str]:

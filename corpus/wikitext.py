@@ -50,25 +50,13 @@ def to_sentences(
         PageError: if the parser refuses the page.
     """
     counts: collections.Counter[str] = collections.Counter()
-    kept = _sentences(wikitext, site, language, counts)
-    return [sentence for found in kept for sentence in found], dict(counts)
-
-
-def _sentences(
-    wikitext: str,
-    site: Site,
-    language: str,
-    counts: collections.Counter[str],
-) -> list[list[str]]:
-    """Return the whole sentences of each paragraph that has any."""
-    paragraphs = []
+    kept = []
     for block in markup.blocks(wikitext, site, counts):
         text = block.text
         if not _MARKUP.isdisjoint(text):
             text = _plain(text, site)
         text = repairs.repair(text, language)
         found = sentences.split(text, language)
-        kept = []
         for index, sentence in enumerate(found):
             last = index + 1 == len(found)
             reason = repairs.judge(sentence, language, block.introduces, last)
@@ -76,9 +64,7 @@ def _sentences(
                 counts[f"sentences_{reason}"] += 1
             else:
                 kept.append(sentence)
-        if kept:
-            paragraphs.append(kept)
-    return paragraphs
+    return kept, dict(counts)
 
 
 # --- Rendering --------------------------------------------------------------
@@ -135,7 +121,10 @@ def _render_node(node: nodes.Node, site: Site) -> str:
     if isinstance(node, nodes.Wikilink):
         return _render_link(node, site)
     if isinstance(node, nodes.HTMLEntity):
-        return _render_entity(node)
+        try:
+            return node.normalize()
+        except (ValueError, OverflowError):
+            return BROKEN
     if isinstance(node, nodes.Template):
         return _render_template(node, site)
     if isinstance(node, nodes.ExternalLink):
@@ -161,14 +150,6 @@ def _render_link(node: nodes.Wikilink, site: Site) -> str:
         return label
     # The "pipe trick": [[Mercury (planet)|]].
     return target.partition(" (")[0]
-
-
-def _render_entity(node: nodes.HTMLEntity) -> str:
-    """Return the character of an entity."""
-    try:
-        return node.normalize()
-    except (ValueError, OverflowError):
-        return BROKEN
 
 
 def _render_template(node: nodes.Template, site: Site) -> str:
