@@ -227,6 +227,8 @@ class ClassifierJob(Job):
 
     def write_mistakes_of(self, data: DataSet, scored: Scored) -> None:
         """Write errors.tsv and the confusion matrix of a development set."""
+        from sklearn import metrics  # takes a second to import
+
         logits, label_ids = scored.predictions
         examples, count = self.examples(data), self.settings.num_errors
         # Those of the first set have no title in their names.
@@ -240,8 +242,8 @@ class ClassifierJob(Job):
             found = classifier_mistakes.wrong_labels(
                 logits, label_ids, labels, examples, count
             )
-            counts = classifier_mistakes.confusion(
-                logits.argmax(-1), label_ids, len(labels)
+            counts = metrics.confusion_matrix(
+                label_ids, logits.argmax(-1), labels=range(len(labels))
             )
             table = classifier_mistakes.confusion_table(counts, labels)
             self.write_lines(_in_set(_MATRIX, title), table)

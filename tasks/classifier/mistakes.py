@@ -75,17 +75,11 @@ def wrong_numbers(
     return Mistakes(header, rows, len(order), len(examples))
 
 
-def confusion(
-    predictions: np.ndarray, label_ids: np.ndarray, num_labels: int
-) -> np.ndarray:
-    """Return [K, K] counts; row: right class, column: predicted class."""
-    counts = np.zeros([num_labels, num_labels], np.int64)
-    np.add.at(counts, (label_ids, predictions), 1)
-    return counts
-
-
 def confusion_table(counts: np.ndarray, names: Sequence[str]) -> list[str]:
-    """Return the lines of confusion_matrix.tsv, for counts [K, K]."""
+    """Return the lines of confusion_matrix.tsv, for counts [K, K].
+
+    Row: right class, column: predicted class.
+    """
     rows = [
         (name, *row) for name, row in zip(names, counts.tolist(), strict=True)
     ]

@@ -6,8 +6,6 @@ import numpy as np
 
 from tasks.multi_label.task import THRESHOLD
 
-NAMES = ("micro_f1", "macro_f1", "accuracy", "mean_average_precision")
-
 
 def probabilities(logits: np.ndarray) -> np.ndarray:
     """Return the sigmoid of logits [n, K] in float64."""
