@@ -134,9 +134,7 @@ def test_packed_records_hold_the_sequences_of_unpacked_ones(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "output, whole_group", [("x@3", True), ("x", True), ("x@3", False)]
-)
+@pytest.mark.parametrize("output, whole_group", [("x", True), ("x@3", False)])
 def test_killed_at_any_moment(corpus, tmp_path, output, whole_group):
     """After any number of kill -9 the bytes are those of a whole run."""
     flags = generator_runs.flags_for(

@@ -264,12 +264,7 @@ def count_words(
 
 
 def _scratch_folder(input_file: str, output_file: str) -> str:
-    """Return the folder for the words, one that all workers reach.
-
-    Args:
-        input_file: of workers on other machines; "" if there are none.
-        output_file: of the caller.
-    """
+    """Return the folder for the words, one that all workers reach."""
     # They reach the text: if that is remote, so is the folder, beside the text
     # unless the output is remote as well. Else all are on one machine, or on
     # one shared disk, where workers have other working directories.
