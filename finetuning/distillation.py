@@ -12,13 +12,13 @@ losses.soft_loss, T^2 times a cross entropy at temperature T; that of numbers is
 the squared error to the teacher's number. Of several teachers, the mean of the
 probabilities at temperature T is the target, or the mean of the numbers.
 
-Teachers are in teachers.py. What all this means for a task is in the task's
-folder; see tasks/teaching.py.
+Teachers are in teachers.py; what all this means for a task, in its folder
+(tasks/teaching.py).
 """
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from base.errors import UserError
@@ -29,42 +29,30 @@ from absl import flags, logging
 
 from checkpoints import hub, run_settings
 from finetuning import teachers
-from finetuning.teachers import Teacher
 from records import in_memory
 from tasks.job import LoadedModel
-from tasks.teaching import Teaching, Texts
-from training import prediction
+from tasks.teaching import Teaching
 from training.objective import Objective
 
 flags.disclaim_key_flags()  # --help of a script shows what is defined here
 
-_FLAG = "teacher_checkpoint"
+# What the fingerprint of a run has of its teachers; of a run without any.
+NO_FINGERPRINT = dict.fromkeys(
+    (
+        teachers.FLAG,
+        "distillation_temperature",
+        "distillation_alpha",
+        "transfer_file",
+    )
+)
 
 
 class Options(NamedTuple):
-    """How to distil.
-
-    Attributes:
-        teachers: paths of their checkpoints.
-        temperature: T of the soft loss.
-        alpha: weight of the soft loss; 1 - alpha is that of the labels.
-    """
+    """How to distil: paths of the teachers, T, and weight of the soft loss."""
 
     teachers: tuple[str, ...]
     temperature: float
     alpha: float
-
-    def fingerprint(self, digests: Sequence[str]) -> dict[str, Any]:
-        """Return what must not change when a run goes on.
-
-        Args:
-            digests: of the teachers' files.
-        """
-        return {
-            "teacher_checkpoint": list(digests),
-            "distillation_temperature": self.temperature,
-            "distillation_alpha": self.alpha,
-        }
 
     def adjustable(self) -> dict[str, Any]:
         """Return the commits of teachers on the hub; see run_settings.
@@ -75,20 +63,13 @@ class Options(NamedTuple):
         if not any(map(hub.is_name, self.teachers)):
             return {}
         return {
-            _FLAG: [
-                hub.with_commit(path, _FLAG) if hub.is_name(path) else None
+            teachers.FLAG: [
+                hub.with_commit(path, teachers.FLAG)
+                if hub.is_name(path)
+                else None
                 for path in self.teachers
             ]
         }
-
-
-# A run without teachers. Runs of versions without the flags have no such keys,
-# which counts as None.
-NO_FINGERPRINT = dict.fromkeys(
-    (*Options((), 1.0, 1.0).fingerprint(()), "transfer_file")
-)
-
-# --- Flags -------------------------------------------------------------------
 
 
 def define_flags(what_is_needed: str) -> None:
@@ -130,7 +111,9 @@ def read(f: flags.FlagValues) -> Options | None:
     if not f.teacher_checkpoint:
         return None
     return Options(
-        run_settings.pinned_all(f.teacher_checkpoint, f.output_dir, _FLAG),
+        run_settings.pinned_all(
+            f.teacher_checkpoint, f.output_dir, teachers.FLAG
+        ),
         f.distillation_temperature,
         f.distillation_alpha,
     )
@@ -139,15 +122,14 @@ def read(f: flags.FlagValues) -> Options | None:
 def with_commits(f: flags.FlagValues) -> str | None:
     """Return --teacher_checkpoint with a commit for each model on the hub.
 
-    Returns:
-        A value of the flag, as `read` finds it, for the runs of a sweep; None
-        without a teacher on the hub, or in a script without the flag.
+    For the runs of a sweep; None without a teacher on the hub, or in a script
+    without the flag.
     """
-    options = read(f) if _FLAG in f else None
+    options = read(f) if teachers.FLAG in f else None
     commits = options.adjustable() if options else {}
     if not commits:
         return None
-    found = zip(commits[_FLAG], options.teachers, strict=True)
+    found = zip(commits[teachers.FLAG], options.teachers, strict=True)
     return ",".join(commit or path for commit, path in found)
 
 
@@ -161,22 +143,21 @@ def check(f: flags.FlagValues, *more: str) -> None:
     Raises:
         UserError: names the flag.
     """
-    names = ("distillation_temperature", "distillation_alpha", *more)
-    for name in names if not f.teacher_checkpoint else ():
-        if f[name].present:
-            raise UserError(f"--{name} needs --teacher_checkpoint")
-    teachers = f.teacher_checkpoint
-    if not teachers:
+    paths = f.teacher_checkpoint
+    if not paths:
+        for name in ("distillation_temperature", "distillation_alpha", *more):
+            if f[name].present:
+                raise UserError(f"--{name} needs --teacher_checkpoint")
         return
     if not f.do_train:
         raise UserError(
             "--teacher_checkpoint needs --do_train: a teacher is for training"
         )
-    for path in teachers:
-        if not path.strip() or teachers.count(path) > 1:
+    for path in paths:
+        if not path.strip() or paths.count(path) > 1:
             raise UserError(
-                f"--teacher_checkpoint={','.join(teachers)}: found "
-                f"{path!r} {teachers.count(path)} times, wanted different paths"
+                f"--teacher_checkpoint={','.join(paths)}: found {path!r} "
+                f"{paths.count(path)} times, wanted different paths"
             )
     temperature, alpha = f.distillation_temperature, f.distillation_alpha
     if not 0.0 < temperature < math.inf:
@@ -194,18 +175,8 @@ def check(f: flags.FlagValues, *more: str) -> None:
         )
 
 
-# --- Teachers and their student ----------------------------------------------
-
-
 class Distillation:
     """Adds what teachers answer to a job's training data.
-
-    Args:
-        options: teachers and loss.
-        teaching: what there is to know of the job's task.
-
-    Attributes:
-        objective: soft loss and label loss.
 
     Raises:
         UserError: a teacher cannot teach the task.
@@ -218,16 +189,16 @@ class Distillation:
                 "classes; this task is a regression: leave it out"
             )
         self.options, self.teaching = options, teaching
-        self.objective = objective(options, teaching)
         self.teachers = [
             teachers.find(path, teaching) for path in options.teachers
         ]
 
     def fingerprint(self) -> dict[str, Any]:
         """Return what must not change when a run goes on."""
-        digests = [teacher.digest for teacher in self.teachers]
         return {
-            **self.options.fingerprint(digests),
+            teachers.FLAG: [teacher.digest for teacher in self.teachers],
+            "distillation_temperature": self.options.temperature,
+            "distillation_alpha": self.options.alpha,
             **self.teaching.fingerprint(),
         }
 
@@ -245,9 +216,9 @@ class Distillation:
             loaded: the student; its strategy runs the teachers too.
         """
         self.teaching.prepare(data)
-        texts, found = self.teaching.texts(), []
+        found = []
         for teacher in self.teachers:
-            answers = self._answers(teacher, texts, data, loaded)
+            answers = self._answers(teacher, data, loaded)
             if teacher.order is not None:
                 answers = answers[:, teacher.order]
             found.append(answers)
@@ -275,40 +246,39 @@ class Distillation:
 
     def _answers(
         self,
-        teacher: Teacher,
-        texts: Sequence[Texts],
+        teacher: teachers.Teacher,
         data: in_memory.ShortRecords,
         loaded: LoadedModel,
     ) -> np.ndarray:
         """Return a teacher's logits for the texts, computed or kept before."""
-        training = self.teaching.job.settings.training
+        teaching = self.teaching
 
         @functools.cache
-        def predictor() -> prediction.Predictor:
+        def predictor():
             return teachers.create_predictor(
-                teacher, self.teaching, loaded.predictor.strategy
+                teacher, teaching, loaded.predictor.strategy
             )
 
+        dtype = teaching.job.settings.training.dtype
         parts = [
             teachers.kept_outputs(
-                self.teaching.cache,
+                teaching.cache,
                 name,
                 teacher,
-                {**fingerprint, "dtype": training.dtype},
-                lambda name=name: self.teaching.answers(
+                {**fingerprint, "dtype": dtype},
+                lambda name=name: teaching.answers(
                     name, data, teacher.source, predictor()
                 ),
             )
-            for name, fingerprint in texts
+            for name, fingerprint in teaching.texts()
         ]
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
 
 def distil(options: Options, teaching: Teaching) -> None:
     """Let the job of `teaching` learn from teachers."""
-    job = teaching.job
-    job.distillation = Distillation(options, teaching)
-    job.objective = job.distillation.objective
+    teaching.job.distillation = Distillation(options, teaching)
+    teaching.job.objective = objective(options, teaching)
 
 
 def objective(options: Options, teaching: Teaching) -> Objective:

@@ -9,9 +9,6 @@ from collections.abc import Sequence
 
 from tasks.settings import RunSettings
 
-# A longer warm-up than this share of the steps is not advised.
-_LONG_WARMUP = 0.5
-
 _HELPS = "Its answers depend little on the input, or not at all. What usually"
 
 
@@ -40,27 +37,22 @@ def warning(
 
 
 def advice(settings: RunSettings, lowest_rate: float) -> list[str]:
-    """Return what usually helps, without what the run did already.
-
-    Args:
-        settings: of a command that trains.
-        lowest_rate: below it a higher learning rate is advised.
-    """
+    """Return what usually helps, without what the run did already."""
     training = settings.training
-    rate, share = training.learning_rate, settings.warmup_proportion
+    rate = training.learning_rate
     if not rate:
         return ["a --learning_rate above 0, which trains nothing"]
+    change = "a higher" if rate < lowest_rate else "a lower"
     if settings.bilstm and settings.bilstm.bilstm_layers:
         # New layers learn more from a higher rate, the encoder from a lower
         # one.
         change = "another"
-    else:
-        change = "a higher" if rate < lowest_rate else "a lower"
     found = [f"another --random_seed (it was {training.random_seed})"]
     if not training.bias_correction:
         found.append("--bias_correction")
     found.append(f"{change} --learning_rate (it was {rate:g})")
-    if share < _LONG_WARMUP:
+    share = settings.warmup_proportion
+    if share < 0.5:
         found.append(f"a longer --warmup_proportion (it was {share:g})")
     found.append(
         f"more --num_train_epochs (they were {settings.num_train_epochs:g})"

@@ -26,13 +26,7 @@ def find_weights(output_dir: str) -> str | None:
 
 
 def write_model(job: Job, model: modeling.TaskModel, step: int) -> None:
-    """Write the weights with the files that prediction needs beside them.
-
-    Args:
-        job: the task.
-        model: has the weights.
-        step: at which they were trained.
-    """
+    """Write the weights of a step with the files prediction needs."""
     checkpoint.write_model(
         job.settings.output_dir,
         model,
@@ -70,7 +64,18 @@ def restore(job: Job, model: modeling.TaskModel) -> tuple[str, int]:
             "untrained head are noise; --do_train first, or name the "
             "output_dir of a fine-tuned model as --init_checkpoint"
         )
-    _check_bilstm(reader, paths, prefix)
+    # Where training was interrupted, no configuration has the size of a BiLSTM
+    # yet. Without flags the model has none, and an output layer of the width of
+    # BERT's vectors (2 * U = H) would fit: its scores would be noise.
+    stored, own = (
+        any(name.startswith("bilstm/") for name in names)
+        for names in (reader.get_variable_to_shape_map(), paths)
+    )
+    if stored and not own:
+        raise UserError(
+            f"{prefix} has a BiLSTM, but the configuration does not: give "
+            "--bilstm_layers and --bilstm_units as in training"
+        )
     # A prefix that is a directory is a Hugging Face model, which has a
     # configuration of its own. Without a configuration the task is unknown.
     has_config = lookup.beside(prefix, lookup.BERT_CONFIG_NAME)
@@ -86,25 +91,3 @@ def restore(job: Job, model: modeling.TaskModel) -> tuple[str, int]:
         model.variables, prefix, required=f"{encoder}|{job.head_pattern}"
     )
     return prefix, weight_files.global_step(prefix)
-
-
-def _check_bilstm(
-    reader: weight_files.Reader, paths: list[str], prefix: str
-) -> None:
-    """Raise an error for weights with a BiLSTM that the model lacks.
-
-    Where training was interrupted, no configuration has its size yet. Without
-    flags the model has none, and an output layer of the width of BERT's
-    vectors (2 * U = H) would fit: its scores would be noise.
-    """
-    found = any(map(_is_bilstm, reader.get_variable_to_shape_map()))
-    if found and not any(map(_is_bilstm, paths)):
-        raise UserError(
-            f"{prefix} has a BiLSTM, but the configuration does not: give "
-            "--bilstm_layers and --bilstm_units as in training"
-        )
-
-
-def _is_bilstm(path: str) -> bool:
-    """Whether a variable is one of a BiLSTM."""
-    return path.startswith("bilstm/")

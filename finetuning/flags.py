@@ -16,7 +16,7 @@ from training import flags as training_flags
 flags.disclaim_key_flags()  # --help of a script shows what is defined here
 
 
-# The end of the help text of --bias_correction.
+# The end of its help text.
 _WHY_BIAS_CORRECTION = (
     "Without it, which is the original's way (--nobias_correction), the first "
     "updates are several times as large, and fine-tuning on small data fails "
@@ -46,32 +46,6 @@ def define_finetuning_flags(
     flags.DEFINE_bool("do_train", False, f"Fine-tune on {train_on}.")
     flags.DEFINE_bool("do_eval", False, f"Score {score_on}.")
     flags.DEFINE_bool("do_predict", False, f"Predict {predict_on}.")
-    _define_export_flags()
-    training_flags.define_model_flags()
-    _define_change_flags()
-    flags.DEFINE_string(
-        "output_dir",
-        None,
-        "Directory for records, checkpoints, curves and results.",
-    )
-    flags.DEFINE_string(
-        "records_dir",
-        None,
-        "Directory for the record files; default: output_dir.",
-    )
-    flags.DEFINE_integer(
-        "max_seq_length", max_seq_length, what_is_cut, lower_bound=5
-    )
-    _define_epoch_flags()
-    flags.DEFINE_integer("predict_batch_size", 8, predict_batch, lower_bound=1)
-    training_flags.define_training_flags(True, _WHY_BIAS_CORRECTION)
-    training_flags.define_tpu_flags()
-    sweeps.define_flags()
-    _define_selection_flags(score_on)
-
-
-def _define_export_flags() -> None:
-    """Define the flags of the SavedModel."""
     flags.DEFINE_bool(
         "do_export",
         False,
@@ -82,10 +56,7 @@ def _define_export_flags() -> None:
         None,
         "Directory of the SavedModel; default: saved_model/1 in output_dir.",
     )
-
-
-def _define_change_flags() -> None:
-    """Define the flags that change the model before it is trained."""
+    training_flags.define_model_flags()
     flags.DEFINE_integer(
         "bilstm_layers",
         0,
@@ -108,10 +79,19 @@ def _define_change_flags() -> None:
         "al., arXiv:2006.05987); 0: with those of init_checkpoint alone.",
         lower_bound=0,
     )
-
-
-def _define_epoch_flags() -> None:
-    """Define the flags of epochs, warm-up and padding."""
+    flags.DEFINE_string(
+        "output_dir",
+        None,
+        "Directory for records, checkpoints, curves and results.",
+    )
+    flags.DEFINE_string(
+        "records_dir",
+        None,
+        "Directory for the record files; default: output_dir.",
+    )
+    flags.DEFINE_integer(
+        "max_seq_length", max_seq_length, what_is_cut, lower_bound=5
+    )
     flags.DEFINE_bool(
         "pad_to_max_length",
         False,
@@ -131,10 +111,10 @@ def _define_epoch_flags() -> None:
         lower_bound=0.0,
         upper_bound=1.0,
     )
-
-
-def _define_selection_flags(score_on: str) -> None:
-    """Define the flags of scores: the weights to keep, the mistakes to list."""
+    flags.DEFINE_integer("predict_batch_size", 8, predict_batch, lower_bound=1)
+    training_flags.define_training_flags(True, _WHY_BIAS_CORRECTION)
+    training_flags.define_tpu_flags()
+    sweeps.define_flags()
     flags.DEFINE_integer(
         "eval_steps",
         0,
@@ -166,22 +146,23 @@ def read(f: flags.FlagValues) -> RunSettings:
 
     The numbers of steps are 0: they follow from the training data
     (runner.with_steps).
-
-    Args:
-        f: FLAGS of a script that called `define_finetuning_flags`.
     """
     export_dir = f.export_dir or os.path.join(f.output_dir, "saved_model/1")
     training = training_flags.read_settings(
         f, num_train_steps=0, num_warmup_steps=0
     )
     values = {n: f[n].value for n in RunSettings._fields if n in f}
+    bilstm = None  # no flag of it was given
+    if f["bilstm_layers"].present or f["bilstm_units"].present:
+        size = BiLstmSize(f.bilstm_layers, f.bilstm_units)
+        bilstm = size if f.bilstm_layers else NO_BILSTM
     return RunSettings(
         **values
         | {
             "records_dir": f.records_dir or f.output_dir,
             "export_dir": export_dir.rstrip("/"),
             "init_checkpoint": training_flags.read_init_checkpoint(f),
-            "bilstm": _read_bilstm(f),
+            "bilstm": bilstm,
             "is_length_given": f["max_seq_length"].present > 0,
             "is_restart": f.num_restarts > 1 or sweeps.is_run_of_sweep(),
             "training": training._replace(
@@ -208,15 +189,6 @@ def _read_bias_correction(f: flags.FlagValues) -> bool:
     return found
 
 
-def _read_bilstm(f: flags.FlagValues) -> BiLstmSize | None:
-    """Return the size of the BiLSTM; None if no flag of it was given."""
-    if not f["bilstm_layers"].present and not f["bilstm_units"].present:
-        return None
-    if not f.bilstm_layers:
-        return NO_BILSTM
-    return BiLstmSize(f.bilstm_layers, f.bilstm_units)
-
-
 def check(f: flags.FlagValues) -> None:
     """Check what can be checked before any file is read.
 
@@ -228,8 +200,12 @@ def check(f: flags.FlagValues) -> None:
         raise UserError(f"give --{', --'.join(jobs)} or several")
     training_flags.require(f, "output_dir")
     # A repeated command finds the export of its first run. That is no error:
-    # runner.write_saved_model keeps it if it is of the same weights.
-    if f.do_export and not (f.do_train and _has_model(f.output_dir)):
+    # runner.write_saved_model keeps it if it is of the same weights. A sweep
+    # that was killed while it copied the best run has no model.
+    has_model = fine_tuned.find_weights(
+        f.output_dir
+    ) or sweep_folder.has_results(f.output_dir)
+    if f.do_export and not (f.do_train and has_model):
         saved_model.check_new(read(f).export_dir)
     if f["export_dir"].present and not f.do_export:
         logging.warning("--export_dir is ignored without --do_export")
@@ -256,12 +232,3 @@ def check(f: flags.FlagValues) -> None:
                 f"--{flag}={size} does not divide by "
                 f"--gradient_accumulation_steps={f.gradient_accumulation_steps}"
             )
-
-
-def _has_model(output_dir: str) -> bool:
-    """Return whether an earlier command has fine-tuned a model."""
-    # A sweep that was killed while it copied the best run has no model.
-    return bool(
-        fine_tuned.find_weights(output_dir)
-        or sweep_folder.has_results(output_dir)
-    )

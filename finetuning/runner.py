@@ -20,9 +20,8 @@ from finetuning import (
     sweep_folder,
     sweeps,
 )
-from records import in_memory
 from tasks import graph_tokenizer, reinit, saved_model
-from tasks.job import Job, LoadedModel, TrainingData
+from tasks.job import Job, LoadedModel
 from tasks.settings import RunSettings
 from training import (
     agreement,
@@ -41,13 +40,7 @@ CreateJob = Callable[[RunSettings, bool], Job]
 
 
 def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
-    """Train, score, predict and export one job; return the exit status.
-
-    Args:
-        job: its files are read and checked.
-        do_train: whether to train.
-        do_eval: whether to score the weights that are left.
-    """
+    """Train, score, predict and export one job; return the exit status."""
     locked = run_settings.locked(job.settings.output_dir)
     with locked if do_train else contextlib.nullcontext():
         strategy = devices.create_strategy(job.settings.devices)
@@ -71,8 +64,7 @@ def run_job(job: Job, do_train: bool, do_eval: bool) -> int:
             agreement.wait_for_all(strategy)  # until the last score is written
             if not finish(job, loaded, done, training.settings):
                 return 1
-            # Until the weights to keep are written.
-            agreement.wait_for_all(strategy)
+            agreement.wait_for_all(strategy)  # and the weights to keep
         use_weights(job, loaded, do_train, do_eval)
     return 0
 
@@ -82,10 +74,7 @@ def use_weights(
 ) -> None:
     """Score the weights that are kept, predict, draw and export.
 
-    Args:
-        job, loaded: the task and its model.
-        do_train: whether this command trained.
-        do_eval: whether to score.
+    eval_results.txt has `degenerate = 1` if there are signs of a failed run.
     """
     settings = job.settings
     signs: Sequence[str] = ()  # of a failed run
@@ -96,7 +85,13 @@ def use_weights(
         prefix, step = fine_tuned.restore(job, loaded.model)
         loaded = loaded._replace(prefix=prefix)
         if scores_best:
-            signs = score_finished(job, loaded, step)
+            scored = job.evaluate(loaded)
+            signs = scored.signs
+            results = scored.results | {"global_step": step}
+            if signs:
+                results["degenerate"] = 1
+            reporting.write_results(settings.output_dir, results, step)
+            job.write_mistakes(scored)
         if settings.do_predict:
             job.predict(loaded)
     if do_train and settings.training.pictures:
@@ -128,24 +123,22 @@ def create_model(job: Job, strategy: tf.distribute.Strategy) -> LoadedModel:
 
 def identity_of(job: Job) -> run.Identity:
     """Return what must not change when a run goes on, and what may."""
-    settings = job.settings
+    settings, teachers = job.settings, job.distillation
     fixed = {
         "model": job.config.to_dict(),
         "data": job.data_fingerprint(),
         "pad_to_max_length": settings.pad_to_max_length,
-        # None where it is 0: runs of versions without the flag have no such
-        # key, which counts as None.
         "reinit_top_layers": settings.reinit_top_layers or None,
         **job.source.bilstm.fingerprint(),
         **distillation.NO_FINGERPRINT,
-        **(job.distillation.fingerprint() if job.distillation else {}),
+        **(teachers.fingerprint() if teachers else {}),
         **settings.training.fingerprint(),
     }
     adjustable = {
         "num_train_epochs": settings.num_train_epochs,
         "warmup_proportion": settings.warmup_proportion,
         **settings.training.adjustable(),
-        **(job.distillation.adjustable() if job.distillation else {}),
+        **(teachers.adjustable() if teachers else {}),
     }
     return run.Identity(fixed, adjustable)
 
@@ -174,12 +167,29 @@ def plan(
     strategy: tf.distribute.Strategy,
     identity: run.Identity,
 ) -> run.Training:
-    """Return the training run of a job; reads its data."""
+    """Return the training run of a job; reads its data.
+
+    What XLA compiles depends on the lengths of batches, and where it compiles
+    for each length, batches have few lengths.
+    """
     data = job.train_data(loaded)
     if job.distillation:
         data = job.distillation.train_data(data, loaded)
     settings = with_steps(job.settings, job.num_examples(data))
-    compiles, batches = plan_batches(job, data, settings, strategy)
+    size, row = settings.train_batch_size, job.row()
+    batches = data.training(size, settings.random_seed, is_fine=True)
+    lengths = None
+    if not job.settings.pad_to_max_length:
+        config = job.config
+        lengths = compilation.ManyLengths(
+            settings.num_train_steps,
+            batches.length,
+            size * row.encoded * config.num_hidden_layers * config.hidden_size,
+            settings.dtype,
+        )
+    compiles = compilation.for_training(strategy, settings.jit_compile, lengths)
+    if compiles.per_length:
+        batches = data.training(size, settings.random_seed, is_fine=False)
     run.log_beginning(data.num_records, settings)
     return run.Training(
         strategy,
@@ -193,40 +203,8 @@ def plan(
         new_variables=reinit.new_variables(
             loaded.model, job.settings.reinit_top_layers
         ),
-        row=job.row(),
+        row=row,
     )
-
-
-def plan_batches(
-    job: Job,
-    data: TrainingData,
-    training: Settings,
-    strategy: tf.distribute.Strategy,
-) -> tuple[compilation.Compilation, in_memory.TrainingBatches]:
-    """Return what XLA compiles, and batches padded to lengths that suit it.
-
-    Args:
-        job: the task.
-        data: its training records.
-        training: see `with_steps`.
-        strategy: where the model's variables are.
-    """
-    size, seed = training.train_batch_size, training.random_seed
-    batches = data.training(size, seed, is_fine=True)
-    lengths = None
-    if not job.settings.pad_to_max_length:
-        rows, config = size * job.row().encoded, job.config
-        lengths = compilation.ManyLengths(
-            training.num_train_steps,
-            batches.length,
-            rows * config.num_hidden_layers * config.hidden_size,
-            training.dtype,
-        )
-    compiles = compilation.for_training(strategy, training.jit_compile, lengths)
-    if compiles.per_length:
-        # Few lengths, since each is traced and compiled by itself.
-        batches = data.training(size, seed, is_fine=False)
-    return compiles, batches
 
 
 def with_steps(settings: RunSettings, num_examples: int) -> Settings:
@@ -257,10 +235,8 @@ def finish(
     """Write or score the last weights; return whether training is complete.
 
     Args:
-        job: the task.
-        loaded: the weights after `done` steps.
-        done: number of steps done; fewer than all after a signal or an early
-            stop.
+        job, loaded: the task, and the weights after `done` steps.
+        done: fewer than all steps after a signal or an early stop.
         training: with the number of steps.
     """
     settings = job.settings
@@ -303,32 +279,8 @@ def score_and_keep(job: Job, loaded: LoadedModel, step: int) -> bool:
     return selection.stops_early(scores, job.settings.early_stopping_patience)
 
 
-def score_finished(job: Job, loaded: LoadedModel, step: int) -> Sequence[str]:
-    """Score the weights that are kept; return signs of a failed run.
-
-    eval_results.txt has `degenerate = 1` if there are any.
-
-    Args:
-        job: the task.
-        loaded: the weights.
-        step: at which they were trained.
-    """
-    scored = job.evaluate(loaded)
-    results = scored.results | {"global_step": step}
-    if scored.signs:
-        results["degenerate"] = 1
-    reporting.write_results(job.settings.output_dir, results, step)
-    job.write_mistakes(scored)
-    return scored.signs
-
-
 def draw_curves(job: Job, is_scored: bool) -> None:
-    """Draw the curves of a run that is finished.
-
-    Args:
-        job: the task.
-        is_scored: whether development data were scored.
-    """
+    """Draw the curves of a finished run, with scores where it has some."""
     settings = job.settings
     found = curves.read(
         settings.output_dir,
@@ -375,10 +327,6 @@ def run_sweep(
 
     The best run's model and results are copied to output_dir. Predictions and
     the SavedModel are made of it alone.
-
-    Raises:
-        UserError: this is one of several machines, or output_dir has a run of
-            its own.
     """
     if cluster.has_other_workers():
         raise UserError(
@@ -386,27 +334,20 @@ def run_sweep(
             "commands of its runs one by one"
         )
     with run_settings.locked(settings.output_dir):
-        _make_runs(settings, create_job, sweep)
+        sweep_folder.check_no_run(settings.output_dir)
+        # Reads all files now: what is wrong in them is found before the first
+        # run, not after the last one.
+        job = create_job(settings, True)
+        metric = job.deciding_metric()
+        file_system.make_directory(settings.output_dir)
+        best = sweeps.run_all(
+            sweep,
+            settings.output_dir,
+            metric,
+            do_eval=True,
+            records_dir=settings.records_dir,
+        )
+        sweep_folder.copy_best(best, settings.output_dir, job.result_files)
     if not settings.do_predict and not settings.do_export:
         return 0
     return run_job(create_job(settings, False), do_train=False, do_eval=False)
-
-
-def _make_runs(
-    settings: RunSettings, create_job: CreateJob, sweep: sweeps.Sweep
-) -> None:
-    """Make every run of a sweep; copy the best one to output_dir."""
-    sweep_folder.check_no_run(settings.output_dir)
-    # Reads all files now: what is wrong in them is found before the first
-    # run, not after the last one.
-    job = create_job(settings, True)
-    metric = job.deciding_metric()
-    file_system.make_directory(settings.output_dir)
-    best = sweeps.run_all(
-        sweep,
-        settings.output_dir,
-        metric,
-        do_eval=True,
-        records_dir=settings.records_dir,
-    )
-    sweep_folder.copy_best(best, settings.output_dir, job.result_files)

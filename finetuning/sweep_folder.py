@@ -28,8 +28,6 @@ _MODEL = (lookup.BERT_CONFIG_NAME, lookup.VOCAB_NAME, "tokenizer_config.json")
 
 _PART = 1 << 24  # bytes that are copied at a time
 
-# --- What it may hold --------------------------------------------------------
-
 
 def has_results(output_dir: str) -> bool:
     """Return whether output_dir is that of a sweep whose runs were finished."""
@@ -37,11 +35,7 @@ def has_results(output_dir: str) -> bool:
 
 
 def check_no_run(output_dir: str) -> None:
-    """Check that output_dir has no run of its own, so that a sweep may use it.
-
-    Raises:
-        UserError: it has one, or the model of one.
-    """
+    """Raise a UserError if output_dir has a run or model that is no sweep's."""
     found = lookup.latest_checkpoint(output_dir)
     # A sweep copies a model after it has written its results.
     if not found and not has_results(output_dir):
@@ -57,27 +51,18 @@ def check_no_run(output_dir: str) -> None:
 
 
 def check_no_sweep(output_dir: str) -> None:
-    """Check that output_dir has no runs of a sweep; a single run may use it.
-
-    Raises:
-        UserError: it has some.
-    """
+    """Raise a UserError if output_dir has runs of a sweep."""
     found = RESULTS if has_results(output_dir) else None
-    runs = os.path.join(output_dir, RUNS)
-    names = tf.io.gfile.listdir(runs) if tf.io.gfile.isdir(runs) else []
-    for name in sorted(names):
+    for run in sorted(tf.io.gfile.glob(os.path.join(output_dir, RUNS, "*"))):
         # Without a checkpoint there is nothing to protect.
-        if run_settings.read_adjustable(os.path.join(runs, name)):
-            found = found or f"{RUNS}/{name}"
+        if not found and run_settings.read_adjustable(run):
+            found = f"{RUNS}/{os.path.basename(run)}"
     if found:
         raise UserError(
             f"output_dir {output_dir} has the runs of a sweep ({found}), whose "
             "best model a single run would replace: use another --output_dir, "
             "or give --num_restarts or --sweep_* as the sweep did"
         )
-
-
-# --- The best run ------------------------------------------------------------
 
 
 def copy_best(folder: str, output_dir: str, results: Sequence[str]) -> None:
@@ -101,16 +86,13 @@ def copy_best(folder: str, output_dir: str, results: Sequence[str]) -> None:
             tf.io.gfile.remove(path)
     for name in (*_MODEL, *data, *results, index):
         source = os.path.join(folder, name)
-        if tf.io.gfile.exists(source):
-            _copy(source, os.path.join(output_dir, name))
+        if not tf.io.gfile.exists(source):
+            continue
+        target = os.path.join(output_dir, name)
+        file_system.remove_leftovers(target)
+        with (
+            file_system.open_for_reading(source) as old,
+            file_system.atomic_file(target) as new,
+        ):
+            shutil.copyfileobj(old, new, _PART)
     logging.info("Copied the best run, %s, to %s", folder, output_dir)
-
-
-def _copy(source: str, target: str) -> None:
-    """Copy a file; it appears under its name only when complete."""
-    file_system.remove_leftovers(target)
-    with (
-        file_system.open_for_reading(source) as old,
-        file_system.atomic_file(target) as new,
-    ):
-        shutil.copyfileobj(old, new, _PART)

@@ -23,11 +23,9 @@ import tensorflow as tf
 from absl import flags, logging
 
 from checkpoints import hub, run_settings
-from finetuning import distillation, hparams, sweep_folder, sweep_table
+from finetuning import distillation, sweep_folder, sweep_results
 
 flags.disclaim_key_flags()  # --help of a script shows what is defined here
-
-_SECONDS_BETWEEN_LOOKS = 0.5
 
 # Flag of the grid -> flag of a run, and its short name in a run's folder.
 _GRID = {
@@ -86,11 +84,9 @@ def define_flags() -> None:
 
 
 class SweepRun(NamedTuple):
-    """One point of the grid.
+    """One point of the grid: its folder's name, and {flag: value}.
 
-    Attributes:
-        name: of its folder, such as lr3e-05_seed12345.
-        values: flag -> value.
+    Such as lr3e-05_seed12345.
     """
 
     name: str
@@ -177,16 +173,24 @@ def grid(f: flags.FlagValues) -> list[SweepRun]:
     Raises:
         UserError: a value that its flag does not take.
     """
+
+    def parse(flag: str, value: str, what: str) -> float:
+        try:
+            number = f[flag].parser.parse(value)
+            errors.check_number(f[flag], number)
+        except ValueError as error:
+            raise UserError(f"{what}: {error}") from error
+        return number
+
     axes = []
     for name, (flag, short) in _GRID.items():
         values = {}  # number -> its first spelling: 1e-4 and 0.0001 are one
         for value in f[name].value or []:
-            number = _parse(f, flag, value, f"--{name}={value}")
-            values.setdefault(number, value)
+            values.setdefault(parse(flag, value, f"--{name}={value}"), value)
         axes.append([(flag, short, value) for value in values.values()])
     seeds = range(f.random_seed, f.random_seed + f.num_restarts)
     what = f"--random_seed={f.random_seed} with --num_restarts={f.num_restarts}"
-    _parse(f, "random_seed", str(seeds[-1]), what)
+    parse("random_seed", str(seeds[-1]), what)
     axes.append([("random_seed", "seed", str(seed)) for seed in seeds])
     points = itertools.product(*(axis for axis in axes if axis))
     return [
@@ -196,16 +200,6 @@ def grid(f: flags.FlagValues) -> list[SweepRun]:
         )
         for point in points
     ]
-
-
-def _parse(f: flags.FlagValues, flag: str, value: str, what: str) -> float:
-    """Return a value of a flag as a number; raise a UserError if it is none."""
-    try:
-        number = f[flag].parser.parse(value)
-        errors.check_number(f[flag], number)
-    except ValueError as error:
-        raise UserError(f"{what}: {error}") from error
-    return number
 
 
 def batch_sizes(f: flags.FlagValues) -> list[tuple[str, int]]:
@@ -231,6 +225,8 @@ def is_run_of_sweep() -> bool:
 def run_all(sweep: Sweep, output_dir: str, metric: str, **more: Any) -> str:
     """Train all runs, write the sorted table; return the best run's folder.
 
+    A finished run whose flags and files are those of before is not repeated.
+
     Args:
         sweep: the runs.
         output_dir: of the sweep; its runs are in the folder `runs` in it.
@@ -240,62 +236,55 @@ def run_all(sweep: Sweep, output_dir: str, metric: str, **more: Any) -> str:
     Raises:
         UserError: a run failed; the finished ones are kept.
     """
-    values = {run.name: {**sweep.shared, **_numbers(run)} for run in sweep.runs}
+    values = {
+        run.name: {
+            **sweep.shared,
+            **{k: float(v) for k, v in run.values.items()},
+        }
+        for run in sweep.runs
+    }
+    runs = os.path.join(output_dir, sweep_folder.RUNS)
     results: dict[str, dict[str, float]] = {}
     for number, run in enumerate(sweep.runs, 1):
-        folder = os.path.join(output_dir, sweep_folder.RUNS, run.name)
-        place = f"Run {number} of {len(sweep.runs)}, {run.name}"
-        _make(run, place, folder, sweep.command(run, folder, **more))
-        results[run.name] = sweep_table.read_results(folder)
-        is_last = number == len(sweep.runs)
-        hparams.write(output_dir, values, results, metric, is_last)
+        folder = os.path.join(runs, run.name)
+        command = sweep.command(run, folder, **more)
+        # Holds the flags of the finished run and the states of the files they
+        # name. With others the command is given again, and output_dir decides
+        # whether its run may go on.
+        marker = os.path.join(folder, "finished.json")
+        made_of = {"flags": command[2:], "files": _file_states(command[2:])}
+        is_finished = text_files.read_own_json(marker) == made_of
+        logging.info(
+            "Run %d of %d, %s%s",
+            number,
+            len(sweep.runs),
+            run.name,
+            ": finished before" if is_finished else "",
+        )
+        if not is_finished:
+            if status := run_command(command):
+                raise UserError(
+                    f"run {run.name} ended with status {status}, see above; "
+                    "mend it and give the same command again: finished runs "
+                    "are not repeated"
+                )
+            file_system.write_text(marker, json.dumps(made_of))
+        results[run.name] = sweep_results.read(folder)
+        sweep_results.write_hparams(output_dir, values, results, metric)
         if number == 1:
             sweep = _with_type_of(folder, sweep)
-    order = sweep_table.ranked(results, metric)
-    lines = sweep_table.table(order, results, metric)
+    order = sweep_results.ranked(results, metric)
+    lines = sweep_results.table(order, results, metric)
     for line in lines:
         logging.info("%s", line)
     path = os.path.join(output_dir, sweep_folder.RESULTS)
     file_system.write_text(path, "\n".join(lines) + "\n")
-    sweep_table.warn_of_failed(order, results)
-    return os.path.join(output_dir, sweep_folder.RUNS, order[0])
-
-
-def _make(run: SweepRun, place: str, folder: str, command: list[str]) -> None:
-    """Train one run of a sweep, unless it is finished.
-
-    Args:
-        run: a point of the grid.
-        place: which of all runs it is, for the log.
-        folder: its output_dir.
-        command: that makes it.
-
-    Raises:
-        UserError: it failed.
-    """
-    # Holds the flags of the finished run and the states of the files they name.
-    # With others the command is given again, and output_dir decides whether its
-    # run may go on.
-    marker = os.path.join(folder, "finished.json")
-    made_of = {"flags": command[2:], "files": _file_states(command[2:])}
-    if text_files.read_own_json(marker) == made_of:
-        logging.info("%s: finished before", place)
-        return
-    logging.info("%s", place)
-    if status := run_command(command):
-        raise UserError(
-            f"run {run.name} ended with status {status}, see above; mend it "
-            "and give the same command again: finished runs are not repeated"
-        )
-    file_system.write_text(marker, json.dumps(made_of))
+    sweep_results.warn_of_failed(order, results)
+    return os.path.join(runs, order[0])
 
 
 def _file_states(arguments: Sequence[str]) -> dict[str, list[int] | None]:
-    """Return {path: [size, time of change]} of the files that flags name.
-
-    Args:
-        arguments: --flag=value.
-    """
+    """Return {path: [size, time of change]} of the files that flags name."""
     found = {}
     for argument in arguments:
         name, _, value = argument.removeprefix("--").partition("=")
@@ -316,25 +305,14 @@ def _file_states(arguments: Sequence[str]) -> dict[str, list[int] | None]:
     return found
 
 
-def _numbers(run: SweepRun) -> dict[str, float]:
-    """Return {hyperparameter: value} of one point of the grid."""
-    return {flag: float(value) for flag, value in run.values.items()}
-
-
 def _with_type_of(folder: str, sweep: Sweep) -> Sweep:
     """Replace --dtype=auto of a sweep by the type that its first run chose.
 
     Each run would measure again and might choose another type, and the scores
     of different types cannot be compared.
-
-    Args:
-        folder: of the first run.
-        sweep: its other runs get the type.
     """
-    if sweep.arguments.get("dtype") != "--dtype=auto":
-        return sweep
     dtype = run_settings.read_adjustable(folder).get("dtype")
-    if not dtype:
+    if sweep.arguments.get("dtype") != "--dtype=auto" or not dtype:
         return sweep
     arguments = {**sweep.arguments, "dtype": f"--dtype={dtype}"}
     if dtype != "float16":  # the other types refuse flags of the loss scale
@@ -377,7 +355,7 @@ def run_command(command: Sequence[str]) -> int:
                 process.send_signal(number)
                 sent += 1
             with contextlib.suppress(subprocess.TimeoutExpired):
-                status = process.wait(timeout=_SECONDS_BETWEEN_LOOKS)
+                status = process.wait(timeout=0.5)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

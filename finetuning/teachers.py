@@ -10,7 +10,7 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from base import cluster, file_system
@@ -28,11 +28,7 @@ from tasks.source import ModelSource
 from tasks.teaching import Teaching
 from training import prediction
 
-_FLAG = "teacher_checkpoint"
-
-_SHOWN_LABELS = 8  # in messages
-
-# --- Finding -----------------------------------------------------------------
+FLAG = "teacher_checkpoint"
 
 
 class Teacher(NamedTuple):
@@ -40,10 +36,11 @@ class Teacher(NamedTuple):
 
     Attributes:
         path: as the flag names it.
-        source: checkpoint, configuration, tokenizer and length.
+        source: checkpoint, tokenizer and length.
         fingerprint: everything that its outputs for a text depend on.
         order: the place of each of the student's labels among its outputs,
-            [K]; None where outputs have no names.
+            [K]: [1, 0] where it has no and yes, and the student yes and no.
+            None where outputs have no names.
     """
 
     path: str
@@ -59,38 +56,42 @@ class Teacher(NamedTuple):
 
     def error(self, reason: str) -> UserError:
         """Return the error that this model cannot teach the task."""
-        return UserError(f"--{_FLAG}={self.path} {reason}")
+        return UserError(f"--{FLAG}={self.path} {reason}")
 
 
 def find(path: str, teaching: Teaching) -> Teacher:
     """Return the teacher of a path.
-
-    Args:
-        path: an item of --teacher_checkpoint.
-        teaching: what it is to teach.
 
     Raises:
         UserError: there is no model, it cannot teach this, or files are
             missing beside it.
     """
     teacher = read(path, teaching.job.source.max_seq_length)
-    prefix = teacher.source.prefix
-    shapes = weight_files.open_reader(prefix).get_variable_to_shape_map()
+    source = teacher.source
+    shapes = weight_files.open_reader(source.prefix).get_variable_to_shape_map()
     if teaching.head not in shapes:
         raise teacher.error(
             f"has no fine-tuned head for this task ({teaching.head}): a model "
             "that was not fine-tuned teaches noise; fine-tune it with this "
             "script first"
         )
-    task = teacher.source.trained_for.task
     wanted = teaching.job.fine_tuned_task
-    registry.check_task(task, wanted, prefix, f"--{_FLAG}")
+    found = source.trained_for.task
+    registry.check_task(found, wanted, source.prefix, f"--{FLAG}")
     head = shapes[teaching.head]
-    if problem := teaching.problem(teacher.source, head):
+    if problem := teaching.problem(source, head):
         raise teacher.error(problem)
-    if teaching.labels is None:
+    labels = teaching.labels
+    if labels is None:
         return teacher
-    order = label_order(teacher, teaching.labels, head[0])
+    names = source.trained_for.class_names(head[0])
+    if sorted(names) != sorted(labels):
+        raise teacher.error(
+            f"was fine-tuned on the labels {', '.join(names[:8])}; those of "
+            f"this task are {', '.join(labels[:8])}: use a teacher of the same "
+            "labels, or correct id2label in its configuration"
+        )
+    order = np.array([names.index(label) for label in labels])
     return teacher._replace(order=order)
 
 
@@ -104,7 +105,7 @@ def read(path: str, max_seq_length: int) -> Teacher:
     Raises:
         UserError: there is no model, or files are missing beside it.
     """
-    prefix = lookup.find_checkpoint(path, _FLAG)
+    prefix = lookup.find_checkpoint(path, FLAG)
     try:
         checkpoint = open_checkpoint(prefix)
         length = checkpoint.trained_for.max_seq_length or min(
@@ -116,7 +117,7 @@ def read(path: str, max_seq_length: int) -> Teacher:
     except UserError as error:
         # Flags that the message names describe the student.
         raise UserError(
-            f"--{_FLAG}={path}: {error} (of a teacher, the files beside its "
+            f"--{FLAG}={path}: {error} (of a teacher, the files beside its "
             "weights count, no flags)"
         ) from error
     fingerprint = {
@@ -130,50 +131,10 @@ def read(path: str, max_seq_length: int) -> Teacher:
     return Teacher(path, ModelSource(checkpoint, length, size), fingerprint)
 
 
-def label_order(
-    teacher: Teacher, labels: Sequence[str], num_outputs: int
-) -> np.ndarray:
-    """Return the place of each label among a teacher's outputs, [K].
-
-    Outputs for no and yes, and a task with the labels yes and no: [1, 0].
-
-    Args:
-        teacher: its configuration names its labels.
-        labels: of the task, in the student's order.
-        num_outputs: of the teacher's head.
-
-    Raises:
-        UserError: they are not the same labels.
-    """
-    names = teacher.source.trained_for.class_names(num_outputs)
-    if sorted(names) != sorted(labels):
-        raise teacher.error(
-            f"was fine-tuned on the labels {_listed(names)}; those of this "
-            f"task are {_listed(labels)}: use a teacher of the same labels, or "
-            "correct id2label in its configuration"
-        )
-    return np.array([names.index(label) for label in labels])
-
-
-def _listed(labels: Sequence[str]) -> str:
-    """Return labels for a message, of many the first ones."""
-    text = ", ".join(labels[:_SHOWN_LABELS])
-    more = len(labels) - _SHOWN_LABELS
-    return f"{text}, ... ({len(labels)} in all)" if more > 0 else text
-
-
-# --- Running -----------------------------------------------------------------
-
-
 def create_predictor(
     teacher: Teacher, teaching: Teaching, strategy: tf.distribute.Strategy
 ) -> prediction.Predictor:
     """Return a teacher as a function of records.
-
-    Args:
-        teacher: to load.
-        teaching: its model and forward pass.
-        strategy: of the student.
 
     Raises:
         UserError: the weights are damaged or incomplete.
@@ -213,8 +174,7 @@ def kept_outputs(
     Raises:
         UserError: they are not finite, or the file is damaged.
     """
-    file = f"{name}_teacher_{teacher.digest}.npy"
-    path = os.path.join(cache.directory, file)
+    path = os.path.join(cache.directory, f"{name}_teacher_{teacher.digest}.npy")
 
     def write(path: str) -> None:
         outputs = compute()
@@ -235,11 +195,6 @@ def kept_outputs(
 
     wanted = {**fingerprint, "teacher": dict(teacher.fingerprint)}
     cache.make(path, wanted, write)
-    return _read(path)
-
-
-def _read(path: str) -> np.ndarray:
-    """Return the array of a .npy file."""
     with file_system.open_for_reading(path) as file:
         data = file.read()
     try:

@@ -21,6 +21,7 @@ import modeling
 from records import cache as record_cache
 from records import in_memory
 from records.streaming import Batch
+from tasks import registry
 from tasks.job import Job
 from tasks.source import ModelSource
 from training import prediction
@@ -98,11 +99,15 @@ class Teaching(abc.ABC, Generic[AnyJob]):
         del teacher, head
         return None
 
-    @abc.abstractmethod
     def create_model(
         self, teacher: ModelSource, dtype: str
     ) -> modeling.TaskModel:
         """Return a teacher's model with new weights."""
+        settings = self.job.create_task().settings
+        settings = settings._replace(trained_for=teacher.trained_for)
+        return registry.create_task(settings).create_model(
+            teacher.config, dtype
+        )
 
     def forward(self, model: modeling.TaskModel, batch: Batch) -> Batch:
         """Return a teacher's outputs for a batch, {name: [B, ...]}."""

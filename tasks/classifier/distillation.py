@@ -96,17 +96,6 @@ class ClassifierTeaching(teaching.Teaching[ClassifierJob]):
             )
         return None
 
-    def create_model(
-        self, teacher: ModelSource, dtype: str
-    ) -> classifier_model.BertForSequenceClassification:
-        """Return a teacher's model with new weights."""
-        return classifier_model.BertForSequenceClassification(
-            teacher.config,
-            self.labels and len(self.labels),
-            dtype,
-            teacher.bilstm,
-        )
-
     # --- Data ----------------------------------------------------------------
 
     def prepare(self, data: in_memory.ShortRecords) -> None:

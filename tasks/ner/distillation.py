@@ -39,14 +39,6 @@ class TaggerTeaching(teaching.Teaching[NerJob]):
         """The tags."""
         return self.job.labels
 
-    def create_model(
-        self, teacher: ModelSource, dtype: str
-    ) -> ner_model.BertForTokenClassification:
-        """Return a teacher's model with new weights."""
-        return ner_model.BertForTokenClassification(
-            teacher.config, len(self.labels), dtype, teacher.bilstm
-        )
-
     # --- Data ----------------------------------------------------------------
 
     @property

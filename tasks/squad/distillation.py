@@ -70,14 +70,6 @@ class SpanTeaching(teaching.Teaching[SquadJob]):
             )
         return None
 
-    def create_model(
-        self, teacher: ModelSource, dtype: str
-    ) -> squad_model.BertForQuestionAnswering:
-        """Return a teacher's model with new weights."""
-        return squad_model.BertForQuestionAnswering(
-            teacher.config, dtype, teacher.bilstm
-        )
-
     def forward(self, model: modeling.TaskModel, batch: Batch) -> Batch:
         """Return the logits of starts and ends, [B, S, 2]."""
         return {"logits": tf.stack(tf.unstack(model(batch)), -1)}

@@ -1,7 +1,10 @@
 """Targets and loss of distillation, by numbers worked out by hand."""
 
 import math
+import re
 import types
+
+from base.errors import UserError
 
 import numpy as np
 import pytest
@@ -70,33 +73,29 @@ def test_flags_as_values():
     assert distillation.read(parsed()) is None
     f = parsed(teacher_checkpoint="a,hf://b/c", distillation_temperature=4)
     assert distillation.read(f) == Options(("a", "hf://b/c"), 4.0, 1.0)
-    keys = {*Options((), 1.0, 1.0).fingerprint(()), "transfer_file"}
-    assert {*distillation.NO_FINGERPRINT} == keys
 
 
 TEACHER = {"teacher_checkpoint": "a", "do_train": True}
 
 
 @pytest.mark.parametrize(
-    "values, words",
+    "values, flag",
     [
-        ({"distillation_alpha": 0.5}, "_alpha needs --teacher_checkpoint"),
-        ({"distillation_temperature": 2}, "_temperature needs --teacher_ch"),
-        ({"transfer_file": "a.txt"}, "--transfer_file needs --teacher_check"),
-        (TEACHER | {"do_train": False}, "needs --do_train"),
-        (TEACHER | {"teacher_checkpoint": "a,b,a"}, "found 'a' 2 times"),
-        (TEACHER | {"teacher_checkpoint": "a,,b"}, "found '' 1 times"),
-        (TEACHER | {"distillation_temperature": 0}, "=0: wanted a number ab"),
-        (TEACHER | {"distillation_temperature": -1}, "=-1: wanted a number"),
-        (TEACHER | {"distillation_temperature": "nan"}, "=nan: wanted"),
-        (TEACHER | {"distillation_temperature": "inf"}, "=inf: wanted"),
-        (TEACHER | {"distillation_alpha": 1.01}, "=1.01: wanted a number fr"),
-        (TEACHER | {"distillation_alpha": -0.1}, "alpha=-0.1: wanted"),
-        (TEACHER | {"distillation_alpha": "nan"}, "alpha=nan: wanted"),
+        ({"distillation_alpha": 0.5}, "--distillation_alpha"),
+        ({"distillation_temperature": 2}, "--distillation_temperature"),
+        ({"transfer_file": "a.txt"}, "--transfer_file"),
+        (TEACHER | {"do_train": False}, "--do_train"),
+        (TEACHER | {"teacher_checkpoint": "a,b,a"}, "'a' 2 times"),
+        (TEACHER | {"teacher_checkpoint": "a,,b"}, "'' 1 times"),
+        (TEACHER | {"distillation_temperature": 0}, "_temperature=0"),
+        (TEACHER | {"distillation_temperature": "nan"}, "_temperature=nan"),
+        (TEACHER | {"distillation_temperature": "inf"}, "_temperature=inf"),
+        (TEACHER | {"distillation_alpha": 1.01}, "_alpha=1.01"),
+        (TEACHER | {"distillation_alpha": -0.1}, "_alpha=-0.1"),
+        (TEACHER | {"distillation_alpha": "nan"}, "_alpha=nan"),
     ],
     ids=str,
 )
-def test_flags_that_cannot_work(values, words):
-    with pytest.raises(ValueError) as error:
+def test_flags_that_cannot_work(values, flag):
+    with pytest.raises(UserError, match=re.escape(flag)):
         distillation.check(parsed(**values), "transfer_file")
-    assert words in str(error.value) and "\n" not in str(error.value)

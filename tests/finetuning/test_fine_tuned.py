@@ -1,21 +1,13 @@
 """The step of fine-tuned weights is that of these weights, in any folder."""
 
-from pathlib import Path
-
 import classifier_runs
-import fine_tuned_models
-import numpy as np
 import pytest
-import safetensors.numpy
 import scripts
 import tiny
-from classifier_runs import values_of
 
-from checkpoints import training_state, weight_files
-from checkpoints.checkpoint import open_checkpoint
+from checkpoints import training_state
 
 run_classifier = scripts.load("run_classifier")
-convert_checkpoint = scripts.load("convert_checkpoint")
 
 
 def kill_at(step: int, monkeypatch) -> None:
@@ -61,35 +53,3 @@ def test_a_run_that_is_trained_on_is_scored_with_its_last_fine_tuned_weights(
         assert tiny.results_of(place) == wanted
         last = caplog.records[-1].getMessage()
         assert "50 predictions are class" in last
-
-
-def test_the_step_is_no_weight(tmp_path, caplog):
-    """Nothing that reads fine-tuned weights takes it for one."""
-    without = fine_tuned_models.write_classifier(
-        tmp_path / "without",
-        classifier_runs.CONFIG,
-        classifier_runs.VOCAB,
-        ["bad", "good"],
-    )
-    prefix = str(without / "bert_model.ckpt")
-    tensors = values_of(Path(prefix))
-    found = []
-    for step in (None, 343):
-        if step:
-            tensors["global_step"] = np.int64(step)
-            weight_files.write(prefix, tensors)
-        weights = open_checkpoint(prefix).read_weights()
-        assert "global_step" not in weights
-        output = tmp_path / f"hf{step}"
-        with caplog.at_level("INFO", logger="absl"):
-            scripts.run(
-                convert_checkpoint,
-                input=without,
-                output=output,
-                output_format="huggingface",
-            )
-        found.append((output / "model.safetensors").read_bytes())
-    assert found[0] == found[1]
-    names = safetensors.numpy.load(found[1])
-    assert "classifier.weight" in names and len(names) == len(weights)
-    assert caplog.text.count(f"Wrote {len(weights)} variables") == 2

@@ -10,7 +10,6 @@ import classifier_runs
 import fine_tuned_models
 import pytest
 import scripts
-import tiny
 from classifier_runs import values_of
 
 from checkpoints import run_settings
@@ -42,37 +41,25 @@ def contents(folder: Path) -> dict[str, bytes]:
 # --- What it may hold --------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_a_sweep_does_not_mix_with_a_run(tmp_path):
-    """A failed run, then what its last line advises."""
+    """Nor with a model that it begins with, which a single run refuses too."""
     data = classifier_runs.write_data(tmp_path)
-    model = tiny.write_model(
-        tmp_path / "model", classifier_runs.CONFIG, classifier_runs.VOCAB
-    )
-    out = tmp_path / "out"
-    flags = classifier_runs.flags_for(model, data, out, num_train_epochs=0.2)
-    flags |= {"jit_compile": False, "pad_to_max_length": True}
-    assert scripts.run(run_classifier, **flags) == 0
+    out = write_run(tmp_path / "out", "bad", "good")
+    (out / "model.safetensors").write_text("")
     before = contents(out)
-    line = scripts.error_of(run_classifier, **flags | {"num_restarts": 5})
-    assert f"output_dir {out} has a run of its own ({out}/model.ckpt-5)" in line
-    assert "use another --output_dir" in line
-    assert contents(out) == before
-    # Its checkpoints may have been deleted.
-    (out / "checkpoint").unlink()
-    before.pop("checkpoint")
-    line = scripts.error_of(run_classifier, **flags | {"num_restarts": 5})
+    flags = classifier_runs.flags_for(out, data, out, num_restarts=5)
+    line = scripts.error_of(run_classifier, **flags)
     assert f"has a run of its own ({out}/bert_model.ckpt)" in line
     assert contents(out) == before
-
-
-def test_a_sweep_does_not_replace_a_model_that_it_begins_with(tmp_path):
-    """A directory of Hugging Face, which a single run refuses as well."""
-    model = tmp_path / "bert-hf"
-    model.mkdir()
-    (model / "model.safetensors").write_text("")
+    (out / "bert_model.ckpt.index").unlink()
     with pytest.raises(UserError, match="holds a model .*model.safetensors"):
-        sweep_folder.check_no_run(str(model))
+        sweep_folder.check_no_run(str(out))
+    (out / "model.ckpt-5.index").write_text("")
+    (out / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-5"\n')
+    with pytest.raises(
+        UserError, match=r"model.ckpt-5\).*another --output_dir"
+    ):
+        sweep_folder.check_no_run(str(out))
 
 
 @pytest.mark.parametrize("is_finished", [True, False])

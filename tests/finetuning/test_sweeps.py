@@ -18,22 +18,39 @@ from waiting import wait_for
 from finetuning import sweeps
 
 
-@pytest.mark.parametrize(
-    "name, value, words",
-    [
-        ("sweep_learning_rates", "nan", "=nan: wanted a finite number"),
-        ("sweep_epochs", "inf", "=inf: wanted a finite number"),
-        ("sweep_epochs", "-1", "=-1: -1.0 is not a non-negative number"),
-        ("sweep_batch_sizes", "two", "=two: invalid literal"),
-    ],
-)
-def test_a_value_that_cannot_be_trained_with_is_named(name, value, words):
-    """Before the first run, though it is the last of the list."""
+def grid(*arguments: str) -> list[str]:
+    """Return the names of the runs of a grid."""
     f = scripts.load("run_swag").FLAGS
     f.unparse_flags()
-    f(["run_swag", f"--{name}=1,{value}"])
-    with pytest.raises(UserError, match=f"--{name}{words}"):
-        sweeps.grid(f)
+    for name in f:
+        f[name].unparse()
+    f(["run_swag", *arguments])
+    return [run.name for run in sweeps.grid(f)]
+
+
+@pytest.mark.parametrize(
+    "flag, value",
+    [
+        ("sweep_learning_rates", "nan"),
+        ("sweep_epochs", "inf"),
+        ("sweep_epochs", "-1"),
+        ("sweep_batch_sizes", "two"),
+    ],
+)
+def test_a_value_that_cannot_be_trained_with_is_named(flag, value):
+    """Before the first run, though it is the last of the list."""
+    with pytest.raises(UserError, match=f"--{flag}={value}: "):
+        grid(f"--{flag}=1,{value}")
+
+
+def test_the_last_seed_has_to_be_one():
+    with pytest.raises(UserError, match="=4294967295 with --num_restarts=2: "):
+        grid("--random_seed=4294967295", "--num_restarts=2")
+
+
+def test_a_point_of_the_grid_is_trained_once():
+    names = grid("--sweep_learning_rates=1e-4,0.0001,2e-4")
+    assert [name.partition("_")[0] for name in names] == ["lr1e-4", "lr2e-4"]
 
 
 def test_all_runs_have_the_type_that_auto_was_in_the_first(
@@ -66,22 +83,6 @@ def test_all_runs_have_the_type_that_auto_was_in_the_first(
     # Given again, the same command repeats nothing.
     sweeps.run_all(sweep, str(tmp_path), "accuracy")
     assert len(commands) == 3
-
-
-def test_a_point_of_the_grid_is_trained_once():
-    f = scripts.load("run_swag").FLAGS
-    f.unparse_flags()
-    f(["run_swag", "--sweep_learning_rates=1e-4,0.0001,2e-4"])
-    names = [run.name for run in sweeps.grid(f)]
-    assert [name.partition("_")[0] for name in names] == ["lr1e-4", "lr2e-4"]
-
-
-def test_the_last_seed_has_to_be_one():
-    f = scripts.load("run_swag").FLAGS
-    f.unparse_flags()
-    f(["run_swag", "--random_seed=4294967295", "--num_restarts=2"])
-    with pytest.raises(UserError, match="=4294967295 with --num_restarts=2: "):
-        sweeps.grid(f)
 
 
 def test_a_run_is_made_again_when_its_files_change(tmp_path, monkeypatch):

@@ -1,0 +1,220 @@
+"""The results of a sweep: runs in their order, as text and for TensorBoard.
+
+sweep_results.txt has the runs, means and spreads. The folder `hparams`, which
+TensorBoard's HParams page reads, has a file with the names of hyperparameters
+and scores, and a folder with one file for each finished run. They are written
+anew after each run and whenever the sweep's command is given, so a run has one
+row.
+"""
+
+import math
+import os
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+
+import tensorflow as tf
+from absl import logging
+
+# The part of a run's name in which restarts of one setting differ.
+_SEED = re.compile(r"_seed-?\d+$")
+
+# Name of a run -> its scores.
+Results = Mapping[str, Mapping[str, float]]
+
+
+def read(folder: str) -> dict[str, float]:
+    """Return the scores in a run's eval_results.txt."""
+    path = os.path.join(folder, "eval_results.txt")
+    with tf.io.gfile.GFile(path) as file:
+        pairs = [line.split(" = ") for line in file.read().splitlines()]
+    return {key: float(value) for key, value in pairs}
+
+
+def _is_failed(result: Mapping[str, float]) -> bool:
+    return bool(result.get("degenerate"))
+
+
+def ranked(results: Results, metric: str) -> list[str]:
+    """Return the names of the runs, the best first, failed ones last.
+
+    A failed run may have the best score: where a label is frequent, so is the
+    right answer of a model that always gives it.
+
+    Args:
+        results: of all runs.
+        metric: the score that decides; larger is better.
+    """
+    return sorted(
+        results,
+        key=lambda name: (not _is_failed(results[name]), results[name][metric]),
+        reverse=True,
+    )
+
+
+def warn_of_failed(order: Sequence[str], results: Results) -> None:
+    """Log a warning if runs failed: how many, and what is kept."""
+    failed = [name for name in order if _is_failed(results[name])]
+    if len(failed) == len(order):
+        logging.warning(
+            "All %d runs failed, so the one that is kept, %s, is one of them: "
+            "its answers depend little on the input, or not at all. The log of "
+            "each run ends with what was seen and what usually helps",
+            len(order),
+            order[0],
+        )
+    elif failed:
+        logging.warning(
+            "%d of %d runs failed: %s; %s is the best of the others",
+            len(failed),
+            len(order),
+            ", ".join(failed),
+            order[0],
+        )
+
+
+# --- Text --------------------------------------------------------------------
+
+
+def table(order: Sequence[str], results: Results, metric: str) -> list[str]:
+    """Return a sweep's results as text: runs, best first, mean and spread.
+
+    A run without a score has "-" there: run_ner.py scores the types of
+    entities that are in the development set or that the run predicted. A grid
+    with restarts has a line per setting besides: its best run may be a lucky
+    one of a bad setting, the mean over the seeds tells settings apart.
+
+    Args:
+        order: names of the runs, the best first, failed ones last.
+        results: of all runs.
+        metric: the score that decides; it has the first column.
+    """
+
+    def mean_and_spread(runs: Sequence[str]) -> tuple[float, float | None]:
+        # The deviation of the seeds that the runs are a sample of: the sum of
+        # squares is divided by n - 1. None for one run.
+        scores = [results[run][metric] for run in runs]
+        spread = statistics.stdev(scores) if len(scores) > 1 else None
+        return statistics.fmean(scores), spread
+
+    def summary(runs: Sequence[str], what: str) -> str:
+        mean, spread = mean_and_spread(runs)
+        line = f"{metric}: best {results[runs[0]][metric]:.4f}, mean {mean:.4f}"
+        if spread is not None:
+            line += f", standard deviation {spread:.4f}"
+        return f"{line} over {len(runs)} {what}"
+
+    keys = dict.fromkeys(key for run in order for key in results[run])
+    others = (metric, "loss", "global_step", "degenerate")
+    names = [metric, *(key for key in keys if key not in others)]
+    width = max(map(len, order))
+    lines = [" ".join([" " * width, *names])]
+    for run in order:
+        cells = [
+            _cell(results[run].get(name)).rjust(len(name)) for name in names
+        ]
+        mark = ["failed"] if _is_failed(results[run]) else []
+        lines.append(" ".join([run.ljust(width), *cells, *mark]))
+    lines.append(summary(order, "runs"))
+    good = [run for run in order if not _is_failed(results[run])]
+    if len(good) < len(order):
+        failed = ", ".join(order[len(good) :])
+        count = len(order) - len(good)
+        lines.append(f"{count} of {len(order)} runs failed: {failed}")
+        if good:
+            plural = "s" if len(good) > 1 else ""
+            lines.append(summary(good, f"other run{plural}"))
+    settings: dict[str, list[str]] = {}
+    for run in order:
+        settings.setdefault(_SEED.sub("", run), []).append(run)
+    if len(settings) in (1, len(order)):
+        return lines
+    width = max(map(len, settings))
+    lines.append(f"{' ' * width}   mean deviation runs failed")
+    rows = []
+    for name, runs in settings.items():
+        mean, spread = mean_and_spread(runs)
+        failed = sum(_is_failed(results[run]) for run in runs)
+        rows.append((mean, _cell(spread), len(runs), failed, name))
+    return lines + [
+        f"{name.ljust(width)} {mean:6.4f} {spread:>9} {count:4} {failed:6}"
+        for mean, spread, count, failed, name in sorted(rows, reverse=True)
+    ]
+
+
+def _cell(value: float | None) -> str:
+    """Return a number with four decimals, "-" for None."""
+    return "-" if value is None else f"{value:.4f}"
+
+
+# --- TensorBoard's HParams page ----------------------------------------------
+
+
+def write_hparams(
+    output_dir: str,
+    values: Mapping[str, Mapping[str, float]],
+    results: Results,
+    metric: str,
+) -> None:
+    """Write the rows of all finished runs; none without TensorBoard.
+
+    Args:
+        output_dir: of the sweep.
+        values: name of a run -> {hyperparameter: value}, of all runs.
+        results: of the finished runs.
+        metric: the score that decides; it has the first column of scores.
+    """
+    folder = os.path.join(output_dir, "hparams")
+    try:
+        from tensorboard.plugins.hparams import api, api_pb2, summary
+    except ImportError:
+        if len(results) == len(values):
+            logging.warning(
+                "%s: not written, since tensorboard is not installed; to "
+                "install it: python -m pip install -r requirements.txt",
+                folder,
+            )
+        return
+    names = dict.fromkeys(name for run in values.values() for name in run)
+    found = [name for scores in results.values() for name in scores]
+    columns = dict.fromkeys([metric, *found, "degenerate"])
+    columns.pop("global_step", None)
+    with _new_writer(folder).as_default():
+        api.hparams_config(
+            [
+                api.HParam(
+                    name,
+                    api.Discrete(
+                        sorted({float(run[name]) for run in values.values()}),
+                        dtype=float,
+                    ),
+                )
+                for name in names
+            ],
+            [api.Metric(name) for name in columns],
+        )
+    for run, scores in results.items():
+        step = int(scores.get("global_step", 0))
+        # eval_results.txt has `degenerate` only where it is 1.
+        scores = {"degenerate": 0.0, **scores}
+        # The public API has no way to say that a run failed.
+        status = "FAILURE" if scores["degenerate"] else "SUCCESS"
+        end = summary.session_end_pb(api_pb2.Status.Value(f"STATUS_{status}"))
+        with _new_writer(os.path.join(folder, run)).as_default():
+            api.hparams({k: float(v) for k, v in values[run].items()}, run)
+            for key, value in scores.items():
+                if key != "global_step" and math.isfinite(value):
+                    tf.summary.scalar(key, value, step)
+            tf.summary.experimental.write_raw_pb(end.SerializeToString(), step)
+    if len(results) == len(values):
+        logging.info(
+            "The runs in TensorBoard's HPARAMS page: tensorboard --logdir=%s",
+            folder,
+        )
+
+
+def _new_writer(folder: str) -> tf.summary.SummaryWriter:
+    """Return a writer to a folder; the file of an earlier one is removed."""
+    for path in tf.io.gfile.glob(os.path.join(folder, "events.*")):
+        tf.io.gfile.remove(path)
+    return tf.summary.create_file_writer(folder)
