@@ -118,7 +118,17 @@ def choose(hardware: Hardware, measure: Measure = measure) -> Choice:
     if hardware.kind == "TPU":
         return Choice("bfloat16", "it is the type of TPUs")
     if hardware.kind == "GPU":
-        return _choose_for_gpu(hardware.capability)
+        if hardware.capability is None:
+            return Choice(
+                "float32", "the GPU does not tell its compute capability"
+            )
+        version = ".".join(map(str, hardware.capability))
+        why = f"the GPU has compute capability {version}"
+        if hardware.capability >= (8, 0):
+            return Choice("bfloat16", why)
+        if hardware.capability >= (7, 0):
+            return Choice("float16", f"{why}: no bfloat16, and fast float16")
+        return Choice("float32", f"{why}: no fast 16-bit products")
     ratio = measure("bfloat16")
     why = (
         f"bfloat16 products are {ratio:.1f} times as fast as float32 ones on "
@@ -127,21 +137,6 @@ def choose(hardware: Hardware, measure: Measure = measure) -> Choice:
     if ratio >= _WORTHWHILE:
         return Choice("bfloat16", why)
     return Choice("float32", f"{why}, and {_WORTHWHILE} times would pay")
-
-
-def _choose_for_gpu(capability: tuple[int, int] | None) -> Choice:
-    if capability is None:
-        return Choice("float32", "the GPU does not tell its compute capability")
-    why = f"the GPU has compute capability {_version(capability)}"
-    if capability >= (8, 0):
-        return Choice("bfloat16", why)
-    if capability >= (7, 0):
-        return Choice("float16", f"{why}: no bfloat16, and fast float16")
-    return Choice("float32", f"{why}: no fast 16-bit products")
-
-
-def _version(capability: tuple[int, int]) -> str:
-    return ".".join(map(str, capability))
 
 
 def resolve(

@@ -24,17 +24,6 @@ def define_training_flags(
         bias_correction: default of --bias_correction.
         why_bias_correction: the end of its help text.
     """
-    _define_batch_flags()
-    flags.DEFINE_bool(
-        "bias_correction",
-        bias_correction,
-        f"Correct Adam's moments for starting at zero. {why_bias_correction}",
-    )
-    _define_loop_flags()
-
-
-def _define_batch_flags() -> None:
-    """Define the flags of the batch, the optimizer and the seed."""
     flags.DEFINE_integer(
         "train_batch_size",
         32,
@@ -76,10 +65,11 @@ def _define_batch_flags() -> None:
         lower_bound=0,
         upper_bound=2**32 - 1,  # that of Keras
     )
-
-
-def _define_loop_flags() -> None:
-    """Define the flags of checkpoints, reports, number type and compiler."""
+    flags.DEFINE_bool(
+        "bias_correction",
+        bias_correction,
+        f"Correct Adam's moments for starting at zero. {why_bias_correction}",
+    )
     flags.DEFINE_integer(
         "save_checkpoints_steps",
         1000,
@@ -111,7 +101,25 @@ def _define_loop_flags() -> None:
         "the scores are made of. Needs matplotlib.",
     )
     define_dtype_flag()
-    _define_loss_scale_flags()
+    flags.DEFINE_float(
+        "initial_loss_scale",
+        65536.0,
+        "With float16: what the loss is multiplied by at first, so that "
+        "gradients do not underflow.",
+    )
+    flags.DEFINE_integer(
+        "loss_scale_growth_steps",
+        2000,
+        "With float16: the loss scale is doubled after this many steps in a "
+        "row without overflow.",
+        lower_bound=1,
+    )
+    flags.DEFINE_float(
+        "loss_scale_backoff",
+        0.5,
+        "With float16: a step whose gradients overflow is skipped, and the "
+        "loss scale multiplied by this.",
+    )
     flags.DEFINE_bool(
         "jit_compile",
         True,
@@ -141,29 +149,6 @@ def define_dtype_flag() -> None:
         "8 and more, and CPUs with avx512_bf16 or AMX; float16 for GPUs of "
         "compute capability 7. auto: the one of these that is fast here; on a "
         "CPU a product of each type is timed.",
-    )
-
-
-def _define_loss_scale_flags() -> None:
-    """Define the flags of the loss scale."""
-    flags.DEFINE_float(
-        "initial_loss_scale",
-        65536.0,
-        "With float16: what the loss is multiplied by at first, so that "
-        "gradients do not underflow.",
-    )
-    flags.DEFINE_integer(
-        "loss_scale_growth_steps",
-        2000,
-        "With float16: the loss scale is doubled after this many steps in a "
-        "row without overflow.",
-        lower_bound=1,
-    )
-    flags.DEFINE_float(
-        "loss_scale_backoff",
-        0.5,
-        "With float16: a step whose gradients overflow is skipped, and the "
-        "loss scale multiplied by this.",
     )
 
 
@@ -240,30 +225,9 @@ def read_settings(
 ) -> Settings:
     """Return the training settings that the flags give.
 
-    Args:
-        f: FLAGS of a script that called `define_training_flags`.
-        num_train_steps: steps of the schedule.
-        num_warmup_steps: steps of its warm-up.
-
     Raises:
         UserError: a flag of the loss scale is of no use.
     """
-    _check_loss_scale(f)
-    # The fields have the names of the flags, but for those that not every
-    # script has.
-    values = {name: f[name].value for name in Settings._fields if name in f}
-    return Settings(
-        **values
-        | {
-            "num_train_steps": num_train_steps,
-            "num_warmup_steps": num_warmup_steps,
-            "init_checkpoint": read_init_checkpoint(f),
-        }
-    )
-
-
-def _check_loss_scale(f: flags.FlagValues) -> None:
-    """Raise a UserError for flags of the loss scale that cannot work."""
     names = (
         "initial_loss_scale",
         "loss_scale_growth_steps",
@@ -284,14 +248,21 @@ def _check_loss_scale(f: flags.FlagValues) -> None:
             f"--loss_scale_backoff={f.loss_scale_backoff:g}: wanted a number "
             "between 0 and 1, such as 0.5"
         )
+    # The fields have the names of the flags, but for those that not every
+    # script has.
+    values = {name: f[name].value for name in Settings._fields if name in f}
+    return Settings(
+        **values
+        | {
+            "num_train_steps": num_train_steps,
+            "num_warmup_steps": num_warmup_steps,
+            "init_checkpoint": read_init_checkpoint(f),
+        }
+    )
 
 
 def read_devices(f: flags.FlagValues) -> DeviceChoice:
-    """Return the devices that the flags ask for.
-
-    Args:
-        f: FLAGS of a script that called `define_tpu_flags` and has --dtype.
-    """
+    """Return the devices that the flags ask for."""
     return DeviceChoice(*(f[name].value for name in DeviceChoice._fields))
 
 

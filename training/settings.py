@@ -97,20 +97,13 @@ class Settings(NamedTuple):
             "gradient_accumulation_steps": self.gradient_accumulation_steps,
             "dtype": self.dtype,
             "jit_compile": self.jit_compile,
-            **self._commit(),
-            # None where it is off: runs of versions without the flag have no
-            # such key, which counts as None.
             "recompute": self.recompute if self.recompute != "none" else None,
         }
+        if hub.is_name(self.init_checkpoint):
+            values["init_checkpoint"] = hub.with_commit(self.init_checkpoint)
         if self.dtype == "float16":
             values |= {
                 "loss_scale_growth_steps": self.loss_scale_growth_steps,
                 "loss_scale_backoff": self.loss_scale_backoff,
             }
         return values
-
-    def _commit(self) -> dict[str, str]:
-        """Return {init_checkpoint: name and commit} of a model on the hub."""
-        if not hub.is_name(self.init_checkpoint):
-            return {}
-        return {"init_checkpoint": hub.with_commit(self.init_checkpoint)}
