@@ -25,9 +25,9 @@ from absl import flags, logging
 import modeling
 import tokenization
 from checkpoints import weight_files
-from tasks.encoder import layers as features_layers
 from tasks.encoder import lines as features_lines
 from tasks.encoder import writers as features_writers
+from tasks.encoder.model import encode_layers, parse_layers
 from training import devices, dtypes
 from training import flags as training_flags
 from training.prediction import Predictor
@@ -105,17 +105,15 @@ def main(_: list[str]) -> int:
     checkpoint = training_flags.open_init_checkpoint(FLAGS)
     checkpoint.check_length(FLAGS.max_seq_length)
     config, tokenizer = checkpoint.config, checkpoint.tokenizer
-    layers = features_layers.parse_layers(
-        FLAGS.layers, config.num_hidden_layers
-    )
+    layers = parse_layers(FLAGS.layers, config.num_hidden_layers)
     with strategy.scope():
         model = modeling.TaskModel(config, dtype)
     weight_files.restore_weights(model.variables, checkpoint.prefix)
     predictor = Predictor(
         strategy,
-        lambda batch: features_layers.encode_layers(
-            model, batch, layers, FLAGS.pooling
-        ),
+        lambda batch: {
+            "features": encode_layers(model, batch, layers, FLAGS.pooling)
+        },
     )
     reader = features_lines.Reader(
         FLAGS.input_file, tokenizer, FLAGS.max_seq_length

@@ -26,11 +26,10 @@ from checkpoints.trained_for import TrainedFor
 from finetuning import distillation, runner, sweeps
 from finetuning import flags as finetuning_flags
 from ops import recompute
-from tasks.encoder import layers as features_layers
-from tasks.ner import data as ner_data
-from tasks.ner import job as ner_job
+from tasks.encoder.model import table_7
+from tasks.ner.data import Columns
 from tasks.ner.distillation import TaggerTeaching
-from tasks.ner.job import NerJob, TaggerOptions
+from tasks.ner.job import NerJob
 from tasks.settings import RunSettings
 from tasks.source import find_source
 
@@ -75,7 +74,7 @@ flags.DEFINE_bool(
 flags.DEFINE_enum(
     "feature_layers",
     "concat_last_four",
-    list(features_layers.table_7(num_layers=12)),
+    list(table_7(num_layers=12)),
     "feature_based: the layers it reads.",
 )
 flags.DEFINE_integer(
@@ -111,30 +110,25 @@ def main(_: list[str]) -> int:
 def create_job(settings: RunSettings, is_training: bool) -> NerJob:
     """Return the job the flags describe, its files read and checked."""
     source = find_source(settings, is_training)
-    if is_training:
-        layers = FLAGS.feature_layers if FLAGS.feature_based else None
-        options = TaggerOptions(
-            FLAGS.document_context, layers, FLAGS.lstm_units
+    tagger = TrainedFor(document_context=FLAGS.document_context)
+    if not is_training:
+        tagger = read_model_options(source.trained_for)
+    elif FLAGS.feature_based:
+        tagger = tagger._replace(
+            feature_layers=FLAGS.feature_layers, lstm_units=FLAGS.lstm_units
         )
-    else:
-        options = read_model_options(source.trained_for)
-    if options.feature_layers and source.bilstm.bilstm_layers:
+    if tagger.feature_layers and source.bilstm.bilstm_layers:
         raise UserError(
             "--bilstm_layers is for fine-tuning: a model on frozen features "
             "has a BiLSTM of its own, --lstm_units wide"
         )
-    files = ner_job.DataFiles(
-        FLAGS.train_file,
-        FLAGS.dev_file,
-        FLAGS.test_file,
-        ner_data.Columns(FLAGS.token_column, FLAGS.label_column),
-    )
     job = NerJob(
         settings,
         source,
         is_training,
-        files,
-        options,
+        (FLAGS.train_file, FLAGS.dev_file, FLAGS.test_file),
+        Columns(FLAGS.token_column, FLAGS.label_column),
+        tagger,
         FLAGS.eval_batch_size,
     )
     if is_training and (options := distillation.read(FLAGS)):
@@ -142,34 +136,31 @@ def create_job(settings: RunSettings, is_training: bool) -> NerJob:
     return job
 
 
-def read_model_options(trained_for: TrainedFor) -> TaggerOptions:
+def read_model_options(trained_for: TrainedFor) -> TrainedFor:
     """Return the options a model was trained with.
 
     Raises:
         UserError: a flag was given that contradicts them.
     """
-    found = ner_job.options_in(trained_for, FLAGS.document_context)
-    is_feature_based = found.feature_layers is not None
+    context = trained_for.document_context
+    if context is None:  # a model that was trained elsewhere
+        context = FLAGS.document_context
     for name, value in (
-        ("feature_based", is_feature_based),
-        ("feature_layers", found.feature_layers),
-        ("lstm_units", found.lstm_units if is_feature_based else None),
-        ("document_context", found.document_context),
+        ("feature_based", trained_for.feature_layers is not None),
+        ("feature_layers", trained_for.feature_layers),
+        ("lstm_units", trained_for.lstm_units),
+        ("document_context", context),
     ):
         if FLAGS[name].present and FLAGS[name].value != value:
             raise UserError(
                 f"--{name}={FLAGS[name].value}, but the model was trained "
                 f"with {name}={value}: leave the flag out"
             )
-    return found
+    return trained_for._replace(document_context=context)
 
 
 def check_flags() -> None:
-    """Check what can be checked before any file is read.
-
-    Raises:
-        UserError: names the flags.
-    """
+    """Raise a UserError for flags that cannot work, before files are read."""
     finetuning_flags.check(FLAGS)
     distillation.check(FLAGS)
     for name, file in _NEEDED.items():
@@ -184,42 +175,28 @@ def check_flags() -> None:
         path = FLAGS[name].value
         if path and not file_system.exists(path):
             raise UserError(f"--{name}={path}: no such file")
-    if FLAGS.feature_based:
-        check_feature_based_flags()
-        return
-    for name in ("feature_layers", "lstm_units"):
-        if FLAGS[name].present and FLAGS.do_train:
-            raise UserError(f"--{name} is for --feature_based")
-
-
-def check_feature_based_flags() -> None:
-    """Check the flags of training on frozen features.
-
-    Raises:
-        UserError: there is no trained encoder.
-    """
     if not FLAGS.do_train:
+        return
+    if not FLAGS.feature_based:
+        for name in ("feature_layers", "lstm_units"):
+            if FLAGS[name].present:
+                raise UserError(f"--{name} is for --feature_based")
         return
     if not FLAGS.init_checkpoint:
         raise UserError(
             "--feature_based needs --init_checkpoint: features of an "
             "untrained encoder are noise"
         )
-    if FLAGS.reinit_top_layers:
-        raise UserError(
-            "--reinit_top_layers is for fine-tuning: the layers of "
-            "--feature_based are frozen, and new ones would be noise"
-        )
-    if FLAGS.teacher_checkpoint:
-        raise UserError(
-            "--teacher_checkpoint is for fine-tuning: leave it or "
-            "--feature_based out"
-        )
-    if FLAGS.recompute != recompute.NONE:
-        raise UserError(
-            f"--recompute={FLAGS.recompute} is for fine-tuning: the encoder of "
-            "--feature_based is frozen, and nothing of it is kept"
-        )
+    for name, default in (
+        ("reinit_top_layers", 0),
+        ("teacher_checkpoint", []),
+        ("recompute", recompute.NONE),
+    ):
+        if FLAGS[name].value != default:
+            raise UserError(
+                f"--{name}={FLAGS[name].value} is for fine-tuning: the encoder "
+                "of --feature_based is frozen"
+            )
     rates = ("learning_rate", "sweep_learning_rates")
     if not any(FLAGS[name].present for name in rates):
         logging.warning(

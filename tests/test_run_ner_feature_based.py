@@ -29,10 +29,9 @@ from checkpoints.checkpoint import open_checkpoint
 from modeling import BertConfig
 from tasks import loading
 from tasks.ner import data as ner_data
-from tasks.ner import records as ner_records
+from tasks.ner import job as ner_job
 
 run_ner = scripts.load("run_ner")
-convert_checkpoint = scripts.load("convert_checkpoint")
 
 DEEP = BertConfig.from_dict(CONFIG.to_dict() | {"num_hidden_layers": 4})
 
@@ -109,24 +108,6 @@ def test_activations_are_those_of_the_first_pieces(
         )
 
 
-def test_the_learning_rate_of_fine_tuning_is_a_warning(
-    deep_dir, data_dir, tmp_path, caplog
-):
-    """New weights need a higher one. Too few layers are an error at once."""
-    flags = feature_flags(deep_dir, data_dir, tmp_path / "out")
-    config = BertConfig.from_dict(DEEP.to_dict() | {"num_hidden_layers": 1})
-    flags["init_checkpoint"] = str(
-        tiny.write_model(tmp_path / "model", config, VOCAB)
-    )
-    flags["feature_layers"] = "second_to_last"
-    line = scripts.error_of(run_ner, **flags)
-    assert "the model has 1 layers" in line and not (tmp_path / "out").exists()
-    assert "learns little from it" not in caplog.text
-    del flags["learning_rate"]
-    scripts.error_of(run_ner, **flags)
-    assert "--learning_rate=5e-05 is what fine-tuning takes" in caplog.text
-
-
 @pytest.mark.slow
 def test_activations_are_computed_once(features, deep_dir, data_dir, caplog):
     flags = feature_flags(deep_dir, data_dir, features)
@@ -190,17 +171,6 @@ def test_a_fine_tuned_models_layers_hold(features, data_dir, tmp_path):
 
 
 @pytest.mark.slow
-def test_transformers_has_no_class_for_a_bilstm(features, tmp_path):
-    line = scripts.error_of(
-        convert_checkpoint,
-        input=str(features),
-        output=str(tmp_path / "other"),
-        output_format="huggingface",
-    )
-    assert "no class in transformers has" in line
-
-
-@pytest.mark.slow
 def test_the_graph_gives_the_predictions(features):
     pytest.importorskip("tensorflow_text")
     checkpoint = open_checkpoint(str(features))
@@ -223,7 +193,7 @@ def test_a_run_in_three_parts_ends_with_the_same_bits(
     flags = feature_flags(deep_dir, data_dir, tmp_path)
     flags |= {"feature_layers": "weighted_sum_last_four", "do_eval": False}
     flags |= {"save_checkpoints_steps": 4, "iterations_per_loop": 1}
-    compute = ner_records.word_outputs
+    compute = ner_job.word_outputs
 
     def compute_and_stop(*args) -> None:
         compute(*args)
@@ -232,7 +202,7 @@ def test_a_run_in_three_parts_ends_with_the_same_bits(
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ner_records, "word_outputs", compute_and_stop)
+        patch.setattr(ner_job, "word_outputs", compute_and_stop)
         with pytest.raises(KeyboardInterrupt):
             scripts.run(run_ner, **flags)
     path = tmp_path / "train_-4_-3_-2_-1.npy"

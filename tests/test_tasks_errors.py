@@ -117,14 +117,13 @@ OWN = {
         (FEATURES | {"bilstm_layers": 1, "bilstm_units": 6}, "--bilstm_layers"),
         (FEATURES | {"reinit_top_layers": 1}, "--reinit_top_layers"),
         (FEATURES | {"recompute": "layers"}, "--recompute=layers"),
-        pytest.param(
+        (
             FEATURES
             | {
                 "feature_layers": "last",
                 "records_dir": "file:///tmp/run_ner_remote",
             },
             "--records_dir",
-            marks=pytest.mark.slow,
         ),
     ],
     "run_swag": [
@@ -153,12 +152,7 @@ def test_flags_of_all_scripts(flags_of, tmp_path, case, flags, words):
 @pytest.mark.parametrize(
     "case, flags, words",
     [
-        pytest.param(
-            case,
-            *getattr(row, "values", row),
-            marks=getattr(row, "marks", ()),
-            id=f"{case.script}-{getattr(row, 'values', row)}",
-        )
+        pytest.param(case, *row, id=f"{case.script}-{row}")
         for case in OF_SCRIPTS
         for row in OWN[case.script]
     ],

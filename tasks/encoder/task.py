@@ -8,7 +8,7 @@ from tasks.task import Outputs, Prediction, RowTask, number
 if TYPE_CHECKING:
     import modeling
     from tasks import graph_tokenizer
-    from tasks.encoder import export
+    from tasks.encoder.model import Encoder
 
 
 class Vectors(RowTask):
@@ -30,8 +30,6 @@ class Vectors(RowTask):
             for name in self.settings.vectors
         }
 
-    # --- Model ---------------------------------------------------------------
-
     def create_model(
         self, config: "modeling.BertConfig", dtype: str
     ) -> "modeling.TaskModel":
@@ -44,8 +42,8 @@ class Vectors(RowTask):
         self,
         model: "modeling.TaskModel",
         tokenizer: "graph_tokenizer.Tokenizer | None" = None,
-    ) -> "export.Encoder":
+    ) -> "Encoder":
         """Return the graph: texts in, vectors out."""
-        from tasks.encoder import export
+        from tasks.encoder.model import Encoder
 
-        return export.Encoder(self, model, tokenizer)
+        return Encoder(self, model, tokenizer)

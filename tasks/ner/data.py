@@ -14,7 +14,7 @@ are written back line by line.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from base import text_files
@@ -66,9 +66,6 @@ class File(NamedTuple):
         return sum(len(sentence.words) for sentence in self.sentences)
 
 
-# --- Files to sentences ------------------------------------------------------
-
-
 def read_file(path: str, columns: Columns, needs_tags: bool = True) -> File:
     """Return the sentences of a file, with the tags unchanged.
 
@@ -90,15 +87,17 @@ def read_file(path: str, columns: Columns, needs_tags: bool = True) -> File:
             word is empty, JSON is damaged; names file and line.
     """
     text = text_files.read_text(path)
-    lines, separator = _lines_of(text), ""
+    # Words may hold U+2028 and the like, at which splitlines() would break.
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    if not lines[-1]:
+        lines.pop()
+    separator = ""
     if path.endswith(".jsonl"):
         sentences = list(_json_sentences(path, text))
     else:
-        _check_line_ends(path, lines)
         separator = _separator(lines)
-        sentences = list(
-            _column_sentences(path, lines, separator, columns, needs_tags)
-        )
+        rows = _rows(path, lines, separator, columns.token)
+        sentences = list(_column_sentences(path, rows, columns, needs_tags))
     if not sentences:
         raise UserError(
             f"{path} holds no sentence; wanted a word and its tag on each "
@@ -107,25 +106,7 @@ def read_file(path: str, columns: Columns, needs_tags: bool = True) -> File:
     return File(path, lines, separator, sentences)
 
 
-def _lines_of(text: str) -> list[str]:
-    """Return the lines of a text, without their ends."""
-    # Words may hold U+2028 and the like, at which splitlines() would break.
-    lines = [line.removesuffix("\r") for line in text.split("\n")]
-    return lines if lines[-1] else lines[:-1]
-
-
-def _check_line_ends(path: str, lines: Sequence[str]) -> None:
-    """Raise a UserError for a carriage return inside a line."""
-    for number, line in enumerate(lines, 1):
-        if "\r" in line:
-            raise UserError(
-                f"{path}, line {number}: a carriage return within the line; "
-                "lines have to end in \\n or \\r\\n: convert the file"
-            )
-
-
 def _is_blank(line: str) -> bool:
-    """Return whether a line separates sentences."""
     return not line.strip(" \t")
 
 
@@ -149,6 +130,11 @@ def _rows(
     """
     first = width = 0
     for number, line in enumerate(lines, 1):
+        if "\r" in line:
+            raise UserError(
+                f"{path}, line {number}: a carriage return within the line; "
+                "lines have to end in \\n or \\r\\n: convert the file"
+            )
         if _is_blank(line):
             yield number, []
             continue
@@ -173,16 +159,13 @@ def _rows(
 
 def _column_sentences(
     path: str,
-    lines: Sequence[str],
-    separator: str,
+    rows: Iterable[tuple[int, list[str]]],
     columns: Columns,
     needs_tags: bool,
 ) -> Iterator[Sentence]:
-    """Yield the sentences of a column file."""
+    """Yield the sentences of the rows of a column file."""
     document, sentence = 0, Sentence([], [], [], 0)
-    rows = _rows(path, lines, separator, columns.token)
-    blank = (len(lines) + 1, [])  # ends the last sentence
-    for number, row in (*rows, blank):
+    for number, row in (*rows, (0, [])):  # a blank line ends the last sentence
         if not row or row == [DOCUMENT_START]:
             if sentence.words:
                 yield sentence
@@ -190,9 +173,18 @@ def _column_sentences(
             sentence = Sentence([], [], [], document)
             continue
         at, width = f"{path}, line {number}", len(row)
-        token = label = _place(at, width, "token_column", columns.token)
-        if needs_tags or -width <= columns.label < width:
-            label = _place(at, width, "label_column", columns.label)
+        places = [columns.token, columns.label]
+        if not needs_tags and not -width <= columns.label < width:
+            places[1] = columns.token
+        for flag, place in zip(
+            ("token_column", "label_column"), places, strict=True
+        ):
+            if not -width <= place < width:
+                raise UserError(
+                    f"{at}: {width} columns, --{flag}={place} is none of "
+                    "them; the first column is 0, the last one -1"
+                )
+        token, label = (place % width for place in places)
         if not row[token]:
             raise UserError(
                 f"{at}: the word (column {token}) is empty; the line between "
@@ -208,54 +200,37 @@ def _column_sentences(
             sentence.tags.append(row[label])
 
 
-def _place(at: str, width: int, flag: str, place: int) -> int:
-    """Return the number of a column from 0, for one that may be negative."""
-    if not -width <= place < width:
-        raise UserError(
-            f"{at}: {width} columns, --{flag}={place} is none of them; the "
-            "first column is 0, the last one -1"
-        )
-    return place % width
-
-
 def _json_sentences(path: str, text: str) -> Iterator[Sentence]:
     """Yield the sentences of JSON lines."""
     documents: dict[str, int] = {}
     for number, value in text_files.json_objects(path, text):
         at = f"{path}, line {number}"
-        words = _strings(at, value, "tokens")
-        tags = None
-        if value.get("tags") is not None:
-            tags = _strings(at, value, "tags")
-            for tag in tags:
-                text_files.check_cell(tag, f"{at}: tag")
-            if len(tags) != len(words):
-                raise UserError(
-                    f"{at}: {len(words)} tokens but {len(tags)} tags; wanted "
-                    "one tag for each token"
-                )
+        if value.get("tokens") is None:
+            raise UserError(
+                f"{at}: no key 'tokens'; it has {', '.join(map(repr, value))}"
+            )
+        words, tags = value["tokens"], value.get("tags")
+        for key, found in (("tokens", words), ("tags", tags)):
+            if not isinstance(found, list | None):
+                raise UserError(f"{at}: {key} is not a list")
+            for item in found or ():
+                if not isinstance(item, str) or not item:
+                    raise UserError(
+                        f"{at}: {key} has {item!r}; wanted strings that are "
+                        "not empty"
+                    )
+        for tag in tags or ():
+            text_files.check_cell(tag, f"{at}: tag")
+        if tags is not None and len(tags) != len(words):
+            raise UserError(
+                f"{at}: {len(words)} tokens but {len(tags)} tags; wanted one "
+                "tag for each token"
+            )
         if words:
             # As text: a JSON list or object cannot be the key of a dictionary.
             name = json.dumps(value.get("document"))
             document = documents.setdefault(name, len(documents))
             yield Sentence(words, tags, [number] * len(words), document)
-
-
-def _strings(at: str, value: Mapping, key: str) -> list[str]:
-    """Return a list of strings of a JSON object."""
-    found = value.get(key)
-    if found is None:
-        raise UserError(
-            f"{at}: no key {key!r}; it has {', '.join(map(repr, value))}"
-        )
-    if not isinstance(found, list):
-        raise UserError(f"{at}: {key} is not a list")
-    for item in found:
-        if not isinstance(item, str) or not item:
-            raise UserError(
-                f"{at}: {key} has {item!r}; wanted strings that are not empty"
-            )
-    return found
 
 
 # --- Tags --------------------------------------------------------------------
@@ -303,7 +278,21 @@ def with_iob2_tags(file: File, types: Sequence[str] | None = None) -> File:
                 "--label_column), JSONL needs `tags`"
             )
         for line, tag in zip(sentence.lines, sentence.tags, strict=True):
-            _check_tag(f"{at}{line}", tag, types)
+            if not is_iob_tag(tag):
+                how = "--label_column chooses the column"
+                if re.fullmatch(r"[ELSU]-\S+", tag):  # BIOES, BILOU
+                    own = "I-" if tag[0] in "EL" else "B-"
+                    how = f"write {own} here, as IOB2 does"
+                raise UserError(
+                    f"{at}{line}: tag {tag!r}; wanted O, B-type or I-type "
+                    f"(IOB1 or IOB2; {how})"
+                )
+            if types is not None and tag != "O" and tag[2:] not in types:
+                raise UserError(
+                    f"{at}{line}: tag {tag!r}: the training file has no "
+                    f"{tag[2:]!r}, only {', '.join(types) or 'O'}; the model "
+                    "has no class for it"
+                )
         tags = normalized_tags(sentence.tags)
         changed += sum(a != b for a, b in zip(tags, sentence.tags, strict=True))
         sentences.append(sentence._replace(tags=tags))
@@ -322,23 +311,32 @@ def is_iob_tag(tag: str) -> bool:
     return bool(_TAG.fullmatch(tag))
 
 
-def _check_tag(at: str, tag: str, types: Sequence[str] | None) -> None:
-    """Raise a UserError for a malformed tag or an unknown type."""
-    if not is_iob_tag(tag):
-        how = "--label_column chooses the column"
-        if re.fullmatch(r"[EL]-\S+", tag):  # BIOES, BILOU
-            how = "write I- here, as IOB2 does"
-        elif re.fullmatch(r"[SU]-\S+", tag):
-            how = "write B- here, as IOB2 does"
-        raise UserError(
-            f"{at}: tag {tag!r}; wanted O, B-type or I-type (IOB1 or IOB2; "
-            f"{how})"
-        )
-    if types is not None and tag != "O" and tag[2:] not in types:
-        raise UserError(
-            f"{at}: tag {tag!r}: the training file has no {tag[2:]!r}, only "
-            f"{', '.join(types) or 'O'}; the model has no class for it"
-        )
+class Entity(NamedTuple):
+    """An entity of a sentence: its first and last word, and its type."""
+
+    first: int
+    last: int
+    type: str
+
+    @property
+    def words(self) -> slice:
+        """The places of its words."""
+        return slice(self.first, self.last + 1)
+
+
+def entities(tags: Iterable[str]) -> list[Entity]:
+    """Return the entities of tags in IOB2.
+
+    >>> entities(["B-LOC", "I-LOC", "O", "B-PER"])
+    [Entity(first=0, last=1, type='LOC'), Entity(first=3, last=3, type='PER')]
+    """
+    found: list[Entity] = []
+    for place, tag in enumerate(tags):
+        if tag[:1] == "B":
+            found.append(Entity(place, place, tag[2:]))
+        elif tag[:1] == "I" and found:
+            found[-1] = found[-1]._replace(last=place)
+    return found
 
 
 def entity_types(file: File) -> list[str]:

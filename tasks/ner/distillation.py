@@ -13,15 +13,13 @@ import tensorflow as tf
 
 import modeling
 from ops import losses
-from records import cache as record_cache
 from records import in_memory
 from records.streaming import Batch
 from tasks import teaching
 from tasks.classifier import model as classifier_model
 from tasks.ner import model as ner_model
-from tasks.ner import records as ner_records
 from tasks.ner import windows as ner_windows
-from tasks.ner.job import NerJob
+from tasks.ner.job import NerJob, word_outputs
 from tasks.source import ModelSource
 from tasks.teaching import SOFT_TARGETS, Texts
 from training import prediction
@@ -41,16 +39,11 @@ class TaggerTeaching(teaching.Teaching[NerJob]):
 
     # --- Data ----------------------------------------------------------------
 
-    @property
-    def cache(self) -> record_cache.RecordCache:
-        """The student's records."""
-        return self.job.records.cache
-
     def texts(self) -> list[Texts]:
         """Return the training file."""
         fingerprint = {
-            "data": file_system.sha256(self.job.train_file.path),
-            "columns": self.job.files.columns._asdict(),
+            "data": file_system.sha256(self.job.train.source),
+            "columns": self.job.columns._asdict(),
         }
         return [Texts("train", fingerprint)]
 
@@ -68,14 +61,13 @@ class TaggerTeaching(teaching.Teaching[NerJob]):
             teacher.max_seq_length,
             bool(teacher.trained_for.document_context),
         )
-        parts = list(converter(self.job.train_file.sentences))
+        sentences = self.job.examples(self.job.train).sentences
+        parts = list(converter(sentences))
         examples = in_memory.ShortRecords(
             {key: np.concatenate([p[key] for p in parts]) for key in parts[0]}
         )
         size = self.job.settings.predict_batch_size
-        return ner_records.word_outputs(
-            predictor, examples, size, teaching.RUNNING
-        )
+        return word_outputs(predictor, examples, size, teaching.RUNNING)
 
     def fit(self, data: in_memory.ShortRecords, logits: np.ndarray) -> str:
         """Return the accuracy."""

@@ -1,30 +1,31 @@
 """Fine-tuning a tagger: a tag in IOB2 for each word of a sentence."""
 
-import functools
 import hashlib
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+import math
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+from base import file_system, progress
 from base.errors import UserError
 
 import numpy as np
-import tensorflow as tf
 from absl import logging
 
 import modeling
 from checkpoints import weight_files
 from checkpoints.trained_for import TrainedFor, id2label_of
-from records import in_memory
+from records import in_memory, text_records
 from tasks import signs
 from tasks.classifier.scores import log_softmax
-from tasks.encoder import layers as features_layers
-from tasks.job import Job, LoadedModel, Scored
+from tasks.encoder.model import layer_choice
+from tasks.job import DataSet, Job, LoadedModel, Scored
 from tasks.ner import data as ner_data
-from tasks.ner import feature_based
 from tasks.ner import mistakes as ner_mistakes
 from tasks.ner import model as ner_model
-from tasks.ner import records as ner_records
 from tasks.ner import scores as ner_scores
+from tasks.ner import windows as ner_windows
+from tasks.ner.feature_based import SentenceActivations
 from tasks.settings import RunSettings
 from tasks.source import ModelSource
 from training import memory, prediction, reporting
@@ -37,48 +38,7 @@ _LOWEST_FEATURE_BASED_RATE = 3e-4
 _PREDICTIONS = ("predictions.txt", "predictions.jsonl")
 _TEST_RESULTS = "test_results.txt"
 
-
-class DataFiles(NamedTuple):
-    """Paths of the data, and where words and tags are in them."""
-
-    train_file: str | None
-    dev_file: str | None
-    test_file: str | None
-    columns: ner_data.Columns
-
-
-class TaggerOptions(NamedTuple):
-    """The options of a tagger; a fine-tuned model's configuration holds them.
-
-    Attributes:
-        document_context: whether windows are filled with the sentences around.
-        feature_layers: a name of tasks.encoder.layers.table_7, for a BiLSTM on
-            these frozen layers; None: the encoder is fine-tuned.
-        lstm_units: width of each direction of the BiLSTM.
-    """
-
-    document_context: bool
-    feature_layers: str | None = None
-    lstm_units: int = 0
-
-
-def options_in(
-    trained_for: TrainedFor, document_context: bool
-) -> TaggerOptions:
-    """Return the options a fine-tuned model's configuration holds.
-
-    Args:
-        trained_for: of the model.
-        document_context: for a configuration without this option, as that of
-            a model trained elsewhere.
-    """
-    if trained_for.document_context is not None:
-        document_context = trained_for.document_context
-    return TaggerOptions(
-        document_context,
-        trained_for.feature_layers,
-        trained_for.lstm_units or 0,
-    )
+_SHOWN = 5  # records in the log
 
 
 class NerJob(Job):
@@ -88,8 +48,9 @@ class NerJob(Job):
         settings: flags of the command.
         source: configuration and tokenizer of the model.
         is_training: whether the model is trained first.
-        files: the data.
-        options: of the tagger.
+        files: paths to train on, to score and to tag, as far as there are.
+        columns: of word and tag in the files.
+        tagger: has document_context, feature_layers and lstm_units.
         eval_batch_size: windows in a batch of the development file.
     """
 
@@ -103,51 +64,50 @@ class NerJob(Job):
         settings: RunSettings,
         source: ModelSource,
         is_training: bool,
-        files: DataFiles,
-        options: TaggerOptions,
+        files: Sequence[str | None],
+        columns: ner_data.Columns,
+        tagger: TrainedFor,
         eval_batch_size: int,
     ):
         super().__init__(settings, source)
-        self.files, self.tagger = files, options
-        self.eval_batch_size = eval_batch_size
+        self.columns, self.tagger = columns, tagger
         self.fine_tuned_task = "token_classification"
-        self._layers: features_layers.LayerChoice | None = None
-        if options.feature_layers:
+        self._layers: Sequence[int | str] = ()
+        self._sentences: dict[str, SentenceActivations] = {}
+        if tagger.feature_layers:
             self.fine_tuned_task = "feature_tagging"
-            self._layers = features_layers.layer_choice(
-                options.feature_layers, self.config
-            )
+            choice = layer_choice(tagger.feature_layers, self.config)
+            self._layers = choice.indices
             self.lowest_usual_rate = _LOWEST_FEATURE_BASED_RATE
-        # Read the files now, so that an error in them is reported before hours
-        # of training, not after them.
+            if file_system.is_remote(settings.records_dir):
+                raise UserError(
+                    "the files of activations are mapped into memory, which "
+                    f"is not possible in {settings.records_dir}: name a local "
+                    "--records_dir"
+                )
+        train, dev, test = map(
+            DataSet,
+            ("train", "eval", "predict"),
+            ("train_file", "dev_file", "test_file"),
+            files,
+        )
         if is_training:
-            file = ner_data.read_file(files.train_file, files.columns)
-            self.train_file = ner_data.with_iob2_tags(file)
-            types = ner_data.entity_types(self.train_file)
+            types = ner_data.entity_types(self.examples(train))
             self.labels = ner_data.iob2_labels(types)
         else:
             self.labels = fine_tuned_labels(source, settings.output_dir)
-        types = sorted({label[2:] for label in self.labels} - {""})
-        if settings.do_eval or settings.training.eval_steps:
-            file = ner_data.read_file(files.dev_file, files.columns)
-            self.dev_file = ner_data.with_iob2_tags(file, types)
-        if settings.do_predict:
-            self.test_file, self.is_test_tagged = read_test_file(files, types)
-        self.records = ner_records.NerRecords(
-            settings.records_dir,
-            source.tokenizer,
-            source.config.vocab_size,
-            source.max_seq_length,
-            settings.pad_to_max_length,
-            files.columns,
-            options.document_context,
+        self.open_data(
+            ner_windows.schema(source.max_seq_length),
+            train,
+            [dev],
+            [test],
+            is_training,
+            eval_batch_size,
         )
-        self._splits: dict[str, in_memory.ShortRecords] = {}
-        self._activations: feature_based.ActivationCache | None = None
 
     def deciding_metric(self) -> str:
         """Return the key of the F1 over all entities."""
-        if not self.files.dev_file:
+        if not self.dev[0].source:
             raise UserError("--dev_file is required to find the best run with")
         return "f1"
 
@@ -155,33 +115,103 @@ class NerJob(Job):
         """Return the tags."""
         return {"labels": self.labels}
 
-    def forward(
-        self, model: modeling.TaskModel, batch: dict[str, tf.Tensor]
-    ) -> dict[str, tf.Tensor]:
-        """Return the logits of every position, [B, S, K]."""
-        return {"words": model(batch)}
-
     # --- Data ----------------------------------------------------------------
 
+    def read(self, data: DataSet) -> ner_data.File:
+        """Return a file of sentences; those of a test file may lack tags.
+
+        Tags that cannot be scored, such as those of a type that the model
+        lacks, do not keep the words of a test file from being tagged.
+        """
+        is_test = data.name == "predict"
+        file = ner_data.read_file(
+            data.source, self.columns, needs_tags=not is_test
+        )
+        if data.name == "train":
+            return ner_data.with_iob2_tags(file)
+        types = sorted({label[2:] for label in self.labels} - {""})
+        if not is_test:
+            return ner_data.with_iob2_tags(file, types)
+        if all(sentence.tags is None for sentence in file.sentences):
+            logging.info("test_file has no tags: predictions are not scored")
+            return file
+        try:
+            return ner_data.with_iob2_tags(file, types)
+        except UserError as error:
+            logging.warning("test_file is tagged, but not scored: %s", error)
+            without = [s._replace(tags=None) for s in file.sentences]
+            return file._replace(sentences=without)
+
+    def fingerprint(self, data: DataSet) -> dict[str, Any]:
+        """Return everything that the records of a file depend on."""
+        return {
+            "data": file_system.sha256(data.source),
+            **self.text_fingerprint(),
+            "columns": self.columns._asdict(),
+            "labels": self.labels,
+            "document_context": self.tagger.document_context,
+        }
+
     def data_fingerprint(self) -> dict[str, Any]:
-        """Return everything the training records depend on."""
-        fingerprint = self.records.fingerprint(self.train_file, self.labels)
+        """Return everything the training data depend on."""
+        found = super().data_fingerprint()
         if self._layers:
-            fingerprint |= {
-                "features": self.tagger.feature_layers,
-                "lstm_units": self.tagger.lstm_units,
-            }
-        return fingerprint
+            found["features"] = self.tagger.feature_layers
+            found["lstm_units"] = self.tagger.lstm_units
+        return found
+
+    def convert(
+        self, data: DataSet, examples: ner_data.File
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """Yield the features of windows over the sentences."""
+        length, sentences = self.source.max_seq_length, examples.sentences
+        context = self.tagger.document_context
+        if context and len({s.document for s in sentences}) == 1:
+            logging.warning(
+                "%s is one document: no line %s (JSONL: no `document`) "
+                "separates its sentences, so a window may hold sentences that "
+                "do not belong together",
+                examples.path,
+                ner_data.DOCUMENT_START,
+            )
+        converter = ner_windows.Converter(
+            self.tokenizer, self.labels, length, context
+        )
+        for number, features in enumerate(converter(sentences)):
+            if not number:
+                self._log_records(features)
+            yield features
+        logging.info(
+            "%s: %d sentences, %d words; %d sentences split into windows of "
+            "%d tokens, %d words without a piece as [UNK]",
+            data.title,
+            len(sentences),
+            examples.num_words,
+            converter.num_split,
+            length,
+            converter.num_unknown,
+        )
+
+    def _log_records(self, features: dict[str, np.ndarray]) -> None:
+        """Log the first records as tokens, with their labels."""
+        names = [*self.labels, "-"]  # the last one stands for IGNORED, -1
+        for row, label_ids in enumerate(features["label_ids"][:_SHOWN]):
+            used = label_ids[features["input_mask"][row] > 0]
+            text_records.log_example(
+                ("tokens", self.tokens_of(features, row)),
+                ("labels", " ".join(names[number] for number in used)),
+            )
 
     def train_data(self, loaded: LoadedModel) -> in_memory.ShortRecords:
         """Return the training records, or the activations of their words."""
-        if self._layers:
-            # The training loop restores the encoder, but the activations are
-            # computed before it begins.
-            weight_files.restore_weights(
-                loaded.model.bert.variables, self.source.prefix
-            )
-        return self._split(loaded, "train", self.train_file)
+        if not self._layers:
+            return super().train_data(loaded)
+        # The training loop restores the encoder, but the activations are
+        # computed before it begins.
+        weight_files.restore_weights(
+            loaded.model.bert.variables, self.source.prefix
+        )
+        return self._activations(loaded, self.train)
 
     def row(self) -> memory.Rows:
         """Return the sizes that the memory of a window depends on.
@@ -190,107 +220,120 @@ class NerJob(Job):
         """
         if not self._layers:
             return super().row()
-        features = len(self._layers.indices) * self.config.hidden_size
+        features = len(self._layers) * self.config.hidden_size
         # Two layers, see Job.row.
         numbers = features + 2 * 20 * self.tagger.lstm_units
         return memory.Rows(encoded=0, head_numbers=numbers)
 
-    def _split(
-        self, loaded: LoadedModel, name: str, file: ner_data.File
-    ) -> in_memory.ShortRecords:
-        """Return the input of the model for a file: pieces or activations.
+    # --- Frozen features -----------------------------------------------------
 
-        Args:
-            loaded: its encoder computes the activations.
-            name: of the record file, without .tf_record.
-            file: the sentences.
+    def _activations(
+        self, loaded: LoadedModel, data: DataSet
+    ) -> SentenceActivations:
+        """Return the sentences of a file with the encoder's activations.
+
+        They are computed once and kept in a .npy file beside the records.
         """
-        if name not in self._splits:
-            data = self.records.split(name, file, self.labels)
-            if self._layers:
-                data = self._activation_cache(loaded).sentences(
-                    name,
-                    file,
-                    data,
-                    self.records.fingerprint(file, self.labels),
-                    self.settings.predict_batch_size,
-                )
-            self._splits[name] = data
-        return self._splits[name]
+        if data.name in self._sentences:
+            return self._sentences[data.name]
+        records = self.records(data)
+        layers = "_".join(map(str, self._layers))
+        path = os.path.join(
+            self.settings.records_dir, f"{data.name}_{layers}.npy"
+        )
+        training = self.settings.training
+        encoder = {
+            "weights": _encoder_hash(loaded.model),
+            "config": self.config.to_dict(),
+            "dtype": training.dtype,
+            "layers": self._layers,
+        }
 
-    def _activation_cache(
-        self, loaded: LoadedModel
-    ) -> feature_based.ActivationCache:
-        """Return the cached activations of the frozen encoder.
-
-        The weights are hashed once: they do not change, and all files of a
-        job are read by the same encoder.
-        """
-        if self._activations is None:
-            settings = self.settings.training
-            self._activations = feature_based.ActivationCache(
-                self.records.cache,
-                prediction.Predictor(
-                    loaded.predictor.strategy,
-                    functools.partial(_piece_activations, loaded.model),
-                    settings.jit_compile,
-                ),
-                {
-                    "weights": _encoder_hash(loaded.model),
-                    "config": self.config.to_dict(),
-                    "dtype": settings.dtype,
-                    "layers": self._layers.indices,
-                },
+        def write(path: str) -> None:
+            logging.info("Computing activations")
+            predictor = prediction.Predictor(
+                loaded.predictor.strategy,
+                lambda batch: {"logits": loaded.model.activations(batch)},
+                training.jit_compile,
             )
-        return self._activations
+            size = self.settings.predict_batch_size
+            with file_system.atomic_file(path) as file:
+                array = word_outputs(
+                    predictor, records, size, "activations", file.name
+                )
+                array.flush()
+            logging.info(
+                "Wrote the activations of %d words to %s, %.1f MB",
+                len(array),
+                path,
+                array.nbytes / 1e6,
+            )
+
+        self.cache.make(
+            path, {**self.fingerprint(data), "encoder": encoder}, write
+        )
+        labels = records.features["label_ids"]
+        self._sentences[data.name] = SentenceActivations(
+            np.load(path, mmap_mode="r"),
+            labels[labels >= 0],
+            [len(x.words) for x in self.examples(data).sentences],
+            records.pad_to_max_length,
+        )
+        return self._sentences[data.name]
 
     # --- Scores and predictions ----------------------------------------------
 
-    def evaluate(self, loaded: LoadedModel) -> Scored:
+    def outputs(
+        self, loaded: LoadedModel, data: DataSet, batch_size: int
+    ) -> dict[str, np.ndarray]:
+        """Return the logits of every word of a file, [words, K]."""
+        if self._layers:
+            records = self._activations(loaded, data)
+        else:
+            records = self.records(data)
+        logits = word_outputs(loaded.predictor, records, batch_size, data.title)
+        prediction.check_finite(logits, data.title)
+        return {"logits": logits}
+
+    def score(self, data: DataSet, outputs: dict[str, np.ndarray]) -> Scored:
         """Score the development file; look for the same tag everywhere."""
-        data = self._split(loaded, "eval", self.dev_file)
-        logits = ner_records.word_outputs(
-            loaded.predictor, data, self.eval_batch_size, "dev"
-        )
-        prediction.check_finite(logits, "dev_file")
-        results = self._scores(self.dev_file, logits)
-        label_ids = data.features["label_ids"]  # [n, S]
+        logits, file = outputs["logits"], self.examples(data)
         sign = signs.same_class(
             logits.argmax(-1),
-            label_ids[label_ids >= 0],
+            ner_scores.label_ids(file, self.labels),
             self.labels,
             "words are tagged",
         )
-        return Scored(results, [sign] if sign else [], logits)
+        return Scored(
+            self._scores(file, logits), [sign] if sign else [], logits
+        )
 
-    def write_mistakes(self, scored: Scored) -> None:
+    def write_mistakes_of(self, data: DataSet, scored: Scored) -> None:
         """Write errors.tsv of the development file."""
+        file, logits = self.examples(data), scored.predictions
         self.write_errors(
             ner_mistakes.wrong_entities(
-                self.dev_file,
-                self._tags(self.dev_file, scored.predictions),
-                np.exp(log_softmax(scored.predictions).max(-1)),
+                file,
+                self._tags(file, logits),
+                np.exp(log_softmax(logits).max(-1)),
                 self.settings.num_errors,
             )
         )
 
-    def predict(self, loaded: LoadedModel) -> None:
+    def write_predictions(
+        self, data: DataSet, outputs: dict[str, np.ndarray]
+    ) -> None:
         """Write predictions and, if the file has tags, their scores."""
-        file = self.test_file
-        data = self._split(loaded, "predict", file)
-        logits = ner_records.word_outputs(
-            loaded.predictor, data, self.settings.predict_batch_size, "test"
-        )
-        prediction.check_finite(logits, "test_file")
-        name = _PREDICTIONS[0 if file.separator else 1]
+        logits, file = outputs["logits"], self.examples(data)
         lines = ner_scores.prediction_lines(file, self._tags(file, logits))
-        self.write_lines(name, lines)
-        if self.is_test_tagged:
-            results = self._scores(file, logits)
-            table = ["Test results", *reporting.results_table(results)]
-            logging.info("%s", "\n".join(table))
-            lines = [f"{name} = {results[name]}" for name in sorted(results)]
-            self.write_lines(_TEST_RESULTS, lines)
+        self.write_lines(_PREDICTIONS[0 if file.separator else 1], lines)
+        if file.sentences[0].tags is None:
+            return
+        results = self._scores(file, logits)
+        table = ["Test results", *reporting.results_table(results)]
+        logging.info("%s", "\n".join(table))
+        lines = [f"{name} = {results[name]}" for name in sorted(results)]
+        self.write_lines(_TEST_RESULTS, lines)
 
     def _tags(self, file: ner_data.File, logits: np.ndarray) -> list[list[str]]:
         """Return the likeliest tags of each sentence, as IOB2."""
@@ -301,33 +344,21 @@ class NerJob(Job):
     def _scores(
         self, file: ner_data.File, logits: np.ndarray
     ) -> dict[str, float]:
-        """Return the scores of a file's tags, and the mean loss."""
+        """Return the scores of a file's tags, and the mean loss of words."""
         gold = [sentence.tags for sentence in file.sentences]
         scores = ner_scores.entity_scores(gold, self._tags(file, logits))
-        loss = ner_scores.mean_loss(logits, file, self.labels)
-        return scores | {"loss": loss}
+        right = ner_scores.label_ids(file, self.labels)
+        loss = -log_softmax(logits)[np.arange(len(right)), right].mean()
+        return scores | {"loss": float(loss)}
 
     # --- The fine-tuned model ------------------------------------------------
 
     def trained_for(self) -> TrainedFor:
         """Return the labels, the length, and the options of the tagger."""
-        found = (
-            super()
-            .trained_for()
-            ._replace(
-                id2label=id2label_of(self.labels),
-                document_context=self.tagger.document_context,
-            )
-        )
-        if self._layers:
-            found = found._replace(
-                feature_layers=self.tagger.feature_layers,
-                lstm_units=self.tagger.lstm_units,
-            )
-        return found
-
-
-# --- Layers, labels and files of a job ---------------------------------------
+        names = ("document_context", "feature_layers", "lstm_units")
+        options = {name: getattr(self.tagger, name) for name in names}
+        options["id2label"] = id2label_of(self.labels)
+        return super().trained_for()._replace(**options)
 
 
 def fine_tuned_labels(source: ModelSource, output_dir: str) -> tuple[str, ...]:
@@ -346,33 +377,6 @@ def fine_tuned_labels(source: ModelSource, output_dir: str) -> tuple[str, ...]:
     return labels
 
 
-def read_test_file(
-    files: DataFiles, types: Sequence[str]
-) -> tuple[ner_data.File, bool]:
-    """Return the test file, and whether its tags can be scored.
-
-    Tags that cannot be scored, such as those of a type that the model lacks,
-    do not keep the words from being tagged.
-    """
-    file = ner_data.read_file(files.test_file, files.columns, needs_tags=False)
-    if all(sentence.tags is None for sentence in file.sentences):
-        logging.info("test_file has no tags: predictions are not scored")
-        return file, False
-    try:
-        return ner_data.with_iob2_tags(file, types), True
-    except UserError as error:
-        logging.warning("test_file is tagged, but not scored: %s", error)
-        without = [s._replace(tags=None) for s in file.sentences]
-        return file._replace(sentences=without), False
-
-
-def _piece_activations(
-    model: feature_based.BertForFeatureTagging, batch: dict[str, tf.Tensor]
-) -> dict[str, tf.Tensor]:
-    """Return the layers of every piece, [B, S, C, H], for word_outputs."""
-    return {"words": model.activations(batch)}
-
-
 def _encoder_hash(model: modeling.TaskModel) -> str:
     """Return a hash of the weights that activations depend on."""
     total = hashlib.sha256()
@@ -381,3 +385,67 @@ def _encoder_hash(model: modeling.TaskModel) -> str:
         if not variable.path.startswith("bert/pooler/"):
             total.update(np.ascontiguousarray(variable))
     return total.hexdigest()
+
+
+# --- Outputs of records to outputs of words ----------------------------------
+
+
+def word_outputs(
+    predictor: prediction.Predictor,
+    data: in_memory.ShortRecords,
+    batch_size: int,
+    what: str,
+    path: str | None = None,
+) -> np.ndarray:
+    """Return a model's output for every word, float32 [words, ...].
+
+    Every word is classified in one record, and the records keep the order of
+    the words: the outputs at the labelled positions, read record by record,
+    are those of the words. Batches come in another order, so each record's
+    place in the result is counted beforehand.
+
+    Args:
+        predictor: of a forward pass that returns {"logits": [B, S, ...]}.
+        data: with label_ids [n, S], not negative where there is a word.
+        batch_size: records in a batch.
+        what: name of the job in the progress bar.
+        path: of a .npy file to write, which the result is then mapped to;
+            None: return an array in memory.
+    """
+    is_word = data.features["label_ids"] >= 0  # [n, S]
+    ends = np.cumsum(is_word.sum(axis=1))  # [n]
+    result = None
+    with progress.bar(data.num_records, "records", what) as bar:
+        for rows, outputs in predictor.batches(data, batch_size):
+            found = outputs["logits"]  # [B, S, ...]
+            if result is None:
+                shape = (int(ends[-1]), *found.shape[2:])
+                result = (
+                    _new_npy(path, shape)
+                    if path
+                    else np.zeros(shape, np.float32)
+                )
+            for row, values in zip(rows, found, strict=True):
+                at = np.flatnonzero(is_word[row])
+                result[ends[row] - len(at) : ends[row]] = values[at]
+            bar.update(len(rows))
+    return result
+
+
+def _new_npy(path: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Return a float32 array that is mapped to a new .npy file."""
+    try:
+        array = np.lib.format.open_memmap(path, "w+", np.float32, shape)
+        # The new file is sparse. A write to it when the disk is full would
+        # end the process with SIGBUS, so its blocks are allocated first.
+        if hasattr(os, "posix_fallocate"):  # macOS lacks it
+            with open(path, "r+b") as file:
+                size = os.fstat(file.fileno()).st_size
+                os.posix_fallocate(file.fileno(), 0, size)
+    except OSError as error:
+        raise UserError(
+            f"{os.path.dirname(path)}: cannot hold the activations, "
+            f"{4 * math.prod(shape) / 1e6:.1f} MB: {error.strerror}; free "
+            "space, or give another --records_dir"
+        ) from error
+    return array

@@ -10,82 +10,39 @@ A line is an entity that was found and is not right, or one that was missed:
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from tasks.mistakes import Mistakes
-from tasks.ner.data import File
+from tasks.ner.data import Entity, File, entities
 from tasks.ner.scores import by_sentence
 
-_HEADER = (
-    "line",
-    "kind",
-    "truth",
-    "prediction",
-    "confidence",
-    "sentence",
-)
-
-
-class Entity(NamedTuple):
-    """An entity of a sentence: its first and last word, and its type."""
-
-    first: int
-    last: int
-    kind: str
-
-    def overlaps(self, other: "Entity") -> bool:
-        """Return whether both have a word in common."""
-        return self.first <= other.last and other.first <= self.last
-
-    def text(self, words: Sequence[str]) -> str:
-        """Return the type and the words."""
-        return f"{self.kind}: {' '.join(words[self.first : self.last + 1])}"
-
-
-def entities(tags: Sequence[str]) -> list[Entity]:
-    """Return the entities of a sentence.
-
-    >>> entities(["B-LOC", "I-LOC", "O", "B-PER"])
-    [Entity(first=0, last=1, kind='LOC'), Entity(first=3, last=3, kind='PER')]
-
-    Args:
-        tags: IOB2, every entity begins with B-.
-    """
-    found: list[Entity] = []
-    for place, tag in enumerate(tags):
-        if tag[:1] == "B":
-            found.append(Entity(place, place, tag[2:]))
-        elif tag[:1] == "I":
-            found[-1] = found[-1]._replace(last=place)
-    return found
+_HEADER = ("line", "kind", "truth", "prediction", "confidence", "sentence")
 
 
 def pairs(
     gold: Sequence[Entity], predicted: Sequence[Entity]
 ) -> list[tuple[str, Entity | None, Entity | None]]:
-    """Return (kind of mistake, right entity, predicted one) of a sentence.
+    """Return (kind of mistake, right entity, predicted one) of a sentence."""
 
-    Args:
-        gold: the right entities.
-        predicted: those of the model.
-    """
+    def overlaps(one: Entity, other: Entity) -> bool:
+        return one.first <= other.last and other.first <= one.last
+
     found = []
     for entity in predicted:
         if entity in gold:
             continue
-        other = next((right for right in gold if right.overlaps(entity)), None)
+        other = next((right for right in gold if overlaps(right, entity)), None)
         if other is None:
-            found.append(("invented", None, entity))
+            kind = "invented"
         else:
             same = other[:2] == entity[:2]
             kind = "other type" if same else "other words"
-            found.append((kind, other, entity))
+        found.append((kind, other, entity))
     found += [
         ("missed", right, None)
         for right in gold
-        if not any(right.overlaps(entity) for entity in predicted)
+        if not any(overlaps(right, entity) for entity in predicted)
     ]
     return found
 
@@ -114,17 +71,23 @@ def wrong_entities(
         by_sentence(file, probabilities),
         strict=True,
     ):
+
+        def text(entity: Entity | None, words: list = sentence.words):
+            if entity is None:
+                return None
+            return f"{entity.type}: {' '.join(words[entity.words])}"
+
         gold = entities(sentence.tags)
         num_entities += len(gold)
         for kind, right, found in pairs(gold, entities(tags)):
-            first, last, _ = found or right
+            place = found or right
             rows.append(
                 (
-                    sentence.lines[min(first, len(sentence.lines) - 1)],
+                    sentence.lines[place.first],
                     kind,
-                    right.text(sentence.words) if right else None,
-                    found.text(sentence.words) if found else None,
-                    float(min(sure[first : last + 1])),
+                    text(right),
+                    text(found),
+                    float(min(sure[place.words])),
                     " ".join(sentence.words),
                 )
             )

@@ -15,10 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tasks.classifier.scores import log_softmax
 from tasks.ner.data import File, class_ids
-
-# --- Scores ------------------------------------------------------------------
 
 
 def entity_scores(
@@ -51,27 +48,20 @@ def entity_scores(
     return scores | {"accuracy": float(words.accuracy)}
 
 
-def mean_loss(logits: np.ndarray, file: File, labels: Sequence[str]) -> float:
-    """Return the mean cross entropy of the words of a file.
-
-    Args:
-        logits: [words, K].
-        file: with tags.
-        labels: names of the K classes.
-    """
+def label_ids(file: File, labels: Sequence[str]) -> np.ndarray:
+    """Return the right class of every word of a file, [words]."""
     ids = class_ids(labels)
-    right = [ids[tag] for s in file.sentences for tag in s.tags]
-    return float(-log_softmax(logits)[np.arange(len(right)), right].mean())
+    return np.array([ids[tag] for s in file.sentences for tag in s.tags])
+
+
+def by_sentence(file: File, values: Sequence) -> list[Sequence]:
+    """Return the values of all words of a file as a part per sentence."""
+    ends = np.cumsum([len(sentence.words) for sentence in file.sentences])
+    starts = [0, *ends[:-1]]
+    return [values[a:b] for a, b in zip(starts, ends, strict=True)]
 
 
 # --- Predictions -------------------------------------------------------------
-
-
-def by_sentence(file: File, tags: Sequence[str]) -> list[list[str]]:
-    """Return the tags of all words of a file as a list per sentence."""
-    ends = np.cumsum([len(sentence.words) for sentence in file.sentences])
-    starts = [0, *ends[:-1]]
-    return [list(tags[a:b]) for a, b in zip(starts, ends.tolist(), strict=True)]
 
 
 def prediction_lines(

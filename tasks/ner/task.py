@@ -6,7 +6,7 @@ a list of words is tagged as it is.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from base.errors import UserError
 
@@ -34,14 +34,7 @@ if TYPE_CHECKING:
     import modeling
     from checkpoints.checkpoint import Checkpoint
     from tasks import graph_tokenizer
-    from tasks.ner import export
-
-
-class _Rows(NamedTuple):
-    """Which words the rows classify: words of row r at positions[r]."""
-
-    positions: list[np.ndarray]
-    num_words: list[int]  # of each input
+    from tasks.ner.model import Tagger
 
 
 class Entities(Task):
@@ -93,16 +86,25 @@ class Entities(Task):
     def encode(self, inputs: Sequence[Input]) -> Encoded:
         """Return the windows of all texts, each a unit."""
         nothing_cut = [False] * len(inputs)
+        positions: list[np.ndarray] = []  # of the words in each row
         if any(map(is_record, inputs)):  # then all are
             units = [[item.texts["row"]] for item in inputs]
-            positions = [_record_positions(item) for item in inputs]
+            for item in inputs:
+                # A record's words are at its labels, else at all pieces.
+                size = len(item.texts["row"].input_ids)
+                labels = item.texts["label_ids"]
+                if labels is None or len(labels) < size:
+                    positions.append(np.arange(1, size - 1))
+                else:
+                    is_word = np.asarray(labels[:size]) >= 0
+                    positions.append(np.flatnonzero(is_word))
             counts = [len(found) for found in positions]
-            return Encoded(units, nothing_cut, _Rows(positions, counts))
+            return Encoded(units, nothing_cut, (positions, counts))
         sentences = [
             ner_data.Sentence(item.texts["words"], None, [], place)
             for place, item in enumerate(inputs)
         ]
-        units, positions = [], []
+        units = []
         for features in self.converter(sentences):
             sizes = features["input_mask"].sum(axis=1)
             for ids, labels, size in zip(
@@ -112,7 +114,7 @@ class Entities(Task):
                 units.append([Row(ids[:size], segments)])
                 positions.append(np.flatnonzero(labels >= 0))
         counts = [len(sentence.words) for sentence in sentences]
-        return Encoded(units, nothing_cut, _Rows(positions, counts))
+        return Encoded(units, nothing_cut, (positions, counts))
 
     # --- Tags ----------------------------------------------------------------
 
@@ -123,14 +125,14 @@ class Entities(Task):
         outputs: Sequence[Outputs],
     ) -> Iterator[Prediction | str]:
         """Yield the entities of each text."""
-        rows = encoded.state
+        positions, num_words = encoded.state
         tags: list[bytes] = []
         scores: list[float] = []
-        for found, at in zip(outputs, rows.positions, strict=True):
+        for found, at in zip(outputs, positions, strict=True):
             tags += found["tags"][at].tolist()
             scores += found["scores"][at].tolist()
         first = 0
-        for item, count in zip(inputs, rows.num_words, strict=True):
+        for item, count in zip(inputs, num_words, strict=True):
             part = slice(first, first + count)
             first += count
             if not np.isfinite(scores[part]).all():
@@ -164,15 +166,13 @@ class Entities(Task):
     ) -> "modeling.TaskModel":
         """Return the encoder with a vector per tag, or with a BiLSTM."""
         from tasks import bilstm
-        from tasks.encoder import layers
+        from tasks.encoder.model import layer_choice
         from tasks.ner import feature_based, model
 
-        count, trained_for = (
-            len(self.settings.labels),
-            self.settings.trained_for,
-        )
+        count = len(self.settings.labels)
+        trained_for = self.settings.trained_for
         if trained_for.feature_layers:
-            choice = layers.layer_choice(trained_for.feature_layers, config)
+            choice = layer_choice(trained_for.feature_layers, config)
             return feature_based.BertForFeatureTagging(
                 config, count, choice, trained_for.lstm_units, dtype
             )
@@ -184,11 +184,11 @@ class Entities(Task):
         self,
         model: "modeling.TaskModel",
         tokenizer: "graph_tokenizer.Tokenizer | None" = None,
-    ) -> "export.Tagger":
+    ) -> "Tagger":
         """Return the graph: texts or words in, a tag per word out."""
-        from tasks.ner import export
+        from tasks.ner.model import Tagger
 
-        return export.Tagger(self, model, tokenizer)
+        return Tagger(self, model, tokenizer)
 
     def answers(self, numbers: Outputs) -> Outputs:
         """Return the likeliest tag and its probability at every piece."""
@@ -201,42 +201,25 @@ def _prediction(
     item: Input, tags: Sequence[str], scores: Sequence[float]
 ) -> Prediction:
     """Return the entities of an input, and the tags of given words."""
+    words, places = item.texts.get("words"), item.texts.get("places")
     found = []
-    for first, last in entity_spans(tags):
-        words = item.texts.get("words")
-        places = item.texts.get("places")
-        start, end = first, last + 1  # in words
-        entity = {"type": tags[first][2:]}
+    for entity in ner_data.entities(tags):
+        start, end = entity.first, entity.last + 1  # in words
+        one: dict[str, Any] = {"type": entity.type}
         if places:
-            start, end = places[first][0], places[last][1]
-            entity["text"] = item.texts["text"][start:end]
+            start, end = places[entity.first][0], places[entity.last][1]
+            one["text"] = item.texts["text"][start:end]
         elif words:
-            entity["text"] = " ".join(words[start:end])
-        entity |= {"start": start, "end": end}
-        entity["score"] = number(min(scores[first : last + 1]))
-        found.append(entity)
-    if item.texts.get("places"):
+            one["text"] = " ".join(words[start:end])
+        score = number(min(scores[entity.words]))
+        found.append(one | {"start": start, "end": end, "score": score})
+    if places:
         return {"entities": found}
     return {
         "tags": list(tags),
         "scores": [number(score) for score in scores],
         "entities": found,
     }
-
-
-def entity_spans(tags: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the (first, last) word of each entity of tags in IOB2.
-
-    >>> entity_spans(["B-LOC", "I-LOC", "O", "B-PER", "B-PER"])
-    [(0, 1), (3, 3), (4, 4)]
-    """
-    spans: list[tuple[int, int]] = []
-    for place, tag in enumerate(tags):
-        if tag[:1] == "B":
-            spans.append((place, place))
-        elif tag[:1] == "I" and spans:
-            spans[-1] = (spans[-1][0], place)
-    return spans
 
 
 def characters_of_words(
@@ -260,12 +243,3 @@ def characters_of_words(
             at += 1
         places.append((starts[0], at))
     return places
-
-
-def _record_positions(item: Input) -> np.ndarray:
-    """Return the places of a record's words: its labels, else all pieces."""
-    size = len(item.texts["row"].input_ids)
-    labels = item.texts["label_ids"]
-    if labels is not None and len(labels) >= size:
-        return np.flatnonzero(np.asarray(labels[:size]) >= 0)
-    return np.arange(1, size - 1)

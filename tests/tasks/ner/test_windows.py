@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from ner_pieces import LABELS, VOCAB, WORDS, features
 
 import tokenization
-from tasks.ner import windows as ner_windows
 from tasks.ner.data import Sentence
 from tasks.ner.windows import Converter, Window, split_into_windows, widened
 
@@ -150,9 +149,3 @@ def test_one_label_per_word_in_order(tokenizer, texts, length, context, random):
     assert (found["input_mask"] == (found["input_ids"] != 0)).all()
     if not context:
         assert len(labels) >= len(sentences)
-
-
-def test_schema_is_what_is_written(tokenizer):
-    converter = Converter(tokenizer, LABELS, 6, document_context=False)
-    found = features(converter, sentence("a b"))
-    assert set(found) == set(ner_windows.schema(6))

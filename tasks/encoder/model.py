@@ -1,4 +1,4 @@
-"""Choose layers of an encoder as features, and combine them.
+"""Hidden layers of an encoder as features, and its vectors as a SavedModel.
 
 The feature-based approach of the paper (section 5.3): the weights of BERT stay
 fixed, and its hidden layers are the input of another model. Table 7 compares
@@ -13,33 +13,34 @@ from base.errors import UserError
 import tensorflow as tf
 
 import modeling
+from tasks import saved_model
 
 EMBEDDINGS = "embeddings"  # the index of the input of the first layer
 
 Index = int | str  # 0 or -L: the first layer; -1: the last one
 
+# --- Choices of layers -------------------------------------------------------
+
 
 class LayerChoice(NamedTuple):
-    """Layers and how to combine them; see `layer_features`."""
+    """Layers, and whether they are concatenated or summed with weights."""
 
     indices: tuple[Index, ...]
-    combine: str = "concat"
+    is_sum: bool = False
 
 
 def table_7(num_layers: int) -> dict[str, LayerChoice]:
-    """Return the choices of table 7 by name.
-
-    Args:
-        num_layers: of the encoder; choices of more layers are left out.
-    """
+    """Return the choices of table 7 that an encoder has enough layers for."""
     four = (-4, -3, -2, -1)
     choices = {
         "embeddings": LayerChoice((EMBEDDINGS,)),
         "second_to_last": LayerChoice((-2,)),
         "last": LayerChoice((-1,)),
-        "weighted_sum_last_four": LayerChoice(four, "sum"),
+        "weighted_sum_last_four": LayerChoice(four, is_sum=True),
         "concat_last_four": LayerChoice(four),
-        "weighted_sum_all": LayerChoice(tuple(range(-num_layers, 0)), "sum"),
+        "weighted_sum_all": LayerChoice(
+            tuple(range(-num_layers, 0)), is_sum=True
+        ),
     }
     return {
         name: choice
@@ -65,12 +66,7 @@ def layer_choice(name: str, config: modeling.BertConfig) -> LayerChoice:
 
 
 def parse_layers(text: str, num_layers: int) -> list[int]:
-    """Return the layer indices in a comma list, such as "-1,-2".
-
-    Args:
-        text: value of --layers. 0 or -num_layers is the first layer, -1 the
-            last one.
-        num_layers: of the encoder.
+    """Return the indices in --layers, a comma list such as "-1,-2".
 
     Raises:
         UserError: a part is not a number, or not a layer of this encoder.
@@ -94,38 +90,20 @@ def parse_layers(text: str, num_layers: int) -> list[int]:
     return indices
 
 
-def layer_features(
-    embedding_output: tf.Tensor,
-    encoder_layers: Sequence[tf.Tensor],
-    indices: Sequence[Index],
-    combine: str = "stack",
-    weights: tf.Tensor | None = None,
-) -> tf.Tensor:
-    """Return the chosen layers of an encoder as one float32 tensor.
+# --- Their values ------------------------------------------------------------
 
-    Args:
-        embedding_output: [B, S, H] of BertOutput.
-        encoder_layers: L of [B, S, H] of BertOutput.
-        indices: K indices of layers, or EMBEDDINGS.
-        combine: "stack" for [B, S, K, H], "concat" for [B, S, K * H], "sum"
-            for [B, S, H], the sum of each layer times its weight.
-        weights: [K] of "sum"; None: ones.
-    """
+
+def layer_features(
+    output: modeling.BertOutput, indices: Sequence[Index]
+) -> tf.Tensor:
+    """Return K layers of an encoder, float32 [B, S, K, H]."""
     chosen = [
-        embedding_output if index == EMBEDDINGS else encoder_layers[index]
+        output.embedding_output
+        if index == EMBEDDINGS
+        else output.encoder_layers[index]
         for index in indices
     ]
-    chosen = [tf.cast(layer, tf.float32) for layer in chosen]
-    if combine == "concat":
-        return tf.concat(chosen, axis=-1)  # [B, S, K * H]
-    if combine == "stack":
-        return tf.stack(chosen, axis=2)  # [B, S, K, H]
-    if combine != "sum":
-        raise ValueError(f"combine is {combine!r}: stack, concat or sum")
-    if weights is None:
-        weights = tf.ones([len(chosen)])
-    parts = [weights[k] * layer for k, layer in enumerate(chosen)]
-    return tf.add_n(parts)  # [B, S, H]
+    return tf.stack([tf.cast(x, tf.float32) for x in chosen], axis=2)
 
 
 def encode_layers(
@@ -133,33 +111,51 @@ def encode_layers(
     features: dict[str, tf.Tensor],
     layers: Sequence[int],
     pooling: str,
-) -> dict[str, tf.Tensor]:
-    """Run an encoder on a batch and return the chosen layers.
+) -> tf.Tensor:
+    """Return K layers of a batch, float32 [B, S, K, H]; pooled [B, K, H].
 
     Args:
         model: has the encoder.
         features: input_ids, input_mask and segment_ids, [B, S].
-        layers: indices of K layers.
+        layers: indices of the layers.
         pooling: "none", "cls" for the token that represents the line (see
             modeling.class_vectors), or "mean" over all tokens that are not
             padding.
-
-    Returns:
-        {"features": float32 [B, S, K, H]}; pooled [B, K, H].
     """
-    output = model.encode(features)
-    values = layer_features(
-        output.embedding_output, output.encoder_layers, layers
-    )  # [B, S, K, H]
+    values = layer_features(model.encode(features), layers)
     if pooling == "cls":
-        values = modeling.class_vectors(
+        return modeling.class_vectors(
             values, features["input_mask"], model.config.attention_direction
-        )  # [B, K, H]
-    elif pooling == "mean":
+        )
+    if pooling == "mean":
         mask = tf.cast(features["input_mask"], tf.float32)
         # Rows that fill up a batch have no token: their mean is 0, not NaN.
         share = tf.math.divide_no_nan(
             mask, tf.reduce_sum(mask, axis=1, keepdims=True)
         )  # [B, S]
-        values = tf.einsum("bskh,bs->bkh", values, share)
-    return {"features": values}
+        return tf.einsum("bskh,bs->bkh", values, share)
+    return values
+
+
+# --- SavedModel --------------------------------------------------------------
+
+
+class Encoder(saved_model.Export):
+    """Returns three kinds of vectors for each of n texts.
+
+    pooled_output [n, H] (see modeling.class_vectors), mean_output [n, H] (over
+    the real tokens) and sequence_output [n, S, H], all float32.
+    """
+
+    def numbers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
+        """Return the three outputs of a batch."""
+        output = self.model.encode(features)
+        mask = tf.cast(features["input_mask"], tf.float32)
+        mask = tf.expand_dims(mask, -1)  # [n, S, 1]
+        sequence = tf.cast(output.sequence_output, tf.float32)
+        total = tf.reduce_sum(sequence * mask, axis=1)  # [n, H]
+        return {
+            "pooled_output": tf.cast(output.pooled_output, tf.float32),
+            "sequence_output": sequence,
+            "mean_output": total / tf.reduce_sum(mask, axis=1),
+        }

@@ -1,4 +1,4 @@
-"""ner/export.py: windows in the graph are those of the records."""
+"""ner/model.py: windows in the graph are those of the records."""
 
 import ner_pieces
 import numpy as np
@@ -10,9 +10,11 @@ from ner_pieces import LABELS, WORDS, features
 
 import tokenization
 from tasks import graph_tokenizer
-from tasks.ner import export as ner_export
+from tasks.ner import model as ner_model
 from tasks.ner.data import Sentence
 from tasks.ner.windows import Converter
+
+pytest.importorskip("tensorflow_text")
 
 
 @pytest.fixture(scope="module")
@@ -21,12 +23,15 @@ def tokenizer(tmp_path_factory) -> tokenization.FullTokenizer:
 
 
 @pytest.fixture(scope="module")
-def in_graph(tokenizer):
+def graphed(tokenizer) -> graph_tokenizer.Tokenizer:
+    return graph_tokenizer.Tokenizer(tokenizer.vocab_file, do_lower_case=True)
+
+
+@pytest.fixture(scope="module")
+def in_graph(graphed):
     """The function of ragged words, compiled once."""
-    pytest.importorskip("tensorflow_text")
-    made = graph_tokenizer.Tokenizer(tokenizer.vocab_file, do_lower_case=True)
     return tf.function(
-        lambda words: ner_export.make_word_features(made, words, 8),
+        lambda words: ner_model.make_word_features(graphed, words, 8),
         input_signature=[
             tf.RaggedTensorSpec([None, None], tf.string, ragged_rank=1)
         ],
@@ -44,29 +49,21 @@ def test_graph_and_records_agree(tokenizer, in_graph, texts):
     sentences = [Sentence(words, None, [], 0) for words in texts]
     converter = Converter(tokenizer, LABELS, 8, document_context=False)
     wanted = features(converter, *sentences)
-    found = in_graph(tf.ragged.constant(texts))
-    ids = found.features["input_ids"].numpy()
-    places = zip(found.windows.numpy(), found.positions.numpy(), strict=True)
-    rows = [ids[row] for row in dict.fromkeys(w for w, _ in places)]
+    found, at = in_graph(tf.ragged.constant(texts))
+    ids, (windows, positions) = found["input_ids"].numpy(), at.numpy().T
+    rows = [ids[row] for row in dict.fromkeys(windows)]
     width = ids.shape[1]
     # Windows without the beginning of a word are no records.
     np.testing.assert_array_equal(rows, wanted["input_ids"][:, :width])
     assert not wanted["input_ids"][:, width:].any()
-    at = np.argwhere(wanted["label_ids"] >= 0)
-    assert found.positions.numpy().tolist() == at[:, 1].tolist()
+    places = np.argwhere(wanted["label_ids"] >= 0)
+    assert positions.tolist() == places[:, 1].tolist()
 
 
 @pytest.mark.slow
-def test_words_of_a_text(tokenizer):
-    pytest.importorskip("tensorflow_text")
-    made = graph_tokenizer.Tokenizer(tokenizer.vocab_file, do_lower_case=True)
-    texts = [
-        "B\u00e9b\u00e9's  \u4e2d\u6587\u200b!",
-        "",
-        "\u03a3\u039f\u03a3 x",
-    ]
+def test_words_of_a_text(graphed):
+    texts = ["Bébé's  中文\u200b!", "", "ΣΟΣ x"]
     basic = tokenization.BasicTokenizer(do_lower_case=False)
-    found = made.cased_words(tf.constant(texts)).to_list()
+    found = graphed.cased_words(tf.constant(texts)).to_list()
     words = [[word.decode() for word in row] for row in found]
     assert words == [basic.tokenize(text) for text in texts]
-    assert words[0] == ["B\u00e9b\u00e9", "'", "s", "\u4e2d", "\u6587", "!"]

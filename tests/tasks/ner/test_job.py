@@ -1,0 +1,42 @@
+"""ner/job.py: outputs of batches come back word by word."""
+
+import ner_pieces
+import numpy as np
+import pytest
+
+from records.in_memory import ShortRecords
+from tasks.ner.data import Sentence
+from tasks.ner.job import word_outputs
+from tasks.ner.windows import Converter
+
+# Sentences of different lengths, one longer than a window.
+SENTENCES = ["ab", "ab." * 7, ".", ["b", "aa", "a", "b"]]
+
+
+class FakePredictor:
+    """Returns the ids of a batch as the output of every position."""
+
+    def batches(self, data, batch_size: int):
+        for rows, batch in data.prediction(batch_size):
+            ids = batch["input_ids"][: len(rows), :, None]
+            yield rows, {"logits": ids.astype(np.float32)}
+
+
+@pytest.mark.parametrize("is_on_disk", [False, True])
+def test_outputs_are_in_the_order_of_the_words(tmp_path, is_on_disk):
+    tokenizer = ner_pieces.tokenizer_in(tmp_path)
+    converter = Converter(tokenizer, ["O"], 8, document_context=False)
+    sentences = [Sentence(list(words), None, [], 0) for words in SENTENCES]
+    data = ShortRecords(ner_pieces.features(converter, *sentences))
+    assert data.num_records > len(sentences)
+    path = str(tmp_path / "x.npy") if is_on_disk else None
+    found = word_outputs(FakePredictor(), data, 3, "x", path)
+    wanted = [
+        [ner_pieces.VOCAB.index(word[0])]
+        for sentence in sentences
+        for word in sentence.words
+    ]
+    assert found.tolist() == wanted
+    if is_on_disk:
+        found.flush()
+        np.testing.assert_array_equal(np.load(path), wanted)
