@@ -21,17 +21,16 @@ the run goes on. After an interruption, the same command continues it. With
 """
 
 from base import beam as base_beam
-from base import errors, resuming
+from base import errors, file_system, resuming
 from base.errors import UserError
+from base.jobs import run as jobs_run
 
 from absl import flags, logging
 
+from serving import data, run
 from serving import flags as prediction_flags
-from serving import model as prediction_model
-from serving import outputs, plan, run
-from serving.plan import Plan
-from tasks import registry
-from tasks.task import Settings, Task
+from tasks import loading, registry
+from tasks.task import Settings
 from training import dtypes
 from training import flags as training_flags
 
@@ -61,7 +60,8 @@ flags.DEFINE_bool(
 flags.DEFINE_string(
     "input_file",
     None,
-    "Text, JSON lines or TFRecords, plain or gzip: globs, separated by commas.",
+    "Text, JSON lines or TFRecords, plain or gzip: globs, separated by commas. "
+    "Each file makes one of the output.",
 )
 flags.DEFINE_enum(
     "input_format",
@@ -79,13 +79,6 @@ flags.DEFINE_string(
 
 # Outputs
 flags.DEFINE_string("output_dir", None, "Directory of the predictions.")
-flags.DEFINE_integer(
-    "num_shards",
-    None,
-    "Number of output files; default: one for every 8 MB of input.",
-    lower_bound=1,
-    upper_bound=plan.MAX_SHARDS,
-)
 
 # Computation
 flags.DEFINE_integer(
@@ -114,19 +107,41 @@ _NOT_IN_FINGERPRINT = (
 
 
 def main(_: list[str]) -> int:
-    """Predict the shards that are missing; return the exit status."""
+    """Predict the files that are missing; return the exit status."""
     check_flags()
     settings = find_model()
     task = registry.create_task(settings)
     prediction_flags.check_text_columns(FLAGS.text_columns, task)
-    job = make_plan(settings)
-    plan.check_first_inputs(job, task.parse)
-    with outputs.locked(job):
-        to_do = outputs.begin(job)
-        log_plan(job, settings, to_do)
-        if to_do:
-            predict(job, to_do, task)
-        counts = outputs.finish(job)
+    files = data.find_inputs(FLAGS.input_file, FLAGS.input_format)
+    run.check_first_inputs(files[0], task)
+    options = settings._asdict()
+    for name in _NOT_IN_FINGERPRINT:
+        del options[name]
+    options["model"] = loading.fingerprint(settings)
+    options["batch_size"] = FLAGS.batch_size
+    file_system.make_directory(FLAGS.output_dir)
+    job = run.create_job(files, FLAGS.output_dir, options)
+    with resuming.explained_failures(job.name):
+        with jobs_run.open_run(job) as this_run:
+            todo = run.files_to_do(this_run)
+            log_plan(settings, files, todo)
+            if todo and FLAGS.runner == "beam":
+                from serving import on_beam  # needs Apache Beam
+
+                on_beam.predict_files(
+                    job,
+                    files,
+                    todo,
+                    settings,
+                    FLAGS.batch_size,
+                    FLAGS.beam_options,
+                )
+            elif todo:
+                model = loading.load(settings)
+                run.predict_files(
+                    job, files, todo, task, model, FLAGS.batch_size
+                )
+            counts = run.finish(this_run)
     run.log_summary(counts, job)
     return 0
 
@@ -136,7 +151,7 @@ def main(_: list[str]) -> int:
 
 def find_model() -> Settings:
     """Return the settings of --model with those of other flags."""
-    settings = prediction_model.describe(
+    settings = loading.find(
         FLAGS.model,
         FLAGS.task,
         FLAGS.bert_config_file,
@@ -154,45 +169,9 @@ def find_model() -> Settings:
     return settings
 
 
-def make_plan(settings: Settings) -> Plan:
-    """Return the shards, and the fingerprint of all they depend on."""
-    options = {
-        name: value
-        for name, value in settings._asdict().items()
-        if name not in _NOT_IN_FINGERPRINT
-    }
-    options["model"] = prediction_model.model_fingerprint(settings)
-    options["batch_size"] = FLAGS.batch_size
-    return plan.make_plan(
-        FLAGS.input_file,
-        FLAGS.output_dir,
-        FLAGS.num_shards,
-        FLAGS.input_format,
-        options,
-    )
-
-
-def predict(job: Plan, to_do: list[int], task: Task) -> None:
-    """Write shards with the runner; if that fails, say how to continue."""
-    with resuming.explained_failures(job.output_dir):
-        if FLAGS.runner == "beam":
-            # It imports Apache Beam, which is optional.
-            from serving import on_beam
-
-            on_beam.predict_shards(
-                job, to_do, task.settings, FLAGS.batch_size, FLAGS.beam_options
-            )
-            return
-        run.predict_shards(
-            job,
-            to_do,
-            task,
-            lambda: prediction_model.load(task.settings),
-            FLAGS.batch_size,
-        )
-
-
-def log_plan(job: Plan, settings: Settings, to_do: list[int]) -> None:
+def log_plan(
+    settings: Settings, files: list[data.InputFile], todo: list[int]
+) -> None:
     """Log the model, the inputs and what is left to do."""
     logging.info("***** Batch prediction *****")
     logging.info("  Model = %s", settings.path)
@@ -202,13 +181,13 @@ def log_plan(job: Plan, settings: Settings, to_do: list[int]) -> None:
         logging.info("  Matrix products = %s", settings.dtype)
     logging.info(
         "  Inputs = %d files of %s, %.1f MB",
-        len(job.files),
-        job.files[0].kind,
-        sum(file.size for file in job.files) / 1e6,
+        len(files),
+        files[0].kind,
+        sum(file.size for file in files) / 1e6,
     )
-    logging.info("  Shards to do = %d of %d", len(to_do), len(job.shards))
+    logging.info("  Files to do = %d", len(todo))
     for name in ("text_columns", "id_column"):
-        if FLAGS[name].value and job.files[0].kind == "text":
+        if FLAGS[name].value and files[0].kind == "text":
             logging.warning("--%s is ignored: the inputs are text", name)
 
 

@@ -18,7 +18,6 @@ from base.errors import UserError
 
 from absl import flags, logging
 
-from serving import model
 from tasks import loading, predict, registry
 from tasks.masked_lm import filling
 from tasks.task import BadInput, Input, Place, Settings, Task
@@ -64,7 +63,7 @@ def main(_: list[str]) -> int:
     settings = describe_model()
     task = registry.create_task(settings)
     inputs = [check_sentence(task, text) for text in texts]
-    run = model.load(settings)
+    run = loading.load(settings)
     found = predict.predict(task, run, inputs, _BATCH_SIZE)
     for text, prediction in zip(texts, found, strict=True):
         if isinstance(prediction, str):

@@ -150,20 +150,17 @@ def windows(model: LiteRtModel) -> Iterator[Window]:
         UserError: the file cannot be read, or is none of text, JSON lines and
             TFRecords.
     """
-    if FLAGS.input_file != "-":
-        if not os.path.isfile(FLAGS.input_file):
-            raise UserError(
-                f"--input_file={FLAGS.input_file} is not a file; - is standard "
-                "input"
-            )
-        size = os.path.getsize(FLAGS.input_file)
-        file = data.inspect(FLAGS.input_file, size, FLAGS.input_format)
-        for shard in data.make_shards([file], 1):
-            yield from data.read_windows(shard, 0, model.task.parse)
-        return
-    yield from data.read_stream(
-        sys.stdin.buffer, _STREAM, FLAGS.input_format, model.task.parse
-    )
+    if FLAGS.input_file == "-":
+        return data.read_stream(
+            sys.stdin.buffer, _STREAM, FLAGS.input_format, model.task.parse
+        )
+    if not os.path.isfile(FLAGS.input_file):
+        raise UserError(
+            f"--input_file={FLAGS.input_file} is not a file; - is standard "
+            "input"
+        )
+    file = data.inspect(FLAGS.input_file, FLAGS.input_format)
+    return data.read_windows(file, model.task.parse)
 
 
 def score(model: LiteRtModel) -> int:

@@ -1,51 +1,58 @@
-"""Predict the shards of a plan on this machine, one after the other.
+"""Predict the inputs of files on this machine, one file after the other.
 
-    shard -> windows -> batches by length -> model -> lines in order -> file
+    file -> windows -> batches by length -> model -> lines in order -> file
 
-Memory holds one window, whatever the size of the input.
+Every input file makes one output file. Inputs without a prediction go to a
+file of the scratch folder first (base/jobs/run.py), and in the end to
+errors.jsonl, the last output of the job. Memory holds one window.
 """
 
+import collections
 import json
+import os
+import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
-from base import progress
+from base import file_system, progress, resuming
 from base.errors import UserError
+from base.jobs import run as jobs_run
+from base.jobs.run import Job, Run, Target
 
 from absl import logging
 
-from serving import data, outputs
-from serving.data import Problem, Window
-from serving.outputs import WindowResult
-from serving.plan import Plan
+from serving import data
+from serving.data import InputFile, Problem, Window
 from tasks import predict
-from tasks.task import Model, Prediction, Task
+from tasks.task import Model, Task
+
+# Raise it when the same command no longer gives the same bytes.
+_VERSION = 1
+
+Counts = collections.Counter[str]
+
+
+class Result(NamedTuple):
+    """The predictions of a window, as JSON lines; picklable."""
+
+    lines: list[str]
+    problems: list[Problem]
+    counts: dict[str, int]
 
 
 def predict_window(
     task: Task, run_model: Model, window: Window, batch_size: int
-) -> WindowResult:
+) -> Result:
     """Return the predictions of a window.
 
     Args:
         task: of the model.
-        run_model: see `model.load`.
+        run_model: see `loading.load`.
         window: the inputs.
         batch_size: see `predict.make_batches`.
     """
-    found = predict.predict(task, run_model, window.inputs, batch_size)
-    return window_result(window, found)
-
-
-def window_result(
-    window: Window, predictions: Sequence[Prediction | str]
-) -> WindowResult:
-    """Return the lines, problems and counts of a window.
-
-    Args:
-        window: the inputs.
-        predictions: of each, or why it has none.
-    """
+    predictions = predict.predict(task, run_model, window.inputs, batch_size)
     lines, problems = [], list(window.problems)
     num_truncated = 0
     for item, found in zip(window.inputs, predictions, strict=True):
@@ -58,43 +65,106 @@ def window_result(
     # Those found by the model after those found by the parser.
     problems.sort(key=lambda problem: problem.place.number)
     counts = {
-        "inputs": len(window.inputs) + len(window.problems),
+        "inputs": len(lines) + len(problems),
         "predicted": len(lines),
         "bad_inputs": len(problems),
         "truncated": num_truncated,
         "blank_lines": window.num_blank,
     }
-    return WindowResult(lines, problems, counts)
+    return Result(lines, problems, counts)
 
 
-# --- Shards ------------------------------------------------------------------
+# --- A job -------------------------------------------------------------------
 
 
-def predict_shards(
-    plan: Plan,
-    to_do: Sequence[int],
-    task: Task,
-    load_model: Callable[[], Model],
-    batch_size: int,
-) -> None:
-    """Write the shards with the numbers `to_do`.
+def create_job(
+    files: Sequence[InputFile], output_dir: str, options: dict[str, Any]
+) -> Job:
+    """Return the job of predicting files.
+
+    Args:
+        files: the inputs.
+        output_dir: where the predictions go.
+        options: name -> value of everything else the predictions depend on.
+    """
+    folder = resuming.absolute_path(output_dir)
+    names = [
+        f"predictions-{index:05}-of-{len(files):05}.jsonl"
+        for index in range(len(files))
+    ]
+    inputs = [[file.path, *resuming.file_state(file.path)] for file in files]
+    fingerprint = {
+        "version of predictions": _VERSION,
+        "input_file": inputs,
+        "input_format": files[0].kind,
+        **options,
+    }
+    outputs = [os.path.join(folder, x) for x in (*names, "errors.jsonl")]
+    return jobs_run.create_job(
+        outputs, folder, "predictions", "output_dir", fingerprint
+    )
+
+
+def check_first_inputs(file: InputFile, task: Task) -> None:
+    """Check that not all of the first inputs are unusable.
+
+    Each unusable input would only be named in errors.jsonl, which for a
+    misspelt --text_columns would be all of them, after hours.
 
     Raises:
-        UserError: an input cannot be read any more.
+        UserError: names the first problem.
     """
-    run_model = load_model()
-    total = sum(plan.shard_bytes(index) for index in to_do)
-    before = data.lines_before(
-        plan.shards,
-        lambda number: data.count_line_ends(plan.shards[number][-1]),
+    window = next(data.read_windows(file, task.parse), None)
+    if not window or window.inputs or not window.problems:
+        return
+    first = window.problems[0]
+    many = ""
+    if len(window.problems) > 1:
+        many = f"; so are the first {len(window.problems)} inputs"
+    raise UserError(
+        f"{first.place.path}, {first.place.kind} {first.place.number} cannot "
+        f"be predicted: {first.reason}{many}"
     )
-    wanted, num_inputs, began = set(to_do), 0, time.monotonic()
+
+
+def errors_path(job: Job, index: int) -> str:
+    """Return the path of the inputs of a file that have no prediction."""
+    return os.path.join(job.shared_dir, f"errors-{index:05}.jsonl")
+
+
+def files_to_do(run: Run) -> list[int]:
+    """Return the numbers of the files to predict.
+
+    If errors.jsonl is missing, these are also files of which the predictions
+    are there, but not the errors.
+    """
+    last = len(run.job.outputs) - 1
+    names = {name for name, _ in file_system.files_below(run.job.shared_dir)}
+    return [
+        index
+        for index in range(last)
+        if index in run.todo
+        or last in run.todo
+        and os.path.basename(errors_path(run.job, index)) not in names
+    ]
+
+
+def predict_files(
+    job: Job,
+    files: Sequence[InputFile],
+    todo: Sequence[int],
+    task: Task,
+    run_model: Model,
+    batch_size: int,
+) -> None:
+    """Write the predictions of the files with the numbers `todo`."""
+    num_inputs, began = 0, time.monotonic()
+    total = sum(files[index].size for index in todo)
     with progress.bar(total, "B", "Predicting", unit_scale=True) as bar:
 
-        def results(index: int, lines: int) -> Iterator[WindowResult]:
+        def results(file: InputFile) -> Iterator[Result]:
             nonlocal num_inputs
-            windows = data.read_windows(plan.shards[index], lines, task.parse)
-            for window in windows:
+            for window in data.read_windows(file, task.parse):
                 result = predict_window(task, run_model, window, batch_size)
                 num_inputs += len(window.inputs)
                 seconds = max(time.monotonic() - began, 1e-9)
@@ -102,9 +172,12 @@ def predict_shards(
                 bar.update(window.num_bytes)
                 yield result
 
-        for index, lines in enumerate(before):
-            if index in wanted:
-                outputs.write_shard(plan, index, results(index, lines))
+        for index in todo:
+            write_file(
+                job.target(index),
+                errors_path(job, index),
+                results(files[index]),
+            )
     seconds = time.monotonic() - began
     logging.info(
         "Predicted %d inputs in %s, %.1f inputs/s",
@@ -114,32 +187,72 @@ def predict_shards(
     )
 
 
-def log_summary(counts: dict[str, int], plan: Plan) -> None:
+def write_file(target: Target, errors: str, results: Iterable[Result]) -> None:
+    """Write the predictions of a file, and before them its errors.
+
+    Args:
+        target: of the predictions.
+        errors: path of the errors.
+        results: of its windows, in order.
+    """
+    counts = Counts()
+    with (
+        jobs_run.publish(target) as (file, entry),
+        file_system.atomic_file(errors, sync=False) as errors_file,
+    ):
+        for result in results:
+            file.writelines(f"{line}\n".encode() for line in result.lines)
+            errors_file.writelines(
+                f"{problem.line()}\n".encode() for problem in result.problems
+            )
+            counts.update(result.counts)
+        entry["counts"] = counts
+
+
+def finish(run: Run) -> Counts:
+    """Write errors.jsonl, end the run, and return the counts of all files."""
+    job = run.job
+    last = len(job.outputs) - 1
+    if last in run.todo:
+        with jobs_run.publish(job.target(last)) as (file, entry):
+            for index in range(last):
+                path = errors_path(job, index)
+                with file_system.open_for_reading(path) as part:
+                    shutil.copyfileobj(part, file)
+            entry["counts"] = {}
+    counts = Counts()
+    for entry in run.finish({}):
+        counts.update(entry["counts"])
+    return counts
+
+
+def log_summary(counts: Counts, job: Job) -> None:
     """Log what a run has done.
 
     Raises:
         UserError: there is no prediction.
     """
+    *predictions, errors = job.outputs
     logging.info("***** Predictions *****")
     logging.info("  Inputs = %d", counts["inputs"])
     logging.info("  Predicted = %d", counts["predicted"])
     logging.info("  Truncated = %d", counts["truncated"])
     logging.info("  Blank lines = %d", counts["blank_lines"])
-    logging.info("  Bad inputs = %d (%s)", counts["bad_inputs"], plan.errors)
-    if counts["bad_inputs"]:
-        logging.warning(
-            "%d of %d inputs have no prediction; %s names each with its reason",
-            counts["bad_inputs"],
-            counts["inputs"],
-            plan.errors,
-        )
+    logging.info("  Bad inputs = %d (%s)", counts["bad_inputs"], errors)
     if not counts["inputs"]:
         raise UserError("the inputs hold no text and no record")
     if not counts["predicted"]:
         raise UserError(
             f"none of {counts['inputs']} inputs could be predicted; see "
-            f"{plan.errors}"
+            f"{errors}"
         )
-    more = len(plan.shards) - 1
+    if counts["bad_inputs"]:
+        logging.warning(
+            "%d of %d inputs have no prediction; %s names each with its reason",
+            counts["bad_inputs"],
+            counts["inputs"],
+            errors,
+        )
+    more = len(predictions) - 1
     others = f" and {more} more files" if more else ""
-    logging.info("Wrote %s%s", plan.output(0), others)
+    logging.info("Wrote %s%s", predictions[0], others)

@@ -3,7 +3,7 @@
     predictions = predict(task, run, inputs, batch_size)
 
 `run` is a function from the features of a batch to its outputs: of a Keras
-model, a SavedModel (serving/model.py) or a LiteRT file (serving/litert).
+model, a SavedModel (loading.py) or a LiteRT file (serving/litert).
 
 Texts differ in length. In the order of the input, most of a batch would be
 padding. So rows are sorted by length and cut into batches, each padded to a

@@ -1,6 +1,15 @@
-"""batch_predict.py as a user runs it; tests/test_tasks_contract.py too."""
+"""batch_predict.py: kinds of inputs, bad ones, wrong flags, kill -9 and Beam.
+
+That its predictions are those of the scripts, of SavedModels and of LiteRT
+files is in tests/test_tasks_contract.py.
+"""
 
 import gzip
+import json
+import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import classifier_runs
@@ -12,7 +21,9 @@ import pytest
 import scripts
 import squad_runs
 import swag_runs
+from paths import ROOT
 from prediction_runs import (
+    batch_predict,
     check_same,
     export,
     predict,
@@ -24,29 +35,16 @@ from prediction_runs import (
 from checkpoints import weight_files
 from checkpoints.checkpoint import open_checkpoint
 from pretraining.model import BertForPreTraining
+from records import tfrecord
 from tasks import saved_model
 
 pytest.importorskip("tensorflow_text")
 run_classifier = scripts.load("run_classifier")
 run_squad = scripts.load("run_squad")
 run_ner = scripts.load("run_ner")
-run_swag = scripts.load("run_swag")
 extract_features = scripts.load("extract_features")
 
 ONLY_PREDICT = {"do_train": False, "do_eval": False, "do_predict": True}
-
-
-@pytest.fixture
-def ids_only(monkeypatch) -> None:
-    """Export without the signature for strings, which takes long to trace."""
-    monkeypatch.setattr(
-        saved_model.Export,
-        "signatures",
-        lambda self: {"ids": self.ids_signature()},
-    )
-
-
-# --- Classifier --------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -55,66 +53,65 @@ def classifier(tmp_path_factory) -> Path:
     return write_classifier(tmp_path_factory.mktemp("classifier"))
 
 
-def sentences_of(folder: Path) -> list[str]:
-    return (folder / "test.tsv").read_text().splitlines()[1:]
+@pytest.fixture
+def sentences(classifier) -> list[str]:
+    return (classifier / "test.tsv").read_text().splitlines()[1:]
 
 
-def test_lines_of_text_are_those_of_json(classifier, tmp_path):
-    """In shards; the field of the text is named; cut texts say so."""
-    texts = sentences_of(classifier)
-    lines = [{"id": n, "sentence": text} for n, text in enumerate(texts)]
-    file = write_lines(tmp_path / "in.jsonl", lines)
+def without_ids(rows: list[dict]) -> list[dict]:
+    return [{k: v for k, v in row.items() if k != "id"} for row in rows]
+
+
+# --- Kinds of inputs ---------------------------------------------------------
+
+
+def test_text_json_and_records_give_the_same(classifier, sentences, tmp_path):
     model = classifier / "model"
-    found = predict(model, file, tmp_path / "1", text_columns="sentence")
-    assert [row.pop("id") for row in found] == list(range(21))
-    is_long = [len(text.split()) + 2 > 24 for text in texts]
-    assert [row.get("truncated", False) for row in found] == is_long
+    lines = [{"id": n, "sentence": text} for n, text in enumerate(sentences)]
+    file = write_lines(tmp_path / "in.jsonl", lines)
+    wanted = predict(model, file, tmp_path / "1", text_columns="sentence")
+    assert [row["id"] for row in wanted] == list(range(21))
+    is_long = [len(text.split()) + 2 > 24 for text in sentences]
+    assert [row.get("truncated", False) for row in wanted] == is_long
     assert 0 < sum(is_long) < 21
-    path = tmp_path / "lines.txt"
-    path.write_text("\n".join(texts))
-    again = predict(model, path, tmp_path / "2", num_shards=3)
-    assert [row.pop("id") for row in again] == [
-        f"{path}:{number}" for number in range(1, 22)
+    wanted = without_ids(wanted)
+
+    with gzip.open(tmp_path / "a.txt.gz", "wt") as packed:
+        packed.write("\n".join(sentences[:10]))
+    (tmp_path / "b.txt").write_text("\n".join(sentences[10:]) + "\n")
+    files = f"{tmp_path}/a.txt.gz,{tmp_path}/b.txt"
+    found = predict(model, files, tmp_path / "2")
+    assert [row["id"] for row in found] == [
+        *(f"{tmp_path}/a.txt.gz:{n}" for n in range(1, 11)),
+        *(f"{tmp_path}/b.txt:{n}" for n in range(1, 12)),
     ]
-    check_same(again, found)
+    check_same(without_ids(found), wanted)
 
-
-def test_records_of_run_classifier_give_the_same(classifier, tmp_path):
-    texts = sentences_of(classifier)
-    flags = classifier_runs.flags_for(
-        classifier / "model", classifier, classifier / "model", **ONLY_PREDICT
-    )
-    records = tmp_path / "records"
-    flags |= {"max_seq_length": 24, "records_dir": str(records)}
+    flags = classifier_runs.flags_for(model, classifier, model, **ONLY_PREDICT)
+    flags |= {"max_seq_length": 24, "records_dir": str(tmp_path / "records")}
     scripts.run(run_classifier, **flags)
-    path = tmp_path / "lines.txt"
-    path.write_text("\n".join(texts))
-    wanted = predict(classifier / "model", path, tmp_path / "1")
-    file = records / "predict.tf_record"
-    found = predict(classifier / "model", file, tmp_path / "2")
-    assert [row.pop("id") for row in found] == [
+    file = tmp_path / "records" / "predict.tf_record"
+    found = predict(model, file, tmp_path / "3")
+    assert [row["id"] for row in found] == [
         f"{file}:{number}" for number in range(1, 22)
     ]
     for row in wanted:
-        del row["id"]
         row.pop("truncated", None)  # records hold cut texts
-    check_same(found, wanted)
+    check_same(without_ids(found), wanted)
 
 
-def test_products_in_16_bits(classifier, tmp_path, caplog):
-    """Of a model and its scores: near those of float32, and not the same."""
+def test_products_in_16_bits(classifier, sentences, tmp_path, caplog):
+    """Near those of float32, and not the same."""
     path = tmp_path / "lines.txt"
-    path.write_text("\n".join(sentences_of(classifier)))
+    path.write_text("\n".join(sentences))
     exact = predict(classifier / "model", path, tmp_path / "1")
-    for dtype in ("bfloat16", "float16"):
-        out = tmp_path / dtype
-        found = predict(classifier / "model", path, out, dtype=dtype)
-        assert f"Matrix products = {dtype}" in caplog.text
-        scores = [[row["score"] for row in rows] for rows in (found, exact)]
-        np.testing.assert_allclose(*scores, atol=0.02)
-        assert scores[0] != scores[1]
-    # auto is one of the types, and logs the reason.
-    predict(classifier / "model", path, tmp_path / "2", dtype="auto")
+    found = predict(
+        classifier / "model", path, tmp_path / "2", dtype="bfloat16"
+    )
+    scores = [[row["score"] for row in rows] for rows in (found, exact)]
+    np.testing.assert_allclose(*scores, atol=0.02)
+    assert scores[0] != scores[1]
+    predict(classifier / "model", path, tmp_path / "3", dtype="auto")
     assert "--dtype=auto: " in caplog.text
 
 
@@ -126,20 +123,14 @@ def test_tabs_separate_the_texts_of_a_pair(tmp_path):
         None,
         is_pair=True,
     )
-    (tmp_path / "in.tsv").write_text("good film\ta book\na\tthe\n")
-    lines = [
-        {"text_a": "good film", "text_b": "a book"},
-        {"text_a": "a", "text_b": "the"},
-    ]
-    wanted = predict(
-        model, write_lines(tmp_path / "in.jsonl", lines), tmp_path / "1"
-    )
+    texts = [("good film", "a book"), ("a", "the")]
+    (tmp_path / "in.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in texts))
+    lines = [{"text_a": a, "text_b": b} for a, b in texts]
+    file = write_lines(tmp_path / "in.jsonl", lines)
+    wanted = predict(model, file, tmp_path / "1")
     found = predict(model, tmp_path / "in.tsv", tmp_path / "2")
     assert [row["value"] for row in found] == [row["value"] for row in wanted]
     assert found[0]["value"] != pytest.approx(found[1]["value"], abs=1e-3)
-
-
-# --- Several rows to an input ------------------------------------------------
 
 
 def test_answers_have_their_characters_and_records_their_windows(tmp_path):
@@ -166,8 +157,7 @@ def test_answers_have_their_characters_and_records_their_windows(tmp_path):
                 assert " ".join(part.split()) == entry["text"]
             else:
                 assert entry["start"] is entry["end"] is None
-    records = model / "eval.tf_record"
-    spans = predict(model, records, tmp_path / "2", **options)
+    spans = predict(model, model / "eval.tf_record", tmp_path / "2", **options)
     assert [row["id"] for row in spans[:2]] == [10**9, 10**9 + 1]
     assert len(spans) > len(lines)
     assert set(spans[0]) == {
@@ -184,8 +174,10 @@ def test_entities_have_their_characters_and_records_their_tags(tmp_path):
     scripts.run(
         run_ner, **ner_runs.flags_for(model, tmp_path, model, **ONLY_PREDICT)
     )
-    sentences = ner_runs.sentences(21, 3)
-    lines = [{"tokens": [word for word, _ in words]} for words in sentences]
+    lines = [
+        {"tokens": [word for word, _ in words]}
+        for words in ner_runs.sentences(21, 3)
+    ]
     file = write_lines(tmp_path / "in.jsonl", lines)
     found = predict(model, file, tmp_path / "1")
     assert any(len(line["tokens"]) > 32 for line in lines)  # several windows
@@ -222,21 +214,15 @@ def test_questions_with_other_numbers_of_choices(tmp_path):
     shares = found.pop(5)["probabilities"]
     first = found[0]["probabilities"]
     assert shares[0] / shares[1] == pytest.approx(first[0] / first[1], rel=1e-4)
-    wanted = predict(
-        model, write_lines(tmp_path / "same.jsonl", lines), tmp_path / "2"
-    )
-    for row in [*found, *wanted]:
-        del row["id"]
-    check_same(found, wanted)
+    file = write_lines(tmp_path / "same.jsonl", lines)
+    wanted = predict(model, file, tmp_path / "2")
+    check_same(without_ids(found), without_ids(wanted))
 
 
-# --- Vectors and masks -------------------------------------------------------
-
-
-def test_vectors_are_those_of_extract_features(classifier, tmp_path):
+def test_vectors_are_those_of_extract_features(classifier, sentences, tmp_path):
     """Those of a fine-tuned model too, with --task=encoder."""
     path = tmp_path / "lines.txt"
-    path.write_text("\n".join(sentences_of(classifier)))
+    path.write_text("\n".join(sentences))
     features = tmp_path / "features.npz"
     scripts.run(
         extract_features,
@@ -248,13 +234,7 @@ def test_vectors_are_those_of_extract_features(classifier, tmp_path):
         pooling="mean",
         max_seq_length=24,
     )
-    found = predict(
-        classifier / "model",
-        path,
-        tmp_path / "1",
-        task="encoder",
-        vectors="mean_output",
-    )
+    found = predict(classifier / "model", path, tmp_path / "1", task="encoder")
     np.testing.assert_allclose(
         [row["mean_output"] for row in found],
         np.load(features)["features"][:, 0],
@@ -262,8 +242,7 @@ def test_vectors_are_those_of_extract_features(classifier, tmp_path):
     )
 
 
-@pytest.mark.slow
-def test_masks_are_filled_with_the_likeliest_tokens(ids_only, tmp_path):
+def test_masks_are_filled_with_the_likeliest_tokens(tmp_path):
     folder = tmp_path / "model"
     folder.mkdir()
     mask_models.write_model(folder)
@@ -281,29 +260,256 @@ def test_masks_are_filled_with_the_likeliest_tokens(ids_only, tmp_path):
         np.testing.assert_allclose(row["scores"], scores, atol=1e-5)
     (problem,) = problems(tmp_path / "1")
     assert problem["line"] == 2 and "no [MASK]" in problem["reason"]
-    saved = export(folder, tmp_path / "saved", top_k=3)
-    check_same(predict(saved, path, tmp_path / "2"), found)
 
 
-# --- Files -------------------------------------------------------------------
+# --- Inputs that cannot be predicted -----------------------------------------
+
+BAD = [
+    '{"id": 1, "text": "good film"}',
+    '{"id": 2, "text": "good film"',
+    '{"id": 3, "texts": "good film"}',
+    '{"id": 4, "text": 7}',
+    '{"id": 5, "text": " "}',
+    "[1, 2]",
+    '{"id": true, "text": "good"}',
+    '{"id": 7, "text": "\\ud800"}',  # half a character
+    '{"id": 1, "text": "a book"}',  # the id of the first line
+    "",
+    '{"text": "the film"}',
+]
+REASONS = {
+    2: "not JSON: Expecting ',' delimiter",
+    3: "no field 'text'; it has 'id', 'texts' (--text_columns)",
+    4: "field 'text' is int, wanted a string",
+    5: "text is empty",
+    6: "JSON list, wanted an object",
+    7: "field 'id' is bool, wanted a string or an integer",
+    8: "field 'text' has a lone surrogate",
+    12: "not UTF-8 (byte 0xff)",
+}
 
 
-def test_compressed_files_and_several_files_keep_their_order(
+def write_bad(path: Path) -> Path:
+    """Write BAD and a line that is not UTF-8."""
+    path.write_bytes("\n".join(BAD).encode() + b'\n{"text": "\xff"}\n')
+    return path
+
+
+def test_bad_lines_are_named_and_the_others_predicted(
+    classifier, tmp_path, caplog
+):
+    file = write_bad(tmp_path / "in.jsonl")
+    found = predict(classifier / "model", file, tmp_path / "1")
+    assert [row["id"] for row in found] == [1, 1, f"{file}:11"]
+    rows = problems(tmp_path / "1")
+    assert {row["line"]: row["reason"] for row in rows} == REASONS
+    assert {row["file"] for row in rows} == {str(file)}
+    assert [row["text"] for row in rows[:2]] == BAD[1:3]
+    assert "8 of 11 inputs have no prediction" in caplog.text
+    assert "Blank lines = 1" in caplog.text
+
+
+def test_records_with_other_features_are_named(classifier, tmp_path):
+    """Every kind of damage in a file whose first record is right."""
+    good = {
+        "input_ids": [2, 5, 3, 0],
+        "input_mask": [1, 1, 1, 0],
+        "segment_ids": [0, 0, 0, 0],
+        "unique_ids": [77],
+    }
+    wrong = [
+        ({"input_mask": [1, 0, 1, 0]}, "input_mask is not ones followed by"),
+        ({"input_ids": [2, 99, 3, 0]}, "input_ids has 99; there are 14 tokens"),
+        ({"segment_ids": [0, 2, 0, 0]}, "segment_ids has 2; there are 2"),
+        ({"segment_ids": [0, 0]}, "4 input_ids, 4 input_mask, 2 segment_ids"),
+        ({"segment_ids": None}, "no feature 'segment_ids'; it has input_ids"),
+        ({"input_ids": [2.5, 5, 3, 0]}, "input_ids holds floats, wanted whole"),
+        ({"unique_ids": [1.5]}, "unique_ids is 1.5, wanted a whole number"),
+        ({"unique_ids": [np.nan]}, "unique_ids is nan, wanted a whole number"),
+    ]
+    path = tmp_path / "in.tf_record"
+    with path.open("wb") as file, tfrecord.RecordWriter(file) as writer:
+        for change in ({}, *(change for change, _ in wrong)):
+            features = {k: v for k, v in (good | change).items() if v}
+            writer.write_examples(
+                {k: np.array([v]) for k, v in features.items()}
+            )
+    (found,) = predict(classifier / "model", path, tmp_path / "1")
+    assert found["id"] == 77
+    rows = problems(tmp_path / "1")
+    assert [row["record"] for row in rows] == [*range(2, 10)]
+    for row, (_, words) in zip(rows, wrong, strict=True):
+        assert words in row["reason"]
+
+
+@pytest.mark.parametrize(
+    "flags, word",
+    [
+        ({"model": None}, "--model"),
+        ({"input_file": None}, "--input_file"),
+        ({"output_dir": None}, "--output_dir"),
+        ({"model": "/proc/nowhere"}, "--model=/proc/nowhere"),
+        ({"output_dir": "/proc/nowhere/x"}, "--output_dir=/proc/nowhere/x"),
+        ({"input_file": "/proc/nowhere"}, "'/proc/nowhere'"),
+        ({"input_file": "/dev/null"}, "/dev/null"),
+        ({"task": "question_answering"}, "it can do classifier"),
+        ({"max_seq_length": 65}, "max_position_embeddings=64"),
+        ({"text_columns": "a,b"}, "--text_columns=a,b"),
+        ({"text_columns": "sentence"}, "line 1 cannot be predicted"),
+        ({"id_column": "key"}, "--id_column"),
+        ({"beam_options": "--x"}, "--beam_options"),
+        ({"runner": "beam", "dtype": "auto"}, "--dtype=auto"),
+        ({"vocab_file": "/proc/nowhere"}, "/proc/nowhere"),
+        ({"input_format": "tfrecord"}, "begins like jsonl"),
+    ],
+    ids=str,
+)
+def test_errors_name_the_flag_or_the_file(classifier, tmp_path, flags, word):
+    file = write_lines(tmp_path / "in.jsonl", [{"text": "good film"}] * 3)
+    given = {
+        "model": str(classifier / "model"),
+        "input_file": str(file),
+        "output_dir": str(tmp_path / "out"),
+    }
+    line = scripts.error_of(batch_predict, **(given | flags))
+    assert word in line, line
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "names, word",
+    [
+        (["a.jsonl", "b.txt"], "a.jsonl looks like jsonl"),
+        (["c.txt"], "empty"),
+        (["d.txt.gz"], "no text and no record"),
+        (["e.txt"], "line 4"),  # where the first ones are blank
+    ],
+)
+def test_inputs_without_anything_to_predict(classifier, tmp_path, names, word):
+    write_lines(tmp_path / "a.jsonl", [{"text": "good"}])
+    (tmp_path / "b.txt").write_text("good\n")
+    (tmp_path / "c.txt").write_text("")
+    (tmp_path / "d.txt.gz").write_bytes(gzip.compress(b"\n"))
+    (tmp_path / "e.txt").write_text("\n" * 3 + "two\tcolumns\n")
+    flags = {
+        "model": str(classifier / "model"),
+        "input_file": ",".join(str(tmp_path / name) for name in names),
+        "output_dir": str(tmp_path / "out"),
+    }
+    line = scripts.error_of(batch_predict, **flags)
+    assert word in line, line
+
+
+@pytest.mark.slow
+def test_models_without_what_prediction_needs_are_refused(
+    classifier, tmp_path, monkeypatch
+):
+    path = tmp_path / "in.txt"
+    path.write_text("good film\n")
+    given = {"input_file": str(path), "output_dir": str(tmp_path / "out")}
+
+    def error_of(model: Path, **flags) -> str:
+        return scripts.error_of(
+            batch_predict, model=str(model), **given, **flags
+        )
+
+    model = tmp_path / "model"
+    shutil.copytree(classifier / "model", model)
+    (model / "vocab.txt").unlink()
+    assert "no vocab.txt beside" in error_of(model)
+    # The signature for strings takes long to trace.
+    monkeypatch.setattr(
+        saved_model.Export,
+        "signatures",
+        lambda self: {"ids": self.ids_signature()},
+    )
+    saved = export(classifier / "model", tmp_path / "saved")
+    assert "--max_seq_length" in error_of(saved, max_seq_length=8)
+    assert "--dtype" in error_of(saved, dtype="bfloat16")
+    assert "--task=classifier" in error_of(saved, task="encoder")
+    place = saved / saved_model.DESCRIPTION
+    place.write_text('{"task": "poetry"}')
+    assert "'poetry'" in error_of(saved)
+    place.unlink()
+    assert "export it again" in error_of(saved)
+
+
+# --- Interruptions, and Beam -------------------------------------------------
+
+
+def write_files(folder: Path, number: int) -> str:
+    """Write files with bad and good lines; return their pattern."""
+    lines = [
+        json.dumps({"id": n, "text": text})
+        for n, (text, _) in enumerate(classifier_runs.sentences(400, 5))
+    ]
+    lines[100:100] = BAD
+    folder.mkdir()
+    for index in range(number):
+        text = "\n".join(lines[index::number])
+        (folder / f"{index:02}.jsonl").write_text(text)
+    return f"{folder}/*"
+
+
+def bytes_of(out: Path) -> dict[str, bytes]:
+    """Return all files but the manifest, which has their absolute paths."""
+    names = {path.name for path in out.iterdir()}
+    names.remove(".predictions.manifest.json")
+    return {name: (out / name).read_bytes() for name in names}
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(
     classifier, tmp_path
 ):
-    texts = sentences_of(classifier)
-    with gzip.open(tmp_path / "a.txt.gz", "wt") as file:
-        file.write("\n".join(texts[:10]) + "\n")
-    (tmp_path / "b.txt").write_text("\n".join(texts[10:]) + "\n")
-    (tmp_path / "all.txt").write_text("\n".join(texts) + "\n")
-    model = classifier / "model"
-    inputs = f"{tmp_path}/a.txt.gz,{tmp_path}/b.txt"
-    found = predict(model, inputs, tmp_path / "1", num_shards=4)
-    wanted = predict(model, tmp_path / "all.txt", tmp_path / "2")
-    assert [row.pop("id") for row in found] == [
-        *(f"{tmp_path}/a.txt.gz:{n}" for n in range(1, 11)),
-        *(f"{tmp_path}/b.txt:{n}" for n in range(1, 12)),
+    files = write_files(tmp_path / "in", 40)
+    model, out = classifier / "model", tmp_path / "out"
+    predict(model, files, tmp_path / "whole", batch_size=1)
+    command = [
+        *(sys.executable, "batch_predict.py", "--batch_size=1"),
+        *(f"--model={model}", f"--input_file={files}", f"--output_dir={out}"),
     ]
-    for row in wanted:
-        del row["id"]
-    check_same(found, wanted)
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
+    while len(list(out.glob("predictions-*"))) < 4:
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    done = {path.name: path.stat().st_mtime_ns for path in out.glob("pred*")}
+    assert 3 < len(done) < 40
+    # The last one may have been killed before its entry was written.
+    done.pop(max(done))
+    predict(model, files, out, batch_size=1)
+    assert bytes_of(out) == bytes_of(tmp_path / "whole")
+    for name, changed in done.items():
+        assert (out / name).stat().st_mtime_ns == changed, name
+
+
+@pytest.mark.slow
+def test_beam_writes_the_same_lines(classifier, tmp_path, monkeypatch):
+    pytest.importorskip("apache_beam")
+    monkeypatch.setattr("serving.data.WINDOW_INPUTS", 50)
+    files = write_files(tmp_path / "in", 3)
+    # A file without any input makes one too.
+    (tmp_path / "in" / "1.jsonl").write_text("\n")
+    write_bad(tmp_path / "in" / "bad.jsonl")
+    model = classifier / "model"
+    predict(model, files, tmp_path / "local", input_format="jsonl")
+    wanted = bytes_of(tmp_path / "local")
+    assert wanted["errors.jsonl"].count(b"\n") == 15
+    assert wanted["predictions-00003-of-00005.jsonl"] == b""
+    options = {
+        "input_format": "jsonl",
+        "runner": "beam",
+        "beam_options": "--runner=BundleBasedDirectRunner",
+    }
+    out = tmp_path / "beam"
+    predict(model, files, out, **options)
+    assert bytes_of(out) == wanted
+    # Files that are there are not made again.
+    (out / "predictions-00001-of-00005.jsonl").unlink()
+    before = (out / "predictions-00002-of-00005.jsonl").stat().st_mtime_ns
+    predict(model, files, out, **options)
+    assert bytes_of(out) == wanted
+    after = (out / "predictions-00002-of-00005.jsonl").stat().st_mtime_ns
+    assert after == before

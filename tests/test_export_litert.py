@@ -18,7 +18,6 @@ import tensorflow as tf
 import tiny
 from litert_files import export_litert
 
-from serving import model as prediction_model
 from serving.litert.model import LiteRtModel
 from tasks import loading
 from tasks.bilstm import BiLstmSize
@@ -142,7 +141,7 @@ def test_int8_of_a_published_model_keeps_the_meaning(tmp_path):
         folder, tmp_path / "m.tflite", quantize="int8", task="encoder"
     )
     assert file.stat().st_size < 24.5e6  # float32: 91 MB
-    settings = prediction_model.describe(folder, "encoder")
+    settings = loading.find(folder, "encoder")
     export = loading.load_graph(settings)
     model = LiteRtModel(str(file))
     texts = [

@@ -74,7 +74,7 @@ def _build(
     """Add all steps to the pipeline."""
     folder = run.job.shared_dir
     mapped = (
-        _create(pipeline, sources, f"{folder}/sources.json")
+        create(pipeline, sources, f"{folder}/sources.json")
         | "Read" >> beam.ParDo(_Read(steps))
         | "SpreadChunks" >> beam.Reshuffle()
         | "Map"
@@ -92,7 +92,7 @@ def _build(
         | "NeededBuckets" >> beam.Filter(_IsNeeded(steps, run.todo))
         | "Reduce" >> beam.ParDo(_Reduce(steps, folder, run.todo), found)
     )
-    targets = _create(
+    targets = create(
         pipeline,
         [[index, *run.job.target(index)] for index in run.todo],
         f"{folder}/targets.json",
@@ -105,7 +105,7 @@ def _build(
     )
 
 
-def _create(
+def create(
     pipeline: beam.Pipeline, items: Sequence[Any], path: str
 ) -> beam.PCollection:
     """Return a collection of items that workers read from a file.

@@ -9,7 +9,6 @@ from base.errors import UserError
 import modeling
 from checkpoints import weight_files
 from checkpoints.checkpoint import open_checkpoint
-from serving import model as prediction_model
 from tasks import loading, registry
 from tasks.task import Settings, Task
 
@@ -46,12 +45,12 @@ class PageModel:
         self.task: Task = registry.create_task(settings)
         export = loading.load_graph(settings)
         self.model: modeling.TaskModel = export.model
-        self.run = prediction_model.run_export(export)
+        self.run = loading.run_export(export)
         self.heads = (settings.task, *self._next_sentence())
         self.run_encoder = self.run
         self.encoder = registry.create_task(settings._replace(task="encoder"))
         if settings.task != "encoder":
-            self.run_encoder = prediction_model.run_export(
+            self.run_encoder = loading.run_export(
                 self.encoder.graph(self.model)
             )
 
