@@ -23,8 +23,8 @@ from absl import flags, logging
 
 import modeling
 from pretraining import objectives
+from tools.benchmarks import measuring, steps, table
 from tools.benchmarks import serving as benchmarks_serving
-from tools.benchmarks import steps, table
 from tools.benchmarks import tasks as benchmarks_tasks
 from tools.benchmarks import text as benchmarks_text
 from tools.benchmarks.table import Row
@@ -209,7 +209,7 @@ def task_rows() -> Iterator[Row]:
 
 def rows() -> Iterator[Row]:
     """Measure all that --parts names; yield rows as they are ready."""
-    peak = devices.measure_matmul_peak(FLAGS.dtype)
+    peak = measuring.matmul_peak(FLAGS.dtype)
     yield Row(
         f"matrix product, {FLAGS.dtype}",
         f"{peak / 1e9:.0f} GFLOP/s",

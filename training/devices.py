@@ -1,13 +1,10 @@
-"""Choose the devices of a run, and measure their matrix-product rate."""
+"""Choose the devices of a run."""
 
-import functools
 import os
 import pathlib
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from typing import NamedTuple
 
 from base import cluster
@@ -17,8 +14,6 @@ import tensorflow as tf
 from absl import logging
 
 from training import cluster_watch
-
-_PEAK_SECONDS = 0.5  # how long the matrix-product rate is measured
 
 
 class DeviceChoice(NamedTuple):
@@ -84,17 +79,11 @@ def _reports_amx() -> bool:
 # --- Strategies --------------------------------------------------------------
 
 
-def create_strategy(
-    choice: DeviceChoice,
-) -> tf.distribute.Strategy:
+def create_strategy(choice: DeviceChoice) -> tf.distribute.Strategy:
     """Return the strategy for the devices; call before other TensorFlow work.
 
     With `use_tpu` the TPU of that name. Else several machines where TF_CONFIG
     names them. Else all GPUs of this machine. Else its CPU.
-
-    Raises:
-        UserError: no TPU answers, TF_CONFIG is damaged, or not all machines
-            of its cluster come up.
     """
     avoid_broken_amx(choice.dtype)
     if choice.use_tpu:
@@ -157,62 +146,3 @@ def _tpu_strategy(choice: DeviceChoice) -> tf.distribute.Strategy:
         )
     logging.info("Devices: %s", describe(strategy))
     return strategy
-
-
-# --- Matrix-product rate -----------------------------------------------------
-
-
-def measure_matmul_peak(
-    dtype: str = "float32", strategy: tf.distribute.Strategy | None = None
-) -> float:
-    """Return the measured matrix-product rate of all devices, in FLOP/s.
-
-    It is the best of several square products. A data sheet would be wrong on
-    shared machines. The CPU's cores count as one device, also where they are
-    split into several logical ones.
-    """
-    strategy = strategy or tf.distribute.get_strategy()
-    seconds, operations = _timed_products(dtype, strategy)
-    best, end = float("inf"), time.monotonic() + _PEAK_SECONDS
-    while time.monotonic() < end:
-        best = min(best, seconds())
-    return operations / best
-
-
-@functools.cache
-def _timed_products(
-    dtype: str, strategy: tf.distribute.Strategy
-) -> tuple[Callable[[], float], int]:
-    """Return a function that times square products, and their operations."""
-    is_cpu = not is_tpu(strategy) and kind() == "CPU"
-    size = 2048 if is_cpu else 8192
-    # Several per call, so that the time to launch them is negligible.
-    repeats = 1 if is_cpu else 10
-
-    def fill() -> tf.Tensor:
-        values = tf.random.stateless_uniform([size, size], [1, 2], -1, 1)
-        return tf.cast(values, dtype)
-
-    def multiply(matrix: tf.Tensor) -> tf.Tensor:
-        result = matrix
-        for _ in range(repeats):
-            result = tf.matmul(result, matrix) / size
-        return result[0, 0]
-
-    def on_devices(function):
-        function = tf.function(function, autograph=False)
-        if is_cpu:
-            return function
-        return tf.function(lambda *args: strategy.run(function, args))
-
-    matrix, multiply = on_devices(fill)(), on_devices(multiply)
-
-    def seconds() -> float:
-        began = time.perf_counter()
-        for value in strategy.experimental_local_results(multiply(matrix)):
-            float(value)  # waits for the device
-        return time.perf_counter() - began
-
-    seconds()  # traces
-    devices = 1 if is_cpu else strategy.num_replicas_in_sync
-    return seconds, devices * repeats * 2 * size**3

@@ -86,109 +86,51 @@ class Rows(NamedTuple):
 ONE_SEQUENCE = Rows()
 
 
-class Batch(NamedTuple):
-    """A micro-batch of one device, as far as memory depends on it.
-
-    Attributes:
-        rows: rows of the micro-batch.
-        length: tokens of a row, padding included.
-        number_bytes: of a number of the activations, 4 or 2.
-        is_fused: whether elementwise operations are compiled.
-        choice: of recompute.CHOICES.
-    """
-
-    rows: int
-    length: int
-    number_bytes: int = 4
-    is_fused: bool = True
-    choice: str = recompute.NONE
-
-
-class Estimate(NamedTuple):
-    """Bytes of one device, see the module."""
-
-    weights: int
-    slots: int
-    gradients: int
-    activations: int
-    update: int
-
-    @property
-    def total(self) -> int:
-        """The bytes at most: activations are freed before the update."""
-        kept = self.weights + self.slots + self.gradients
-        return kept + max(self.activations, self.update)
-
-
-# --- The formula -------------------------------------------------------------
-
-
 def activation_bytes(
-    config: modeling.BertConfig, batch: Batch, row: Rows = ONE_SEQUENCE
+    config: modeling.BertConfig,
+    rows: int,
+    length: int,
+    row: Rows = ONE_SEQUENCE,
+    number_bytes: int = 4,
+    is_fused: bool = True,
+    choice: str = recompute.NONE,
 ) -> int:
     """Return the bytes of a micro-batch's activations at most.
 
     Args:
         config: of the encoder.
-        batch: its size, number type and compilation.
+        rows: rows of the micro-batch of one device.
+        length: tokens of a row, padding included.
         row: what a row of it is.
+        number_bytes: of a number of the activations, 4 or 2.
+        is_fused: whether elementwise operations are compiled.
+        choice: of recompute.CHOICES.
     """
-    size, sequences = batch.number_bytes, batch.rows * row.encoded
-    tokens = sequences * batch.length
-    x = tokens * config.hidden_size * size
-    wide = tokens * config.intermediate_size * size
-    scores = tokens * batch.length * config.num_attention_heads * size
-    if batch.is_fused:
+    tokens = rows * row.encoded * length
+    x = tokens * config.hidden_size * number_bytes
+    wide = tokens * config.intermediate_size * number_bytes
+    scores = tokens * length * config.num_attention_heads * number_bytes
+    if is_fused:
         layer, attention = 12 * x + 2 * wide, 2 * scores
     else:
-        layer = 6 * x + 5 * wide + 18 * x // size
-        attention = scores + 5 * scores // size
+        layer = 6 * x + 5 * wide + 18 * x // number_bytes
+        attention = scores + 5 * scores // number_bytes
     count = config.num_hidden_layers
-    if batch.choice == recompute.LAYERS:
+    if choice == recompute.LAYERS:
         kept = 3 * count * x + layer + attention
-    elif batch.choice == recompute.ATTENTION:
+    elif choice == recompute.ATTENTION:
         kept = count * layer + attention
     else:
         kept = count * (layer + attention)
     backward = 3 * x + 2 * wide + 2 * scores
-    head = 2 * 4 * batch.rows * row.logits
+    head = 2 * 4 * rows * row.logits
     embeddings = 2 * 4 * tokens * config.hidden_size
-    head_kept = 4 * batch.rows * batch.length * row.head_numbers
+    head_kept = 4 * rows * length * row.head_numbers
     return embeddings + kept + head_kept + max(backward, head)
 
 
-def estimate(
-    num_parameters: int,
-    num_trained: int,
-    num_slots: int,
-    activations: int,
-    sums_gradients: bool = False,
-    compiles_update: bool = True,
-    may_skip: bool = False,
-) -> Estimate:
-    """Return the bytes that a device needs.
-
-    Args:
-        num_parameters: numbers of all variables.
-        num_trained: numbers of the variables that are trained.
-        num_slots: slots of each, 2 for AdamW and LAMB.
-        activations: their bytes.
-        sums_gradients: whether micro-batches or devices are summed up.
-        compiles_update: whether XLA compiles the update.
-        may_skip: whether steps are skipped, as with a loss scale.
-    """
-    update = (12 if may_skip else 4) if compiles_update else 16
-    return Estimate(
-        weights=4 * num_parameters,
-        slots=4 * num_slots * num_trained,
-        gradients=(8 if sums_gradients else 4) * num_trained,
-        activations=activations,
-        update=update * num_trained,
-    )
-
-
-def estimate_step(step: Step, length: int, row: Rows) -> Estimate:
-    """Return the bytes of a device for training steps.
+def estimate(step: Step, length: int, row: Rows) -> dict[str, int]:
+    """Return the bytes of a device, by the names of the formula.
 
     Args:
         step: has its optimizer's slots.
@@ -197,28 +139,38 @@ def estimate_step(step: Step, length: int, row: Rows) -> Estimate:
     """
     settings, model, compilation = step.settings, step.model, step.compilation
     parts = step.replicas * settings.gradient_accumulation_steps
-    batch = Batch(
-        math.ceil(settings.train_batch_size / parts),
-        length,
-        tf.as_dtype(settings.dtype).size,
-        compilation.elementwise or compilation.step,
-        settings.recompute,
-    )
-    return estimate(
-        _count(model.variables),
-        _count(model.trainable_variables),
-        len(step.optimizer.slot_names),
-        activation_bytes(model.config, batch, row),
-        sums_gradients=parts > 1,
-        compiles_update=step.replicas == 1
-        and (compilation.update or compilation.step),
-        may_skip=settings.dtype == "float16",
-    )
+    trained = sum(math.prod(v.shape) for v in model.trainable_variables)
+    if step.replicas > 1 or not (compilation.update or compilation.step):
+        update = 16
+    else:
+        update = 12 if settings.dtype == "float16" else 4
+    return {
+        "weights": 4 * sum(math.prod(v.shape) for v in model.variables),
+        "slots": 4 * len(step.optimizer.slot_names) * trained,
+        "gradients": (8 if parts > 1 else 4) * trained,
+        "activations": activation_bytes(
+            model.config,
+            math.ceil(settings.train_batch_size / parts),
+            length,
+            row,
+            tf.as_dtype(settings.dtype).size,
+            compilation.elementwise or compilation.step,
+            settings.recompute,
+        ),
+        "update": update * trained,
+    }
 
 
-def _count(variables: list) -> int:
-    """Return how many numbers variables have."""
-    return sum(math.prod(variable.shape) for variable in variables)
+def total_bytes(step: Step, found: dict[str, int], kind: str) -> int:
+    """Return what is needed at most of a device, or of a CPU's memory."""
+    kept = found["weights"] + found["slots"] + found["gradients"]
+    # Activations are freed before the update.
+    total = kept + max(found["activations"], found["update"])
+    if kind != "CPU":
+        return total
+    if step.replicas > 1:
+        total *= len(step.strategy.extended.worker_devices)
+    return total + RUNTIME_BYTES[step.settings.dtype]
 
 
 def log_estimate(
@@ -232,41 +184,36 @@ def log_estimate(
         first: number of steps done.
         row: what a row of the batch is.
     """
-    settings, strategy = step.settings, step.strategy
-    last = min(settings.last_step, first + _LOOK_AHEAD)
+    last = min(step.settings.last_step, first + _LOOK_AHEAD)
     longest = max(map(length, range(first, last)))
-    found = estimate_step(step, longest, row)
-    kind = "TPU" if devices.is_tpu(strategy) else devices.kind()
-    total = found.total
-    if kind == "CPU":  # whose devices share one memory
-        if step.replicas > 1:
-            total *= len(strategy.extended.worker_devices)
-        total += RUNTIME_BYTES[settings.dtype]
+    found = estimate(step, longest, row)
+    kind = "TPU" if devices.is_tpu(step.strategy) else devices.kind()
+    total = total_bytes(step, found, kind)
     each = f" for each of {step.replicas} devices" if step.replicas > 1 else ""
     logging.info(
         "Memory, estimated%s: weights %s, optimizer slots %s, gradients %s, "
         "activations %s (--recompute=%s, length %d), update %s; together at "
         "most %s",
         each,
-        _text(found.weights),
-        _text(found.slots),
-        _text(found.gradients),
-        _text(found.activations),
-        settings.recompute,
+        _text(found["weights"]),
+        _text(found["slots"]),
+        _text(found["gradients"]),
+        _text(found["activations"]),
+        step.settings.recompute,
         longest,
-        _text(found.update),
+        _text(found["update"]),
         _text(total),
     )
-    limit = find_limit(kind)
-    if limit and total > limit.free:
+    free, where = free_bytes(kind)
+    if total > free:
         logging.warning(
             "The estimate of %s is more than what is free of the memory of "
             "%s, %s: the run may be killed without a message. "
             "--recompute=layers, --gradient_accumulation_steps or a shorter "
             "--max_seq_length needs less",
             _text(total),
-            limit.what,
-            _text(limit.free),
+            where,
+            _text(free),
         )
 
 
@@ -277,45 +224,25 @@ def _text(count: float) -> str:
     return f"{count / 1e9:.1f} GB"
 
 
-# --- How much there is -------------------------------------------------------
+def free_bytes(kind: str, root: Path = Path("/")) -> tuple[float, str]:
+    """Return the bytes that a run may use, and whose memory they are.
 
-
-class Limit(NamedTuple):
-    """The memory that a run may use, in bytes.
-
-    Attributes:
-        what: whose memory it is, for messages.
-        free: what other processes leave of it, as far as known: for a
-            container at most its limit, for a GPU all of it.
-    """
-
-    what: str
-    free: int
-
-
-def find_limit(kind: str, root: str = "/") -> Limit | None:
-    """Return the limit of a kind of device; None if it is not known.
+    Infinite where that is not known: on TPUs, and elsewhere than on Linux.
 
     Args:
         kind: CPU, GPU or TPU.
         root: of the file system, for tests.
     """
     if kind == "GPU":
-        return _gpu_limit()
-    return _machine_limit(Path(root)) if kind == "CPU" else None
-
-
-def _machine_limit(root: Path) -> Limit | None:
-    """Return the machine's memory, or the control group's if that is less."""
-    entries = proc_entries(root / "proc/meminfo")
-    if "MemTotal" not in entries:
-        return None  # not Linux
-    own = proc_entries(root / "proc/self/status").get("VmRSS", 0)
-    free = own + entries.get("MemAvailable", entries["MemTotal"])
-    group = _group_limit(root)
-    if group and group < entries["MemTotal"]:
-        return Limit("this control group (container)", min(group, free))
-    return Limit("this machine", free)
+        return _smallest_gpu(), "a GPU"
+    memory = proc_entries(root / "proc/meminfo")
+    if kind == "TPU" or not memory:
+        return math.inf, ""
+    own = proc_entries(root / "proc/self/status")["VmRSS"]
+    free, group = memory["MemAvailable"] + own, _group_limit(root)
+    if group < free:
+        return group, "this control group (container)"
+    return free, "this machine"
 
 
 def proc_entries(path: Path) -> dict[str, int]:
@@ -332,32 +259,34 @@ def proc_entries(path: Path) -> dict[str, int]:
     return found
 
 
-def _group_limit(root: Path) -> int | None:
+def _group_limit(root: Path) -> float:
     """Return the least memory limit of the process' control groups."""
-    groups, found = ["/"], []
+    limit = math.inf
     with contextlib.suppress(OSError):
         for line in (root / "proc/self/cgroup").read_text("utf-8").splitlines():
             # 0::/user.slice/job, or in version 1 5:memory:/docker/1f
             _, controllers, group = line.split(":", 2)
-            if controllers in ("", "memory"):
-                groups.append(group)
-    for group in groups:
-        # A group is limited by those above it too.
-        place = Path(group.lstrip("/"))
-        for part in (place, *place.parents):
-            for name in ("memory.max", "memory/{}/memory.limit_in_bytes"):
-                if "{}" in name:
-                    path = root / "sys/fs/cgroup" / name.format(part)
-                else:
-                    path = root / "sys/fs/cgroup" / part / name
+            if controllers == "memory":
+                tree, name = "memory", "memory.limit_in_bytes"
+            elif controllers == "":
+                tree, name = ".", "memory.max"
+            else:
+                continue
+            # A group is limited by those above it too.
+            place = Path(group.lstrip("/"))
+            for part in (place, *place.parents):
+                path = root / "sys/fs/cgroup" / tree / part / name
                 with contextlib.suppress(OSError, ValueError):
-                    found.append(int(path.read_text("utf-8")))  # or "max"
-    return min(found, default=None)
+                    limit = min(limit, int(path.read_text("utf-8")))  # or "max"
+    return limit
 
 
-def _gpu_limit() -> Limit | None:
-    """Return the memory of the smallest GPU, as its driver tells it."""
-    # TensorFlow tells what it has taken of a GPU, not what the GPU has.
+def _smallest_gpu() -> float:
+    """Return the bytes of the smallest GPU, as its driver tells them.
+
+    This process has taken the memory already: what is free is not known, and
+    TensorFlow tells what it has taken, not what the GPU has.
+    """
     command = ["nvidia-smi", "--query-gpu=memory.total"]
     try:
         result = subprocess.run(
@@ -367,8 +296,6 @@ def _gpu_limit() -> Limit | None:
             check=True,
             timeout=20,
         )
-        total = min(map(int, result.stdout.split()))
+        return min(map(int, result.stdout.split())) * 2**20
     except (OSError, ValueError, subprocess.SubprocessError):
-        return None
-    # This process has taken the memory already: what is free is not known.
-    return Limit("a GPU", total * 2**20)
+        return math.inf

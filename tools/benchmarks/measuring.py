@@ -1,5 +1,6 @@
-"""Time a function; run a script and measure its time and memory."""
+"""Time a function, matrix products, or a script, also measuring its memory."""
 
+import functools
 import subprocess
 import sys
 import time
@@ -10,7 +11,13 @@ from typing import NamedTuple
 from base import child_processes
 from base.errors import UserError
 
+import tensorflow as tf
+
+from training import devices
+
 _ROOT = Path(__file__).resolve().parents[2]
+
+_PEAK_SECONDS = 0.5  # how long the matrix-product rate is measured
 
 # Runs a command, then prints the peak memory of its largest process in MB. A
 # process of its own, since RUSAGE_CHILDREN covers every child ever waited for:
@@ -91,3 +98,40 @@ def number_between(log: str, before: str, after: str) -> float:
     1234.0
     """
     return float(log.rsplit(before, 1)[1].split(after, 1)[0].replace(",", ""))
+
+
+def matmul_peak(dtype: str) -> float:
+    """Return the measured matrix-product rate of the device, in FLOP/s.
+
+    It is the best of several square products. A data sheet would be wrong on
+    shared machines. The CPU's cores count as one device.
+    """
+    function, operations = _products(dtype)
+    best, end = float("inf"), time.monotonic() + _PEAK_SECONDS
+    while time.monotonic() < end:
+        best = min(best, best_seconds(function, 1))
+    return operations / best
+
+
+@functools.cache
+def _products(dtype: str) -> tuple[Callable[[], float], int]:
+    """Return a function that multiplies matrices, and its operations."""
+    is_cpu = devices.kind() == "CPU"
+    size = 2048 if is_cpu else 8192
+    # Several per call, so that the time to launch them is negligible.
+    repeats = 1 if is_cpu else 10
+    values = tf.random.stateless_uniform([size, size], [1, 2], -1, 1)
+    matrix = tf.cast(values, dtype)
+
+    @tf.function(autograph=False)
+    def multiply(matrix: tf.Tensor) -> tf.Tensor:
+        result = matrix
+        for _ in range(repeats):
+            result = tf.matmul(result, matrix) / size
+        return result[0, 0]
+
+    def run() -> float:
+        return float(multiply(matrix))  # waits for the device
+
+    run()  # traces
+    return run, repeats * 2 * size**3

@@ -21,12 +21,7 @@ from pretraining import model as pretraining_model
 from pretraining import objectives
 from tools.benchmarks import measuring
 from tools.benchmarks.table import Row
-from training import (
-    compilation,
-    devices,
-    loss_scale,
-    train_step,
-)
+from training import compilation, loss_scale, train_step
 from training.settings import Settings
 
 MAX_SEQ_LENGTH, MAX_PREDICTIONS, VOCAB_SIZE = 128, 20, 30522
@@ -310,13 +305,13 @@ def measure(
         step = create_step(size, batch_size, dtype, jit_compile, objective_name)
         # Steps that take seconds vary less than steps of milliseconds.
         count = max(2, repeats // (4 if size in BATCH_SIZES else 1))
-        before = devices.measure_matmul_peak(dtype)
+        before = measuring.matmul_peak(dtype)
         compiling, seconds = time_steps(step, count)
-        after = devices.measure_matmul_peak(dtype)
+        after = measuring.matmul_peak(dtype)
         products = products_seconds(
             step.model.config, batch_size, dtype, objective_name
         )
-        last = devices.measure_matmul_peak(dtype)
+        last = measuring.matmul_peak(dtype)
         update = time_update(step, _UPDATES)
         operations = training_flops(
             step.model.config, batch_size, objective_name
