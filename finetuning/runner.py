@@ -197,7 +197,8 @@ def plan(
         job.objective,
         settings,
         compiles,
-        run.Batches(batches.make, batches.length),
+        batches.make,
+        batches.length,
         identity,
         functools.partial(score_and_keep, job, loaded),
         new_variables=reinit.new_variables(

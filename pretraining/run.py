@@ -250,14 +250,12 @@ class PretrainingRun:
                 self.objective.objective,
                 settings,
                 compilation.for_training(self.strategy, settings.jit_compile),
-                run.Batches(
-                    functools.partial(
-                        data.training,
-                        settings.train_batch_size,
-                        settings.random_seed,
-                    ),
-                    lambda step: length,
+                functools.partial(
+                    data.training,
+                    settings.train_batch_size,
+                    settings.random_seed,
                 ),
+                lambda step: length,
                 identity,
                 self.evaluate,
                 self.keep,

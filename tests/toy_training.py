@@ -14,9 +14,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-import optimization
 from modeling import BertConfig
-from training import loss_scale, run, train_step
+from training import run, train_step
 from training.compilation import Compilation
 from training.objective import Objective
 from training.settings import Settings
@@ -93,18 +92,12 @@ def create_step(
     settings: Settings, compilation: Compilation | None = None
 ) -> train_step.Step:
     """Return a step of a new model; by default XLA compiles nothing."""
-    model = Toy()
-    optimizer = optimization.create_optimizer(settings.optimizer)
-    optimizer.create_slots(model.trainable_variables)
     return train_step.Step(
         tf.distribute.get_strategy(),
-        model,
+        Toy(),
         OBJECTIVE,
-        optimizer,
-        optimization.create_schedule(settings.learning_rate, 12, 0),
         settings,
         compilation or Compilation(),
-        loss_scale.create(settings),
     )
 
 
@@ -146,7 +139,8 @@ def train(settings: Settings, x: np.ndarray) -> Toy:
             OBJECTIVE,
             settings,
             Compilation(),
-            run.Batches(make, lambda step: 1),
+            make,
+            lambda step: 1,
             run.Identity({}, {}),
         )
     )

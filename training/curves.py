@@ -23,9 +23,6 @@ from training.scalars import Curve
 
 NAME = "curves.png"
 
-# The names of the scalars that training writes.
-LOSS, LEARNING_RATE = "loss", "learning_rate"
-
 # At most so many bins are drawn.
 _MAX_BINS = 500
 
@@ -77,60 +74,55 @@ def read(
 ) -> Curves | None:
     """Return the curves of a run in all its parts; None without a report.
 
+    `best` is the step of the lowest loss on held-out data, None if it was
+    evaluated once or never.
+
     Args:
         output_dir: of the run.
         log_steps: steps from one report to the next.
         dev_loss_names: names of the loss of evaluations; the first that was
             written counts.
         metric_name: the deciding metric.
-
-    Returns:
-        `best` is the step of the lowest loss on held-out data, None if it was
-        evaluated once or never.
     """
-    reports = windows(output_dir)
+    reports = _windows(output_dir)
     if not reports:
         return None
-    rate = scalars.read_curves(output_dir)[LEARNING_RATE]
+    rate = scalars.read_curves(output_dir)["learning_rate"]
     scores = scalars.read_curves(reporting.eval_folder(output_dir))
     width = settings.scalar_steps(log_steps, reports[-1].step)
     loss = merged(reports, width)
     dev_loss = next((scores[n] for n in dev_loss_names if n in scores), {})
     best = min(dev_loss, key=dev_loss.get) if len(dev_loss) > 1 else None
-    return Curves(
-        loss,
-        dev_loss,
-        metric_name,
-        scores.get(metric_name, {}),
-        rate,
-        best,
-    )
+    metric = scores.get(metric_name, {})
+    return Curves(loss, dev_loss, metric_name, metric, rate, best)
 
 
-def windows(output_dir: str) -> list[Window]:
+def _windows(output_dir: str) -> list[Window]:
     """Return the windows of all reports of a run."""
     return [
-        Window(point["step"], point["steps"], point[LOSS])
+        Window(point["step"], point["steps"], point["loss"])
         for point in scalars.read(output_dir)
     ]
 
 
-def does_not_fall(reports: Sequence[Window]) -> bool:
+def does_not_fall(output_dir: str) -> bool:
     """Return whether the loss of the last tenth is not below the first's.
 
     Never for fewer than 20 reports, whose loss may be noise.
     """
+    reports = _windows(output_dir)
     if len(reports) < 20:
         return False
     last = reports[-1].step
-
-    def mean(chosen: list[Window]) -> float:
-        steps = sum(window.size for window in chosen)
-        return sum(window.size * window.loss for window in chosen) / steps
-
     first_tenth = [window for window in reports if window.step <= last / 10]
     last_tenth = [window for window in reports if window.step > last * 0.9]
-    return mean(last_tenth) >= mean(first_tenth or reports[:1])
+    return _mean(last_tenth) >= _mean(first_tenth or reports[:1])
+
+
+def _mean(windows: Sequence[Window]) -> float:
+    """Return the mean loss of the steps."""
+    steps = sum(window.size for window in windows)
+    return sum(window.size * window.loss for window in windows) / steps
 
 
 def merged(reports: Sequence[Window], width: int) -> Curve:
@@ -139,10 +131,6 @@ def merged(reports: Sequence[Window], width: int) -> Curve:
     A window belongs to the bin of its last step. Bins are wider where there
     would be too many. What is left at the end, if it is less than half a bin,
     belongs to the bin before: a single step's loss is noise.
-
-    Args:
-        reports: windows of the run, in order.
-        width: steps of a bin.
     """
     last = reports[-1].step
     width *= max(1, -(-last // (width * _MAX_BINS)))
@@ -153,11 +141,7 @@ def merged(reports: Sequence[Window], width: int) -> Curve:
     if len(bins) > 1 and sum(window.size for window in rest) < width / 2:
         del bins[max(bins)]
         bins[max(bins)] += rest
-    return {
-        found[-1].step: sum(window.size * window.loss for window in found)
-        / sum(window.size for window in found)
-        for found in bins.values()
-    }
+    return {found[-1].step: _mean(found) for found in bins.values()}
 
 
 def smooth(curve: Mapping[int, float]) -> Curve:
@@ -182,24 +166,12 @@ def smooth(curve: Mapping[int, float]) -> Curve:
 
 
 def write(output_dir: str, curves: Curves | None) -> None:
-    """Draw curves.png in output_dir; only the chief does.
-
-    Args:
-        output_dir: of the run.
-        curves: None: nothing is drawn.
-    """
+    """Draw curves.png in output_dir, if there are curves; the chief does."""
     if curves and cluster.is_chief():
-        path = os.path.join(output_dir, NAME)
-        pictures.draw(path, lambda path: draw(curves, path))
-
-
-def draw(curves: Curves, path: str) -> None:
-    """Draw the curves of a run.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-    """
-    pictures.save(figure_of(curves), path)
+        pictures.draw(
+            os.path.join(output_dir, NAME),
+            lambda path: pictures.save(figure_of(curves), path),
+        )
 
 
 def figure_of(curves: Curves) -> Any:

@@ -21,11 +21,7 @@ Means = dict[str, float]
 
 
 def to_means(sums: Mapping) -> Means:
-    """Return {name: sum / count}, NaN where the count is 0.
-
-    Args:
-        sums: {name: (sum, count)}, numbers or scalar tensors.
-    """
+    """Return {name: sum / count} of {name: (sum, count)}, NaN for count 0."""
     return {
         name: float(total) / float(count) if float(count) else math.nan
         for name, (total, count) in sums.items()
@@ -33,38 +29,12 @@ def to_means(sums: Mapping) -> Means:
 
 
 def add_perplexities(means: Means, names: Mapping[str, str]) -> Means:
-    """Return the means and exp(loss) of each loss that has a perplexity.
-
-    Args:
-        means: of `to_means`.
-        names: {loss name: name of its perplexity}.
-    """
+    """Return the means, and exp(loss) for {loss name: perplexity's name}."""
     # exp overflows at 710. A perplexity of exp(700) is as useless.
     return means | {
         perplexity: math.exp(min(means[loss], 700.0))
         for loss, perplexity in names.items()
     }
-
-
-# --- Training ----------------------------------------------------------------
-
-
-class Meter:
-    """Measures the speed of training; steps that compile do not count."""
-
-    def __init__(self) -> None:
-        self.seconds_per_step = math.nan
-
-    def note(self, steps: int, seconds: float) -> None:
-        """Update `seconds_per_step`, an exponential moving average."""
-        # `share` is what is left of the weight of the older steps: 0.5 after
-        # 20 steps, 0.25 after 40, in one call or in many.
-        old, new = self.seconds_per_step, seconds / steps
-        share = 0.5 ** (steps / _HALF_LIFE_STEPS)
-        if math.isnan(old):
-            self.seconds_per_step = new
-        else:
-            self.seconds_per_step = share * old + (1 - share) * new
 
 
 class _Window:
@@ -75,30 +45,27 @@ class _Window:
         # Of the steps that count for the speed.
         self.seconds = self.sequences = self.tokens = 0.0
 
-    def add(self, sums: Mapping) -> None:
-        """Add {name: (sum, count)} of finished steps."""
+    def add(self, sums: Mapping, seconds: float | None) -> None:
+        """Add {name: (sum, count)} of steps, and their time if it counts."""
         for name, (total, count) in sums.items():
             pair = self.sums.setdefault(name, [0.0, 0.0])
             pair[0] += float(total)
             pair[1] += float(count)
-
-    def add_speed(self, sums: Mapping, seconds: float) -> None:
-        """Add the time of steps that count for the speed."""
-        tokens, sequences = map(float, sums["tokens"])
-        self.seconds += seconds
-        self.sequences += sequences
-        self.tokens += tokens
+        if seconds:
+            tokens, sequences = map(float, sums["tokens"])
+            self.seconds += seconds
+            self.sequences += sequences
+            self.tokens += tokens
 
     def means(self, perplexities: Mapping[str, str]) -> Means:
-        """Return the means of losses and metrics, and perplexities."""
+        """Return the means of losses and metrics, and perplexities.
+
+        There is none of a gradient norm where all steps were skipped, nor of
+        labels where no row had one.
+        """
         means = add_perplexities(to_means(self.sums), perplexities)
-        del means["tokens"]
-        if math.isnan(means.get("gradient_norm", 0.0)):
-            del means["gradient_norm"]  # all steps were skipped
-        for name, (_, count) in self.sums.items():
-            if not count:  # such as of labels, where no row had one
-                means.pop(name, None)
-        return means
+        empty = {name for name, (_, count) in self.sums.items() if not count}
+        return {n: means[n] for n in means if n not in {"tokens", *empty}}
 
     def rates(self) -> dict[str, float]:
         """Return sequences/s and real tokens/s, if any time is measured.
@@ -116,37 +83,35 @@ class _Window:
 class Report:
     """Shows training: a bar on terminals, report lines, scalars.
 
-    Scalars go to TensorBoard's files and to scalars.jsonl.
-
-    A line has the means since the line before it, the scalars those since the
-    scalars before them: they may be written more often. A context manager; its
-    end removes the bar.
+    Scalars go to TensorBoard's files and to scalars.jsonl. A line has the means
+    since the line before it, the scalars those since the scalars before them:
+    they may be written more often. A context manager; its end removes the bar.
 
     Args:
-        output_dir: directory of the scalars.
-        meter: measures the speed.
-        is_chief: write scalars.
+        output_dir: directory of the scalars, which only the chief writes.
         first: steps done before this process began.
         last: the step at which the run ends.
         perplexities: of the objective.
+
+    Attributes:
+        seconds_per_step: an exponential moving average, NaN at first.
     """
 
     def __init__(
         self,
         output_dir: str,
-        meter: Meter,
-        is_chief: bool,
         first: int,
         last: int,
         perplexities: Mapping[str, str] = types.MappingProxyType({}),
     ):
-        self.output_dir, self.is_chief = output_dir, is_chief
-        self.meter, self.first, self.last = meter, first, last
+        self.output_dir, self.first, self.last = output_dir, first, last
         self.perplexities = perplexities
-        if is_chief:
+        self.is_chief = cluster.is_chief()
+        if self.is_chief:
             self.writer = tf.summary.create_file_writer(output_dir)
         self.line, self.scalars = _Window(), _Window()
         self.written = time.monotonic()
+        self.seconds_per_step = math.nan
 
     def __enter__(self) -> "Report":
         if self.is_chief:
@@ -175,19 +140,19 @@ class Report:
                 one of them compiled.
         """
         for window in (self.line, self.scalars):
-            window.add(sums)
-            if is_measured:
-                window.add_speed(sums, seconds)
+            window.add(sums, seconds if is_measured else None)
         if is_measured:
-            self.meter.note(steps, seconds)
-        loss = to_means({"loss": sums["loss"]})["loss"]
-        self._move_bar(loss, steps, float(sums["tokens"][1]))
-
-    def _move_bar(self, loss: float, steps: int, sequences: float) -> None:
-        """Move the bar; show the loss of these steps and the mean speed."""
-        text = f"loss {loss:.4f}"
-        if not math.isnan(self.meter.seconds_per_step):
-            rate = sequences / steps / self.meter.seconds_per_step
+            # `share` is what is left of the weight of the older steps: 0.5
+            # after 20 steps, 0.25 after 40, in one call or in many.
+            old, new = self.seconds_per_step, seconds / steps
+            share = 0.5 ** (steps / _HALF_LIFE_STEPS)
+            self.seconds_per_step = (
+                new if math.isnan(old) else share * old + (1 - share) * new
+            )
+        loss, count = map(float, sums["loss"])
+        text = f"loss {loss / count:.4f}"
+        if not math.isnan(self.seconds_per_step):
+            rate = float(sums["tokens"][1]) / steps / self.seconds_per_step
             text += f", {rate:,.1f} sequences/s"
         self.bar.note(text)
         self.bar.update(steps)
@@ -197,49 +162,27 @@ class Report:
         return time.monotonic() - self.written > progress.SECONDS_BETWEEN_LINES
 
     def write(
-        self,
-        done: int,
-        learning_rate: float,
-        others: Mapping[str, float] = types.MappingProxyType({}),
+        self, done: int, others: Mapping[str, float], has_line: bool = True
     ) -> None:
-        """Write one line, and scalars.
+        """Write scalars, and a line such as this one if `has_line`.
+
+        step 1,200/100,000 (1.2%) | loss 5.3312 | ... | 184.5 sequences/s
+        | 23,616 tokens/s | ETA 00:24:10, without the speed if none is measured.
 
         Args:
             done: the step.
-            learning_rate: of the last step.
-            others: {name: number} to write with them, as they are now.
+            others: {name: number} to write with the means, such as the
+                learning rate, as they are now.
+            has_line: whether to log a line, too.
         """
-        means = self.line.means(self.perplexities)
-        rates = self.line.rates()
-        seconds_left = (self.last - done) * self.meter.seconds_per_step
-        logging.info(
-            "%s",
-            _line(
-                done,
-                self.last,
-                means,
-                {"learning_rate": learning_rate, **others},
-                rates,
-                seconds_left,
-            ),
-        )
-        self.line = _Window()
-        self.written = time.monotonic()
-        self.write_scalars(done, learning_rate, others)
-
-    def write_scalars(
-        self,
-        done: int,
-        learning_rate: float,
-        others: Mapping[str, float] = types.MappingProxyType({}),
-    ) -> None:
-        """Write scalars; see `write` for the arguments."""
+        if has_line:
+            self._log_line(done, others)
+            self.line, self.written = _Window(), time.monotonic()
         steps = int(self.scalars.sums["loss"][1])
         values = {
             **self.scalars.means(self.perplexities),
             **self.scalars.rates(),
             **others,
-            "learning_rate": learning_rate,
         }
         self.scalars = _Window()
         if not self.is_chief:
@@ -250,50 +193,31 @@ class Report:
         self.writer.flush()
         scalars.append(self.output_dir, done, {"steps": steps, **values})
 
-
-def _line(
-    done: int,
-    last: int,
-    means: Means,
-    others: Mapping[str, float],
-    rates: Mapping[str, float],
-    seconds_left: float,
-) -> str:
-    """Return a report line: step, loss, other means, other numbers, speed.
-
-    step 1,200/100,000 (1.2%) | loss 5.3312 | ... | 184.5 sequences/s
-    | 23,616 tokens/s | ETA 00:24:10, without the speed if `rates` is empty.
-    """
-    names = ["loss", *(name for name in means if name != "loss")]
-    parts = [f"step {done:,}/{last:,} ({done / last:.1%})"]
-    parts += [f"{name} {means[name]:.4f}" for name in names]
-    for name, value in others.items():
-        is_rate = name == "learning_rate"
-        parts.append(f"{name} {value:{'.3g' if is_rate else ',.10g'}}")
-    if rates:
-        parts.append(f"{rates['sequences_per_second']:.1f} sequences/s")
-        parts.append(f"{rates['tokens_per_second']:,.0f} tokens/s")
-        parts.append(f"ETA {progress.format_seconds(seconds_left)}")
-    return " | ".join(parts)
-
-
-# --- Evaluation --------------------------------------------------------------
+    def _log_line(self, done: int, others: Mapping[str, float]) -> None:
+        means = self.line.means(self.perplexities)
+        parts = [
+            f"step {done:,}/{self.last:,} ({done / self.last:.1%})",
+            f"loss {means.pop('loss'):.4f}",
+            *(f"{name} {value:.4f}" for name, value in means.items()),
+        ]
+        for name, value in others.items():
+            is_rate = name == "learning_rate"
+            parts.append(f"{name} {value:{'.3g' if is_rate else ',.10g'}}")
+        if rates := self.line.rates():
+            seconds_left = (self.last - done) * self.seconds_per_step
+            parts.append(f"{rates['sequences_per_second']:.1f} sequences/s")
+            parts.append(f"{rates['tokens_per_second']:,.0f} tokens/s")
+            parts.append(f"ETA {progress.format_seconds(seconds_left)}")
+        logging.info("%s", " | ".join(parts))
 
 
 def write_results(
-    output_dir: str,
-    results: Mapping[str, float],
-    step: int,
+    output_dir: str, results: Mapping[str, float], step: int
 ) -> None:
     """Log scores as a table; write them as text and as scalars.
 
     The text, eval_results.txt, has lines `name = score`, sorted, as the
-    original writes it.
-
-    Args:
-        output_dir: directory to write to; only the chief writes.
-        results: {name: score}.
-        step: the model's training step.
+    original writes it. Only the chief writes.
     """
     path = os.path.join(output_dir, "eval_results.txt")
     is_chief = cluster.is_chief()

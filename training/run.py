@@ -17,19 +17,12 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-import optimization
-from checkpoints import (
-    lookup,
-    run_settings,
-    training_state,
-    weight_files,
-)
+from checkpoints import lookup, run_settings, training_state, weight_files
 from training import (
     agreement,
     cluster_watch,
     curves,
     dtypes,
-    loss_scale,
     memory,
     reporting,
 )
@@ -43,39 +36,14 @@ from training.train_step import Step
 # Steps run in calls of many: each return to Python leaves the devices idle for
 # a moment. A call takes at most about this long, since signals are handled and
 # reports are written between calls only.
-MAX_SECONDS_PER_CALL = 5.0
-
-# Logged if a run that began without bias correction goes on with it, as
-# --bias_correction asks.
-_HINTS = {
-    "bias_correction": "the moments are corrected from here on; "
-    "--nobias_correction goes on as the run began",
-}
-
-
-class Batches(NamedTuple):
-    """How to make a run's batches from any example on, and their lengths.
-
-    Attributes:
-        make: (number of the first example, input context) -> dataset from
-            that example on.
-        length: step -> length of the sequences of its batch.
-    """
-
-    make: Callable[[int, tf.distribute.InputContext], tf.data.Dataset]
-    length: Callable[[int], int]
+_MAX_SECONDS_PER_CALL = 5.0
 
 
 class Identity(NamedTuple):
-    """What makes a command go on with a run in output_dir, or be refused.
+    """What makes a command go on with a run in output_dir, or be refused."""
 
-    Attributes:
-        fixed: may not change when the run goes on.
-        adjustable: may, and a change is logged.
-    """
-
-    fixed: dict[str, Any]
-    adjustable: dict[str, Any]
+    fixed: dict[str, Any]  # may not change when the run goes on
+    adjustable: dict[str, Any]  # may, and a change is logged
 
 
 class Training(NamedTuple):
@@ -87,7 +55,9 @@ class Training(NamedTuple):
         objective: losses and metrics.
         settings: how to train.
         compilation: what XLA compiles.
-        batches: of the whole run.
+        make_batches: (number of the first example, input context) -> dataset
+            of the run's batches from that example on.
+        length: step -> length of the sequences of its batch.
         identity: is written when the first step is due.
         evaluate: called with the steps done every `eval_steps`; returns
             whether training should end early.
@@ -102,7 +72,8 @@ class Training(NamedTuple):
     objective: Objective
     settings: Settings
     compilation: Compilation
-    batches: Batches
+    make_batches: Callable[[int, tf.distribute.InputContext], tf.data.Dataset]
+    length: Callable[[int], int]
     identity: Identity
     evaluate: Callable[[int], bool | None] = lambda step: None
     keep: Callable[[int], None] = lambda step: None
@@ -141,20 +112,19 @@ def claim_output_dir(
         settings.output_dir,
         *identity,
         cluster.is_chief(),
-        _HINTS if settings.bias_correction else {},
+        {
+            "bias_correction": "the moments are corrected from here on; "
+            "--nobias_correction goes on as the run began"
+        }
+        if settings.bias_correction
+        else {},
     )
 
 
 def log_beginning(
     num_records: int, settings: Settings, sequences_per_record: float = 1.0
 ) -> None:
-    """Log how much there is to train.
-
-    Args:
-        num_records: records of an epoch.
-        settings: batch size and steps.
-        sequences_per_record: more than 1 for packed rows.
-    """
+    """Log how much there is to train; packed rows have several sequences."""
     size, steps = settings.train_batch_size, settings.last_step
     batch = f"{size}"
     if sequences_per_record > 1:
@@ -179,8 +149,16 @@ def train(run: Training) -> int:
     from `resume_from`, from `init_checkpoint` or from new weights.
     """
     settings, strategy = run.settings, run.strategy
-    scale = loss_scale.create(settings)
-    optimizer, state = _create_state(strategy, run.model, settings, scale)
+    step = Step(strategy, run.model, run.objective, settings, run.compilation)
+    scale = step.loss_scale
+    state = training_state.TrainingState(
+        settings.output_dir,
+        run.model.variables,
+        step.optimizer.slots,
+        settings.keep_checkpoint_max,
+        cluster.is_chief(),
+        scale.variables if scale else None,
+    )
     first = resume_or_start(state, run.model, settings, run.new_variables)
     check_same_start(strategy, state, settings, first)
     last = settings.last_step
@@ -191,27 +169,25 @@ def train(run: Training) -> int:
             first,
         )
         return first
-    step = _create_step(run, optimizer, scale)
-    memory.log_estimate(step, run.batches.length, first, run.row)
+    if settings.num_train_steps == 1:
+        logging.warning(
+            "The only step has learning rate 0, as the last step of every "
+            "run, and changes nothing: train for more steps"
+        )
+    memory.log_estimate(step, run.length, first, run.row)
     if cluster.is_chief():
         run_settings.write_settings(settings.output_dir, *run.identity)
-    meter = reporting.Meter()
     pace = Pace(run)
     # One iterator for the whole run. It goes on where the last call stopped,
     # so only the first example of the run has to be given.
     start = first * settings.train_batch_size
     iterator = iter(
         strategy.distribute_datasets_from_function(
-            lambda context: run.batches.make(start, context)
+            lambda context: run.make_batches(start, context)
         )
     )
     report = reporting.Report(
-        settings.output_dir,
-        meter,
-        state.is_chief,
-        first,
-        last,
-        run.objective.perplexities,
+        settings.output_dir, first, last, run.objective.perplexities
     )
     machines = agreement.machines_of(strategy)
     stop = StopRequest(is_shared=machines.count > 1)
@@ -247,14 +223,29 @@ def train(run: Training) -> int:
                     what,
                     seconds,
                 )
+            # Before all else, so that NaN weights are never saved.
             _check_good(sums, done, step, state)
             pace.seconds_per_step = _agree(
-                machines, stop, done, meter.seconds_per_step
+                machines, stop, done, report.seconds_per_step
             )
             saves = stop.is_requested or is_due(
                 done, settings.save_checkpoints_steps, last
             )
-            _report(report, step, done, is_first, saves)
+            has_line = (
+                is_first
+                or is_due(done, settings.log_steps, last)
+                or report.is_late()
+            )
+            # Also where a checkpoint is saved: a run that goes on from there
+            # has the scalars of all of its steps, and its curves are those of
+            # a whole run.
+            if has_line or saves or done % settings.scalar_steps == 0:
+                others = {
+                    # The last update was number done - 1, with this rate.
+                    "learning_rate": float(step.schedule(tf.constant(done))),
+                    **(scale.means() if scale else {}),
+                }
+                report.write(done, others, has_line)
             # Before the checkpoint: a run that is killed between the two keeps
             # the weights of this step again when it goes on.
             if done in settings.keep_steps:
@@ -277,9 +268,7 @@ def train(run: Training) -> int:
         stop.end_process()
     if scale:
         scale.log(done)
-    if done == last and curves.does_not_fall(
-        curves.windows(settings.output_dir)
-    ):
+    if done == last and curves.does_not_fall(settings.output_dir):
         logging.warning(
             "The training loss of the last tenth of the steps is not below "
             "that of the first tenth"
@@ -301,13 +290,7 @@ def _agree(
     """Let all machines obey the same signal; return the slowest one's speed.
 
     All of them have to make the same calls, and to end after the same step.
-
-    Args:
-        machines: of the strategy.
-        stop: signals to this machine.
-        done: number of steps done.
-        seconds_per_step: as this machine measured it, NaN without a
-            measurement.
+    The speed is NaN without a measurement.
     """
     if machines.count == 1:
         return seconds_per_step
@@ -317,23 +300,6 @@ def _agree(
     stop.obey(rows[:, 0])
     slowest = int(rows[:, 1].max())
     return slowest / 1e6 if slowest else math.nan
-
-
-def _report(
-    report: reporting.Report, step: Step, done: int, is_first: bool, saves: bool
-) -> None:
-    """Write a report line or scalars, if either is due."""
-    settings = step.settings
-    has_line = is_first or is_due(done, settings.log_steps, settings.last_step)
-    has_line = has_line or report.is_late()
-    # Also where a checkpoint is saved: a run that goes on from there has the
-    # scalars of all of its steps, and its curves are those of a whole run.
-    if not has_line and not saves and done % settings.scalar_steps:
-        return
-    # The last update was number done - 1, with this rate.
-    rate = float(step.schedule(tf.constant(done)))
-    others = step.loss_scale.means() if step.loss_scale else {}
-    (report.write if has_line else report.write_scalars)(done, rate, others)
 
 
 def _save(state: training_state.TrainingState, done: int) -> None:
@@ -347,8 +313,7 @@ def _check_good(
 ) -> None:
     """Stop a run whose loss or gradient is infinite or not a number.
 
-    With a loss scale a gradient may be, until the scale is too small. Called
-    before all else, so that NaN weights are never saved.
+    With a loss scale a gradient may be, until the scale is too small.
 
     Raises:
         UserError: names the step and the last good checkpoint.
@@ -379,57 +344,44 @@ def _check_good(
 
 
 class Call(NamedTuple):
-    """The next call of the step.
+    """The next call of the step."""
 
-    Attributes:
-        count: steps in it.
-        length: of their sequences, where each length is traced separately.
-        compiles: whether it is the first of its length.
-    """
-
-    count: int
-    length: int | None
-    compiles: bool
+    count: int  # steps in it
+    length: int | None  # of sequences, where each length is traced separately
+    compiles: bool  # whether it is the first of its length
 
 
 class Pace:
-    """Decides how many steps go into the next call.
+    """Decides how many steps go into the next call of a run.
 
-    Args:
-        run: to be trained.
-
-    Attributes:
-        seconds_per_step: NaN: not known. The same on all machines of a
-            cluster.
+    `seconds_per_step` is NaN where it is not known, and the same on all
+    machines of a cluster.
     """
 
     def __init__(self, run: Training):
-        self.settings, self.length = run.settings, run.batches.length
+        self.settings, self.length = run.settings, run.length
         self.per_length = run.compilation.per_length
         self.compiled: set[int | None] = set()
         self.seconds_per_step = math.nan
 
     def next_call(self, done: int) -> Call:
-        """Return the call after `done` steps; one that compiles has one."""
+        """Return the call after `done` steps; one that compiles has one.
+
+        Others end with a report, a checkpoint or before another length: at
+        step 130 with reports every 100 steps, checkpoints every 1,000 and
+        0.2 s per step, the next call has min(70, 870, 25) steps.
+        """
         length = self.length(done) if self.per_length else None
         if length not in self.compiled:
             self.compiled.add(length)
             return Call(1, length, True)
-        return Call(self._count(done), length, False)
-
-    def _count(self, done: int) -> int:
-        """Return the steps until a report, a checkpoint or another length.
-
-        Example: at step 130 with reports every 100 steps, checkpoints every
-        1,000 and 0.2 s per step, the next call has min(70, 870, 25) steps.
-        """
         if math.isnan(self.seconds_per_step):
-            return 1  # no step is measured yet
+            return Call(1, length, False)  # no step is measured yet
         settings = self.settings
         stops = [
             settings.iterations_per_loop,
             settings.last_step - done,
-            max(1, int(MAX_SECONDS_PER_CALL / self.seconds_per_step)),
+            max(1, int(_MAX_SECONDS_PER_CALL / self.seconds_per_step)),
         ]
         stops += [step - done for step in settings.keep_steps if step > done]
         for every in (
@@ -441,69 +393,15 @@ class Pace:
             if every > 0:
                 stops.append(every - done % every)
         count = min(stops)
-        if not self.per_length:
-            return count
-        length, same = self.length(done), 1
-        while same < count and self.length(done + same) == length:
-            same += 1
-        return same
+        if self.per_length:
+            same = 1
+            while same < count and self.length(done + same) == length:
+                same += 1
+            count = same
+        return Call(count, length, False)
 
 
 # --- Where it begins ---------------------------------------------------------
-
-
-def _create_state(
-    strategy: tf.distribute.Strategy,
-    model: modeling.TaskModel,
-    settings: Settings,
-    scale: loss_scale.LossScale | None,
-) -> tuple[optimization.AdamWeightDecay, training_state.TrainingState]:
-    """Return the optimizer with its slots, and the run's checkpoints."""
-    with strategy.scope():
-        optimizer = optimization.create_optimizer(
-            settings.optimizer,
-            settings.weight_decay_rate,
-            settings.bias_correction,
-        )
-        slots = optimizer.create_slots(model.trainable_variables)
-    return optimizer, training_state.TrainingState(
-        settings.output_dir,
-        model.variables,
-        slots,
-        settings.keep_checkpoint_max,
-        cluster.is_chief(),
-        scale.variables if scale else None,
-    )
-
-
-def _create_step(
-    run: Training,
-    optimizer: optimization.AdamWeightDecay,
-    scale: loss_scale.LossScale | None,
-) -> Step:
-    """Return the training step; warn if it is the only one."""
-    settings = run.settings
-    if settings.num_train_steps == 1:
-        logging.warning(
-            "The only step has learning rate 0, as the last step of every "
-            "run, and changes nothing: train for more steps"
-        )
-    schedule = optimization.create_schedule(
-        settings.learning_rate,
-        settings.num_train_steps,
-        settings.num_warmup_steps,
-        settings.continuous_schedule,
-    )
-    return Step(
-        run.strategy,
-        run.model,
-        run.objective,
-        optimizer,
-        schedule,
-        settings,
-        run.compilation,
-        scale,
-    )
 
 
 def resume_or_start(
@@ -515,15 +413,11 @@ def resume_or_start(
     """Set the weights a run goes on or begins with; return the steps done.
 
     They come from the first of these that is there: the newest checkpoint of
-    output_dir; `resume_from`, with moments and step; `init_checkpoint`. Else
-    the weights stay as they were created.
+    output_dir; `resume_from`, with moments and step; `init_checkpoint`, but for
+    the new variables. Else the weights stay as they were created.
 
-    Args:
-        state: the checkpoints of output_dir.
-        model: just created.
-        settings: names the checkpoints.
-        new_variables: paths of variables that stay as they were created where
-            the others come from init_checkpoint.
+    Raises:
+        UserError: a run that continues another one has no steps of its own.
     """
     state.clean()
     latest = state.latest_checkpoint()
@@ -539,43 +433,24 @@ def resume_or_start(
     if settings.resume_from:
         source = lookup.find_training_checkpoint(settings.resume_from)
         done = state.restore(source)
-        _check_steps_left(settings, source, done)
+        if done >= settings.last_step:
+            raise UserError(
+                f"--resume_from={settings.resume_from}: {done:,} steps are "
+                f"done in {source}, and this run ends after "
+                f"{settings.last_step:,}: give a larger --num_train_steps, or "
+                "--stop_after_steps in the first phase"
+            )
         logging.info("Continuing %s: %d steps are done", source, done)
         return done
-    if settings.init_checkpoint:
-        _start_from(settings.init_checkpoint, model, new_variables)
-    else:
+    if not settings.init_checkpoint:
         logging.info("Starting from new weights, seed %d", settings.random_seed)
-    return 0
-
-
-def _check_steps_left(settings: Settings, source: str, done: int) -> None:
-    """Check that a run which continues another one has steps of its own.
-
-    Args:
-        settings: of the run.
-        source: the checkpoint of --resume_from.
-        done: its step.
-
-    Raises:
-        UserError: it has none.
-    """
-    if done >= settings.last_step:
-        raise UserError(
-            f"--resume_from={settings.resume_from}: {done:,} steps are done in "
-            f"{source}, and this run ends after {settings.last_step:,}: give a "
-            "larger --num_train_steps, or --stop_after_steps in the first phase"
-        )
-
-
-def _start_from(
-    checkpoint: str, model: modeling.TaskModel, new_variables: Container[str]
-) -> None:
-    """Set the weights of a model, but for the new variables."""
-    variables = [v for v in model.variables if v.path not in new_variables]
-    weight_files.restore_weights(variables, checkpoint)
-    logging.info("Starting from the weights of %s", checkpoint)
+        return 0
     new = [v.path for v in model.variables if v.path in new_variables]
+    weight_files.restore_weights(
+        [v for v in model.variables if v.path not in new_variables],
+        settings.init_checkpoint,
+    )
+    logging.info("Starting from the weights of %s", settings.init_checkpoint)
     if new:
         # bert/encoder/layer_11/output/... -> bert/encoder/layer_11
         parts = ["/".join(path.split("/")[:3]) for path in new]
@@ -584,6 +459,7 @@ def _start_from(
             len(new),
             ", ".join(dict.fromkeys(parts)),
         )
+    return 0
 
 
 def check_same_start(

@@ -23,28 +23,28 @@ import modeling
 import optimization
 from ops import elementwise
 from records.streaming import Batch
+from training import loss_scale
 from training.compilation import Compilation, compiled
-from training.loss_scale import NO_SCALE, LossScale, Scale
+from training.loss_scale import NO_SCALE, Scale
 from training.objective import Objective, Sums
 from training.settings import Settings
 
 
 class Step:
-    """The training step of one model, objective and optimizer.
+    """The training step of one model and objective.
 
     Args:
-        strategy: the one under which model and slots were created.
+        strategy: the one under which the model was created.
         model: the first argument of `objective.forward`.
         objective: losses and metrics.
-        optimizer: of optimization.py; its slots exist already.
-        schedule: step -> learning rate.
-        settings: batch size, seed, micro-batches, clipping.
+        settings: batch size, seed, micro-batches, optimizer, schedule.
         compilation: what XLA compiles.
-        loss_scale: with it a step whose gradient is not finite is skipped;
-            for float16.
 
     Attributes:
         model: computes as `compilation` and `settings` say.
+        optimizer: with its slots.
+        loss_scale: with it a step whose gradient is not finite is skipped;
+            None unless in float16.
         replica_step: `_replica_step`, and `gradients` and `update` alike: the
             parts that are compiled programs where `compilation` says so.
     """
@@ -54,13 +54,11 @@ class Step:
         strategy: tf.distribute.Strategy,
         model: modeling.TaskModel,
         objective: Objective,
-        optimizer: optimization.AdamWeightDecay,
-        schedule: Callable[[tf.Tensor], tf.Tensor],
         settings: Settings,
         compilation: Compilation,
-        loss_scale: LossScale | None = None,
     ):
-        self.strategy = strategy
+        self.strategy, self.objective = strategy, objective
+        self.settings, self.compilation = settings, compilation
         self.model = model.computing(
             modeling.Compute(
                 fuse=compilation.elementwise,
@@ -68,14 +66,26 @@ class Step:
                 has_gradient=True,
             )
         )
-        self.objective = objective
-        self.optimizer = optimizer
-        self.schedule = schedule
-        self.settings = settings
-        self.compilation = compilation
-        self.loss_scale = loss_scale
+        self.schedule = optimization.create_schedule(
+            settings.learning_rate,
+            settings.num_train_steps,
+            settings.num_warmup_steps,
+            settings.continuous_schedule,
+        )
+        with strategy.scope():
+            self.optimizer = optimization.create_optimizer(
+                settings.optimizer,
+                settings.weight_decay_rate,
+                settings.bias_correction,
+            )
+            self.optimizer.create_slots(model.trainable_variables)
+        self.loss_scale = loss_scale.create(settings)
         self.replicas = strategy.num_replicas_in_sync
         self.replica_batch_size = check_batch_size(settings, self.replicas)
+
+        def compiled_if(is_compiled: bool, function: Callable) -> Callable:
+            return compiled(function) if is_compiled else function
+
         # What XLA compiles contains neither an all-reduce nor the update of a
         # strategy's variables (see AdamWeightDecay.apply_gradients). With one
         # device there is neither, so the whole step or the update can be one
@@ -131,7 +141,14 @@ class Step:
                 self.replica_step,
                 args=(next(iterator), start + done, length, value),
             )
-            sums = tf.nest.map_structure(self._on_host, sums)
+            # Equal on all replicas.
+            sums = tf.nest.map_structure(
+                lambda value: tf.cast(
+                    self.strategy.experimental_local_results(value)[0],
+                    tf.float64,
+                ),
+                sums,
+            )
             is_good, scale, sums = self._judge(sums, scale)
             totals = tf.nest.map_structure(tf.add, totals, sums)
             return done + 1, is_good, scale, totals
@@ -143,12 +160,7 @@ class Step:
         return done, totals
 
     def _judge(self, sums: Sums, scale: Scale) -> tuple[tf.Tensor, Scale, Sums]:
-        """Return whether training goes on after a step, next scale, and sums.
-
-        Args:
-            sums: of the step.
-            scale: of the step; stays as it is without a loss scale.
-        """
+        """Return whether training goes on, the next scale, and the sums."""
         loss, norm = sums["loss"][0], sums["gradient_norm"][0]
         if not self.loss_scale:
             # The sum of two numbers is finite only if both are. NaN weights
@@ -162,11 +174,6 @@ class Step:
         is_good = tf.math.is_finite(loss) & self.loss_scale.is_usable(scale)
         return is_good, scale, {**sums, "gradient_norm": (norm, one)}
 
-    def _on_host(self, value: tf.Tensor) -> tf.Tensor:
-        """Return the value, equal on all replicas, in float64 for long sums."""
-        value = self.strategy.experimental_local_results(value)[0]
-        return tf.cast(value, tf.float64)
-
     # --- On one replica ------------------------------------------------------
 
     def _replica_step(
@@ -178,17 +185,17 @@ class Step:
     ) -> Sums:
         """Train on this replica's part of the batch number `step`, from 0.
 
-        Args:
-            batch: of this replica.
-            step: int64 scalar.
-            length: see `run`.
-            scale: float32 scalar, the loss scale; None without one.
+        `length` is that of `run`, `scale` the loss scale, if there is one.
         """
         context = tf.distribute.get_replica_context()
-        batch = {
-            name: tf.ensure_shape(value, self._static_shape(value, length))
-            for name, value in batch.items()
-        }
+
+        def with_shape(value: tf.Tensor) -> tf.Tensor:
+            # XLA and the micro-batches need the dimensions that distributed
+            # datasets drop.
+            inner = [length if n is None else n for n in value.shape[1:]]
+            return tf.ensure_shape(value, [self.replica_batch_size, *inner])
+
+        batch = {name: with_shape(value) for name, value in batch.items()}
         # The denominators of the whole batch, before any gradient: each part's
         # loss is divided by them, so the gradients only have to be added up.
         denominators = self._all_reduce(
@@ -213,14 +220,6 @@ class Step:
         # the other Sums.
         one = tf.ones([])
         return {**sums, "loss": (loss, one), "gradient_norm": (norm, one)}
-
-    def _static_shape(self, value: tf.Tensor, length: int | None) -> list:
-        """Return the shape with the dimensions distributed datasets drop.
-
-        XLA and the micro-batches need static shapes.
-        """
-        inner = [length if n is None else n for n in value.shape[1:]]
-        return [self.replica_batch_size, *inner]
 
     def _all_reduce(self, context: Any, values: Any) -> Any:
         """Return the sums over all replicas."""
@@ -328,11 +327,6 @@ class Step:
             step=step,
             is_applied=tf.math.is_finite(norm) if self.loss_scale else None,
         )
-
-
-def compiled_if(is_compiled: bool, function: Callable) -> Callable:
-    """Return a function, compiled by XLA or as it is."""
-    return compiled(function) if is_compiled else function
 
 
 def check_batch_size(settings: Settings, replicas: int) -> int:

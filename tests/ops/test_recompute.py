@@ -9,7 +9,6 @@ import tensorflow as tf
 from small_models import batch_of, losses_of, tiny_config, total_loss
 
 import modeling
-import optimization
 from modeling import Compute
 from ops import recompute
 from pretraining import objectives
@@ -127,8 +126,6 @@ def step_gradients(choice, compilation, parts=1, compiles=False):
         tf.distribute.get_strategy(),
         model,
         objective,
-        optimization.create_optimizer(),
-        optimization.create_schedule(1e-3, 10, 0),
         Settings(
             "", 10, 4, gradient_accumulation_steps=parts, recompute=choice
         ),

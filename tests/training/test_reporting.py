@@ -9,7 +9,6 @@ import pytest
 import tensorflow as tf
 
 from training import reporting
-from training.reporting import Meter
 
 
 @pytest.fixture(autouse=True)
@@ -38,13 +37,14 @@ def sums_of(loss: float, examples: int) -> dict:
 
 
 def test_a_line_of_skipped_steps_has_a_scale_and_no_norm(tmp_path, caplog):
-    with reporting.Report(str(tmp_path), Meter(), True, 0, 10) as report:
+    with reporting.Report(str(tmp_path), 0, 10) as report:
         sums = sums_of(9.0, 8) | {"gradient_norm": (0.0, 0.0)}
         report.add(sums, 1, 1.0, False)
-        others = {"loss_scale": 2.0**20, "skipped_steps": 1}
-        report.write(1, 0.5, others)
+        others = {"learning_rate": 0.5, "loss_scale": 2.0**20}
+        others["skipped_steps"] = 1
+        report.write(1, others)
         report.add(sums | {"gradient_norm": (3.0, 1.0)}, 1, 1.0, False)
-        report.write(2, 0.5, others)
+        report.write(2, others)
     first, second = caplog.messages
     assert first.endswith("0.5 | loss_scale 1,048,576 | skipped_steps 1")
     assert "gradient_norm" not in first and "gradient_norm 3.0000" in second
@@ -56,11 +56,10 @@ def test_a_line_of_skipped_steps_has_a_scale_and_no_norm(tmp_path, caplog):
 
 def test_scalars_are_written_between_lines_too(tmp_path, caplog):
     """Each has the means since the one of its kind before it."""
-    with reporting.Report(str(tmp_path), Meter(), True, 0, 4) as report:
+    with reporting.Report(str(tmp_path), 0, 4) as report:
         for step, loss in enumerate((6.0, 3.0, 2.0, 1.0), 1):
             report.add(sums_of(loss, 8), 1, 2.0 / step, True)
-            write = report.write if step in (1, 4) else report.write_scalars
-            write(step, 0.5)
+            report.write(step, {"learning_rate": 0.5}, step in (1, 4))
     first, second = caplog.messages
     assert "step 1/4 (25.0%) | loss 6.0000" in first
     assert "step 4/4 (100.0%) | loss 2.0000" in second
@@ -72,14 +71,12 @@ def test_scalars_are_written_between_lines_too(tmp_path, caplog):
 
 
 def test_a_report_line_has_step_losses_speed_and_time_left(tmp_path, caplog):
-    with reporting.Report(
-        str(tmp_path), Meter(), True, first=1000, last=100_000
-    ) as report:
+    with reporting.Report(str(tmp_path), 1000, 100_000) as report:
         report.add(sums_of(9.0, 8), 1, 60.0, False)  # compiles
-        report.write(1001, 0.0)
+        report.write(1001, {"learning_rate": 0.0})
         report.add(sums_of(6.0, 8), 1, 0.5, True)
         report.add(sums_of(3.0, 16), 2, 1.0, True)
-        report.write(1200, 1e-4)
+        report.write(1200, {"learning_rate": 1e-4})
     assert caplog.messages == [
         "step 1,001/100,000 (1.0%) | loss 9.0000 | accuracy 0.5000"
         " | learning_rate 0",
@@ -97,13 +94,14 @@ def test_a_report_is_late_half_a_minute_after_the_last_line(
 ):
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    with reporting.Report(str(tmp_path), Meter(), False, 0, 9) as report:
+    monkeypatch.setattr("base.cluster.is_chief", lambda: False)
+    with reporting.Report(str(tmp_path), 0, 9) as report:
         now[0] = 29.0
         assert not report.is_late()
         now[0] = 31.0
         assert report.is_late()
         report.add(sums_of(1.0, 8), 1, 1.0, True)
-        report.write(1, 0.0)
+        report.write(1, {"learning_rate": 0.0})
         assert not report.is_late()
     assert not glob.glob(f"{tmp_path}/*"), "not the chief, yet wrote summaries"
 
@@ -114,7 +112,7 @@ def test_the_bar_shows_steps_loss_and_speed_and_ends_in_failure_too(
     monkeypatch.setattr(progress, "is_terminal", lambda: True)
     with (
         pytest.raises(RuntimeError),
-        reporting.Report(str(tmp_path), Meter(), True, 2, 4) as report,
+        reporting.Report(str(tmp_path), 2, 4) as report,
     ):
         report.bar._bar.mininterval = 0.0  # draw every update
         report.add(sums_of(6.0, 8), 1, 0.5, True)
@@ -126,12 +124,12 @@ def test_the_bar_shows_steps_loss_and_speed_and_ends_in_failure_too(
     assert not shown[-1].strip()
 
 
-def test_the_mean_of_a_step_moves_by_half_in_twenty_steps():
-    meter = Meter()
-    meter.note(5, 5.0)
-    assert meter.seconds_per_step == 1.0
-    meter.note(20, 60.0)
-    assert meter.seconds_per_step == pytest.approx(2.0)
+def test_the_mean_of_a_step_moves_by_half_in_twenty_steps(tmp_path):
+    with reporting.Report(str(tmp_path), 0, 30) as report:
+        report.add(sums_of(1.0, 5), 5, 5.0, True)
+        assert report.seconds_per_step == 1.0
+        report.add(sums_of(1.0, 20), 20, 60.0, True)
+        assert report.seconds_per_step == pytest.approx(2.0)
 
 
 def test_means_of_nothing_are_nan():

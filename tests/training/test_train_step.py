@@ -6,7 +6,6 @@ import tensorflow as tf
 from pretraining_runs import CONFIG, make_features
 
 import modeling
-import optimization
 from ops import elementwise
 from pretraining import model as pretraining_model
 from pretraining import objectives
@@ -33,16 +32,16 @@ def test_whole_step_is_one_program(parts):
     for compiles in (False, True):
         tf.keras.utils.set_random_seed(1)
         model = pretraining_model.BertForPreTraining(config)
-        optimizer = optimization.create_optimizer()
-        optimizer.create_slots(model.trainable_variables)
         step = train_step.Step(
             tf.distribute.get_strategy(),
             model,
             objectives.OBJECTIVES["mlm_nsp"].objective,
-            optimizer,
-            optimization.create_schedule(1e-3, 10, 0),
             Settings(
-                "", 10, 8, gradient_accumulation_steps=parts, jit_compile=False
+                "",
+                10,
+                8,
+                learning_rate=1e-3,
+                gradient_accumulation_steps=parts,
             ),
             Compilation(),
         )
@@ -81,15 +80,11 @@ def test_elementwise_programs_serve_lengths_that_the_trace_does_not_know():
         elementwise._with_gradient.cache_clear()
         tf.keras.utils.set_random_seed(1)
         model = classifier_model.BertForSequenceClassification(config, 3)
-        optimizer = optimization.create_optimizer()
-        optimizer.create_slots(model.trainable_variables)
         step = train_step.Step(
             tf.distribute.get_strategy(),
             model,
             classifier_model.CLASSIFICATION,
-            optimizer,
-            optimization.create_schedule(1e-3, 10, 0),
-            Settings("", 10, 4),
+            Settings("", 10, 4, learning_rate=1e-3),
             Compilation(elementwise=fuses, update=True),
         )
         data = tf.data.Dataset.from_generator(

@@ -21,7 +21,7 @@ from pretraining import model as pretraining_model
 from pretraining import objectives
 from tools.benchmarks import measuring
 from tools.benchmarks.table import Row
-from training import compilation, loss_scale, train_step
+from training import compilation, train_step
 from training.settings import Settings
 
 MAX_SEQ_LENGTH, MAX_PREDICTIONS, VOCAB_SIZE = 128, 20, 30522
@@ -78,8 +78,6 @@ def create_step(
     model = pretraining_model.BertForPreTraining(
         config, dtype, objective.predicts_next_sentence
     )
-    optimizer = optimization.create_optimizer()
-    optimizer.create_slots(model.trainable_variables)
     settings = Settings(
         output_dir="",
         num_train_steps=1000,
@@ -92,11 +90,8 @@ def create_step(
         strategy,
         model,
         objective.objective,
-        optimizer,
-        optimization.create_schedule(1e-4, 1000, 100),
         settings,
         compilation.for_training(strategy, jit_compile),
-        loss_scale.create(settings),
     )
 
 

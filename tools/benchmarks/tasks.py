@@ -15,7 +15,6 @@ import numpy as np
 import tensorflow as tf
 
 import modeling
-import optimization
 import tokenization
 from checkpoints import weight_files
 from records import in_memory
@@ -189,14 +188,10 @@ def _step_of(
     model = classifier_model.BertForSequenceClassification(
         config, 2, dtype=dtype
     )
-    optimizer = optimization.create_optimizer()
-    optimizer.create_slots(model.trainable_variables)
     step = train_step.Step(
         tf.distribute.get_strategy(),
         model,
         classifier_model.CLASSIFICATION,
-        optimizer,
-        optimization.create_schedule(1e-5, 1000, 100),
         Settings("", 1000, BATCH_SIZE, dtype=dtype),
         compilation,
     )
