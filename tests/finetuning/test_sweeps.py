@@ -123,6 +123,27 @@ def test_a_run_is_made_again_when_its_files_change(tmp_path, monkeypatch):
         del folders[:2]
 
 
+def test_a_failing_run_stops_its_sweep_and_is_made_again(tmp_path, monkeypatch):
+    """The runs that finished before it are kept."""
+    begun, statuses = [], [0, 3, 0, 0]
+
+    def run_command(command):
+        folder = Path(command[-1].removeprefix("--output_dir="))
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "eval_results.txt").write_text("accuracy = 0.5\n")
+        begun.append(folder.name)
+        return statuses[len(begun) - 1]
+
+    monkeypatch.setattr(sweeps, "run_command", run_command)
+    runs = [sweeps.SweepRun(name, {}) for name in ("a", "b", "c")]
+    sweep = sweeps.Sweep("script.py", runs, {})
+    with pytest.raises(UserError, match="^run b ended with status 3, "):
+        sweeps.run_all(sweep, str(tmp_path), "accuracy")
+    assert begun == ["a", "b"]
+    sweeps.run_all(sweep, str(tmp_path), "accuracy")
+    assert begun == ["a", "b", "b", "c"]
+
+
 # --- Signals -----------------------------------------------------------------
 
 # Notes each SIGTERM; saves until the test has looked at the lock, and ends.
