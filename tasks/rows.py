@@ -4,9 +4,10 @@ This module imports no TensorFlow.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from absl import logging
 
 import tokenization
 
@@ -129,3 +130,16 @@ def cut_by_length(
         count = max(1, batch_size * more // group)
         yield order[at : at + count], length
         at += count
+
+
+def log_example(*lines: tuple[str, Any]) -> None:
+    """Log an example under the original's headline.
+
+    The first examples of a data set show mistakes in reading it.
+
+    Args:
+        lines: (name, value), such as ("guid", "7").
+    """
+    logging.info("*** Example ***")
+    for name, value in lines:
+        logging.info("%s: %s", name, value)

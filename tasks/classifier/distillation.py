@@ -12,13 +12,14 @@ from absl import logging
 
 import modeling
 from ops import losses
-from records import in_memory, text_records, tfrecord
+from records import in_memory, tfrecord
 from records.streaming import Batch
 from tasks import teaching
 from tasks.classifier import data as classifier_data
 from tasks.classifier import model as classifier_model
 from tasks.classifier.job import ClassifierJob
 from tasks.classifier.transfer import TransferTexts
+from tasks.rows import log_example
 from tasks.source import ModelSource
 from tasks.teaching import LABEL_WEIGHTS, SOFT_TARGETS, Texts
 from training import prediction
@@ -190,7 +191,7 @@ class ClassifierTeaching(teaching.Teaching[ClassifierJob]):
             for examples, features, num_cut in parts:
                 if not writer.num_records:
                     for row, example in enumerate(examples[:_SHOWN]):
-                        text_records.log_example(
+                        log_example(
                             ("guid", example.guid),
                             ("tokens", self.job.tokens_of(features, row)),
                         )

@@ -12,7 +12,7 @@ import numpy as np
 from absl import logging
 
 from checkpoints.trained_for import TrainedFor, id2label_of
-from records import text_records, tfrecord
+from records import tfrecord
 from tasks import mistakes, signs
 from tasks.classifier import data as classifier_data
 from tasks.classifier import glue
@@ -20,6 +20,7 @@ from tasks.classifier import mistakes as classifier_mistakes
 from tasks.classifier import model as classifier_model
 from tasks.classifier import scores as classifier_scores
 from tasks.job import DataSet, Job, LoadedModel, Scored
+from tasks.rows import log_example
 from tasks.settings import RunSettings
 from tasks.source import ModelSource
 
@@ -178,7 +179,7 @@ class ClassifierJob(Job):
         label_ids = features["label_ids"].astype(label_type)
         features["label_ids"] = label_ids
         for row, example in enumerate(examples[:_SHOWN]):
-            text_records.log_example(
+            log_example(
                 ("guid", example.guid),
                 ("tokens", self.tokens_of(features, row)),
                 ("label", f"{example.label} (id = {label_ids[row]})"),

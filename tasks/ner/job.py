@@ -15,7 +15,7 @@ from absl import logging
 import modeling
 from checkpoints import weight_files
 from checkpoints.trained_for import TrainedFor, id2label_of
-from records import in_memory, text_records
+from records import in_memory
 from tasks import signs
 from tasks.classifier.scores import log_softmax
 from tasks.encoder.model import layer_choice
@@ -26,6 +26,7 @@ from tasks.ner import model as ner_model
 from tasks.ner import scores as ner_scores
 from tasks.ner import windows as ner_windows
 from tasks.ner.feature_based import SentenceActivations
+from tasks.rows import log_example
 from tasks.settings import RunSettings
 from tasks.source import ModelSource
 from training import memory, prediction, reporting
@@ -197,7 +198,7 @@ class NerJob(Job):
         names = [*self.labels, "-"]  # the last one stands for IGNORED, -1
         for row, label_ids in enumerate(features["label_ids"][:_SHOWN]):
             used = label_ids[features["input_mask"][row] > 0]
-            text_records.log_example(
+            log_example(
                 ("tokens", self.tokens_of(features, row)),
                 ("labels", " ".join(names[number] for number in used)),
             )

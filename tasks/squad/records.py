@@ -10,7 +10,8 @@ from absl import logging
 
 import tokenization
 from records import cache as record_cache
-from records import in_memory, text_records
+from records import in_memory
+from tasks.rows import log_example
 from tasks.squad import data as squad_data
 from tasks.squad import triviaqa
 from tasks.squad import windows as squad_windows
@@ -236,4 +237,4 @@ class SquadRecords:
                 lines.append(("answer", f"{answer} ({first} to {last})"))
             elif is_training:
                 lines.append(("answer", "not in this window"))
-            text_records.log_example(*lines)
+            log_example(*lines)

@@ -11,11 +11,12 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-from records import in_memory, text_records
+from records import in_memory
 from tasks import mistakes, rows, signs
 from tasks.classifier import data as classifier_data
 from tasks.classifier import scores as classifier_scores
 from tasks.job import DataSet, Job, LoadedModel, Scored
+from tasks.rows import log_example
 from tasks.settings import RunSettings
 from tasks.source import ModelSource
 from tasks.swag import data as swag_data
@@ -144,7 +145,7 @@ class SwagJob(Job):
             count = len(part[0].choices)
             for number, question in enumerate(part[:_SHOWN] if not at else ()):
                 places = range(number * count, (number + 1) * count)
-                text_records.log_example(
+                log_example(
                     ("guid", question.guid),
                     *(("tokens", self.tokens_of(features, x)) for x in places),
                     ("label", question.label),
