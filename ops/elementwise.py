@@ -47,10 +47,7 @@ def fused(
 
 @functools.cache
 def _with_gradient(function: Callable, options: tuple) -> Callable:
-    """Return `function` with options, its forward and backward compiled.
-
-    Cached: all layers with the same options share the two programs.
-    """
+    """Return the function in two programs, which all layers share."""
     # Profilers show the names of compiled programs.
     name = function.__name__.strip("_")
     function = _in_float32(functools.partial(function, **dict(options)))
@@ -110,10 +107,7 @@ def compiled(function: Callable) -> Callable:
 
 
 def _hash(x: tf.Tensor) -> tf.Tensor:
-    """Return a bijective hash of uint32 numbers.
-
-    Every bit of the result depends on every bit of x.
-    """
+    """Return a bijective hash of uint32 numbers."""
 
     def xor_shift(x: tf.Tensor, bits: int) -> tf.Tensor:
         shift = tf.constant(bits, tf.uint32)
@@ -213,12 +207,9 @@ ACTIVATIONS: dict[str, Callable | None] = {
 def add_bias(
     x: tf.Tensor, bias: tf.Tensor, has_gradient: bool = False
 ) -> tf.Tensor:
-    """Return x + bias in the dtype of x.
+    """Return x [..., H] + bias [H] in the dtype of x.
 
-    Args:
-        x: [..., H].
-        bias: [H].
-        has_gradient: whether the gradient of bias is taken.
+    `has_gradient` says whether the gradient of bias is taken.
     """
     bias = tf.cast(bias, x.dtype)
     # On CPUs the gradient of bias_add is summed in the dtype of x. A sum of

@@ -235,15 +235,8 @@ def _softmax_gradients(
 ) -> Gradients:
     """Return the softmax part of the gradients of x, table and bias.
 
-    Args:
-        x: [R, H].
-        narrow_table: the table in the dtype of x, [V, H].
-        row_weights: weight times gradient of the loss, [R, 1].
-        exps: exp(logits - max), [R, V], float32 or the bfloat16 of x.
-        sums: row sums of exps, [R, 1].
-
-    Returns:
-        dx, float32; dtable and dbias, in bfloat16 if x is.
+    dx is float32; dtable and dbias are bfloat16 if x is. `row_weights`, [R, 1],
+    are weight times gradient of the loss; for exps and sums see _entropy_parts.
     """
     scale = row_weights / sums  # [R, 1]
     narrow_scale = tf.cast(scale, exps.dtype)
@@ -275,12 +268,6 @@ def _half_products(
     Factors are scaled so that nothing overflows and little underflows,
     whatever the loss scale: here the sum over all V words of exponentials
     times table could exceed 65,504, and x / V would be 0 or nearly.
-
-    Args:
-        x: float16 [R, H].
-        narrow_table: float16 [V, H].
-        row_weights: [R, 1].
-        probs: float32 [R, V], rows sum to 1.
     """
     narrow = tf.cast(probs * _HALF_PROBABILITY, tf.float16)  # [R, V]
     dx = tf.cast(tf.matmul(narrow, narrow_table), tf.float32)  # [R, H]
@@ -350,16 +337,17 @@ def sliced_cross_entropy(
     gradients from the same logits as the loss, and keeps nothing else.
 
     Args:
-        x: [R, H], float32 or a 16-bit type.
-        table: float32 [V, H].
-        bias: float32 [V].
-        labels, weights: as for projected_cross_entropy.
+        x, table, bias, labels, weights, fuse: as for projected_cross_entropy.
         max_rows: rows of a slice at most; fewer than H count as H.
         has_gradient: False computes the loss alone; it then has no gradient.
-        fuse: as for projected_cross_entropy.
     """
     rows, hidden = shape_of(x)
-    shape = _slices(rows, hidden, max_rows)
+    # The logits of H rows are as large as dtable, [V, H], to which each slice
+    # adds its part: smaller slices would take time and save little memory.
+    known = isinstance(max_rows, int)
+    max_rows = (max if known else tf.maximum)(max_rows, hidden)
+    count = -(-rows // max_rows)  # rounded up
+    shape = count, -(-rows // count)
     parts = _cut(labels, shape), _cut(weights, shape)
     if not has_gradient:
         fixed = map(tf.stop_gradient, (_cut(x, shape), table, bias))
@@ -385,25 +373,8 @@ def sliced_cross_entropy(
     return with_gradient(x, table, bias)
 
 
-def _slices(
-    rows: tf.Tensor | int, hidden: int, max_rows: tf.Tensor | int
-) -> tuple[tf.Tensor | int, tf.Tensor | int]:
-    """Return the number of slices and their size; see sliced_cross_entropy."""
-    # The logits of H rows are as large as dtable, [V, H], to which each slice
-    # adds its part: smaller slices would take time and save little memory.
-    known = isinstance(max_rows, int)
-    max_rows = (max if known else tf.maximum)(max_rows, hidden)
-    count = -(-rows // max_rows)  # rounded up
-    return count, -(-rows // count)
-
-
 def _cut(values: tf.Tensor, shape: tuple) -> tf.Tensor:
-    """Return values [R, ...] as slices [C, Q, ...], filled up with zeros.
-
-    Args:
-        values: [R, ...].
-        shape: C and Q.
-    """
+    """Return values [R, ...] as slices [C, Q, ...], filled up with zeros."""
     count, size = shape
     padding = [[0, count * size - shape_of(values)[0]]]
     padding += [[0, 0]] * (len(values.shape) - 1)
@@ -419,20 +390,10 @@ def _sum_of_slices(
     has_gradient: bool,
     fuse: bool,
 ) -> tuple[list[tf.Tensor], tf.Tensor | None]:
-    """Return sums over slices, and the softmax part of the gradient of x.
+    """Return sums over C slices of Q rows, x [C, Q, H] and labels [C, Q].
 
-    Args:
-        x: [C, Q, H], C slices of Q rows.
-        table: float32 [V, H].
-        bias: float32 [V].
-        labels: int32 [C, Q].
-        weights: float32 [C, Q].
-        has_gradient: whether to compute the gradients too.
-        fuse: as for projected_cross_entropy.
-
-    Returns:
-        [loss, correct], and None. With has_gradient [loss, correct, dtable,
-        dbias] and dx, float32 [C, Q, H]; see _softmax_gradients.
+    They are [loss, correct] and None. With has_gradient [loss, correct, dtable,
+    dbias] and dx, float32 [C, Q, H]; see _softmax_gradients.
     """
     narrow_table, count = tf.cast(table, x.dtype), shape_of(x)[0]
     sums, rows = [tf.zeros([]), tf.zeros([])], []

@@ -35,12 +35,7 @@ class Steps(NamedTuple):
 
 
 def close_padding(x: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
-    """Return the inputs of the gates with all gates closed at padding.
-
-    Args:
-        x: float32 [B, S, 4 * U].
-        input_mask: [B, S], 0 at padding.
-    """
+    """Return x [B, S, 4 * U], all gates closed where input_mask [B, S] is 0."""
     # Not [..., None]: see serving/litert/convert.py.
     is_real = tf.expand_dims(tf.cast(input_mask, tf.float32), -1)  # [B, S, 1]
     return x + (1.0 - is_real) * _CLOSED
@@ -110,12 +105,9 @@ def lstm(
 
 
 def _forward(x: tf.Tensor, kernel: tf.Tensor, is_kept: bool) -> Steps:
-    """Run the steps from first to last.
+    """Run the steps; unless `is_kept`, h takes the place of cell and gates.
 
-    Args:
-        x: see `lstm`.
-        kernel: in the dtype of the products.
-        is_kept: whether to return cell and gates; else both are h.
+    The kernel, here and below, is in the dtype of the products.
     """
     length = shape_of(x)[0]
     inputs = _to_array(x, length)
@@ -139,12 +131,7 @@ def _forward(x: tf.Tensor, kernel: tf.Tensor, is_kept: bool) -> Steps:
 
 
 def _forward_without_arrays(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
-    """Return the hidden states [S, B, U], kept in one tensor.
-
-    Args:
-        x: see `lstm`.
-        kernel: in the dtype of the products.
-    """
+    """Return the hidden states [S, B, U], kept in one tensor."""
     length = shape_of(x)[0]
     zero = tf.zeros_like(x[0, :, : kernel.shape[0]])  # [B, U]
 
@@ -166,14 +153,7 @@ def _forward_without_arrays(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
 def _next_state(
     x: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, kernel: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
-    """Return h[t], c[t] and the four gates of a step, [B, U] each.
-
-    Args:
-        x: x[t], [B, 4 * U].
-        hidden: h[t - 1].
-        cell: c[t - 1].
-        kernel: in the dtype of the products.
-    """
+    """Return h[t], c[t] and the four gates, [B, U] each, from those before."""
     product = tf.matmul(tf.cast(hidden, kernel.dtype), kernel)
     gates = x + tf.cast(product, tf.float32)  # [B, 4 * U]
     i, f, n, o = tf.split(gates, 4, axis=-1)  # [B, U] each
@@ -185,13 +165,7 @@ def _next_state(
 def _backward(
     steps: Steps, kernel: tf.Tensor, d_hidden: tf.Tensor
 ) -> tf.Tensor:
-    """Return the gradient of x, [S, B, 4 * U]; steps from last to first.
-
-    Args:
-        steps: of the forward pass.
-        kernel: in the dtype of the products.
-        d_hidden: [S, B, U], the gradient of h.
-    """
+    """Return the gradient of x, [S, B, 4 * U], from that of h, [S, B, U]."""
     length = shape_of(d_hidden)[0]
     # A product with a matrix transposed in memory is faster than one that
     # transposes it in every step.

@@ -415,24 +415,6 @@ def test_unknown_dtype_names_the_choices():
         BertModel(tiny_config(), dtype="float64")
 
 
-# --- Other -------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_saved_model_keeps_the_variables(tmp_path):
-    config = tiny_config()
-    model = BertForPreTraining(config)
-    ids = batch_of(config)["input_ids"]
-    signature = tf.function(
-        lambda input_ids: {"pooled": model.bert(input_ids).pooled_output},
-        input_signature=[tf.TensorSpec([None, None], tf.int32, "input_ids")],
-    )
-    tf.saved_model.save(model, str(tmp_path), signatures=signature)
-    loaded = tf.saved_model.load(str(tmp_path))
-    again = loaded.signatures["serving_default"](input_ids=ids)["pooled"]
-    np.testing.assert_allclose(again, model.bert(ids).pooled_output, atol=1e-6)
-
-
 def test_docstring_example():
     result = doctest.testmod(modeling)
     assert result.attempted == 4 and result.failed == 0

@@ -8,43 +8,24 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import modeling
 from modeling import BertConfig, BertModel
 
-# Parameters of embeddings, encoder and pooler by (L, H), vocabulary 30522.
-MINIATURES = {
-    (2, 128): 4_385_920,
-    (2, 256): 9_591_040,
-    (2, 512): 22_458_880,
-    (2, 768): 38_603_520,
-    (4, 128): 4_782_464,
-    (4, 256): 11_170_560,
-    (4, 512): 28_763_648,
-    (4, 768): 52_779_264,
-    (6, 128): 5_179_008,
-    (6, 256): 12_750_080,
-    (6, 512): 35_068_416,
-    (6, 768): 66_955_008,
-    (8, 128): 5_575_552,
-    (8, 256): 14_329_600,
-    (8, 512): 41_373_184,
-    (8, 768): 81_130_752,
-    (10, 128): 5_972_096,
-    (10, 256): 15_909_120,
-    (10, 512): 47_677_952,
-    (10, 768): 95_306_496,
-    (12, 128): 6_368_640,
-    (12, 256): 17_488_640,
-    (12, 512): 53_982_720,
-    (12, 768): 109_482_240,
-}
-# (size, vocabulary) of the other published models.
+# Parameters of embeddings, encoder and pooler by (layers, hidden size,
+# vocabulary); a layer more adds the same number.
 PUBLISHED = {
-    ("large", 30522): 335_141_888,
-    ("large", 28996): 333_579_264,  # cased
-    ("base", 28996): 108_310_272,  # cased
-    ("base", 119547): 177_853_440,  # multilingual cased
-    ("base", 21128): 102_267_648,  # Chinese
+    (2, 128, 30522): 4_385_920,
+    (12, 128, 30522): 6_368_640,
+    (2, 256, 30522): 9_591_040,
+    (12, 256, 30522): 17_488_640,
+    (2, 512, 30522): 22_458_880,
+    (12, 512, 30522): 53_982_720,
+    (2, 768, 30522): 38_603_520,
+    (12, 768, 30522): 109_482_240,
+    (24, 1024, 30522): 335_141_888,
+    (24, 1024, 28996): 333_579_264,  # cased
+    (12, 768, 28996): 108_310_272,  # cased
+    (12, 768, 119547): 177_853_440,  # multilingual cased
+    (12, 768, 21128): 102_267_648,  # Chinese
 }
 
 
@@ -100,39 +81,23 @@ def test_missing_config_file_is_named(tmp_path):
         BertConfig.from_json_file(str(tmp_path / "nothing.json"))
 
 
-# --- Sizes -------------------------------------------------------------------
-
-
-def count_parameters(config: BertConfig) -> int:
-    """Count without allocating: variables of a symbolic graph."""
-    with tf.Graph().as_default():
-        return sum(np.prod(v.shape) for v in BertModel(config).variables)
-
-
-def test_table_of_miniatures_is_complete():
-    sizes = {(n, h) for n in range(2, 13, 2) for h in (128, 256, 512, 768)}
-    assert set(MINIATURES) == sizes
-    named = set(modeling.NAMED_SIZES.values())
-    assert named - sizes == {(24, 1024)}
-    assert {name for name, _ in PUBLISHED} == {"base", "large"}
-
-
 @pytest.mark.parametrize(
-    "layers, hidden",
+    "layers, hidden, vocab_size",
     [
-        pytest.param(n, h, marks=[pytest.mark.slow] if n > 4 else [])
-        for n, h in MINIATURES
+        pytest.param(*size, marks=[pytest.mark.slow] if size[0] > 2 else [])
+        for size in PUBLISHED
     ],
 )
-def test_parameters_of_miniatures(layers, hidden):
+def test_parameters_of_published_models(layers, hidden, vocab_size):
     config = BertConfig(
-        30522, hidden, layers, hidden // 64, 4 * hidden, type_vocab_size=2
+        vocab_size, hidden, layers, hidden // 64, 4 * hidden, type_vocab_size=2
     )
-    assert count_parameters(config) == MINIATURES[layers, hidden]
+    with tf.Graph().as_default():  # allocates nothing
+        count = sum(np.prod(v.shape) for v in BertModel(config).variables)
+    assert count == PUBLISHED[layers, hidden, vocab_size]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name, vocab_size", PUBLISHED)
-def test_parameters_of_published_models(name, vocab_size):
-    config = BertConfig.from_size(name, vocab_size)
-    assert count_parameters(config) == PUBLISHED[name, vocab_size]
+def test_a_named_size_has_heads_of_64_numbers():
+    found = BertConfig.from_size("large", 28996)
+    wanted = BertConfig(28996, 1024, 24, 16, 4096, type_vocab_size=2)
+    assert found.to_dict() == wanted.to_dict()

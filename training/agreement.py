@@ -30,11 +30,7 @@ def machines_of(strategy: tf.distribute.Strategy) -> "Machines":
 
 
 class Machines:
-    """Sends numbers between the machines of a strategy; see `machines_of`.
-
-    Args:
-        strategy: of all machines.
-    """
+    """Sends numbers between the machines of a strategy; see `machines_of`."""
 
     def __init__(self, strategy: tf.distribute.Strategy):
         self.strategy = strategy
@@ -105,9 +101,6 @@ def check_same_run(
     Args:
         strategy: of all machines.
         values: name to value, as JSON.
-
-    Raises:
-        UserError: names the machine and the value.
     """
     machines = machines_of(strategy)
     if machines.count == 1:
@@ -125,7 +118,7 @@ def check_same_run(
         number, position = found
         raise UserError(
             f"{_name(number)} has another {names[position]} than {_name(0)} "
-            f"(here: {_short(values[names[position]])}): start the same "
+            f"(here: {str(values[names[position]])[:80]}): start the same "
             "command on all machines"
         )
 
@@ -143,9 +136,6 @@ def check_same_start(
         output_dir: where this machine looked for checkpoints.
         first: the number of steps done.
         weights: checksum of all weights and slots.
-
-    Raises:
-        UserError: names the machine and its step.
     """
     rows = machines_of(strategy).gather([first, weights])
     for number, (steps, found) in enumerate(rows):
@@ -167,8 +157,3 @@ def check_same_start(
 
 def _name(number: int) -> str:
     return str(cluster.machines()[number])
-
-
-def _short(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= 80 else text[:77] + "..."

@@ -64,11 +64,7 @@ _SECONDS_TO_LEAVE = 0.5
 
 
 class Peer:
-    """Another machine of the cluster, as its last checks found it.
-
-    Args:
-        machine: its place in the cluster.
-    """
+    """Another machine of the cluster, as its last checks found it."""
 
     def __init__(self, machine: cluster.Machine):
         self.machine = machine
@@ -122,21 +118,12 @@ def _reason(error: tf.errors.OpError) -> str:
 
 
 class Watch:
-    """Watches all other machines of the cluster until `leave`.
-
-    Args:
-        machines: of the strategy.
-
-    Attributes:
-        done: the number of steps that are done, None before training.
-        output_dir: of the checkpoints, None before training.
-        is_saving: whether a checkpoint is being written.
-    """
+    """Watches all other machines of the cluster until `leave`."""
 
     def __init__(self, machines: agreement.Machines) -> None:
         self.machines = machines
-        self.done: int | None = None
-        self.output_dir: str | None = None
+        self.done: int | None = None  # steps; None before training
+        self.output_dir: str | None = None  # of the checkpoints
         self.is_saving = False
         number = cluster.number()
         self.peers = [
@@ -156,11 +143,7 @@ class Watch:
             ).start()
 
     def wait_for_all(self) -> None:
-        """Wait until every machine has answered; log which are missing.
-
-        Raises:
-            UserError: some did not come up within START_SECONDS.
-        """
+        """Wait until every machine has answered, at most START_SECONDS."""
         began = reported = time.monotonic()
         while missing := [p for p in self.peers if not p.has_answered]:
             now = time.monotonic()
@@ -183,19 +166,16 @@ class Watch:
         problems = [problem for p in self.peers if (problem := p.problem())]
         if not problems or not self._has_met:
             return None
+        progress = ""
+        if self.output_dir is not None:
+            # From the directory: only the chief has written it.
+            latest = lookup.latest_checkpoint(self.output_dir)
+            saved = f"step {latest.rsplit('-', 1)[-1]}" if latest else "no step"
+            progress = f" after step {self.done}; {saved} is saved"
         return (
-            f"{', '.join(problems)}{self._progress()}; its own log may "
-            "have the reason. Start all machines again with the same command"
+            f"{', '.join(problems)}{progress}; its own log may have the "
+            "reason. Start all machines again with the same command"
         )
-
-    def _progress(self) -> str:
-        """Return " after step 37; step 30 is saved", "" before training."""
-        if self.done is None or self.output_dir is None:
-            return ""
-        # From the directory: only the chief has written it.
-        latest = lookup.latest_checkpoint(self.output_dir)
-        saved = f"step {latest.rsplit('-', 1)[-1]}" if latest else "no step"
-        return f" after step {self.done}; {saved} is saved"
 
     def explain(self, error: Exception) -> str | None:
         """Return a line for an error that another machine's failure caused.
@@ -293,11 +273,7 @@ def create_strategy() -> tf.distribute.Strategy:
 
 
 def _check_same_cluster(watch: Watch) -> None:
-    """Check that all machines have the same cluster; warn of other flags.
-
-    Raises:
-        UserError: they have different clusters.
-    """
+    """Check that all machines have the same cluster; warn of other flags."""
     names = [str(machine) for machine in cluster.machines()]
     mend = "; TF_CONFIG needs the same cluster, in one order, on all machines"
     row = [agreement.checksum(names), agreement.checksum(sorted(sys.argv[1:]))]
@@ -334,7 +310,7 @@ def _turn_off_tensorflows_watching() -> None:
 
 
 def note_start(steps: int, output_dir: str) -> None:
-    """Note how many steps are done at the start of training, and where."""
+    """Note the steps that are done at the start of training, and where."""
     if _watch:
         _watch.done, _watch.output_dir = steps, output_dir
 

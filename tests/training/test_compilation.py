@@ -84,17 +84,6 @@ def test_many_lengths_in_a_short_run(kind, steps, size, dtype, pays):
     )
 
 
-def test_the_log_tells_seconds_and_steps(monkeypatch, caplog):
-    monkeypatch.setattr(devices, "kind", lambda: "CPU")
-    with caplog.at_level("INFO"):
-        decide(lengths=many(280))
-    (line,) = caplog.messages
-    assert line == (
-        "XLA compiles the elementwise operations: compiling them for 8 lengths "
-        "takes about 8 s and saves about 8 s in 280 steps"
-    )
-
-
 def test_nothing_without_the_flag(kind):
     """But a TPU compiles all it runs."""
     wanted = Compilation(per_length=kind == "TPU")

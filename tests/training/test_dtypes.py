@@ -92,13 +92,6 @@ def fast_machine(monkeypatch):
     )
 
 
-def test_auto_says_what_it_chose(fast_machine, caplog, tmp_path):
-    caplog.set_level("INFO", logger="absl")
-    strategy = tf.distribute.get_strategy()
-    assert dtypes.resolve("auto", strategy, (str(tmp_path),)) == "bfloat16"
-    assert caplog.messages == ["--dtype=auto: bfloat16, since of speed"]
-
-
 def test_auto_keeps_the_type_of_the_run(fast_machine, caplog, tmp_path):
     """On another machine too: a run goes on as it began."""
     caplog.set_level("INFO", logger="absl")

@@ -132,11 +132,6 @@ def test_the_mean_of_a_step_moves_by_half_in_twenty_steps(tmp_path):
         assert report.seconds_per_step == pytest.approx(2.0)
 
 
-def test_means_of_nothing_are_nan():
-    means = reporting.to_means({"a": (3, 2), "b": (0, 0)})
-    assert means["a"] == 1.5 and math.isnan(means["b"])
-
-
 def test_results_are_a_table_in_the_log_and_exact_in_the_file(tmp_path, caplog):
     results = {"loss": 1.7663154696731422, "global_step": 1200, "f1": 88.5}
     reporting.write_results(str(tmp_path), results, step=1200)
