@@ -20,8 +20,8 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, TextIO
+from collections.abc import Callable
+from typing import NamedTuple
 
 from base import (
     child_processes,
@@ -135,9 +135,6 @@ def main(_: list[str]) -> int:
     return 0
 
 
-# --- Running scripts ---------------------------------------------------------
-
-
 def matching(pattern: str) -> Callable[[str], str]:
     """Return a function: log line -> the part that matches, else ""."""
 
@@ -151,8 +148,7 @@ def matching(pattern: str) -> Callable[[str], str]:
 def training_report(num_steps: int) -> Callable[[str], str]:
     """Return a function: log line -> a short report of training, else "".
 
-    Args:
-        num_steps: of the whole training, for about NUM_REPORTS reports.
+    It reports about NUM_REPORTS times in the whole training.
     """
     every = max(1, num_steps // NUM_REPORTS)
 
@@ -177,12 +173,7 @@ class Steps:
         file_system.make_directory(self.path("logs"), "work_dir")
 
     def begin(self, title: str, note: str = "") -> None:
-        """Announce the next step.
-
-        Args:
-            title: also the step's name in the line of durations.
-            note: more about it.
-        """
+        """Announce the next step; the line of durations names its title."""
         blank = "\n" if self.began else ""
         self.began.append((title, time.monotonic()))
         print(
@@ -225,43 +216,32 @@ class Steps:
         self.num_runs += 1
         name = f"{self.num_runs}_{script.removesuffix('.py')}.log"
         path = self.path("logs", name)
+        last = "no message"
         # Appended: a run that continues another one keeps its log.
         with open(path, "a", encoding="utf-8") as log:
             log.write(f"{command}\n")
-            last = self._run_logged([script, *arguments], show, log)
-        if last is not None:
+            process = subprocess.Popen(
+                [sys.executable, os.path.join(HERE, script), *arguments],
+                stderr=subprocess.PIPE,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+                preexec_fn=child_processes.end_with_parent,
+            )
+            try:
+                for line in process.stderr:
+                    log.write(line)
+                    log.flush()
+                    last = line.strip() or last
+                    if shown := show(line.rstrip("\n")):
+                        print(f"  {shown}", flush=True)
+            except KeyboardInterrupt:
+                # Ctrl-C reached the script too: let it save its work.
+                log.write(process.communicate()[1])
+                raise
+        if process.wait():
             last = last.removeprefix("ERROR: ")
             raise UserError(f"{script} failed: {last} (its log: {path})")
-
-    def _run_logged(
-        self, command: Sequence[str], show: Callable[[str], str], log: TextIO
-    ) -> str | None:
-        """Run a script; return its last log line if it failed, else None."""
-        script, *arguments = command
-        process = subprocess.Popen(
-            [sys.executable, os.path.join(HERE, script), *arguments],
-            stderr=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-            preexec_fn=child_processes.end_with_parent,
-        )
-        last = "no message"
-        try:
-            for line in process.stderr:
-                log.write(line)
-                log.flush()
-                last = line.strip() or last
-                if shown := show(line.rstrip("\n")):
-                    print(f"  {shown}", flush=True)
-        except KeyboardInterrupt:
-            # Ctrl-C reached the script too: let it save its work.
-            log.write(process.communicate()[1])
-            raise
-        return last if process.wait() else None
-
-
-# --- The steps ---------------------------------------------------------------
 
 
 def claim(steps: Steps, scale: Scale) -> None:
@@ -371,9 +351,6 @@ def fill_masks(steps: Steps) -> None:
     )
 
 
-# --- The results -------------------------------------------------------------
-
-
 def summarize(steps: Steps, scale: Scale) -> bool:
     """Draw curves.png, print the table; return if all baselines are beaten."""
     # Imported here, since it imports TensorFlow: that takes seconds, and
@@ -389,7 +366,7 @@ def summarize(steps: Steps, scale: Scale) -> bool:
     ids, labels = demo_results.read_labels(
         steps.path("held_out.tfrecord"), *lengths
     )
-    baseline = demo_results.unigram_baseline(train_ids, ids, vocab_size(steps))
+    baseline = demo_results.baseline(train_ids, ids, labels, vocab_size(steps))
     scores = demo_results.read_scores(steps.path("model", "eval_results.txt"))
     training = scalars.read_curves(steps.path("model"))
     path = steps.path("curves.png")
@@ -399,26 +376,21 @@ def summarize(steps: Steps, scale: Scale) -> bool:
             training,
             scalars.read_curves(reporting.eval_folder(steps.path("model"))),
             baseline,
-            demo_results.majority_share(labels),
         )
         print(f"{path}: loss and next-sentence accuracy over the steps")
     except ImportError:
         print(pictures.not_drawn(path))
     print(f"{steps.path('logs')}: the whole logs of the scripts")
-    print(format_durations(steps.durations()))
+    durations = steps.durations()
+    minutes, seconds = divmod(round(sum(s for _, s in durations)), 60)
+    parts = ", ".join(f"{title.lower()} {s:.0f} s" for title, s in durations)
+    took = f"Took {minutes} min {seconds} s: {parts}"
+    print(textwrap.fill(took, MAX_WIDTH, subsequent_indent="    "))
     speeds = training.get("sequences_per_second", {}).values()
     speed = statistics.median(speeds) if speeds else float("nan")
-    table = demo_results.format_table(scores, baseline, labels, speed)
+    table = demo_results.format_table(scores, baseline, speed)
     print(f"\n{table}", flush=True)
-    return demo_results.is_better(scores, baseline, labels)
-
-
-def format_durations(durations: Sequence[tuple[str, float]]) -> str:
-    """Return the seconds of all steps and of each, in lines of MAX_WIDTH."""
-    parts = ", ".join(f"{title.lower()} {s:.0f} s" for title, s in durations)
-    minutes, seconds = divmod(round(sum(s for _, s in durations)), 60)
-    text = f"Took {minutes} min {seconds} s: {parts}"
-    return textwrap.fill(text, MAX_WIDTH, subsequent_indent="    ")
+    return demo_results.is_better(scores, baseline)
 
 
 if __name__ == "__main__":

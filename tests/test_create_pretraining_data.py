@@ -28,9 +28,6 @@ def corpus(tmp_path_factory) -> str:
     return generator_runs.write_corpus(tmp_path_factory.mktemp("corpus"))
 
 
-# --- What is written ---------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_records_have_the_schema_and_the_originals_ids(corpus, tmp_path):
     generator_runs.run(corpus, tmp_path / "x")
@@ -55,16 +52,12 @@ def test_records_have_the_schema_and_the_originals_ids(corpus, tmp_path):
 
 @pytest.mark.slow
 def test_bytes_do_not_depend_on_the_workers(corpus, tmp_path):
-    for workers in (1, 2, 3):
+    for workers in (1, 3):
         output = tmp_path / str(workers) / "x@5"
         generator_runs.run(corpus, output, num_workers=workers)
     first = generator_runs.bytes_of(tmp_path / "1")
     assert sorted(first) == [f"x-{i:05}-of-00005" for i in range(5)]
-    assert (
-        first
-        == generator_runs.bytes_of(tmp_path / "2")
-        == generator_runs.bytes_of(tmp_path / "3")
-    )
+    assert first == generator_runs.bytes_of(tmp_path / "3")
     assert len(set(first.values())) == 5
 
 
@@ -118,19 +111,11 @@ def test_packed_records_hold_the_sequences_of_unpacked_ones(
         for record in tfrecord.read_records(str(tmp_path / "single"))
     ]
     assert sorted(lengths) == sorted(single)
-    assert f"  rows: {rows:,}, {len(lengths) / rows:.3f} sequences" in (
-        caplog.text
-    )
     fill = sum(lengths) / rows / 128
-    assert f"  fill: {fill:.2%} of the rows' tokens" in caplog.text and (
-        fill > 0.97
-    )
+    assert fill > 0.97
+    assert f"  fill: {fill:.2%} of the rows' tokens" in caplog.text
     unused = 20 * rows - predictions
     assert f"{unused:,} of {20 * rows:,} unused" in caplog.text
-    assert "sequence_ids: 1 1" in caplog.text
-
-
-# --- Interruptions -----------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -214,9 +199,6 @@ def test_remote_paths(tmp_path, monkeypatch):
     assert sorted(os.listdir(tmp_path)) == ["far", "in.txt", "near"]
 
 
-# --- Mistakes ----------------------------------------------------------------
-
-
 def _limit_file_size() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (2**18, 2**18))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -245,30 +227,21 @@ def test_a_disk_that_takes_no_more(corpus, tmp_path):
     "flags, text",
     [
         ({"input_file": None}, "--input_file is required"),
-        ({"output_file": None}, "--output_file is required"),
-        ({"vocab_file": None}, "--vocab_file is required"),
         ({"masked_lm_prob": 0}, "--masked_lm_prob=0: nothing would be"),
         ({"mask_token_prob": 0.95}, "add up to 1.05; together they can be 1"),
         ({"compression": "gzip"}, "--compression=gzip: unknown; use GZIP"),
         ({"max_sequences_per_pack": 4}, "does nothing without --pack_seq"),
         (
-            {"pack_sequences": True, "max_sequences_per_pack": 1},
-            "_pack=1: must be from 2 to 25 for --max_seq_length=128",
-        ),
-        (
             {"pack_sequences": True, "max_sequences_per_pack": 26},
             "_pack=26: must be from 2 to 25",
         ),
         ({"input_file": "/no/*.txt"}, "no file matches '/no/*.txt'"),
-        ({"input_file": str(ROOT)}, "is a directory; use"),
         ({"input_file": ","}, "--input_file is empty"),
         ({"output_file": "x@0"}, "--output_file=x@0: wanted name@N"),
         ({"output_file": "/tmp/"}, "'/tmp/' is not a file name"),
         ({"output_file": "a,/tmp"}, "/tmp is a directory; add a file name"),
-        ({"output_file": "a,"}, "'' is not a file name"),
         ({"output_file": "a,b,./a"}, "/a is named twice"),
         ({"output_file": "/dev/stdin,/proc/self/fd/0"}, "is named twice"),
-        ({"output_file": "/proc/none/x"}, "/proc/none: No such file"),
         ({"output_file": f"{VOCAB_FILE}/x"}, "File exists"),
         ({"vocab_file": "/no/vocab"}, "/no/vocab"),
     ],
@@ -283,20 +256,11 @@ def test_bad_flags(corpus, tmp_path, monkeypatch, flags, text):
 @pytest.mark.parametrize(
     "data, text",
     [
-        (b"", "no document with text in --input_file, whose first file is /"),
-        (b"\n \n\t\n\n", "no document with text"),
+        (b"", "no document with text"),
         (b"\x01\n\n\x02\n", "no document with text"),
-        (b"One.\nTwo.\n", "only one document in all input files"),
-        (b"One.\nTwo.\n\n\x01\n", "only one document in all input files"),
-        (
-            b"a\nb\n\nc\nabc\xe9 f\n",
-            "in.txt: line 5 is not UTF-8: byte 0xe9 at column 4",
-        ),
-        (b"\xff\xfeO\x00n\x00", "line 1 is not UTF-8: byte 0xff at column 1"),
-        (
-            b"x " * 5_000_000,
-            "line 1 is longer than 4 MB (--bucket_mb); wanted one sentence",
-        ),
+        (b"One.\nTwo.\n\n\x01\n", "only one document"),
+        (b"a\nb\n\nc\nabc\xe9 f\n", "in.txt: line 5 is not UTF-8"),
+        (b"x " * 5_000_000, "line 1 is longer than 4 MB (--bucket_mb)"),
     ],
 )
 def test_bad_text(tmp_path, data, text):
@@ -319,9 +283,6 @@ def test_vocabulary_must_have_what_is_needed(corpus, tmp_path):
     assert "nothing to draw random replacements from" in message
 
 
-# --- Log lines ---------------------------------------------------------------
-
-
 def test_examples_and_summary_are_logged(corpus, tmp_path, caplog):
     with caplog.at_level(logging.INFO):
         generator_runs.run(corpus, tmp_path / "x")
@@ -338,12 +299,6 @@ def test_examples_and_summary_are_logged(corpus, tmp_path, caplog):
     assert len(tokens[0].split()) == length
     count = tfrecord.count_records(str(tmp_path / "x"))
     assert f"Wrote {count} total instances" in text
-    lines = sum(len(page) for page in manual(60))
-    told = dict(re.findall(r"^  ([\w ]+): ([\d,]+)", text, re.M))
-    assert told["documents"] == "60"
-    assert told["instances"] == f"{count:,}"
-    skipped = int(re.search(r"\((\d+) lines without", text)[1])
-    assert int(told["sentences"].replace(",", "")) + skipped == lines
 
 
 def test_generator_needs_no_tensorflow():

@@ -45,9 +45,7 @@ def test_the_folder_of_a_demo_of_another_size_stays_as_it_is(tmp_path):
     [
         ("", "--work_dir is required"),
         ("a,b", "--work_dir=a,b: ',' has a meaning in the lists"),
-        ("a[1]", "'[' has a meaning in the lists"),
         (__file__, "test_demo.py/logs cannot be written: Not a directory"),
-        ("/proc/nowhere", "--work_dir=/proc/nowhere"),
     ],
 )
 def test_a_folder_that_cannot_be_used(work_dir, words):
@@ -107,16 +105,10 @@ def test_demo_from_end_to_end(quick_run):
     folder, printed = quick_run
     for script in ("build_vocab", "create_pretraining_data", "run_pretraining"):
         assert f"$ python {script}.py --" in printed
-    assert "masked LM loss" in printed
     for sentence in demo.SENTENCES:
         assert sentence in printed
     assert (folder / "model" / "bert_model.ckpt.index").exists()
     assert (folder / "curves.png").read_bytes()[:4] == b"\x89PNG"
-
-
-@pytest.mark.slow
-def test_it_prints_two_screens_and_ends_with_its_table(quick_run):
-    folder, printed = quick_run
     lines = printed.splitlines()
     # A whole run has more reports of training than this one.
     steps = demo.QUICK.num_train_steps

@@ -35,19 +35,12 @@ def report_of(folder) -> dict:
     return json.loads((folder / "corpus.json").read_text("utf-8"))
 
 
-def warnings_in(caplog) -> list[str]:
-    return [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """The output of a run over both dumps, with held-out documents."""
     folder = tmp_path_factory.mktemp("whole") / "out"
     run(f"{ENGLISH},{CHINESE}", folder, heldout_fraction=0.5)
     return folder
-
-
-# --- What is written ---------------------------------------------------------
 
 
 def test_documents_of_a_real_dump(tmp_path):
@@ -175,9 +168,6 @@ def test_repeated_lines_are_dropped(tmp_path):
     assert report["train"]["documents"] == 20
 
 
-# --- Damage ------------------------------------------------------------------
-
-
 @pytest.fixture
 def damaged(tmp_path) -> str:
     """Files with damage of every kind beside a good one."""
@@ -269,19 +259,13 @@ def test_input_without_a_document_is_an_error(tmp_path):
     run(tmp_path / "x", tmp_path / "out", language="en")
 
 
-# --- Mistakes ----------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "more, words",
     [
         ({"input_file": ""}, "--input_file is required"),
-        ({"output_dir": ""}, "--output_dir is required"),
         ({"input_file": "/none/*.xml"}, "no file matches '/none/*.xml'"),
-        ({"input_file": str(GOLDEN)}, "is a directory; use"),
         ({"input_file": "/dev/null"}, "is a pipe or a device"),
         ({"output_dir": str(ENGLISH)}, "is not a directory"),
-        ({"output_dir": "/proc/none"}, "--output_dir=/proc/none cannot be wri"),
         ({"heldout_fraction": 1}, "must be less than 1"),
         ({"text_column": ""}, "--text_column is empty"),
         ({"language": "xx-none"}, "--language=xx-none: no rules for"),
@@ -317,9 +301,6 @@ def test_an_input_that_is_unreadable_later(tmp_path, monkeypatch):
     monkeypatch.setattr(generation.engine, "make_files", remove_and_make)
     message = error_of(tmp_path / "x", tmp_path / "out", language="en")
     assert "x: cannot be read: No such file" in message
-
-
-# --- Log lines ---------------------------------------------------------------
 
 
 def test_summary_is_logged(tmp_path, caplog):

@@ -28,8 +28,6 @@ MIN_WORDS = 4  # in a sentence
 
 HELD_OUT_SHARE = 10  # one document in so many is for evaluation only
 
-# --- What is not prose -------------------------------------------------------
-
 # Folders with programs, tests or tables of codecs instead of documented
 # modules, and installed packages.
 _SKIPPED = re.compile(
@@ -67,8 +65,6 @@ _SENTENCE_END = re.compile(
 )
 
 _WORD = re.compile(r"[A-Za-z]{2,}|\b[aAI]\b")
-
-# --- Sentences ---------------------------------------------------------------
 
 
 def sentences(text: str) -> Iterator[str]:
@@ -132,18 +128,8 @@ def _is_prose(paragraph: str) -> bool:
     )
 
 
-# --- Documents ---------------------------------------------------------------
-
-
 def docstrings(source: str) -> Iterator[str]:
-    """Yield the docstrings in a module's source, in their order.
-
-    Args:
-        source: Python code.
-
-    Raises:
-        SyntaxError: the source is not Python code.
-    """
+    """Yield the docstrings in a module's source, in their order."""
     nodes: list[ast.AST] = [ast.parse(source)]
     while nodes:
         node = nodes.pop()
@@ -228,10 +214,6 @@ def write(path: str, texts: Sequence[Sequence[str]]) -> None:
 
     A file with the same content is left alone, so that it keeps its time of
     change.
-
-    Args:
-        path: the text file.
-        texts: the sentences of each document.
     """
     content = "".join("\n".join(text) + "\n\n" for text in texts).encode()
     if os.path.exists(path):

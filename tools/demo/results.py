@@ -18,53 +18,50 @@ from pretraining.data import schema as pretraining_schema
 from records import streaming
 from training.scalars import Curve
 
-# --- Baselines ---------------------------------------------------------------
-
 
 class Baseline(NamedTuple):
-    """Scores on masked tokens without a model.
+    """Scores without a model.
 
     Attributes:
-        loss: mean cross-entropy of the token frequencies.
+        loss: mean cross-entropy of the token frequencies, on masked tokens.
         accuracy: share of the most frequent token.
+        next_sentence_accuracy: share of the more frequent answer.
         positions: how many masked tokens were scored.
+        sequences: how many sequences hold them.
     """
 
     loss: float
     accuracy: float
+    next_sentence_accuracy: float
     positions: int
+    sequences: int
 
 
-def unigram_baseline(
-    train_ids: np.ndarray, held_out_ids: np.ndarray, vocab_size: int
+def baseline(
+    train_ids: np.ndarray,
+    held_out_ids: np.ndarray,
+    held_out_labels: np.ndarray,
+    vocab_size: int,
 ) -> Baseline:
-    """Score the token frequencies of training on held-out positions.
+    """Score what is most frequent on the held-out records.
 
     Args:
         train_ids: the true tokens at the masked positions of training.
         held_out_ids: the same of the held-out text.
+        held_out_labels: its next-sentence labels, 0 or 1.
         vocab_size: number of tokens. Each is counted once more than it occurs
             (add-one smoothing), so that an unseen token has a finite loss.
     """
     counts = np.bincount(train_ids, minlength=vocab_size) + 1
     log_probs = np.log(counts / counts.sum())
+    share = held_out_labels.mean()
     return Baseline(
         float(-log_probs[held_out_ids].mean()),
         float((held_out_ids == counts.argmax()).mean()),
+        float(max(share, 1 - share)),
         len(held_out_ids),
+        len(held_out_labels),
     )
-
-
-def majority_share(labels: np.ndarray) -> float:
-    """Return the accuracy of always predicting the more frequent label.
-
-    Args:
-        labels: [N], 0 or 1.
-    """
-    return float(max(labels.mean(), 1 - labels.mean()))
-
-
-# --- Files of the run --------------------------------------------------------
 
 
 def read_labels(
@@ -93,33 +90,21 @@ def read_scores(path: str) -> dict[str, float]:
         return {name: float(value) for name, value in pairs}
 
 
-# --- Table and picture -------------------------------------------------------
-
-
-def is_better(
-    scores: Mapping[str, float], baseline: Baseline, labels: np.ndarray
-) -> bool:
+def is_better(scores: Mapping[str, float], baseline: Baseline) -> bool:
     """Return whether the model's scores are all better than the baselines."""
     return (
         scores["masked_lm_loss"] < baseline.loss
         and scores["masked_lm_accuracy"] > baseline.accuracy
-        and scores["next_sentence_accuracy"] > majority_share(labels)
+        and scores["next_sentence_accuracy"] > baseline.next_sentence_accuracy
     )
 
 
 def format_table(
-    scores: Mapping[str, float],
-    baseline: Baseline,
-    labels: np.ndarray,
-    speed: float,
+    scores: Mapping[str, float], baseline: Baseline, speed: float
 ) -> str:
     """Return the closing table: the model's scores beside the baselines.
 
-    Args:
-        scores: of the held-out records, see read_scores.
-        baseline: of the same records.
-        labels: their next-sentence labels.
-        speed: sequences/s of training.
+    The speed is in sequences/s of training.
     """
     perplexity = math.exp(baseline.loss)
     rows = [
@@ -134,12 +119,12 @@ def format_table(
         (
             "next sentence accuracy",
             f"{scores['next_sentence_accuracy']:.1%}",
-            f"{majority_share(labels):.1%} (the more frequent answer)",
+            f"{baseline.next_sentence_accuracy:.1%} (the more frequent answer)",
         ),
         ("training speed", f"{speed:,.0f} sequences/s", ""),
     ]
     lines = [
-        f"Held-out documents, {len(labels):,} sequences, "
+        f"Held-out documents, {baseline.sequences:,} sequences, "
         f"{baseline.positions:,} masked tokens:"
     ]
     for row in rows:
@@ -153,16 +138,10 @@ def draw_curves(
     training: Mapping[str, Curve],
     held_out: Mapping[str, Curve],
     baseline: Baseline,
-    majority: float,
 ) -> None:
     """Draw loss and next-sentence accuracy over the steps as a PNG file.
 
-    Args:
-        path: the file.
-        training: curves of training, see training/scalars.py.
-        held_out: curves of the evaluations.
-        baseline: its loss becomes a horizontal line.
-        majority: see majority_share; becomes a horizontal line.
+    The baseline's scores become horizontal lines.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -177,7 +156,10 @@ def draw_curves(
     left.axhline(baseline.loss, color="0.4", ls="--", label="unigram baseline")
     _draw_panel(right, "next_sentence_accuracy", training, held_out)
     right.axhline(
-        majority, color="0.4", ls="--", label="the more frequent answer"
+        baseline.next_sentence_accuracy,
+        color="0.4",
+        ls="--",
+        label="the more frequent answer",
     )
     right.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     for axes in (left, right):

@@ -7,7 +7,7 @@ import pytest
 
 from tools.demo import results as demo_results
 
-BASELINE = demo_results.Baseline(6.0, 0.05, 1234)
+BASELINE = demo_results.Baseline(6.0, 0.05, 2 / 3, 1234, 3)
 SCORES = {
     "masked_lm_loss": 5.0,
     "masked_lm_perplexity": 148.4,
@@ -16,21 +16,23 @@ SCORES = {
 }
 
 
-def test_unigram_baseline_by_hand():
-    found = demo_results.unigram_baseline(
-        np.array([1, 1, 1, 2]), np.array([1, 2, 0, 1]), vocab_size=4
+def test_baseline_by_hand():
+    found = demo_results.baseline(
+        np.array([1, 1, 1, 2]),
+        np.array([1, 2, 0, 1]),
+        np.array([0, 0, 1]),
+        vocab_size=4,
     )
     # Counts with one added to each: 1, 4, 2, 1 of 8.
     expected = -np.mean(np.log([4 / 8, 2 / 8, 1 / 8, 4 / 8]))
     assert found.loss == pytest.approx(expected)
     assert found.accuracy == 0.5
-    assert found.positions == 4
+    assert found.next_sentence_accuracy == pytest.approx(2 / 3)
+    assert (found.positions, found.sequences) == (4, 3)
 
 
 def test_table_shows_both_columns():
-    table = demo_results.format_table(
-        SCORES, BASELINE, np.array([0, 0, 1]), 250.0
-    )
+    table = demo_results.format_table(SCORES, BASELINE, 250.0)
     assert "3 sequences, 1,234 masked tokens" in table
     assert re.search(r"masked LM loss +5\.00 +6\.00", table)
     assert re.search(r"masked LM accuracy +21\.0% +5\.0%", table)
@@ -47,25 +49,20 @@ def test_table_shows_both_columns():
     ],
 )
 def test_every_score_has_to_beat_its_baseline(name, value):
-    labels = np.array([0, 0, 1])
-    assert demo_results.is_better(SCORES, BASELINE, labels)
+    assert demo_results.is_better(SCORES, BASELINE)
     worse = {**SCORES, name: value}
-    assert not demo_results.is_better(worse, BASELINE, labels)
-
-
-def draw(path):
-    """Draw two short curves of each kind."""
-    curves = {
-        "masked_lm_loss": {1: 8.0, 100: 6.5, 200: 5.9},
-        "next_sentence_accuracy": {1: 0.5, 100: 0.6, 200: 0.7},
-    }
-    demo_results.draw_curves(str(path), curves, curves, BASELINE, 0.54)
+    assert not demo_results.is_better(worse, BASELINE)
 
 
 def test_curves_are_drawn_as_png(tmp_path):
     image = pytest.importorskip("matplotlib.image")
-    draw(tmp_path / "curves.png")
-    pixels = image.imread(tmp_path / "curves.png")
+    curves = {
+        "masked_lm_loss": {1: 8.0, 100: 6.5, 200: 5.9},
+        "next_sentence_accuracy": {1: 0.5, 100: 0.6, 200: 0.7},
+    }
+    path = str(tmp_path / "curves.png")
+    demo_results.draw_curves(path, curves, curves, BASELINE)
+    pixels = image.imread(path)
     assert pixels.shape == (480, 1200, 4)
     # Training is blue and held-out orange, in both halves.
     for half in (pixels[:, :600, :3], pixels[:, 600:, :3]):
