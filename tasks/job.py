@@ -128,6 +128,7 @@ class Job(abc.ABC):
         lowest_usual_rate: a learning rate below it is advised to be raised if
             a run fails.
         result_files: what evaluation and prediction write to output_dir.
+        training_features: features that only the training records have.
     """
 
     head_pattern: str
@@ -141,6 +142,7 @@ class Job(abc.ABC):
         mistakes.NAME,
         curves.NAME,
     )
+    training_features: tuple[str, ...] = ()
 
     def __init__(self, settings: RunSettings, source: ModelSource):
         self.settings, self.source = settings, source
@@ -203,18 +205,19 @@ class Job(abc.ABC):
         """Return the fields of task.Settings that the data decide."""
         return {}
 
+    @abc.abstractmethod
     def read(self, data: DataSet) -> Sequence[Any]:
         """Return the examples of a data set.
 
         Raises:
             UserError: a file is missing or damaged; names file and line.
         """
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def fingerprint(self, data: DataSet) -> dict[str, Any]:
         """Return everything that the records of a data set depend on."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def convert(
         self, data: DataSet, examples: Sequence[Any]
     ) -> Iterator[dict[str, np.ndarray]]:
@@ -222,7 +225,6 @@ class Job(abc.ABC):
 
         Logs the first examples, and what had to be cut.
         """
-        raise NotImplementedError
 
     def score(self, data: DataSet, outputs: dict[str, np.ndarray]) -> Scored:
         """Return the scores of a data set.
@@ -291,6 +293,9 @@ class Job(abc.ABC):
                 data.name,
                 self.fingerprint(data),
                 lambda path: self._write_records(path, data),
+                has=lambda name: (
+                    data == self.train or name not in self.training_features
+                ),
             )
         return self._records[data.name]
 

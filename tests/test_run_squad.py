@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from base.errors import UserError
+
 import numpy as np
 import pytest
 import scripts
@@ -74,6 +76,18 @@ def test_steps_can_be_counted_by_questions(folder, tmp_path):
     flags |= {"num_train_epochs": 1, "do_eval": False}
     scripts.run(run_squad, **flags)
     assert (tmp_path / f"model.ckpt-{int(150 / 8)}.index").exists()
+
+
+@pytest.mark.slow
+def test_strict_reads_files_whose_records_are_there(folder, tmp_path):
+    data = squad(20, 3)
+    data["data"][0]["paragraphs"][0]["qas"][0]["answers"][0]["text"] = "x"
+    flags = flags_for(folder, tmp_path / "out", do_eval=False)
+    flags |= {"train_file": write(tmp_path / "bad.json", data)}
+    flags |= {"num_train_epochs": 1}
+    assert scripts.run(run_squad, **flags) == 0
+    with pytest.raises(UserError, match="--strict"):
+        scripts.run(run_squad, **flags, strict=True)
 
 
 @pytest.mark.slow

@@ -76,11 +76,6 @@ class SpanTeaching(teaching.Teaching[SquadJob]):
 
     # --- Data ----------------------------------------------------------------
 
-    @property
-    def cache(self) -> record_cache.RecordCache:
-        """The student's records."""
-        return self.job.records.cache
-
     def texts(self) -> list[Texts]:
         """Return the windows of the training files."""
         return [Texts("train", self.job.data_fingerprint())]

@@ -1,21 +1,22 @@
 """Fine-tuning on SQuAD: answer questions with spans of a paragraph."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from base import file_system
 from base.errors import UserError
 
+import numpy as np
 import tensorflow as tf
 from absl import logging
 
 import modeling
 from checkpoints import lookup, weight_files
 from checkpoints.trained_for import TrainedFor
-from records import cache as record_cache
 from records import in_memory
 from tasks import graph_tokenizer, signs
-from tasks.job import Job, LoadedModel, Scored
+from tasks.job import DataSet, Job, LoadedModel, Scored
+from tasks.rows import log_example
 from tasks.settings import RunSettings
 from tasks.source import ModelSource
 from tasks.squad import answers as squad_answers
@@ -27,7 +28,11 @@ from tasks.squad import records as squad_records
 from tasks.squad import scores as squad_scores
 from tasks.squad import windows as squad_windows
 from tasks.squad.answers import Answered, AnswerOptions
-from training import prediction
+from tasks.squad.data import SquadData
+from tasks.squad.records import Questions
+from tasks.squad.windows import Windows
+
+_SHOWN = 5  # windows written to the log
 
 
 class SquadJob(Job):
@@ -46,6 +51,7 @@ class SquadJob(Job):
 
     head_pattern = "^(cls/squad|bilstm)/"
     task_name = "question_answering"
+    training_features = ("start_positions", "end_positions", "is_impossible")
     objective = squad_model.QUESTION_ANSWERING
     result_files = (
         *Job.result_files,
@@ -71,18 +77,31 @@ class SquadJob(Job):
         self.is_version_2 = reader.options.version_2_with_negative
         if not is_training:
             self._check_version()
-        cache = record_cache.RecordCache(
-            settings.records_dir,
+        asked = DataSet("eval", "predict_file", predict_file)
+        self.open_data(
             squad_windows.schema(source.max_seq_length),
-            source.config.vocab_size,
-            settings.pad_to_max_length,
+            DataSet("train", "train_file", train_file),
+            [asked],
+            [asked],
+            is_training,
+            settings.predict_batch_size,
         )
-        self.records = squad_records.SquadRecords(reader, cache)
-        # Read the files now, so that errors in them are found before hours
-        # of training, not after them.
-        if is_training:
-            self.records.check_training(train_file)
-        self.questions = self._read_questions()
+        if is_training and reader.options.strict:
+            # The records that are there may be of a run without --strict.
+            self.examples(self.train)
+        is_scored = settings.do_eval or settings.training.eval_steps
+        self.questions: Questions | None = None
+        if (
+            is_scored
+            or settings.do_predict
+            or answer_options.tune_null_threshold
+        ):
+            self.questions = self.examples(asked)
+            if is_scored and not self.questions.data.has_answers():
+                raise UserError(
+                    f"--predict_file={','.join(predict_file)} has no "
+                    "answers: there is nothing to score"
+                )
         # The fingerprint of the weights that answered last, and the answers.
         self._answered: tuple[list[str], Answered] | None = None
 
@@ -115,36 +134,61 @@ class SquadJob(Job):
 
     # --- Data ----------------------------------------------------------------
 
-    def _read_questions(self) -> squad_records.Questions | None:
-        """Return the questions of predict_file, None if none is needed.
+    def read(self, data: DataSet) -> SquadData | Questions:
+        """Return the questions of files; of those to answer the windows too."""
+        if data.name == "train":
+            return self.reader.read(data.source, is_training=True)
+        return self.reader.questions(data.source)
 
-        Raises:
-            UserError: they are to be scored and have no answers.
-        """
-        settings = self.settings
-        is_scored = settings.do_eval or settings.training.eval_steps
-        if not (
-            is_scored
-            or settings.do_predict
-            or self.answer_options.tune_null_threshold
-        ):
-            return None
-        questions = self.reader.questions(self.predict_file)
-        if is_scored and not questions.data.has_answers():
-            raise UserError(
-                f"--predict_file={','.join(self.predict_file)} has no "
-                "answers: there is nothing to score"
-            )
-        return questions
+    def fingerprint(self, data: DataSet) -> dict[str, Any]:
+        """Return everything that the windows depend on."""
+        return self.reader.fingerprint(data.source, data.name == "train")
 
-    def data_fingerprint(self) -> dict[str, Any]:
-        """Return everything the training records depend on."""
-        return self.reader.fingerprint(self.train_file, is_training=True)
+    def convert(
+        self, data: DataSet, examples: SquadData | Questions
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """Yield the features of windows; log the first ones."""
+        is_training = data == self.train
+        if is_training:
+            questions, windows = examples, self.reader.convert(examples)
+        else:
+            questions, windows = examples.data, examples.windows
+        parts = squad_windows.record_features(
+            windows,
+            questions.examples,
+            self.tokenizer.vocab,
+            self.source.max_seq_length,
+            is_training,
+        )
+        for number, features in enumerate(parts):
+            if not number:
+                self._log_windows(questions, windows, features)
+            yield features
 
-    def train_data(self, loaded: LoadedModel) -> in_memory.ShortRecords:
-        """Return the training records."""
-        del loaded
-        return self.records.training(self.train_file)
+    def _log_windows(
+        self,
+        questions: SquadData,
+        windows: Windows,
+        features: dict[str, np.ndarray],
+    ) -> None:
+        """Log the first windows as tokens, with their answers."""
+        for row in range(min(_SHOWN, len(windows))):
+            lines = [
+                ("unique_id", features["unique_ids"][row]),
+                ("qas_id", questions.examples[windows.example[row]].qas_id),
+                ("tokens", self.tokens_of(features, row)),
+            ]
+            if "start_positions" in features:
+                first = int(features["start_positions"][row])
+                last = int(features["end_positions"][row])
+                answer = "not in this window"
+                if first:
+                    words = self.tokenizer.convert_ids_to_tokens(
+                        features["input_ids"][row, first : last + 1].tolist()
+                    )
+                    answer = f"{' '.join(words)} ({first} to {last})"
+                lines.append(("answer", answer))
+            log_example(*lines)
 
     def num_examples(self, data: in_memory.ShortRecords) -> int:
         """Return the number of windows in an epoch, or of questions."""
@@ -234,14 +278,13 @@ class SquadJob(Job):
         """
 
         def compute() -> squad_answers.Logits:
-            data = self.records.prediction(self.questions)
+            data = self.dev[0]
             logging.info(
-                "Running the model on %s windows", f"{data.num_records:,}"
+                "Running the model on %s windows",
+                f"{self.records(data).num_records:,}",
             )
             size = self.settings.predict_batch_size
-            outputs = loaded.predictor(data, size)
-            for logits in outputs.values():
-                prediction.check_finite(logits, "predict_file")
+            outputs = self.outputs(loaded, data, size)
             return squad_answers.Logits(**outputs)
 
         fingerprint = {

@@ -1,4 +1,4 @@
-"""Convert SQuAD's files to record files, which are kept between runs."""
+"""Read the files of SQuAD or TriviaQA and cut them into windows."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -10,20 +10,11 @@ from absl import logging
 
 import tokenization
 from records import cache as record_cache
-from records import in_memory
-from tasks.rows import log_example
 from tasks.squad import data as squad_data
 from tasks.squad import triviaqa
 from tasks.squad import windows as squad_windows
 from tasks.squad.data import SquadData
 from tasks.squad.windows import Lengths, Windows
-
-_SHOWN = 5  # windows written to the log
-
-_TRAINING_ONLY = ("start_positions", "end_positions", "is_impossible")
-
-
-# --- Files to windows --------------------------------------------------------
 
 
 class ReadingOptions(NamedTuple):
@@ -143,98 +134,3 @@ class QuestionReader:
         data = self.read(files, is_training=False)
         fingerprint = self.fingerprint(files, is_training=False)
         return Questions(data, self.convert(data), fingerprint)
-
-
-# --- Windows to records ------------------------------------------------------
-
-
-class SquadRecords:
-    """Record files of windows, kept in a directory between runs.
-
-    Args:
-        reader: of the files.
-        cache: of the record files.
-    """
-
-    def __init__(self, reader: QuestionReader, cache: record_cache.RecordCache):
-        self.reader, self.cache = reader, cache
-        # Read by check_training, until `training` has written the records.
-        self._training_data: SquadData | None = None
-
-    def check_training(self, files: Sequence[str]) -> None:
-        """Read the training files unless their records are current.
-
-        It is called before anything else is done, so that an error in the
-        files is reported at once.
-
-        Raises:
-            UserError: names file and place.
-        """
-        fingerprint = self.reader.fingerprint(files, is_training=True)
-        is_cached = self.cache.has(self.cache.path("train"), fingerprint)
-        # The records may be of a run without --strict.
-        if not is_cached or self.reader.options.strict:
-            self._training_data = self.reader.read(files, is_training=True)
-
-    def training(self, files: Sequence[str]) -> in_memory.ShortRecords:
-        """Return the training records, written now unless they are current."""
-
-        def write(path: str) -> None:
-            data = self._training_data
-            data = data or self.reader.read(files, is_training=True)
-            self._write(path, data, self.reader.convert(data), True)
-            self._training_data = None  # free the memory
-
-        fingerprint = self.reader.fingerprint(files, is_training=True)
-        return self.cache.records("train", fingerprint, write)
-
-    def prediction(self, questions: Questions) -> in_memory.ShortRecords:
-        """Return the records to predict.
-
-        Their file is called eval.tf_record, as in the original.
-        """
-        return self.cache.records(
-            "eval",
-            questions.fingerprint,
-            lambda path: self._write(
-                path, questions.data, questions.windows, is_training=False
-            ),
-            has=lambda name: name not in _TRAINING_ONLY,
-        )
-
-    def _write(
-        self, path: str, data: SquadData, windows: Windows, is_training: bool
-    ) -> None:
-        """Write a record file; log the first windows."""
-        vocab = self.reader.tokenizer.vocab
-        length = self.reader.lengths.max_seq_length
-        self._log_windows(data, windows, is_training)
-        squad_windows.write_records(
-            path, windows, data.examples, vocab, length, is_training
-        )
-
-    def _log_windows(
-        self, data: SquadData, windows: Windows, is_training: bool
-    ) -> None:
-        """Log the first windows as tokens, with their answers."""
-        tokenizer = self.reader.tokenizer
-        count = min(_SHOWN, len(windows))
-        length = self.reader.lengths.max_seq_length
-        part = squad_windows.rows(windows, 0, count, tokenizer.vocab, length)
-        for row in range(count):
-            ids = part["input_ids"][row][part["input_mask"][row] > 0].tolist()
-            tokens = tokenizer.convert_ids_to_tokens(ids)
-            example = data.examples[windows.example[row]]
-            lines = [
-                ("unique_id", part["unique_ids"][row]),
-                ("qas_id", example.qas_id),
-                ("tokens", " ".join(tokens)),
-            ]
-            first = int(windows.start_positions[row])
-            if is_training and first:
-                last = int(windows.end_positions[row])
-                answer = " ".join(tokens[first : last + 1])
-                lines.append(("answer", f"{answer} ({first} to {last})"))
-            elif is_training:
-                lines.append(("answer", "not in this window"))
-            log_example(*lines)

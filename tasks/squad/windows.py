@@ -1,4 +1,4 @@
-"""Cut paragraphs into windows that fit the model; write them as records.
+"""Cut paragraphs into windows that fit the model, and make features of them.
 
 A paragraph with more pieces than fit into a sequence is read through several
 windows that overlap. With 5 pieces of the paragraph in a window and a
@@ -28,7 +28,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from base import file_system, workers
+from base import workers
 from base.errors import UserError
 
 import numpy as np
@@ -466,35 +466,31 @@ def rows(
     }
 
 
-def write_records(
-    path: str,
+def record_features(
     windows: Windows,
     examples: Sequence[SquadExample],
     vocab: Mapping[str, int],
     max_seq_length: int,
     is_training: bool,
-) -> None:
-    """Write windows to a record file, which appears once it is complete.
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yield the features of windows, of some at a time.
 
     Args:
-        path: of the record file.
-        windows: what to write.
+        windows: of the questions.
         examples: the questions, for is_impossible.
         vocab: {token: id}.
         max_seq_length: S.
-        is_training: whether to write the answers too.
+        is_training: whether the features have the answers too.
     """
     impossible = np.array([example.is_impossible for example in examples])
-    with file_system.atomic_file(path) as file:
-        with tfrecord.RecordWriter(file) as writer:
-            for first in range(0, len(windows), _ROWS):
-                last = min(first + _ROWS, len(windows))
-                part = rows(windows, first, last, vocab, max_seq_length)
-                if is_training:
-                    of = windows.example[first:last]
-                    part |= {
-                        "start_positions": windows.start_positions[first:last],
-                        "end_positions": windows.end_positions[first:last],
-                        "is_impossible": impossible[of].astype(np.int32),
-                    }
-                writer.write_examples(part)
+    for first in range(0, len(windows), _ROWS):
+        last = min(first + _ROWS, len(windows))
+        part = rows(windows, first, last, vocab, max_seq_length)
+        if is_training:
+            of = windows.example[first:last]
+            part |= {
+                "start_positions": windows.start_positions[first:last],
+                "end_positions": windows.end_positions[first:last],
+                "is_impossible": impossible[of].astype(np.int32),
+            }
+        yield part

@@ -17,7 +17,7 @@ import tensorflow as tf
 import modeling
 import tokenization
 from checkpoints import weight_files
-from records import in_memory
+from records import in_memory, tfrecord
 from tasks.classifier import data as classifier_data
 from tasks.classifier import glue
 from tasks.classifier import model as classifier_model
@@ -263,15 +263,18 @@ def measure_squad(squad_file: str, vocab_file: str) -> Iterator[Row]:
     for workers in (1, 2):
         began = time.perf_counter()
         windows = squad_windows.convert_all(data, tokenizer, lengths, workers)
-        with tempfile.TemporaryDirectory(prefix="benchmark") as folder:
-            squad_windows.write_records(
-                str(Path(folder) / "r"),
+        with (
+            tempfile.TemporaryFile() as file,
+            tfrecord.RecordWriter(file) as writer,
+        ):
+            for features in squad_windows.record_features(
                 windows,
                 data.examples,
                 tokenizer.vocab,
                 lengths.max_seq_length,
                 is_training=False,
-            )
+            ):
+                writer.write_examples(features)
         seconds = time.perf_counter() - began
         yield Row(
             f"SQuAD windows and records, {workers} worker"

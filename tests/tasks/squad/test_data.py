@@ -8,7 +8,6 @@ import pytest
 from squad_files import content, question, write
 
 from tasks.squad import data as squad_data
-from tasks.squad import records as squad_records
 
 
 def reading_error(tmp_path, value, training=True, version_2=False, **more):
@@ -170,30 +169,3 @@ def test_no_question_to_train_on(tmp_path):
     line = reading_error(tmp_path, gone)
     assert "no question found that can be trained on, of 1; the" in line
     assert "(x): answer_start -70 is not where 'b' is" in line
-
-
-def test_strict_reads_files_whose_records_are_there(tmp_path):
-    """They may have been made without --strict."""
-    read = []
-
-    class Reader:
-        options = squad_records.ReadingOptions(strict=False)
-
-        def fingerprint(self, files, is_training):
-            return {}
-
-        def read(self, files, is_training):
-            read.append(files)
-
-    class Cache:
-        path = staticmethod(str)
-
-        def has(self, path, fingerprint):
-            return True
-
-    records = squad_records.SquadRecords(Reader(), Cache())
-    records.check_training(["a"])
-    assert not read
-    Reader.options = squad_records.ReadingOptions(strict=True)
-    records.check_training(["a"])
-    assert read == [["a"]]

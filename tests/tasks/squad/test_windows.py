@@ -31,14 +31,15 @@ def test_windows_are_the_originals(version, kind, tokenizer, tmp_path):
     assert ids == wanted[f"{kind}_qas_id"].tolist()
     windows = squad_windows.convert_all(data, tokenizer, lengths, 1)
     path = str(tmp_path / "r")
-    squad_windows.write_records(
-        path,
-        windows,
-        data.examples,
-        tokenizer.vocab,
-        lengths.max_seq_length,
-        kind == "train",
-    )
+    with open(path, "wb") as file, tfrecord.RecordWriter(file) as writer:
+        for features in squad_windows.record_features(
+            windows,
+            data.examples,
+            tokenizer.vocab,
+            lengths.max_seq_length,
+            kind == "train",
+        ):
+            writer.write_examples(features)
     names = {
         "unique_ids": "unique_id",
         "input_ids": "input_ids",
