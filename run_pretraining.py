@@ -27,7 +27,7 @@ import tensorflow as tf
 from absl import flags, logging
 
 import tokenization
-from checkpoints import lookup, run_settings
+from checkpoints import hub, run_settings
 from checkpoints.checkpoint import (
     Checkpoint,
     known_lower_case,
@@ -379,7 +379,12 @@ def check_flags() -> None:
             "give --init_checkpoint (weights alone, steps from 0) or "
             "--resume_from (weights, moments and step), not both"
         )
-    lookup.check_has_state(FLAGS.resume_from)
+    if hub.is_name(FLAGS.resume_from):
+        raise UserError(
+            f"--resume_from={FLAGS.resume_from}: a model on the hub has "
+            "weights alone, without the moments and the step of a run; give it "
+            "as --init_checkpoint"
+        )
     if FLAGS.num_warmup_steps > FLAGS.num_train_steps:
         logging.warning(
             "num_warmup_steps=%d exceeds num_train_steps=%d: the learning "

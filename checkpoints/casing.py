@@ -18,12 +18,9 @@ _CASED_SHARE = 0.02
 
 
 def looks_cased(vocab: Collection[str]) -> bool:
-    """Return whether a vocabulary has the capitals of a cased one.
+    """Return whether tokens have the capitals of a cased vocabulary.
 
-    One in a script without capitals has none, and looks uncased.
-
-    Args:
-        vocab: its tokens.
+    One in a script without capitals looks uncased.
     """
     # The special tokens have capitals in every vocabulary.
     special = len(tokenization.SPECIAL_TOKENS)
@@ -31,44 +28,31 @@ def looks_cased(vocab: Collection[str]) -> bool:
 
 
 def _count_capitals(vocab: Collection[str]) -> int:
-    """Return the number of tokens that have capitals."""
     return sum(token != token.lower() for token in vocab)
 
 
-def warn_of_contradiction(
-    vocab: Collection[str], vocab_file: str, do_lower_case: bool
-) -> None:
-    """Log a warning if a vocabulary looks as if it had the other casing.
+def choose(
+    vocab: Collection[str], vocab_file: str, do_lower_case: bool | None
+) -> bool:
+    """Return whether to lower-case: the flag's value, else as the tokens look.
 
-    Args:
-        vocab: its tokens.
-        vocab_file: its path, for the message.
-        do_lower_case: value of the flag.
+    Logs the choice, or warns where flag and vocabulary contradict each other.
     """
     is_cased = looks_cased(vocab)
+    look = "cased" if is_cased else "uncased"
+    if do_lower_case is None:
+        logging.info(
+            "do_lower_case = %s, as %s looks %s", not is_cased, vocab_file, look
+        )
+        return not is_cased
     if is_cased == do_lower_case:
         logging.warning(
             "%s looks %s (%d of %d tokens have capitals), but --do_lower_case "
             "is %s",
             vocab_file,
-            "cased" if is_cased else "uncased",
+            look,
             _count_capitals(vocab),
             len(vocab),
             do_lower_case,
         )
-
-
-def log_choice(vocab_file: str, do_lower_case: bool) -> None:
-    """Log the casing that a vocabulary decided.
-
-    Args:
-        vocab_file: its path.
-        do_lower_case: False for one that looks cased.
-    """
-    logging.info(
-        "do_lower_case = %s, as %s",
-        do_lower_case,
-        f"{vocab_file} looks uncased"
-        if do_lower_case
-        else f"the capitals in {vocab_file} show",
-    )
+    return do_lower_case

@@ -27,8 +27,6 @@ from checkpoints import casing, hub, huggingface, lookup, weight_files
 from checkpoints.trained_for import TrainedFor
 from modeling import BertConfig
 
-# --- Opening -----------------------------------------------------------------
-
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
@@ -54,11 +52,6 @@ class Checkpoint:
     bert_config_file: str | None = None
 
     @property
-    def is_huggingface(self) -> bool:
-        """Whether it is a directory in the format of transformers."""
-        return bool(self.prefix) and tf.io.gfile.isdir(self.prefix)
-
-    @property
     def max_seq_length(self) -> int:
         """Tokens of a row in fine-tuning, else the number of positions."""
         own = self.trained_for.max_seq_length
@@ -66,11 +59,7 @@ class Checkpoint:
 
     @functools.cached_property
     def shapes(self) -> dict[str, list[int]]:
-        """The shape of every variable in it.
-
-        Raises:
-            UserError: it cannot be read.
-        """
+        """The shape of every variable in it."""
         reader = weight_files.open_reader(self.prefix)
         return reader.get_variable_to_shape_map()
 
@@ -83,12 +72,7 @@ class Checkpoint:
 
     @functools.cached_property
     def tokenizer(self) -> tokenization.FullTokenizer:
-        """The tokenizer, checked against the configuration.
-
-        Raises:
-            UserError: there is no vocabulary, it lacks [CLS] or [SEP], or it
-                has more tokens than the model has embeddings.
-        """
+        """The tokenizer, checked against the configuration."""
         if not self.vocab_file and not self.prefix:
             raise UserError("--vocab_file is required without a checkpoint")
         if not self.vocab_file:
@@ -106,16 +90,10 @@ class Checkpoint:
         return tokenizer
 
     def check_vocab(self, size: int) -> None:
-        """Check that the model has a word embedding for every token.
+        """Check that the model has a word embedding for each of `size` tokens.
 
         More embeddings than tokens are fine: models trained on TPUs or GPUs
         often round vocab_size up to a multiple of 64.
-
-        Args:
-            size: tokens in the vocabulary.
-
-        Raises:
-            UserError: the model has fewer embeddings than there are tokens.
         """
         embeddings = self.config.vocab_size
         if size > embeddings:
@@ -124,20 +102,9 @@ class Checkpoint:
                 f"configuration is {embeddings}: they belong to different "
                 "models"
             )
-        if size < embeddings:
-            logging.info(
-                "vocab_size %d exceeds the %d tokens of %s",
-                embeddings,
-                size,
-                self.vocab_file,
-            )
 
     def check_length(self, max_seq_length: int) -> None:
-        """Check that the model has a position embedding for every token.
-
-        Raises:
-            UserError: it has fewer than --max_seq_length.
-        """
+        """Check that the model has a position embedding for every token."""
         positions = self.config.max_position_embeddings
         if max_seq_length > positions:
             raise UserError(
@@ -157,12 +124,7 @@ class Checkpoint:
             )
 
     def read_weights(self) -> dict[str, np.ndarray]:
-        """Return {name: value}, checked to be those of the configuration.
-
-        Raises:
-            UserError: they are not those of a BERT model, or of one of
-                another size.
-        """
+        """Return {name: value}, checked to be those of the configuration."""
         weights = weight_files.read_weights(self.prefix)
         with tf.device("CPU"):
             model = modeling.BertModel(self.config)
@@ -190,17 +152,14 @@ def open_checkpoint(
 ) -> Checkpoint:
     """Return what a name and the flags beside it describe.
 
+    A missing vocabulary is an error of `tokenizer`, not of this function.
+
     Args:
-        name: a prefix, a directory or hf://owner/name[@revision], see
-            lookup.find_checkpoint; empty or None: there is no checkpoint, and
-            the flags name all files.
+        name: see lookup.find_checkpoint; empty or None: there is no
+            checkpoint, and the flags name all files.
         bert_config_file, vocab_file, do_lower_case: values of the flags;
             None: as the files beside the checkpoint say.
         flag: that gave the name, for messages.
-
-    Raises:
-        UserError: there is no checkpoint of this name, no configuration, or
-            not one of BERT. A missing vocabulary is reported by `tokenizer`.
     """
     prefix = lookup.find_checkpoint(name, flag) if name else ""
     config, trained_for = read_config(prefix, bert_config_file)
@@ -219,15 +178,7 @@ def open_checkpoint(
 def read_config(
     prefix: str, bert_config_file: str | None = None
 ) -> tuple[BertConfig, TrainedFor]:
-    """Return the configuration that a flag names or a checkpoint has.
-
-    Args:
-        prefix: of `lookup.find_checkpoint`; empty without a checkpoint.
-        bert_config_file: value of the flag; None: look beside the checkpoint.
-
-    Raises:
-        UserError: there is no configuration, or it is not one of BERT.
-    """
+    """Return the configuration that a flag names or a checkpoint has."""
     path = bert_config_file or (
         prefix and lookup.beside(prefix, lookup.BERT_CONFIG_NAME)
     )
@@ -251,22 +202,13 @@ def read_config(
     return BertConfig.from_dict(encoder), trained_for
 
 
-# --- Casing ------------------------------------------------------------------
-
-
 def known_lower_case(prefix: str) -> bool | None:
-    """Return whether a model lower-cases, by its files or its name.
+    """Return whether a model lower-cases; None: its files do not tell.
 
     The setting is in the tokenizer_config.json beside a checkpoint. The
     released checkpoints have no such file; their casing follows from the name
     of their directory (uncased_L-12_H-768_A-12), or of their repository on the
     hub.
-
-    Args:
-        prefix: of `lookup.find_checkpoint`; empty without a checkpoint.
-
-    Returns:
-        None if neither tells.
     """
     if not prefix:
         return None
@@ -285,16 +227,8 @@ def resolve_lower_case(
     Where neither the files of a checkpoint nor its name tell its casing, its
     vocabulary decides: one with capitals is a cased one. Other text is
     lower-cased, as by the original, but for models of the hub, most of which
-    are not the original's: there the flag is required.
-
-    Args:
-        do_lower_case: value of the flag; None: as the model.
-        prefix: of `lookup.find_checkpoint`; empty without a checkpoint.
-        vocab_file: the model's, if there is one.
-
-    Raises:
-        UserError: flag and checkpoint disagree, the casing of a model of the
-            hub is unknown, or the vocabulary cannot be read.
+    are not the original's: there the flag is required. A flag that contradicts
+    the files of the checkpoint is an error.
     """
     trained = known_lower_case(prefix)
     if trained is not None:
@@ -309,27 +243,19 @@ def resolve_lower_case(
                 f"{huggingface.TOKENIZER_CONFIG_NAME} beside the checkpoint"
             )
         return trained
+    # A vocabulary without capitals may be of a script that has none, whose
+    # accents are to stay: no contradiction.
     if do_lower_case is False:
         return False
     vocab = tokenization.load_vocab(vocab_file) if vocab_file else {}
-    is_cased = casing.looks_cased(vocab)
-    if do_lower_case:
-        if is_cased:
-            casing.warn_of_contradiction(vocab, vocab_file, do_lower_case)
-        return True
     repository = hub.repository_of(prefix)
-    if repository and not is_cased:
+    if do_lower_case is None and repository and not casing.looks_cased(vocab):
         raise UserError(
             f"{hub.SCHEME}{repository} does not tell its casing (no "
             f"do_lower_case in its {huggingface.TOKENIZER_CONFIG_NAME}): "
             "give --do_lower_case, or --nodo_lower_case for a cased model"
         )
-    if vocab_file:
-        casing.log_choice(vocab_file, not is_cased)
-    return not is_cased
-
-
-# --- Writing -----------------------------------------------------------------
+    return casing.choose(vocab, vocab_file, do_lower_case) if vocab else True
 
 
 def write_checkpoint(
@@ -342,13 +268,8 @@ def write_checkpoint(
 ) -> str:
     """Write a model's files to a directory; return the prefix of its weights.
 
-    Args:
-        directory: an existing one; files of these names are replaced.
-        tensors: variable name to value.
-        config: of the encoder.
-        trained_for: task, labels and options of its head.
-        vocabulary: content of vocab.txt; None: none is written.
-        do_lower_case: casing of the vocabulary; None: none is written.
+    Files of the same names are replaced; of a vocabulary or a casing that is
+    None, none is written.
     """
     named = BertConfig.from_dict(config.to_dict() | trained_for.to_dict())
     file_system.write_text(
@@ -375,19 +296,8 @@ def write_model(
 ) -> str:
     """Write a model in memory, without optimizer slots; see `write_checkpoint`.
 
-    Of several processes only the chief writes.
-
-    Args:
-        output_dir: an existing directory; files of these names are replaced.
-        model: its variables are written.
-        config: of the encoder.
-        trained_for: task, labels and options of its head.
-        vocab_file: vocabulary to copy; None: none is written.
-        do_lower_case: casing to write; None: none is written.
-        step: `global_step` to write; None: none is written.
-
-    Returns:
-        The prefix of the weights, `bert_model.ckpt` in output_dir.
+    Of several processes only the chief writes. With a step, it is written as
+    `global_step`.
     """
     prefix = os.path.join(output_dir, lookup.WEIGHTS_NAME)
     if not cluster.is_chief():

@@ -15,6 +15,7 @@ import re
 from base.errors import UserError
 
 import tensorflow as tf
+from absl import logging
 
 from checkpoints import hub, huggingface
 
@@ -26,7 +27,7 @@ VOCAB_NAME = huggingface.VOCAB_NAME
 
 
 def find_checkpoint(path: str, flag: str = "init_checkpoint") -> str:
-    """Return the checkpoint prefix that a prefix or a directory refers to.
+    """Return the prefix of a checkpoint; of a Hugging Face model its directory.
 
     Args:
         path: a prefix (`.../bert_model.ckpt`, `.../model.ckpt-1000`) or a
@@ -34,10 +35,6 @@ def find_checkpoint(path: str, flag: str = "init_checkpoint") -> str:
             Hugging Face model; or hf://owner/name[@revision], which is
             fetched.
         flag: the flag that gave the path, for messages.
-
-    Returns:
-        The prefix that all files of the checkpoint share. For a Hugging Face
-        directory, the directory.
 
     Raises:
         UserError: there is no checkpoint; the message describes what is at
@@ -69,35 +66,31 @@ def find_checkpoint(path: str, flag: str = "init_checkpoint") -> str:
 
 
 def _find_in_directory(directory: str, flag: str) -> str:
-    """Return the prefix of the checkpoint in a directory.
-
-    A finished run has `bert_model.ckpt` beside its training checkpoints; its
-    weights are the ones to use. They may be older than the last training
-    checkpoint: fine-tuning with --eval_steps keeps the best weights.
-    """
-    if not huggingface.is_directory(directory):
+    is_huggingface = huggingface.is_directory(directory)
+    if not is_huggingface:
         check_is_no_pattern(directory, flag)
-    # The index stands for the whole checkpoint: it is written last and removed
-    # first (see weight_files.write).
+    # A finished run has `bert_model.ckpt` beside its training checkpoints. It
+    # may be older than the last of them: fine-tuning with --eval_steps keeps
+    # the best weights. The index stands for the whole checkpoint: it is
+    # written last and removed first (see weight_files.write).
     weights = os.path.join(directory, WEIGHTS_NAME)
     if tf.io.gfile.exists(weights + ".index"):
         return weights
     latest = latest_checkpoint(directory)
     if latest:
         return latest
-    if huggingface.is_directory(directory):
+    if is_huggingface:
         return directory
     huggingface.refuse_pickles(directory)
-    found = tf.io.gfile.glob(os.path.join(directory, "*.index"))
-    hint = (
-        f"; it holds {', '.join(sorted(found)[:3])}: name one, without .index"
-        if found
-        else ""
-    )
+    found = sorted(tf.io.gfile.glob(os.path.join(directory, "*.index")))
+    hint = f"; it holds {', '.join(found[:3])}: name one, without .index"
     raise UserError(
         f"--{flag}={directory} is a directory without {WEIGHTS_NAME}.index, a "
-        f"`checkpoint` file or {huggingface.WEIGHTS_NAME}{hint}"
+        f"`checkpoint` file or {huggingface.WEIGHTS_NAME}{hint * bool(found)}"
     )
+
+
+# --- Runs --------------------------------------------------------------------
 
 
 def listed_checkpoints(directory: str) -> list[str]:
@@ -128,46 +121,46 @@ def latest_checkpoint(directory: str) -> str | None:
     return None
 
 
+def checkpoint_to_resume(directory: str) -> str | None:
+    """Return the prefix a run goes on from; None where there is no run.
+
+    Raises:
+        UserError: none of the checkpoints that are listed is there. A new run
+            would replace what is left of this one.
+    """
+    found, listed = latest_checkpoint(directory), listed_checkpoints(directory)
+    path = os.path.join(directory, "checkpoint")
+    if not found and tf.io.gfile.exists(path):
+        what = f"{path} is damaged: restore it"
+        if listed:
+            what = f"{path} lists {listed[-1]}, whose files are missing: "
+            what += "restore them"
+        raise UserError(f"{what}, or delete {path} to begin anew")
+    if found and found != listed[-1]:
+        logging.warning(
+            "The files of %s are missing: going on from %s, the newest that "
+            "is there",
+            listed[-1],
+            found,
+        )
+    return found
+
+
 def find_training_checkpoint(path: str) -> str:
-    """Return the prefix of the newest training checkpoint.
+    """Return the prefix of the newest training checkpoint of --resume_from.
 
     Unlike `find_checkpoint` it ignores `bert_model.ckpt`, which has neither
     optimizer slots nor a step.
-
-    Args:
-        path: prefix of a checkpoint, or an `output_dir`.
-
-    Raises:
-        UserError: there is none.
     """
-    check_has_state(path)
-    if tf.io.gfile.isdir(path):
-        latest = latest_checkpoint(path)
-        if latest:
-            return latest
-        listed = [os.path.basename(p) for p in listed_checkpoints(path)]
-        found = (
-            f"its `checkpoint` file lists {', '.join(listed)}, whose files are "
-            "missing"
-            if listed
-            else "no `checkpoint` file in it"
-        )
-        raise UserError(f"--resume_from={path}: {found}")
-    return find_checkpoint(path, flag="resume_from")
+    if not tf.io.gfile.isdir(path):
+        return find_checkpoint(path, flag="resume_from")
+    found = checkpoint_to_resume(path)
+    if not found:
+        raise UserError(f"--resume_from={path}: no `checkpoint` file in it")
+    return found
 
 
-def check_has_state(path: str | None) -> None:
-    """Check that a path may hold a run: models on the hub are weights alone.
-
-    Raises:
-        UserError: it is the name of a model on the hub.
-    """
-    if hub.is_name(path):
-        raise UserError(
-            f"--resume_from={path}: a model on the hub has weights alone, "
-            "without the moments and the step of a run; give it as "
-            "--init_checkpoint"
-        )
+# --- Directories -------------------------------------------------------------
 
 
 def check_is_no_pattern(path: str, flag: str) -> None:
@@ -175,9 +168,6 @@ def check_is_no_pattern(path: str, flag: str) -> None:
 
     It reads `[`, `*`, `?` and `\` in it as a pattern, and does not find
     `out[1]/model.ckpt-10`.
-
-    Raises:
-        UserError: the path has such a character.
     """
     found = re.search(r"[\[*?\\]", path)
     if found:
@@ -191,14 +181,7 @@ def check_no_checkpoint(directory: str, flag: str) -> None:
     """Check that a checkpoint can be written without hiding another one.
 
     The files beside the other one, such as its configuration, would be
-    replaced too, whatever its own name is.
-
-    Args:
-        directory: to be written; need not exist.
-        flag: that names it.
-
-    Raises:
-        UserError: it holds a checkpoint, or could not be read again.
+    replaced too, whatever its own name is. The directory need not exist.
     """
     check_is_no_pattern(directory, flag)
     names = (huggingface.WEIGHTS_NAME, huggingface.INDEX_NAME, "checkpoint")
@@ -218,25 +201,13 @@ def check_no_checkpoint(directory: str, flag: str) -> None:
 
 
 def beside(prefix: str, name: str) -> str | None:
-    """Return the path of the file `name` beside a checkpoint.
-
-    Args:
-        prefix: of `find_checkpoint`.
-        name: without folder, for example `vocab.txt`.
-
-    Returns:
-        The path; None if there is no such file.
-    """
+    """Return the path of the file `name` beside a checkpoint; None: no file."""
     path = os.path.join(folder_of(prefix), name)
     return path if tf.io.gfile.exists(path) else None
 
 
 def folder_of(prefix: str) -> str:
-    """Return the directory that holds a checkpoint's files.
-
-    Args:
-        prefix: of `find_checkpoint`.
-    """
+    """Return the directory that holds a checkpoint's files."""
     if tf.io.gfile.isdir(prefix):  # a Hugging Face directory
         return prefix
     return os.path.dirname(prefix) or "."

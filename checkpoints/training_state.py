@@ -63,34 +63,6 @@ class TrainingState:
             for name, variable in (loss_scale or {}).items()
         }
 
-    def latest_checkpoint(self) -> str | None:
-        """Return the prefix of the newest checkpoint; None in a new run.
-
-        Raises:
-            UserError: none of the checkpoints that are listed is there. A new
-                run would replace what is left of this one.
-        """
-        listed = lookup.listed_checkpoints(self.output_dir)
-        found = lookup.latest_checkpoint(self.output_dir)
-        path = os.path.join(self.output_dir, "checkpoint")
-        if not listed and tf.io.gfile.exists(path):
-            raise UserError(
-                f"{path} is damaged: restore it, or delete it to begin anew"
-            )
-        if listed and not found:
-            raise UserError(
-                f"the files of {listed[-1]}, which {path} lists, are missing: "
-                f"restore them, or delete {path} to begin anew"
-            )
-        if listed and found != listed[-1]:
-            logging.warning(
-                "The files of %s are missing: going on from %s, the newest "
-                "that is there",
-                listed[-1],
-                found,
-            )
-        return found
-
     def save(self, step: int) -> str:
         """Write `model.ckpt-<step>`, delete the oldest; return the prefix."""
         prefix = os.path.join(self.output_dir, f"{TRAINING_NAME}-{step}")
@@ -113,17 +85,20 @@ class TrainingState:
             dropped = kept[: -self.keep_checkpoint_max]
             kept = kept[-self.keep_checkpoint_max :]
         # The list first: a run killed here leaves files that nothing refers
-        # to, never a reference to files that are deleted.
-        self._write_list(kept)
+        # to, never a reference to files that are deleted. As TensorFlow's, but
+        # with relative names, so that an output_dir can be moved.
+        names = [json.dumps(path.rsplit("/", 1)[-1]) for path in kept]
+        lines = [f"model_checkpoint_path: {names[-1]}"]
+        lines += [f"all_model_checkpoint_paths: {name}" for name in names]
+        file_system.write_text(
+            os.path.join(self.output_dir, "checkpoint"), "\n".join(lines) + "\n"
+        )
         for old in dropped:
             weight_files.remove(old)
         return prefix
 
     def restore(self, prefix: str) -> int:
         """Set every variable from a training checkpoint; return its step.
-
-        Args:
-            prefix: of the checkpoint.
 
         Raises:
             UserError: a variable is missing, unknown or of another shape.
@@ -160,21 +135,6 @@ class TrainingState:
             total = zlib.crc32(name.encode(), total)
             total = zlib.crc32(variable.numpy().tobytes(), total)
         return total
-
-    def _write_list(self, prefixes: Sequence[str]) -> None:
-        """Write the `checkpoint` file, as TensorFlow does.
-
-        Names are relative, so that an output_dir can be moved.
-
-        Args:
-            prefixes: of all checkpoints, the newest last.
-        """
-        names = [json.dumps(prefix.rsplit("/", 1)[-1]) for prefix in prefixes]
-        lines = [f"model_checkpoint_path: {names[-1]}"]
-        lines += [f"all_model_checkpoint_paths: {name}" for name in names]
-        file_system.write_text(
-            os.path.join(self.output_dir, "checkpoint"), "\n".join(lines) + "\n"
-        )
 
     def clean(self) -> None:
         """Remove the unfinished files of a run that was killed."""

@@ -277,6 +277,7 @@ def change(data: Path, tmp_path: Path, **changes) -> str:
         ({"gradient_accumulation_steps": 3}, "use a multiple of 3"),
         ({"vocab_file": "/none.txt"}, "/none.txt"),
         ({"init_checkpoint": "/none"}, "no such checkpoint"),
+        ({"resume_from": "hf://a/b"}, "give it as --init_checkpoint"),
         ({"initial_loss_scale": 8}, "is for --dtype=float16, found --dtype="),
         ({"dtype": "float16", "initial_loss_scale": 0.5}, "=0.5: wanted a"),
         ({"dtype": "float16", "initial_loss_scale": "nan"}, "=nan: wanted a"),

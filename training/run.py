@@ -224,7 +224,7 @@ def train(run: Training) -> int:
                     seconds,
                 )
             # Before all else, so that NaN weights are never saved.
-            _check_good(sums, done, step, state)
+            _check_good(sums, done, step)
             pace.seconds_per_step = _agree(
                 machines, stop, done, report.seconds_per_step
             )
@@ -308,9 +308,7 @@ def _save(state: training_state.TrainingState, done: int) -> None:
         logging.info("Saved %s", state.save(done))
 
 
-def _check_good(
-    sums: Mapping, done: int, step: Step, state: training_state.TrainingState
-) -> None:
+def _check_good(sums: Mapping, done: int, step: Step) -> None:
     """Stop a run whose loss or gradient is infinite or not a number.
 
     With a loss scale a gradient may be, until the scale is too small.
@@ -332,7 +330,7 @@ def _check_good(
     elif not math.isfinite(means["gradient_norm"]):
         problem = f"gradient_norm became {means['gradient_norm']}"
     if problem:
-        last = state.latest_checkpoint()
+        last = lookup.latest_checkpoint(step.settings.output_dir)
         raise UserError(
             f"{problem} at step {done}, which is not saved; the last good "
             f"checkpoint is {last or 'none: the run had not saved yet'}; try "
@@ -420,7 +418,7 @@ def resume_or_start(
         UserError: a run that continues another one has no steps of its own.
     """
     state.clean()
-    latest = state.latest_checkpoint()
+    latest = lookup.checkpoint_to_resume(settings.output_dir)
     # output_dir comes first, so that the command that began a run resumes it.
     if latest:
         done = state.restore(latest)

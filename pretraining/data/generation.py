@@ -169,12 +169,7 @@ def check_vocabulary(
             f"{vocab_file}: found special tokens only, so there is nothing to "
             "draw random replacements from; give a vocabulary with words"
         )
-    if do_lower_case is None:
-        do_lower_case = not casing.looks_cased(vocab)
-        casing.log_choice(vocab_file, do_lower_case)
-    else:
-        casing.warn_of_contradiction(vocab, vocab_file, do_lower_case)
-    return do_lower_case
+    return casing.choose(vocab, vocab_file, do_lower_case)
 
 
 def expand_output_files(names: str) -> list[str]:

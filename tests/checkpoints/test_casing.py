@@ -37,27 +37,18 @@ def test_a_vocabulary_with_capitals_is_a_cased_one(tokens, is_cased):
 
 
 @pytest.mark.parametrize(
-    "name, do_lower_case, warning",
+    "name, flag, words",
     [
         ("cased", True, "v.txt looks cased (8371 of 28996 tokens have"),
         ("uncased", False, "v.txt looks uncased (5 of 30522 tokens have"),
+        ("cased", None, "do_lower_case = False, as v.txt looks cased"),
+        ("uncased", None, "do_lower_case = True, as v.txt looks uncased"),
         ("cased", False, None),
         ("uncased", True, None),
     ],
 )
-def test_a_contradiction_gives_a_warning(name, do_lower_case, warning, caplog):
-    casing.warn_of_contradiction(golden(name), "v.txt", do_lower_case)
-    assert (warning or "") in caplog.text and bool(caplog.text) is bool(warning)
-
-
-@pytest.mark.parametrize(
-    "do_lower_case, words",
-    [
-        (False, "do_lower_case = False, as the capitals in v.txt show"),
-        (True, "do_lower_case = True, as v.txt looks uncased"),
-    ],
-)
-def test_the_log_says_what_decided(do_lower_case, words, caplog):
+def test_the_flag_or_the_vocabulary_decides(name, flag, words, caplog):
     with caplog.at_level(logging.INFO):
-        casing.log_choice("v.txt", do_lower_case)
-    assert words in caplog.text
+        found = casing.choose(golden(name), "v.txt", flag)
+    assert found is (name == "uncased" if flag is None else flag)
+    assert (words or "") in caplog.text and bool(caplog.text) is bool(words)

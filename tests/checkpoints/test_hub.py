@@ -261,12 +261,6 @@ def test_without_the_client(monkeypatch):
     assert line.endswith("pip install -r requirements.txt")
 
 
-def test_a_run_cannot_be_resumed_from_the_hub():
-    with pytest.raises(UserError, match="give it as --init_checkpoint"):
-        lookup.find_training_checkpoint("hf://a/b")
-    lookup.check_has_state(None)
-
-
 # --- Casing and commits ------------------------------------------------------
 
 

@@ -25,7 +25,7 @@ def test_training_state_keeps_the_newest(model, tmp_path):
     state = training_state.TrainingState(
         str(tmp_path), model.variables, slots, 2
     )
-    assert state.latest_checkpoint() is None
+    assert lookup.checkpoint_to_resume(state.output_dir) is None
     for step in (1, 2, 3):
         state.save(step)
     names = {path.name for path in tmp_path.glob("*.index")}
@@ -35,7 +35,7 @@ def test_training_state_keeps_the_newest(model, tmp_path):
     slot_before = slot.numpy()
     slot.assign(tf.zeros_like(slot))
     model.variables[0].assign(tf.zeros_like(model.variables[0]))
-    assert state.restore(state.latest_checkpoint()) == 3
+    assert state.restore(lookup.checkpoint_to_resume(state.output_dir)) == 3
     np.testing.assert_array_equal(slot, slot_before)
     for path, value in values_of(model.variables).items():
         np.testing.assert_array_equal(value, before[path])
@@ -48,7 +48,7 @@ def test_a_moved_output_dir_still_works(model, tmp_path):
     new = tmp_path / "new"
     old.rename(new)
     state = training_state.TrainingState(str(new), model.variables, {})
-    assert state.restore(state.latest_checkpoint()) == 7
+    assert state.restore(lookup.checkpoint_to_resume(state.output_dir)) == 7
 
 
 def test_a_checkpoint_without_index_does_not_count(model, tmp_path):
@@ -56,7 +56,9 @@ def test_a_checkpoint_without_index_does_not_count(model, tmp_path):
     state = training_state.TrainingState(str(tmp_path), model.variables, {})
     state.save(1)
     (tmp_path / "model.ckpt-2.data-00000-of-00001").write_bytes(b"whole")
-    assert state.latest_checkpoint() == str(tmp_path / "model.ckpt-1")
+    assert lookup.checkpoint_to_resume(state.output_dir) == str(
+        tmp_path / "model.ckpt-1"
+    )
 
 
 def test_weights_alone_are_no_training_state(model, tmp_path):
@@ -95,7 +97,9 @@ def test_a_checkpoint_that_is_missing_is_passed_over(model, tmp_path, caplog):
         state.save(step)
     for path in tmp_path.glob("model.ckpt-3.*"):
         path.unlink()
-    assert state.latest_checkpoint().endswith("model.ckpt-2")
+    assert lookup.checkpoint_to_resume(state.output_dir).endswith(
+        "model.ckpt-2"
+    )
     assert "model.ckpt-3 are missing: going on from" in caplog.text
     assert lookup.latest_checkpoint(str(tmp_path)).endswith("model.ckpt-2")
     state.save(4)
@@ -113,18 +117,18 @@ def test_a_run_whose_checkpoints_are_all_missing_does_not_begin_anew(
     state.save(8)
     for path in tmp_path.glob("model.ckpt-*"):
         path.unlink()
-    with pytest.raises(UserError, match="ckpt-8, which .* lists, are missing"):
-        state.latest_checkpoint()
+    with pytest.raises(UserError, match="lists .*ckpt-8, whose files are"):
+        lookup.checkpoint_to_resume(state.output_dir)
     with pytest.raises(UserError, match="belongs to a run with seed = 1"):
         run_settings.claim_output_dir(str(tmp_path), {"seed": 2}, {})
-    with pytest.raises(UserError, match="lists model.ckpt-8, whose files are"):
+    with pytest.raises(UserError, match="lists .*ckpt-8, whose files are"):
         lookup.find_training_checkpoint(str(tmp_path))
     for text in ("model_check", ""):
         (tmp_path / "checkpoint").write_text(text)
         with pytest.raises(UserError, match="checkpoint is damaged: restore"):
-            state.latest_checkpoint()
+            lookup.checkpoint_to_resume(state.output_dir)
     (tmp_path / "checkpoint").unlink()
-    assert state.latest_checkpoint() is None
+    assert lookup.checkpoint_to_resume(state.output_dir) is None
 
 
 def test_two_runs_cannot_share_an_output_dir(tmp_path, monkeypatch):

@@ -139,7 +139,7 @@ def test_the_home_directory_is_expanded_in_every_form(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     "name, flag, casing, words",
     [
-        ("cased", None, False, "False, as the capitals in"),
+        ("cased", None, False, "= False, as "),
         ("uncased", None, True, "True, as"),
         ("cased", True, True, "looks cased"),
         ("uncased", False, False, "looks uncased"),
