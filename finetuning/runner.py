@@ -310,15 +310,15 @@ def write_saved_model(job: Job, loaded: LoadedModel) -> None:
     tokenizer = graph_tokenizer.Tokenizer(
         job.source.vocab_file, job.source.do_lower_case
     )
-    export = job.create_export(loaded, tokenizer)
+    graph = job.create_graph(loaded, tokenizer)
     if not cluster.is_chief():
         return
     # Without --do_train, flags.check refuses a directory that exists. With it,
     # the command may be one that is repeated until its run is finished.
     if job.settings.do_train and tf.io.gfile.exists(directory):
-        saved_model.check_same(export, directory, loaded.prefix)
+        saved_model.check_same(graph, directory, loaded.prefix)
     else:
-        saved_model.write(export, directory)
+        saved_model.write(graph, directory)
 
 
 def run_sweep(

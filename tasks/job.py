@@ -10,7 +10,7 @@ record files, running the model, writing files) is here. The runner
     create_model                     under the strategy's scope
     train_data, evaluate             while training
     evaluate, write_mistakes         with the weights to keep
-    predict, create_export
+    predict, create_graph
 
 The constructor needs no model, so that a sweep can check its files before the
 first of many runs. The methods that need the model get it as a `LoadedModel`.
@@ -272,9 +272,9 @@ class Job(abc.ABC):
         dtype = self.settings.training.dtype
         return self.create_task().create_model(self.config, dtype)
 
-    def create_export(
+    def create_graph(
         self, loaded: LoadedModel, tokenizer: graph_tokenizer.Tokenizer
-    ) -> saved_model.Export:
+    ) -> saved_model.TaskGraph:
         """Return the SavedModel that --do_export writes."""
         return self.create_task().graph(loaded.model, tokenizer)
 

@@ -4,7 +4,7 @@
     run = load(settings)
     predictions = predict.predict(create_task(settings), run, inputs, 32)
 
-Both run the same function: `answers` of the task's export, which takes ids. A
+Both run the same function: `answers` of the task's graph, which takes ids. A
 SavedModel has it as its signature `ids`.
 """
 
@@ -192,7 +192,7 @@ def choose_task(
 
 def load_graph(
     settings: Settings, has_texts: bool = False
-) -> saved_model.Export:
+) -> saved_model.TaskGraph:
     """Return the graph of a checkpoint, its weights restored.
 
     Args:
@@ -221,7 +221,7 @@ def load(settings: Settings) -> Model:
         UserError: weights are missing, or a SavedModel has no signature `ids`.
     """
     if not settings.is_saved_model:
-        return run_export(load_graph(settings))
+        return run_graph(load_graph(settings))
     # Registers the operations of the text signatures.
     packages.load("tensorflow_text", "an exported model", "tensorflow-text")
     try:
@@ -239,10 +239,10 @@ def load(settings: Settings) -> Model:
     return _on_arrays(loaded.signatures["ids"], loaded)
 
 
-def run_export(export: saved_model.Export) -> Model:
-    """Return the signature `ids` of an export as a function of a batch."""
-    export.skip_padding()  # a sixth faster in batches by length too
-    return _on_arrays(export.ids_signature(), export)
+def run_graph(graph: saved_model.TaskGraph) -> Model:
+    """Return the signature `ids` of a graph as a function of a batch."""
+    graph.skip_padding()  # a sixth faster in batches by length too
+    return _on_arrays(graph.ids_signature(), graph)
 
 
 def _on_arrays(function: Callable, owner: tf.Module) -> Model:

@@ -41,7 +41,7 @@ DESCRIPTION = "assets.extra/export.json"
 CHECKSUM = "weights_sha256"  # its key for the checksum of the weights
 
 
-class Export(tf.Module):
+class TaskGraph(tf.Module):
     """The model, tokenizer and signatures of a SavedModel.
 
     Subclasses define the outputs with `numbers`, those that are strings with
@@ -153,11 +153,11 @@ class Export(tf.Module):
         ).get_concrete_function()
 
 
-def write(export: Export, directory: str) -> None:
+def write(graph: TaskGraph, directory: str) -> None:
     """Write a SavedModel; the directory appears only when it is complete.
 
     Args:
-        export: the model and its signatures.
+        graph: the model and its signatures.
         directory: must not exist. TF Serving reads directories whose names
             are numbers.
 
@@ -166,12 +166,12 @@ def write(export: Export, directory: str) -> None:
     """
     directory = directory.rstrip("/")
     check_new(directory)
-    description = _describe(export)
-    export.skip_padding()
+    description = _describe(graph)
+    graph.skip_padding()
     with _new_directory(directory) as temporary:
-        signatures = export.signatures()
+        signatures = graph.signatures()
         with logs.warnings_alone():
-            tf.saved_model.save(export, temporary, signatures)
+            tf.saved_model.save(graph, temporary, signatures)
         path = os.path.join(temporary, DESCRIPTION)
         tf.io.gfile.makedirs(os.path.dirname(path))
         text = json.dumps(description, indent=2, ensure_ascii=False)
@@ -215,26 +215,26 @@ def _new_directory(directory: str) -> Iterator[str]:
         raise
 
 
-def _describe(export: Export) -> dict[str, Any]:
+def _describe(graph: TaskGraph) -> dict[str, Any]:
     """Return the content of export.json."""
     digest = hashlib.sha256()
-    for variable in export.model.variables:
+    for variable in graph.model.variables:
         digest.update(variable.path.encode())
         digest.update(variable.numpy().tobytes())
-    found = export.task.description() | {CHECKSUM: digest.hexdigest()}
+    found = graph.task.description() | {CHECKSUM: digest.hexdigest()}
     # Through JSON tuples become lists, as in the file.
     return json.loads(json.dumps(found))
 
 
-def check_same(export: Export, directory: str, prefix: str) -> None:
-    """Check that a SavedModel is that of an export; log what is known of it.
+def check_same(graph: TaskGraph, directory: str, prefix: str) -> None:
+    """Check that a SavedModel is that of a graph; log what is known of it.
 
     It is not known for those of earlier versions, which have no checksum.
 
     Args:
-        export: what would be written.
+        graph: what would be written.
         directory: of the SavedModel.
-        prefix: of the export's weights, for messages.
+        prefix: of the graph's weights, for messages.
 
     Raises:
         UserError: the directory holds something else, or the model of other
@@ -244,7 +244,7 @@ def check_same(export: Export, directory: str, prefix: str) -> None:
         check_new(directory)
     found = text_files.read_own_json(os.path.join(directory, DESCRIPTION))
     found = found if isinstance(found, dict) else {}
-    for name, value in _describe(export).items():
+    for name, value in _describe(graph).items():
         if found.get(name, value) == value:
             continue
         what = f"a SavedModel with {name} = {found[name]}, not {value}"

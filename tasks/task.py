@@ -212,7 +212,7 @@ class Task(abc.ABC):
         self,
         model: "modeling.TaskModel",
         tokenizer: "graph_tokenizer.Tokenizer | None" = None,
-    ) -> "saved_model.Export":
+    ) -> "saved_model.TaskGraph":
         """Return the model with its inputs and outputs as a SavedModel.
 
         Without a tokenizer it takes ids alone.
@@ -225,7 +225,7 @@ class Task(abc.ABC):
     def answers(self, numbers: Outputs) -> Outputs:
         """Return a graph's `answers` from its `numbers`, [B, ...] each.
 
-        For models that compute numbers alone, see saved_model.Export.
+        For models that compute numbers alone, see saved_model.TaskGraph.
         """
         return numbers
 

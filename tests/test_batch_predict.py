@@ -419,7 +419,7 @@ def test_models_without_what_prediction_needs_are_refused(
     assert "no vocab.txt beside" in error_of(model)
     # The signature for strings takes long to trace.
     monkeypatch.setattr(
-        saved_model.Export,
+        saved_model.TaskGraph,
         "signatures",
         lambda self: {"ids": self.ids_signature()},
     )

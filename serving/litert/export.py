@@ -24,7 +24,7 @@ from tasks.task import Settings
 
 
 def _signatures(
-    export: saved_model.Export, lengths: Sequence[int]
+    export: saved_model.TaskGraph, lengths: Sequence[int]
 ) -> dict[str, Callable]:
     """Return the signatures of a file, name -> concrete function."""
     # MediaPipe takes vectors of one size alone, and no vector per token.
@@ -57,7 +57,7 @@ def _signatures(
 
 
 def create(
-    export: saved_model.Export,
+    export: saved_model.TaskGraph,
     settings: Settings,
     quantize: str,
     lengths: Sequence[int],
@@ -102,7 +102,7 @@ def create(
 
 
 def description(
-    export: saved_model.Export,
+    export: saved_model.TaskGraph,
     settings: Settings,
     quantize: str,
     lengths: Sequence[int],

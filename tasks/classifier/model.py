@@ -144,7 +144,7 @@ REGRESSION = CLASSIFICATION._replace(names=("label_loss", "tokens"))
 # --- Graph -------------------------------------------------------------------
 
 
-class ClassifierGraph(saved_model.Export):
+class ClassifierGraph(saved_model.TaskGraph):
     """Outputs probabilities [n, K], label [n], score [n]; or value [n].
 
     `score` is the probability of the label; a regression has only `value`.

@@ -140,7 +140,7 @@ def encode_layers(
 # --- SavedModel --------------------------------------------------------------
 
 
-class Encoder(saved_model.Export):
+class EncoderGraph(saved_model.TaskGraph):
     """Returns three kinds of vectors for each of n texts.
 
     pooled_output [n, H] (see modeling.class_vectors), mean_output [n, H] (over

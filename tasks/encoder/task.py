@@ -8,7 +8,7 @@ from tasks.task import Outputs, Prediction, RowTask, number
 if TYPE_CHECKING:
     import modeling
     from tasks import graph_tokenizer
-    from tasks.encoder.model import Encoder
+    from tasks.encoder.model import EncoderGraph
 
 
 class Vectors(RowTask):
@@ -42,8 +42,8 @@ class Vectors(RowTask):
         self,
         model: "modeling.TaskModel",
         tokenizer: "graph_tokenizer.Tokenizer | None" = None,
-    ) -> "Encoder":
+    ) -> "EncoderGraph":
         """Return the graph: texts in, vectors out."""
-        from tasks.encoder.model import Encoder
+        from tasks.encoder.model import EncoderGraph
 
-        return Encoder(self, model, tokenizer)
+        return EncoderGraph(self, model, tokenizer)

@@ -8,7 +8,7 @@ from tasks import graph_tokenizer, saved_model
 from tasks.task import Task
 
 
-class MaskedLmGraph(saved_model.Export):
+class MaskedLmGraph(saved_model.TaskGraph):
     """Returns the `top_k` most probable tokens for each [MASK] of n texts.
 
     The outputs are `tokens` and `scores` (probabilities), both [n, M, top_k]

@@ -160,7 +160,7 @@ def make_word_features(
     return features, tf.stack([first + best, position], axis=1)
 
 
-class Tagger(saved_model.Export):
+class TaggerGraph(saved_model.TaskGraph):
     """Outputs a tag in IOB2 and its probability for each word.
 
     The signature `serving_default` takes texts and splits them into words;

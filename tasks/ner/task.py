@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import modeling
     from checkpoints.checkpoint import Checkpoint
     from tasks import graph_tokenizer
-    from tasks.ner.model import Tagger
+    from tasks.ner.model import TaggerGraph
 
 
 class Entities(Task):
@@ -184,11 +184,11 @@ class Entities(Task):
         self,
         model: "modeling.TaskModel",
         tokenizer: "graph_tokenizer.Tokenizer | None" = None,
-    ) -> "Tagger":
+    ) -> "TaggerGraph":
         """Return the graph: texts or words in, a tag per word out."""
-        from tasks.ner.model import Tagger
+        from tasks.ner.model import TaggerGraph
 
-        return Tagger(self, model, tokenizer)
+        return TaggerGraph(self, model, tokenizer)
 
     def answers(self, numbers: Outputs) -> Outputs:
         """Return the likeliest tag and its probability at every piece."""

@@ -21,7 +21,6 @@ from tasks.settings import RunSettings
 from tasks.source import ModelSource
 from tasks.squad import answers as squad_answers
 from tasks.squad import decoding as squad_decoding
-from tasks.squad import export as squad_export
 from tasks.squad import mistakes as squad_mistakes
 from tasks.squad import model as squad_model
 from tasks.squad import records as squad_records
@@ -307,9 +306,9 @@ class SquadJob(Job):
         found = super().trained_for()
         return found._replace(version_2_with_negative=self.is_version_2)
 
-    def create_export(
+    def create_graph(
         self, loaded: LoadedModel, tokenizer: graph_tokenizer.Tokenizer
-    ) -> squad_export.QuestionAnswering:
+    ) -> squad_model.QuestionAnsweringGraph:
         """Return the SavedModel: question and paragraph in, answer out."""
         threshold = None
         if self.is_version_2:

@@ -1,9 +1,11 @@
-"""The question answering model and its objective (paper sections 4.2, 4.3).
+"""The question answering model (paper sections 4.2, 4.3), objective and graph.
 
-Dimensions as in modeling.py: B rows of a batch, S tokens of a row.
+Dimensions as in modeling.py: B rows of a batch, S tokens of a row. Of the
+graph: n questions, W windows of all of them, S tokens of the longest one.
 """
 
 from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -11,8 +13,10 @@ import modeling
 from modeling import BertConfig, Layer, TaskModel
 from ops import losses
 from records.streaming import Batch
-from tasks import bilstm
+from tasks import bilstm, graph_tokenizer, saved_model
 from tasks.bilstm import NO_BILSTM, BiLstmSize
+from tasks.squad.decoding import NOTHING_BUT_NULL
+from tasks.task import Task
 from training.objective import Objective, Sums, example_weights
 
 # --- Model -------------------------------------------------------------------
@@ -171,3 +175,248 @@ QUESTION_ANSWERING = Objective(
         "tokens",
     ),
 )
+
+
+# --- From strings to answers -------------------------------------------------
+
+_NEVER = -1e9  # less than every sum of two logits
+
+
+class _Windows(NamedTuple):
+    """W windows on n paragraphs; all int32."""
+
+    features: dict[str, tf.Tensor]  # inputs of the model, [W, S]
+    row: tf.Tensor  # [W] index of the question
+    doc_offset: tf.Tensor  # [W] position in the row of the first piece
+    doc_start: tf.Tensor  # [W] index of that piece in the paragraph
+    doc_length: tf.Tensor  # [W] number of pieces
+
+
+class QuestionAnsweringGraph(saved_model.TaskGraph):
+    """Answers questions [n] on contexts [n], both strings.
+
+    Windows, max-context and the search for the best span follow windows.py and
+    decoding.py, in TensorFlow operations, with two differences. Every span of
+    the paragraph up to max_answer_length is a candidate, not those of the
+    n_best_size best starts and ends only. And the answer is cut out of the
+    paragraph at word pieces, while texts.final_text returns whole words where
+    it cannot locate the pieces.
+
+    Outputs:
+        answer: [n], part of the context.
+        start, end: [n], the characters of the context from start to end - 1
+            are the answer.
+        score: [n], start logit + end logit of the answer; -1e6 for a context
+            without a token.
+        null_odds: [n], see decoding.py; with a threshold only. The answer is
+            "" where they exceed it.
+    """
+
+    def __init__(self, task: Task, *args: Any):
+        super().__init__(task, *args)
+        self.lengths = task.lengths  # of the windows
+        self.max_answer_length = task.settings.max_answer_length
+        # None if every question has an answer.
+        self.null_threshold = task.settings.null_threshold
+
+    def numbers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
+        """Return start_logits and end_logits [W, S] of rows of ids."""
+        starts, ends = tf.unstack(self.model(features))
+        return {"start_logits": starts, "end_logits": ends}
+
+    def from_texts(
+        self, question: tf.Tensor, context: tf.Tensor
+    ) -> saved_model.Outputs:
+        """Return the answers to questions [n] on contexts [n]."""
+        tf.debugging.assert_equal(
+            tf.size(question),
+            tf.size(context),
+            "question and context must have the same length",
+        )
+        limit = self.lengths.max_query_length
+        query = self.tokenizer(question)[:, :limit]
+        pieces = self.tokenizer.with_offsets(context)
+        windows = self._windows(query, pieces.ids)
+        logits = self.answers(windows.features)
+        score, start, end = self._best_spans(logits, windows, pieces.ids)
+        return self._texts(context, pieces, windows, logits, score, start, end)
+
+    def _windows(
+        self, query: tf.RaggedTensor, doc: tf.RaggedTensor
+    ) -> _Windows:
+        """Return the windows of paragraphs, at least one each.
+
+        Args:
+            query: ids of the questions [n, (tokens)].
+            doc: ids of the paragraphs [n, (pieces)].
+        """
+        ids = self.tokenizer.ids
+        query_length = tf.cast(query.row_lengths(), tf.int32)  # [n]
+        length = tf.cast(doc.row_lengths(), tf.int32)  # [n]
+        max_pieces = self.lengths.max_seq_length - query_length - 3  # [n]
+        stride = tf.minimum(max_pieces, self.lengths.doc_stride)  # [n]
+        beyond = tf.maximum(length - max_pieces, 0)  # after the first window
+        counts = 1 - (-beyond) // stride  # [n] windows; rounds up
+        row = tf.repeat(tf.range(tf.size(counts)), counts)  # [W]
+        number = tf.range(tf.size(row)) - tf.gather(
+            tf.cumsum(counts, exclusive=True), row
+        )  # [W] of the window among those of its question
+        start = number * tf.gather(stride, row)  # [W]
+        seen = tf.minimum(
+            tf.gather(length, row) - start, tf.gather(max_pieces, row)
+        )  # [W]
+        q, d = tf.gather(query_length, row)[:, None], seen[:, None]  # [W, 1]
+        # reduce_max of no window is the smallest int32.
+        width = tf.maximum(0, tf.reduce_max(q + d)) + 3
+        at = tf.range(width)[None]  # [1, S]
+        # Where the tokens of each window begin in query.values, doc.values.
+        query_at = tf.gather(tf.cast(query.row_starts(), tf.int32), row)
+        doc_at = tf.gather(tf.cast(doc.row_starts(), tf.int32), row) + start
+        in_doc = (at >= q + 2) & (at < q + 2 + d)
+        is_end = (at == q + 1) | (at == q + 2 + d)
+        pad = tf.constant([ids["[PAD]"]])
+        values = tf.where(
+            (at > 0) & (at <= q),
+            _take(query.values, query_at[:, None] + at - 1, pad),
+            _take(doc.values, doc_at[:, None] + at - q - 2, pad),
+        )  # [W, S]
+        values = tf.where(in_doc | (at <= q), values, ids["[PAD]"])
+        values = tf.where(is_end, ids["[SEP]"], values)
+        values = tf.where(at == 0, ids["[CLS]"], values)
+        mask = at < q + d + 3  # [W, S]
+        features = {
+            "input_ids": values,
+            "input_mask": tf.cast(mask, tf.int32),
+            "segment_ids": tf.cast(mask & (at >= q + 2), tf.int32),
+        }
+        return _Windows(features, row, q[:, 0] + 2, start, seen)
+
+    def _best_spans(
+        self,
+        logits: saved_model.Outputs,
+        windows: _Windows,
+        doc: tf.RaggedTensor,
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Return the score, start and end of each window's best span, [W].
+
+        Start and end are positions in the row, the end inclusive.
+        """
+        starts, ends = logits["start_logits"], logits["end_logits"]
+        width = tf.shape(starts)[1]
+        at = tf.range(width)[None] - windows.doc_offset[:, None]  # [W, S]
+        in_doc = (at >= 0) & (at < windows.doc_length[:, None])
+        may_start = in_doc & _has_max_context(windows, at, in_doc, doc)
+        starts = tf.where(may_start, starts, _NEVER)
+        ends = tf.where(in_doc, ends, _NEVER)
+        # sums[w, s, i] is the score of the span from s to s + i.
+        length = self.max_answer_length
+        padded = tf.pad(ends, [[0, 0], [0, length]], constant_values=_NEVER)
+        sums = tf.stack(
+            [starts + padded[:, i : i + width] for i in range(length)], -1
+        )  # [W, S, length]
+        sums = tf.reshape(sums, [-1, width * length])
+        best = tf.argmax(sums, -1, tf.int32)
+        start = best // length
+        return tf.reduce_max(sums, -1), start, start + best % length
+
+    def _texts(
+        self,
+        context: tf.Tensor,
+        pieces: graph_tokenizer.TokenSpans,
+        windows: _Windows,
+        logits: saved_model.Outputs,
+        score: tf.Tensor,
+        start: tf.Tensor,
+        end: tf.Tensor,
+    ) -> saved_model.Outputs:
+        """Return the outputs: those of each question's best window."""
+        count = tf.size(context)
+        by_question = _by_question(score, windows, count)
+        most = tf.reduce_max(by_question.row_lengths())
+        # Padding must be less than every score, at least 2 * _NEVER.
+        padded = by_question.to_tensor(
+            4 * _NEVER, shape=tf.stack([-1, tf.maximum(most, 1)])
+        )  # [n, windows]; at least one column, as argmax needs
+        best = tf.argmax(padded, -1) + by_question.row_starts()  # [n] windows
+        score, start, end = (tf.gather(x, best) for x in (score, start, end))
+        # From positions in the row to indices of the pieces of all contexts.
+        shift = tf.gather(windows.doc_start - windows.doc_offset, best)
+        at = tf.cast(pieces.ids.row_starts(), tf.int32) + shift
+        nothing = tf.zeros([1], tf.int64)
+        first = _take(pieces.starts.values, at + start, nothing)
+        last = _take(pieces.ends.values, at + end, nothing)
+        # -1e9 plus a logit is -1e9 in float32: masked spans have no more.
+        is_answer = score > _NEVER
+        null = tf.reduce_min(
+            _by_question(
+                logits["start_logits"][:, 0] + logits["end_logits"][:, 0],
+                windows,
+                count,
+            ),
+            axis=1,
+        )
+        outputs = {"score": tf.where(is_answer, score, -NOTHING_BUT_NULL)}
+        if self.null_threshold is not None:
+            odds = tf.where(is_answer, null - score, NOTHING_BUT_NULL)
+            outputs["null_odds"] = odds
+            is_answer &= odds <= self.null_threshold
+        first = tf.where(is_answer, first, 0)
+        last = tf.where(is_answer, last, 0)
+        return outputs | {
+            "answer": tf.strings.substr(
+                context, first, last - first, unit="UTF8_CHAR"
+            ),
+            "start": first,
+            "end": last,
+        }
+
+
+def _by_question(
+    values: tf.Tensor, windows: _Windows, count: tf.Tensor
+) -> tf.RaggedTensor:
+    """Return values [W] of the windows of n = count questions, [n, (W)]."""
+    return tf.RaggedTensor.from_value_rowids(
+        values, tf.cast(windows.row, tf.int64), tf.cast(count, tf.int64)
+    )
+
+
+def _take(values: tf.Tensor, at: tf.Tensor, spare: tf.Tensor) -> tf.Tensor:
+    """Return values[at]; any value where `at` is outside, for masked places.
+
+    Args:
+        values: [v].
+        at: indices of any shape.
+        spare: [1], so that there is a value if v is 0.
+    """
+    values = tf.concat([values, tf.cast(spare, values.dtype)], 0)
+    return tf.gather(values, tf.clip_by_value(at, 0, tf.size(values) - 1))
+
+
+def _has_max_context(
+    windows: _Windows, at: tf.Tensor, in_doc: tf.Tensor, doc: tf.RaggedTensor
+) -> tf.Tensor:
+    """Return whether each token has the most context in this window, [W, S].
+
+    See decoding.max_context, which has an example.
+
+    Args:
+        windows: all windows.
+        at: [W, S] index of each position among the pieces of the window.
+        in_doc: [W, S] whether the position holds a piece of the paragraph.
+        doc: ids of the paragraphs [n, (pieces)].
+    """
+    left = tf.cast(at, tf.float32)
+    length = tf.cast(windows.doc_length, tf.float32)[:, None]
+    score = tf.minimum(left, length - 1.0 - left) + 0.01 * length
+    begins = tf.cast(tf.gather(doc.row_starts(), windows.row), tf.int32)
+    token = (begins + windows.doc_start)[:, None] + at  # among all pieces
+    # The last segment collects the positions outside of the paragraph.
+    count = tf.size(doc.values) + 1
+    token = tf.where(in_doc, token, count - 1)
+    best = tf.math.unsorted_segment_max(score, token, count)
+    is_best = in_doc & (score == tf.gather(best, token))
+    # Of several windows with the best score the first one counts.
+    number = tf.range(tf.shape(at)[0])[:, None] + tf.zeros_like(at)
+    number = tf.where(is_best, number, tf.int32.max)
+    owner = tf.math.unsorted_segment_min(number, token, count)
+    return in_doc & (tf.gather(owner, token) == number)

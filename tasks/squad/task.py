@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import modeling
     from checkpoints.checkpoint import Checkpoint
     from tasks import graph_tokenizer
-    from tasks.squad import export, model
+    from tasks.squad import model
 
 _NO_TOKEN = "the context has no token"
 
@@ -273,11 +273,11 @@ class QuestionAnswering(Task):
         self,
         model: "modeling.TaskModel",
         tokenizer: "graph_tokenizer.Tokenizer | None" = None,
-    ) -> "export.QuestionAnswering":
+    ) -> "model.QuestionAnsweringGraph":
         """Return the graph: questions and contexts in, answers out."""
-        from tasks.squad import export
+        from tasks.squad.model import QuestionAnsweringGraph
 
-        return export.QuestionAnswering(self, model, tokenizer)
+        return QuestionAnsweringGraph(self, model, tokenizer)
 
 
 def _entry(

@@ -73,7 +73,7 @@ MULTIPLE_CHOICE = classifier_model.CLASSIFICATION._replace(
 )
 
 
-class MultipleChoiceGraph(saved_model.Export):
+class MultipleChoiceGraph(saved_model.TaskGraph):
     """Outputs probabilities [n, C] and answer [n], the likeliest choice.
 
     `serving_default` takes strings, context [n] and choices [n, C]; `ids`

@@ -380,7 +380,7 @@ def test_tensorflow_fuses_bias_and_activation_into_the_product(
 PREFIX = "run/bert_model.ckpt"
 
 
-def create_export(folder: Path, model, *labels: str):
+def create_graph(folder: Path, model, *labels: str):
     """Return the export of a classifier."""
     path = folder / "vocab.txt"
     path.write_text("\n".join(VOCAB) + "\n")
@@ -392,10 +392,10 @@ def create_export(folder: Path, model, *labels: str):
 def test_an_export_tells_whether_it_has_the_same_weights(tmp_path, caplog):
     model = classifier_model.BertForSequenceClassification(CONFIG, 2)
     folder = tmp_path / "1"
-    export = create_export(tmp_path, model, "no", "yes")
+    export = create_graph(tmp_path, model, "no", "yes")
     saved_model.write(export, f"{folder}/")
     with caplog.at_level("INFO", logger="absl"):
-        export = create_export(tmp_path, model, "no", "yes")
+        export = create_graph(tmp_path, model, "no", "yes")
         saved_model.check_same(export, str(folder), PREFIX)
     assert caplog.messages[-1] == (
         f"{folder} exists already and holds the weights of {PREFIX}: not "
@@ -415,7 +415,7 @@ def test_an_export_tells_whether_it_has_the_same_weights(tmp_path, caplog):
 def test_exports_without_a_checksum_and_of_other_settings(tmp_path, caplog):
     """As earlier versions wrote them, the first ones without a description."""
     model = classifier_model.BertForSequenceClassification(CONFIG, 2)
-    export = create_export(tmp_path, model, "no", "yes")
+    export = create_graph(tmp_path, model, "no", "yes")
     folder = tmp_path / "served"
     path = folder / saved_model.DESCRIPTION
     path.parent.mkdir(parents=True)
@@ -432,7 +432,7 @@ def test_exports_without_a_checksum_and_of_other_settings(tmp_path, caplog):
             f"whether it holds the weights of {PREFIX} is not known, since an "
             "earlier version wrote it"
         )
-    export = create_export(tmp_path, model, "yes", "no")
+    export = create_graph(tmp_path, model, "yes", "no")
     with pytest.raises(UserError) as error:
         saved_model.check_same(export, str(folder), PREFIX)
     assert str(error.value) == (

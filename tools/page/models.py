@@ -45,14 +45,12 @@ class PageModel:
         self.task: Task = registry.create_task(settings)
         export = loading.load_graph(settings)
         self.model: modeling.TaskModel = export.model
-        self.run = loading.run_export(export)
+        self.run = loading.run_graph(export)
         self.heads = (settings.task, *self._next_sentence())
         self.run_encoder = self.run
         self.encoder = registry.create_task(settings._replace(task="encoder"))
         if settings.task != "encoder":
-            self.run_encoder = loading.run_export(
-                self.encoder.graph(self.model)
-            )
+            self.run_encoder = loading.run_graph(self.encoder.graph(self.model))
 
     def _next_sentence(self) -> tuple[str, ...]:
         """Return (NEXT_SENTENCE,) if the checkpoint has that head, else ()."""
