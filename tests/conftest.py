@@ -1,6 +1,7 @@
 """Tests run on the files of the checkout, whatever the working directory."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -14,7 +15,15 @@ _LONG = (
     "test_cluster_failures.py",
     "test_docs_run.py",
     "test_demo.py",
+    "test_reproduce_paper.py",
+    "test_run_classifier_folders.py",
+    "test_run_classifier_processes.py",
+    "test_run_pretraining.py",
 )
+
+# A shell that runs the tests in the background ignores Ctrl-C, and so would the
+# scripts that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # training/devices.py, avoid_broken_amx, would cost each process its probe.

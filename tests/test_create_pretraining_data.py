@@ -167,9 +167,6 @@ def test_interrupt_is_clean(corpus, tmp_path):
     process = subprocess.Popen(
         generator_runs.command(flags),
         start_new_session=True,
-        # A shell that runs the tests in the background ignores Ctrl-C, and
-        # children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         stderr=subprocess.PIPE,
         text=True,
     )
