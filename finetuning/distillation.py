@@ -12,34 +12,47 @@ losses.soft_loss, T^2 times a cross entropy at temperature T; that of numbers is
 the squared error to the teacher's number. Of several teachers, the mean of the
 probabilities at temperature T is the target, or the mean of the numbers.
 
-Teachers are in teachers.py; what all this means for a task, in its folder
-(tasks/teaching.py).
+A teacher reads the text with a vocabulary, casing and length of its own. Its
+outputs are written to a file beside the records of the student, with a
+fingerprint of the teacher and the text: later runs read the file. What all this
+means for a task is in its folder (tasks/teaching.py).
 """
 
 import functools
+import hashlib
+import io
+import json
 import math
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from base import cluster, file_system
 from base.errors import UserError
 
 import numpy as np
 import tensorflow as tf
 from absl import flags, logging
 
-from checkpoints import hub, run_settings
-from finetuning import teachers
+from checkpoints import hub, lookup, run_settings, weight_files
+from checkpoints.checkpoint import open_checkpoint
+from records import cache as record_cache
 from records import in_memory
+from tasks import bilstm, registry
 from tasks.job import LoadedModel
+from tasks.source import ModelSource
 from tasks.teaching import Teaching
+from training import prediction
 from training.objective import Objective
 
 flags.disclaim_key_flags()  # --help of a script shows what is defined here
 
+FLAG = "teacher_checkpoint"
+
 # What the fingerprint of a run has of its teachers; of a run without any.
 NO_FINGERPRINT = dict.fromkeys(
     (
-        teachers.FLAG,
+        FLAG,
         "distillation_temperature",
         "distillation_alpha",
         "transfer_file",
@@ -55,30 +68,19 @@ class Options(NamedTuple):
     alpha: float
 
     def adjustable(self) -> dict[str, Any]:
-        """Return the commits of teachers on the hub; see run_settings.
-
-        Nothing where no teacher is on the hub: the files of a teacher are in
-        the fingerprint.
-        """
+        """Return the commits of the teachers that are on the hub, if any."""
         if not any(map(hub.is_name, self.teachers)):
             return {}
         return {
-            teachers.FLAG: [
-                hub.with_commit(path, teachers.FLAG)
-                if hub.is_name(path)
-                else None
+            FLAG: [
+                hub.with_commit(path, FLAG) if hub.is_name(path) else None
                 for path in self.teachers
             ]
         }
 
 
 def define_flags(what_is_needed: str) -> None:
-    """Define the flags of teachers and of the loss.
-
-    Args:
-        what_is_needed: end of the help of --teacher_checkpoint: what a
-            teacher has to be.
-    """
+    """Define the flags; `what_is_needed` tells what a teacher has to be."""
     flags.DEFINE_list(
         "teacher_checkpoint",
         [],
@@ -111,9 +113,7 @@ def read(f: flags.FlagValues) -> Options | None:
     if not f.teacher_checkpoint:
         return None
     return Options(
-        run_settings.pinned_all(
-            f.teacher_checkpoint, f.output_dir, teachers.FLAG
-        ),
+        run_settings.pinned_all(f.teacher_checkpoint, f.output_dir, FLAG),
         f.distillation_temperature,
         f.distillation_alpha,
     )
@@ -125,24 +125,16 @@ def with_commits(f: flags.FlagValues) -> str | None:
     For the runs of a sweep; None without a teacher on the hub, or in a script
     without the flag.
     """
-    options = read(f) if teachers.FLAG in f else None
+    options = read(f) if FLAG in f else None
     commits = options.adjustable() if options else {}
     if not commits:
         return None
-    found = zip(commits[teachers.FLAG], options.teachers, strict=True)
+    found = zip(commits[FLAG], options.teachers, strict=True)
     return ",".join(commit or path for commit, path in found)
 
 
 def check(f: flags.FlagValues, *more: str) -> None:
-    """Check the flags of distillation.
-
-    Args:
-        f: FLAGS of a script that called `define_flags`.
-        *more: further flags that need a teacher.
-
-    Raises:
-        UserError: names the flag.
-    """
+    """Raise a UserError if flags, `more` too, do not fit a teacher or none."""
     paths = f.teacher_checkpoint
     if not paths:
         for name in ("distillation_temperature", "distillation_alpha", *more):
@@ -175,6 +167,107 @@ def check(f: flags.FlagValues, *more: str) -> None:
         )
 
 
+# --- Teachers ----------------------------------------------------------------
+
+
+class Teacher(NamedTuple):
+    """A fine-tuned model to learn from.
+
+    Attributes:
+        path: as the flag names it.
+        source: checkpoint, tokenizer and length.
+        fingerprint: everything that its outputs for a text depend on.
+        order: the place of each of the student's labels among its outputs,
+            [K]: [1, 0] where it has no and yes, and the student yes and no.
+            None where outputs have no names.
+    """
+
+    path: str
+    source: ModelSource
+    fingerprint: Mapping[str, Any]
+    order: np.ndarray | None = None
+
+    @property
+    def digest(self) -> str:
+        """A short checksum of the fingerprint, for file names."""
+        text = json.dumps(self.fingerprint, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+    def error(self, reason: str) -> UserError:
+        """Return the error that this model cannot teach the task."""
+        return UserError(f"--{FLAG}={self.path} {reason}")
+
+
+def open_teacher(path: str, max_seq_length: int) -> Teacher:
+    """Return the model of a path as a teacher, whatever it can teach.
+
+    `max_seq_length` is for a model whose configuration has none.
+
+    Raises:
+        UserError: there is no model, or files are missing beside it.
+    """
+    prefix = lookup.find_checkpoint(path, FLAG)
+    try:
+        checkpoint = open_checkpoint(prefix)
+        length = checkpoint.trained_for.max_seq_length or min(
+            max_seq_length, checkpoint.config.max_position_embeddings
+        )
+        checkpoint.check_length(length)
+        size = bilstm.size_in(checkpoint.trained_for)
+        text = record_cache.text_fingerprint(checkpoint.tokenizer, length)
+    except UserError as error:
+        # Flags that the message names describe the student.
+        raise UserError(
+            f"--{FLAG}={path}: {error} (of a teacher, the files beside its "
+            "weights count, no flags)"
+        ) from error
+    fingerprint = {
+        "weights": [
+            file_system.sha256(file) for file in weight_files.files_of(prefix)
+        ],
+        "config": checkpoint.config.to_dict()
+        | checkpoint.trained_for.to_dict(),
+        **text,
+    }
+    return Teacher(path, ModelSource(checkpoint, length, size), fingerprint)
+
+
+def find_teacher(path: str, teaching: Teaching) -> Teacher:
+    """Return the teacher of a path.
+
+    Raises:
+        UserError: there is no model, it cannot teach this, or files are
+            missing beside it.
+    """
+    teacher = open_teacher(path, teaching.job.source.max_seq_length)
+    source = teacher.source
+    shapes = weight_files.open_reader(source.prefix).get_variable_to_shape_map()
+    if teaching.head not in shapes:
+        raise teacher.error(
+            f"has no fine-tuned head for this task ({teaching.head}): a model "
+            "that was not fine-tuned teaches noise; fine-tune it with this "
+            "script first"
+        )
+    wanted = teaching.job.fine_tuned_task
+    found = source.trained_for.task
+    registry.check_task(found, wanted, source.prefix, f"--{FLAG}")
+    head = shapes[teaching.head]
+    if problem := teaching.problem(source, head):
+        raise teacher.error(problem)
+    labels = teaching.labels
+    if labels is None:
+        return teacher
+    names = source.trained_for.class_names(head[0])
+    if sorted(names) != sorted(labels):
+        raise teacher.error(
+            f"was fine-tuned on the labels {', '.join(names[:8])}; those of "
+            f"this task are {', '.join(labels[:8])}: use a teacher of the same "
+            "labels, or correct id2label in its configuration"
+        )
+    order = np.array([names.index(label) for label in labels])
+    return teacher._replace(order=order)
+
+
 class Distillation:
     """Adds what teachers answer to a job's training data.
 
@@ -189,36 +282,31 @@ class Distillation:
                 "classes; this task is a regression: leave it out"
             )
         self.options, self.teaching = options, teaching
+        self.adjustable = options.adjustable
         self.teachers = [
-            teachers.find(path, teaching) for path in options.teachers
+            find_teacher(path, teaching) for path in options.teachers
         ]
 
     def fingerprint(self) -> dict[str, Any]:
         """Return what must not change when a run goes on."""
         return {
-            teachers.FLAG: [teacher.digest for teacher in self.teachers],
+            FLAG: [teacher.digest for teacher in self.teachers],
             "distillation_temperature": self.options.temperature,
             "distillation_alpha": self.options.alpha,
             **self.teaching.fingerprint(),
         }
 
-    def adjustable(self) -> dict[str, Any]:
-        """Return what may change when a run goes on."""
-        return self.options.adjustable()
-
     def train_data(
         self, data: in_memory.ShortRecords, loaded: LoadedModel
     ) -> in_memory.ShortRecords:
-        """Return the training records with soft targets.
+        """Return the records of the training file with soft targets.
 
-        Args:
-            data: the records of the training file.
-            loaded: the student; its strategy runs the teachers too.
+        The strategy of `loaded`, the student, runs the teachers too.
         """
         self.teaching.prepare(data)
         found = []
         for teacher in self.teachers:
-            answers = self._answers(teacher, data, loaded)
+            answers = self._answers(teacher, data, loaded.predictor.strategy)
             if teacher.order is not None:
                 answers = answers[:, teacher.order]
             found.append(answers)
@@ -246,33 +334,95 @@ class Distillation:
 
     def _answers(
         self,
-        teacher: teachers.Teacher,
+        teacher: Teacher,
         data: in_memory.ShortRecords,
-        loaded: LoadedModel,
+        strategy: tf.distribute.Strategy,
     ) -> np.ndarray:
         """Return a teacher's logits for the texts, computed or kept before."""
         teaching = self.teaching
+        training = teaching.job.settings.training
 
         @functools.cache
-        def predictor():
-            return teachers.create_predictor(
-                teacher, teaching, loaded.predictor.strategy
-            )
+        def predictor() -> prediction.Predictor:
+            prefix = teacher.source.prefix
+            logging.info("Running the teacher %s", prefix)
+            # In a cluster the chief alone runs it: others wait for the file.
+            own = strategy
+            if cluster.has_other_workers():
+                own = tf.distribute.get_strategy()
+            with own.scope():
+                model = teaching.create_model(teacher.source, training.dtype)
+            required = registry.find(teaching.task_name).required
+            weight_files.restore_weights(model.variables, prefix, required)
+            forward = functools.partial(teaching.forward, model)
+            return prediction.Predictor(own, forward, training.jit_compile)
 
-        dtype = teaching.job.settings.training.dtype
-        parts = [
-            teachers.kept_outputs(
-                teaching.cache,
-                name,
-                teacher,
-                {**fingerprint, "dtype": dtype},
-                lambda name=name: teaching.answers(
-                    name, data, teacher.source, predictor()
-                ),
+        parts = []
+        for name, fingerprint in teaching.texts():
+
+            def compute(name: str = name) -> np.ndarray:
+                return teaching.answers(name, data, teacher.source, predictor())
+
+            fingerprint = {**fingerprint, "dtype": training.dtype}
+            parts.append(
+                kept_outputs(
+                    teaching.cache, name, teacher, fingerprint, compute
+                )
             )
-            for name, fingerprint in teaching.texts()
-        ]
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
+
+
+def kept_outputs(
+    cache: record_cache.RecordCache,
+    name: str,
+    teacher: Teacher,
+    fingerprint: Mapping[str, Any],
+    compute: Callable[[], np.ndarray],
+) -> np.ndarray:
+    """Return the outputs of a teacher, from an earlier run or computed now.
+
+    Args:
+        cache: of the student's records, beside which the outputs are kept.
+        name: of the record file whose texts the teacher reads.
+        teacher: its digest is part of the file's name.
+        fingerprint: everything else that the outputs depend on.
+        compute: returns them, float32 [n, ...].
+
+    Raises:
+        UserError: they are not finite, or the file is damaged.
+    """
+    path = os.path.join(cache.directory, f"{name}_teacher_{teacher.digest}.npy")
+
+    def write(path: str) -> None:
+        outputs = compute()
+        bad = np.flatnonzero(~np.isfinite(outputs.reshape(len(outputs), -1)))
+        if len(bad):
+            raise teacher.error(
+                f"computes {outputs.flat[bad[0]]} for row "
+                f"{bad[0] * len(outputs) // outputs.size + 1} of {name}: its "
+                "weights are damaged, or --dtype is too narrow for it"
+            )
+        with file_system.atomic_file(path) as file:
+            np.save(file, outputs)
+        logging.info(
+            "Wrote the outputs of the teacher for %s rows to %s",
+            f"{len(outputs):,}",
+            path,
+        )
+
+    wanted = {**fingerprint, "teacher": dict(teacher.fingerprint)}
+    cache.make(path, wanted, write)
+    with file_system.open_for_reading(path) as file:
+        data = file.read()
+    try:
+        return np.load(io.BytesIO(data))
+    except (ValueError, EOFError) as error:
+        raise UserError(
+            f"{path} is damaged ({error}): remove it, and it is made again"
+        ) from error
+
+
+# --- The student -------------------------------------------------------------
 
 
 def distil(options: Options, teaching: Teaching) -> None:

@@ -12,7 +12,7 @@ import fine_tuned_models
 import numpy as np
 import pytest
 
-from finetuning import teachers
+from finetuning import distillation
 from records import cache as record_cache
 
 OUTPUTS = np.arange(6, dtype=np.float32).reshape(3, 2)
@@ -31,17 +31,19 @@ def fine_tuned(tmp_path_factory) -> Path:
 
 
 def test_a_teacher_keeps_its_own_length(fine_tuned, tmp_path):
-    teacher = teachers.read(str(fine_tuned), max_seq_length=40)
+    teacher = distillation.open_teacher(str(fine_tuned), max_seq_length=40)
     assert teacher.source.max_seq_length == 20
     shutil.copytree(fine_tuned, tmp_path, dirs_exist_ok=True)
     path = tmp_path / "bert_config.json"
     config = json.loads(path.read_text())
     del config["max_seq_length"]
     path.write_text(json.dumps(config))
-    other = teachers.read(str(tmp_path), max_seq_length=100)
+    other = distillation.open_teacher(str(tmp_path), max_seq_length=100)
     assert other.source.max_seq_length == 64  # of its position table
     assert other.digest != teacher.digest
-    assert teachers.read(str(fine_tuned), 10).digest == teacher.digest
+    assert (
+        distillation.open_teacher(str(fine_tuned), 10).digest == teacher.digest
+    )
 
 
 # --- Kept outputs ------------------------------------------------------------
@@ -52,7 +54,7 @@ class Counted:
 
     def __init__(self, folder: Path, fine_tuned: Path):
         self.count, self.outputs = 0, OUTPUTS
-        self.teacher = teachers.read(str(fine_tuned), 40)
+        self.teacher = distillation.open_teacher(str(fine_tuned), 40)
         self.cache = record_cache.RecordCache(str(folder), {}, 1, False)
 
     def compute(self) -> np.ndarray:
@@ -60,7 +62,7 @@ class Counted:
         return self.outputs
 
     def kept(self, **fingerprint) -> np.ndarray:
-        return teachers.kept_outputs(
+        return distillation.kept_outputs(
             self.cache, "train", self.teacher, fingerprint, self.compute
         )
 
@@ -133,6 +135,6 @@ def test_models_that_are_no_teachers(fine_tuned, tmp_path):
         (tmp_path / "no_config", "no bert_config.json beside"),
     ):
         with pytest.raises(UserError) as error:
-            teachers.read(str(path), 40)
+            distillation.open_teacher(str(path), 40)
         line = str(error.value)
         assert line.startswith(f"--teacher_checkpoint={path}") and words in line
