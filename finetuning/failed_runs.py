@@ -17,11 +17,9 @@ def warning(
 ) -> str:
     """Return the warning of a failed run: what was seen, and what helps.
 
-    Args:
-        signs: what the functions of tasks/signs.py returned.
-        settings: of the command. If it trains, what it has used is not
-            advised; how a model was trained that it only scores is unknown.
-        lowest_rate: below it a higher learning rate is advised.
+    `signs` are of tasks/signs.py. What the command has used to train is not
+    advised; how a model was trained that it only scores is unknown. Below
+    `lowest_rate` a higher learning rate is advised.
     """
     seen = "; ".join(signs)
     if not settings.do_train:
@@ -32,34 +30,27 @@ def warning(
             "longer --warmup_proportion, or several times (--num_restarts), "
             "with another --output_dir"
         )
-    found = ", ".join(advice(settings, lowest_rate))
-    return f"This run failed: {seen}. {_HELPS} helps: {found}"
-
-
-def advice(settings: RunSettings, lowest_rate: float) -> list[str]:
-    """Return what usually helps, without what the run did already."""
-    training = settings.training
+    training, share = settings.training, settings.warmup_proportion
     rate = training.learning_rate
-    if not rate:
-        return ["a --learning_rate above 0, which trains nothing"]
     change = "a higher" if rate < lowest_rate else "a lower"
     if settings.bilstm and settings.bilstm.bilstm_layers:
         # New layers learn more from a higher rate, the encoder from a lower
         # one.
         change = "another"
-    found = [f"another --random_seed (it was {training.random_seed})"]
+    advice = [
+        f"another --random_seed (it was {training.random_seed})",
+        f"{change} --learning_rate (it was {rate:g})",
+        f"more --num_train_epochs (they were {settings.num_train_epochs:g})",
+    ]
     if not training.bias_correction:
-        found.append("--bias_correction")
-    found.append(f"{change} --learning_rate (it was {rate:g})")
-    share = settings.warmup_proportion
+        advice.insert(1, "--bias_correction")
     if share < 0.5:
-        found.append(f"a longer --warmup_proportion (it was {share:g})")
-    found.append(
-        f"more --num_train_epochs (they were {settings.num_train_epochs:g})"
-    )
+        advice.append(f"a longer --warmup_proportion (it was {share:g})")
     if not settings.is_restart:
-        found.append(
+        advice.append(
             "--num_restarts=5 with another --output_dir, which keeps the best "
             "of five seeds"
         )
-    return found
+    if not rate:
+        advice = ["a --learning_rate above 0, which trains nothing"]
+    return f"This run failed: {seen}. {_HELPS} helps: {', '.join(advice)}"

@@ -1,17 +1,27 @@
-"""Write a fine-tuned model to output_dir; restore it to score or to predict."""
+"""The fine-tuned weights in output_dir: written, restored, and the best kept.
 
+scores.json in output_dir maps steps to scores. The runner adds one score for
+every evaluation while training and keeps the weights with the highest.
+"""
+
+import json
 import os
 import re
+from collections.abc import Mapping
 
+from base import cluster, file_system, text_files
 from base.errors import UserError
 
 import tensorflow as tf
+from absl import logging
 
 import modeling
 from checkpoints import checkpoint, lookup, weight_files
 from tasks import registry
 from tasks.job import Job
 from tasks.source import no_model_error
+
+_SCORES = "scores.json"
 
 
 def find_weights(output_dir: str) -> str | None:
@@ -91,3 +101,38 @@ def restore(job: Job, model: modeling.TaskModel) -> tuple[str, int]:
         model.variables, prefix, required=f"{encoder}|{job.head_pattern}"
     )
     return prefix, weight_files.global_step(prefix)
+
+
+# --- Scores of a run ---------------------------------------------------------
+
+
+def read_scores(output_dir: str) -> dict[int, float]:
+    """Return {step: score} of the evaluations so far."""
+    found = text_files.read_own_json(os.path.join(output_dir, _SCORES)) or {}
+    return {int(step): score for step, score in found.items()}
+
+
+def write_scores(output_dir: str, scores: Mapping[int, float]) -> None:
+    """Write scores.json; of several processes only the chief writes it."""
+    if cluster.is_chief():
+        path = os.path.join(output_dir, _SCORES)
+        file_system.write_text(path, json.dumps(scores))
+
+
+def best_step(scores: Mapping[int, float]) -> int:
+    """Return the step of the highest score, the first of equal ones."""
+    return max(scores, key=scores.get)
+
+
+def stops_early(scores: Mapping[int, float], patience: int) -> bool:
+    """Return whether the best score is `patience` evaluations ago or more.
+
+    If so, it is logged. With a patience of 0 training goes on to the end.
+    """
+    if not scores or not patience:
+        return False
+    worse = sum(step > best_step(scores) for step in scores)
+    if worse >= patience:
+        logging.info("No better score in %d evaluations: training ends", worse)
+        return True
+    return False

@@ -35,13 +35,8 @@ def define_finetuning_flags(
 ) -> None:
     """Define the flags of a fine-tuning script.
 
-    Args:
-        max_seq_length: its default.
-        what_is_cut: its help text: what happens to longer texts.
-        train_on: name of the data to train on, for --help.
-        score_on: name of the data to score.
-        predict_on: name of the data to predict.
-        predict_batch: help text of predict_batch_size.
+    The arguments are the default of --max_seq_length, the names of the data,
+    and help texts: what happens to longer texts, and predict_batch_size's.
     """
     flags.DEFINE_bool("do_train", False, f"Fine-tune on {train_on}.")
     flags.DEFINE_bool("do_eval", False, f"Score {score_on}.")

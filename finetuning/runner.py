@@ -16,7 +16,6 @@ from finetuning import (
     distillation,
     failed_runs,
     fine_tuned,
-    selection,
     sweep_folder,
     sweeps,
 )
@@ -151,13 +150,13 @@ def is_over(settings: RunSettings) -> bool:
 
     It has steps left, which `run.train` would train.
     """
-    scores = selection.read_scores(settings.output_dir)
-    if selection.stops_early(scores, settings.early_stopping_patience):
+    scores = fine_tuned.read_scores(settings.output_dir)
+    if fine_tuned.stops_early(scores, settings.early_stopping_patience):
         logging.info("%s ended early: nothing to train", settings.output_dir)
         return True
     if scores and not lookup.listed_checkpoints(settings.output_dir):
         # The run was killed before its first checkpoint, and begins again.
-        selection.write_scores(settings.output_dir, {})
+        fine_tuned.write_scores(settings.output_dir, {})
     return False
 
 
@@ -235,22 +234,19 @@ def finish(
 ) -> bool:
     """Write or score the last weights; return whether training is complete.
 
-    Args:
-        job, loaded: the task, and the weights after `done` steps.
-        done: fewer than all steps after a signal or an early stop.
-        training: with the number of steps.
+    `done` steps are fewer than all after a signal or an early stop.
     """
     settings = job.settings
-    scores = selection.read_scores(settings.output_dir)
+    scores = fine_tuned.read_scores(settings.output_dir)
     if done < training.last_step:
         # A run that stopped early is over; one that got a signal goes on.
-        return selection.stops_early(scores, settings.early_stopping_patience)
+        return fine_tuned.stops_early(scores, settings.early_stopping_patience)
     # Scores of an earlier command: its best weights stay unless this one,
     # without --eval_steps, trained on. Then the last weights are wanted.
     if not training.eval_steps and (not scores or done > max(scores)):
         fine_tuned.write_model(job, loaded.model, done)
         if scores:
-            selection.write_scores(settings.output_dir, {})
+            fine_tuned.write_scores(settings.output_dir, {})
     elif training.eval_steps and done not in scores:
         # The last step is not a multiple of eval_steps.
         score_and_keep(job, loaded, done)
@@ -268,16 +264,16 @@ def score_and_keep(job: Job, loaded: LoadedModel, step: int) -> bool:
     # steps again. Scores of later steps are left from before it was killed.
     scores = {
         number: score
-        for number, score in selection.read_scores(output_dir).items()
+        for number, score in fine_tuned.read_scores(output_dir).items()
         if number < step
     }
     scores[step] = results[metric]
-    best = selection.best_step(scores)
+    best = fine_tuned.best_step(scores)
     logging.info("Best %s so far: %.4f at step %d", metric, scores[best], best)
     if best == step:
         fine_tuned.write_model(job, loaded.model, step)
-    selection.write_scores(output_dir, scores)
-    return selection.stops_early(scores, job.settings.early_stopping_patience)
+    fine_tuned.write_scores(output_dir, scores)
+    return fine_tuned.stops_early(scores, job.settings.early_stopping_patience)
 
 
 def draw_curves(job: Job, is_scored: bool) -> None:
@@ -290,9 +286,9 @@ def draw_curves(job: Job, is_scored: bool) -> None:
         job.deciding_metric() if is_scored else None,
     )
     if found:
-        scores = selection.read_scores(settings.output_dir)
+        scores = fine_tuned.read_scores(settings.output_dir)
         # Without scores on the way the last weights are kept.
-        kept = selection.best_step(scores) if scores else max(found.loss)
+        kept = fine_tuned.best_step(scores) if scores else max(found.loss)
         found = found._replace(best=kept, best_name="weights kept")
     curves.write(settings.output_dir, found)
 
@@ -341,13 +337,7 @@ def run_sweep(
         job = create_job(settings, True)
         metric = job.deciding_metric()
         file_system.make_directory(settings.output_dir)
-        best = sweeps.run_all(
-            sweep,
-            settings.output_dir,
-            metric,
-            do_eval=True,
-            records_dir=settings.records_dir,
-        )
+        best = sweeps.run_all(sweep, settings.output_dir, metric)
         sweep_folder.copy_best(best, settings.output_dir, job.result_files)
     if not settings.do_predict and not settings.do_export:
         return 0

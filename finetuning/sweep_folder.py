@@ -72,11 +72,6 @@ def copy_best(folder: str, output_dir: str, results: Sequence[str]) -> None:
     the weights is copied last. Readers take weights without an index for
     missing, so a copy that is killed is never taken for a model, and results
     are never beside another model.
-
-    Args:
-        folder: of the best run.
-        output_dir: of the sweep.
-        results: names of the files that scoring writes.
     """
     *data, index = (lookup.WEIGHTS_NAME + end for end in weight_files.SUFFIXES)
     results = list(dict.fromkeys(results))

@@ -39,11 +39,8 @@ def ranked(results: Results, metric: str) -> list[str]:
     """Return the names of the runs, the best first, failed ones last.
 
     A failed run may have the best score: where a label is frequent, so is the
-    right answer of a model that always gives it.
-
-    Args:
-        results: of all runs.
-        metric: the score that decides; larger is better.
+    right answer of a model that always gives it. `metric`, larger is better,
+    decides.
     """
     return sorted(
         results,
@@ -83,11 +80,7 @@ def table(order: Sequence[str], results: Results, metric: str) -> list[str]:
     entities that are in the development set or that the run predicted. A grid
     with restarts has a line per setting besides: its best run may be a lucky
     one of a bad setting, the mean over the seeds tells settings apart.
-
-    Args:
-        order: names of the runs, the best first, failed ones last.
-        results: of all runs.
-        metric: the score that decides; it has the first column.
+    `metric` decides, and has the first column.
     """
 
     def mean_and_spread(runs: Sequence[str]) -> tuple[float, float | None]:
@@ -158,11 +151,8 @@ def write_hparams(
 ) -> None:
     """Write the rows of all finished runs; none without TensorBoard.
 
-    Args:
-        output_dir: of the sweep.
-        values: name of a run -> {hyperparameter: value}, of all runs.
-        results: of the finished runs.
-        metric: the score that decides; it has the first column of scores.
+    `values` are {hyperparameter: value} of all runs, `results` the scores of
+    the finished ones. `metric` decides, and has the first column of scores.
     """
     folder = os.path.join(output_dir, "hparams")
     try:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from base import child_processes, errors, file_system, resuming, text_files
 from base.errors import UserError
@@ -84,10 +84,7 @@ def define_flags() -> None:
 
 
 class SweepRun(NamedTuple):
-    """One point of the grid: its folder's name, and {flag: value}.
-
-    Such as lr3e-05_seed12345.
-    """
+    """A point of the grid: its folder, such as lr3e-05_seed1, and its flags."""
 
     name: str
     values: dict[str, str]
@@ -110,15 +107,9 @@ class Sweep(NamedTuple):
     arguments: dict[str, str]
     shared: Mapping[str, float] = MappingProxyType({})
 
-    def command(self, run: SweepRun, output_dir: str, **more: Any) -> list[str]:
-        """Return the command line of a run.
-
-        Args:
-            run: its values replace those that were given.
-            output_dir: of the run.
-            **more: further flags and their values.
-        """
-        values = {**run.values, **more, "output_dir": output_dir}
+    def command(self, run: SweepRun, output_dir: str) -> list[str]:
+        """Return the command of a run; its values replace those given."""
+        values = {**run.values, "output_dir": output_dir}
         given = [
             argument
             for name, argument in self.arguments.items()
@@ -129,11 +120,7 @@ class Sweep(NamedTuple):
 
 
 def read(f: flags.FlagValues, script: str) -> Sweep | None:
-    """Return the sweep the flags ask for, None for one plain run.
-
-    Args:
-        f: FLAGS of a script that called `define_flags`.
-        script: its path.
+    """Return the sweep the flags of a script ask for, None for one plain run.
 
     Raises:
         UserError: a value that its flag does not take, or no --do_train.
@@ -151,6 +138,8 @@ def read(f: flags.FlagValues, script: str) -> Sweep | None:
         for name in f
         if f[name].present and name not in (*_OWN, *_LATER)
     }
+    arguments["do_eval"] = "--do_eval"
+    arguments["records_dir"] = f"--records_dir={f.records_dir or f.output_dir}"
     # All runs start from one commit, and learn from teachers of one, whatever
     # happens on the hub meanwhile.
     checkpoint = run_settings.pinned(f.init_checkpoint, f.output_dir)
@@ -222,16 +211,11 @@ def is_run_of_sweep() -> bool:
 # --- Making the runs ---------------------------------------------------------
 
 
-def run_all(sweep: Sweep, output_dir: str, metric: str, **more: Any) -> str:
+def run_all(sweep: Sweep, output_dir: str, metric: str) -> str:
     """Train all runs, write the sorted table; return the best run's folder.
 
     A finished run whose flags and files are those of before is not repeated.
-
-    Args:
-        sweep: the runs.
-        output_dir: of the sweep; its runs are in the folder `runs` in it.
-        metric: the key of eval_results.txt that decides; larger is better.
-        **more: further flags of every run.
+    `metric`, a key of eval_results.txt, decides; larger is better.
 
     Raises:
         UserError: a run failed; the finished ones are kept.
@@ -247,7 +231,7 @@ def run_all(sweep: Sweep, output_dir: str, metric: str, **more: Any) -> str:
     results: dict[str, dict[str, float]] = {}
     for number, run in enumerate(sweep.runs, 1):
         folder = os.path.join(runs, run.name)
-        command = sweep.command(run, folder, **more)
+        command = sweep.command(run, folder)
         # Holds the flags of the finished run and the states of the files they
         # name. With others the command is given again, and output_dir decides
         # whether its run may go on.

@@ -32,12 +32,8 @@ def fused(
     first input. CPUs have no 16-bit arithmetic: every operation would convert
     its numbers to float32 and back.
 
-    Args:
-        function: a pure function of tensors that returns a tensor or a tuple.
-        *inputs: tensors or variables; None, allowed at the end only, leaves
-            an optional argument out.
-        is_compiled: False calls the plain function.
-        **options: hashable constants.
+    Inputs may be None at the end, options have to be hashable. If not
+    `is_compiled`, the plain function is called.
     """
     inputs = [tf.convert_to_tensor(x) for x in inputs if x is not None]
     if not is_compiled:

@@ -33,10 +33,8 @@ def classification_loss(
 ) -> Loss:
     """Return the weighted cross entropy of logits, summed over rows.
 
-    Args:
-        logits: float32 [..., K].
-        labels: integers [...] or [..., 1], the class of each row.
-        weights: like labels, 0 for rows that fill up a batch; default ones.
+    Logits are [..., K], labels [...] or [..., 1], and weights like labels, 0
+    for rows that fill up a batch.
     """
     logits = tf.reshape(logits, [-1, shape_of(logits)[-1]])  # [R, K]
     labels, weights = flatten_labels(labels, weights)  # [R], [R]
@@ -52,8 +50,8 @@ def soft_loss(
 ) -> Loss:
     """Return the cross entropy of logits to soft targets, summed over rows.
 
-    The loss of distillation (Hinton et al. 2015). With p the targets and T the
-    temperature, the loss of a row is
+    The loss of distillation (Hinton et al. 2015). With p the targets, which
+    are [..., K] like the logits, and T the temperature, the loss of a row is
 
         -T^2 sum_k p_k log softmax(logits / T)_k
 
@@ -64,15 +62,8 @@ def soft_loss(
     cross entropy is ln 2 = 0.69, which no logits can lower; the divergence
     is 0.
 
-    Args:
-        logits: float32 [..., K].
-        targets: float32 [..., K], probabilities of a teacher at temperature T.
-        temperature: T, above 0.
-        weights: [...], 0 for rows that do not count; default ones.
-
-    Returns:
-        `correct` counts the rows where logits and targets are largest for
-        the same class.
+    `correct` counts the rows where logits and targets are largest for the same
+    class.
     """
     classes = shape_of(logits)[-1]
     logits = tf.reshape(logits, [-1, classes])  # [R, K]
@@ -109,12 +100,8 @@ def cross_entropy(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Return sum(weights * cross entropy) and sum(weights * correct).
 
-    A row is correct if no other class has a larger logit than its label.
-
-    Args:
-        logits: float32 [R, K].
-        labels: int32 [R].
-        weights: float32 [R].
+    Of logits [R, K], int32 labels [R] and float32 weights [R]. A row is correct
+    if no other class has a larger logit than its label.
     """
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
     chosen = tf.gather(logits, labels, batch_dims=1)  # [R]

@@ -28,12 +28,7 @@ CHOICES = (NONE, LAYERS, ATTENTION)
 
 
 def recomputed(function: Callable) -> Callable:
-    """Return the function; its gradient keeps the inputs and calls it again.
-
-    Args:
-        function: a pure function of float tensors, with gradients to all of
-            them.
-    """
+    """Return a pure function whose gradient calls it again on its inputs."""
     # In a graph the second call's inputs are the first one's plus a zero that
     # is computed from the incoming gradient. So no compiler merges both calls,
     # and no executor makes the second one before the gradient is there.

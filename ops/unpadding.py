@@ -57,11 +57,7 @@ class Tokens(NamedTuple):
         return (self.places % self.shape[1])[None]
 
     def split_heads(self, x: tf.Tensor) -> tf.Tensor:
-        """Return [R, H] as [B, N, S, D], with copies of tokens at padding.
-
-        Any finite value would do there: keys at padding are masked, and the
-        results of queries at padding are not used.
-        """
+        """Return [R, H] as [B, N, S, D], with copies of tokens at padding."""
         heads = self.split_at.shape[1]
         x = tf.reshape(x, [-1, x.shape[-1] // heads])  # [R * N, D]
         return tf.gather(x, self.split_at)  # [B, N, S, D]
@@ -82,17 +78,13 @@ class Tokens(NamedTuple):
 
 
 def real_tokens(input_mask: tf.Tensor, num_heads: int) -> Tokens:
-    """Return the indices of the real tokens of a batch.
+    """Return the indices of the real tokens of a batch, by its mask [B, S].
 
     Two kinds of padding count as real, so that the result is that of the
     padded batch. The first token of a row, since the pooled output may be
     computed from it (see modeling.class_vectors). All tokens of a row that is
     padding alone, since its attention sees all of them (see
     modeling.attention_bias).
-
-    Args:
-        input_mask: [B, S], 0 at padding, at any place of a row.
-        num_heads: N.
     """
     shape = tf.shape(input_mask)
     length = shape[1]

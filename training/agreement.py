@@ -44,10 +44,8 @@ class Machines:
     def gather(self, row: Sequence[int]) -> np.ndarray:
         """Return the rows of all machines, the chief's first: [count, n].
 
-        Every machine has to call this, with a row of the same length.
-
-        Args:
-            row: [n] integers of this machine, below 2**63; n is at most 64.
+        Every machine has to call this, with the same number n of integers below
+        2**63, 64 at most.
         """
         if self.count == 1:
             return np.array([row], np.int64)
@@ -93,14 +91,10 @@ def checksum(value: object) -> int:
 def check_same_run(
     strategy: tf.distribute.Strategy, values: Mapping[str, object]
 ) -> None:
-    """Check that all machines train the same run in the same way.
+    """Raise a UserError if machines train different runs, by name: JSON value.
 
     With another learning rate on one of them, for example, weights would
     drift apart silently.
-
-    Args:
-        strategy: of all machines.
-        values: name to value, as JSON.
     """
     machines = machines_of(strategy)
     if machines.count == 1:
@@ -129,13 +123,10 @@ def check_same_start(
     first: int,
     weights: int,
 ) -> None:
-    """Check that all machines go on from the same step with the same weights.
+    """Raise a UserError if machines resume from other steps or weights.
 
-    Args:
-        strategy: of all machines.
-        output_dir: where this machine looked for checkpoints.
-        first: the number of steps done.
-        weights: checksum of all weights and slots.
+    `first` is the number of steps done, `weights` the checksum of all weights
+    and slots, `output_dir` where this machine looked for checkpoints.
     """
     rows = machines_of(strategy).gather([first, weights])
     for number, (steps, found) in enumerate(rows):

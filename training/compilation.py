@@ -84,11 +84,7 @@ def for_training(
     """Return which parts of a training step XLA compiles.
 
     The same run gives the same answer when it is resumed: nothing is timed.
-
-    Args:
-        strategy: where the model's variables are.
-        jit_compile: the flag; without it nothing is compiled.
-        lengths: of the batches; None if all have the same.
+    `lengths` are those of the batches, None if all have the same.
     """
     several = lengths is not None
     if devices.is_tpu(strategy):

@@ -75,14 +75,8 @@ def read(
     """Return the curves of a run in all its parts; None without a report.
 
     `best` is the step of the lowest loss on held-out data, None if it was
-    evaluated once or never.
-
-    Args:
-        output_dir: of the run.
-        log_steps: steps from one report to the next.
-        dev_loss_names: names of the loss of evaluations; the first that was
-            written counts.
-        metric_name: the deciding metric.
+    evaluated once or never. Of dev_loss_names, names of the loss of
+    evaluations, the first that was written counts.
     """
     reports = _windows(output_dir)
     if not reports:

@@ -146,13 +146,8 @@ def resolve(
 ) -> str:
     """Return the type of the products that --dtype asks for; log what to know.
 
-    Call it after `devices.create_strategy`, before the model is created.
-
-    Args:
-        dtype: the flag.
-        strategy: that of the model.
-        resumed_dirs: directories of runs that this one may go on from; with
-            auto the first that holds a run gives the type.
+    Call it after `devices.create_strategy`, before the model is created. With
+    auto, the first of `resumed_dirs` that holds a run gives the type.
 
     Raises:
         UserError: the machine cannot compute in the type, or the machines of

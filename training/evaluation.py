@@ -18,12 +18,8 @@ from training.reporting import Means, add_perplexities, to_means
 class Evaluator:
     """Computes the mean losses and metrics of held-out batches.
 
-    Args:
-        strategy: the one under which the model was created.
-        model: the first argument of `objective.forward`.
-        objective: losses and metrics.
-        make_batches: input context -> dataset of all batches, once.
-        jit_compile: whether XLA may compile the forward pass.
+    `make_batches` returns the dataset of all batches, once, for an input
+    context.
     """
 
     def __init__(

@@ -20,9 +20,7 @@ def define_training_flags(
 ) -> None:
     """Define batch, optimizer, checkpoint and compilation flags.
 
-    Args:
-        bias_correction: default of --bias_correction.
-        why_bias_correction: the end of its help text.
+    `why_bias_correction` is the end of that flag's help.
     """
     flags.DEFINE_integer(
         "train_batch_size",
@@ -205,11 +203,7 @@ def define_model_flags() -> None:
 
 
 def open_init_checkpoint(f: flags.FlagValues) -> Checkpoint:
-    """Return the checkpoint that the flags of `define_model_flags` describe.
-
-    Raises:
-        UserError: see checkpoint.open_checkpoint.
-    """
+    """Return the checkpoint that the flags of `define_model_flags` describe."""
     return open_checkpoint(
         f.init_checkpoint, f.bert_config_file, f.vocab_file, f.do_lower_case
     )
@@ -267,13 +261,10 @@ def read_devices(f: flags.FlagValues) -> DeviceChoice:
 
 
 def require(f: flags.FlagValues, *names: str) -> None:
-    """Check that each of these flags has a value.
+    """Raise a UserError that names the first of these flags without a value.
 
-    absl's own check of required flags would name the module that defines the
-    flag and list its help; this message is one line like every other.
-
-    Raises:
-        UserError: names the first one.
+    absl's own check would name the module that defines the flag and list its
+    help; this message is one line like every other.
     """
     for name in names:
         if not f[name].value:

@@ -46,13 +46,9 @@ NO_SCALE = Scale(1.0, 0, 0)  # takes the place of a state where there is none
 class LossScale:
     """The loss scale of a run, and when it grows and shrinks.
 
-    Args:
-        initial: scale of the first step.
-        growth_steps: it is doubled after this many good steps in a row.
-        backoff: it is multiplied by this after a gradient that is not finite.
-
-    Attributes:
-        variables: the state, {field of Scale: variable}.
+    It is doubled after `growth_steps` good steps in a row, and multiplied by
+    `backoff` after a gradient that is not finite. `variables` are the state,
+    {field of Scale: variable}.
     """
 
     def __init__(self, initial: float, growth_steps: int, backoff: float):
@@ -75,12 +71,7 @@ class LossScale:
             self.variables[name].assign(value)
 
     def after(self, scale: Scale, is_good: tf.Tensor) -> Scale:
-        """Return the state after a step.
-
-        Args:
-            scale: of the step.
-            is_good: a bool scalar, whether its gradient was finite.
-        """
+        """Return the state after a step; `is_good`: its gradient was finite."""
         one, zero = tf.ones([], tf.int64), tf.zeros([], tf.int64)
         good_steps = tf.where(is_good, scale.good_steps + one, zero)
         is_grown = good_steps >= self.growth_steps

@@ -97,14 +97,8 @@ def activation_bytes(
 ) -> int:
     """Return the bytes of a micro-batch's activations at most.
 
-    Args:
-        config: of the encoder.
-        rows: rows of the micro-batch of one device.
-        length: tokens of a row, padding included.
-        row: what a row of it is.
-        number_bytes: of a number of the activations, 4 or 2.
-        is_fused: whether elementwise operations are compiled.
-        choice: of recompute.CHOICES.
+    `rows` are those of one device's micro-batch, `length` tokens with padding,
+    `number_bytes` those of an activation, `choice` one of recompute.CHOICES.
     """
     tokens = rows * row.encoded * length
     x = tokens * config.hidden_size * number_bytes
@@ -132,10 +126,7 @@ def activation_bytes(
 def estimate(step: Step, length: int, row: Rows) -> dict[str, int]:
     """Return the bytes of a device, by the names of the formula.
 
-    Args:
-        step: has its optimizer's slots.
-        length: tokens of the longest sequences.
-        row: what a row of the batch is.
+    `length` is that of the longest sequences, in tokens.
     """
     settings, model, compilation = step.settings, step.model, step.compilation
     parts = step.replicas * settings.gradient_accumulation_steps
@@ -178,11 +169,7 @@ def log_estimate(
 ) -> None:
     """Log what a run will need; warn where that is more than there is.
 
-    Args:
-        step: of the run.
-        length: number of a step -> tokens of its sequences.
-        first: number of steps done.
-        row: what a row of the batch is.
+    `length` tells the tokens of a step's sequences, `first` the steps done.
     """
     last = min(step.settings.last_step, first + _LOOK_AHEAD)
     longest = max(map(length, range(first, last)))
@@ -228,10 +215,7 @@ def free_bytes(kind: str, root: Path = Path("/")) -> tuple[float, str]:
     """Return the bytes that a run may use, and whose memory they are.
 
     Infinite where that is not known: on TPUs, and elsewhere than on Linux.
-
-    Args:
-        kind: CPU, GPU or TPU.
-        root: of the file system, for tests.
+    `kind` is CPU, GPU or TPU; another `root` of the file system is for tests.
     """
     if kind == "GPU":
         return _smallest_gpu(), "a GPU"

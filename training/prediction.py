@@ -30,25 +30,13 @@ class Records(Protocol):
         """Yield batches of records of similar length.
 
         A batch may have more rows than it has records, to keep its shape; the
-        outputs of the other rows are dropped.
-
-        Args:
-            batch_size: rows of a batch at most.
-            is_fine: pad each batch to a multiple of 8 tokens; else to one of
-                few lengths, as each is compiled.
+        outputs of the other rows are dropped. With `is_fine` each is padded to
+        a multiple of 8 tokens; else to one of few lengths, as each is compiled.
         """
 
 
 def check_finite(outputs: np.ndarray, what: str) -> None:
-    """Check that a model's outputs are numbers.
-
-    Args:
-        outputs: of any shape.
-        what: the data they were computed for, for the message.
-
-    Raises:
-        UserError: one is NaN or infinite.
-    """
+    """Raise a UserError if outputs for `what` are not finite."""
     if not np.isfinite(outputs).all():
         raise UserError(
             f"the model's outputs for {what} are not finite numbers: the "
@@ -57,13 +45,11 @@ def check_finite(outputs: np.ndarray, what: str) -> None:
 
 
 class Predictor:
-    """Runs a forward pass over records, batched by length.
+    """Runs a forward pass, batch -> {name: tensor [B, ...]}, over records.
 
-    Args:
-        strategy: the one under which the model was created.
-        forward: batch -> {name: tensor [B, ...]}.
-        jit_compile: compile with XLA where that is faster: not on a CPU,
-            where compiling for each length takes longer than it saves.
+    Batches are formed by length. `jit_compile` compiles with XLA where that is
+    faster: not on a CPU, where compiling for each length takes longer than it
+    saves.
     """
 
     def __init__(
@@ -91,12 +77,8 @@ class Predictor:
         """Return {name: [n, ...]} for the n records of `data`.
 
         Outputs of every token are as long as the longest batch, with zeros
-        behind the length of a record's own batch.
-
-        Args:
-            data: the records.
-            batch_size: records in a batch at most.
-            what: name of the job in the progress bar.
+        behind the length of a record's own batch. The progress bar shows
+        `what`.
         """
         results: dict[str, np.ndarray] = {}
         # Records come longest first, so the first batch has the final shape.

@@ -83,15 +83,11 @@ class _Window:
 class Report:
     """Shows training: a bar on terminals, report lines, scalars.
 
-    Scalars go to TensorBoard's files and to scalars.jsonl. A line has the means
-    since the line before it, the scalars those since the scalars before them:
-    they may be written more often. A context manager; its end removes the bar.
-
-    Args:
-        output_dir: directory of the scalars, which only the chief writes.
-        first: steps done before this process began.
-        last: the step at which the run ends.
-        perplexities: of the objective.
+    Scalars go to TensorBoard's files and to scalars.jsonl in output_dir; only
+    the chief writes them. A line has the means since the line before it, the
+    scalars those since the scalars before them: they may be written more
+    often. A context manager; its end removes the bar. `first` steps were done
+    before this process began; the run ends at step `last`.
 
     Attributes:
         seconds_per_step: an exponential moving average, NaN at first.
@@ -129,15 +125,10 @@ class Report:
     def add(
         self, sums: Mapping, steps: int, seconds: float, is_measured: bool
     ) -> None:
-        """Add sums and time of finished steps to the next report.
+        """Add {name: (sum, count)} and time of steps to the next report.
 
-        Args:
-            sums: {name: (sum, count)} over the steps; `tokens` counts the
-                sequences.
-            steps: how many.
-            seconds: how long they took together.
-            is_measured: whether they count for the speed, as they do unless
-                one of them compiled.
+        `tokens` counts the sequences. Steps that are not `is_measured`, since
+        one of them compiled, do not count for the speed.
         """
         for window in (self.line, self.scalars):
             window.add(sums, seconds if is_measured else None)
@@ -166,14 +157,11 @@ class Report:
     ) -> None:
         """Write scalars, and a line such as this one if `has_line`.
 
-        step 1,200/100,000 (1.2%) | loss 5.3312 | ... | 184.5 sequences/s
-        | 23,616 tokens/s | ETA 00:24:10, without the speed if none is measured.
+        step 1,200/100,000 (1.2%) | loss 5.3312 | ... | 184.5 sequences/s |
+        23,616 tokens/s | ETA 00:24:10, without the speed if none is measured.
 
-        Args:
-            done: the step.
-            others: {name: number} to write with the means, such as the
-                learning rate, as they are now.
-            has_line: whether to log a line, too.
+        `others` are numbers to write with the means as they are now, such as
+        the learning rate.
         """
         if has_line:
             self._log_line(done, others)

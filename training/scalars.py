@@ -20,13 +20,7 @@ Curve = dict[int, float]  # step -> value
 
 
 def append(folder: str, step: int, values: Mapping[str, float]) -> None:
-    """Add the numbers of a step.
-
-    Args:
-        folder: output_dir, or its folder `eval`.
-        step: of the run.
-        values: {name: finite number}.
-    """
+    """Add the numbers of a step, {name: finite number}, to a folder's."""
     file_system.make_directory(folder)
     with tf.io.gfile.GFile(os.path.join(folder, NAME), "a") as file:
         file.write(json.dumps({"step": step, **values}) + "\n")

@@ -16,13 +16,10 @@ ONE_SIGNAL_SECONDS = 0.5
 class StopRequest:
     """Records SIGTERM and Ctrl-C, so that a run can save and end.
 
-    Args:
-        is_shared: whether other machines train too. A signal to any of them is
-            a request to all: a machine that is about to be switched off is
-            told by a signal, and the others cannot go on without it.
-
-    Attributes:
-        signal: the number of this process' last signal, 0 without one.
+    With `is_shared` a signal to any machine of a cluster is a request to all: a
+    machine that is about to be switched off is told by a signal, and the others
+    cannot go on without it. `signal` is the number of this process' last
+    signal, 0 without one.
     """
 
     def __init__(self, is_shared: bool = False) -> None:
@@ -54,11 +51,7 @@ class StopRequest:
             signal.raise_signal(number)
 
     def obey(self, signals: Sequence[int]) -> None:
-        """Obey the first signal of all machines, if there is one.
-
-        Args:
-            signals: `signal` of each machine, the same on all of them.
-        """
+        """Obey the first signal of all machines, the same on all of them."""
         for machine, number in enumerate(signals):
             if number and not self._obeyed:
                 self._obeyed = machine, int(number)

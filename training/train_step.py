@@ -33,13 +33,6 @@ from training.settings import Settings
 class Step:
     """The training step of one model and objective.
 
-    Args:
-        strategy: the one under which the model was created.
-        model: the first argument of `objective.forward`.
-        objective: losses and metrics.
-        settings: batch size, seed, micro-batches, optimizer, schedule.
-        compilation: what XLA compiles.
-
     Attributes:
         model: computes as `compilation` and `settings` say.
         optimizer: with its slots.
