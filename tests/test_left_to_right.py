@@ -1,4 +1,4 @@
-"""Left-to-right models in every script: fine-tuned, predicted with, exported.
+"""Left-to-right models of all tasks: trained, predicted with, exported.
 
 tests/test_modeling_direction.py has the model itself.
 """
@@ -11,15 +11,12 @@ import classifier_runs
 import feature_runs
 import fine_tuned_models
 import mask_models
-import ner_runs
 import numpy as np
 import prediction_runs
 import pytest
 import scripts
 import small_models
-import squad_runs
 import tensorflow as tf
-import tiny
 
 import modeling
 from checkpoints.checkpoint import open_checkpoint
@@ -33,8 +30,6 @@ from tasks.swag.model import BertForMultipleChoice
 extract_features = scripts.load("extract_features")
 fill_mask = scripts.load("fill_mask")
 
-_DONE = {"num_train_epochs": 0.2, "do_eval": False, "jit_compile": False}
-
 
 def left_to_right(config: modeling.BertConfig) -> modeling.BertConfig:
     """Return the configuration with the other attention_direction."""
@@ -47,34 +42,6 @@ def turn(folder: Path) -> Path:
     config = json.loads(path.read_text())
     path.write_text(json.dumps(config | {"attention_direction": LEFT_TO_RIGHT}))
     return folder
-
-
-# --- Fine-tuning -------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name, runs",
-    [
-        ("run_classifier", classifier_runs),
-        ("run_squad", squad_runs),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_fine_tuning_keeps_the_direction(tmp_path, name, runs):
-    """In the configuration it writes, and so in whatever reads that."""
-    model = tmp_path / "model"
-    if runs is squad_runs:
-        runs.write_data(tmp_path)
-        turn(model)
-        flags = runs.flags_for(tmp_path, tmp_path / "out")
-    else:
-        tiny.write_model(model, left_to_right(runs.CONFIG), runs.VOCAB)
-        runs.write_data(tmp_path)
-        flags = runs.flags_for(model, tmp_path, tmp_path / "out")
-    assert scripts.run(scripts.load(name), **flags | _DONE) == 0
-    config = open_checkpoint(str(tmp_path / "out")).config
-    assert config.attention_direction == LEFT_TO_RIGHT
 
 
 def per_token(model, features: dict) -> np.ndarray:
@@ -153,26 +120,6 @@ def test_classifier_export_and_checkpoint_agree(tmp_path):
     other = prediction_runs.predict(tmp_path / "both", lines, tmp_path / "d")
     with pytest.raises(AssertionError):
         prediction_runs.check_same(other, wanted)
-
-
-def test_tags_do_not_depend_on_later_words(tmp_path):
-    """The scores of the words before the changed one stay."""
-    model = fine_tuned_models.write_tagger(
-        tmp_path / "model",
-        left_to_right(ner_runs.CONFIG),
-        ner_runs.VOCAB,
-        ner_runs.LABELS,
-    )
-    texts = ("ann saw oslo .", "ann saw a rome city in oslo")
-    lines = prediction_runs.write_lines(
-        tmp_path / "in.jsonl", [{"words": text.split()} for text in texts]
-    )
-    first, second = prediction_runs.predict(
-        model, lines, tmp_path / "out", text_columns="words"
-    )
-    assert first["tags"][:2] == second["tags"][:2]
-    assert first["scores"][:2] == pytest.approx(second["scores"][:2], abs=1e-5)
-    assert first["scores"][2:] != second["scores"][2:4]
 
 
 def features_of(folder: Path, pooling: str) -> list[dict]:

@@ -199,38 +199,6 @@ def test_a_bidirectional_model_does():
 # --- Padding and lengths -----------------------------------------------------
 
 
-def test_padded_and_unpadded_agree(bert):
-    """A row of padding alone, as it fills a batch, included."""
-    features = {
-        name: tf.pad(value, [[0, 1], [0, 0]])
-        for name, value in padded(None).items()
-    }
-    expected = bert(**features)
-    found = bert(**features, compute=modeling.Compute(skip_padding=True))
-    np.testing.assert_allclose(
-        found.pooled_output, expected.pooled_output, atol=1e-5
-    )
-    assert np.isfinite(found.pooled_output).all()
-    is_real = features["input_mask"].numpy() > 0
-    for one, other in zip(*map(arrays_of, (found, expected)), strict=True):
-        np.testing.assert_allclose(one[is_real], other[is_real], atol=1e-5)
-
-
-def test_packed_sequences_are_as_on_their_own(bert):
-    together = bert(**packed(None))
-    features = packed(None)
-    alone = bert(
-        features["input_ids"][:1, 5:],
-        segment_ids=features["segment_ids"][:1, 5:],
-    )
-    np.testing.assert_allclose(
-        together.sequence_output[0, 5:], alone.sequence_output[0], atol=1e-5
-    )
-    np.testing.assert_allclose(
-        together.pooled_output[0], alone.pooled_output[0], atol=1e-5
-    )
-
-
 @pytest.mark.parametrize("skips", [False, True])
 def test_the_length_of_a_batch_changes_no_score(bert, skips):
     """Each row alone, without padding, and in the batch with padding."""

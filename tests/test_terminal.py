@@ -147,9 +147,8 @@ def test_a_pipe_gets_whole_lines_without_bar_and_escape_codes():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("variables", [{}, {"NO_COLOR": "1"}])
-def test_a_terminal_shows_bars_and_keeps_log_lines_whole(variables):
-    output = in_terminal("-c", PROGRAM, **variables)
+def test_a_terminal_shows_bars_and_keeps_log_lines_whole():
+    output = in_terminal("-c", PROGRAM)
     assert output.status == 0
     assert not COLOR.search(output.stderr)
     assert re.search(r"\rOuter: +\d+%\|", output.stderr)
@@ -195,16 +194,7 @@ def test_worker_processes_write_log_lines_of_the_same_form():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "script",
-    # With TensorFlow and without it, with Beam's flags, with TensorFlow Text.
-    [
-        "run_classifier.py",
-        "reproduce_paper.py",
-        "batch_predict.py",
-        "benchmark.py",
-    ],
-)
+@pytest.mark.parametrize("script", ["run_classifier.py", "batch_predict.py"])
 def test_help_writes_nothing_to_standard_error(script):
     """Those of the other scripts have the same imports (test_help.py)."""
     output = in_pipe(script, "--help")

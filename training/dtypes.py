@@ -14,8 +14,6 @@ CPU are slower in bfloat16, so compilation.py leaves them out there.)
 
 import functools
 import time
-from collections.abc import Callable
-from typing import NamedTuple
 
 from base import workers
 from base.errors import UserError
@@ -36,45 +34,6 @@ _WORTHWHILE = 1.5
 _TOKENS_PER_CORE, _MAX_TOKENS, _HIDDEN = 256, 4096, 768
 _SECONDS = 0.06  # how long products are timed, after 3 of each type
 _ROUNDS = 3
-
-# dtype -> product rate relative to float32's.
-Measure = Callable[[str], float]
-
-
-class Hardware(NamedTuple):
-    """What a run is computed on.
-
-    Attributes:
-        kind: CPU, GPU or TPU.
-        capability: the least compute capability of the GPUs, (7, 5) for
-            example; None where they do not tell.
-    """
-
-    kind: str
-    capability: tuple[int, int] | None = None
-
-
-class Choice(NamedTuple):
-    """A type and the reason for it, for the log."""
-
-    dtype: str
-    why: str
-
-
-# --- The machine -------------------------------------------------------------
-
-
-def find_hardware(strategy: tf.distribute.Strategy) -> Hardware:
-    """Return what the strategy runs on."""
-    if devices.is_tpu(strategy):
-        return Hardware("TPU")
-    if devices.kind() == "CPU":
-        return Hardware("CPU")
-    found = [
-        tf.config.experimental.get_device_details(gpu).get("compute_capability")
-        for gpu in tf.config.list_physical_devices("GPU")
-    ]
-    return Hardware("GPU", None if None in found else min(found))
 
 
 @functools.cache
@@ -110,33 +69,41 @@ def measure(dtype: str) -> float:
     return best["float32"] / best[dtype]
 
 
-# --- The choice --------------------------------------------------------------
+def capability_of_gpus() -> tuple[int, int] | None:
+    """Return the least compute capability of the GPUs; None if untold.
+
+    All take part in a step, so the oldest decides.
+    """
+    found = [
+        tf.config.experimental.get_device_details(gpu).get("compute_capability")
+        for gpu in tf.config.list_physical_devices("GPU")
+    ]
+    return None if None in found else min(found)
 
 
-def choose(hardware: Hardware, measure: Measure = measure) -> Choice:
-    """Return the type that --dtype=auto stands for on a machine."""
-    if hardware.kind == "TPU":
-        return Choice("bfloat16", "it is the type of TPUs")
-    if hardware.kind == "GPU":
-        if hardware.capability is None:
-            return Choice(
-                "float32", "the GPU does not tell its compute capability"
-            )
-        version = ".".join(map(str, hardware.capability))
+def choose(strategy: tf.distribute.Strategy) -> tuple[str, str]:
+    """Return the type that --dtype=auto is where a strategy runs, and why."""
+    if devices.is_tpu(strategy):
+        return "bfloat16", "it is the type of TPUs"
+    if devices.kind() == "GPU":
+        capability = capability_of_gpus()
+        if capability is None:
+            return "float32", "the GPU does not tell its compute capability"
+        version = ".".join(map(str, capability))
         why = f"the GPU has compute capability {version}"
-        if hardware.capability >= (8, 0):
-            return Choice("bfloat16", why)
-        if hardware.capability >= (7, 0):
-            return Choice("float16", f"{why}: no bfloat16, and fast float16")
-        return Choice("float32", f"{why}: no fast 16-bit products")
+        if capability >= (8, 0):
+            return "bfloat16", why
+        if capability >= (7, 0):
+            return "float16", f"{why}: no bfloat16, and fast float16"
+        return "float32", f"{why}: no fast 16-bit products"
     ratio = measure("bfloat16")
     why = (
         f"bfloat16 products are {ratio:.1f} times as fast as float32 ones on "
         "this CPU (measured)"
     )
     if ratio >= _WORTHWHILE:
-        return Choice("bfloat16", why)
-    return Choice("float32", f"{why}, and {_WORTHWHILE} times would pay")
+        return "bfloat16", why
+    return "float32", f"{why}, and {_WORTHWHILE} times would pay"
 
 
 def resolve(
@@ -167,9 +134,12 @@ def resolve(
                 "--dtype=auto: %s, as the run in %s began", before, directory
             )
             return str(before)
-    choice = _agree(choose(find_hardware(strategy)), strategy)
-    logging.info("--dtype=auto: %s, since %s", choice.dtype, choice.why)
-    return choice.dtype
+    chosen, why = choose(strategy)
+    code = agreement.checksum(chosen)
+    if agreement.machines_of(strategy).first_to_differ([code]):
+        chosen, why = "float32", "the machines of the cluster differ"
+    logging.info("--dtype=auto: %s, since %s", chosen, why)
+    return chosen
 
 
 def resolve_here(dtype: str) -> str:
@@ -182,11 +152,3 @@ def resolve_here(dtype: str) -> str:
     """
     devices.avoid_broken_amx(dtype)
     return resolve(dtype, tf.distribute.get_strategy())
-
-
-def _agree(choice: Choice, strategy: tf.distribute.Strategy) -> Choice:
-    """Return the choice if all machines made it, else float32."""
-    code = agreement.checksum(choice.dtype)
-    if agreement.machines_of(strategy).first_to_differ([code]):
-        return Choice("float32", "the machines of the cluster differ")
-    return choice

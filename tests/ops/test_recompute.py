@@ -65,17 +65,6 @@ def test_compiled_parts_give_the_same_bits(dtype, direction):
 
 
 @pytest.mark.slow
-def test_packed_rows_give_the_same_bits():
-    model = create_model()
-    batch = batch_of(model.config) | {
-        "sequence_ids": tf.constant([[1] * 4 + [2] * 5 + [0]] * 3),
-        "position_ids": tf.constant([[*range(4), *range(5), 0]] * 3),
-    }
-    expected = gradients(model, batch, recompute.NONE)
-    assert_equal_bits(gradients(model, batch, recompute.LAYERS), expected)
-
-
-@pytest.mark.slow
 def test_without_a_compiler_they_agree_to_rounding():
     """TensorFlow fuses a product and its bias where neither is kept."""
     model = create_model()

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 import modeling
 from modeling import Compute
 from ops import unpadding
-from pretraining import model as pretraining_model
 
 CONFIG = modeling.BertConfig(
     vocab_size=50,
@@ -123,26 +122,6 @@ def test_indices_of_the_docstring_example():
     assert restored.numpy().tolist() == [[[1], [2], [0]], [[3], [0], [0]]]
 
 
-def test_packed_examples_stay_apart():
-    """Two examples in a row, told apart by sequence_ids."""
-    rng = np.random.default_rng(0)
-    ids = rng.integers(1, 50, [1, 7])
-    packed = {
-        "input_ids": ids,
-        "input_mask": [[1, 1, 1, 1, 1, 0, 0]],
-        "sequence_ids": [[1, 1, 2, 2, 2, 0, 0]],
-        "position_ids": [[0, 1, 0, 1, 2, 0, 0]],
-    }
-    packed = {k: tf.constant(v, tf.int32) for k, v in packed.items()}
-    found = bert()(**packed, compute=SKIPPING).sequence_output
-    alone = bert()(
-        tf.constant(ids[:, 2:5], tf.int32),
-        input_mask=tf.ones([1, 3], tf.int32),
-        compute=SKIPPING,
-    ).sequence_output
-    np.testing.assert_allclose(found[:, 2:5], alone, atol=1e-5)
-
-
 def test_dense_layers_multiply_real_tokens_only(monkeypatch):
     """Every matrix product has R rows, not B * S."""
     rows = []
@@ -175,17 +154,3 @@ def test_training_and_batches_without_mask_skip_nothing(training, has_mask):
         assert output.sequence_output.shape == [1, 2, CONFIG.hidden_size]
 
     run.get_concrete_function()
-
-
-def test_masked_lm_of_a_ragged_batch():
-    tf.keras.utils.set_random_seed(2)
-    model = pretraining_model.BertForPreTraining(CONFIG)
-    features = {
-        "input_ids": tf.constant([[3, 4, 5, 6], [7, 8, 0, 0]]),
-        "input_mask": tf.constant([[1, 1, 1, 1], [1, 1, 0, 0]]),
-        "masked_lm_positions": tf.constant([[1, 3], [1, 0]]),
-    }
-    wanted = model(features)
-    found = model.computing(SKIPPING)(features)
-    for one, other in zip(found, wanted, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-5)

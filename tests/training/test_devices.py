@@ -76,11 +76,8 @@ def assert_like_one_device(one_device: Path, output_dir: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("jit_compile", [False, True])
-def test_two_logical_devices(data, one_device, tmp_path, jit_compile):
-    values = several_devices_flags(data, tmp_path)
-    values["jit_compile"] = jit_compile
-    values["recompute"] = "layers" if jit_compile else "none"
+def test_two_logical_devices(data, one_device, tmp_path):
+    values = several_devices_flags(data, tmp_path) | {"recompute": "layers"}
     train_in_processes(values, [{"LOGICAL_CPUS": "2"}])
     assert_like_one_device(one_device, tmp_path)
 

@@ -12,40 +12,38 @@ import pytest
 import tensorflow as tf
 
 from training import agreement, devices, dtypes
-from training.dtypes import Hardware
-
-CPU = Hardware("CPU")
-
-
-def never(dtype: str) -> float:
-    raise AssertionError(f"{dtype} is timed for nothing")
-
-
-def speed(ratio: float):
-    return lambda dtype: ratio
 
 
 @pytest.mark.parametrize(
-    ("hardware", "ratio", "dtype", "why"),
+    ("kind", "speed", "dtype", "why"),
     [
-        (Hardware("TPU"), None, "bfloat16", "TPUs"),
-        (Hardware("GPU", (9, 0)), None, "bfloat16", "capability 9.0"),
-        (Hardware("GPU", (8, 0)), None, "bfloat16", "capability 8.0"),
-        (Hardware("GPU", (7, 5)), None, "float16", "capability 7.5"),
-        (Hardware("GPU", (7, 0)), None, "float16", "capability 7.0"),
-        (Hardware("GPU", (6, 1)), None, "float32", "capability 6.1"),
-        (Hardware("GPU"), None, "float32", "does not tell"),
-        (CPU, 1.84, "bfloat16", "1.8 times as fast"),
-        (CPU, 1.5, "bfloat16", "1.5 times as fast"),
-        (CPU, 1.4, "float32", "1.4 times as fast"),
-        (CPU, 0.3, "float32", "0.3 times as fast"),
+        ("TPU", None, "bfloat16", "TPUs"),
+        ("GPU", [(9, 0)], "bfloat16", "capability 9.0"),
+        ("GPU", [(8, 0)], "bfloat16", "capability 8.0"),
+        # All take part in a step, so the oldest decides.
+        ("GPU", [(8, 6), (7, 5)], "float16", "capability 7.5"),
+        ("GPU", [(7, 0)], "float16", "capability 7.0"),
+        ("GPU", [(6, 1)], "float32", "capability 6.1"),
+        ("GPU", [(8, 0), None], "float32", "does not tell"),
+        ("CPU", 1.84, "bfloat16", "1.8 times as fast"),
+        ("CPU", 1.5, "bfloat16", "1.5 times as fast"),
+        ("CPU", 1.4, "float32", "1.4 times as fast"),
+        ("CPU", 0.3, "float32", "0.3 times as fast"),
     ],
 )
-def test_what_auto_is(hardware, ratio, dtype, why):
-    measure = never if ratio is None else speed(ratio)
-    found = dtypes.choose(hardware, measure)
-    assert found.dtype == dtype
-    assert why in found.why
+def test_what_auto_is(monkeypatch, kind, speed, dtype, why):
+    """`speed`: a CPU's bfloat16 products, or capabilities of GPUs."""
+    monkeypatch.setattr(devices, "is_tpu", lambda strategy: kind == "TPU")
+    monkeypatch.setattr(devices, "kind", lambda: kind)
+    monkeypatch.setattr(dtypes, "measure", lambda dtype: speed)
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: speed)
+    monkeypatch.setattr(
+        tf.config.experimental,
+        "get_device_details",
+        lambda gpu: {"compute_capability": gpu},
+    )
+    found, reason = dtypes.choose(tf.distribute.get_strategy())
+    assert found == dtype and why in reason
 
 
 def test_a_tpu_has_no_float16(monkeypatch):
@@ -55,41 +53,15 @@ def test_a_tpu_has_no_float16(monkeypatch):
         dtypes.resolve("float16", strategy)
 
 
-def test_the_machine_is_described(monkeypatch):
-    strategy = tf.distribute.get_strategy()
-    monkeypatch.setattr(devices, "kind", lambda: "CPU")
-    found = dtypes.find_hardware(strategy)
-    assert found.kind == "CPU" and found.capability is None
-    monkeypatch.setattr(devices, "kind", lambda: "GPU")
-    monkeypatch.setattr(
-        tf.config, "list_physical_devices", lambda kind: ["new", "old"]
-    )
-    details = {"new": (8, 6), "old": (7, 5)}
-    monkeypatch.setattr(
-        tf.config.experimental,
-        "get_device_details",
-        lambda gpu: {"compute_capability": details[gpu]},
-    )
-    # All take part in a step, so the oldest decides.
-    assert dtypes.find_hardware(strategy) == Hardware("GPU", (7, 5))
-    monkeypatch.setattr(
-        tf.config.experimental, "get_device_details", lambda gpu: {}
-    )
-    assert dtypes.find_hardware(strategy) == Hardware("GPU", None)
-
-
 def test_products_are_measured_once(monkeypatch):
     assert dtypes.measure("bfloat16") > 0
-    monkeypatch.setattr(tf, "matmul", never)
+    monkeypatch.setattr(tf, "matmul", None)
     assert dtypes.measure("bfloat16") > 0
 
 
 @pytest.fixture
 def fast_machine(monkeypatch):
-    monkeypatch.setattr(dtypes, "find_hardware", lambda strategy: CPU)
-    monkeypatch.setattr(
-        dtypes, "choose", lambda hardware: dtypes.Choice("bfloat16", "of speed")
-    )
+    monkeypatch.setattr(dtypes, "choose", lambda _: ("bfloat16", "of speed"))
 
 
 def test_auto_keeps_the_type_of_the_run(fast_machine, caplog, tmp_path):
