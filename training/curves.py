@@ -174,6 +174,19 @@ def figure_of(curves: Curves) -> Any:
     Raises:
         ImportError: matplotlib is not installed.
     """
+
+    def plot(axes: Any, curve: Curve, **style: Any) -> None:
+        if curve:
+            style = {"color": pictures.BLACK, "lw": 1} | style
+            axes.plot(list(curve), list(curve.values()), **style)
+
+    scores = {
+        "ls": "--",
+        "marker": "o",
+        "ms": 4,
+        "markerfacecolor": "white",
+        "label": "evaluation",
+    }
     # A single evaluation is no curve: the title has its score.
     has_metric = len(curves.metric) > 1
     heights = [3.0, *([2.0] if has_metric else []), 1.0]
@@ -181,25 +194,35 @@ def figure_of(curves: Curves) -> Any:
     panels = figure.subplots(
         len(heights), 1, sharex=True, height_ratios=heights
     )
-    _draw_loss(panels[0], curves)
+    loss, *_, rate = panels
+    if smoothed := smooth(curves.loss):
+        label = "training, as reported"
+        plot(loss, curves.loss, color=pictures.LIGHT, label=label)
+        plot(loss, smoothed, lw=1.5, label="training, smoothed")
+    else:
+        marker = "" if len(curves.loss) > 1 else "."
+        plot(loss, curves.loss, marker=marker, label="training")
+    plot(loss, curves.dev_loss, **scores)
+    loss.set(ylabel="loss")
+    loss.legend(fontsize=pictures.SMALL)
     if has_metric:
-        _draw_metric(panels[1], curves)
-    panels[-1].plot(
-        list(curves.learning_rate),
-        list(curves.learning_rate.values()),
-        color=pictures.BLACK,
-        lw=1,
-    )
-    panels[-1].set(ylabel="learning rate", xlabel="training step")
-    panels[-1].ticklabel_format(axis="y", style="sci", scilimits=(0, 0))
-    panels[-1].set_ylim(bottom=0)
-    panels[-1].xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        plot(panels[1], curves.metric, **scores)
+        if curves.best in curves.metric:
+            star = {curves.best: curves.metric[curves.best]}
+            plot(panels[1], star, marker="*", ms=13, ls="none")
+        panels[1].set(ylabel=curves.metric_name.replace("_", " "))
+        panels[1].legend(fontsize=pictures.SMALL)
+    plot(rate, curves.learning_rate)
+    rate.set(ylabel="learning rate", xlabel="training step")
+    rate.ticklabel_format(axis="y", style="sci", scilimits=(0, 0))
+    rate.set_ylim(bottom=0)
+    rate.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     for axes in panels:
         axes.grid(alpha=0.3)
         if curves.best is not None:
             axes.axvline(curves.best, color=pictures.GREY, ls=":", lw=1.2)
     if curves.best is not None:
-        panels[0].set_title(title(curves), fontsize=10)
+        loss.set_title(title(curves), fontsize=10)
     figure.align_ylabels(panels)
     return figure
 
@@ -214,60 +237,3 @@ def title(curves: Curves) -> str:
     if value is not None:
         text += f", {curves.metric_name} {value:.4g}"
     return text
-
-
-def _draw_loss(axes: Any, curves: Curves) -> None:
-    """Draw the loss of training and of held-out data."""
-    smoothed = smooth(curves.loss)
-    axes.plot(
-        list(curves.loss),
-        list(curves.loss.values()),
-        color=pictures.LIGHT if smoothed else pictures.BLACK,
-        lw=1,
-        label="training" + (", as reported" if smoothed else ""),
-        marker="" if len(curves.loss) > 1 else ".",
-    )
-    if smoothed:
-        axes.plot(
-            list(smoothed),
-            list(smoothed.values()),
-            color=pictures.BLACK,
-            lw=1.5,
-            label="training, smoothed",
-        )
-    _draw_scores(axes, curves.dev_loss, "evaluation")
-    axes.set(ylabel="loss")
-    axes.legend(fontsize=pictures.SMALL)
-
-
-def _draw_metric(axes: Any, curves: Curves) -> None:
-    """Draw the deciding metric with a star at the step that is marked."""
-    _draw_scores(axes, curves.metric, "evaluation")
-    value = curves.metric.get(curves.best)
-    if value is not None:
-        axes.plot(
-            [curves.best],
-            [value],
-            color=pictures.BLACK,
-            marker="*",
-            ms=13,
-            ls="none",
-        )
-    axes.set(ylabel=curves.metric_name.replace("_", " "))
-    axes.legend(fontsize=pictures.SMALL)
-
-
-def _draw_scores(axes: Any, curve: Curve, label: str) -> None:
-    """Draw the scores of evaluations; an empty curve has no legend."""
-    if curve:
-        axes.plot(
-            list(curve),
-            list(curve.values()),
-            color=pictures.BLACK,
-            ls="--",
-            lw=1,
-            marker="o",
-            ms=4,
-            markerfacecolor="white",
-            label=label,
-        )
