@@ -79,12 +79,7 @@ def check_flags(
 ) -> None:
     """Check the values of the flags before any work.
 
-    Args:
-        runner: the flag.
-        beam_options: the flag.
-        num_workers: of the local runner.
-        output: the flag that names what is written, and its value, as in
-            "output_dir=corpus".
+    `output` is the flag that names what is written, as in "output_dir=corpus".
 
     Raises:
         UserError: options without --runner=beam, Beam is not installed, or it
@@ -132,18 +127,12 @@ def import_beam() -> ModuleType:
 def run(
     build: Callable[[Any], Any], beam_options: str, job_name: str
 ) -> dict[str, int]:
-    """Build a pipeline, run it to its end, and return its counters.
+    """Build a pipeline, run it to its end, and return its counters by name.
 
-    Args:
-        build: adds all steps to the `apache_beam.Pipeline` it is given.
-        beam_options: the flag.
-        job_name: namespace of the counters, and the name of the job where
-            the options give none.
-
-    Returns:
-        Name -> value of each counter that `count` has increased. Runners that
-        repeat failed work may have counted it twice: for exact numbers, write
-        them beside the output.
+    `build` adds all steps to the `apache_beam.Pipeline` it is given. `job_name`
+    is the namespace of the counters, and names the job where the options do
+    not. Runners that repeat failed work may have counted it twice: for exact
+    numbers, write them beside the output.
 
     Raises:
         UserError: bad input, or the runner did not accept the pipeline.
@@ -182,12 +171,7 @@ def run(
 
 
 def count(job_name: str, counts: Mapping[str, int]) -> None:
-    """Increase counters of the running pipeline; call it in a worker.
-
-    Args:
-        job_name: their namespace, as given to `run`.
-        counts: name -> number to add.
-    """
+    """Add numbers to counters of the running pipeline, in a worker."""
     from apache_beam.metrics import Metrics
 
     for name, number in counts.items():

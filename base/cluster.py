@@ -98,11 +98,9 @@ def number() -> int:
 
 
 def check_own_address() -> str | None:
-    """Check that this process can listen at its address.
+    """Return a warning if the host is not an address of this machine.
 
-    Returns:
-        A warning if the host is not an address of this machine, None if it
-        is. Behind an address translation that may be right.
+    Behind an address translation that may be right.
 
     Raises:
         UserError: another process listens there.

@@ -65,12 +65,7 @@ ending: Ending | None = None
 
 
 def run(main: Callable[[list[str]], int | None]) -> None:
-    """Parse the flags, run `main`, and end the process with its status.
-
-    Args:
-        main: takes the program's name as its only argument; returns the exit
-            status, None for 0.
-    """
+    """Parse the flags, run `main`, and end the process with its status."""
     startup.end()  # all modules are imported
     app.run(lambda argv: _guarded(main, argv), flags_parser=_parse_flags)
 
@@ -91,19 +86,11 @@ def _parse_flags(argv: list[str]) -> list[str]:
 
 
 def check_number(flag: flags.Flag, value: object) -> None:
-    """Check that a value of a flag is a number, which may have to be finite.
+    """Raise a ValueError if a flag's value is NaN, or infinite but has bounds.
 
     absl's bounds let NaN pass, and infinity where there is no upper bound. A
     flag with a bound, such as a rate, has to be finite; one without any, such
     as a threshold, may be infinite.
-
-    Args:
-        flag: its bounds are read.
-        value: of the flag, or of a list that stands for several of its values;
-            other types than float are not checked.
-
-    Raises:
-        ValueError: the value is NaN, or is infinite and has bounds.
     """
     if not isinstance(value, float) or math.isfinite(value):
         return
@@ -169,12 +156,7 @@ def _describe_full_disk(error: Exception) -> str:
 
 
 def reason(error: Exception) -> str:
-    """Return why a file operation failed, without error code.
-
-    Args:
-        error: an OSError, whose path is left out too, or one of TensorFlow's
-            errors.
-    """
+    """Return why a file operation failed, without path and error code."""
     words = getattr(error, "strerror", None) or getattr(error, "message", None)
     return _OPERATION.sub("", str(words or error))
 

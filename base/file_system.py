@@ -72,9 +72,6 @@ def files_below(path: str) -> Iterator[tuple[str, int | None]]:
 
     The size of a remote file or a broken link is None. A directory that does
     not exist has no files.
-
-    Args:
-        path: local or remote directory.
     """
     walk = gfile().walk if is_remote(path) else os.walk
     for folder, _, names in walk(path):
@@ -88,14 +85,10 @@ def files_below(path: str) -> Iterator[tuple[str, int | None]]:
 
 
 def find_files(patterns: str, flag: str = "input_file") -> list[str]:
-    """Return the files that a comma-separated list of globs matches.
+    """Return the files that a flag's comma-separated list of globs matches.
 
     The patterns keep their order, the files of each are sorted, and a file
     that two patterns match is returned once.
-
-    Args:
-        patterns: local or remote globs.
-        flag: the flag they come from, for messages.
 
     Raises:
         UserError: a pattern matches no file, or a directory alone.
@@ -160,13 +153,9 @@ def atomic_file(path: str, sync: bool = True) -> Iterator[IO[bytes]]:
 
     The bytes go to a hidden temporary file in the same directory, which gets
     the final name when the block ends and is removed when the block fails. If
-    `path` is a link, the file it points to is replaced. A pipe or a device is
-    written to directly, as there is no file to replace.
-
-    Args:
-        path: local or remote; "-" is standard output.
-        sync: wait until the bytes are on the disk, so that they survive a
-            power cut. False is faster, for files that are soon removed.
+    `path` is a link, the file it points to is replaced. A pipe, a device or
+    "-", standard output, is written to directly. With `sync` the bytes are on
+    the disk before the file appears, and survive a power cut.
     """
     if path == "-":
         yield sys.stdout.buffer
@@ -232,10 +221,8 @@ def remove_directory(path: str) -> None:
 def remove_leftovers(path: str) -> None:
     """Remove temporary files of `atomic_file` left behind by killed runs.
 
-    Those of processes that are there stay, since they may be writing.
-
-    Args:
-        path: as given to `atomic_file`; nothing is done if it is remote.
+    Those of processes that are there stay, since they may be writing. Nothing
+    is done to a remote path.
     """
     if is_remote(path):
         return
@@ -295,11 +282,7 @@ def check_no_pattern(path: str, flag: str) -> None:
 
 
 def make_directory(path: str, flag: str = "output_dir") -> None:
-    """Create a directory and its parents; check that files can be written.
-
-    Args:
-        path: local or remote; may exist already.
-        flag: the flag it comes from, for messages.
+    """Create the directory of a flag; check that files can be written there.
 
     Raises:
         UserError: it cannot be created or written to.

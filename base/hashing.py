@@ -8,17 +8,11 @@ import hashlib
 
 
 def hash64(*parts: bytes | str | int) -> int:
-    """Return a 64-bit hash of some values.
+    """Return a 64-bit hash of bytes, text (hashed as UTF-8) and integers.
 
     It is BLAKE2b with a digest of 8 bytes, read as a little-endian number.
     Each part is preceded by its type and length, so that ("ab", "c") and
     ("a", "bc") differ, and so do 1, "1" and b"1".
-
-    Args:
-        *parts: bytes; text, hashed as UTF-8; integers of any size and sign.
-
-    Returns:
-        A number from 0 to 2**64 - 1.
 
     Raises:
         TypeError: a part of another type, such as bool or float.

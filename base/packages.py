@@ -10,16 +10,11 @@ from base.errors import UserError
 def load(
     module: str, what: str, package: str, requirements: str = "requirements.txt"
 ) -> Any:
-    """Return a module of a package that may not be installed.
-
-    Args:
-        module: its name, such as "pyarrow.parquet".
-        what: what needs the package: the beginning of the error.
-        package: its name in words.
-        requirements: the file that installs it.
+    """Return a module, such as "pyarrow.parquet", that may not be installed.
 
     Raises:
-        UserError: it cannot be imported; tells how to install it.
+        UserError: it cannot be imported; begins with `what` needs it, and tells
+            how to install it.
     """
     try:
         return importlib.import_module(module)

@@ -26,11 +26,7 @@ _LONGEST_NAME = 24  # characters of a name in a picture
 
 
 def new_figure(width: float, height: float) -> Any:
-    """Return an empty matplotlib figure that needs no display.
-
-    Args:
-        width: in inches.
-        height: in inches.
+    """Return an empty matplotlib figure, in inches, that needs no display.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -49,11 +45,7 @@ def save(
 ) -> None:
     """Write a figure to a local or remote PNG file, complete or not at all.
 
-    Args:
-        figure: of `new_figure`.
-        path: of the file.
-        dpi: pixels per inch.
-        in_colour: else the file has greys alone, and a third of the size.
+    Unless `in_colour`, it has greys alone, and a third of the size.
     """
     from PIL import Image  # matplotlib needs it too
 
@@ -74,12 +66,7 @@ def save(
 
 
 def draw(path: str, draw_to: Callable[[str], None]) -> bool:
-    """Draw a picture and log its path; return False without matplotlib.
-
-    Args:
-        path: of the PNG file.
-        draw_to: writes the picture to that path.
-    """
+    """Draw a picture and log its path; return False without matplotlib."""
     try:
         draw_to(path)
     except ImportError:

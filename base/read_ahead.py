@@ -8,17 +8,11 @@ from typing import Any
 
 
 def read_ahead(items: Iterable[Any], size: int = 2) -> Iterator[Any]:
-    """Yield the items; a thread computes the next ones meanwhile.
+    """Yield the items; a thread computes the next `size` meanwhile.
 
     It gains time where the items come from C code that releases the
-    interpreter's lock, such as decompression.
-
-    Args:
-        items: used by the thread alone until the generator is closed.
-        size: at most so many items wait.
-
-    Raises:
-        Whatever `items` raises, at its place.
+    interpreter's lock, such as decompression. What `items` raises is raised at
+    its place.
     """
     waiting: queue.Queue = queue.Queue(size)
     stop = threading.Event()

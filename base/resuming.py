@@ -36,13 +36,10 @@ def file_state(path: str) -> list[int] | None:
 
 
 def input_states(patterns: str) -> list[list]:
-    """Return [path, size, time of change] of every input file.
+    """Return [path, size, time of change] of every file of a list of globs.
 
     In the fingerprint of a command they stand for the text, which may be too
     large to be read twice.
-
-    Args:
-        patterns: globs, separated by commas.
 
     Raises:
         UserError: a pattern matches no file, or a pipe.
@@ -69,13 +66,8 @@ def locked_folder(
     the end of the block if it is empty. Yields the descriptor of the lock:
     child processes that inherit it hold the lock too.
 
-    Args:
-        folder: local path.
-        what: what the run writes, for the message.
-        wait_seconds: how long to wait for the end of another run.
-
     Raises:
-        UserError: another run has it.
+        UserError: another run has it, also after `wait_seconds`.
     """
     end = time.monotonic() + wait_seconds
     while True:
@@ -127,10 +119,8 @@ def empty_folder(folder: str) -> None:
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     """Return a phrase for each difference between two commands.
 
-    Args:
-        old: name of a flag (or words) to value, as read from JSON.
-        new: the same of the present command. A list of files names them by
-            path or by [path, ...].
+    They map names of flags, or words, to values. A list of files names them by
+    path or by [path, ...].
     """
     new = json.loads(json.dumps(new))  # The old one has been through JSON.
     found = []
@@ -151,13 +141,7 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
 
 
 def _how_it_differs(item: Any, before: list, now: list) -> str:
-    """Return a file's path, and how it differs if both lists have it.
-
-    Args:
-        item: path or [path, ...] of the file.
-        before: list of the earlier command.
-        now: list of the present command.
-    """
+    """Return a file's path, and how it differs if both lists have it."""
     if not isinstance(item, list):
         return str(item)
     name = item[0]
@@ -171,10 +155,7 @@ def _how_it_differs(item: Any, before: list, now: list) -> str:
 
 @contextlib.contextmanager
 def explained_failures(output: str) -> Iterator[None]:
-    """Say how to continue a run that the block cannot finish.
-
-    Args:
-        output: what the run writes, for failures that name no file.
+    """Say how to continue the run of an output that the block cannot finish.
 
     Raises:
         UserError: in place of an OSError, such as that of a full disk.

@@ -14,9 +14,7 @@ from base.errors import InputError, UserError
 def read_text(path: str) -> str:
     """Return the text of a UTF-8 file, without a byte order mark.
 
-    Args:
-        path: local or remote file; not a pipe, since callers may read it
-            again.
+    Not of a pipe, since callers may read it again.
 
     Raises:
         UserError: it cannot be read, or a line is not UTF-8.
@@ -43,9 +41,7 @@ def read_text(path: str) -> str:
 def check_cell(value: str, what: str) -> None:
     """Check that a value can be written into a cell of a .tsv file.
 
-    Args:
-        value: a label or an id.
-        what: its place, for messages: "dev.csv, line 3: label".
+    `what` is its place, for messages: "dev.csv, line 3: label".
 
     Raises:
         UserError: it has a tab or a line end, or half of a character, which
@@ -66,12 +62,8 @@ def check_cell(value: str, what: str) -> None:
 def json_objects(path: str, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number from 1, object) of JSON lines; skip blank lines.
 
-    Args:
-        path: the file that the text comes from, for messages.
-        text: one JSON object per line.
-
     Raises:
-        UserError: a line is not JSON, or not an object.
+        UserError: a line of the file `path` is not JSON, or not an object.
     """
     # JSON strings may hold U+2028, a line end for splitlines().
     for number, line in enumerate(text.split("\n"), 1):
@@ -144,11 +136,8 @@ def utf8_error(
 ) -> InputError:
     """Return the error for a part of a file that is not UTF-8.
 
-    Args:
-        path: of the file.
-        file: the same, open; it is read again from its beginning.
-        start: where the bytes begin that `error` is about.
-        error: what decoding them raised.
+    The open file is read again from its beginning. `error` is what decoding the
+    bytes from `start` on raised.
     """
     start += error.start
     file.seek(0)
@@ -173,10 +162,6 @@ def csv_table(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
 
     A row covers several lines if a quoted cell has line ends. Blank lines are
     skipped; lines count from 1.
-
-    Args:
-        path: the file that the text comes from, for messages.
-        text: comma-separated cells, quoted with " where needed.
 
     Raises:
         UserError: a quote is not closed or stands in the wrong place.

@@ -54,15 +54,9 @@ class WorkerPool:
 
     `setup` and `work` are functions of a module other than the script that
     runs: workers do not import the script, since it may import TensorFlow,
-    which takes 600 MB and seconds.
-
-    Args:
-        num_workers: number of processes at most; one is started when there
-            is a job for it.
-        setup: called with `settings` in each worker.
-        settings: picklable.
-        work: called with (the result of `setup`, a job, a function that
-            reports progress to the parent); returns the result of the job.
+    which takes 600 MB and seconds. `setup` is called with `settings`; `work`
+    with what it returned, a job, and a function that reports progress to the
+    parent. A process is started when there is a job for it.
     """
 
     def __init__(
@@ -91,8 +85,7 @@ class WorkerPool:
         """Hand out the jobs in order; yield reports and results as they come.
 
         Raises:
-            UserError: a worker raised one, or was killed.
-            OSError: a worker raised one.
+            UserError, OSError: a worker raised one, or was killed.
             RuntimeError: a worker raised another exception; has its trace.
         """
         waiting = iter(jobs)

@@ -38,16 +38,10 @@ def make_files(
 ) -> Done:
     """Write the output files of a job that are not complete yet.
 
-    Args:
-        job: what is written.
-        steps: how.
-        sources: of the input; see `Steps.chunks`.
-        num_workers: number of processes on this machine.
-        beam_options: of a pipeline of Apache Beam, which then does the work;
-            None: this machine does it.
-        input_bytes: of the input, for the bar of the progress.
-        on_result: called with the result of every chunk that is mapped, or
-            with their total if Beam does the work.
+    With `beam_options` a pipeline of Apache Beam does the work, else
+    `num_workers` processes of this machine. `input_bytes` are for the bar of
+    the progress. `on_result` is called with the result of every chunk that is
+    mapped, or with their total if Beam does the work.
 
     Raises:
         UserError: bad input, or output files of a different command. It says

@@ -204,17 +204,8 @@ def make_files(
 ) -> dict[str, Any]:
     """Write the output files of a run that are not complete yet.
 
-    Args:
-        steps: of the job.
-        sources: see `Steps.chunks`.
-        run: of the job.
-        num_workers: number of processes.
-        input_bytes: what the reports of `Steps.map` add up to; None if it is
-            unknown.
-        on_result: called with the result of each chunk that is mapped.
-
-    Returns:
-        The total of the results of `Steps.map`.
+    Returns the total of the results of `Steps.map`. `input_bytes` is what its
+    reports add up to, None if unknown; `on_result` is called with each result.
 
     Raises:
         UserError: bad input.

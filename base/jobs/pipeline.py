@@ -33,14 +33,8 @@ def make_files(
 ) -> dict[str, Any]:
     """Write the output files of a run that are not complete yet.
 
-    Args:
-        steps: of the job.
-        sources: see `Steps.chunks`; a worker reads one of them.
-        run: of the job, whose files are at paths that all workers reach.
-        beam_options: the flag.
-
-    Returns:
-        The total of the results of `Steps.map`.
+    Returns the total of the results of `Steps.map`. A worker reads one of the
+    sources; the run's files are at paths that all workers reach.
 
     Raises:
         UserError: bad input, or the runner did not accept the pipeline.
@@ -108,15 +102,10 @@ def _build(
 def create(
     pipeline: beam.Pipeline, items: Sequence[Any], path: str
 ) -> beam.PCollection:
-    """Return a collection of items that workers read from a file.
+    """Return a collection of items of JSON's types; workers read them from a file.
 
     `beam.Create` would send the items with the pipeline, whose size runners
     limit (Dataflow: 10 MB).
-
-    Args:
-        pipeline: of the collection.
-        items: of JSON's types.
-        path: of the file, which all workers reach.
     """
     file_system.write_text(path, json.dumps(items))
     label = os.path.basename(path)

@@ -27,12 +27,7 @@ from absl import logging
 
 
 class Target(NamedTuple):
-    """An output file, as the process that writes it needs it; picklable.
-
-    Attributes:
-        path: of the file.
-        entry: path of the JSON file that is written behind it.
-    """
+    """Paths of an output file and of the JSON file written behind it."""
 
     path: str
     entry: str
@@ -76,16 +71,11 @@ def create_job(
     flag: str,
     fingerprint: dict[str, Any],
 ) -> Job:
-    """Return the job of a command.
+    """Return the job of a command; its fields are those of `Job`.
 
-    Args:
-        outputs: absolute paths; those of a directory that `flag` names are
-            below `folder`.
-        folder: where manifest and scratch folder lie. They are hidden, so that
-            patterns over the output do not match them.
-        name: of both.
-        flag: see `Job`.
-        fingerprint: see `Job`.
+    Manifest and scratch folder lie in `folder`, and are named after `name`.
+    They are hidden, so that patterns over the output do not match them. Outputs
+    of a directory that `flag` names are below `folder`.
     """
     shared_dir = scratch_dir = os.path.join(folder, f".{name}.scratch")
     if file_system.is_remote(folder):
@@ -129,11 +119,8 @@ class Run:
     def finish(self, total: Any = None) -> list[dict[str, Any]]:
         """End the run: write the manifest, and remove unfinished work.
 
-        Args:
-            total: what is known of all files together; of JSON's types.
-
-        Returns:
-            The entries of the output files.
+        `total` is what is known of all files together, of JSON's types. Returns
+        the entries of the output files.
         """
         self._add_entries()
         entries = {path: self._entries.get(path) for path in self.job.outputs}
@@ -225,12 +212,7 @@ def publish(target: Target) -> Iterator[tuple[IO[bytes], dict[str, Any]]]:
 
 
 def is_complete(path: str, entry: dict[str, Any] | None) -> bool:
-    """Return whether a file has the size that its entry says.
-
-    Args:
-        path: of the file.
-        entry: None if the file was not completed.
-    """
+    """Return whether a file has the size that its entry says, if it has one."""
     state = resuming.file_state(path)
     if not entry or not state:
         return False

@@ -32,10 +32,24 @@ class Survey(Protocol):
     num_buckets: int
 
     def map(self, values: Iterable[bytes]) -> Iterable[tuple[int, bytes]]:
-        """Yield (bucket of the survey, value) for a bucket of the job."""
+        """Return (bucket, value) pairs, and what is known of the chunk.
+
+        The latter is of JSON's types; what is to be counted is under `counts`.
+        `report` is called with the bytes of the input that are done.
+        """
 
     def reduce(self, values: Iterable[bytes]) -> bytes:
-        """Return the result of a bucket of the survey."""
+        """Write a bucket to an open file.
+
+        The values come in any order and can be iterated over once. `found` are
+        the results of the survey's buckets, joined: bytes, or a mapped file.
+
+        Returns:
+            bounds: offsets in the file, the first 0, the last its size. The
+                slices between them may go to different output files. A
+                bucket without anything may have no slice.
+            counts: numbers by name.
+        """
 
 
 class Steps:
@@ -57,17 +71,12 @@ class Steps:
     def chunks(
         self, sources: Sequence[Any], place: Any
     ) -> Iterator[tuple[Any, Any]]:
-        """Yield (chunk, place where the next one begins).
+        """Yield (chunk, place where the next one begins), both of JSON's types.
 
-        A chunk is what `map` takes at once. This is called in the process
-        that hands out the work, and should do no more than find chunks.
-
-        Args:
-            sources: of JSON's types, such as paths.
-            place: None, or one that was yielded before, of JSON's types, to
-                continue there.
-
-        Here the sources are the chunks.
+        A chunk is what `map` takes at once. This is called in the process that
+        hands out the work, and should do no more than find chunks. It continues
+        at `place`, one that was yielded before. Here the sources, such as
+        paths, are the chunks.
         """
         first = place or 0
         return zip(sources[first:], itertools.count(first + 1), strict=False)
@@ -137,13 +146,8 @@ def publish(
 ) -> None:
     """Write an output file from its buckets.
 
-    The counts of a bucket that several files share go to the first.
-
-    Args:
-        steps: of the job.
-        index: of the output file.
-        target: its paths.
-        made: bucket -> (file, what `reduce` returned).
+    `made` maps a bucket to (file, what `reduce` returned). The counts of a
+    bucket that several files share go to the first.
 
     Raises:
         InputError: the file would be empty, and must not be.
