@@ -152,14 +152,9 @@ def open_checkpoint(
 ) -> Checkpoint:
     """Return what a name and the flags beside it describe.
 
-    A missing vocabulary is an error of `tokenizer`, not of this function.
-
-    Args:
-        name: see lookup.find_checkpoint; empty or None: there is no
-            checkpoint, and the flags name all files.
-        bert_config_file, vocab_file, do_lower_case: values of the flags;
-            None: as the files beside the checkpoint say.
-        flag: that gave the name, for messages.
+    Without a name there is no checkpoint, and the flags name all files. Flags
+    that are None stand for what the files beside the checkpoint say. A missing
+    vocabulary is an error of `tokenizer`, not of this function.
     """
     prefix = lookup.find_checkpoint(name, flag) if name else ""
     config, trained_for = read_config(prefix, bert_config_file)

@@ -56,12 +56,7 @@ _OTHER_WEIGHTS = (".bin", ".msgpack", ".h5", ".pt", ".ckpt", ".onnx")
 
 
 class Name(NamedTuple):
-    """A model on the hub.
-
-    Attributes:
-        repository: owner/name.
-        revision: a branch, a tag, a commit or refs/pr/N; None: the main branch.
-    """
+    """A model on the hub: owner/name; a branch, tag, commit or refs/pr/N."""
 
     repository: str
     revision: str | None
@@ -80,11 +75,7 @@ def is_name(path: str | None) -> bool:
 
 
 def parse(text: str, flag: str = "init_checkpoint") -> Name:
-    """Return the repository and the revision in a name.
-
-    Args:
-        text: hf://owner/name or hf://owner/name@revision.
-        flag: the flag that gave it, for the message.
+    """Return the repository and the revision in hf://owner/name[@revision].
 
     Raises:
         UserError: it has another form.
@@ -107,12 +98,7 @@ def repository_of(path: str) -> str | None:
 
 
 def with_commit(text: str, flag: str = "init_checkpoint") -> str:
-    """Return a name whose revision is the commit that is used.
-
-    Args:
-        text: hf://owner/name[@revision]; fetched where that is not done yet.
-        flag: the flag that gave it, for messages.
-    """
+    """Return a name whose revision is the commit that is used; fetch it."""
     folder = fetch(text, flag)
     return str(parse(text, flag)._replace(revision=os.path.basename(folder)))
 
@@ -121,14 +107,10 @@ def with_commit(text: str, flag: str = "init_checkpoint") -> str:
 
 
 def fetch(text: str, flag: str = "init_checkpoint") -> str:
-    """Return the local folder of a model on the hub, fetched where needed.
+    """Return the local folder of hf://owner/name[@revision]; fetch it if needed.
 
-    Args:
-        text: hf://owner/name[@revision].
-        flag: the flag that gave it, for messages.
-
-    Returns:
-        A Hugging Face directory in the client's cache, named after the commit.
+    It is a Hugging Face directory in the client's cache, named after the
+    commit.
 
     Raises:
         UserError: there is no such model, it is not a BERT with safetensors,
@@ -167,14 +149,7 @@ def _import_client(flag: str) -> Any:
 
 
 def _snapshot(client: Any, name: Name, files: Sequence[str]) -> str:
-    """Return the folder of a commit with these files of it, where it has them.
-
-    Args:
-        client: the module huggingface_hub; on a terminal it shows a progress
-            bar.
-        name: of the model.
-        files: names or patterns.
-    """
+    """Return the folder of a commit with these files, if it has them."""
     return client.snapshot_download(
         name.repository, revision=name.revision, allow_patterns=list(files)
     )
@@ -231,14 +206,7 @@ def _check_hashes(folder: str, what: str) -> None:
 def _without_safetensors(
     client: Any, name: Name, commit: Name, flag: str
 ) -> UserError:
-    """Return the error for a repository without safetensors.
-
-    Args:
-        client: the module huggingface_hub.
-        name: of the model, as it was given.
-        commit: the same with its commit.
-        flag: that gave it.
-    """
+    """Return the error for a repository without safetensors."""
     # Old versions of the client return an incomplete folder, and no error,
     # when the network fails; this request reports the failure.
     with _explained(client, name, f"--{flag}={name}"):

@@ -172,9 +172,6 @@ def to_key(name: str) -> str | None:
     `bert/encoder/layer_0/output/LayerNorm/gamma`. Layer norms may have the
     names of old versions (gamma and beta) or new ones (weight and bias), and
     the encoder's variables may lack the first `bert.`.
-
-    Args:
-        name: of a tensor in a safetensors file.
     """
     if _BUFFERS.search(name):
         return None
@@ -264,13 +261,9 @@ def read_config(directory: str) -> BertConfig:
 def write_config(
     directory: str, config: BertConfig, architecture: str, **more: Any
 ) -> None:
-    """Write config.json.
+    """Write config.json for `architecture`, their class with the model's heads.
 
-    Args:
-        directory: an existing one.
-        config: of the model; see `check_activation`.
-        architecture: their class that has the model's heads.
-        **more: settings that our configuration lacks, such as `num_labels`.
+    `more` are settings that our configuration lacks, such as `num_labels`.
     """
     theirs = config.to_dict() | more
     theirs["hidden_act"] = _ACTIVATIONS_BACK[config.hidden_act]
@@ -293,12 +286,9 @@ def check_activation(config: BertConfig, path: str) -> None:
 def check_reads_no_cls(architectures: Sequence[str], path: str) -> None:
     """Check that a left-to-right model is the same in transformers.
 
-    Args:
-        architectures: their classes that have its head.
-        path: for the message.
-
     Raises:
-        UserError: such a class reads the vector of [CLS].
+        UserError: one of their classes that have its head reads the vector of
+            [CLS].
     """
     if "BertModel" in architectures:
         logging.warning(
@@ -343,9 +333,6 @@ class Reader:
     It has the methods of `tf.train.load_checkpoint`'s reader that this
     project uses. Files are mapped into memory; a tensor is read by
     `get_tensor`.
-
-    Args:
-        directory: see `is_directory`.
 
     Raises:
         UserError: a file is damaged or missing, the output matrix differs
@@ -410,9 +397,6 @@ class Reader:
         A model trained with an output matrix of its own would otherwise lose
         it silently. If the variable itself is missing, its copy is used: of
         two names for one tensor, a safetensors file may hold either.
-
-        Args:
-            tied: name in _TIED: open file.
         """
         for name, file in tied.items():
             key = _TIED[name]
@@ -467,12 +451,7 @@ def _read(file: Any, name: str) -> np.ndarray:
 
 
 def write_weights(directory: str, tensors: Mapping[str, np.ndarray]) -> None:
-    """Write model.safetensors.
-
-    Args:
-        directory: an existing one.
-        tensors: the original's variable names to values.
-    """
+    """Write model.safetensors of {the original's variable name: value}."""
     named = {
         from_key(key): np.ascontiguousarray(
             value.T if _is_transposed(key) else value
@@ -490,12 +469,8 @@ def write_tokenizer(
 ) -> None:
     """Write vocab.txt, and tokenizer_config.json for transformers.
 
-    Args:
-        directory: an existing one.
-        vocabulary: content of vocab.txt.
-        do_lower_case: whether text is lower-cased and loses its accents; None:
-            unknown, and tokenizer_config.json is not written.
-        length: tokens in a sequence at most.
+    The latter needs to know whether text is lower-cased, and so loses its
+    accents. `length` is the most tokens in a sequence.
     """
     with file_system.atomic_file(_path(directory, VOCAB_NAME)) as file:
         file.write(vocabulary)

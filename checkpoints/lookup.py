@@ -29,12 +29,9 @@ VOCAB_NAME = huggingface.VOCAB_NAME
 def find_checkpoint(path: str, flag: str = "init_checkpoint") -> str:
     """Return the prefix of a checkpoint; of a Hugging Face model its directory.
 
-    Args:
-        path: a prefix (`.../bert_model.ckpt`, `.../model.ckpt-1000`) or a
-            directory: a released model, an `output_dir` of this project or a
-            Hugging Face model; or hf://owner/name[@revision], which is
-            fetched.
-        flag: the flag that gave the path, for messages.
+    `path` is a prefix (`.../bert_model.ckpt`, `.../model.ckpt-1000`); a
+    directory, of a released model, an `output_dir` of this project or a
+    Hugging Face model; or hf://owner/name[@revision], which is fetched.
 
     Raises:
         UserError: there is no checkpoint; the message describes what is at

@@ -97,13 +97,10 @@ _NOT_SHOWN = ("model", "jit_compile", "data", "init_checkpoint")
 
 
 def write(directory: str, checkpoint: Checkpoint, architecture: str) -> None:
-    """Write README.md beside a model, if there is none.
+    """Write README.md beside a converted model, if there is none.
 
-    Args:
-        directory: of config.json and model.safetensors.
-        checkpoint: that was converted; scores and settings of its run are read
-            from beside it.
-        architecture: the class in transformers that has its heads.
+    Scores and settings of its run are read from beside the checkpoint.
+    `architecture` is the class in transformers that has its heads.
     """
     path = os.path.join(directory, CARD_NAME)
     if tf.io.gfile.exists(path):

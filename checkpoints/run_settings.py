@@ -34,10 +34,8 @@ def locked(output_dir: str) -> Iterator[None]:
 
     Two of them would remove and replace each other's files. A run that was
     told to stop has the directory until it has saved: this waits a minute for
-    it. The machines of a cluster share a directory, which the chief locks.
-
-    Args:
-        output_dir: created when missing, removed if it stays empty.
+    it. The machines of a cluster share a directory, which the chief locks. The
+    directory is created when missing, and removed if it stays empty.
 
     Raises:
         UserError: another run goes on in it.
@@ -62,15 +60,14 @@ def claim_output_dir(
     """Check that output_dir has no other run; write this run's settings to it.
 
     Those of a run that goes on are not replaced: it may be finished, and then
-    it keeps the settings that it was trained with. See `write_settings`.
+    it keeps the settings that it was trained with. See `write_settings`. Of
+    several processes only the chief writes.
 
     Args:
-        output_dir: created when missing.
         fingerprint: model, data and all else that a resumed run may not
             change.
         adjustable: settings that may change when a run is resumed; a change
             is logged.
-        is_chief: whether this process writes; of several only one does.
         hints: name of an adjustable setting -> what to log with its change.
 
     Raises:
@@ -185,8 +182,7 @@ def read_fingerprint(directory: str) -> dict[str, object] | None:
 def read_adjustable(directory: str) -> dict[str, object]:
     """Return the adjustable settings of the run that has begun in a directory.
 
-    Returns:
-        {name: value}; empty without a checkpoint of a run.
+    They are empty without a checkpoint of a run.
 
     Raises:
         UserError: the file that describes the run is damaged.
@@ -215,14 +211,8 @@ def pinned_all(
 
     A model on the hub may get another commit while a run is interrupted, or
     between the runs of a sweep. A name without revision stands for the commit
-    that is recorded in output_dir, or by a run in its folder `runs`. Any other
-    value is returned as it is.
-
-    Args:
-        names: values of the flag.
-        output_dir: of the run.
-        flag: its name. A run records the commits under this name, in the order
-            of the flag, None for those that are not on the hub.
+    that is recorded in output_dir, or by a run in its folder `runs`, under the
+    name of the flag. Any other value is returned as it is.
     """
     given = tuple(names)
     is_open = [

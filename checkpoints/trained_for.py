@@ -85,9 +85,6 @@ class TrainedFor(NamedTuple):
         Outputs without a label are called LABEL_0, LABEL_1, ... as in Hugging
         Face's transformers.
 
-        Args:
-            num_labels: rows of its output matrix.
-
         Raises:
             UserError: two have the same name.
         """

@@ -58,17 +58,12 @@ def restore_weights(
     init_checkpoint: str,
     required: str = ENCODER,
 ) -> LoadReport:
-    """Set `variables` from a checkpoint; log every variable it lacks.
+    """Set variables from a checkpoint by their paths; log each that it lacks.
 
-    Nothing is assigned unless the checkpoint has all required variables.
-
-    Args:
-        variables: list of keras.Variable; a variable's `.path` is its key.
-        init_checkpoint: prefix or directory, see `lookup.find_checkpoint`.
-        required: pattern of the paths that the checkpoint must have. A head
-            may be missing (fine-tuning starts with a new one), a part of the
-            encoder may not: the original then silently trained it from
-            scratch.
+    Nothing is assigned unless the checkpoint has all variables whose paths
+    match `required`. A head may be missing (fine-tuning starts with a new one),
+    a part of the encoder may not: the original then silently trained it from
+    scratch.
 
     Raises:
         UserError: a required variable is missing or has another shape.
@@ -92,12 +87,7 @@ def restore_weights(
 def compare(
     wanted: Mapping[str, Sequence[int]], found: Mapping[str, Sequence[int]]
 ) -> LoadReport:
-    """Compare the variables of a model with those of a checkpoint.
-
-    Args:
-        wanted: path to shape, of the model's variables; [] for a scalar.
-        found: the same of the checkpoint.
-    """
+    """Compare {path: shape} of a model's variables and of a checkpoint's."""
     # Lists on both sides: a tuple (2, 3) and a list [2, 3] are not equal. A
     # scalar has the shape [], which is no reason to call it missing.
     shapes = {
@@ -125,11 +115,6 @@ def check_required(
     report: LoadReport, prefix: str, required: str = ENCODER
 ) -> None:
     """Raise an error if a checkpoint lacks a required variable.
-
-    Args:
-        report: of `compare`.
-        prefix: of the checkpoint, for messages.
-        required: pattern of the paths that the checkpoint must have.
 
     Raises:
         UserError: a variable of the encoder has another shape, or one that
@@ -189,14 +174,9 @@ def log_report(report: LoadReport, prefix: str) -> None:
 
 
 def open_reader(prefix: str) -> Reader:
-    """Return a reader of a checkpoint's tensors, for either format.
+    """Return a reader of the tensors of a checkpoint, for either format.
 
-    Args:
-        prefix: of `lookup.find_checkpoint`.
-
-    Returns:
-        A reader with the methods `get_variable_to_shape_map`, `has_tensor`
-        and `get_tensor`, for both formats.
+    It has the methods `get_variable_to_shape_map`, `has_tensor`, `get_tensor`.
 
     Raises:
         UserError: it cannot be read.
@@ -213,11 +193,6 @@ def open_reader(prefix: str) -> Reader:
 
 def read_tensor(reader: Reader, prefix: str, name: str) -> np.ndarray:
     """Return one tensor of a checkpoint.
-
-    Args:
-        reader: of `open_reader`.
-        prefix: of the checkpoint, for messages.
-        name: of the variable.
 
     Raises:
         UserError: its bytes cannot be read or fail their checksum.
@@ -247,14 +222,7 @@ def read_weights(prefix: str) -> dict[str, np.ndarray]:
 
 
 def global_step(path: str) -> int:
-    """Return the step at which a checkpoint was saved.
-
-    Args:
-        path: prefix or directory, see `lookup.find_checkpoint`.
-
-    Returns:
-        The step; 0 if the checkpoint holds weights alone.
-    """
+    """Return the step at which a checkpoint was saved; 0 if unknown."""
     prefix = lookup.find_checkpoint(path)
     reader = open_reader(prefix)
     if not reader.has_tensor("global_step"):
@@ -289,11 +257,9 @@ def as_tensors(variables: Sequence) -> dict[str, tf.Tensor]:
 
 
 def write(prefix: str, tensors: Mapping[str, np.ndarray]) -> None:
-    """Write a checkpoint, complete or not at all.
+    """Write {variable name: value} as a checkpoint, complete or not at all.
 
-    Args:
-        prefix: path without suffix; files of that name are replaced.
-        tensors: variable name to value.
+    Files of that prefix are replaced.
 
     Raises:
         UserError: a file cannot be written, as on a full disk.

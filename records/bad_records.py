@@ -23,12 +23,9 @@ def naming_bad_files(
 ) -> Iterator[None]:
     """Replace TensorFlow's error for a bad record by one that names the file.
 
-    Args:
-        files: the record files that the block reads.
-        bounds: feature name to the range its values must lie in.
-
     Raises:
-        UserError: a record is bad. Any other error passes unchanged.
+        UserError: a record of the files that the block reads is bad. Any other
+            error passes unchanged.
     """
     try:
         yield

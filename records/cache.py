@@ -40,11 +40,8 @@ _FAILED = "failed"
 class RecordCache:
     """Record files of one schema in a directory, kept from run to run.
 
-    Args:
-        directory: where the records go.
-        schema: feature name to type and length.
-        vocab_size: of the configuration; ids must be smaller.
-        pad_to_max_length: pad every batch to the full length, as the original.
+    Ids have to be smaller than `vocab_size`. With `pad_to_max_length` batches
+    are padded to the full length, as in the original.
     """
 
     def __init__(
@@ -70,12 +67,8 @@ class RecordCache:
     ) -> in_memory.ShortRecords:
         """Return the records of a data set; write their file if needed.
 
-        Args:
-            name: of the data set, for example "train".
-            fingerprint: everything that the records depend on.
-            write: writes the records to a path.
-            has: feature name -> whether this data set has it. Test sets lack
-                labels.
+        `fingerprint` is everything that the records depend on, `has` whether
+        the data set has a feature: test sets lack labels.
         """
         path = self.path(name)
         self.make(path, fingerprint, write)
@@ -103,10 +96,7 @@ class RecordCache:
     ) -> None:
         """Write a file unless it is there with the same fingerprint.
 
-        Args:
-            path: of the file, not necessarily one of records.
-            fingerprint: everything that its content depends on.
-            write: writes the file to a path.
+        It is not necessarily one of records.
 
         Raises:
             UserError: on a machine that waits, the chief's attempt to write
@@ -140,13 +130,7 @@ def _as_read(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
 def write_with_fingerprint(
     path: str, fingerprint: Mapping[str, Any], write: Callable[[str], None]
 ) -> None:
-    """Write a file and then its fingerprint file.
-
-    Args:
-        path: of the file.
-        fingerprint: everything that its content depends on.
-        write: writes the file to a path.
-    """
+    """Write a file and then its fingerprint file."""
     fingerprint_file = path + ".json"
     # The old fingerprint goes first. If the process is killed while it
     # writes, nothing marks the file as complete, and the next run writes it

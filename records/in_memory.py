@@ -48,11 +48,8 @@ def bucket_lengths(
 ) -> list[int]:
     """Return the lengths that batches are padded to, in ascending order.
 
-    Args:
-        max_seq_length: the longest one.
-        pad_to_max_length: return that one alone.
-        is_fine: return every multiple of 8, for where lengths are not
-            compiled separately.
+    With `is_fine` they are the multiples of 8, for where lengths are not
+    compiled separately.
     """
     if pad_to_max_length:
         return [max_seq_length]
@@ -63,11 +60,8 @@ def bucket_lengths(
 class Plan:
     """Which records are in each training batch, and its padded length.
 
-    Args:
-        lengths: [n] tokens of each record.
-        batch_size: records in a batch.
-        buckets: lengths a batch may be padded to, ascending.
-        seed: draws the order.
+    `lengths` are the tokens of each record, [n], `buckets` the lengths that a
+    batch may be padded to, ascending.
 
     Raises:
         UserError: there is no record.
@@ -145,16 +139,10 @@ class Plan:
 def sorted_batches(
     lengths: np.ndarray, batch_size: int, buckets: Sequence[int]
 ) -> list[tuple[np.ndarray, int]]:
-    """Return batches for prediction, each record in one, the longest first.
+    """Return batches for prediction, [(numbers of records, padded length)].
 
-    Args:
-        lengths: [n] tokens of each record.
-        batch_size: records in a batch; the last one of a length may have
-            fewer.
-        buckets: lengths a batch may be padded to, ascending.
-
-    Returns:
-        [(numbers of the records, padded length)].
+    Each record is in one, the longest first. The last one of a length may have
+    fewer than batch_size.
     """
     lengths, buckets = np.asarray(lengths), np.asarray(buckets)
     places = np.searchsorted(buckets, lengths)
@@ -176,11 +164,8 @@ def sorted_batches(
 class ShortRecords:
     """Records in memory, cut to the length of the batch they are used in.
 
-    Args:
-        features: {name: [n, S, ...] or [n, ...]}, input_ids and input_mask
-            among them.
-        sequences: names of the features [n, S, ...]; None: all are.
-        pad_to_max_length: pad every batch to the full length, as the original.
+    Features are [n, S, ...], as all are unless `sequences` names them, or
+    [n, ...]; input_ids and input_mask are among them.
 
     Attributes:
         lengths: [n], up to the last real token of each record.
@@ -218,15 +203,7 @@ class ShortRecords:
     ) -> "ShortRecords":
         """Return the records of files, in the narrowest types that hold them.
 
-        Args:
-            files: record files.
-            schema: feature name to type and length.
-            bounds: feature name to the range its values must lie in.
-            length_flags: feature name to the flag that sets its length.
-            pad_to_max_length: see the class.
-
-        Raises:
-            UserError: see streaming.RecordFiles.
+        Arguments and errors are those of streaming.RecordFiles.
         """
         found = streaming.RecordFiles(files, schema, bounds, length_flags)
         full_length = schema["input_ids"].length
@@ -256,16 +233,12 @@ class ShortRecords:
     def training(
         self, batch_size: int, seed: int, is_fine: bool = False, group: int = 1
     ) -> "TrainingBatches":
-        """Return the endless training batches.
+        """Return the endless training batches of batch_size examples, B.
 
-        Args:
-            batch_size: examples in a batch, B.
-            seed: draws the order.
-            is_fine: see `bucket_lengths`.
-            group: consecutive records that are one example, such as the four
-                choices of a question. If more than 1, features are
-                [B, group, ...], and an example stays whole when a batch is
-                split among devices.
+        If an example is a `group` of consecutive records, such as the four
+        choices of a question, features are [B, group, ...], and an example
+        stays whole when a batch is split among devices. For is_fine see
+        `bucket_lengths`.
         """
         # A plan of examples, each as long as the longest of its records.
         lengths = self.lengths.reshape(-1, group).max(axis=1)
@@ -273,15 +246,10 @@ class ShortRecords:
         return TrainingBatches(self, plan, group)
 
     def gather(self, rows: np.ndarray, length: int) -> dict[str, np.ndarray]:
-        """Return the features of some records, sequences cut to a length.
+        """Return the features of records [...], sequences cut to a length S.
 
-        Args:
-            rows: numbers of records, of any shape [...].
-            length: S, to which sequences are cut.
-
-        Returns:
-            {name: [..., S]} for sequences, [...] for other features; of
-            features with a vector per token or record [..., S, K], [..., K].
+        They are [..., S] for sequences, [...] for other features; of features
+        with a vector per token or record [..., S, K], [..., K].
         """
         return {
             name: _widen(
@@ -293,12 +261,9 @@ class ShortRecords:
     def signature(
         self, size: int, length: int | None, group: int = 1
     ) -> dict[str, tf.TensorSpec]:
-        """Return the shapes and types of a batch.
+        """Return the shapes and types of a batch of `size` examples.
 
-        Args:
-            size: examples in it, B.
-            length: S; None if it differs from batch to batch.
-            group: see `training`.
+        The length is None if it differs from batch to batch.
         """
         rows = [size] if group == 1 else [size, group]
 
@@ -318,11 +283,7 @@ class ShortRecords:
         """Yield (record numbers, batch), with each record in one batch.
 
         Batches are filled up to `batch_size` with copies of their first
-        record, whose `example_weights` are 0.
-
-        Args:
-            batch_size: records in a batch.
-            is_fine: see `bucket_lengths`.
+        record, whose `example_weights` are 0. For is_fine see `bucket_lengths`.
         """
         for rows, length in sorted_batches(
             self.lengths, batch_size, self.buckets(is_fine)
@@ -373,11 +334,7 @@ class TrainingBatches:
     def make(
         self, start: int, context: tf.distribute.InputContext
     ) -> tf.data.Dataset:
-        """Return a dataset of this worker's batches from an example on.
-
-        Args:
-            start: number of the first example.
-            context: number of this worker, and how many replicas there are.
+        """Return a dataset of this worker's batches from example `start` on.
 
         Raises:
             UserError: a batch does not divide among the replicas.

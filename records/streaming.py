@@ -58,14 +58,9 @@ def check_schema(
 ) -> None:
     """Check that the first record of each file has the wanted features.
 
-    Args:
-        files: record files.
-        schema: feature name to type and length.
-        flags: feature name to the flag that sets its length.
-
     Raises:
         UserError: a feature is missing or has another length; names file,
-            feature, the length found and the one wanted.
+            feature, the length found, the one wanted, and its flag.
     """
     # The first record alone: all records of a file come from one run of its
     # writer. Without this check, a wrong --max_seq_length would be an error of
@@ -119,15 +114,10 @@ def count_records(files: Sequence[str]) -> dict[str, int]:
 def parse_batch(
     serialized: tf.Tensor, schema: Mapping[str, tfrecord.Feature]
 ) -> Batch:
-    """Decode a batch of serialized tf.train.Example.
+    """Decode a batch of serialized tf.train.Example, [B] strings.
 
-    Args:
-        serialized: [B] strings.
-        schema: feature name to type and length.
-
-    Returns:
-        {feature name: [B, length] tensor}; [B] for features of length 1.
-        Integers are int32; records have int64.
+    Features are [B, length], [B] for length 1. Integers are int32; records have
+    int64.
     """
     spec = {
         name: tf.io.FixedLenFeature(
@@ -149,12 +139,7 @@ def parse_batch(
 
 
 def check_bounds(batch: Batch, bounds: Mapping[str, Bound]) -> Batch:
-    """Return the batch; fail when it is computed if an id is out of range.
-
-    Args:
-        batch: feature name to values.
-        bounds: feature name to the range its values must lie in.
-    """
+    """Return the batch; fail when it is computed if an id is out of range."""
     # The original does not check ids. A gather out of range returns zeros on a
     # GPU and, compiled by XLA, the row of the largest id: with the vocabulary
     # of another model it would train a wrong model silently. The check is part
@@ -188,14 +173,7 @@ def _compression(files: Sequence[str]) -> tf.Tensor:
 def _epoch(
     epoch: tf.Tensor, files: tf.Tensor, kinds: tf.Tensor, seed: int
 ) -> tf.data.Dataset:
-    """Return the undecoded records once, in the order of (seed, epoch).
-
-    Args:
-        epoch: int64 scalar.
-        files: [num_files] paths.
-        kinds: [num_files], see `_compression`.
-        seed: draws the order.
-    """
+    """Return the undecoded records once, in the order of (seed, epoch)."""
     order = tf.random.experimental.stateless_shuffle(
         tf.range(tf.size(files)),
         seed=tf.stack([tf.constant(seed, tf.int64), epoch]),
@@ -221,12 +199,8 @@ def training_stream(
 ) -> tf.data.Dataset:
     """Return the endless stream of undecoded records from example `start`.
 
-    Args:
-        files: record files, in a fixed order.
-        num_records: records in all files together, which is an epoch.
-        seed: draws the order of each epoch.
-        start: number of the first example. Earlier records of its epoch are
-            skipped undecoded, earlier epochs are not read.
+    `num_records`, those of all files, are an epoch. Earlier records of the
+    epoch are skipped undecoded, earlier epochs are not read.
     """
     paths, kinds = tf.constant(list(files)), _compression(files)
     # With 100 records, example 224 is number 24 of epoch 2.
@@ -246,16 +220,7 @@ def training_stream(
 def check_divides(
     batch_size: int, devices: int, what: str = "a batch of "
 ) -> None:
-    """Check that a global batch divides among devices.
-
-    Args:
-        batch_size: examples in it.
-        devices: how many.
-        what: words or a flag before the number, for the message.
-
-    Raises:
-        UserError: it does not; names both numbers.
-    """
+    """Raise a UserError if a global batch does not divide among devices."""
     if batch_size % devices:
         raise UserError(
             f"{what}{batch_size} does not divide among {devices} devices: "
@@ -332,12 +297,7 @@ def evaluation_batches(
 
     Each record comes once. The last batch is filled up with rows of zeros, so
     that all shapes are static; `example_weights` [B] is 1 for records and 0
-    for the filling.
-
-    Args:
-        files: record files.
-        max_steps: batches at most.
-        context, batch_size, decode: see `per_replica_batches`.
+    for the filling. Other arguments: see `per_replica_batches`.
     """
     dataset = tf.data.Dataset.from_tensor_slices(
         (list(files), _compression(files))
@@ -369,13 +329,7 @@ def evaluation_batches(
 
 
 def _pad_rows(value: tf.Tensor, rows: tf.Tensor, static: int) -> tf.Tensor:
-    """Append rows of zeros to [B, ...].
-
-    Args:
-        value: to be padded.
-        rows: scalar, how many rows there are to be.
-        static: the same number if it is known when the graph is built.
-    """
+    """Append rows of zeros to [B, ...]; `static` are the rows, if known."""
     padding = [[0, rows - tf.shape(value)[0]]]
     padding += [[0, 0]] * (value.shape.rank - 1)
     padded = tf.pad(value, padding)
@@ -425,14 +379,7 @@ class RecordFiles:
         start: int,
         context: tf.distribute.InputContext,
     ) -> tf.data.Dataset:
-        """Return this worker's part of the endless training batches.
-
-        Args:
-            batch_size: examples in a global batch.
-            seed: draws the order.
-            start: number of the first example.
-            context: see `per_replica_batches`.
-        """
+        """Return this worker's part of the batches from an example on."""
         stream = training_stream(self.files, self.num_records, seed, start)
         return training_batches(stream, context, batch_size, self.decode)
 

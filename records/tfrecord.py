@@ -83,17 +83,10 @@ def check_compression(compression: str) -> None:
 
 
 class RecordWriter:
-    """Writes records to an open binary file.
+    """Writes records to an open binary file, and counts them; it stays open.
 
-    With compression, each writer writes one gzip member. Members can be
+    With compression "GZIP", each writer writes one gzip member. Members can be
     concatenated, as plain records can: readers take them as one file.
-
-    Args:
-        file: open for writing; stays open.
-        compression: "GZIP" or "".
-
-    Attributes:
-        num_records: number of records written.
     """
 
     def __init__(self, file: IO[bytes], compression: str = ""):
@@ -119,11 +112,9 @@ class RecordWriter:
             self._gzip.close()
 
     def write_examples(self, features: Mapping[str, np.ndarray]) -> None:
-        """Write one record for each example of a batch.
+        """Write a record for each example of {name: [n, length] or [n]}.
 
-        Args:
-            features: name -> array [n, length] or [n]. Integers become an
-                Int64List, floats a FloatList.
+        Integers become an Int64List, floats a FloatList.
         """
         for chunk in _chunks(features):
             data, count = _encode_chunk(chunk)

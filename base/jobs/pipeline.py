@@ -102,10 +102,10 @@ def _build(
 def create(
     pipeline: beam.Pipeline, items: Sequence[Any], path: str
 ) -> beam.PCollection:
-    """Return a collection of items of JSON's types; workers read them from a file.
+    """Return a collection of items; workers read them from a file.
 
-    `beam.Create` would send the items with the pipeline, whose size runners
-    limit (Dataflow: 10 MB).
+    `beam.Create` would send the items, of JSON's types, with the pipeline,
+    whose size runners limit (Dataflow: 10 MB).
     """
     file_system.write_text(path, json.dumps(items))
     label = os.path.basename(path)
