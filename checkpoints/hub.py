@@ -107,7 +107,7 @@ def with_commit(text: str, flag: str = "init_checkpoint") -> str:
 
 
 def fetch(text: str, flag: str = "init_checkpoint") -> str:
-    """Return the local folder of hf://owner/name[@revision]; fetch it if needed.
+    """Return the folder of hf://owner/name[@revision]; fetch it if needed.
 
     It is a Hugging Face directory in the client's cache, named after the
     commit.
