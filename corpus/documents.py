@@ -47,11 +47,8 @@ class Document(NamedTuple):
 class Outcome(NamedTuple):
     """The result for an item: a document, or why there is none.
 
-    Attributes:
-        document: None if the item gave none.
-        counts: numbers to add up over all items, by name; see
-            corpus/summary.py. They say why there is no document.
-        problem: None unless the item cannot be read.
+    The numbers by name are added up over all items; see corpus/summary.py. They
+    say why there is no document. A problem is an item that cannot be read.
     """
 
     document: Document | None
@@ -96,15 +93,11 @@ def make_document(item: Item, flags: CorpusFlags) -> Outcome:
 
 
 def document_of(lines: list[str], heldout_fraction: float) -> Document:
-    """Return the document of some sentences.
+    """Return the document of clean sentences.
 
     White space is left out of the hash. So the key, and with it whether the
     document is held out, does not change when a sentence is split otherwise.
-
-    Args:
-        lines: clean sentences.
-        heldout_fraction: share of all keys that are held out. What is held out
-            at 0.01 is held out at 0.02 too.
+    What is held out at a heldout_fraction of 0.01 is held out at 0.02 too.
     """
     text = "".join(f"{line}\n" for line in lines)
     key = hash64("".join(text.split()))

@@ -55,12 +55,9 @@ class Page(NamedTuple):
 def read_header(head: bytes) -> tuple[str, tuple[tuple[int, str], ...]]:
     """Return language and namespaces, (number, name), of a dump.
 
-    The language is "" where the root element names none.
-
-    Args:
-        head: UTF-8; the siteinfo is looked for before the first page. A part
-            of a dump that begins with a page has none, and neither has a dump
-            whose siteinfo is damaged.
+    The siteinfo is looked for before the first page. A part of a dump that
+    begins with a page has none, and neither has a dump whose siteinfo is
+    damaged. The language is "" where the root element names none.
     """
     first = _BEGIN.search(head)
     text = head[: first.start() if first else len(head)]
@@ -91,15 +88,11 @@ def split_pages(
 ) -> Iterator[tuple[bytes, str]]:
     """Yield (page, "") and (beginning of what cannot be used, problem).
 
-    Args:
-        blocks: the dump as UTF-8; one block and one page are in memory.
-        max_bytes: a longer page is a problem "too_long".
-
-    Yields:
-        In the order of the dump: the bytes from <page> to </page>; pages that
-        begin but do not end before the next one begins ("broken_page"); a last
-        piece "truncated" if the dump ends within a page or has no </mediawiki>
-        for its <mediawiki>.
+    One block, UTF-8, and one page are in memory. In the order of the dump: the
+    bytes from <page> to </page>; pages of more than max_bytes ("too_long");
+    pages that begin but do not end before the next one begins ("broken_page");
+    a last piece "truncated" if the dump ends within a page or has no
+    </mediawiki> for its <mediawiki>.
     """
     # `begin` is where the open page begins in the buffer, -1 without one. Of a
     # page that is too long only `head` is kept.

@@ -56,13 +56,10 @@ def generate(
 ) -> tuple[dict[str, Any], str]:
     """Write all output files that are not complete yet.
 
-    Args:
-        input_file: globs, separated by commas.
-        output_dir: the directory of the output files and corpus.json.
-        flags: the others that the output depends on.
-        is_strict: whether the first problem in the input ends the run.
-        num_workers: number of processes on this machine; None: all cores.
-        beam_options: of a pipeline of Apache Beam, which then does the work.
+    With `is_strict` the first problem in the input ends the run. `flags` are
+    the others that the output depends on. With `beam_options` a pipeline of
+    Apache Beam does the work, else `num_workers` processes, None: one for each
+    core.
 
     Returns:
         The content of corpus.json, and in words how fast this run has read the

@@ -103,12 +103,9 @@ class Block(NamedTuple):
 def blocks(
     wikitext: str, site: Site, counts: collections.Counter[str]
 ) -> list[Block]:
-    """Return the paragraphs of a page that hold text.
+    """Return the paragraphs of a page's wikitext that hold text.
 
-    Args:
-        wikitext: source of the page.
-        site: names of the wiki's namespaces.
-        counts: the number of removed parts of each kind is added here.
+    The number of removed parts of each kind is added to `counts`.
     """
     text = (
         wikitext.translate(_UNMARK)

@@ -122,9 +122,8 @@ def grouped(number: str) -> str:
 def convert(values: list[str], named: dict[str, str]) -> str | None:
     """Return "5 to 10 miles" for {{convert|5|to|10|mi|km}}.
 
-    Returns:
-        None if a unit is not known or the template is to show something else
-        than the measure given to it.
+    None if a unit is not known or the template is to show something else than
+    the measure given to it.
     """
     if named.get("disp", "").startswith(("out", "num", "unit")):
         return None

@@ -31,17 +31,11 @@ LINE_BREAKS = ("auto", "join", "keep")
 
 
 def split_paragraphs(text: str, line_breaks: str = "auto") -> list[str]:
-    """Return the paragraphs of a text, each as one line.
+    """Return the paragraphs of a text, each as one stripped line.
 
-    Args:
-        text: lines, with blank lines between some of them.
-        line_breaks: what a line break between two lines of text means.
-            "join": nothing, the lines are wrapped and belong together. "keep":
-            each line is a paragraph. "auto": "join" if the lines look
-            wrapped (`is_wrapped`), "keep" otherwise.
-
-    Returns:
-        Paragraphs without blank ones, stripped.
+    Blank lines separate them. A line break means nothing with "join": the lines
+    are wrapped and belong together. With "keep" each line is a paragraph.
+    "auto" is "join" if the lines look wrapped (`is_wrapped`), "keep" otherwise.
     """
     blocks: list[list[str]] = [[]]
     for line in _LINE_BREAK.split(text):
@@ -63,9 +57,6 @@ def is_wrapped(blocks: list[list[str]]) -> bool:
     that do not end their paragraph are full: at least 0.7 times as long as the
     90th percentile, which has at least 40 characters. Lines of verse vary more
     in length. And at most half of these lines end like a sentence.
-
-    Args:
-        blocks: lines between blank lines, stripped.
     """
     followed = [line for block in blocks for line in block[:-1]]
     if not followed:

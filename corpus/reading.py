@@ -32,13 +32,9 @@ def read_chunks(
 ) -> Iterator[Chunk]:
     """Yield the items of all files in chunks.
 
-    Small files share a chunk, and large ones have many.
-
-    Args:
-        files: paths.
-        flags: of the run.
-        chunk_bytes: a chunk ends with the item that reaches this size.
-        start: where the first chunk begins: `end` of the chunk before it.
+    Small files share a chunk, and large ones have many: it ends with the item
+    that reaches chunk_bytes. `start` is the `end` of the chunk before the
+    first.
 
     Raises:
         UserError: a file cannot be opened, has no language, or needs a
@@ -90,13 +86,8 @@ def find_source(
 ) -> tuple[Source, Problem | None]:
     """Return the kind and language of a file, and why it cannot be used.
 
-    Args:
-        path: of the file.
-        blocks: the file, opened.
-        language: --language; "" for the dump's own.
-
     Raises:
-        UserError: neither the flag nor the file names the language.
+        UserError: neither the flag --language nor the file names the language.
     """
     kind, detail = sources.find_kind(blocks)
     if not kind:

@@ -131,19 +131,13 @@ _WITHOUT_STOPS = frozenset("th lo km my bo dz shn mnw".split())
 
 
 def judge(sentence: str, language: str, introduces: bool, last: bool) -> str:
-    """Return the reason to drop a sentence, "" if it is whole.
+    """Return the reason to drop a sentence of a paragraph, "" for none.
 
-    Args:
-        sentence: a sentence of a repaired paragraph.
-        language: code of its language.
-        introduces: whether no paragraph follows that of the sentence, but a
-            removed list or table.
-        last: whether it is the last one of its paragraph.
+    `introduces`: no paragraph follows that of the sentence, but a removed list
+    or table. `last`: it is the last one of its paragraph.
 
-    Returns:
-        "lost_words", "formula", "leftover_markup", "no_words",
-        "lower_case_start", "introduces_removed", "unfinished", "unbalanced" or
-        "".
+    The reasons are "lost_words", "formula", "leftover_markup", "no_words",
+    "lower_case_start", "introduces_removed", "unfinished" and "unbalanced".
     """
     if LOST in sentence:
         return "lost_words"

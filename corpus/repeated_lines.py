@@ -70,9 +70,7 @@ def _line_hashes(text: bytes) -> np.ndarray:
 def without_lines(text: bytes, repeated: np.ndarray) -> tuple[bytes, int]:
     """Return a text without the repeated lines, and how many these were.
 
-    Args:
-        text: lines, each with its end.
-        repeated: sorted hashes.
+    `repeated` are their sorted hashes.
     """
     if not len(repeated):
         return text, 0

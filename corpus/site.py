@@ -191,11 +191,9 @@ class Site(NamedTuple):
 
 
 def from_namespaces(language: str, names: Mapping[int, str]) -> Site:
-    """Return the site of a dump with these namespaces in its siteinfo.
+    """Return the site of a dump in a language.
 
-    Args:
-        language: code of the wiki's language.
-        names: the local name of each namespace by its number; may be empty.
+    `names` are those of the namespaces in its siteinfo, by their numbers.
     """
     own = {
         name.replace("_", " ").strip().lower(): key

@@ -92,13 +92,9 @@ class CorpusSteps(Steps):
     ) -> tuple[list[tuple[int, bytes]], dict[str, Any]]:
         """Return the distinct documents of a chunk, and what is known of it.
 
-        Returns:
-            (bucket, key and text) of each document; and
-
-            counts: numbers by name.
-            num_documents: how many documents there are.
-            problems: the first ones, each with its path and item before it.
-            inputs: kind, language and numbers by path.
+        That is (bucket, key and text) of each; and `counts` by name,
+        `num_documents`, the first `problems`, each with its path and item
+        before it, and `inputs`: kind, language and numbers by path.
 
         Raises:
             UserError: there is a problem and the run is strict.

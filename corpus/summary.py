@@ -62,15 +62,10 @@ def problems_of(result: dict[str, Any]) -> list[Problem]:
 def make_report(
     done: Done, outputs: dict[str, list[str]], output_dir: str
 ) -> dict[str, Any]:
-    """Return what corpus.json says of the documents.
+    """Return what corpus.json says of the documents of a run.
 
     It has nothing in it that depends on the number of workers or on how often
-    a run was interrupted.
-
-    Args:
-        done: the run.
-        outputs: paths of the output files by split.
-        output_dir: where they are.
+    a run was interrupted. `outputs` are the paths of the files by split.
     """
     counts = collections.Counter(done.total["counts"])
     splits = {}

@@ -39,13 +39,8 @@ def read_column(
 ) -> Iterator[tuple[str | None, int]]:
     """Yield (text or None for a null, bytes of the file for this row).
 
-    One row group at most is in memory.
-
-    Args:
-        path: of the file.
-        column: its name; of type string.
-        blocks: the file, opened; read only where it is compressed as a whole or
-            remote.
+    One row group at most is in memory. `blocks`, the opened file, is read only
+    where it is compressed as a whole or remote.
 
     Raises:
         UserError: pyarrow is not installed.

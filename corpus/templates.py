@@ -90,15 +90,12 @@ def is_pronunciation(name: str) -> bool:
 
 
 def is_remark(before: str, after: str) -> bool:
-    """Return whether a template is a remark, by the text around it.
+    """Return whether a template is a remark, by the characters around it.
 
     A remark follows a word or a full stop without a space, and a space or a
     punctuation mark follows it: "in 1990.{{x}} He" and "most{{x}} people" lose
-    nothing, "{{x}} people" and "has {{x}} people" may have lost a number.
-
-    Args:
-        before: the character before the template.
-        after: the two characters after it.
+    nothing, "{{x}} people" and "has {{x}} people" may have lost a number. Two
+    characters after it are looked at, one before it.
     """
     ends = (
         not after or after[0] in " \n\t,.;:)]<\ue003{" or after[0] in "，。、"
@@ -122,11 +119,7 @@ def render(
 ) -> str | None:
     """Return the text of a template, None if its arguments do not tell it.
 
-    Args:
-        name: as name_of gives it.
-        values: the positional arguments as text.
-        named: the named ones.
-        language: code of the wiki's language.
+    They are positional ones as text, and named ones.
     """
     renderer = _renderer(name)
     if renderer is measures.convert and language not in ("en", "simple"):

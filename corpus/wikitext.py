@@ -37,14 +37,8 @@ def to_sentences(
 ) -> tuple[list[str], dict[str, int]]:
     """Return (the sentences of a page, what was removed and dropped by kind).
 
-    Args:
-        wikitext: source of the page.
-        site: names of the wiki's namespaces.
-        language: code of the language whose rules split sentences.
-
-    Returns:
-        The sentences in order, and counts. The keys of dropped sentences start
-        with "sentences_", those of parts of pages are plain: "tables".
+    The keys of dropped sentences start with "sentences_", those of parts of
+    pages are plain: "tables".
 
     Raises:
         PageError: if the parser refuses the page.

@@ -94,18 +94,13 @@ class LanguageModelHead(Layer):
         word_embeddings: Any,
         compute: Compute = PLAIN,
     ) -> losses.Loss:
-        """Return the loss of the masked tokens, as sums over B and P.
+        """Return the loss of the masked tokens [B, P], as sums over B and P.
 
-        The same as `classification_loss` of the logits, but without keeping
-        the logits, which are the largest tensor of a training step. Only the P
-        masked positions are projected to the vocabulary, since logits of all
-        S tokens would take most of the time of a small model.
-
-        Args:
-            sequence_output: [B, S, H], the encoder's.
-            features: the three masked_lm features, [B, P].
-            word_embeddings: variable [V, H].
-            compute: how.
+        The same as `classification_loss` of the logits, but without keeping the
+        logits, which are the largest tensor of a training step. Only the P
+        masked positions of sequence_output [B, S, H] are projected to the
+        vocabulary, since logits of all S tokens would take most of the time of
+        a small model.
         """
         positions = features["masked_lm_positions"]
         x = self.transform(
@@ -134,18 +129,11 @@ class LanguageModelHead(Layer):
         training: bool,
         compute: Compute = PLAIN,
     ) -> losses.Loss:
-        """Return the loss of the token after each position, as sums.
+        """Return the loss of the token next_ids after each position, as sums.
 
-        All S positions are projected to the vocabulary, in slices.
-
-        Args:
-            sequence_output: [B, S, H], the encoder's.
-            next_ids: int [B, S], the token to predict at each position.
-            weights: float32 [B, S], 0 where nothing is to be predicted.
-            word_embeddings: variable [V, H].
-            max_rows: see `sliced_cross_entropy`.
-            training: False: the loss has no gradient.
-            compute: how.
+        All S positions are projected to the vocabulary, in slices of max_rows
+        (see `sliced_cross_entropy`). `weights` are 0 where nothing is to be
+        predicted. Without `training` the loss has no gradient.
         """
         hidden = sequence_output.shape[-1]
         x = self.transform(

@@ -34,12 +34,9 @@ class PreTrainingOutput(NamedTuple):
 class BertForPreTraining(TaskModel):
     """A language model and next sentence prediction on one encoder.
 
-    Args:
-        config: of the encoder.
-        dtype: of matrix products.
-        predicts_next_sentence: False: the pooler and the next sentence head,
-            which no loss reads then, are not trained. They exist all the
-            same, so that every pre-trained checkpoint has the same variables.
+    Unless `predicts_next_sentence`, the pooler and the next sentence head,
+    which no loss reads then, are not trained. They exist all the same, so that
+    every pre-trained checkpoint has the same variables.
     """
 
     def __init__(
@@ -70,13 +67,9 @@ class BertForPreTraining(TaskModel):
     ) -> PreTrainingOutput:
         """Return the logits of both tasks for a batch of features.
 
-        Args:
-            features: `input_ids` and `masked_lm_positions`; `input_mask` and
-                `segment_ids` may be left out as in `BertModel.call`. Packed
-                rows have `sequence_ids`, `position_ids` and
-                `next_sentence_positions` too.
-            training: whether dropout is on.
-            dropout_seed: see `BertModel.call`.
+        They are `input_ids` and `masked_lm_positions`; `input_mask` and
+        `segment_ids` may be left out as in `BertModel.call`. Packed rows have
+        `sequence_ids`, `position_ids` and `next_sentence_positions` too.
         """
         output = self.encode(features, training, dropout_seed)
         return PreTrainingOutput(
@@ -138,10 +131,9 @@ class BertForPreTraining(TaskModel):
     ) -> losses.Loss:
         """Return the loss of every token but the first of each sequence.
 
-        Args:
-            output: for the tokens that were masked, not for their masks.
-            features: `input_ids` are these tokens too.
-            training: False: the loss has no gradient.
+        The encoder's output is for the tokens that were masked, not for their
+        masks, and `input_ids` are these tokens too. Without `training` there is
+        no gradient.
         """
         # As many positions at a time as the masked LM projects.
         batch, predictions = shape_of(features["masked_lm_positions"])

@@ -71,9 +71,7 @@ NEXT_TOKEN = Term(
 def sum_of(*terms: Term, restores_tokens: bool = False) -> Objective:
     """Return the objective whose loss is the sum of terms (paper A.2).
 
-    Args:
-        *terms: in the order of their scalars.
-        restores_tokens: whether the encoder sees the tokens that were masked.
+    With `restores_tokens` the encoder sees the tokens that were masked.
     """
 
     def loss_weights(batch: Batch) -> dict[str, tf.Tensor]:
@@ -155,12 +153,7 @@ class PretrainingObjective(NamedTuple):
         return self.attention_direction == modeling.LEFT_TO_RIGHT
 
     def projections(self, length: int, predictions: int) -> int:
-        """Return how many positions of a record are projected to the words.
-
-        Args:
-            length: tokens of a record, padding included.
-            predictions: masked tokens that it may have.
-        """
+        """Return how many positions of a record are projected to the words."""
         return length if self.is_left_to_right else predictions
 
     def trained_for(self) -> TrainedFor:
@@ -215,14 +208,9 @@ DEFAULT = "mlm_nsp"
 def set_direction(config: modeling.BertConfig, name: str, source: str) -> None:
     """Set the attention_direction that an objective needs, and log it.
 
-    Args:
-        config: of the model to train; is changed.
-        name: of the objective.
-        source: file or checkpoint of the configuration, for messages.
-
     Raises:
-        UserError: the configuration is of a left-to-right model, and the
-            objective is not.
+        UserError: the configuration, of `source`, is of a left-to-right model,
+            and the objective is not.
     """
     wanted = OBJECTIVES[name].attention_direction
     found = config.attention_direction

@@ -36,9 +36,7 @@ _COUNTED_AT_ONCE = 512  # rows
 
 
 class PretrainingFiles(streaming.RecordFiles):
-    """Record files of one kind: all packed or none.
-
-    Args: see `streaming.RecordFiles`.
+    """Record files, all packed or none; see `streaming.RecordFiles`.
 
     Attributes:
         counts: {path: number of records}; of packed files, of rows.
@@ -161,12 +159,6 @@ def find_data(
     Ids are checked when a batch is read: without a check, a GPU takes zeros
     for the embedding of an id beyond the vocabulary, without an error.
 
-    Args:
-        files: all packed or none.
-        config: no id may reach its sizes.
-        max_seq_length: S of the records.
-        max_predictions_per_seq: P of the records; packed rows have their own.
-
     Raises:
         UserError: a file has records of other features or lengths.
     """
@@ -214,17 +206,10 @@ def _bounds(
 
 
 def _check_same_kind(files: Sequence[str], first: Mapping[str, int]) -> None:
-    """Check that all files are packed, and alike, or that none is.
+    """Raise a UserError if files are packed and others not, or differently.
 
     Called where the records do not fit: the error of a single file would not
     name the cause, that two kinds of files are mixed.
-
-    Args:
-        files: record files.
-        first: length of each feature of the first file.
-
-    Raises:
-        UserError: two files differ; names both.
     """
     is_packed = PACKED_FEATURE in first
     for path in files[1:]:

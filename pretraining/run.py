@@ -35,15 +35,7 @@ def read_data(
     max_seq_length: int,
     max_predictions_per_seq: int,
 ) -> PretrainingFiles:
-    """Return the record files of a flag, checked and logged.
-
-    Args:
-        patterns: globs, separated by commas.
-        flag: where they come from, for messages.
-        config: no id may reach its sizes.
-        max_seq_length: S of the records.
-        max_predictions_per_seq: P of the records, unless they are packed.
-    """
+    """Return the record files of a flag, checked and logged."""
     files = file_system.find_files(patterns, flag)
     data = pretraining_records.find_data(
         files, config, max_seq_length, max_predictions_per_seq
@@ -130,15 +122,10 @@ def check_same_objective(
 ) -> None:
     """Check that a run can be continued or scored with an objective.
 
-    Args:
-        path: of a directory or a checkpoint in it. One that does not name
-            its objective is not checked.
-        objective: of this command.
-        flag: that names the path, for the message.
-        mend: what to do if it cannot, for the message.
+    A path that does not name its objective is not checked.
 
     Raises:
-        UserError: the run there has another one.
+        UserError: the run there has another one; says what to do (`mend`).
     """
     name = _objective_of(lookup.folder_of(path))
     if name and name != objective.name:
@@ -183,15 +170,8 @@ class TokenizerFiles(NamedTuple):
 class PretrainingRun:
     """The model of a run, and the files it leaves in output_dir.
 
-    Args:
-        strategy: the one under which the model was created.
-        model: is trained and evaluated.
-        objective: what for.
-        settings: how to train.
-        tokenizer: is written beside the weights; None for none.
-        eval_data: held-out records; None without evaluation.
-        eval_batch_size: records in a batch of them.
-        max_eval_steps: batches at most.
+    The tokenizer's files are written beside the weights, if there are some; the
+    held-out records are evaluated, if there are some.
 
     Raises:
         UserError: an evaluation batch does not divide among the devices.
@@ -233,10 +213,6 @@ class PretrainingRun:
 
         They are fewer than all after SIGTERM or Ctrl-C; the same command then
         goes on. A finished run may have more than this command asks for.
-
-        Args:
-            data: the training records.
-            identity: of `identity_of`.
         """
         settings = self.settings
         length, predictions = lengths_of(data)

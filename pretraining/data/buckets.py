@@ -66,14 +66,8 @@ def tokenize_documents(
 class BucketMaker:
     """Makes records of the documents of a bucket.
 
-    Args:
-        tokenizer: with the vocabulary.
-        config: lengths and probabilities.
-        random_seed: of all buckets.
-        compression: "GZIP", or "" for plain TFRecord files.
-        num_slices: output files that share the records of a bucket; above 1
-            only where the corpus is small.
-        is_only_one: whether there is no other bucket.
+    `num_slices` output files share the records of a bucket where the corpus is
+    small. `is_only_one`: there is no other bucket.
     """
 
     def __init__(
@@ -93,12 +87,7 @@ class BucketMaker:
     def write(
         self, bucket: int, parts: Sequence[Part], file: IO[bytes]
     ) -> dict[str, Any]:
-        """Write all records of a bucket, one pass after another.
-
-        Args:
-            bucket: its number.
-            parts: its documents, sorted.
-            file: open for writing, at its beginning.
+        """Write all records of sorted documents, one pass after another.
 
         Returns:
             bounds: offsets in the file at which slices begin, and the end. A
@@ -139,11 +128,8 @@ def _shuffled_passes(
     """Yield the instances of each pass over the documents, shuffled.
 
     The passes stay apart, so that all of the text is seen once before any of
-    it is seen again.
-
-    Yields:
-        The instances, those of a row next to each other, and the number of
-        instances of each row: 1 unless sequences are packed.
+    it is seen again. Those of a row are next to each other; the number of
+    instances of each row, 1 unless sequences are packed, is yielded too.
     """
     if not len(documents.numbers):
         return

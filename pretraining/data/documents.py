@@ -113,14 +113,9 @@ def read_parts(
 
     A line of whitespace ends a document, and so does the end of the file. (In
     the original the last document of a file and the first of the next are one
-    unless a blank line separates them.)
-
-    Args:
-        file_range: UTF-8 text.
-        part_bytes: a part ends with the line that reaches this number of
-            characters.
-        max_line_bytes: a longer line is an error.
-        report: called with the number of bytes of every block read.
+    unless a blank line separates them.) A part ends with the line that reaches
+    part_bytes characters; a line longer than max_line_bytes is an error. The
+    bytes of every block read are reported.
     """
     document, index = 0, 0
     for is_first, text in _read_texts(

@@ -154,8 +154,8 @@ def check_vocabulary(
 ) -> bool:
     """Check that the vocabulary has what masking needs.
 
-    Returns:
-        Whether to lower-case the text: the flag, or what the vocabulary shows.
+    Returns whether to lower-case the text: the flag, or what the vocabulary
+    shows.
 
     Raises:
         UserError: a special token is missing, or there are no others.
@@ -215,15 +215,10 @@ def expand_output_files(names: str) -> list[str]:
 def generate(
     plan: Plan, num_workers: int | None = None, beam_options: str | None = None
 ) -> dict[str, int]:
-    """Write all output files that are not complete yet.
+    """Write all output files of a plan that are not complete yet.
 
-    Args:
-        plan: the run.
-        num_workers: number of processes on this machine; None: all cores.
-        beam_options: of a pipeline of Apache Beam, which then does the work.
-
-    Returns:
-        Counts over all output files, by name; see `summary.summarize`.
+    Returns counts over all output files, by name; see `summary.summarize`. With
+    `beam_options` a pipeline of Apache Beam does the work.
 
     Raises:
         UserError: bad input, or output files of a different command.

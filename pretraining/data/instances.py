@@ -233,19 +233,11 @@ def _draw_random_next(
     missing: np.ndarray,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw the sentences that replace the true B.
+    """Draw the sentences that replace the true B: first and end, both [M].
 
-    They start at a random sentence of a random other document and go on until
-    they have `missing` tokens or the document ends.
-
-    Args:
-        documents: at least two different ones.
-        document: [M], the document of A, which B must not be from.
-        missing: [M], tokens wanted; at least one sentence is taken.
-        rng: source of random numbers.
-
-    Returns:
-        The first sentence of each B and its end, both [M].
+    They start at a random sentence of a random other document than that of A,
+    and go on until they have `missing` tokens or the document ends. At least
+    one is taken. There are at least two different documents.
     """
     numbers, bounds = documents.numbers, documents.bounds
     # The original draws from all documents and tries ten times to get another

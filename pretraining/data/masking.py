@@ -100,11 +100,8 @@ def assemble(
 ) -> Sequences:
     """Return the sequences [CLS] A [SEP] B [SEP] of N instances.
 
-    Args:
-        ids: `Documents.ids`, which the instances point into.
-        instances: A and B together have at most `max_seq_length` - 3 tokens.
-        max_seq_length: S.
-        vocabulary: ids of [CLS] and [SEP].
+    They point into `ids`; A and B together have at most max_seq_length - 3
+    tokens.
     """
     a_length = instances.a_length
     length = sequence_lengths(instances)
@@ -137,15 +134,8 @@ def mask_sequences(
 ) -> dict[str, np.ndarray]:
     """Choose the tokens to predict, replace them, and return all features.
 
-    Args:
-        sequences: their `input_ids` are changed in place.
-        is_random_next: bool [N], the next sentence labels.
-        config: shares of tokens, lengths.
-        vocabulary: [MASK], random replacements, which tokens continue a word.
-        rng: source of random numbers.
-
-    Returns:
-        Name -> array of each feature of pretraining/data/schema.py.
+    The features are those of pretraining/data/schema.py. The input_ids of the
+    sequences are changed in place. The next sentence labels are is_random_next.
     """
     input_ids, a_length, length = sequences
     place = np.arange(config.max_seq_length)
@@ -192,18 +182,11 @@ def prediction_budget(length: np.ndarray, config: InstanceConfig) -> np.ndarray:
 def _choose_tokens(
     candidates: np.ndarray, budget: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Choose `budget` of the candidates of each row at random.
+    """Choose `budget` [N] of the candidates [N, S] of each row at random.
 
     Every candidate gets a random key, and those with the smallest keys are
-    chosen, so that all subsets are equally likely.
-
-    Args:
-        candidates: bool [N, S]; at least two in a row, one of A and one of B.
-        budget: [N].
-        rng: source of random numbers.
-
-    Returns:
-        Bool [N, S].
+    chosen, so that all subsets are equally likely. A row has at least two
+    candidates, one of A and one of B.
     """
     budget = np.minimum(budget, np.count_nonzero(candidates, axis=1))
     keys = rng.random(candidates.shape, np.float32)
@@ -227,22 +210,13 @@ def _choose_words(
     most: np.ndarray,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Choose whole words at random, up to `budget` tokens of each row.
+    """Choose whole words at random, up to `budget` [N] tokens of each row.
 
-    A word with more tokens than are left of the budget is passed over. If
-    every word of a row is larger than the budget, the shortest one is chosen
-    and cut to `most` tokens, the places it has. (The original then
-    chooses nothing.)
-
-    Args:
-        candidates: bool [N, S].
-        continues: bool [N, S], whether a token starts with "##".
-        budget: [N].
-        most: [N], P, or the budget of rows that are packed.
-        rng: source of random numbers.
-
-    Returns:
-        Bool [N, S].
+    A word with more tokens than are left of the budget is passed over. If every
+    word of a row is larger than the budget, the shortest one is chosen and cut
+    to `most` tokens, the places it has: P, or the budget of rows that are
+    packed. (The original then chooses nothing.) `continues` [N, S] tells which
+    tokens start with "##".
     """
     rows, max_seq_length = candidates.shape
     word = _number_words(candidates, continues)  # [N, S]
@@ -293,12 +267,8 @@ def _number_words(candidates: np.ndarray, continues: np.ndarray) -> np.ndarray:
 def _fill_budgets(size: np.ndarray, budget: np.ndarray) -> np.ndarray:
     """Take words from the left of each row while they fit into its budget.
 
-    Args:
-        size: [N, W], tokens of each word; 0 for no word, at the end of a row.
-        budget: [N].
-
-    Returns:
-        Bool [N, W]: for sizes [3, 1, 2, 1] and budget 2 it is [0, 1, 0, 1].
+    For sizes [3, 1, 2, 1] and budget 2 the result is [0, 1, 0, 1]. A size is 0
+    for no word, at the end of a row.
     """
     taken = np.zeros(size.shape, bool)
     left = budget.copy()

@@ -79,13 +79,10 @@ class _OpenRows:
     def take(
         self, length: int, needed: int, places_left: list[int]
     ) -> tuple[int, int] | None:
-        """Remove the row of least room for a sequence; None if none fits.
+        """Remove the row of least room for a sequence; return it and its room.
 
         Of rows of the same room the last added is looked at; if it has too few
-        places left, rows of more room follow.
-
-        Returns:
-            The row and its room.
+        places left, rows of more room follow. None if none fits.
         """
         rooms = self.rooms >> length
         while rooms:
@@ -107,22 +104,14 @@ def assign_rows(
     predictions_per_row: int,
     max_sequences: int,
 ) -> np.ndarray:
-    """Assign sequences to rows by best-fit decreasing.
+    """Return the row of each sequence, [N], by best-fit decreasing.
 
     Example with rows of 10 tokens and enough places: lengths 6, 3, 9, 4, 3
     are taken as 9, 6, 4, 3, 3. The 9 gets row 0 and the 6 row 1. The 4 fits
     the room of row 1 exactly. Neither 3 fits a row, so they share row 2.
 
-    Args:
-        lengths: [N], tokens of each sequence, at most `max_seq_length`.
-        predictions: [N], places each needs, at most `predictions_per_row`.
-        max_seq_length: tokens in a row.
-        predictions_per_row: places in a row.
-        max_sequences: sequences in a row at most.
-
-    Returns:
-        The row of each sequence [N]. Rows are numbered from 0, in the order
-        in which they were begun.
+    Rows are numbered in the order in which they were begun. A row has
+    predictions_per_row places, of which each sequence needs `predictions`.
     """
     order = np.argsort(-lengths, kind="stable")
     open_rows = _OpenRows(max_seq_length)
@@ -153,13 +142,9 @@ def pack(
 ) -> tuple[Instances, np.ndarray]:
     """Reorder instances so that those of a row are next to each other.
 
-    Args:
-        instances: of one pass, in random order.
-        config: lengths, and how many sequences a row may have.
-        rng: draws the order of the rows; the packing itself is not random.
-
-    Returns:
-        The instances, and the number of instances of each row [R].
+    Returns them, and the number of instances of each row [R]. The rows are in
+    random order; the packing itself, of instances in random order, is not
+    random.
     """
     lengths = masking.sequence_lengths(instances)
     rows = assign_rows(
@@ -182,13 +167,8 @@ def split(
 ) -> Iterator[tuple[Instances, np.ndarray]]:
     """Yield `count` slices of about the same number of rows.
 
-    Args:
-        instances: those of a row next to each other.
-        sizes: instances of each row [R].
-        count: number of slices; some are empty if it is larger than R.
-
-    Yields:
-        The instances of a slice, and the number of each of its rows.
+    The instances of a row are next to each other, `sizes` [R] of each. A slice
+    has its instances, and the number of each of its rows; it may be empty.
     """
     start = 0
     for some in np.array_split(sizes, count):
@@ -198,14 +178,9 @@ def split(
 
 
 def parts(sizes: np.ndarray, most: int) -> Iterator[tuple[slice, slice]]:
-    """Split rows into parts of at most about `most` sequences.
+    """Yield the rows and the sequences of parts of about `most` sequences.
 
-    Args:
-        sizes: sequences of each row [R].
-        most: a part has fewer than this and one row more.
-
-    Yields:
-        The rows of a part and its sequences.
+    A part has fewer than this and one row more; `sizes` [R] are of the rows.
     """
     ends = np.cumsum(sizes)
     begin = first = 0
@@ -223,16 +198,9 @@ def parts(sizes: np.ndarray, most: int) -> Iterator[tuple[slice, slice]]:
 def pack_features(
     features: dict[str, np.ndarray], sizes: np.ndarray, config: InstanceConfig
 ) -> dict[str, np.ndarray]:
-    """Return the features of R rows from those of their N sequences.
+    """Return the features of R packed rows from those of their N sequences.
 
-    Args:
-        features: of `masking.mask_sequences`, the sequences of a row next to
-            each other.
-        sizes: sequences of each row [R]; their sum is N.
-        config: lengths.
-
-    Returns:
-        Name -> array of each feature of `schema.packed_schema`.
+    The sequences of a row are next to each other, `sizes` [R] of each.
     """
     real = features["input_mask"] > 0  # [N, S]
     predicted = features["masked_lm_weights"] > 0  # [N, P]

@@ -84,17 +84,11 @@ def learn_pieces(
 ) -> list[str]:
     """Return WordPiece pieces learned from words and their frequencies.
 
-    Args:
-        words: sorted, so that ties are broken the same way every time.
-        counts: number of occurrences of each word.
-        single: the pieces of one character to begin with.
-        num_pieces: number of pieces to return; fewer if the words have no
-            more.
-        min_frequency: two pieces that occur together less often are not
-            joined.
-
-    Returns:
-        `single`, then the longer pieces as they were learned.
+    They are `single`, the pieces of one character to begin with, then the
+    longer ones as they were learned; num_pieces in all, fewer if the words have
+    no more. The words are sorted, so that ties are broken the same way every
+    time. Two pieces that occur together less than min_frequency times are not
+    joined.
     """
     # The trainer numbers characters in the order of a hash table with a random
     # seed, and breaks ties by these numbers. As special tokens, the characters

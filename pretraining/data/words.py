@@ -47,11 +47,8 @@ def read_blocks(
     """Yield the text of a range of a file in blocks that end between words.
 
     A range has the words that begin in it; spaces and line ends separate words.
-    Ranges [0, 4) and [4, 11) of "one two six" have "one two" and "six".
-
-    Args:
-        file_range: UTF-8 text.
-        report: called with the number of bytes of every block read.
+    Ranges [0, 4) and [4, 11) of "one two six" have "one two" and "six". The
+    bytes of every block read are reported.
 
     Raises:
         UserError: the file cannot be read or is not UTF-8; names the line.
@@ -214,14 +211,9 @@ def count_words(
 ) -> collections.Counter[str]:
     """Return word -> number of occurrences in text files.
 
-    Args:
-        input_file: globs, separated by commas.
-        do_lower_case: whether to lower-case the text.
-        output_file: of the caller; the words are collected in hidden files
-            beside it, which are removed again. If the run is killed, the next
-            one continues with them.
-        num_workers: number of processes on this machine; None: all cores.
-        beam_options: of a pipeline of Apache Beam, which then does the work.
+    The words are collected in hidden files beside output_file, the caller's,
+    which are removed again. If the run is killed, the next one continues with
+    them.
 
     Raises:
         UserError: the files have no text.
