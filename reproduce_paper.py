@@ -20,11 +20,12 @@ what is there.
 """
 
 import contextlib
+import dataclasses
 import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from base import errors, file_system, text_files
 from base.errors import UserError
@@ -41,9 +42,10 @@ from tools.reproduction import (
     work_dir,
 )
 from tools.reproduction import tasks as reproduction_tasks
-from tools.reproduction.plan import Places, Plan
+from tools.reproduction.experiments import Experiment
 from tools.reproduction.report import Report
-from tools.reproduction.scales import Scale
+from tools.reproduction.steps import Plan
+from tools.reproduction.work_dir import WorkDir
 
 FLAGS = flags.FLAGS
 
@@ -162,45 +164,66 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 def main(_: list[str]) -> int:
     """Plan and run the experiments; return the exit status."""
     check_flags()
-    scale = read_scale()
-    data = read_data()
-    plan, tables = build_plan(scale, data)
-    files, held_out_files = find_text()
-    places = find_places()
-    if FLAGS.dry_run:
-        print("\n".join(list_commands(plan, places)))
-        return 0
-    file_system.make_directory(places.work_dir, "work_dir")
-    # A report of a divided text only reads: it need not wait for a run.
-    is_reading = FLAGS.report_only and held_out.is_prepared(places.work_dir)
-    lock = (
-        contextlib.nullcontext()
-        if is_reading
-        else work_dir.locked(places.work_dir)
+    scale = scales.read(FLAGS.scale, FLAGS.set)
+    if FLAGS.vocab_file:
+        vocab_size = len(tokenization.load_vocab(FLAGS.vocab_file))
+        corpus = dataclasses.replace(scale.corpus, vocab_size=vocab_size)
+        scale = dataclasses.replace(scale, corpus=corpus)
+    names = reproduction_tasks.Data._fields
+    data = reproduction_tasks.Data(**{n: FLAGS[n].value for n in names})
+    data.check()
+    num_seeds = FLAGS.num_seeds or scale.num_seeds
+    seeds = range(FLAGS.first_seed, FLAGS.first_seed + num_seeds)
+    plan, tables = experiments.build(
+        [
+            name
+            for name in experiments.NAMES
+            if {name, "all"} & {*FLAGS.experiment}
+        ],
+        scale,
+        [reproduction_tasks.name_of(task, "--tasks") for task in FLAGS.tasks],
+        data,
+        seeds,
+        FLAGS.vocab_file is not None,
     )
-    with lock as descriptor:
+    experiments.warn_of_lengths(scale, plan.tasks())
+    files = file_system.find_files(FLAGS.input_file)
+    held_out_files = []
+    if FLAGS.held_out_file:
+        held_out_files = file_system.find_files(
+            FLAGS.held_out_file, "held_out_file"
+        )
+    work = find_places(data)
+    if FLAGS.dry_run:
+        print("\n".join(list_commands(plan, tables, work)))
+        return 0
+    file_system.make_directory(work.path, "work_dir")
+    # A report of a divided text only reads: it need not wait for a run.
+    is_divided = os.path.exists(held_out.path_of(work.path))
+    with (
+        contextlib.nullcontext()
+        if FLAGS.report_only and is_divided
+        else work_dir.locked(work.path)
+    ) as lock:
         text = held_out.prepare(
             files,
             held_out_files,
             scale.corpus.held_out_share,
             scale.corpus.max_mb,
-            scale.corpus.num_record_files,
             FLAGS.vocab_file,
-            places.work_dir,
+            work.path,
         )
-        write_configs(plan, scale)
-        inputs = {t: work_dir.checksums(data.files(t)) for t in plan.tasks()}
-        work_dir.check_steps(places.work_dir, plan, inputs)
+        write_configs(plan)
+        work.check_begun(plan)
         if FLAGS.prepare_only:
             return 0
         report = Report(
             plan,
-            places,
+            work,
             tables,
             FLAGS.scale,
             scale,
-            seeds(scale),
-            data,
+            seeds,
             text,
             {
                 "text": files,
@@ -209,117 +232,44 @@ def main(_: list[str]) -> int:
             },
         )
         if not FLAGS.report_only:
-            work_dir.check_models(places.work_dir, plan)
+            work.check_models(plan)
             run.run(
                 plan,
-                places,
-                inputs,
+                work,
                 FLAGS.num_parallel or scale.num_parallel,
                 FLAGS.keep_models,
-                descriptor,
+                lock,
                 lambda: report.write(is_last=False),
             )
-        failures = report.write()
-    return report.conclude(failures)
+        report.write()
+    return report.conclude()
 
 
-# --- Reading flags -----------------------------------------------------------
-
-
-def read_scale() -> Scale:
-    """Return the scale, with the size of the vocabulary that is given."""
-    scale = scales.read(FLAGS.scale, FLAGS.set)
-    if not FLAGS.vocab_file:
-        return scale
-    vocab_size = len(tokenization.load_vocab(FLAGS.vocab_file))
-    return scale._replace(corpus=scale.corpus._replace(vocab_size=vocab_size))
-
-
-def build_plan(
-    scale: Scale, data: reproduction_tasks.Data
-) -> tuple[Plan, list[experiments.Experiment]]:
-    """Return all steps, and the tables that they fill."""
-    plan, tables = experiments.build(
-        experiment_names(),
-        scale,
-        extra_tasks(),
-        data,
-        seeds(scale),
-        FLAGS.vocab_file is not None,
-    )
-    experiments.check_tasks(tables)
-    experiments.warn_of_lengths(scale, plan.tasks())
-    return plan, tables
-
-
-def seeds(scale: Scale) -> range:
-    """Return the numbers of the pre-training runs of each model, from 1."""
-    num_seeds = FLAGS.num_seeds or scale.num_seeds
-    return range(FLAGS.first_seed, FLAGS.first_seed + num_seeds)
-
-
-def experiment_names() -> list[str]:
-    """Return the experiments of the flag, in the paper's order."""
-    if "all" in FLAGS.experiment:
-        return list(experiments.NAMES)
-    return [name for name in experiments.NAMES if name in FLAGS.experiment]
-
-
-def extra_tasks() -> list[str]:
-    """Return the tasks of --tasks in their usual spelling."""
-    names = [
-        reproduction_tasks.name_of(name, "--tasks") for name in FLAGS.tasks
-    ]
-    return list(dict.fromkeys(names))
-
-
-def read_data() -> reproduction_tasks.Data:
-    """Return the data that the flags name, checked."""
-    names = reproduction_tasks.Data._fields
-    data = reproduction_tasks.Data(**{n: FLAGS[n].value for n in names})
-    reproduction_tasks.check_files(data)
-    return data
-
-
-def find_text() -> tuple[list[str], list[str]]:
-    """Return the files of the text, and those the user holds out."""
-    chosen = []
-    if FLAGS.held_out_file:
-        chosen = file_system.find_files(FLAGS.held_out_file, "held_out_file")
-    return file_system.find_files(FLAGS.input_file), chosen
-
-
-def find_places() -> Places:
-    """Return where scripts and data are."""
+def find_places(data: reproduction_tasks.Data) -> WorkDir:
+    """Return the work directory, and where scripts and data are."""
     is_here = os.path.realpath(os.getcwd()) == os.path.realpath(HERE)
     folder = FLAGS.work_dir.rstrip("/")
-    corpus = os.path.join(folder, "corpus")
-    paths = {
+    places = {
         "{work_dir}": folder,
-        "{train_text}": os.path.join(corpus, "train", "*"),
-        "{held_out_text}": os.path.join(corpus, "held_out", "*"),
+        "{train_text}": os.path.join(folder, "corpus", "train", "*"),
+        "{held_out_text}": os.path.join(folder, "corpus", "held_out", "*"),
         "{vocab_file}": FLAGS.vocab_file or os.path.join(folder, "vocab.txt"),
     }
-    for name in reproduction_tasks.Data._fields:
-        value = FLAGS[name].value or ""
-        paths[f"{{{name}}}"] = value.rstrip("/")
-    return Places(folder, HERE, "" if is_here else HERE, paths)
+    for name, value in data._asdict().items():
+        places[f"{{{name}}}"] = (value or "").rstrip("/")
+    return WorkDir(folder, places, "" if is_here else HERE, data)
 
 
-# --- Commands ----------------------------------------------------------------
-
-
-def write_configs(plan: Plan, scale: Scale) -> None:
+def write_configs(plan: Plan) -> None:
     """Write bert_config.json of each size; one that is there is the same.
 
     Raises:
         UserError: one was written with other values.
     """
-    sizes = {step.size for step in plan.steps.values() if step.size}
-    for size in sorted(sizes):
+    for size in plan.sizes:
         name = steps.config_path(size)
         path = os.path.join(FLAGS.work_dir, name)
-        content = steps.config_json(size, scale)
+        content = steps.config_json(size, plan.scale)
         if known := text_files.read_own_json(path):
             work_dir.check_same(
                 FLAGS.work_dir, name, known, json.loads(content)
@@ -329,8 +279,19 @@ def write_configs(plan: Plan, scale: Scale) -> None:
             file_system.write_text(path, content)
 
 
-def list_commands(plan: Plan, places: Places) -> Iterator[str]:
+def list_commands(
+    plan: Plan, tables: Sequence[Experiment], work: WorkDir
+) -> Iterator[str]:
     """Yield every command; what is not a command begins with #."""
+    users: dict[str, set[str]] = {name: set() for name in plan.steps}
+    for table in tables:
+        for row in table.rows:
+            for cell in row.cells.values():
+                for name in cell.steps:
+                    users[name].add(table.name)
+    for name, step in reversed(plan.steps.items()):
+        for before in step.after:
+            users[before] |= users[name]
     own = [a for a in sys.argv[1:] if not a.lstrip("-").startswith("dry_run")]
     yield "# A command can run as soon as those that it comes after have ended."
     yield "# Before all others: divide the text, write the configurations."
@@ -339,17 +300,15 @@ def list_commands(plan: Plan, places: Places) -> Iterator[str]:
     num_finished = 0
     for name, step in plan.steps.items():
         before = ", ".join(f"{numbers[n]}" for n in step.after) or "no other"
-        is_finished = work_dir.is_finished(places.work_dir, step)
+        own_tables = [t.name for t in tables if t.name in users[name]]
+        is_finished = work.is_finished(step)
         num_finished += is_finished
         yield (
-            f"# Step {numbers[name]}, for {', '.join(plan.experiments[name])}: "
+            f"# Step {numbers[name]}, for {', '.join(own_tables)}: "
             f"{step.title}; after {before}{'; finished' * is_finished}"
         )
-        yield places.command(step) + "\n"
+        yield work.command(step) + "\n"
     yield f"# {num_finished} of {len(numbers)} steps are finished."
-
-
-# --- Checks ------------------------------------------------------------------
 
 
 def check_flags() -> None:

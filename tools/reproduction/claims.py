@@ -9,88 +9,85 @@ follows from a run that learned nothing.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from tools.reproduction import tables
 from tools.reproduction.experiments import PERPLEXITY
 from tools.reproduction.paper_numbers import BERT, LTR, LTR_BILSTM, NO_NSP
-from tools.reproduction.tables import Results, Score
-
-SQUAD = "SQuAD"
+from tools.reproduction.tables import Results
 
 
 class Claim(NamedTuple):
-    """One comparison of a column: `row` is below `other`, or above it.
+    """In some columns the cells of a row are below those of another, or above.
 
-    Attributes:
-        text: the claim in words.
-        row, other: labels of the rows that are compared.
-        columns: in which the paper claims it; () for all but the perplexity.
-        except_columns: those of all columns for which it is not claimed.
-        is_above: whether `row` is claimed to be above `other`, not below.
+    `text` says so in words.
     """
 
     text: str
     row: str
     other: str
-    columns: tuple[str, ...] = ()
-    except_columns: tuple[str, ...] = ()
+    columns: Sequence[str]
     is_above: bool = False
-
-
-TABLE_5_CLAIMS = (
-    Claim(f"{NO_NSP} below {BERT}", NO_NSP, BERT),
-    Claim(f"{LTR} below {NO_NSP}", LTR, NO_NSP),
-    Claim(f"+ BiLSTM above {LTR}", LTR_BILSTM, LTR, (SQUAD,), is_above=True),
-    Claim(f"+ BiLSTM below {NO_NSP}", LTR_BILSTM, NO_NSP, (SQUAD,)),
-    Claim(
-        f"+ BiLSTM not above {LTR}", LTR_BILSTM, LTR, except_columns=(SQUAD,)
-    ),
-)
-
-_FROZEN = "[MASK] alone below 80/10/10, frozen layers"
-TABLE_8_CLAIMS = (
-    Claim("Random tokens alone below 80/10/10", "0/0/100", "80/10/10"),
-    Claim(_FROZEN, "100/0/0", "80/10/10", ("NER-features",)),
-)
 
 
 def claims_of(results: Results) -> list[Claim]:
     """Return the paper's claims about a table."""
     name, rows = results.experiment.name, results.experiment.rows
+    tasks = [c for c in results.experiment.columns if c != PERPLEXITY]
     if name == "table5":
-        return list(TABLE_5_CLAIMS)
-    if name == "table8":
-        return list(TABLE_8_CLAIMS)
+        others = [task for task in tasks if task != "SQuAD"]
+        return [
+            Claim(f"{NO_NSP} below {BERT}", NO_NSP, BERT, tasks),
+            Claim(f"{LTR} below {NO_NSP}", LTR, NO_NSP, tasks),
+            Claim(f"+ BiLSTM above {LTR}", LTR_BILSTM, LTR, ["SQuAD"], True),
+            Claim(f"+ BiLSTM below {NO_NSP}", LTR_BILSTM, NO_NSP, ["SQuAD"]),
+            Claim(f"+ BiLSTM not above {LTR}", LTR_BILSTM, LTR, others),
+        ]
     if name == "table6":
         # Columns of tasks first; larger sizes have a lower perplexity too.
-        labels = list(pairwise(results.labels))
-        found = [Claim(f"{a} below {b}", a, b) for a, b in labels]
-        return found + [
+        sizes = list(pairwise(results.labels))
+        return [Claim(f"{a} below {b}", a, b, tasks) for a, b in sizes] + [
             Claim(
                 f"The perplexity of {large} below that of {small}",
                 large,
                 small,
-                (PERPLEXITY,),
+                [PERPLEXITY],
             )
-            for small, large in labels
+            for small, large in sizes
+        ]
+    if name == "table8":
+        standard = "80/10/10"
+        return [
+            Claim(
+                f"Random tokens alone below {standard}",
+                "0/0/100",
+                standard,
+                tasks,
+            ),
+            Claim(
+                f"[MASK] alone below {standard}, frozen layers",
+                "100/0/0",
+                standard,
+                ["NER-features"],
+            ),
         ]
     masked = rows[::2]  # Figure 5: both curves in turns
-    found = [
+    return [
         Claim(
             f"At step {one.step:,}, {left.curve} below {one.curve}",
             left.label,
             one.label,
+            tasks,
         )
         for one, left in zip(masked, rows[1::2], strict=True)
-    ]
-    return found + [
+    ] + [
         Claim(
             f"{early.curve} at step {early.step:,} below step {late.step:,}",
             early.label,
             late.label,
+            tasks,
         )
         for early, late in pairwise(masked)
     ]
@@ -98,46 +95,32 @@ def claims_of(results: Results) -> list[Claim]:
 
 def sentences(results: Results) -> Iterator[str]:
     """Yield a sentence for each claim and column that has numbers."""
-    tasks = [c for c in results.experiment.columns if c != PERPLEXITY]
-    for claim in claims_of(results):
-        for column in claim.columns or tasks:
-            one = results.scores.get((claim.row, column))
-            other = results.scores.get((claim.other, column))
-            if (
-                column not in claim.except_columns
-                and one
-                and other
-                and None not in (one.mean, other.mean)
-            ):
-                yield _sentence(results, claim, column, one, other)
-
-
-def _sentence(
-    results: Results, claim: Claim, column: str, one: Score, other: Score
-) -> str:
-    """Return a claim's verdict on the cells of its rows in a column."""
-    digits = tables.digits_of(column)
-    difference = one.mean - other.mean
-    degenerate = [
-        f"{cell.degenerate} of {len(cell.values)} runs of {label}"
-        for label, cell in ((claim.row, one), (claim.other, other))
-        if cell.degenerate
-    ]
-    if degenerate:
-        found = f"nothing follows, degenerate are {' and '.join(degenerate)}"
-    else:
-        found = verdict(
-            -difference if claim.is_above else difference,
-            one.deviation,
-            other.deviation,
-            digits,
-        )
-    place = "" if column == PERPLEXITY else f" {column}:"
-    text = f"{claim.text}:{place} {found} ({difference:+.{digits}f}"
-    papers = [results.paper(row, column) for row in (claim.row, claim.other)]
-    if None not in papers:
-        text += f"; in the paper {papers[0] - papers[1]:+.{digits}f}"
-    return text + ")."
+    for text, row, other, columns, is_above in claims_of(results):
+        for column in columns:
+            ours = [results.score(label, column) for label in (row, other)]
+            if not all(score.values for score in ours):
+                continue
+            digits = tables.digits_of(column)
+            difference = ours[0].mean - ours[1].mean
+            degenerate = [
+                f"{score.degenerate} of {len(score.values)} runs of {label}"
+                for label, score in zip((row, other), ours, strict=True)
+                if score.degenerate
+            ]
+            if degenerate:
+                found = "nothing follows, degenerate are "
+                found += " and ".join(degenerate)
+            else:
+                sign = -1 if is_above else 1
+                deviations = (score.deviation for score in ours)
+                found = verdict(sign * difference, *deviations, digits)
+            place = "" if column == PERPLEXITY else f" {column}:"
+            paper = ""
+            papers = [results.paper(label, column) for label in (row, other)]
+            if None not in papers:
+                theirs = papers[0] - papers[1]
+                paper = f"; in the paper {theirs:+.{digits}f}"
+            yield f"{text}:{place} {found} ({difference:+.{digits}f}{paper})."
 
 
 def verdict(

@@ -5,7 +5,6 @@ tables to one plan, seed after seed: a run that is stopped early has the whole
 tables of the first seeds.
 """
 
-import collections
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -16,9 +15,9 @@ from absl import logging
 from tools.reproduction import paper_numbers, steps
 from tools.reproduction import tasks as reproduction_tasks
 from tools.reproduction.paper_numbers import BERT, LTR, LTR_BILSTM, NO_NSP
-from tools.reproduction.plan import Plan
 from tools.reproduction.scales import Scale
-from tools.reproduction.steps import Pretrained
+from tools.reproduction.steps import Plan, Pretrained
+from tools.reproduction.tasks import FEATURE_LAYERS, NER_FEATURES, TASKS
 
 NAMES = ("table5", "table6", "table8", "figure5")
 PERPLEXITY = "perplexity"
@@ -43,21 +42,23 @@ MASKINGS: tuple[steps.Masking, ...] = (
 
 # Figure 5: the two curves. The paper's masked LM is BERT-Base, which predicts
 # the next sentence too: its last point is Table 5's first row.
-FIGURE_5 = {BERT: "mlm_nsp", LTR: "ltr"}
+FIGURE_5 = dict(zip((BERT, LTR), steps.CURVES, strict=True))
 
 
 class Cell(NamedTuple):
     """The steps whose scores a cell averages.
 
     Attributes:
-        steps: names, one for each seed and restart.
         key: of eval_results.txt.
         factor: score in the table / score in the file.
+        steps: names, one for each seed and restart.
+        task: that is fine-tuned; "": a score of pre-training.
     """
 
-    steps: tuple[str, ...]
     key: str
     factor: float
+    steps: list[str]
+    task: str = ""
 
 
 class Row(NamedTuple):
@@ -65,13 +66,17 @@ class Row(NamedTuple):
 
     Attributes:
         label: the paper's.
-        cells: column -> cell.
-        step: pre-training steps (Figure 5), else 0.
+        cells: column -> cell; a column without data has none.
+        model: of the first seed.
+        has_bilstm: whether fine-tuning adds a BiLSTM.
+        step: pre-training steps (Figure 5).
         curve: the name of its curve (Figure 5).
     """
 
     label: str
     cells: dict[str, Cell]
+    model: Pretrained | None = None
+    has_bilstm: bool = False
     step: int = 0
     curve: str = ""
 
@@ -87,71 +92,51 @@ class Experiment(NamedTuple):
     """
 
     name: str
-    columns: tuple[str, ...]
-    rows: tuple[Row, ...]
+    columns: Sequence[str]
+    rows: Sequence[Row]
     left_out: dict[str, str]
 
 
-class _Variant(NamedTuple):
-    """A row before its steps are known; see Row."""
+def rows_of(name: str, scale: Scale) -> list[Row]:
+    """Return the rows of an experiment, without cells."""
 
-    label: str
-    model: Pretrained  # of the first seed
-    has_bilstm: bool = False
-    step: int | None = None
-    curve: str = ""
-
-
-def variants(name: str, scale: Scale) -> list[_Variant]:
-    """Return the rows of an experiment."""
     size = scale.model.size
+    count = scale.steps("table5" if name == "figure5" else name)
     if name == "table6":
-        count = scale.steps(name)
         return [
-            _Variant(
-                own.name, Pretrained(own, "mlm_nsp", steps.STANDARD, count, 1)
-            )
+            Row(own.name, {}, Pretrained(own, "mlm_nsp", steps.STANDARD, count))
             for own in scale.table6.sizes
         ]
     if name == "table8":
-        count = scale.steps(name)
         return [
-            _Variant(
+            Row(
                 steps.masking_name(masking),
-                Pretrained(size, "mlm_nsp", masking, count, 1),
+                {},
+                Pretrained(size, "mlm_nsp", masking, count),
             )
             for masking in MASKINGS
         ]
-    count = scale.steps("table5")
     if name == "table5":
         return [
-            _Variant(
+            Row(
                 label,
-                Pretrained(size, objective, steps.STANDARD, count, 1),
+                {},
+                Pretrained(size, objective, steps.STANDARD, count),
                 has_bilstm,
             )
             for label, (objective, has_bilstm) in TABLE_5.items()
         ]
     return [
-        _Variant(
-            f"{label}, step {step}",
-            Pretrained(size, objective, steps.STANDARD, count, 1),
-            step=None if step == count else step,
-            curve=label,
+        Row(
+            f"{curve}, step {step}",
+            {},
+            Pretrained(size, objective, steps.STANDARD, count),
+            step=step,
+            curve=curve,
         )
-        for step in kept_steps(scale)
-        for label, objective in FIGURE_5.items()
+        for step in steps.kept_steps(scale)
+        for curve, objective in FIGURE_5.items()
     ]
-
-
-def kept_steps(scale: Scale) -> list[int]:
-    """Return the pre-training steps of Figure 5, the last one included."""
-    count = scale.steps("table5")
-    found = {max(1, round(share * count)) for share in scale.figure5.shares}
-    return sorted({*found, count})
-
-
-# --- Building the plan -------------------------------------------------------
 
 
 def build(
@@ -169,177 +154,87 @@ def build(
         scale: sizes, steps, tasks.
         extra_tasks: for every table, besides its own.
         data: decides which tasks can run.
-        seeds: of the pre-training runs of each variant, counted from 1.
+        seeds: of the pre-training runs of each model, counted from 1.
         has_vocab: a vocabulary is given.
-    """
-    plan = Plan()
-    # Table -> tasks with data; -> (row, column) -> steps.
-    chosen: dict[str, list[str]] = {}
-    cells: dict[str, dict[tuple[str, str], list[str]]] = {}
-    left_out: dict[str, dict[str, str]] = {}
-    for name in names:
-        every = reproduction_tasks.choose(
-            [
-                reproduction_tasks.name_of(task, name)
-                for task in getattr(scale, name).tasks
-            ],
-            extra_tasks,
-        )
-        reasons = {t: reproduction_tasks.missing(t, data) for t in every}
-        chosen[name] = [task for task in every if reasons[task] is None]
-        left_out[name] = {t: why for t, why in reasons.items() if why} | {
-            f"{task} of {variant.label}": why
-            for variant in variants(name, scale)
-            for task in chosen[name]
-            if (why := _why_not(variant, task))
-        }
-        cells[name] = collections.defaultdict(list)
-    for seed in seeds:
-        for name in names:
-            for variant in variants(name, scale):
-                model = variant.model._replace(seed=seed)
-                last = _add_pretraining(plan, scale, model, name, has_vocab)
-                cells[name][variant.label, PERPLEXITY].append(last)
-                for task in chosen[name]:
-                    if _why_not(variant, task):
-                        continue
-                    column = reproduction_tasks.TASKS[task].column
-                    for restart in range(1, getattr(scale, name).restarts + 1):
-                        step = steps.finetuning_step(
-                            model,
-                            scale,
-                            task,
-                            restart,
-                            variant.step,
-                            variant.has_bilstm,
-                        )
-                        cell = cells[name][variant.label, column]
-                        cell.append(plan.add(step, name))
-    return plan, [
-        _experiment(name, scale, chosen[name], left_out[name], cells[name])
-        for name in names
-    ]
-
-
-def _add_pretraining(
-    plan: Plan,
-    scale: Scale,
-    model: Pretrained,
-    experiment: str,
-    has_vocab: bool,
-) -> str:
-    """Add the steps of a model and what they need; return the last's name."""
-
-    def add_records(length, masking, is_held_out) -> str:
-        after = ()
-        if not has_vocab:
-            after = (plan.add(steps.vocabulary_step(scale), experiment),)
-        step = steps.records_step(scale, length, masking, is_held_out, after)
-        return plan.add(step, experiment)
-
-    # Figure 5 needs weights of these models' earlier steps. They are kept
-    # without Figure 5 too: a command that changes when a table is added would
-    # have to run again.
-    curves = [
-        Pretrained(
-            scale.model.size,
-            objective,
-            steps.STANDARD,
-            scale.steps("table5"),
-            model.seed,
-        )
-        for objective in FIGURE_5.values()
-    ]
-    keep = kept_steps(scale) if model in curves else []
-    for step in steps.pretraining_steps(model, scale, keep, add_records):
-        last = plan.add(step, experiment)
-    return last
-
-
-def _why_not(variant: _Variant, task: str) -> str:
-    """Return why the model of a row cannot run a task, "" if it can."""
-    if task != reproduction_tasks.NER_FEATURES:
-        return ""
-    if variant.has_bilstm:
-        return "it has a BiLSTM of its own"
-    layers = variant.model.size.num_hidden_layers
-    if layers < reproduction_tasks.FEATURE_LAYERS:
-        return (
-            f"it reads the last {reproduction_tasks.FEATURE_LAYERS} layers, "
-            f"the model has {layers}"
-        )
-    return ""
-
-
-def _experiment(
-    name: str,
-    scale: Scale,
-    tasks: Sequence[str],
-    left_out: dict[str, str],
-    cells: dict[tuple[str, str], list[str]],
-) -> Experiment:
-    """Return the table of the steps that were added."""
-    by_column = {reproduction_tasks.TASKS[t].column: t for t in tasks}
-    paper = paper_numbers.PAPER[name]
-    columns = list(next(iter(paper.values()), {}))
-    columns = reproduction_tasks.choose(columns, list(by_column))
-    if name == "figure5":
-        columns = list(by_column)
-    elif PERPLEXITY not in columns:
-        columns.append(PERPLEXITY)
-    rows = []
-    for variant in variants(name, scale):
-        own = {}
-        for column in columns:
-            names = tuple(cells.get((variant.label, column), ()))
-            if not names:
-                continue
-            if column == PERPLEXITY:
-                key = f"{perplexity_of(variant.model.objective)}_perplexity"
-                own[column] = Cell(names, key, 1.0)
-            elif column in by_column:
-                task = reproduction_tasks.TASKS[by_column[column]]
-                own[column] = Cell(names, task.key, task.factor)
-        step = variant.step or variant.model.num_train_steps
-        rows.append(
-            Row(
-                variant.label,
-                own,
-                step if name == "figure5" else 0,
-                variant.curve,
-            )
-        )
-    return Experiment(name, tuple(columns), tuple(rows), left_out)
-
-
-def perplexity_of(objective: str) -> str:
-    """Return the language model whose perplexity an objective reports."""
-    return "lm" if objective == "ltr" else "masked_lm"
-
-
-def check_tasks(tables: Sequence[Experiment]) -> None:
-    """Check that every table has a task with data; warn of those without.
 
     Raises:
-        UserError: a table has none.
+        UserError: a table has no task with data.
     """
-    for experiment in tables:
-        lacks = ", ".join(
-            f"{task} ({why})" for task, why in experiment.left_out.items()
+    plan = Plan(scale, has_vocab)
+    tables = [_table(name, scale, extra_tasks, data) for name in names]
+    for seed in seeds:
+        for name, table in zip(names, tables, strict=True):
+            for row in table.rows:
+                model = row.model._replace(seed=seed)
+                last = plan.pretraining(model)
+                step = row.step or model.num_train_steps
+                for cell in row.cells.values():
+                    if not cell.task:
+                        cell.steps.append(last)
+                        continue
+                    runs = range(1, getattr(scale, name).restarts + 1)
+                    cell.steps.extend(
+                        plan.finetuning(
+                            model, cell.task, run, step, row.has_bilstm
+                        )
+                        for run in runs
+                    )
+    return plan, tables
+
+
+def _table(
+    name: str,
+    scale: Scale,
+    extra_tasks: Sequence[str],
+    data: reproduction_tasks.Data,
+) -> Experiment:
+    """Return a table whose cells have no steps yet."""
+    own = [
+        reproduction_tasks.name_of(task, name)
+        for task in getattr(scale, name).tasks
+    ]
+    reasons = {
+        task: data.missing(task)
+        for task in reproduction_tasks.choose(own, extra_tasks)
+    }
+    left_out = {task: why for task, why in reasons.items() if why}
+    rows = rows_of(name, scale)
+    tasks = [task for task, why in reasons.items() if why is None]
+    for row in rows:
+        for task in tasks:
+            if task == NER_FEATURES and (why := _why_no_features(row)):
+                left_out[f"{task} of {row.label}"] = why
+            else:
+                column, key, _, factor, _ = TASKS[task]
+                row.cells[column] = Cell(key, factor, [], task)
+    lacks = ", ".join(f"{task} ({why})" for task, why in left_out.items())
+    if not any(row.cells for row in rows):
+        raise UserError(
+            f"--experiment={name}: no task of it has data: {lacks}; give them, "
+            "or name other tasks with --tasks"
         )
-        has_any = any(
-            cell.steps
-            for row in experiment.rows
-            for column, cell in row.cells.items()
-            if column != PERPLEXITY
+    if lacks:
+        logging.warning("%s: left out: %s", name, lacks)
+    columns = [TASKS[task].column for task in tasks]
+    if name != "figure5":
+        for row in rows:
+            kind = "lm" if row.model.objective == "ltr" else "masked_lm"
+            row.cells[PERPLEXITY] = Cell(f"{kind}_perplexity", 1.0, [])
+        papers = next(iter(paper_numbers.PAPER[name].values()))
+        columns = reproduction_tasks.choose(papers, [*columns, PERPLEXITY])
+    return Experiment(name, columns, rows, left_out)
+
+
+def _why_no_features(row: Row) -> str:
+    """Return why a row's model cannot run NER-features, "" if it can."""
+    layers = row.model.size.num_hidden_layers
+    if row.has_bilstm:
+        return "it has a BiLSTM of its own"
+    if layers < FEATURE_LAYERS:
+        return (
+            f"it reads the last {FEATURE_LAYERS} layers, the model has {layers}"
         )
-        if not has_any:
-            raise UserError(
-                f"--experiment={experiment.name}: no task of it has data: "
-                f"{lacks}; give them, or name other tasks with --tasks"
-            )
-        if lacks:
-            logging.warning("%s: left out: %s", experiment.name, lacks)
+    return ""
 
 
 def warn_of_lengths(scale: Scale, tasks: Sequence[str]) -> None:

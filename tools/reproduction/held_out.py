@@ -19,22 +19,18 @@ from base.hashing import hash64
 
 from absl import logging
 
-from pretraining.data import documents as pretraining_documents
 from tools.reproduction.work_dir import check_same, checksums
 
 WHOLE_FILES_FROM = 10  # files
 # A random next sentence comes from another document.
 MIN_DOCUMENTS = 2
 FOLDERS = ("train", "held_out")
-_BUCKET_BYTES = 4 << 20  # --bucket_mb of create_pretraining_data.py
-_NAME = "corpus.json"  # what became of the text
 _NAMED_FILES = 5  # held-out files that are named in the log
 
 
-def is_prepared(work_dir: str) -> bool:
-    """Return whether `prepare` has finished in a work directory."""
-    path = os.path.join(work_dir, "corpus", _NAME)
-    return text_files.read_own_json(path) is not None
+def path_of(work_dir: str) -> str:
+    """Return the file that says what became of the text."""
+    return os.path.join(work_dir, "corpus", "corpus.json")
 
 
 def prepare(
@@ -42,7 +38,6 @@ def prepare(
     held_out_files: Sequence[str],
     share: float,
     max_mb: float,
-    num_record_files: int,
     vocab_file: str | None,
     work_dir: str,
 ) -> str:
@@ -57,17 +52,15 @@ def prepare(
         share: of the bytes to hold out, about.
         max_mb: take the first documents up to this size, of held_out_files up
             to `share` of it; 0: all of them.
-        num_record_files: corpus.num_record_files, none of which may be empty.
-        vocab_file: of the user, only noted; None without one.
+        vocab_file: of the user, only noted.
         work_dir: gets the folder corpus.
 
     Raises:
         UserError: too few documents, or the directory was begun with another
             text.
     """
-    folder = os.path.join(work_dir, "corpus")
-    path = os.path.join(folder, _NAME)
-    folders = [os.path.join(folder, name) for name in FOLDERS]
+    path = path_of(work_dir)
+    folders = [os.path.join(os.path.dirname(path), name) for name in FOLDERS]
     source = {"corpus.held_out_share": share, "corpus.max_mb": max_mb}
     for flag, own in (
         ("input_file", files),
@@ -75,55 +68,19 @@ def prepare(
         ("vocab_file", [vocab_file] if vocab_file else []),
     ):
         for name, digest in checksums(own).items():
-            source[f"{name} of --{flag}"] = digest[:16]
-    known = text_files.read_own_json(path)
-    if known is not None:
+            source[f"{name} of --{flag}"] = digest
+    if known := text_files.read_own_json(path):
         check_same(work_dir, "the text", known["source"], source)
-    is_there = known is not None and all(map(os.path.isdir, folders))
-    if not is_there:
-        for part in folders:
-            os.makedirs(part, exist_ok=True)
-            resuming.empty_folder(part)
-        how = _divide(files, held_out_files, share, max_mb, folder)
-        logging.info("%s", how)
-        known = {"how": how, "source": source}
-    check_files(folder, num_record_files)
-    if not is_there:
-        file_system.write_text(path, json.dumps(known, indent=1))
-    return known["how"]
-
-
-def check_files(folder: str, num_files: int) -> None:
-    """Check that no file of records would be empty.
-
-    create_pretraining_data.py deals documents out to the files, long ones in
-    parts, so there have to be as many parts as files.
-
-    Args:
-        folder: of `prepare`.
-        num_files: corpus.num_record_files; no more parts are counted.
-
-    Raises:
-        UserError: names the key and a value that it may have.
-    """
-    count = num_documents = 0
-    train = os.path.join(folder, FOLDERS[0])
-    part_size = pretraining_documents.part_size(_BUCKET_BYTES)
-    for name in sorted(os.listdir(train)):
-        file = pretraining_documents.Range(os.path.join(train, name))
-        for part in pretraining_documents.read_parts(
-            file, part_size, _BUCKET_BYTES
-        ):
-            num_documents += part.index == 0
-            count += 1
-            if count >= num_files:
-                return
-    raise UserError(
-        f"--input_file: the documents to train on ({num_documents}) have "
-        f"{count} parts, fewer than the {num_files} files of records: give "
-        f"--set=corpus.num_record_files={count}, or put blank lines between "
-        "documents"
-    )
+        if all(map(os.path.isdir, folders)):
+            return known["how"]
+    for folder in folders:
+        os.makedirs(folder, exist_ok=True)
+        resuming.empty_folder(folder)
+    how = _divide(files, held_out_files, share, max_mb, folders)
+    logging.info("%s", how)
+    known = {"how": how, "source": source}
+    file_system.write_text(path, json.dumps(known, indent=1))
+    return how
 
 
 def _divide(
@@ -131,7 +88,7 @@ def _divide(
     held_out_files: Sequence[str],
     share: float,
     max_mb: float,
-    folder: str,
+    folders: Sequence[str],
 ) -> str:
     """Fill the folders; return how, in words; see `prepare`."""
     max_bytes = round(max_mb * 1e6) or sys.maxsize
@@ -143,22 +100,23 @@ def _divide(
     if chosen:
         kept = {os.path.realpath(path) for path in chosen}
         train = [f for f in files if os.path.realpath(f) not in kept]
-        limits = (max_bytes, round(share * max_bytes))
-        sizes = {
-            name: _fill(os.path.join(folder, name), part, max_mb and limit)
-            for name, part, limit in zip(
-                FOLDERS, (train, chosen), limits, strict=True
-            )
-        }
+        limits = [max_bytes, round(share * max_bytes)] if max_mb else [0, 0]
+        sizes = list(map(_fill, folders, (train, chosen), limits))
     else:
-        sizes, how = _copy_documents(files, share, max_bytes, folder)
+        sizes, how = _copy_documents(files, share, max_bytes, folders)
     if max_mb:
         how += f", of the first {max_mb:g} MB of the text"
     if 0 < len(chosen) <= _NAMED_FILES:
         how += f" ({', '.join(map(os.path.basename, chosen))})"
-    return how + (
-        f": {sizes['train'] / 1e6:.2f} MB to train, "
-        f"{sizes['held_out'] / 1e6:.2f} MB held out"
+    train_mb, held_out_mb = (size / 1e6 for size in sizes)
+    return f"{how}: {train_mb:.2f} MB to train, {held_out_mb:.2f} MB held out"
+
+
+def _too_few(count: int, where: str, wanted: int) -> UserError:
+    return UserError(
+        f"--input_file: {where} have too few documents, {count} of the "
+        f"{wanted} that are wanted at least: put blank lines between documents "
+        "(a random next sentence comes from another document)"
     )
 
 
@@ -170,10 +128,6 @@ def choose_files(files: Sequence[str], share: float) -> list[str]:
 
     The files come in the order of the hashes of their names. One is taken if
     it brings the bytes nearer to the share; at least one is taken.
-
-    Args:
-        files: local paths.
-        share: of all bytes.
     """
     sizes = {path: os.path.getsize(path) for path in files}
     target = share * sum(sizes.values())
@@ -186,7 +140,7 @@ def choose_files(files: Sequence[str], share: float) -> list[str]:
     return found or [min(order, key=lambda path: sizes[path])]
 
 
-def _fill(folder: str, files: Sequence[str], max_bytes: float) -> int:
+def _fill(folder: str, files: Sequence[str], max_bytes: int) -> int:
     """Link to whole files, or copy their first documents; return the bytes.
 
     Args:
@@ -195,32 +149,22 @@ def _fill(folder: str, files: Sequence[str], max_bytes: float) -> int:
         max_bytes: of documents to copy; 0: link to the files.
     """
     name = os.path.basename(folder)
-    found = itertools.chain.from_iterable(map(documents, files))
-    count = sum(1 for _ in itertools.islice(found, MIN_DOCUMENTS))
-    if count < MIN_DOCUMENTS:
+    some = itertools.islice(
+        itertools.chain.from_iterable(map(documents, files)), MIN_DOCUMENTS
+    )
+    if (count := sum(1 for _ in some)) < MIN_DOCUMENTS:
         where = "training" if name == "train" else "held-out"
         raise _too_few(count, f"the {where} files", MIN_DOCUMENTS)
-    size = 0
     if not max_bytes:
         for number, path in enumerate(files):
             link = f"{number:05}_{os.path.basename(path)}"
             os.symlink(os.path.abspath(path), os.path.join(folder, link))
-            size += os.path.getsize(path)
-        return size
+        return sum(map(os.path.getsize, files))
     with file_system.atomic_file(os.path.join(folder, f"{name}.txt")) as file:
-        for text in first_documents(files, max_bytes, MIN_DOCUMENTS):
+        return sum(
             file.write(text + b"\n")
-            size += len(text) + 1
-    return size
-
-
-def _too_few(count: int, where: str, wanted: int) -> UserError:
-    have = "1 document" if count == 1 else f"{count} documents"
-    return UserError(
-        f"--input_file: {where} have {have}, wanted {wanted} at least: put "
-        "blank lines between documents (a random next sentence comes from "
-        "another document)"
-    )
+            for text in first_documents(files, max_bytes, MIN_DOCUMENTS)
+        )
 
 
 # --- Documents ---------------------------------------------------------------
@@ -233,28 +177,21 @@ def documents(path: str) -> Iterator[bytes]:
         UserError: a line is not UTF-8.
     """
     lines: list[bytes] = []
+    start = 0  # of the line
     with file_system.open_for_reading(path) as file:
-        for number, line in enumerate(file, 1):
-            if _decoded(line, path, number).strip():
+        for line in file:
+            try:
+                is_blank = not line.decode().strip()
+            except UnicodeDecodeError as error:
+                raise text_files.utf8_error(path, file, start, error) from error
+            start += len(line)
+            if not is_blank:
                 lines.append(line if line.endswith(b"\n") else line + b"\n")
             elif lines:
                 yield b"".join(lines)
                 lines = []
     if lines:
         yield b"".join(lines)
-
-
-def _decoded(line: bytes, path: str, number: int) -> str:
-    """Return a line as text; raise a UserError if it is not UTF-8."""
-    try:
-        return line.decode()
-    except UnicodeDecodeError as error:
-        head = line if number == 1 else b""
-        raise UserError(
-            f"{path}: line {number} is not UTF-8: byte "
-            f"0x{line[error.start]:02x} at column {error.start + 1}; "
-            f"{text_files.how_to_mend_utf8(head)}"
-        ) from error
 
 
 def first_documents(
@@ -270,47 +207,38 @@ def first_documents(
                 return
 
 
-def choose_documents(
-    hashes: Sequence[tuple[int, int]], share: float
-) -> set[int]:
-    """Return the hashes of the documents to hold out.
-
-    Args:
-        hashes: (hash, bytes) of every document.
-        share: of all bytes; two documents at least are held out and two kept.
-    """
-    total, chosen = 0, set()
-    order = sorted(set(hashes))
-    target = share * sum(size for _, size in order)
-    for value, size in order[:-MIN_DOCUMENTS]:
-        if len(chosen) >= MIN_DOCUMENTS and total >= target:
-            break
-        chosen.add(value)
-        total += size
-    return chosen
-
-
 def _copy_documents(
-    files: Sequence[str], share: float, max_bytes: int, folder: str
-) -> tuple[dict[str, int], str]:
-    """Write both parts; return their bytes and how they were divided."""
+    files: Sequence[str], share: float, max_bytes: int, folders: Sequence[str]
+) -> tuple[list[int], str]:
+    """Write both parts; return their bytes and how they were divided.
+
+    The documents are held out in the order of their hashes, until they have
+    the share; two at least are held out and two kept.
+    """
     least = 2 * MIN_DOCUMENTS
     hashes = [
         (hash64(text), len(text))
         for text in first_documents(files, max_bytes, least)
     ]
-    if len(set(hashes)) < least:
-        raise _too_few(len(set(hashes)), "all files", least)
-    chosen = choose_documents(hashes, share)
-    sizes = dict.fromkeys(FOLDERS, 0)
-    paths = [os.path.join(folder, name, f"{name}.txt") for name in FOLDERS]
+    order = sorted(set(hashes))
+    if len(order) < least:
+        raise _too_few(len(order), "all files", least)
+    target = share * sum(size for _, size in order)
+    total, chosen = 0, set()
+    for value, size in order[:-MIN_DOCUMENTS]:
+        if len(chosen) >= MIN_DOCUMENTS and total >= target:
+            break
+        chosen.add(value)
+        total += size
+    sizes = [0, 0]
+    paths = [os.path.join(f, f"{os.path.basename(f)}.txt") for f in folders]
     with (
         file_system.atomic_file(paths[0]) as train,
         file_system.atomic_file(paths[1]) as held_out,
     ):
         for text in first_documents(files, max_bytes, least):
             is_held_out = hash64(text) in chosen
-            (held_out if is_held_out else train).write(text + b"\n")
-            sizes[FOLDERS[is_held_out]] += len(text) + 1
+            file = held_out if is_held_out else train
+            sizes[is_held_out] += file.write(text + b"\n")
     count = sum(value in chosen for value, _ in hashes)
     return sizes, f"{count} of {len(hashes)} documents are held out"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from base import pictures
 from base.pictures import SMALL
 
-from tools.reproduction.experiments import FIGURE_5, PERPLEXITY
+from tools.reproduction.experiments import PERPLEXITY
 from tools.reproduction.paper_numbers import (
     BERT,
     FIGURE_5_ABOUT,
@@ -22,18 +22,11 @@ from tools.reproduction.paper_numbers import (
 )
 from tools.reproduction.tables import Results
 
-_OURS, _PAPERS = "black", "0.5"
 _ACROSS = 4  # panels in a row
 
 # Where the names of neighboring points stand, in turns, so that they do not
 # overlap: (offset in points, the side of the name that is at the point).
 _NAME_PLACES = (((5, -10), "left"), ((-5, 4), "right"))
-
-# Curve -> its name, marker and line style.
-_CURVES = {
-    BERT: ("masked LM", "o", "-"),
-    LTR: ("left-to-right", "s", "--"),
-}
 
 
 class Point(NamedTuple):
@@ -59,47 +52,35 @@ def draw(results: Results, path: str) -> bool:
         column
         for column in results.experiment.columns
         if column != PERPLEXITY
-        and any(results.mean(row, column) is not None for row in results.labels)
+        and any(results.score(row, column).values for row in results.labels)
     ]
     if not columns:
         return False
-    # `_panels` sets the size.
-    figure = pictures.new_figure(1, 1)
-    kinds = {
-        "table5": (_draw_differences,),
-        "table6": (_draw_perplexities, _draw_parameters),
-        "table8": (_draw_differences,),
-        "figure5": (_draw_steps,),
-    }[results.experiment.name]
-    for draw_panel, row in zip(
-        kinds, _panels(figure, len(columns), len(kinds)), strict=True
-    ):
-        for axes, column in zip(row, columns, strict=True):
+    kinds: dict[str, list[Callable[[Any, Results, str], None]]] = {
+        "table5": [_draw_differences],
+        "table6": [_draw_perplexities, _draw_parameters],
+        "table8": [_draw_differences],
+        "figure5": [_draw_steps],
+    }
+    # A panel for each column, a few side by side; each kind begins a row.
+    draw_panels = kinds[results.experiment.name]
+    across = min(len(columns), _ACROSS)
+    down = -(-len(columns) // across)
+    figure = pictures.new_figure(
+        max(5.0, 4.0 * across), 3.8 * down * len(draw_panels)
+    )
+    every = figure.subplots(down * len(draw_panels), across, squeeze=False)
+    for kind, draw_panel in enumerate(draw_panels):
+        panels = list(every[kind * down : (kind + 1) * down].flat)
+        for axes, column in zip(panels, columns, strict=False):
             draw_panel(axes, results, column)
             axes.set_title(column)
+            axes.grid(alpha=0.3)
             axes.legend(fontsize=SMALL)
+        for axes in panels[len(columns) :]:
+            axes.set_axis_off()
     pictures.save(figure, path)
     return True
-
-
-def _panels(figure: Any, count: int, kinds: int) -> list[list[Any]]:
-    """Return `count` axes with grids for each kind of panel.
-
-    At most _ACROSS are side by side; each kind begins a row.
-    """
-    across = min(count, _ACROSS)
-    down = -(-count // across)
-    figure.set_size_inches(max(5.0, 4.0 * across), 3.8 * down * kinds)
-    every = list(figure.subplots(down * kinds, across, squeeze=False).flat)
-    found = []
-    for kind in range(kinds):
-        axes = every[kind * down * across : (kind + 1) * down * across]
-        for unused in axes[count:]:
-            unused.set_axis_off()
-        for used in axes[:count]:
-            used.grid(alpha=0.3)
-        found.append(axes[:count])
-    return found
 
 
 def _plot(
@@ -113,14 +94,14 @@ def _plot(
     """Draw one series; an empty one has no entry in the legend."""
     if not points:
         return
-    bars = [point.deviation or 0.0 for point in points]
+    colour = "black" if is_ours else "0.5"
     axes.errorbar(
         [point.x for point in points],
         [point.y for point in points],
-        yerr=bars if is_ours else None,
-        color=_OURS if is_ours else _PAPERS,
+        yerr=[point.deviation or 0.0 for point in points] if is_ours else None,
+        color=colour,
         marker=marker,
-        markerfacecolor=_OURS if is_ours else "white",
+        markerfacecolor=colour if is_ours else "white",
         ls=style,
         lw=1,
         capsize=3,
@@ -144,33 +125,27 @@ def _plot(
 
 def _draw_perplexities(axes: Any, results: Results, column: str) -> None:
     """Draw scores over the perplexity of the models."""
-    _draw_sizes(
-        axes,
-        results,
-        column,
-        lambda row: results.mean(row, PERPLEXITY),
-        lambda row: PAPER["table6"][row][PERPLEXITY],
-        is_reversed=True,
-    )
+    ours = {row: results.score(row, PERPLEXITY).mean for row in results.labels}
+    papers = {row: own[PERPLEXITY] for row, own in PAPER["table6"].items()}
+    _draw_sizes(axes, results, column, ours, papers, is_reversed=True)
     axes.invert_xaxis()  # better models to the right
     axes.set(xlabel="held-out masked LM perplexity, log scale")
 
 
 def _draw_parameters(axes: Any, results: Results, column: str) -> None:
     """Draw scores over the parameters of the encoders."""
-    _draw_sizes(axes, results, column, parameters_of, parameters_of)
+    ours = {row: parameters_of(row) for row in results.labels}
+    papers = {row: parameters_of(row) for row in PAPER["table6"]}
+    _draw_sizes(axes, results, column, ours, papers)
     axes.set(xlabel="parameters of the layers, millions, log scale")
 
 
 def parameters_of(size: str) -> float:
-    """Return the millions of parameters of the transformer layers.
+    """Return the millions of parameters of the layers of "L12_H768_A12".
 
     The embeddings are left out: their number follows from the vocabulary. A
     layer of width H has matrices of 12 H^2 (four of [H, H], and [H, 4 H] and
     [4 H, H]) and 13 H in biases and layer normalization.
-
-    Args:
-        size: such as "L12_H768_A12".
     """
     layers, hidden, _ = (int(part[1:]) for part in size.split("_"))
     return layers * (12 * hidden**2 + 13 * hidden) / 1e6
@@ -180,8 +155,8 @@ def _draw_sizes(
     axes: Any,
     results: Results,
     column: str,
-    ours: Callable[[str], float | None],
-    papers: Callable[[str], float],
+    ours: dict[str, float | None],
+    papers: dict[str, float],
     is_reversed: bool = False,
 ) -> None:
     """Draw scores over a number of each model, with the models' names.
@@ -194,15 +169,17 @@ def _draw_sizes(
         papers: the same of the paper's rows.
         is_reversed: whether the highest number is at the left.
     """
+
+    def name(size: str) -> str:  # L4_H256_A4: layers, width, heads
+        return "/".join(part[1:] for part in size.split("_"))
+
     own = [
-        Point(x, score.mean, score.deviation, _short(row))
-        for row in results.labels
-        if (x := ours(row)) is not None
-        and (score := results.scores.get((row, column)))
-        and score.mean is not None
+        Point(x, score.mean, score.deviation, name(row))
+        for row, x in ours.items()
+        if (score := results.score(row, column)).values and x is not None
     ]
     paper = [
-        Point(papers(row), numbers[column], name=_short(row))
+        Point(papers[row], numbers[column], name=name(row))
         for row, numbers in PAPER["table6"].items()
         if column in numbers
     ]
@@ -215,11 +192,6 @@ def _draw_sizes(
     axes.set(ylabel="development set, %")
 
 
-def _short(size: str) -> str:
-    """Return 4/256/4 for L4_H256_A4: layers, width, heads."""
-    return "/".join(part[1:] for part in size.split("_"))
-
-
 # --- Tables 5 and 8: differences to the first row ----------------------------
 
 
@@ -230,7 +202,7 @@ def _draw_differences(axes: Any, results: Results, column: str) -> None:
     for n, row in enumerate(labels):
         # Rows have no order: points without lines, side by side.
         if (difference := results.difference(row, column)) is not None:
-            deviation = results.scores[row, column].deviation
+            deviation = results.score(row, column).deviation
             ours.append(Point(n - 0.1, difference, deviation))
         if (difference := results.paper_difference(row, column)) is not None:
             papers.append(Point(n + 0.1, difference))
@@ -241,10 +213,10 @@ def _draw_differences(axes: Any, results: Results, column: str) -> None:
         range(len(labels)), labels, rotation=30, ha="right", fontsize=SMALL
     )
     axes.set_xlim(-0.5, len(labels) - 0.5)
-    axes.set(ylabel=f"difference to {labels[0]}, %")
     is_masking = results.experiment.name == "table8"
-    axes.set_xlabel(
-        "[MASK] / same / random, %" if is_masking else "pre-training"
+    axes.set(
+        xlabel="[MASK] / same / random, %" if is_masking else "pre-training",
+        ylabel=f"difference to {labels[0]}, %",
     )
 
 
@@ -257,14 +229,15 @@ def _draw_steps(axes: Any, results: Results, column: str) -> None:
     # The paper's numbers are single points, the last where our last one is.
     scale = max(row.step for row in rows) / FIGURE_5_STEPS
     is_papers = column == "MNLI-m"
-    for curve in FIGURE_5:
-        name, marker, style = _CURVES[curve]
+    for curve, name, marker, style in (
+        (BERT, "masked LM", "o", "-"),
+        (LTR, "left-to-right", "s", "--"),
+    ):
         points = [
             Point(row.step, score.mean, score.deviation)
             for row in rows
             if row.curve == curve
-            and (score := results.scores.get((row.label, column)))
-            and score.mean is not None
+            and (score := results.score(row.label, column)).values
         ]
         _plot(axes, points, f"{name}, ours", True, marker, style)
         for numbers, label, own in (

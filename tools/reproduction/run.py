@@ -10,19 +10,20 @@ and they hold the lock of the work directory until they have ended.
 
 import collections
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from base import child_processes
+from base import child_processes, interrupts
+from base.progress import format_seconds
 
 from absl import logging
 
-from tools.reproduction import plan as reproduction_plan
-from tools.reproduction import work_dir
-from tools.reproduction.plan import Places, Plan, Step
+from tools.reproduction.steps import FINETUNING, PRETRAINING, Plan, Step
+from tools.reproduction.work_dir import WorkDir
 
 _SECONDS_BETWEEN_LOOKS = 0.1
 _SECONDS_BETWEEN_REPORTS = 30.0
@@ -31,56 +32,40 @@ _SHOWN_LINES = 8  # of a step that failed
 
 
 class _Child:
-    """A running step.
+    """A running step, and its number in the plan."""
 
-    Args:
-        step: of the plan.
-        number: of the step.
-        places: where things are.
-        lock: descriptor of the lock of the work directory.
-    """
-
-    def __init__(
-        self, step: Step, number: int, places: Places, lock: int | None
-    ):
+    def __init__(self, step: Step, number: int, work: WorkDir, lock: int):
         self.step, self.number = step, number
-        self.log_path = work_dir.log_path(places.work_dir, step)
         self.last_report = time.monotonic()
         self.lines: collections.deque[str] = collections.deque(
             maxlen=_SHOWN_LINES
         )
-        os.makedirs(os.path.dirname(self.log_path), exist_ok=True)
-        # Appended: a run that continues another one keeps its log.
-        with open(self.log_path, "ab") as log:
-            log.write(f"$ {places.command(step)}\n".encode())
+        path = work.log(step)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        # Appended: a run that continues another one keeps its log. A file and
+        # not a pipe, which a process that the step leaves behind would hold.
+        with open(path, "ab") as log:
+            log.write(f"$ {work.command(step)}\n".encode())
             log.flush()
-            self._log = open(self.log_path, "rb")
-            self._log.seek(0, os.SEEK_END)
-            self._rest = b""  # the beginning of a line
+            self.log = open(path, errors="replace")
+            self.log.seek(0, os.SEEK_END)
             self.process = subprocess.Popen(
-                [
-                    sys.executable,
-                    os.path.join(places.script_dir, step.script),
-                    *step.arguments(places.paths),
-                ],
+                [sys.executable, *work.words(step)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 preexec_fn=child_processes.end_with_parent,
-                pass_fds=() if lock is None else (lock,),
+                pass_fds=(lock,),
             )
 
     def show(self) -> None:
         """Show warnings and errors, and reports of progress now and then."""
-        *lines, self._rest = (self._rest + self._log.read()).split(b"\n")
-        for part in lines:
-            line = part.decode("utf-8", "replace").strip()
+        for line in map(str.strip, self.log.read().splitlines()):
             if not line:
                 continue
             self.lines.append(line)
-            has_time = line[2:3] == line[5:6] == ":"
-            text = line[9:] if has_time else line
+            text = re.sub(r"^\d\d:\d\d:\d\d +", "", line)
             if text.startswith(("WARNING: ", "ERROR: ")):
                 logging.warning("Step %d: %s", self.number, text)
             elif " | " in text and "ETA" in text:
@@ -94,33 +79,27 @@ class _Child:
 
         It has ended. The end of what it printed is shown.
         """
-        status = self.process.wait()
         self.show()
-        self._rest += b"\n"  # the end of the last line
-        self.show()
-        self._log.close()
-        if not status:
+        self.log.close()
+        if not self.process.returncode:
             return ""
-        last = self.lines[-1] if self.lines else "it printed nothing"
+        lines = list(self.lines) or ["it printed nothing"]
         logging.error(
             "Step %d ended with status %d; its log is %s and ends with\n%s",
             self.number,
-            status,
-            self.log_path,
-            "\n".join(f"    {line}" for line in self.lines) or f"    {last}",
+            self.process.returncode,
+            self.log.name,
+            "\n".join(f"    {line}" for line in lines),
         )
         # Libraries may print more after it, at the end of the process.
-        errors = [line for line in self.lines if line.startswith("ERROR: ")]
-        return (errors or [last])[-1].removeprefix("ERROR: ")
+        errors = [line for line in lines if line.startswith("ERROR: ")]
+        return (errors or lines)[-1].removeprefix("ERROR: ")
 
     def signal(self, number: int) -> bool:
         """Send a signal to the step's process and those it has started.
 
-        Args:
-            number: of the signal; 0 sends none.
-
         Returns:
-            Whether there was a process.
+            Whether there was a process; the signal 0 asks only that.
         """
         self.process.poll()
         try:
@@ -132,19 +111,17 @@ class _Child:
 
 def run(
     plan: Plan,
-    places: Places,
-    inputs: Mapping[str, Mapping[str, str]],
+    work: WorkDir,
     num_parallel: int,
-    keep_models: bool = False,
-    lock: int | None = None,
-    on_scores: Callable[[], None] = lambda: None,
+    keep_models: bool,
+    lock: int,
+    on_scores: Callable[[], None],
 ) -> None:
     """Run everything of a plan that is not finished.
 
     Args:
         plan: the steps.
-        places: where things are.
-        inputs: task -> checksums of its files, see `work_dir.check_steps`.
+        work: where they run.
         num_parallel: steps at the same time.
         keep_models: do not remove the weights of fine-tuned models.
         lock: descriptor of the lock of the work directory.
@@ -154,80 +131,63 @@ def run(
         KeyboardInterrupt: after Ctrl-C or SIGTERM, when all child processes
             have ended.
     """
-    folder = places.work_dir
-    work_dir.forget_failures(folder, plan)
-    numbers = {name: n for n, name in enumerate(plan.steps, 1)}
-    finished = {
-        name
-        for name, s in plan.steps.items()
-        if work_dir.is_finished(folder, s)
-    }
+    finished = {n for n, step in plan.steps.items() if work.is_finished(step)}
     if finished:
         logging.info(
             "%d of %d steps are finished and not repeated",
             len(finished),
-            len(numbers),
+            len(plan.steps),
         )
-    waiting = [name for name in plan.steps if name not in finished]
+    waiting = {
+        name: number
+        for number, name in enumerate(plan.steps, 1)
+        if name not in finished
+    }
     running: list[_Child] = []
-    before = signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        while True:
-            for name in list(waiting):
-                step = plan.steps[name]
-                is_ready = finished.issuperset(step.after)
-                if is_ready and len(running) < num_parallel:
-                    waiting.remove(name)
-                    _announce(step, numbers, places)
-                    work_dir.begin(folder, step, inputs)
-                    running.append(_Child(step, numbers[name], places, lock))
-            if not running:  # what still waits needs a step that failed
-                return
-            time.sleep(_SECONDS_BETWEEN_LOOKS)
-            for child in list(running):
-                child.show()
-                if child.process.poll() is not None:
+    with interrupts.ending_on_sigterm():
+        try:
+            while True:
+                for name, number in list(waiting.items()):
+                    step = plan.steps[name]
+                    is_ready = finished.issuperset(step.after)
+                    if is_ready and len(running) < num_parallel:
+                        del waiting[name]
+                        logging.info(
+                            "Step %d of %d: %s\n%s",
+                            number,
+                            len(plan.steps),
+                            step.title,
+                            work.command(step),
+                        )
+                        work.begin(step)
+                        running.append(_Child(step, number, work, lock))
+                if not running:  # what still waits needs a step that failed
+                    return
+                time.sleep(_SECONDS_BETWEEN_LOOKS)
+                for child in list(running):
+                    child.show()
+                    if child.process.poll() is None:
+                        continue
                     running.remove(child)
-                    if _finish(child, folder, keep_models):
-                        finished.add(child.step.name)
-                        if child.step.kind in reproduction_plan.SCORED:
-                            on_scores()
-    except BaseException:  # a full disk or a bug leaves no process behind
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        _end_all(running)
-        raise
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _announce(step: Step, numbers: Mapping[str, int], places: Places) -> None:
-    logging.info(
-        "Step %d of %d: %s\n%s",
-        numbers[step.name],
-        len(numbers),
-        step.title,
-        places.command(step),
-    )
-
-
-def _finish(child: _Child, folder: str, keep_models: bool) -> bool:
-    """Mark a step that has ended; return whether it has done so well."""
-    step, failure = child.step, child.failure()
-    if not failure and (failure := work_dir.problem_of_scores(folder, step)):
-        logging.error("Step %d: %s", child.number, failure)
-    seconds = work_dir.end(folder, step, failure)
-    if failure:
-        return False
-    if step.kind == reproduction_plan.FINETUNING and not keep_models:
-        work_dir.remove_weights(folder, step)
-    logging.info("Step %d took %s", child.number, words_for(seconds))
-    return True
+                    step, failure = child.step, child.failure()
+                    seconds = work.end(step, failure)
+                    if failure:
+                        continue
+                    finished.add(step.name)
+                    if step.kind == FINETUNING and not keep_models:
+                        work.remove_weights(step)
+                    logging.info(
+                        "Step %d took %s", child.number, format_seconds(seconds)
+                    )
+                    if step.kind in (PRETRAINING, FINETUNING):
+                        on_scores()
+        finally:  # a full disk or a bug leaves no process behind
+            if running:
+                _end_all(running)
 
 
 def _end_all(running: list[_Child]) -> None:
     """Ask running steps to save and end; wait for all of their processes."""
-    if not running:
-        return
     logging.info(
         "Waiting for %d running commands to save their work; Ctrl-C ends them "
         "at once",
@@ -242,18 +202,3 @@ def _end_all(running: list[_Child]) -> None:
     finally:
         for child in running:
             child.signal(signal.SIGKILL)
-
-
-def _interrupt(number, frame) -> None:
-    raise KeyboardInterrupt
-
-
-def words_for(seconds: float) -> str:
-    """Return a duration in words: 40 s, 12 min, 3.5 h, 4 days."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    if seconds < 48 * 3600:
-        return f"{seconds / 3600:.1f} h"
-    return f"{seconds / 86400:,.0f} days"

@@ -1,19 +1,19 @@
-"""The steps of a scale: vocabulary, records, pre-training, fine-tuning."""
+"""The steps of a scale: vocabulary, records, pre-training, fine-tuning.
+
+A step is one command line. Its name follows from everything that its command
+depends on, and it is the path of its output: a model that two tables need has
+one name, so it is trained once. Paths are written with placeholders, {work_dir}
+and those of the data, so that a step does not depend on how a command writes
+its paths.
+"""
 
 import json
 import math
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from tools.reproduction import tasks as reproduction_tasks
-from tools.reproduction.plan import (
-    FINETUNING,
-    PRETRAINING,
-    RECORDS,
-    VOCABULARY,
-    Step,
-)
-from tools.reproduction.scales import Finetuning, Phase, Scale, Size
+from tools.reproduction.scales import Phase, Scale, Size
 
 # The seed of the scripts' own default is that of the first run.
 FIRST_SEED = 12345
@@ -24,93 +24,37 @@ SEEDS_BETWEEN_RESTARTS = 1000
 Masking = tuple[int, int, int]
 STANDARD: Masking = (80, 10, 10)
 DEFAULT_OBJECTIVE = "mlm_nsp"  # of run_pretraining.py
+CURVES = (DEFAULT_OBJECTIVE, "ltr")  # of Figure 5
 
-# (length, masking, is_held_out) -> name of the step that makes these records.
-AddRecords = Callable[[int, Masking, bool], str]
-
-# --- Text and records --------------------------------------------------------
-
-
-def max_predictions(length: int, masked_lm_prob: float) -> int:
-    """Return the slots for predicted tokens: 20 of 128, 77 of 512 at 0.15."""
-    return math.ceil(round(length * masked_lm_prob, 6))
+# Kinds of steps; the last two write scores.
+VOCABULARY, RECORDS = "vocab.txt", "records"
+PRETRAINING, FINETUNING = "pretraining", "finetuning"
+KINDS = (VOCABULARY, RECORDS, PRETRAINING, FINETUNING)
 
 
-def vocabulary_step(scale: Scale) -> Step:
-    """Return the step that learns the vocabulary from the training text."""
-    return Step(
-        "vocabulary",
-        "Vocabulary of the training text",
-        VOCABULARY,
-        "build_vocab.py",
-        (
-            ("input_file", "{train_text}"),
-            ("output_file", "{work_dir}/vocab.txt"),
-            ("vocab_size", str(scale.corpus.vocab_size)),
-            *_casing(scale),
-        ),
-        output="vocab.txt",
-    )
+class Step(NamedTuple):
+    """One command.
 
+    Attributes:
+        name: the file or folder that it writes, below the work directory.
+        title: what it is for.
+        script: file name.
+        flags: values may have placeholders; True is a flag without a value.
+        after: names of the steps that have to be finished before.
+        task: that it fine-tunes on.
+    """
 
-def records_step(
-    scale: Scale,
-    length: int,
-    masking: Masking,
-    is_held_out: bool,
-    after: tuple[str, ...],
-) -> Step:
-    """Return the step that makes records of a length and a masking."""
-    corpus = scale.corpus
-    part = "held_out" if is_held_out else "train"
-    name = f"records/{part}_length{length}_mask{masking_name(masking, '-')}"
-    files = 1 if is_held_out else corpus.num_record_files
-    passes = corpus.held_out_dupe_factor if is_held_out else corpus.dupe_factor
-    mask, _, random = masking
-    return Step(
-        name,
-        f"{'Held-out' if is_held_out else 'Training'} records, length "
-        f"{length}, masking {masking_name(masking)}",
-        RECORDS,
-        "create_pretraining_data.py",
-        (
-            (
-                "input_file",
-                "{held_out_text}" if is_held_out else "{train_text}",
-            ),
-            ("output_file", f"{{work_dir}}/{name}/{part}.tfrecord@{files}"),
-            ("vocab_file", "{vocab_file}"),
-            *_casing(scale),
-            ("max_seq_length", str(length)),
-            (
-                "max_predictions_per_seq",
-                str(max_predictions(length, corpus.masked_lm_prob)),
-            ),
-            ("masked_lm_prob", number(corpus.masked_lm_prob)),
-            ("mask_token_prob", number(mask / 100)),
-            ("random_token_prob", number(random / 100)),
-            ("dupe_factor", str(passes)),
-        ),
-        after=after,
-        output=name,
-    )
+    name: str
+    title: str
+    script: str
+    flags: dict[str, str | bool]
+    after: tuple[str, ...] = ()
+    task: str = ""
 
-
-def masking_name(masking: Masking, separator: str = "/") -> str:
-    """Return "80/10/10"."""
-    return separator.join(map(str, masking))
-
-
-def _casing(scale: Scale) -> tuple[tuple[str, str], ...]:
-    return () if scale.corpus.do_lower_case else (("do_lower_case", "false"),)
-
-
-def number(value: float) -> str:
-    """Return a number in few characters: 5e-05, 0.1, 3."""
-    return f"{value:.10g}"
-
-
-# --- Pre-training ------------------------------------------------------------
+    @property
+    def kind(self) -> str:
+        """Return which of KINDS it is."""
+        return self.name.partition("/")[0]
 
 
 class Pretrained(NamedTuple):
@@ -120,7 +64,7 @@ class Pretrained(NamedTuple):
     objective: str
     masking: Masking
     num_train_steps: int
-    seed: int  # from 1
+    seed: int = 1  # from 1
 
     @property
     def name(self) -> str:
@@ -142,13 +86,281 @@ class Pretrained(NamedTuple):
         )
 
 
-def phase_ends(phases: Sequence[Phase], num_train_steps: int) -> list[int]:
-    """Return the last step of each phase; phases of no step repeat it.
+class Plan:
+    """Steps in the order in which one machine runs them.
+
+    The methods add a step, unless it is there, after all that it needs; they
+    return its name.
 
     Args:
-        phases: their shares add up to 1.
-        num_train_steps: of all phases.
+        scale: sizes, batches, rates.
+        has_vocab: a vocabulary is given.
+
+    Attributes:
+        steps: name -> step.
+        sizes: of all encoders.
     """
+
+    def __init__(self, scale: Scale, has_vocab: bool):
+        self.scale = scale
+        self.has_vocab = has_vocab
+        self.steps: dict[str, Step] = {}
+        self.sizes: set[Size] = set()
+
+    def tasks(self) -> list[str]:
+        """Return the tasks that models are fine-tuned on."""
+        found = (step.task for step in self.steps.values())
+        return list(dict.fromkeys(filter(None, found)))
+
+    def _add(
+        self,
+        name: str,
+        title: str,
+        script: str,
+        flags: dict[str, Any],
+        after: Sequence[str] = (),
+        task: str = "",
+    ) -> str:
+        texts = {
+            key: value if value is True else _text(value)
+            for key, value in flags.items()
+        }
+        step = Step(name, title, script, texts, tuple(after), task)
+        if self.steps.setdefault(name, step).flags != texts:
+            raise ValueError(f"two commands are called {name}")
+        return name
+
+    def vocabulary(self) -> str:
+        """Add the step that learns the vocabulary from the training text."""
+        return self._add(
+            VOCABULARY,
+            "Vocabulary of the training text",
+            "build_vocab.py",
+            {
+                "input_file": "{train_text}",
+                "output_file": "{work_dir}/vocab.txt",
+                "vocab_size": self.scale.corpus.vocab_size,
+                **self._casing(),
+            },
+        )
+
+    def records(self, length: int, masking: Masking, is_held_out: bool) -> str:
+        """Add the step that makes records of a length and a masking."""
+        corpus = self.scale.corpus
+        part = "held_out" if is_held_out else "train"
+        name = f"records/{part}_length{length}_mask{masking_name(masking, '-')}"
+        files = 1 if is_held_out else corpus.num_record_files
+        passes = (
+            corpus.held_out_dupe_factor if is_held_out else corpus.dupe_factor
+        )
+        mask, _, random = masking
+        return self._add(
+            name,
+            f"{'Held-out' if is_held_out else 'Training'} records, length "
+            f"{length}, masking {masking_name(masking)}",
+            "create_pretraining_data.py",
+            {
+                "input_file": f"{{{part}_text}}",
+                "output_file": f"{{work_dir}}/{name}/{part}.tfrecord@{files}",
+                "vocab_file": "{vocab_file}",
+                **self._casing(),
+                **self._lengths(length),
+                "masked_lm_prob": corpus.masked_lm_prob,
+                "mask_token_prob": mask / 100,
+                "random_token_prob": random / 100,
+                "dupe_factor": passes,
+            },
+            [] if self.has_vocab else [self.vocabulary()],
+        )
+
+    def pretraining(self, model: Pretrained) -> str:
+        """Add the phases of a model; return the name of the last one."""
+        given, num_steps = self.scale.pretraining, model.num_train_steps
+        self.sizes.add(model.size)
+        ends = phase_ends(given.phases, num_steps)
+        # Figure 5 needs weights of these models' earlier steps. They are kept
+        # without Figure 5 too: a command that changes when a table is added
+        # would have to run again.
+        is_curve = model.objective in CURVES and model == model._replace(
+            size=self.scale.model.size,
+            masking=STANDARD,
+            num_train_steps=self.scale.steps("table5"),
+        )
+        keep = kept_steps(self.scale) if is_curve else []
+        last, first = "", 0
+        for index, (phase, end) in enumerate(
+            zip(given.phases, ends, strict=True)
+        ):
+            if end == first:
+                continue  # too few steps for a share as small as this
+            is_last, length = end == num_steps, phase.max_seq_length
+            name = f"{model.name}/phase{index + 1}"
+            after = [train := self.records(length, model.masking, False)]
+            flags: dict[str, Any] = {"do_train": True}
+            inputs = {"input_file": f"{{work_dir}}/{train}/train.tfrecord-*"}
+            if is_last:
+                after.append(held_out := self.records(length, STANDARD, True))
+                flags["do_eval"] = True
+                path = f"{{work_dir}}/{held_out}/held_out.tfrecord-*"
+                inputs["eval_input_file"] = path
+            if last:
+                after.append(last)
+                flags["resume_from"] = f"{{work_dir}}/{last}"
+            flags |= {
+                "bert_config_file": f"{{work_dir}}/{config_path(model.size)}",
+                "vocab_file": "{vocab_file}",
+                **inputs,
+                "output_dir": f"{{work_dir}}/{name}",
+            }
+            if model.objective != DEFAULT_OBJECTIVE:
+                flags["objective"] = model.objective
+            flags |= self._lengths(length)
+            flags |= {
+                "train_batch_size": phase.train_batch_size,
+                "learning_rate": model.size.learning_rate
+                or given.learning_rate,
+                "num_train_steps": num_steps,
+                "num_warmup_steps": round(given.warmup_proportion * num_steps),
+                "random_seed": FIRST_SEED + model.seed - 1,
+                "save_checkpoints_steps": given.save_checkpoints_steps,
+                "keep_checkpoint_max": 1,
+            }
+            if is_last:
+                flags["eval_batch_size"] = given.eval_batch_size
+                flags["max_eval_steps"] = given.max_eval_steps
+            if given.bias_correction:
+                flags["bias_correction"] = True
+            flags |= self._dtype()
+            if not is_last:
+                flags["stop_after_steps"] = end
+            if kept := [str(step) for step in keep if first < step < end]:
+                flags["keep_steps"] = ",".join(kept)
+            last = self._add(
+                name,
+                f"Pre-training, {model.title}, steps {first + 1:,} to {end:,} "
+                f"at length {length}",
+                "run_pretraining.py",
+                flags | extra_flags(given.flags),
+                after,
+            )
+            first = end
+        return last
+
+    def finetuning(
+        self,
+        model: Pretrained,
+        task: str,
+        restart: int,
+        checkpoint_step: int,
+        has_bilstm: bool = False,
+    ) -> str:
+        """Add the step that fine-tunes and scores a model on a task.
+
+        Args:
+            model: the pre-trained one, whose steps are there.
+            task: a name in tasks.TASKS.
+            restart: number of the run, from 1; each has another seed.
+            checkpoint_step: pre-training steps.
+            has_bilstm: put a BiLSTM on top of the encoder.
+        """
+        scale, given = self.scale, self.scale.for_task(task)
+        checkpoint, after = checkpoint_of(model, scale, checkpoint_step)
+        name = checkpoint.replace("pretraining/", "finetuning/", 1)
+        name += f"{'/bilstm' if has_bilstm else ''}/{task}/run{restart}"
+        # The activations of an encoder are kept beside the records of
+        # NER-features, under the same name for every encoder: no other step
+        # may read or replace them.
+        is_own = task == reproduction_tasks.NER_FEATURES
+        batch = given.eval_batch_size
+        own: dict[str, Any]
+        match reproduction_tasks.TASKS[task].data:
+            case "squad":
+                script = "run_squad.py"
+                own = {
+                    "do_predict": True,
+                    "train_file": "{squad_train_file}",
+                    "predict_file": "{squad_dev_file}",
+                    "doc_stride": given.doc_stride,
+                    "predict_batch_size": batch,
+                }
+            case "glue":
+                script = "run_classifier.py"
+                own = {
+                    "task_name": task,
+                    "data_dir": f"{{glue_dir}}/{task}",
+                    "eval_batch_size": batch,
+                }
+            case _:
+                script = "run_ner.py"
+                own = {
+                    "train_file": "{ner_train_file}",
+                    "dev_file": "{ner_dev_file}",
+                    "eval_batch_size": batch,
+                }
+                if task == reproduction_tasks.NER_FEATURES:
+                    own["feature_based"] = True
+                    own["lstm_units"] = given.lstm_units
+        seed = FIRST_SEED + model.seed - 1
+        rates = given.learning_rates
+        flags = {
+            "do_train": True,
+            "do_eval": True,
+            **own,
+            "init_checkpoint": f"{{work_dir}}/{checkpoint}",
+            "output_dir": f"{{work_dir}}/{name}",
+            "records_dir": f"{{work_dir}}/{name}/records"
+            if is_own
+            else f"{{work_dir}}/records/{task}",
+            **self._casing(),
+            "max_seq_length": given.max_seq_length,
+            "train_batch_size": given.train_batch_size,
+            "sweep_learning_rates"
+            if len(rates) > 1
+            else "learning_rate": ",".join(map(number, rates)),
+            "num_train_epochs": given.num_train_epochs,
+            "random_seed": seed + SEEDS_BETWEEN_RESTARTS * (restart - 1),
+            "keep_checkpoint_max": 1,
+        }
+        if not given.bias_correction:
+            flags["bias_correction"] = "false"
+        if has_bilstm:
+            flags["bilstm_layers"] = scale.bilstm.layers
+            flags["bilstm_units"] = scale.bilstm.units
+        is_early = checkpoint_step < model.num_train_steps
+        at = f" at step {checkpoint_step:,}" if is_early else ""
+        with_bilstm = " with a BiLSTM" if has_bilstm else ""
+        return self._add(
+            name,
+            f"{task}{with_bilstm}, run {restart}, from {model.title}{at}",
+            script,
+            flags | self._dtype() | extra_flags(given.flags),
+            [after],
+            task,
+        )
+
+    def _casing(self) -> dict[str, str]:
+        is_lower = self.scale.corpus.do_lower_case
+        return {} if is_lower else {"do_lower_case": "false"}
+
+    def _dtype(self) -> dict[str, str]:
+        dtype = self.scale.dtype
+        return {} if dtype == "float32" else {"dtype": dtype}
+
+    def _lengths(self, length: int) -> dict[str, int]:
+        # 20 of 128 tokens are predicted, 77 of 512 at 0.15.
+        slots = math.ceil(round(length * self.scale.corpus.masked_lm_prob, 6))
+        return {"max_seq_length": length, "max_predictions_per_seq": slots}
+
+
+def kept_steps(scale: Scale) -> list[int]:
+    """Return the pre-training steps of Figure 5, the last one included."""
+    count = scale.steps("table5")
+    found = {max(1, round(share * count)) for share in scale.figure5.shares}
+    return sorted({*found, count})
+
+
+def phase_ends(phases: Sequence[Phase], num_train_steps: int) -> list[int]:
+    """Return the last step of each phase; phases of no step repeat it."""
     ends, share = [], 0.0
     for phase in phases:
         share += phase.share
@@ -158,109 +370,35 @@ def phase_ends(phases: Sequence[Phase], num_train_steps: int) -> list[int]:
 
 
 def checkpoint_of(
-    model: Pretrained, scale: Scale, step: int | None = None
+    model: Pretrained, scale: Scale, step: int
 ) -> tuple[str, str]:
-    """Return (directory of weights, name of the step that writes them).
-
-    Args:
-        model: the run.
-        scale: its phases.
-        step: of training; None for the last.
-    """
+    """Return where the weights of a step are, and the Step that writes them."""
     ends = phase_ends(scale.pretraining.phases, model.num_train_steps)
-    step = step or model.num_train_steps
     phase = next(n for n, end in enumerate(ends, 1) if end >= step)
     folder = f"{model.name}/phase{phase}"
-    if step == ends[phase - 1]:
-        return folder, folder
-    return f"{folder}/step-{step}", folder
+    is_end = step == ends[phase - 1]
+    return folder if is_end else f"{folder}/step-{step}", folder
 
 
-def pretraining_steps(
-    model: Pretrained,
-    scale: Scale,
-    keep: Sequence[int],
-    add_records: AddRecords,
-) -> list[Step]:
-    """Return the steps of a model's phases.
+def masking_name(masking: Masking, separator: str = "/") -> str:
+    """Return "80/10/10"."""
+    return separator.join(map(str, masking))
 
-    Args:
-        model: the run.
-        scale: phases, rates, batches.
-        keep: training steps whose weights are kept.
-        add_records: adds a step to the plan.
-    """
-    given, num_steps = scale.pretraining, model.num_train_steps
-    ends = phase_ends(given.phases, num_steps)
-    found, first = [], 0
-    for index, (phase, end) in enumerate(zip(given.phases, ends, strict=True)):
-        if end == first:
-            continue  # too few steps for a share as small as this
-        is_last, length = end == num_steps, phase.max_seq_length
-        name = f"{model.name}/phase{index + 1}"
-        after = [train := add_records(length, model.masking, False)]
-        flags = [("do_train", "true")]
-        inputs = [("input_file", f"{{work_dir}}/{train}/train.tfrecord-*")]
-        if is_last:
-            after.append(held_out := add_records(length, STANDARD, True))
-            flags.append(("do_eval", "true"))
-            path = f"{{work_dir}}/{held_out}/held_out.tfrecord-*"
-            inputs.append(("eval_input_file", path))
-        if found:
-            after.append(found[-1].name)
-            flags.append(("resume_from", f"{{work_dir}}/{found[-1].name}"))
-        flags += [
-            ("bert_config_file", f"{{work_dir}}/{config_path(model.size)}"),
-            ("vocab_file", "{vocab_file}"),
-            *inputs,
-            ("output_dir", f"{{work_dir}}/{name}"),
-        ]
-        if model.objective != DEFAULT_OBJECTIVE:
-            flags.append(("objective", model.objective))
-        rate = model.size.learning_rate or given.learning_rate
-        flags += [
-            ("max_seq_length", str(length)),
-            (
-                "max_predictions_per_seq",
-                str(max_predictions(length, scale.corpus.masked_lm_prob)),
-            ),
-            ("train_batch_size", str(phase.train_batch_size)),
-            ("learning_rate", number(rate)),
-            ("num_train_steps", str(num_steps)),
-            (
-                "num_warmup_steps",
-                str(round(given.warmup_proportion * num_steps)),
-            ),
-            ("random_seed", str(FIRST_SEED + model.seed - 1)),
-            ("save_checkpoints_steps", str(given.save_checkpoints_steps)),
-            ("keep_checkpoint_max", "1"),
-        ]
-        if is_last:
-            flags.append(("eval_batch_size", str(given.eval_batch_size)))
-            flags.append(("max_eval_steps", str(given.max_eval_steps)))
-        if given.bias_correction:
-            flags.append(("bias_correction", "true"))
-        flags += _dtype(scale)
-        if not is_last:
-            flags.append(("stop_after_steps", str(end)))
-        if kept := [str(step) for step in keep if first < step < end]:
-            flags.append(("keep_steps", ",".join(kept)))
-        flags += extra_flags(given.flags)
-        found.append(
-            Step(
-                name,
-                f"Pre-training, {model.title}, steps {first + 1:,} to {end:,} "
-                f"at length {length}",
-                PRETRAINING,
-                "run_pretraining.py",
-                tuple(flags),
-                tuple(after),
-                name,
-                model.size,
-            )
-        )
-        first = end
-    return found
+
+def number(value: float) -> str:
+    """Return a number in few characters: 5e-05, 0.1, 3."""
+    return f"{value:.10g}"
+
+
+def _text(value: Any) -> str:
+    return number(value) if isinstance(value, float) else str(value)
+
+
+def extra_flags(flags: Sequence[str]) -> dict[str, str | bool]:
+    """Return flags such as "--use_tpu" and "-tpu_name=x" by name."""
+    # absl takes one dash for two.
+    pairs = [flag.lstrip("-").partition("=") for flag in flags]
+    return {name: value or True for name, _, value in pairs}
 
 
 def config_path(size: Size) -> str:
@@ -268,134 +406,8 @@ def config_path(size: Size) -> str:
     return f"configs/{size.name}.json"
 
 
-def _dtype(scale: Scale) -> list[tuple[str, str]]:
-    return [] if scale.dtype == "float32" else [("dtype", scale.dtype)]
-
-
-def extra_flags(flags: Sequence[str]) -> list[tuple[str, str]]:
-    """Return flags such as "--use_tpu" and "-tpu_name=x" as pairs."""
-    pairs = []
-    for flag in flags:
-        # absl takes one dash for two.
-        name, _, value = flag.lstrip("-").partition("=")
-        pairs.append((name, value or "true"))
-    return pairs
-
-
-# --- Fine-tuning -------------------------------------------------------------
-
-
-def finetuning_step(
-    model: Pretrained,
-    scale: Scale,
-    task: str,
-    restart: int,
-    checkpoint_step: int | None = None,
-    has_bilstm: bool = False,
-) -> Step:
-    """Return the step that fine-tunes and scores a model on a task.
-
-    Args:
-        model: the pre-trained one.
-        scale: epochs, batches, rates.
-        task: a name in tasks.TASKS.
-        restart: number of the run, from 1; each has another seed.
-        checkpoint_step: pre-training steps; None: all of them.
-        has_bilstm: put a BiLSTM on top of the encoder.
-    """
-    checkpoint, after = checkpoint_of(model, scale, checkpoint_step)
-    name = checkpoint.replace("pretraining/", "finetuning/", 1)
-    name += f"{'/bilstm' if has_bilstm else ''}/{task}/run{restart}"
-    # The activations of an encoder are kept beside the records of NER-features,
-    # under the same name for every encoder: no other step may read or replace
-    # them.
-    is_own = task == reproduction_tasks.NER_FEATURES
-    given = scale.for_task(task)
-    script, own = _task_flags(task, given)
-    seed = FIRST_SEED + model.seed - 1 + SEEDS_BETWEEN_RESTARTS * (restart - 1)
-    rates = given.learning_rates
-    flags = [
-        ("do_train", "true"),
-        ("do_eval", "true"),
-        *own,
-        ("init_checkpoint", f"{{work_dir}}/{checkpoint}"),
-        ("output_dir", f"{{work_dir}}/{name}"),
-        (
-            "records_dir",
-            f"{{work_dir}}/{name}/records"
-            if is_own
-            else f"{{work_dir}}/records/{task}",
-        ),
-        *_casing(scale),
-        ("max_seq_length", str(given.max_seq_length)),
-        ("train_batch_size", str(given.train_batch_size)),
-        (
-            "sweep_learning_rates" if len(rates) > 1 else "learning_rate",
-            ",".join(map(number, rates)),
-        ),
-        ("num_train_epochs", number(given.num_train_epochs)),
-        ("random_seed", str(seed)),
-        ("keep_checkpoint_max", "1"),
-    ]
-    if not given.bias_correction:
-        flags.append(("bias_correction", "false"))
-    if has_bilstm:
-        flags.append(("bilstm_layers", str(scale.bilstm.layers)))
-        flags.append(("bilstm_units", str(scale.bilstm.units)))
-    flags += _dtype(scale) + extra_flags(given.flags)
-    at = f" at step {checkpoint_step:,}" if checkpoint_step else ""
-    with_bilstm = " with a BiLSTM" if has_bilstm else ""
-    return Step(
-        name,
-        f"{task}{with_bilstm}, run {restart}, from {model.title}{at}",
-        FINETUNING,
-        script,
-        tuple(flags),
-        (after,),
-        name,
-        model.size,
-        task,
-    )
-
-
-def _task_flags(
-    task: str, given: Finetuning
-) -> tuple[str, list[tuple[str, str]]]:
-    """Return the script of a task and the flags that only it has."""
-    batch = str(given.eval_batch_size)
-    if task == reproduction_tasks.SQUAD:
-        return "run_squad.py", [
-            ("do_predict", "true"),
-            ("train_file", "{squad_train_file}"),
-            ("predict_file", "{squad_dev_file}"),
-            ("doc_stride", str(given.doc_stride)),
-            ("predict_batch_size", batch),
-        ]
-    if task in reproduction_tasks.GLUE:
-        return "run_classifier.py", [
-            ("task_name", task),
-            ("data_dir", f"{{glue_dir}}/{task}"),
-            ("eval_batch_size", batch),
-        ]
-    flags = [
-        ("train_file", "{ner_train_file}"),
-        ("dev_file", "{ner_dev_file}"),
-        ("eval_batch_size", batch),
-    ]
-    if task == reproduction_tasks.NER_FEATURES:
-        flags.append(("feature_based", "true"))
-        flags.append(("lstm_units", str(given.lstm_units)))
-    return "run_ner.py", flags
-
-
 def config_json(size: Size, scale: Scale) -> str:
-    """Return the text of a size's bert_config.json.
-
-    Args:
-        size: layers, width, heads.
-        scale: dropout, positions, initial weights, rows of the embedding
-            table.
-    """
+    """Return the text of a size's bert_config.json."""
     config = {
         "attention_probs_dropout_prob": scale.model.dropout,
         "hidden_act": "gelu",

@@ -8,14 +8,11 @@ import csv
 import io
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from tools.reproduction import paper_numbers
-from tools.reproduction.experiments import PERPLEXITY, Cell, Experiment
-
-# step name -> its scores; None: it has none (yet).
-ReadScores = Callable[[str], Mapping[str, float] | None]
+from tools.reproduction.experiments import PERPLEXITY, Experiment
 
 CSV_COLUMNS = (
     "row",
@@ -33,7 +30,7 @@ CSV_COLUMNS = (
 
 
 class Score(NamedTuple):
-    """What a cell of a table holds.
+    """What a cell of a table holds; nothing, if its column has no data.
 
     Attributes:
         values: of the runs that have a score.
@@ -43,11 +40,11 @@ class Score(NamedTuple):
         key: what the score is called in eval_results.txt.
     """
 
-    values: tuple[float, ...]
-    failed: int
-    degenerate: int
-    missing: int
-    key: str
+    values: tuple[float, ...] = ()
+    failed: int = 0
+    degenerate: int = 0
+    missing: int = 0
+    key: str = ""
 
     @property
     def mean(self) -> float | None:
@@ -61,12 +58,7 @@ class Score(NamedTuple):
 
 
 class Results(NamedTuple):
-    """A table with its numbers.
-
-    Attributes:
-        experiment: rows and columns.
-        scores: (row, column) -> score; cells without data are left out.
-    """
+    """A table with its numbers: rows and columns, (row, column) -> score."""
 
     experiment: Experiment
     scores: dict[tuple[str, str], Score]
@@ -76,17 +68,16 @@ class Results(NamedTuple):
         """Return the labels of the rows."""
         return [row.label for row in self.experiment.rows]
 
-    def mean(self, row: str, column: str) -> float | None:
-        """Return the mean of a cell, None without one."""
-        score = self.scores.get((row, column))
-        return score.mean if score else None
+    def score(self, row: str, column: str) -> Score:
+        """Return a cell."""
+        return self.scores.get((row, column), Score())
 
     def difference(self, row: str, column: str) -> float | None:
         """Return mean - mean of the first row; None where not comparable."""
-        first = self.scores.get((self.labels[0], column))
-        score = self.scores.get((row, column))
+        first = self.score(self.labels[0], column)
+        score = self.score(row, column)
         # A left-to-right perplexity and a masked one are of different tasks.
-        if not first or not score or first.key != score.key:
+        if first.key != score.key:
             return None
         return _minus(score.mean, first.mean)
 
@@ -96,10 +87,7 @@ class Results(NamedTuple):
         return paper.get(row, {}).get(column)
 
     def paper_difference(self, row: str, column: str) -> float | None:
-        """Return the paper's number minus that of our first row's label.
-
-        None where the paper lacks one of them.
-        """
+        """Return the paper's number minus that of our first row's label."""
         first = self.paper(self.labels[0], column)
         return _minus(self.paper(row, column), first)
 
@@ -109,80 +97,66 @@ def _minus(left: float | None, right: float | None) -> float | None:
 
 
 def collect(
-    experiment: Experiment, read_scores: ReadScores, failed: Sequence[str]
+    experiment: Experiment,
+    read_scores: Callable[[str], Mapping[str, float]],
+    failed: Collection[str],
 ) -> Results:
     """Return the numbers of a table.
 
     Args:
         experiment: its cells.
-        read_scores: step -> scores.
+        read_scores: step -> scores, {} if it has none (yet).
         failed: steps that failed.
     """
-    lost = set(failed)
-    scores = {
-        (row.label, column): _score(cell, read_scores, lost)
-        for row in experiment.rows
-        for column, cell in row.cells.items()
-    }
+    scores = {}
+    for row in experiment.rows:
+        for column, cell in row.cells.items():
+            values, num_failed, degenerate, missing = [], 0, 0, 0
+            for name in cell.steps:
+                found = {} if name in failed else read_scores(name)
+                value = found.get(cell.key, math.nan)
+                if math.isfinite(value):
+                    values.append(value * cell.factor)
+                    degenerate += bool(found.get("degenerate"))
+                elif found or name in failed:
+                    num_failed += 1
+                else:
+                    missing += 1
+            scores[row.label, column] = Score(
+                tuple(values), num_failed, degenerate, missing, cell.key
+            )
     return Results(experiment, scores)
-
-
-def _score(cell: Cell, read_scores: ReadScores, lost: set[str]) -> Score:
-    """Return the numbers of a cell."""
-    values, failed, degenerate, missing = [], 0, 0, 0
-    for name in cell.steps:
-        if name in lost:
-            failed += 1
-            continue
-        found = read_scores(name) or {}
-        value = found.get(cell.key, math.nan)
-        if math.isfinite(value):
-            values.append(value * cell.factor)
-            degenerate += bool(found.get("degenerate"))
-        elif found:
-            failed += 1  # a score that is not a number
-        else:
-            missing += 1
-    return Score(tuple(values), failed, degenerate, missing, cell.key)
-
-
-# --- CSV ---------------------------------------------------------------------
 
 
 def as_csv(results: Results) -> str:
     """Return a table as CSV, a line per cell; numbers are not rounded."""
+
+    def plain(value: float | None) -> str:
+        # Ten digits: 84.4 - 83.9 is 0.5, not 0.5000000000000142.
+        return "" if value is None else f"{value:.10g}"
+
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
     for row in results.labels:
         for column in results.experiment.columns:
-            score = results.scores.get((row, column))
-            counts = ["", "", 0, 0, 0, 0]
-            if score:
-                counts = [
-                    _plain(score.mean),
-                    _plain(score.deviation),
-                    len(score.values),
-                    score.failed,
-                    score.degenerate,
-                    score.missing,
-                ]
+            score = results.score(row, column)
             writer.writerow(
                 [
                     row,
                     column,
-                    *counts,
-                    _plain(results.difference(row, column)),
-                    _plain(results.paper(row, column)),
-                    _plain(results.paper_difference(row, column)),
+                    plain(score.mean),
+                    plain(score.deviation),
+                    len(score.values),
+                    score.failed,
+                    score.degenerate,
+                    score.missing,
+                    plain(results.difference(row, column)),
+                    plain(results.paper(row, column)),
+                    plain(results.paper_difference(row, column)),
                 ]
             )
     return file.getvalue()
-
-
-def _plain(value: float | None) -> str:
-    # Ten digits: 84.4 - 83.9 is 0.5, not 0.5000000000000142.
-    return "" if value is None else f"{value:.10g}"
 
 
 # --- Markdown ----------------------------------------------------------------
@@ -193,10 +167,11 @@ def digits_of(column: str) -> int:
     return 2 if column == PERPLEXITY else 1
 
 
-def cell_text(score: Score | None, digits: int) -> str:
+def cell_text(score: Score, digits: int) -> str:
     """Return "84.4 ± 0.3 (3)", "84.4 (1)", "failed", "not run" or ""."""
-    if score is None:
-        return ""
+    if score.mean is None:
+        not_run = "not run" if score.missing else ""
+        return "failed" if score.failed else not_run
     notes = [str(len(score.values))]
     if score.failed:
         notes.append(f"{score.failed} failed")
@@ -204,17 +179,10 @@ def cell_text(score: Score | None, digits: int) -> str:
         notes.append(f"{score.degenerate} degenerate")
     if score.missing:
         notes.append(f"{score.missing} not run")
-    if score.mean is None:
-        return "failed" if score.failed else "not run"
     text = f"{score.mean:.{digits}f}"
     if score.deviation is not None:
         text += f" ± {score.deviation:.{digits}f}"
     return f"{text} ({', '.join(notes)})"
-
-
-def signed(value: float | None, digits: int) -> str:
-    """Return "+0.5" or "-0.5", "" for None."""
-    return "" if value is None else f"{value:+.{digits}f}"
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -229,49 +197,41 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def as_markdown(results: Results) -> str:
     """Return ours, the paper's, and the differences to the first row."""
-    experiment = results.experiment
-    columns = experiment.columns
-    header = ["", *columns]
-    ours, paper, differences = [], [], []
-    for row in results.labels:
-        ours.append([row])
-        paper.append([row])
-        differences.append([row])
-        for column in columns:
-            digits = digits_of(column)
-            score = results.scores.get((row, column))
-            ours[-1].append(cell_text(score, digits))
-            number = results.paper(row, column)
-            paper[-1].append("" if number is None else f"{number:.{digits}f}")
-            differences[-1].append(_both(results, row, column, digits))
+    columns, labels = results.experiment.columns, results.labels
+
+    def text(value: float | None, column: str, sign: str = "") -> str:
+        if value is None:
+            return ""
+        return f"{value:{sign}.{digits_of(column)}f}"
+
+    def ours(row: str, column: str) -> str:
+        return cell_text(results.score(row, column), digits_of(column))
+
+    def papers(row: str, column: str) -> str:
+        return text(results.paper(row, column), column)
+
+    def differences(row: str, column: str) -> str:
+        own = text(results.difference(row, column), column, "+")
+        theirs = text(results.paper_difference(row, column), column, "+")
+        return f"{own} ({theirs})".strip() if theirs else own
+
+    def table(rows: Sequence[str], cell: Callable[[str, str], str]) -> str:
+        cells = [[row, *(cell(row, c) for c in columns)] for row in rows]
+        return markdown(["", *columns], cells)
+
     parts = [
         "Ours: mean ± sample standard deviation (number of runs).\n",
-        markdown(header, ours),
+        table(labels, ours),
     ]
-    papers = paper_numbers.PAPER[experiment.name]
-    if papers:
-        labels = results.labels
-        paper += [
-            [row, *(_paper_cell(papers[row], c) for c in columns)]
-            for row in papers
-            if row not in labels
+    if numbers := paper_numbers.PAPER[results.experiment.name]:
+        known = [
+            row
+            for row in dict.fromkeys([*labels, *numbers])
+            if any(papers(row, column) for column in columns)
         ]
-        paper = [row for row in paper if any(row[1:])]
-        parts += ["The paper's.\n", markdown(header, paper)]
-    first = results.labels[0]
+        parts += ["The paper's.\n", table(known, papers)]
     parts += [
-        f"Differences to {first}: ours, and the paper's in parentheses.\n",
-        markdown(header, differences[1:]),
+        f"Differences to {labels[0]}: ours, and the paper's in parentheses.\n",
+        table(labels[1:], differences),
     ]
     return "\n".join(parts)
-
-
-def _paper_cell(row: Mapping[str, float], column: str) -> str:
-    return f"{row[column]:.{digits_of(column)}f}" if column in row else ""
-
-
-def _both(results: Results, row: str, column: str, digits: int) -> str:
-    """Return our difference, and the paper's in parentheses."""
-    ours = signed(results.difference(row, column), digits)
-    theirs = signed(results.paper_difference(row, column), digits)
-    return f"{ours} ({theirs})".strip() if theirs else ours
