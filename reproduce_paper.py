@@ -58,8 +58,8 @@ flags.DEFINE_list(
 flags.DEFINE_string(
     "scale",
     "small",
-    "smoke, small or paper, see reproduction/scales.toml; or the path of a "
-    ".toml file of your own with the same keys.",
+    "smoke, small or paper, see tools/reproduction/scales.toml; or the path "
+    "of a .toml file of your own with the same keys.",
 )
 flags.DEFINE_multi_string(
     "set",

@@ -6,15 +6,13 @@ and notes its flags in a file, all in 30 ms.
 
 import csv
 import json
-import os
-import subprocess
-import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 import scripts
-from paths import ROOT
+
+from tools.reproduction import run
 
 reproduce_paper = scripts.load("reproduce_paper")
 
@@ -22,7 +20,6 @@ _STAND_IN = '''"""Stand-in for a script of the project."""
 
 import glob
 import json
-import os
 import pathlib
 import sys
 import time
@@ -35,10 +32,11 @@ settings = json.loads(pathlib.Path(__file__).with_name("s.json").read_text())
 with open(settings["calls"], "a") as file:
     file.write(json.dumps(flags) + "\\n")
 line = " ".join(sys.argv)
-if settings["hangs"] and settings["hangs"] in line:
+has = {key: words in line for key, words in settings.items()}
+if has.get("hangs"):
     time.sleep(60)
-if settings["fails"] and settings["fails"] in line:
-    sys.exit("12:00:00 first line\\nERROR: it is broken")
+if has.get("fails"):
+    sys.exit("12:00:00 first line\\nERROR: it is broken\\nand a farewell")
 for name in ("init_checkpoint", "resume_from"):
     if name in flags and not list(pathlib.Path(flags[name]).glob("*.ckpt*")):
         sys.exit(f"ERROR: --{name}={flags[name]}: no checkpoint")
@@ -64,40 +62,80 @@ score = 0.5 + 0.01 * seed + 0.1 * ("mlm_nsp" in line) + 0.05 * ("/mlm_" in line)
 for step in filter(None, flags.get("keep_steps", "").split(",")):
     (folder / f"step-{step}").mkdir(exist_ok=True)
     (folder / f"step-{step}" / "bert_model.ckpt.index").write_text("weights")
-keys = "eval_accuracy f1 matthews_correlation spearman"
-lines = [f"{key} = {score}" for key in keys.split()]
+lines = [f"{key} = {score}" for key in ("eval_accuracy", "f1")]
 lines += ["masked_lm_perplexity = 9.5", "lm_perplexity = 20.5"]
-lines += ["f1 = high"] if settings["garbles"] in line else []
-lines += ["degenerate = 1"] if settings["degenerate"] in line else []
+lines += ["f1 = high"] * has.get("garbles", False)
+lines += ["degenerate = 1"] * has.get("degenerate", False)
 (folder / "eval_results.txt").write_text("\\n".join(lines))
 '''
 
 
-def make_scripts(folder: Path, **settings: str) -> Path:
-    """Write a stand-in for each script; return their folder.
+class Runs:
+    """Runs of reproduce_paper.py in a folder with text, GLUE and NER."""
 
-    Args:
-        folder: where; its `calls` has the flags of every run.
-        **settings: fails, hangs, degenerate, garbles: part of a command line.
-    """
-    own = folder / "scripts"
-    own.mkdir(exist_ok=True)
-    for name in ("build_vocab", "create_pretraining_data", "run_pretraining"):
-        (own / f"{name}.py").write_text(_STAND_IN)
-    for name in ("run_classifier", "run_squad", "run_ner"):
-        (own / f"{name}.py").write_text(_STAND_IN)
-    values = {"fails": "", "hangs": "", "degenerate": "no such line"}
-    values |= {"garbles": "no such line"}
-    values |= {"calls": str(folder / "calls"), **settings}
-    (own / "s.json").write_text(json.dumps(values))
-    return own
+    def __init__(self, folder: Path):
+        self.folder, self.work = folder, folder / "work"
+        self.scripts = folder / "scripts"
+        self.scripts.mkdir()
+        for name in ("build_vocab", "create_pretraining_data"):
+            (self.scripts / f"{name}.py").write_text(_STAND_IN)
+        for name in ("pretraining", "classifier", "squad", "ner"):
+            (self.scripts / f"run_{name}.py").write_text(_STAND_IN)
+        self.set_stand_ins()
+        make_text(folder)
+        make_glue(folder)
+        self.ner = make_ner(folder)
 
+    def set_stand_ins(self, **settings: str) -> None:
+        """Set fails, hangs, degenerate or garbles: part of a command line."""
+        settings["calls"] = str(self.folder / "calls")
+        (self.scripts / "s.json").write_text(json.dumps(settings))
 
-def calls(folder: Path) -> list[dict[str, str]]:
-    """Return the flags of every run of a stand-in, in order."""
-    path = folder / "calls"
-    text = path.read_text() if path.exists() else ""
-    return [json.loads(line) for line in text.splitlines()]
+    def flags(self, **more) -> dict[str, str]:
+        """Return the flags of a run of Table 5 on MRPC and SST-2."""
+        return {
+            "experiment": "table5",
+            "scale": "smoke",
+            "input_file": str(self.folder / "text.txt"),
+            "glue_dir": str(self.folder / "glue"),
+            "work_dir": str(self.work),
+            **more,
+        }
+
+    def __call__(self, **values) -> int:
+        """Run with these flags besides; return the exit status."""
+        with (
+            mock.patch.object(reproduce_paper, "HERE", str(self.scripts)),
+            mock.patch.object(run, "_SECONDS_BETWEEN_LOOKS", 0.01),
+        ):
+            return scripts.run(reproduce_paper, **self.flags(**values))
+
+    def error(self, **values) -> str:
+        """Return the line in which a run ends."""
+        return scripts.error_of(reproduce_paper, **self.flags(**values))
+
+    def calls(self) -> list[dict[str, str]]:
+        """Return the flags of every run of a stand-in, in order."""
+        path = self.folder / "calls"
+        text = path.read_text() if path.exists() else ""
+        return [json.loads(line) for line in text.splitlines()]
+
+    def wait_for(self, words: str) -> None:
+        """Wait until a stand-in was called with these words in a flag."""
+        end = time.monotonic() + 60
+        while not any(words in str(call) for call in self.calls()):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+    def cells(self, name: str = "table5") -> dict[tuple[str, str], dict]:
+        """Return {(row, column): line} of a table's CSV."""
+        with open(self.work / f"{name}.csv", encoding="utf-8") as file:
+            lines = list(csv.DictReader(file))
+        return {(line["row"], line["column"]): line for line in lines}
+
+    def report(self) -> str:
+        """Return the text of report.md."""
+        return (self.work / "report.md").read_text()
 
 
 def make_text(folder: Path, num_documents: int = 30) -> Path:
@@ -115,14 +153,11 @@ def make_text(folder: Path, num_documents: int = 30) -> Path:
 def make_glue(folder: Path) -> Path:
     """Write MRPC and SST-2 with 12 examples each."""
     glue = folder / "glue"
-    for task, header, row in (
-        (
-            "MRPC",
-            "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String",
-            "1\t1\t2\ta b\tc",
-        ),
-        ("SST-2", "sentence\tlabel", "a film\t1"),
-    ):
+    mrpc = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String", "1\t1\t2\ta b\tc"
+    for task, (header, row) in {
+        "MRPC": mrpc,
+        "SST-2": ("sentence\tlabel", "a film\t1"),
+    }.items():
         (glue / task).mkdir(parents=True, exist_ok=True)
         for part in ("train", "dev"):
             lines = [header, *[row] * 12]
@@ -138,74 +173,3 @@ def make_ner(folder: Path) -> dict[str, str]:
         path.write_text("Ada\tB-person\nreads\tO\n\n" * 12)
         flags[f"ner_{part}_file"] = str(path)
     return flags
-
-
-def arguments(folder: Path, **more) -> dict[str, str]:
-    """Return flags of a run on a text and on GLUE; write both once."""
-    if not (folder / "text.txt").exists():
-        make_text(folder)
-        make_glue(folder)
-    return {
-        "experiment": "table5",
-        "scale": "smoke",
-        "input_file": str(folder / "text.txt"),
-        "glue_dir": str(folder / "glue"),
-        "work_dir": str(folder / "work"),
-        **more,
-    }
-
-
-def runner(folder: Path, monkeypatch) -> Callable[..., int]:
-    """Return a function that runs the script: flags -> exit status.
-
-    Its first argument has the settings of the stand-ins.
-    """
-    monkeypatch.chdir(folder)
-
-    def run_with(stand_ins=(), **values):
-        own = make_scripts(folder, **dict(stand_ins))
-        monkeypatch.setattr(reproduce_paper, "HERE", str(own))
-        return scripts.run(reproduce_paper, **arguments(folder, **values))
-
-    return run_with
-
-
-def error_of(folder: Path, **values) -> str:
-    """Return the line in which a run ends."""
-    return scripts.error_of(reproduce_paper, **arguments(folder, **values))
-
-
-def read_csv(folder: Path, name: str = "table5") -> dict[tuple[str, str], dict]:
-    """Return {(row, column): line} of a table."""
-    with open(folder / "work" / f"{name}.csv", encoding="utf-8") as file:
-        lines = list(csv.DictReader(file))
-    return {(line["row"], line["column"]): line for line in lines}
-
-
-def wait_for_ltr(process: subprocess.Popen, folder: Path) -> None:
-    """Wait until a process of `start` pre-trains left to right."""
-    while not any(call.get("objective") == "ltr" for call in calls(folder)):
-        assert process.poll() is None
-        time.sleep(0.1)
-
-
-def start(scripts_dir: Path, values: dict[str, str]) -> subprocess.Popen:
-    """Start reproduce_paper.py in a process, with scripts of a folder."""
-    code = (
-        "import sys, reproduce_paper; from base import errors; "
-        f"reproduce_paper.HERE = {str(scripts_dir)!r}; "
-        "errors.run(reproduce_paper.main)"
-    )
-    return subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            code,
-            *(f"--{k}={v}" for k, v in values.items()),
-        ],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )

@@ -11,6 +11,7 @@ from paths import ROOT
 
 from tools.reproduction import experiments, scales
 from tools.reproduction.tasks import Data
+from tools.reproduction.work_dir import WorkDir
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +36,7 @@ def test_scripts_accept_every_command(name, tmp_path):
     for step in plan.steps.values():
         own = scripts.load(step.script.removesuffix(".py")).FLAGS
         own.unparse_flags()
-        own([step.script, *step.arguments({})])
+        own(WorkDir("", {}, "", data).words(step))
         used.add(step.script)
     assert len(used) == 6
 

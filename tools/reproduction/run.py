@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 
 from base import child_processes, interrupts
+from base.errors import UserError
 from base.progress import format_seconds
 
 from absl import logging
@@ -170,6 +171,11 @@ def run(
                         continue
                     running.remove(child)
                     step, failure = child.step, child.failure()
+                    if not failure:
+                        try:
+                            work.scores(step, must_be_whole=True)
+                        except UserError as error:
+                            failure = str(error)
                     seconds = work.end(step, failure)
                     if failure:
                         continue

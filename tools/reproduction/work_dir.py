@@ -241,15 +241,27 @@ class WorkDir(NamedTuple):
 
     # --- Results ---
 
-    def scores(self, step: Step) -> dict[str, float]:
-        """Return the scores that a step wrote, {} if there are none yet."""
+    def scores(
+        self, step: Step, must_be_whole: bool = False
+    ) -> dict[str, float]:
+        """Return the scores that a step wrote, {} if there are none yet.
+
+        Raises:
+            UserError: a line has no number, and `must_be_whole`.
+        """
         path = os.path.join(self.output(step), "eval_results.txt")
-        found = {}
-        if os.path.exists(path):
-            for line in text_files.read_text(path).splitlines():
-                key, _, value = line.partition(" = ")
-                with contextlib.suppress(ValueError):
-                    found[key] = float(value)
+        found: dict[str, float] = {}
+        if not os.path.exists(path):
+            return found
+        for line in text_files.read_text(path).splitlines():
+            key, is_pair, value = line.partition(" = ")
+            try:
+                found[key] = float(value)
+            except ValueError:
+                if is_pair and must_be_whole:
+                    raise UserError(
+                        f"{path}: {line!r} is not a score"
+                    ) from None
         return found
 
     def remove_weights(self, step: Step) -> None:

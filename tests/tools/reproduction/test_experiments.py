@@ -1,10 +1,12 @@
 """Plans: which commands the tables need, their order, what they share."""
 
+import dataclasses
+
 import pytest
 import reproduction_runs
 
 from tools.reproduction import experiments, scales, steps
-from tools.reproduction.plan import FINETUNING, PRETRAINING, RECORDS
+from tools.reproduction.steps import FINETUNING, PRETRAINING, RECORDS
 from tools.reproduction.tasks import Data
 
 SETTINGS = [
@@ -32,57 +34,51 @@ def build(tmp_path):
     return build_with
 
 
-def count(plan, kind):
-    """Return the number of steps of a kind."""
-    return sum(step.kind == kind for step in plan.steps.values())
+def of_kind(plan, kind, words=""):
+    """Return the flags of the steps of a kind, whose names have some words."""
+    return [
+        step.flags
+        for step in plan.steps.values()
+        if step.kind == kind and words in step.name
+    ]
 
 
-def flags_of(plan, name):
-    """Return the flags of a step."""
-    return dict(plan.steps[name].flags)
+def finetuned(plan, table, column="MRPC"):
+    """Return the flags of the first run of each cell of a column."""
+    return [plan.steps[row.cells[column].steps[0]].flags for row in table.rows]
 
 
-def test_every_step_comes_after_those_it_needs(build):
+def test_steps_come_after_those_they_need_and_seed_after_seed(build):
     plan, _ = build(*experiments.NAMES, num_seeds=2)
     done = set()
     for name, step in plan.steps.items():
         assert done.issuperset(step.after), name
         done.add(name)
-    outputs = [step.output for step in plan.steps.values()]
-    assert len(set(outputs)) == len(outputs)
+    seeds = [name.split("/seed")[1][0] for name in done if "/seed" in name]
+    ordered = [n.split("/seed")[1][0] for n in plan.steps if "/seed" in n]
+    assert ordered == sorted(seeds) and {*seeds} == {"1", "2"}
+    # A run of more seeds begins with the same commands.
+    one, _ = build(*experiments.NAMES)
+    assert one.steps.items() <= plan.steps.items()
 
 
 def test_table_5_has_three_models_and_four_rows(build):
     plan, (table,) = build("table5")
-    assert count(plan, PRETRAINING) == 3 * 2  # two phases
-    assert count(plan, RECORDS) == 2 + 1  # two lengths, held-out at the last
-    assert count(plan, FINETUNING) == 4
-    assert [row.label for row in table.rows] == [
-        "BERT",
-        "No NSP",
-        "LTR & No NSP",
-        "+ BiLSTM",
-    ]
-    ltr, bilstm = (
-        flags_of(plan, row.cells["MRPC"].steps[0]) for row in table.rows[2:]
-    )
+    assert len(of_kind(plan, PRETRAINING)) == 3 * 2  # two phases
+    assert len(of_kind(plan, RECORDS)) == 2 + 1  # held-out at the last length
+    *_, ltr, bilstm = finetuned(plan, table)
     assert ltr["init_checkpoint"] == bilstm["init_checkpoint"]
-    assert "bilstm_layers" not in ltr
-    assert bilstm["bilstm_layers"] == "2"
+    assert "bilstm_layers" not in ltr and bilstm["bilstm_layers"] == "2"
     assert bilstm["output_dir"] != ltr["output_dir"]
 
 
 def test_both_phases_are_of_one_run(build):
     plan, _ = build("table5")
-    one, two = [
-        dict(s.flags)
-        for s in plan.steps.values()
-        if s.kind == PRETRAINING and "/mlm_nsp_" in s.name
-    ]
+    one, two = of_kind(plan, PRETRAINING, "/mlm_nsp_")
     assert one["num_train_steps"] == two["num_train_steps"] == "1000"
     assert one["stop_after_steps"] == "900" and "do_eval" not in one
     assert two["resume_from"] == one["output_dir"]
-    assert "stop_after_steps" not in two and two["do_eval"] == "true"
+    assert "stop_after_steps" not in two and two["do_eval"]
     assert (one["max_seq_length"], two["max_seq_length"]) == ("64", "128")
     assert "length64" in one["input_file"] and "length128" in two["input_file"]
     # 64 x 0.15 = 9.6 and 128 x 0.15 = 19.2 tokens.
@@ -91,53 +87,41 @@ def test_both_phases_are_of_one_run(build):
 
 
 def test_figure_5_takes_checkpoints_of_table_5(build):
-    plan, (_, figure) = build("table5", "figure5")
+    from pretraining import run  # imports TensorFlow
+
+    plan, (table, figure) = build("table5", "figure5")
     alone, _ = build("table5")
-    assert [s for s in plan.steps if s.startswith("pretraining")] == [
-        s for s in alone.steps if s.startswith("pretraining")
-    ]
+    assert of_kind(plan, PRETRAINING) == of_kind(alone, PRETRAINING)
     folders = [
-        flags_of(plan, row.cells["MRPC"].steps[0])["init_checkpoint"]
-        for row in figure.rows
-        if row.curve == "BERT"
+        flags["init_checkpoint"] for flags in finetuned(plan, figure)[::2]
     ]
     begin = "{work_dir}/pretraining/mlm_nsp_L4_H32_A2_mask80-10-10_steps1000"
     assert folders == [
         f"{begin}/seed1/{place}"
         for place in ("phase1/step-250", "phase1", "phase2/step-950", "phase2")
     ]
+    assert folders[0] == run.kept_folder(folders[1], 250)
     # The last point is a cell of Table 5.
-    assert plan.experiments[figure.rows[-2].cells["MRPC"].steps[0]] == [
-        "table5",
-        "figure5",
-    ]
-    kept = [
-        dict(s.flags).get("keep_steps")
-        for s in plan.steps.values()
-        if s.kind == PRETRAINING
-    ]
+    last = figure.rows[-2].cells["MRPC"]
+    assert last.steps == table.rows[0].cells["MRPC"].steps
     # Masked LM with next sentences, masked LM alone, left to right.
+    kept = [flags.get("keep_steps") for flags in of_kind(plan, PRETRAINING)]
     assert kept == ["250", "950", None, None, "250", "950"]
 
 
 def test_figure_5_always_has_the_last_step():
     """The paper's 1M steps are drawn there."""
-    scale = scales.read("smoke", ["figure5.shares=[0.2, 0.5]"])
-    scale = scale._replace(
-        pretraining=scale.pretraining._replace(num_train_steps=1000)
-    )
-    assert experiments.kept_steps(scale) == [200, 500, 1000]
+    settings = ["figure5.shares=[0.2, 0.5]", SETTINGS[0]]
+    assert steps.kept_steps(scales.read("smoke", settings)) == [200, 500, 1000]
 
 
 def test_table_8_has_six_maskings_and_shares_the_first_with_table_5(build):
     plan, (_, table) = build("table5", "table8")
-    assert count(plan, PRETRAINING) == (3 + 5) * 2
-    assert count(plan, RECORDS) == 6 * 2 + 1
+    assert len(of_kind(plan, PRETRAINING)) == (3 + 5) * 2
+    assert len(of_kind(plan, RECORDS)) == 6 * 2 + 1
     rates = [
         (flags["mask_token_prob"], flags["random_token_prob"])
-        for step in plan.steps.values()
-        if step.kind == RECORDS
-        and (flags := dict(step.flags))["max_seq_length"] == "64"
+        for flags in of_kind(plan, RECORDS, "train_length64")
     ]
     assert rates == [
         ("0.8", "0.1"),
@@ -147,157 +131,102 @@ def test_table_8_has_six_maskings_and_shares_the_first_with_table_5(build):
         ("0", "0.8"),
         ("0", "1"),
     ]
-    frozen = flags_of(plan, table.rows[0].cells["NER-features"].steps[0])
-    assert frozen["feature_based"] == "true"
-    tuned = flags_of(plan, table.rows[0].cells["NER"].steps[0])
-    assert "feature_based" not in tuned
+    assert finetuned(plan, table, "NER-features")[0]["feature_based"]
+    assert "feature_based" not in finetuned(plan, table, "NER")[0]
     # All models are measured on the same held-out records.
-    held_out = {
-        dict(s.flags)["eval_input_file"]
-        for s in plan.steps.values()
-        if "eval_input_file" in dict(s.flags)
-    }
-    assert len(held_out) == 1
+    measured = {f.get("eval_input_file") for f in of_kind(plan, PRETRAINING)}
+    assert len(measured - {None}) == 1
 
 
 def test_table_6_averages_its_restarts(build):
-    plan, (table,) = build(
-        "table6", num_seeds=2, settings=["table6.restarts=5"]
-    )
-    cell = table.rows[0].cells["MRPC"]
-    assert len(cell.steps) == 10
-    assert len(table.rows[0].cells["perplexity"].steps) == 2
-    seeds = {flags_of(plan, name)["random_seed"] for name in cell.steps}
-    assert len(seeds) == 10
+    restarts = ["table6.restarts=5"]
+    plan, (table,) = build("table6", num_seeds=2, settings=restarts)
+    cells = table.rows[0].cells
+    assert len(cells["perplexity"].steps) == 2
+    seeds = {plan.steps[n].flags["random_seed"] for n in cells["MRPC"].steps}
+    assert len(seeds) == len(cells["MRPC"].steps) == 10
 
 
-def test_sizes_share_the_model_of_table_5_where_they_agree(build):
+def test_a_size_shares_the_model_of_table_5_where_they_agree(build):
+    words = "/mlm_nsp_L4_H32_A2_"
     plan, _ = build("table5", "table6")
-    size = "L4_H32_A2"
-    runs = [
-        name
-        for name in plan.steps
-        if name.startswith(f"pretraining/mlm_nsp_{size}_")
-    ]
-    assert len(runs) == 2  # phases
-    assert plan.experiments[runs[0]] == ["table5", "table6"]
+    assert len(of_kind(plan, PRETRAINING, words)) == 2  # phases
     plan, _ = build("table5", "table6", settings=["table6.num_train_steps=500"])
-    runs = [
-        n for n in plan.steps if n.startswith(f"pretraining/mlm_nsp_{size}")
-    ]
-    assert len(runs) == 4
-
-
-def test_all_of_the_first_seed_comes_before_the_second(build):
-    plan, _ = build(*experiments.NAMES, num_seeds=2)
-    seeds = [
-        name.split("/seed")[1][0] for name in plan.steps if "/seed" in name
-    ]
-    assert seeds == sorted(seeds)
-    assert set(seeds) == {"1", "2"}
-
-
-def test_a_run_of_more_seeds_begins_with_the_same_commands(build):
-    one, _ = build("table5")
-    two, _ = build("table5", num_seeds=2)
-    for name, step in one.steps.items():
-        assert two.steps[name] == step
-
-
-def test_several_learning_rates_are_a_sweep(build):
-    settings = ["finetuning.learning_rates=[5e-5, 3e-5]"]
-    plan, (table,) = build("table5", settings=settings)
-    flags = flags_of(plan, table.rows[0].cells["MRPC"].steps[0])
-    assert flags["sweep_learning_rates"] == "5e-05,3e-05"
-    assert "learning_rate" not in flags
-
-
-def test_a_size_may_have_its_own_learning_rate(build):
+    assert len(of_kind(plan, PRETRAINING, words)) == 4
     sizes = (
         "table6.sizes=[{num_hidden_layers=2, hidden_size=64, "
         "num_attention_heads=2, learning_rate=0.003}]"
     )
     plan, _ = build("table6", settings=[sizes])
-    (first, _) = [s for s in plan.steps.values() if s.kind == PRETRAINING]
-    assert dict(first.flags)["learning_rate"] == "0.003"
-    assert "_lr0.003_" in first.name
+    first, _ = of_kind(plan, PRETRAINING, "_lr0.003_")
+    assert first["learning_rate"] == "0.003"
 
 
-def test_flags_of_the_scale_reach_the_scripts(build):
+def test_values_of_the_scale_reach_the_scripts(build):
     settings = [
-        'pretraining.flags=["--use_tpu", "--tpu_name=x"]',
+        'pretraining.flags=["-use_tpu", "--tpu_name=a=b"]',
         "corpus.do_lower_case=false",
         "dtype=bfloat16",
+        "finetuning.learning_rates=[5e-5, 3e-5]",
+        "finetuning.bias_correction=false",
     ]
     plan, _ = build("table5", settings=settings)
     for step in plan.steps.values():
-        flags = dict(step.flags)
-        assert (flags.get("tpu_name") == "x") == (step.kind == PRETRAINING)
-        trains = step.kind in (PRETRAINING, FINETUNING)
-        assert ("dtype" in flags) == trains
-        assert ("do_lower_case" in flags) == (step.kind != PRETRAINING)
+        flags, is_pretraining = step.flags, step.kind == PRETRAINING
+        assert (flags.get("tpu_name") == "a=b") == is_pretraining
+        assert ("use_tpu" in flags) == is_pretraining
+        is_finetuning = step.kind == FINETUNING
+        assert ("dtype" in flags) == (is_pretraining or is_finetuning)
+        assert ("do_lower_case" in flags) != is_pretraining
+        if is_finetuning:
+            assert flags["sweep_learning_rates"] == "5e-05,3e-05"
+            assert flags["bias_correction"] == "false"
+            assert "learning_rate" not in flags
 
 
 def test_activations_are_not_shared_between_encoders(build):
     plan, _ = build("table8", num_seeds=2, settings=["table8.restarts=2"])
-    folders = {}
-    for step in plan.steps.values():
-        if step.task == "NER-features":
-            flags = dict(step.flags)
-            folder = flags["records_dir"]
-            assert folder.startswith(flags["output_dir"])
-            folders.setdefault(folder, set()).add(flags["init_checkpoint"])
-    assert len(folders) == 6 * 2 * 2  # maskings, seeds, restarts
-    assert all(len(encoders) == 1 for encoders in folders.values())
-
-
-@pytest.mark.parametrize(
-    ("value", "flag"), [("false", "false"), ("true", None)]
-)
-def test_the_bias_of_adam_is_corrected_unless_the_scale_forbids(
-    build, value, flag
-):
-    plan, _ = build("table8", settings=[f"finetuning.bias_correction={value}"])
-    found = {
-        dict(step.flags).get("bias_correction")
-        for step in plan.steps.values()
-        if step.kind == FINETUNING
-    }
-    assert found == {flag}
+    runs = of_kind(plan, FINETUNING, "NER-features")
+    assert len(runs) == 6 * 2 * 2  # maskings, seeds, restarts
+    for flags in runs:
+        assert flags["records_dir"] == f"{flags['output_dir']}/records"
 
 
 def test_models_that_ner_features_cannot_read_have_empty_cells(build):
-    plan, tables = build("table5", "table6", extra=("MRPC", "NER-features"))
+    _, tables = build("table5", "table6", extra=("MRPC", "NER-features"))
     reasons = [table.left_out for table in tables]
     assert reasons[0]["NER-features of + BiLSTM"].startswith("it has a BiLSTM")
     assert reasons[1] == {
         "NER-features of L2_H32_A2": "it reads the last 4 layers, the model "
         "has 2"
     }
-    assert ["NER-features" in row.cells for row in tables[0].rows] == [
-        True,
-        True,
-        True,
-        False,
-    ]
+    has_cell = ["NER-features" in row.cells for row in tables[0].rows]
+    assert has_cell == [True, True, True, False]
     assert "MRPC" in tables[0].rows[3].cells
-    for step in plan.steps.values():
-        if step.task == "NER-features":
-            assert step.size.num_hidden_layers >= 4
-            assert "bilstm_layers" not in dict(step.flags)
 
 
-def test_further_flags_may_have_one_dash_or_two(build):
-    settings = ["finetuning.flags=['-use_tpu', '--tpu_name=a=b']"]
-    plan, _ = build("table8", settings=settings)
-    step = next(s for s in plan.steps.values() if s.kind == FINETUNING)
-    assert step.flags[-2:] == (("use_tpu", "true"), ("tpu_name", "a=b"))
+def test_a_task_without_data_is_left_out(tmp_path):
+    folder = tmp_path / "MNLI"
+    folder.mkdir()
+    data = Data(glue_dir=str(tmp_path))
+    rows = ["sentence1\tsentence2\tgold_label", *["a\tb\tc"] * 9, ""]
+    for name in ("train.tsv", "dev_matched.tsv"):
+        (folder / name).write_text("\n".join(rows) + "\n")
+    missing = folder / "dev_mismatched.tsv"
+    assert data.missing("MNLI") == f"no {missing}"
+    missing.touch()
+    # A sample of the layout; a header and a blank line are no examples.
+    assert data.missing("MNLI").endswith("train.tsv has 9 examples")
+    (folder / "train.tsv").write_text("\n".join([*rows, rows[1]]))
+    assert data.missing("MNLI") is None
+    # CoLA's tables have no header.
+    (tmp_path / "CoLA").mkdir()
+    for name in ("train.tsv", "dev.tsv"):
+        (tmp_path / "CoLA" / name).write_text("a\tb\n" * 10)
+    assert data.missing("CoLA") is None
 
 
-def test_kept_checkpoints_are_where_pretraining_writes_them():
-    from pretraining import run  # imports TensorFlow
-
-    scale = scales.read("smoke", SETTINGS)
-    model = steps.Pretrained(scale.model.size, "ltr", steps.STANDARD, 1000, 1)
-    folder, step = steps.checkpoint_of(model, scale, 250)
-    assert folder == run.kept_folder(step, 250)
+def test_sizes_have_the_names_of_the_papers_table():
+    size = scales.read("paper").model.size
+    assert dataclasses.astuple(size)[:3] == (12, 768, 12)
+    assert size.name == "L12_H768_A12"

@@ -1,42 +1,29 @@
-"""The processes of a run: how they are ended and when they are finished."""
+"""The processes of a run, and the files of its work directory."""
 
 import os
 
+from base.errors import UserError
+
 import pytest
 
-from tools.reproduction import run, work_dir
-from tools.reproduction.plan import FINETUNING, Places, Plan, Step
+from tools.reproduction import run, scales, work_dir
+from tools.reproduction.steps import Plan, Step
+from tools.reproduction.tasks import Data
+from tools.reproduction.work_dir import WorkDir
 
 
-def run_scripts(tmp_path, *sources, **more):
-    """Run steps whose scripts have these sources; return what failed."""
-    plan = Plan()
+def run_scripts(tmp_path, *sources, on_scores=lambda: None):
+    """Run steps whose scripts have these sources; return {step: failure}."""
+    plan = Plan(scales.read("smoke"), has_vocab=True)
+    work = WorkDir(str(tmp_path), {}, str(tmp_path), Data())
     for number, source in enumerate(sources):
-        (tmp_path / f"script{number}.py").write_text(source)
-        step = Step(
-            f"finetuning/{number}",
-            "",
-            FINETUNING,
-            f"script{number}.py",
-            (("output", f"{{work_dir}}/{number}"),),
-            output=f"{number}",
-        )
-        (tmp_path / f"{number}").mkdir()
-        plan.add(step, "table5")
-    places = Places(
-        str(tmp_path), str(tmp_path), "", {"{work_dir}": str(tmp_path)}
-    )
-    run.run(plan, places, {}, 2, **more)
-    return work_dir.failures(str(tmp_path), plan)
-
-
-def is_running(path):
-    """Return whether the process whose id a file has is there."""
-    try:
-        os.kill(int(path.read_text()), 0)
-    except ProcessLookupError:
-        return False
-    return True
+        name, script = f"finetuning/{number}", f"script{number}.py"
+        (tmp_path / script).write_text(source)
+        plan.steps[name] = Step(name, "", script, {})
+        os.makedirs(work.output(plan.steps[name]))
+    with work_dir.locked(str(tmp_path)) as lock:
+        run.run(plan, work, 2, False, lock, on_scores)
+    return work.failures(plan)
 
 
 def test_an_error_ends_the_running_steps(tmp_path):
@@ -57,7 +44,8 @@ def test_an_error_ends_the_running_steps(tmp_path):
 
     with pytest.raises(OSError, match="no space"):
         run_scripts(tmp_path, hangs, waits, on_scores=fail)
-    assert not is_running(pid)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
 
 
 def test_a_step_ends_although_it_leaves_a_process_that_prints(tmp_path):
@@ -73,11 +61,40 @@ def test_a_step_ends_although_it_leaves_a_process_that_prints(tmp_path):
         "import subprocess, sys\n"
         f"subprocess.Popen([sys.executable, '-c', {code!r}])\n"
     )
-    assert run_scripts(tmp_path, leaves) == []
+    assert run_scripts(tmp_path, leaves) == {}
     assert not ended.exists()
 
 
-def test_the_error_of_a_step_is_shown_and_not_what_follows_it(tmp_path):
-    fails = "import sys; sys.exit('ERROR: it is broken\\nand a farewell')\n"
-    (failure,) = run_scripts(tmp_path, fails)
-    assert failure.line == "it is broken"
+def test_weights_and_activations_are_removed(tmp_path):
+    # A run of a sweep without weights is not finished.
+    kept = {
+        "runs/a/eval_results.txt",
+        "eval_results.txt",
+        "records/a.tf_record",
+    }
+    gone = {
+        "bert_model.ckpt.index",
+        "checkpoint",
+        "runs/a/bert_model.ckpt.index",
+        "runs/a/finished.json",
+        "records/dev_1_2.npy",
+        "records/dev_1_2.npy.json",
+    }
+    folder = tmp_path / "finetuning" / "a"
+    for name in kept | gone:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    work = WorkDir(str(tmp_path), {}, "", Data())
+    work.remove_weights(Step("finetuning/a", "", "run.py", {}))
+    left = {p.relative_to(folder) for p in folder.rglob("*") if p.is_file()}
+    assert set(map(str, left)) == kept
+
+
+def test_files_of_one_name_are_told_apart(tmp_path):
+    for folder in "ab":
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "text.txt").write_text(folder)
+    found = work_dir.checksums(tmp_path.rglob("*.txt"))
+    assert sorted(found) == ["a/text.txt", "b/text.txt"]
+    with pytest.raises(UserError, match="the text: ./text.txt was .*, is not"):
+        work_dir.check_same("w", "the text", found, {})
