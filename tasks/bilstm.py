@@ -84,12 +84,7 @@ def choose_size(
     """Return the size of the BiLSTM of a command.
 
     A model that is used as it is keeps the one it was fine-tuned with. One that
-    is trained has the one that flags give.
-
-    Args:
-        given: by flags; None: no flag was given.
-        checkpoint: that the command begins with or uses.
-        is_training: whether the model is trained first, not used as it is.
+    is trained has the one that flags give, None without a flag.
 
     Raises:
         UserError: the flags contradict the model.
@@ -127,12 +122,7 @@ def choose_size(
 
 
 class LstmCell(Layer):
-    """The variables of one direction, with Keras' names and initial values.
-
-    Args:
-        inputs: width of the input.
-        units: U.
-    """
+    """The variables of one direction, with Keras' names and initial values."""
 
     def __init__(self, inputs: int, units: int):
         super().__init__("lstm_cell")
@@ -183,13 +173,7 @@ class LstmCell(Layer):
 
 
 class Direction(Layer):
-    """One direction of a layer; the variables are under `<name>/lstm_cell`.
-
-    Args:
-        name: forward_lstm or backward_lstm.
-        inputs: width of the input.
-        units: U.
-    """
+    """One direction of a layer; the variables are under `<name>/lstm_cell`."""
 
     def __init__(self, name: str, inputs: int, units: int):
         super().__init__(name)
@@ -199,7 +183,7 @@ class Direction(Layer):
     def call(
         self, x: tf.Tensor, input_mask: tf.Tensor, training: bool
     ) -> tf.Tensor:
-        """Return the states in the order of the text, [B, S, U]."""
+        """Return the states for x [B, S, inputs], first to last, [S, B, U]."""
         if self.is_backward:
             x, input_mask = x[:, ::-1], input_mask[:, ::-1]
         states = self.cell(x, input_mask, training=training)  # [S, B, U]
@@ -237,10 +221,8 @@ class BiLstmLayer(Layer):
 class BiLstm(Layer):
     """Layers of LSTMs, each run in both directions.
 
-    Args:
-        inputs: width of the input.
-        units: U, width of each direction; a layer's output has twice as many.
-        num_layers: the paper's tagger has two.
+    A layer's output is twice as wide as its `units` U. The paper's tagger has
+    two.
     """
 
     def __init__(self, inputs: int, units: int, num_layers: int = 2):
@@ -264,16 +246,11 @@ class BiLstm(Layer):
         training: bool = False,
         compute: Compute = PLAIN,
     ) -> tf.Tensor:
-        """Return [B, S, 2 * U] in the dtype of x, 0 at padding.
+        """Return [B, S, 2 * U] in the dtype of x [B, S, inputs], 0 at padding.
 
-        Args:
-            x: [B, S, inputs] in the dtype of the matrix products
-                (modeling.DTYPES); state and gates are float32.
-            input_mask: [B, S], 0 at padding, which resets the state of both
-                directions: it has to be at an end of the row.
-            seed: of the dropout after each layer; None: no dropout.
-            training: whether a gradient will be computed.
-            compute: how.
+        State and gates are float32. Padding resets the state of both
+        directions, so it has to be at an end of the row. The seed is of the
+        dropout after each layer.
         """
         for layer in self.layers:
             x = layer(x, input_mask, training=training)  # [B, S, 2 * U]
@@ -306,11 +283,7 @@ def final_states(x: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
     """Return the last state of each direction, side by side, [B, 2 * U].
 
     That of the forward direction is at the last real token, that of the
-    backward direction at the first one.
-
-    Args:
-        x: [B, S, 2 * U] of a BiLstm.
-        input_mask: [B, S].
+    backward direction at the first one. x is the output of a BiLstm.
     """
     forward, backward = tf.split(x, 2, axis=-1)
     last = class_vectors(forward, input_mask, LEFT_TO_RIGHT)  # [B, U]

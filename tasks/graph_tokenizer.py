@@ -55,10 +55,6 @@ class TokenSpans(NamedTuple):
 class Tokenizer(tf.Module):
     """FullTokenizer as TensorFlow operations, with the same ids.
 
-    Args:
-        vocab_file: the vocabulary.
-        do_lower_case: as in FullTokenizer.
-
     Raises:
         UserError: tensorflow-text is not installed, or the vocabulary lacks a
             special token or has U+FFFD.
@@ -343,20 +339,11 @@ def make_features(
     text_b: tf.Tensor | None,
     max_seq_length: int,
 ) -> dict[str, tf.Tensor]:
-    """Return input_ids, input_mask and segment_ids of sentences or pairs.
+    """Return input_ids, input_mask and segment_ids [n, S] of texts or pairs.
 
-    [CLS] a [SEP] or [CLS] a [SEP] b [SEP], truncated as in run_classifier.py
-    and padded to the longest of the batch. A second text without any token
-    counts as none, as in the original.
-
-    Args:
-        tokenizer: makes the ids.
-        text_a: strings [n].
-        text_b: strings [n], or None.
-        max_seq_length: the largest number of tokens, with the special ones.
-
-    Returns:
-        Three int32 tensors [n, S].
+    [CLS] a [SEP] or [CLS] a [SEP] b [SEP], truncated to max_seq_length as in
+    run_classifier.py and padded to the longest of the batch. A second text
+    without any token counts as none, as in the original.
     """
     return add_special_tokens(
         tokenizer.ids,
@@ -374,11 +361,8 @@ def add_special_tokens(
 ) -> dict[str, tf.Tensor]:
     """Return the features of `make_features` from ids of word pieces.
 
-    Args:
-        special: ids of [CLS], [SEP] and [PAD].
-        a: ragged int32 [n, pieces].
-        b: the same, or None.
-        max_seq_length: the largest number of tokens, with the special ones.
+    They are ragged [n, pieces]; `special` are the ids of [CLS], [SEP] and
+    [PAD].
     """
     length_a = tf.cast(a.row_lengths(), tf.int32)
     kept = tf.minimum(length_a, max_seq_length - 2)  # [n]

@@ -40,13 +40,9 @@ from training.objective import Objective
 
 
 class LoadedModel(NamedTuple):
-    """A task's model, its predictor, and the checkpoint of its weights.
+    """A task's model, and its predictor, which runs `Job.forward` over records.
 
-    Attributes:
-        model: has the weights.
-        predictor: runs `Job.forward` over records.
-        prefix: the checkpoint that holds these weights; None while training
-            changes them.
+    `prefix` is the checkpoint of its weights, None while training changes them.
     """
 
     model: modeling.TaskModel
@@ -165,13 +161,8 @@ class Job(abc.ABC):
         """Set the data sets; read those that the command needs.
 
         So an error in a file is reported before hours of training, not after
-        them. A file whose records exist already is not read.
-
-        Args:
-            schema: {feature: type and length} of the records.
-            train, dev, test: the data sets of the task, as far as it has them.
-            is_training: whether the model is trained first.
-            eval_batch_size: records in a batch of a development set.
+        them. A file whose records exist already is not read. The schema is that
+        of the records; the model is trained first if `is_training`.
         """
         self.eval_batch_size = eval_batch_size
         self.train, self.dev, self.test = train, dev, test
@@ -227,12 +218,7 @@ class Job(abc.ABC):
         """
 
     def score(self, data: DataSet, outputs: dict[str, np.ndarray]) -> Scored:
-        """Return the scores of a data set.
-
-        Args:
-            data: one of `dev`.
-            outputs: of `forward`, for all records of the data set.
-        """
+        """Return the scores of the outputs for a data set of `dev`."""
         raise NotImplementedError
 
     def write_mistakes_of(self, data: DataSet, scored: Scored) -> None:
@@ -242,12 +228,7 @@ class Job(abc.ABC):
     def write_predictions(
         self, data: DataSet, outputs: dict[str, np.ndarray]
     ) -> None:
-        """Write the predictions for a data set of `test`.
-
-        Args:
-            data: one of `test`.
-            outputs: of `forward`, for all records of the data set.
-        """
+        """Write the predictions for a data set of `test`."""
         raise NotImplementedError
 
     # --- Model ---------------------------------------------------------------
@@ -423,11 +404,6 @@ class Job(abc.ABC):
         mistakes.write(self.path(name), found)
 
     def draw(self, name: str, draw_to: Callable[[str], None]) -> None:
-        """Draw a picture to output_dir, unless --nopictures.
-
-        Args:
-            name: of the PNG file.
-            draw_to: writes the picture to a path.
-        """
+        """Draw a picture to output_dir, unless --nopictures."""
         if self.settings.training.pictures and cluster.is_chief():
             pictures.draw(self.path(name), draw_to)

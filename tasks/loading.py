@@ -39,12 +39,9 @@ def find(
 ) -> Settings:
     """Return the settings of the checkpoint or SavedModel at a path.
 
-    Args:
-        path: a directory with a SavedModel or a checkpoint, the prefix of a
-            checkpoint, or a name of the hub.
-        task: one of registry.NAMES; None: what it has a head for.
-        bert_config_file, vocab_file, do_lower_case: of a checkpoint.
-        **options: more fields of Settings; None: the model's own value.
+    The path is a directory, the prefix of a checkpoint, or a name of the hub.
+    The task is one of registry.NAMES; None: what the model has a head for.
+    Options that are None have the model's own value.
 
     Raises:
         UserError: there is no model, it lacks files, or it cannot do the
@@ -109,11 +106,8 @@ def describe(
 ) -> Settings:
     """Return the settings of a checkpoint, from the files beside it.
 
-    Args:
-        checkpoint: of any model.
-        task: one of registry.NAMES; None: what it has a head for.
-        given: fields of Settings that the user gave; None: not given.
-        needs_rows: whether the model has to run on rows of ids.
+    `given` are the fields that the user gave. For the task see `find`.
+    `needs_rows`: the model has to run on rows of ids.
 
     Raises:
         UserError: it cannot do the task, or lacks files.
@@ -145,9 +139,6 @@ def choose_task(
     checkpoint: Checkpoint, task: str | None = None, needs_rows: bool = True
 ) -> str:
     """Return the given task, else that of the checkpoint's head.
-
-    Args:
-        checkpoint, task, needs_rows: as for `describe`.
 
     Raises:
         UserError: the head was fine-tuned on another task or reads words
@@ -195,9 +186,7 @@ def load_graph(
 ) -> saved_model.TaskGraph:
     """Return the graph of a checkpoint, its weights restored.
 
-    Args:
-        settings: of the checkpoint.
-        has_texts: whether it takes strings, not only ids.
+    It takes strings if `has_texts`, not only ids.
 
     Raises:
         UserError: the checkpoint lacks variables that the task needs.

@@ -40,12 +40,8 @@ _NOT_INLINED = {"_noinline": True}
 class PlainTokenizer:
     """Turns texts into ids, those of plain characters fast.
 
-    Args:
-        tensorflow_text: the library.
-        tokens: the vocabulary.
-        do_lower_case: as in FullTokenizer.
-        otherwise: turns any texts, strings [n], into ids, ragged int32
-            [n, pieces]; called for texts that are not plain.
+    Texts that are not plain go to `otherwise`, which turns any strings [n] into
+    ids, ragged int32 [n, pieces].
     """
 
     def __init__(

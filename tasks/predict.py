@@ -34,16 +34,9 @@ MORE_ROWS = 8
 def predict(
     task: Task, run: Model, inputs: Sequence[Input], batch_size: int
 ) -> list[Prediction | str]:
-    """Return the prediction of each input, or why there is none.
+    """Return the prediction of each input, or why there is none; see `decode`.
 
-    Args:
-        task: of the model.
-        run: the model.
-        inputs: all of them are sorted by length together.
-        batch_size: see `make_batches`.
-
-    Returns:
-        As `decode`.
+    All inputs are sorted by length together.
     """
     encoded = task.encode(inputs)
     outputs = run_units(task, run, encoded.units, batch_size)
@@ -59,12 +52,7 @@ def run_units(
 ) -> list[Outputs]:
     """Return the model's outputs for each unit of rows.
 
-    Args:
-        task: of the model.
-        run: the model.
-        units: rows.
-        batch_size: see `make_batches`.
-        update: called with the number of units of each batch.
+    `update` is called with the number of units of each batch.
     """
     found: list[Outputs] = [{}] * len(units)
     for batch in make_batches(task, units, batch_size):
@@ -82,13 +70,8 @@ def decode(
 ) -> list[Prediction | str]:
     """Return the prediction of each input, or why there is none.
 
-    An input whose text was cut has `truncated` in its prediction.
-
-    Args:
-        task: of the model.
-        inputs: of the rows.
-        encoded: `task.encode` of the inputs.
-        outputs: of each unit of rows.
+    An input whose text was cut has `truncated` in its prediction. `encoded` is
+    of `task.encode`, `outputs` of each unit of rows.
     """
     found = list(task.decode(inputs, encoded, outputs))
     for result, is_cut in zip(found, encoded.is_truncated, strict=True):
@@ -118,12 +101,9 @@ def make_batches(
 ) -> Iterator[Batch]:
     """Yield the batches of rows, the longest first.
 
-    Args:
-        task: of the model. If it groups rows, units with as many rows share a
-            batch, and features are [B, C, S].
-        units: rows of at most the task's max_seq_length tokens.
-        batch_size: rows of max_seq_length tokens in a batch; of shorter rows
-            more, of at most as many tokens.
+    If the task groups rows, units with as many rows share a batch, and features
+    are [B, C, S]. A batch has batch_size rows of max_seq_length tokens; of
+    shorter rows more, of at most as many tokens.
     """
     longest = task.settings.max_seq_length
     buckets = [*range(_MULTIPLE, longest, _MULTIPLE), longest]

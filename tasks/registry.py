@@ -49,10 +49,6 @@ def create_task(settings: Settings) -> Task:
 def described_settings(found: Mapping[str, Any], place: str) -> dict[str, Any]:
     """Return the fields of Settings that an export.json has.
 
-    Args:
-        found: its content.
-        place: where it is, for messages.
-
     Raises:
         UserError: it names no task, or lacks what every task needs.
     """
@@ -76,15 +72,10 @@ def check_task(
 ) -> None:
     """Check that a head is used for the task it was fine-tuned on.
 
-    Its shape does not show the task: the heads of a regression and of
-    multiple choice are both [1, H].
-
-    Args:
-        found: `task` of the configuration beside the checkpoint; None for a
-            classifier, a regression or a span head.
-        wanted: the same of the task it is used for.
-        prefix: of the checkpoint.
-        reader: the script or flag that needs `wanted`, for the message.
+    Its shape does not show the task: the heads of a regression and of multiple
+    choice are both [1, H]. So `found`, `task` of the configuration beside the
+    checkpoint (None for a classifier, a regression or a span head), is compared
+    with that of the `reader`, a script or flag.
 
     Raises:
         UserError: they differ.

@@ -28,10 +28,6 @@ def new_variables(
     at which pre-training starts: truncated normal of initializer_range, zeros,
     and ones for norms. They follow from --random_seed. So these variables are
     not drawn again. The pooler is one of them if the head reads it.
-
-    Args:
-        model: just created.
-        reinit_top_layers: number of layers; 0: no variable.
     """
     if not reinit_top_layers:
         return set()

@@ -39,9 +39,7 @@ def kept_lengths(a: int, b: int, max_seq_length: int) -> tuple[int, int]:
     >>> kept_lengths(6, 2, 9), kept_lengths(6, 5, 9)
     ((4, 2), (3, 3))
 
-    Args:
-        a, b: pieces of the texts; b = 0: there is no second text.
-        max_seq_length: of the row.
+    With b = 0 there is no second text.
     """
     if not b:
         return min(a, max_seq_length - 2), 0
@@ -60,12 +58,6 @@ def row_of_ids(
 
         tokens:      [CLS] the dog [SEP] a cat sat [SEP]
         segment_ids:   0    0   0    0   1  1   1    1
-
-    Args:
-        a: ids of the first text.
-        b: ids of the second one; may be empty.
-        max_seq_length: tokens of the row at most.
-        vocab: has [CLS] and [SEP].
     """
     kept = kept_lengths(len(a), len(b), max_seq_length)
     ids = [vocab["[CLS]"], *a[: kept[0]], vocab["[SEP]"]]
@@ -133,12 +125,9 @@ def cut_by_length(
 
 
 def log_example(*lines: tuple[str, Any]) -> None:
-    """Log an example under the original's headline.
+    """Log (name, value) lines of an example under the original's headline.
 
     The first examples of a data set show mistakes in reading it.
-
-    Args:
-        lines: (name, value), such as ("guid", "7").
     """
     logging.info("*** Example ***")
     for name, value in lines:

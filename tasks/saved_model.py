@@ -45,15 +45,8 @@ class TaskGraph(tf.Module):
     """The model, tokenizer and signatures of a SavedModel.
 
     Subclasses define the outputs with `numbers`, those that are strings with
-    `answers`, and inputs of other shapes with `text_specs`.
-
-    Args:
-        task: with its settings: vocabulary, length, labels and so on.
-        model: with trained variables.
-        tokenizer: turns strings into ids; None for the signature `ids` alone.
-
-    Attributes:
-        ids: shape and dtype of each input of the signature `ids`.
+    `answers`, and inputs of other shapes with `text_specs`. Without a tokenizer
+    there is the signature `ids` alone, whose inputs are described by `ids`.
     """
 
     ids = IDS
@@ -82,13 +75,10 @@ class TaskGraph(tf.Module):
         object.__setattr__(self, "model", model)
 
     def numbers(self, features: dict[str, tf.Tensor]) -> Outputs:
-        """Return the outputs that are numbers, without any string.
+        """Return the outputs that are numbers, of features [n, S].
 
         `answers` adds names of labels and tokens. A LiteRT file, which has no
         strings, computes these numbers alone (serving/litert/export.py).
-
-        Args:
-            features: input_ids, input_mask and segment_ids, [n, S].
         """
         raise NotImplementedError
 
@@ -156,10 +146,7 @@ class TaskGraph(tf.Module):
 def write(graph: TaskGraph, directory: str) -> None:
     """Write a SavedModel; the directory appears only when it is complete.
 
-    Args:
-        graph: the model and its signatures.
-        directory: must not exist. TF Serving reads directories whose names
-            are numbers.
+    TF Serving reads directories whose names are numbers.
 
     Raises:
         UserError: the directory exists.
@@ -230,11 +217,6 @@ def check_same(graph: TaskGraph, directory: str, prefix: str) -> None:
     """Check that a SavedModel is that of a graph; log what is known of it.
 
     It is not known for those of earlier versions, which have no checksum.
-
-    Args:
-        graph: what would be written.
-        directory: of the SavedModel.
-        prefix: of the graph's weights, for messages.
 
     Raises:
         UserError: the directory holds something else, or the model of other

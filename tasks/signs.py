@@ -33,12 +33,6 @@ def same_class(
 
     >>> same_class(np.ones(50, int), np.arange(50) % 2, ["no", "yes"])
     'all 50 predictions are class yes (the label of 50.0% of the data)'
-
-    Args:
-        predictions: class ids [n].
-        labels: class ids [n].
-        names: of the classes.
-        what: between the number and the name.
     """
     if not len(predictions) or (predictions != predictions[0]).any():
         return None
@@ -80,11 +74,7 @@ def same_span(
     the same logits. Then the first span of each paragraph is its answer, or
     none, where the question alone fills the list of the best starts.
 
-    Args:
-        answers: {question id: text}, "" for no answer.
-        places: {question id: number of the paragraph's piece that the answer
-            begins with}, of answers with a text.
-        is_right: {question id: whether the answer is right}.
+    `places` are the numbers of the paragraph's piece that answers begin with.
     """
     if sum(not is_right[key] for key in answers) < MIN_OTHERS:
         return None

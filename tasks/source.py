@@ -86,14 +86,9 @@ def read_source(
 ) -> ModelSource:
     """Return a checkpoint with its configuration, vocabulary and length.
 
-    They are in the files beside the checkpoint, or in those that flags name.
-
-    Args:
-        settings: the files of its flags take precedence.
-        name: of the checkpoint, see open_checkpoint.
-        is_training: whether the model is trained first, not used as it is.
-            A model that is used as it is has the length it was fine-tuned
-            with, unless the flag --max_seq_length is given.
+    They are in the files beside the checkpoint, or in those that flags name. A
+    model that is used as it is, not trained first, has the length it was
+    fine-tuned with, unless the flag --max_seq_length is given.
     """
     checkpoint = open_checkpoint(
         name,

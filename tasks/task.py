@@ -232,12 +232,9 @@ class Task(abc.ABC):
     # --- Parsing -------------------------------------------------------------
 
     def parse(self, place: Place, data: bytes, kind: str) -> Input:
-        """Return the input of a line or a record.
+        """Return the input of a line or record: text, jsonl or tfrecord.
 
-        Args:
-            place: for messages, and the id of an input without one.
-            data: its bytes.
-            kind: "text", "jsonl" or "tfrecord".
+        `place` is for messages, and the id of an input without one.
 
         Raises:
             BadInput: it cannot be predicted; has the reason.

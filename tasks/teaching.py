@@ -90,12 +90,7 @@ class Teaching(abc.ABC, Generic[AnyJob]):
     # --- Teachers ------------------------------------------------------------
 
     def problem(self, teacher: ModelSource, head: Sequence[int]) -> str | None:
-        """Return why a model cannot teach the task; None if it can.
-
-        Args:
-            teacher: its configuration and tokenizer.
-            head: shape of the variable `head`.
-        """
+        """Return why a model cannot teach the task; None if it can."""
         del teacher, head
         return None
 
@@ -135,14 +130,7 @@ class Teaching(abc.ABC, Generic[AnyJob]):
         teacher: ModelSource,
         predictor: prediction.Predictor,
     ) -> np.ndarray:
-        """Return a teacher's logits for some texts, float32 [n, ..., K].
-
-        Args:
-            name: of the Texts.
-            data: the training records, as `prepare` left them.
-            teacher: its tokenizer and length.
-            predictor: runs `forward`.
-        """
+        """Return a teacher's logits for some texts, float32 [n, ..., K]."""
 
     @abc.abstractmethod
     def fit(self, data: in_memory.ShortRecords, logits: np.ndarray) -> str:
@@ -157,10 +145,7 @@ class Teaching(abc.ABC, Generic[AnyJob]):
     ) -> float:
         """Add SOFT_TARGETS to the records; return their mean entropy.
 
-        Args:
-            data: the training records.
-            logits: of each teacher; classes are in the student's order.
-            temperature: of the soft loss.
+        The classes of each teacher's logits are in the student's order.
         """
 
     # --- Loss ----------------------------------------------------------------
@@ -190,13 +175,9 @@ def predict(
     batch_size: int,
     total: int,
 ) -> np.ndarray:
-    """Return the logits of examples that come in parts, float32 [n, ...].
+    """Return the logits of `total` examples in parts, float32 [n, ...].
 
-    Args:
-        predictor: of a forward pass that returns {"logits": [B, ...]}.
-        parts: some examples at a time, so that not all are in memory.
-        batch_size: rows of a batch.
-        total: n, for the progress.
+    So not all of them are in memory.
     """
     found: list[np.ndarray] = []
     with progress.bar(total, "rows", RUNNING) as bar:
@@ -220,10 +201,6 @@ def mean_probabilities(
 
     >>> mean_probabilities([np.log([[1.0, 3.0]]), np.log([[1.0, 1.0]])], 1.0)
     array([[0.375, 0.625]], dtype=float32)
-
-    Args:
-        logits: of each teacher, [..., K].
-        temperature: T.
     """
     total = np.zeros(logits[0].shape)
     for values in logits:

@@ -78,13 +78,9 @@ def own_files(
 ) -> TaskFiles:
     """Return the task that a user's own train, dev and test files make.
 
-    Args:
-        data_dir: holds some of train, dev and test, .tsv, .csv or .jsonl.
-        columns: names; the test file needs no label, and none is read in it.
-        is_regression: whether labels are numbers to predict.
-        labels: of a fine-tuned model; None: the sorted labels of the training
-            file, or of the development file without one.
-        multi_label: whether an example may have several labels, or none.
+    They are .tsv, .csv or .jsonl. The test file needs no label, and none is
+    read in it. Without the labels of a fine-tuned model, they are the sorted
+    ones of the training file, or of the development file without one.
 
     Raises:
         UserError: there is no file, or too few or too many labels.
@@ -196,11 +192,7 @@ def read_examples(
 ) -> list[Example]:
     """Return the examples of a file; warn of lines that are left out.
 
-    Args:
-        data_dir: the folder of the file.
-        split: file and columns, and whether damaged lines are left out.
-        files: the task, with its labels.
-        any_label: whether labels may be others than the task's.
+    Labels have to be those of the task, unless `any_label`.
 
     Raises:
         UserError: the file is missing or empty, a column is missing, a line
@@ -405,24 +397,17 @@ def convert_examples(
     max_seq_length: int,
     tokenizer: tokenization.FullTokenizer,
 ) -> tuple[dict[str, np.ndarray], int]:
-    """Return the features of examples, and how many had to be cut.
+    """Return the features of n examples, [n, S], and how many had to be cut.
 
-    A sentence becomes [CLS] a [SEP], a pair [CLS] a [SEP] b [SEP]. Segment 1
-    is b with its [SEP]; all features are 0 in the padding:
+    A sentence becomes [CLS] a [SEP], a pair [CLS] a [SEP] b [SEP]. Segment 1 is
+    b with its [SEP]; all features are 0 in the padding:
 
         tokens:      [CLS] the dog [SEP] a cat sat [SEP] [PAD]
         segment_ids:   0    0   0    0   1  1   1    1     0
         input_mask:    1    1   1    1   1  1   1    1     0
 
-    Args:
-        examples: n of them.
-        label_id: returns the number of a label, also of None.
-        max_seq_length: S; at least 3, or 5 for pairs.
-        tokenizer: text to ids.
-
-    Returns:
-        Features [n, S], but label_ids and is_real_example [n]; and the number
-        of examples that were longer than S.
+    label_ids, the numbers by `label_id`, also of None, and is_real_example are
+    [n].
     """
     found = [
         rows.row_of_texts(x.text_a, x.text_b, max_seq_length, tokenizer)

@@ -35,12 +35,8 @@ _SHOWN = 5  # texts in the log
 class ClassifierTeaching(teaching.Teaching[ClassifierJob]):
     """Teachers of a classifier or regression; answers are logits [n, K].
 
-    Args:
-        job: of the student.
-        transfer_file: globs of more texts, without labels, if any.
-
     Raises:
-        UserError: a text is damaged.
+        UserError: a text of transfer_file, which has no labels, is damaged.
     """
 
     task_name = "classifier"
@@ -248,9 +244,7 @@ def _converted(
 ) -> Iterator[tuple[list[classifier_data.Example], dict[str, np.ndarray], int]]:
     """Yield some texts at a time, their features, and how many were cut.
 
-    Args:
-        texts: may be more than memory holds.
-        source: its tokenizer and length.
+    There may be more than memory holds.
     """
     texts = iter(texts)
     while part := list(itertools.islice(texts, _PART)):

@@ -44,10 +44,6 @@ def read_files(
 ) -> glue.TaskFiles:
     """Return the task of --task_name.
 
-    Args:
-        values: FLAGS of the script.
-        is_regression, labels: of a user's own files, see data.own_files.
-
     Raises:
         UserError: the name is unknown, or the user's files are not there.
     """

@@ -225,11 +225,6 @@ def with_labels_of(
     (LABEL_0, LABEL_1, ...), and those with names for the classes of a task
     that has numbers, such as "not_equivalent" and "equivalent" for MRPC.
 
-    Args:
-        files: the task.
-        labels: of the model, in the order of its outputs.
-        model: its path, for messages.
-
     Raises:
         UserError: they are not the task's labels.
     """

@@ -30,15 +30,7 @@ _SHOWN = 5  # examples in the log, as in the original
 
 
 class ClassifierJob(Job):
-    """A class or a number for each sentence or pair.
-
-    Args:
-        settings, source: see Job.
-        is_training: whether the model is trained first.
-        files: the task's files and labels.
-        data_dir: the folder of the files.
-        eval_batch_size: examples in a batch of the development set.
-    """
+    """A class or a number for each sentence or pair."""
 
     head_pattern = "^(output_|bilstm/)"
     task_name = "classifier"

@@ -25,15 +25,7 @@ def wrong_labels(
     examples: Sequence[Example],
     count: int,
 ) -> Mistakes:
-    """Return the examples with a wrong class, that of the surest answer first.
-
-    Args:
-        logits: [n, K].
-        label_ids: [n].
-        names: of the K classes.
-        examples: n of them.
-        count: of mistakes to list.
-    """
+    """Return the examples with a wrong class, the surest answers first."""
     wrong = mistakes.wrong_classes(log_softmax(logits), label_ids)
     rows = [
         (

@@ -23,14 +23,8 @@ from training.objective import Objective, Sums, example_weights
 class BertForSequenceClassification(TaskModel):
     """An encoder and one output vector per class, on the pooled output.
 
-    With a BiLSTM the output vectors are on its final states, [B, 2 * U]
-    instead of [B, H].
-
-    Args:
-        config: of the encoder.
-        num_labels: K; None for regression, which has a single output.
-        dtype: of matrix products.
-        bilstm_size: of the BiLSTM, if any.
+    With a BiLSTM the output vectors are on its final states, [B, 2 * U] instead
+    of [B, H]. A regression, whose num_labels is None, has a single output.
     """
 
     def __init__(
@@ -79,11 +73,8 @@ class BertForSequenceClassification(TaskModel):
     ) -> losses.Loss:
         """Return the cross entropy, or the squared error of a regression.
 
-        Args:
-            logits: of the model for these features.
-            features: as in the records, with label_ids [B]. If there are
-                `example_weights` [B], they are 0 for rows that only fill a
-                batch.
+        Features are as in the records, with label_ids [B]; `example_weights`
+        [B] are 0 for rows that only fill a batch.
         """
         labels = features["label_ids"]
         weights = example_weights(features, "label_ids")  # [B]

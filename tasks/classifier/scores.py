@@ -24,17 +24,11 @@ def score(
     predictions: Sequence[float] | np.ndarray,
     positive_id: int = 1,
 ) -> float:
-    """Return one score of a data set.
+    """Return one score of a data set, of class ids or numbers [n].
 
     `f1` is the F1 of one class, as GLUE scores MRPC and QQP; `macro_f1` is the
     mean over classes. The correlation with constant predictions is 0, as
     GLUE's server counts it, and so is that of a single example.
-
-    Args:
-        name: one of NAMES.
-        labels: [n] class ids, or numbers for pearson and spearman.
-        predictions: [n], of the same kind.
-        positive_id: the class that `f1` is of.
 
     Raises:
         KeyError: the name is unknown.
@@ -79,15 +73,10 @@ def scores(
     is_regression: bool,
     positive_id: int = 1,
 ) -> dict[str, float]:
-    """Return {score name: score} of a data set, and its mean `loss`.
+    """Return {score name: score} of logits [n, K], and their mean `loss`.
 
-    Args:
-        logits: [n, K], [n, 1] for regression.
-        label_ids: [n] class ids, or numbers.
-        names: of NAMES; the accuracy of classes is added.
-        is_regression: whether the loss is the squared error, not the cross
-            entropy.
-        positive_id: the class that the score f1 is of.
+    The accuracy of classes is added to `names`. The loss is the cross entropy,
+    or the squared error of a regression [n, 1].
     """
     if is_regression:
         predictions = logits[:, 0]
@@ -118,15 +107,9 @@ def prediction_lines(
 ) -> tuple[list[str], list[str]]:
     """Return the lines of test_results.tsv, and those of a GLUE submission.
 
-    Args:
-        logits: [n, K].
-        guids: [n].
-        labels: names of the K classes; None for regression, whose
-            submission has three decimals.
-
-    Returns:
-        A probability per class in each line, or the number itself; and a
-        header with "guid, tab, answer" in each line.
+    A line has a probability per class, or the number itself, which has three
+    decimals in the submission; that has a header, with "guid, tab, answer" in
+    each line.
     """
     if labels is None:
         rows = [f"{value:.6g}" for value in logits[:, 0]]

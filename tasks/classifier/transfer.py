@@ -26,11 +26,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class TransferTexts:
-    """The texts of --transfer_file.
-
-    Args:
-        patterns: globs, separated by commas.
-        is_pair: whether texts come in pairs.
+    """The texts, or pairs of texts, of --transfer_file.
 
     Raises:
         UserError: a pattern matches no file, or a file is a pipe.

@@ -139,10 +139,8 @@ def windows(
 ) -> Iterator[list[Line]]:
     """Yield consecutive lines whose features fit in _WINDOW_BYTES.
 
-    Args:
-        lines: read one by one, no further than the window needs.
-        bytes_per_token: size of a token's features; 0 if they are pooled.
-        bytes_per_line: size of a line's pooled features; 0 if they are not.
+    Lines are read one by one, no further than the window needs. Features have a
+    size per token, or, if they are pooled, per line; the other is 0.
     """
     window: list[Line] = []
     size = 0
@@ -157,13 +155,7 @@ def windows(
 
 
 class WindowRecords:
-    """The lines of a window as batches for prediction.Predictor.
-
-    Args:
-        window: lines.
-        max_seq_length: longest padded length.
-        pad_to_max_length: pad every batch to max_seq_length.
-    """
+    """The lines of a window as batches for prediction.Predictor."""
 
     def __init__(
         self, window: list[Line], max_seq_length: int, pad_to_max_length: bool
@@ -175,11 +167,8 @@ class WindowRecords:
     def prediction(self, batch_size: int, is_fine: bool) -> Iterator[Numbered]:
         """Yield (places in the window, batch), the longest lines first.
 
-        Args:
-            batch_size: lines of max_seq_length in a batch.
-            is_fine: whether batches may have any shape. If not, shapes are
-                compiled separately: lengths are few, and the last batch is
-                filled up to batch_size.
+        Unless `is_fine`, shapes are compiled separately: lengths are few, and
+        the last batch is filled up to batch_size.
         """
         lengths = [len(line.row.input_ids) for line in self.window]
         buckets = in_memory.bucket_lengths(
@@ -205,11 +194,7 @@ def window_features(
 ) -> Iterator[features_writers.LineFeatures]:
     """Compute the features of a window, then yield them line by line.
 
-    Args:
-        predictor: its output `features` is [B, S, K, H], or pooled [B, K, H].
-        data: the window.
-        batch_size: lines of max_seq_length in a batch.
-        progress: counts the lines of each batch.
+    The output `features` is [B, S, K, H], or pooled [B, K, H].
 
     Raises:
         UserError: a feature is infinite or not a number.

@@ -114,13 +114,8 @@ def encode_layers(
 ) -> tf.Tensor:
     """Return K layers of a batch, float32 [B, S, K, H]; pooled [B, K, H].
 
-    Args:
-        model: has the encoder.
-        features: input_ids, input_mask and segment_ids, [B, S].
-        layers: indices of the layers.
-        pooling: "none", "cls" for the token that represents the line (see
-            modeling.class_vectors), or "mean" over all tokens that are not
-            padding.
+    Pooling is "none", "cls" for the token that represents the line (see
+    modeling.class_vectors), or "mean" over all tokens that are not padding.
     """
     values = layer_features(model.encode(features), layers)
     if pooling == "cls":

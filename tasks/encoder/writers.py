@@ -119,14 +119,9 @@ def _tails() -> np.ndarray:
 class JsonWriter:
     """Writes the original's JSON lines.
 
-    {"linex_index": 0, "features": [{"token": "[CLS]", "layers":
-    [{"index": -1, "values": [...]}, ...]}, ...]}; pooled features are
-    {"linex_index": 0, "layers": [...]}.
-
-    Args:
-        file: open for writing bytes.
-        layers: K indices, as given by the user.
-        inv_vocab: id -> token.
+    {"linex_index": 0, "features": [{"token": "[CLS]", "layers": [{"index": -1,
+    "values": [...]}, ...]}, ...]}; pooled features are {"linex_index": 0,
+    "layers": [...]}. Indices of layers are as the user gave them.
     """
 
     def __init__(
@@ -182,9 +177,6 @@ class ExampleWriter:
 
     `features` are float32 [T, K, H], pooled [K, H], flattened; parse them with
     FixedLenSequenceFeature([K, H], tf.float32, allow_missing=True).
-
-    Args:
-        file: open for writing bytes.
     """
 
     def __init__(self, file: IO[bytes]):
@@ -211,14 +203,9 @@ class NpzWriter:
     Line i is features[offsets[i] : offsets[i + 1]], [T, K, H]; its tokens are
     the same rows of input_ids. Pooled: features [lines, K, H] and layers alone.
 
-    An array's header holds its size, which is known only at the end. Until
-    then the numbers are in temporary files without a name, which the system
-    deletes when the process ends, however it ends.
-
-    Args:
-        file: open for writing bytes.
-        layers: K indices, as given by the user.
-        folder: local directory for the temporary files.
+    An array's header holds its size, which is known only at the end. Until then
+    the numbers are in temporary files of `folder` without a name, which the
+    system deletes when the process ends, however it ends.
     """
 
     def __init__(self, file: IO[bytes], layers: Sequence[int], folder: str):
@@ -273,13 +260,7 @@ class _Stream:
 
 
 class _Column:
-    """An array that grows row by row in a file.
-
-    Args:
-        spool: the file, empty.
-        dtype: of the array.
-        shape: of a row.
-    """
+    """An array that grows row by row in a file."""
 
     def __init__(
         self, spool: IO[bytes], dtype: np.dtype, shape: tuple[int, ...]
@@ -314,12 +295,7 @@ _FAILURES = (OSError, tf.errors.OpError)  # of local and of remote files
 
 
 class Writer:
-    """Writes lines in one of the formats; errors name the output file.
-
-    Args:
-        path: of the output file.
-        writer: of the format.
-    """
+    """Writes lines in one of the formats; errors name the output file."""
 
     def __init__(
         self, path: str, writer: JsonWriter | ExampleWriter | NpzWriter
@@ -352,12 +328,6 @@ def open_writer(
     inv_vocab: Mapping[int, str],
 ) -> Iterator[Writer]:
     """Open a file of features, which appears when the block ends normally.
-
-    Args:
-        path: local or remote; "-" is standard output.
-        output_format: one of FORMATS.
-        layers: K indices, as given by the user.
-        inv_vocab: id -> token.
 
     Raises:
         UserError: the file cannot be written.

@@ -12,10 +12,6 @@ def check_sees_both_sides(config: modeling.BertConfig, prefix: str) -> None:
     A left-to-right model was never trained on [MASK]. Its best guess would
     ignore the rest of the sentence, and look like the answer of a bad BERT.
 
-    Args:
-        config: of the model.
-        prefix: of its checkpoint, for the message.
-
     Raises:
         UserError: its tokens see their left side alone.
     """
@@ -28,12 +24,7 @@ def check_sees_both_sides(config: modeling.BertConfig, prefix: str) -> None:
 
 
 def format_fillings(text: str, found: Prediction) -> str:
-    """Return the sentence and a line for each of its [MASK]s.
-
-    Args:
-        text: the sentence.
-        found: what task.MaskedTokens predicts for it.
-    """
+    """Return the sentence and a line for each of its [MASK]s."""
     lines = [text]
     masks = zip(found["tokens"], found["scores"], strict=True)
     for number, (tokens, scores) in enumerate(masks, 1):

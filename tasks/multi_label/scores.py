@@ -13,18 +13,11 @@ def probabilities(logits: np.ndarray) -> np.ndarray:
 
 
 def tune_thresholds(labels: np.ndarray, probs: np.ndarray) -> np.ndarray:
-    """Return the threshold of each label with the best F1 of that label.
+    """Return the threshold of each label, [K], with the best F1 of that label.
 
     It lies in the middle between two probabilities of the data, so that a
     rounding difference of another backend changes no prediction. A label
-    without an example keeps 0.5.
-
-    Args:
-        labels: 0 or 1 [n, K].
-        probs: [n, K].
-
-    Returns:
-        [K].
+    without an example keeps 0.5. Labels, 0 or 1, and probs are [n, K].
     """
     from sklearn import metrics
 
@@ -43,16 +36,11 @@ def tune_thresholds(labels: np.ndarray, probs: np.ndarray) -> np.ndarray:
 def scores(
     probs: np.ndarray, labels: np.ndarray, thresholds: np.ndarray
 ) -> dict[str, float]:
-    """Return {score name: score} of a data set, and its mean `loss`.
+    """Return {score name: score} of probs [n, K], and their mean `loss`.
 
     `accuracy` is that of whole examples: the share with all labels right.
     `mean_average_precision` is the mean over the labels that have an example,
     and knows no thresholds.
-
-    Args:
-        probs: [n, K].
-        labels: 0 or 1 [n, K].
-        thresholds: [K].
     """
     from sklearn import metrics
 

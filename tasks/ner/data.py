@@ -76,11 +76,6 @@ def read_file(path: str, columns: Columns, needs_tags: bool = True) -> File:
     and, if there are several documents, `document`, any value that is the
     same for all sentences of a document.
 
-    Args:
-        path: of the file.
-        columns: of word and tag; ignored for .jsonl.
-        needs_tags: whether a missing column of tags is an error.
-
     Raises:
         UserError: the file cannot be read or holds no sentence, a row has
             more or fewer columns than the first one, a column is missing, a
@@ -260,9 +255,7 @@ def normalized_tags(tags: Sequence[str]) -> list[str]:
 def with_iob2_tags(file: File, types: Sequence[str] | None = None) -> File:
     """Return a file with its tags checked and normalized to IOB2.
 
-    Args:
-        file: from `read_file`.
-        types: the known types of entities; None: every type is accepted.
+    Every type is accepted unless `types` are given.
 
     Raises:
         UserError: a sentence has no tags, a tag is malformed or of an unknown

@@ -28,12 +28,7 @@ from tasks.ner.windows import IGNORED
 class BertForFeatureTagging(TaskModel):
     """A frozen encoder, a BiLSTM and an output vector per class.
 
-    Args:
-        config: of the encoder.
-        num_labels: K.
-        choice: C layers and how to combine them.
-        units: width of each direction of the BiLSTM.
-        dtype: of the encoder's matrix products; the BiLSTM is float32.
+    The BiLSTM, of `units` in each direction, is float32 and reads C layers.
     """
 
     uses_pooler = False
@@ -76,10 +71,8 @@ class BertForFeatureTagging(TaskModel):
     ) -> tf.Tensor:
         """Return float32 logits [B, W, K].
 
-        Args:
-            features: activations [B, W, C, H] of words, input_mask [B, W].
-            training: whether dropout is on, after each layer of the BiLSTM.
-            dropout_seed: see `BertModel.call`.
+        Features are activations [B, W, C, H] of words, and input_mask [B, W].
+        Dropout is after each layer of the BiLSTM.
         """
         seed = draw_seed(training, dropout_seed)
         layers = tf.unstack(features["activations"], axis=2)  # C of [B, W, H]
@@ -103,11 +96,8 @@ class BertForFeatureTagging(TaskModel):
 class SentenceActivations(in_memory.ShortRecords):
     """Sentences of words with their activations, batched like records.
 
-    Args:
-        activations: [words, C, H], in memory or mapped from a file.
-        label_ids: [words].
-        sizes: [n], number of words of each sentence.
-        pad_to_max_length: pad every batch to the longest sentence.
+    Activations are [words, C, H], in memory or mapped from a file, label_ids
+    [words]; `sizes` [n] are the words of each sentence.
     """
 
     def __init__(

@@ -43,17 +43,7 @@ _SHOWN = 5  # records in the log
 
 
 class NerJob(Job):
-    """A tag for each word.
-
-    Args:
-        settings: flags of the command.
-        source: configuration and tokenizer of the model.
-        is_training: whether the model is trained first.
-        files: paths to train on, to score and to tag, as far as there are.
-        columns: of word and tag in the files.
-        tagger: has document_context, feature_layers and lstm_units.
-        eval_batch_size: windows in a batch of the development file.
-    """
+    """A tag for each word of the files to train on, to score and to tag."""
 
     head_pattern = "^(output_|bilstm/|layer_weights)"
     task_name = "token_classification"
@@ -403,15 +393,8 @@ def word_outputs(
     Every word is classified in one record, and the records keep the order of
     the words: the outputs at the labelled positions, read record by record,
     are those of the words. Batches come in another order, so each record's
-    place in the result is counted beforehand.
-
-    Args:
-        predictor: of a forward pass that returns {"logits": [B, S, ...]}.
-        data: with label_ids [n, S], not negative where there is a word.
-        batch_size: records in a batch.
-        what: name of the job in the progress bar.
-        path: of a .npy file to write, which the result is then mapped to;
-            None: return an array in memory.
+    place in the result is counted beforehand. With a path of a .npy file the
+    result is written there and mapped, else it is in memory.
     """
     is_word = data.features["label_ids"] >= 0  # [n, S]
     ends = np.cumsum(is_word.sum(axis=1))  # [n]

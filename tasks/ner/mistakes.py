@@ -55,13 +55,8 @@ def wrong_entities(
 ) -> Mistakes:
     """Return the entities that are wrong or missed, the surest first.
 
-    Args:
-        file: with tags in IOB2.
-        predicted: the tags of each sentence, in IOB2.
-        probabilities: of the predicted tag of every word of the file [words].
-            The confidence of a mistake is the lowest of its words: of those
-            predicted, or missed.
-        count: of mistakes to list.
+    The confidence of a mistake is the lowest of the probabilities of its words'
+    predicted tags: of those predicted, or missed.
     """
     rows = []
     num_entities = 0

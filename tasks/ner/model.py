@@ -22,14 +22,7 @@ from tasks.task import Task
 
 
 class BertForTokenClassification(TaskModel):
-    """An encoder and one output vector per class, at every position.
-
-    Args:
-        config: of the encoder.
-        num_labels: K.
-        dtype: of matrix products.
-        bilstm_size: of the BiLSTM between encoder and vectors, if any.
-    """
+    """An encoder, maybe a BiLSTM, and a vector per class at each position."""
 
     uses_pooler = False
 
@@ -75,13 +68,10 @@ class BertForTokenClassification(TaskModel):
 
 
 def word_loss(logits: tf.Tensor, features: dict[str, tf.Tensor]) -> losses.Loss:
-    """Return the cross entropy of the words; other positions do not count.
+    """Return the cross entropy of the words, of logits [B, S, K].
 
-    Args:
-        logits: float32 [B, S, K].
-        features: label_ids [B, S], negative where there is no word to
-            classify. If there are `example_weights` [B], they are 0 for rows
-            that only fill a batch.
+    Positions whose label_ids [B, S] are negative are no words. If there are
+    `example_weights` [B], they are 0 for rows that only fill a batch.
     """
     # Any class will do where the weight is 0, but -1 is out of range.
     labels = tf.maximum(features["label_ids"], 0)
@@ -115,9 +105,7 @@ def make_word_features(
     """Return words as M windows, computed in the graph as Converter does.
 
     Args:
-        tokenizer: the tokenizer in the graph.
         words: ragged strings [n, W], the words of n sentences.
-        max_seq_length: S, tokens of a window.
 
     Returns:
         input_ids and so on, [M, S]; and int32 [words, 2], the window that

@@ -23,13 +23,9 @@ def entity_scores(
 ) -> dict[str, float]:
     """Return precision, recall and f1 of all entities and of each type.
 
-    The keys of type X are X_precision, X_recall and X_f1. `accuracy` is that
-    of words. A score without anything to count is 0, as in conlleval.
-
-    Args:
-        gold: the right tags of each sentence, IOB2.
-        predicted: the tags of a model. By conlleval's rule, an I- that
-            continues no entity of its type begins one.
+    The keys of type X are X_precision, X_recall and X_f1. `accuracy` is that of
+    words. A score without anything to count is 0, as in conlleval. By its rule
+    a predicted I- that continues no entity of its type begins one.
     """
     # It takes a second to import, which only runs that score need to spend.
     from seqscore import scoring
@@ -72,10 +68,6 @@ def prediction_lines(
     A column file gets another column; blank lines stay, and the line that
     begins a document gets an O. In JSONL the tags become `predicted_tags`, in
     place of an earlier value.
-
-    Args:
-        file: the file to add to.
-        predicted: the tags of each sentence.
     """
     pairs = list(zip(file.sentences, predicted, strict=True))
     if not file.separator:

@@ -227,12 +227,9 @@ def characters_of_words(
 ) -> list[tuple[int, int]]:
     """Return the characters [start, end) of each word of a text.
 
-    The tokenizer drops control characters, and no word has one: in
-    "a\\u0007b c" the words "ab" and "c" are at 0 to 3 and at 4 to 5.
-
-    Args:
-        text: any text.
-        words: of BasicTokenizer(do_lower_case=False), in order.
+    The tokenizer, BasicTokenizer(do_lower_case=False), drops control
+    characters, and no word has one: in "a\\u0007b c" the words "ab" and "c" are
+    at 0 to 3 and at 4 to 5.
     """
     places, at = [], 0
     for word in words:

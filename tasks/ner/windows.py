@@ -149,11 +149,7 @@ def schema(max_seq_length: int) -> dict[str, tfrecord.Feature]:
 class Converter:
     """Converts sentences to features, [CLS] pieces [SEP].
 
-    Args:
-        tokenizer: words to pieces.
-        labels: names of the classes.
-        max_seq_length: S, tokens of a record.
-        document_context: whether to fill a record with the sentences around.
+    With `document_context` a record is filled with the sentences around.
 
     Attributes:
         num_split: how many sentences needed several windows so far.

@@ -50,15 +50,13 @@ def find_file(data_dir: str, part: str) -> str:
 def read_questions(path: str, has_labels: bool = True) -> list[Question]:
     """Return the questions of a file.
 
-    Args:
-        path: .csv in SWAG's columns; or .jsonl with an object per line:
-            `context`, `choices` (a list), `label` (the number of the right
-            choice, from 0), and optionally `start`, which begins every
-            choice, and `id`.
-        has_labels: whether every question needs a label.
+    It is a .csv in SWAG's columns; or .jsonl with an object per line:
+    `context`, `choices` (a list), `label` (the number of the right choice, from
+    0), and optionally `start`, which begins every choice, and `id`.
 
     Raises:
-        UserError: a question is incomplete or malformed; names file and line.
+        UserError: a question is incomplete, lacks a label that it needs, or is
+            malformed; names file and line.
     """
     text = text_files.read_text(path)
     parse = _json_questions if path.endswith(".jsonl") else _csv_questions

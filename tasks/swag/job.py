@@ -60,15 +60,7 @@ class Questions(NamedTuple):
 
 
 class SwagJob(Job):
-    """The right choice of each question.
-
-    Args:
-        settings: flags of the command.
-        source: configuration and tokenizer of the model.
-        is_training: whether the model is trained first.
-        data_dir: the folder of train, val (or dev) and test.
-        eval_batch_size: choices in a batch of the development set.
-    """
+    """The right choice of each question."""
 
     head_pattern = "^(output_|bilstm/)"
     task_name = "multiple_choice"
