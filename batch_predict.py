@@ -21,7 +21,7 @@ the run goes on. After an interruption, the same command continues it. With
 """
 
 from base import beam as base_beam
-from base import errors, file_system, resuming
+from base import errors, file_system
 from base.errors import UserError
 from base.jobs import run as jobs_run
 
@@ -121,27 +121,24 @@ def main(_: list[str]) -> int:
     options["batch_size"] = FLAGS.batch_size
     file_system.make_directory(FLAGS.output_dir)
     job = run.create_job(files, FLAGS.output_dir, options)
-    with resuming.explained_failures(job.name):
-        with jobs_run.open_run(job) as this_run:
-            todo = run.files_to_do(this_run)
-            log_plan(settings, files, todo)
-            if todo and FLAGS.runner == "beam":
-                from serving import on_beam  # needs Apache Beam
+    with jobs_run.open_run(job) as this_run:
+        todo = run.files_to_do(this_run)
+        log_plan(settings, files, todo)
+        if todo and FLAGS.runner == "beam":
+            from serving import on_beam  # needs Apache Beam
 
-                on_beam.predict_files(
-                    job,
-                    files,
-                    todo,
-                    settings,
-                    FLAGS.batch_size,
-                    FLAGS.beam_options,
-                )
-            elif todo:
-                model = loading.load(settings)
-                run.predict_files(
-                    job, files, todo, task, model, FLAGS.batch_size
-                )
-            counts = run.finish(this_run)
+            on_beam.predict_files(
+                job,
+                files,
+                todo,
+                settings,
+                FLAGS.batch_size,
+                FLAGS.beam_options,
+            )
+        elif todo:
+            model = loading.load(settings)
+            run.predict_files(job, files, todo, task, model, FLAGS.batch_size)
+        counts = run.finish(this_run)
     run.log_summary(counts, job)
     return 0
 

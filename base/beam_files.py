@@ -83,35 +83,13 @@ def stat(path: str) -> SimpleNamespace:
 
 
 def GFile(path: str, mode: str = "rb") -> IO:
-    """Open a file; mode is rb, wb or w.
-
-    A file opened with "w" takes text.
-    """
-    path, plain = path.removeprefix(_LOCAL), CompressionTypes.UNCOMPRESSED
-    if mode == "rb":
-        return FileSystems.open(path, compression_type=plain)
-    file = FileSystems.create(path, compression_type=plain)
-    return file if mode == "wb" else _TextFile(file)
+    """Open a file; mode is rb or wb."""
+    open_file = FileSystems.open if mode == "rb" else FileSystems.create
+    plain = CompressionTypes.UNCOMPRESSED
+    return open_file(path.removeprefix(_LOCAL), compression_type=plain)
 
 
 def _match(pattern: str, limit: int | None = None) -> list[FileMetadata]:
     """Return the files that a pattern matches, at most `limit`."""
     (found,) = FileSystems.match([pattern.removeprefix(_LOCAL)], [limit])
     return found.metadata_list
-
-
-class _TextFile:
-    """A file that takes text."""
-
-    def __init__(self, file: IO[bytes]):
-        self._file = file
-
-    def __enter__(self) -> "_TextFile":
-        return self
-
-    def __exit__(self, *unused) -> None:
-        self._file.close()
-
-    def write(self, text: str) -> None:
-        """Write text as UTF-8."""
-        self._file.write(text.encode())

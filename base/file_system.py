@@ -1,11 +1,12 @@
-"""Find, read and write local and remote files; a file appears only complete.
+"""Find, read, lock and write local and remote files.
 
-Remote paths (gs://, hdfs://, ...) go through tf.io.gfile, or with --runner=beam
-through Apache Beam. TensorFlow is imported only for them, so that worker
-processes do not need its 600 MB.
+A file appears only complete. Remote paths (gs://, hdfs://, ...) go through
+tf.io.gfile, or with --runner=beam through Apache Beam. TensorFlow is imported
+only for them, so that worker processes do not need its 600 MB.
 """
 
 import contextlib
+import fcntl
 import glob
 import hashlib
 import importlib
@@ -13,6 +14,7 @@ import os
 import secrets
 import shutil
 import sys
+import time
 from collections.abc import Iterator
 from typing import IO
 
@@ -21,20 +23,12 @@ from base.errors import UserError
 
 from absl import logging
 
+_LOCK_POLL_SECONDS = 1.0
+
 
 def is_remote(path: str) -> bool:
     """Whether a path needs tf.io.gfile (gs://, hdfs://, ...)."""
     return "://" in path
-
-
-def exists(path: str) -> bool:
-    """Whether a local or remote file or directory exists."""
-    return gfile().exists(path) if is_remote(path) else os.path.exists(path)
-
-
-def is_directory(path: str) -> bool:
-    """Whether a path is an existing local or remote directory."""
-    return gfile().isdir(path) if is_remote(path) else os.path.isdir(path)
 
 
 def gfile():
@@ -67,6 +61,56 @@ def file_errors() -> tuple[type[Exception], ...]:
 # --- Finding -----------------------------------------------------------------
 
 
+def exists(path: str) -> bool:
+    """Whether a local or remote file or directory exists."""
+    return gfile().exists(path) if is_remote(path) else os.path.exists(path)
+
+
+def is_directory(path: str) -> bool:
+    """Whether a path is an existing local or remote directory."""
+    return gfile().isdir(path) if is_remote(path) else os.path.isdir(path)
+
+
+def is_stream(path: str) -> bool:
+    """Whether a path is standard output ("-"), a pipe or a device.
+
+    Such a path is written to directly, and can be read only once.
+    """
+    if path == "-":
+        return True
+    is_there = not is_remote(path) and os.path.exists(path)
+    return is_there and not (os.path.isfile(path) or os.path.isdir(path))
+
+
+def absolute_path(path: str) -> str:
+    """Return an absolute path; remote ones are absolute already."""
+    if is_remote(path):
+        return path
+    return os.path.abspath(os.path.expanduser(path))
+
+
+def real_path(path: str) -> str:
+    """Return a path that is equal for all names of a file or directory.
+
+    Links are followed; remote paths only lose a slash at their end.
+    """
+    return path.rstrip("/") if is_remote(path) else os.path.realpath(path)
+
+
+def file_state(path: str) -> list[int] | None:
+    """Return a file's size in bytes and time of change, None without one."""
+    if is_remote(path):
+        if not gfile().exists(path):
+            return None
+        state = gfile().stat(path)
+        return [state.length, state.mtime_nsec]
+    try:
+        state = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return [state.st_size, state.st_mtime_ns]
+
+
 def files_below(path: str) -> Iterator[tuple[str, int | None]]:
     """Yield (path relative to the directory, bytes) of all files below it.
 
@@ -85,7 +129,7 @@ def files_below(path: str) -> Iterator[tuple[str, int | None]]:
 
 
 def find_files(patterns: str, flag: str = "input_file") -> list[str]:
-    """Return the files that a flag's comma-separated list of globs matches.
+    """Return the files that a comma-separated list of globs matches.
 
     The patterns keep their order, the files of each are sorted, and a file
     that two patterns match is returned once.
@@ -98,7 +142,11 @@ def find_files(patterns: str, flag: str = "input_file") -> list[str]:
         if is_remote(pattern):
             paths = gfile().glob(pattern)
         else:
-            paths = _local_files(os.path.expanduser(pattern))
+            pattern = os.path.expanduser(pattern)
+            # A browser makes "a[1].txt" of a second "a.txt"; as a pattern it
+            # would stand for "a1.txt".
+            is_name = os.path.isfile(pattern)
+            paths = [pattern] if is_name else glob.glob(pattern, recursive=True)
         files = sorted(path for path in paths if not os.path.isdir(path))
         if paths and not files:
             raise UserError(
@@ -122,26 +170,36 @@ def find_files(patterns: str, flag: str = "input_file") -> list[str]:
     return list(found.values())
 
 
-def _local_files(pattern: str) -> list[str]:
-    """Return the local paths that match a pattern, or that it names.
+def input_states(patterns: str) -> list[list]:
+    """Return [path, size, time of change] of every file that globs match.
 
-    For example "a[1].txt", which a browser makes of a second "a.txt", and
-    which as a pattern would stand for "a1.txt".
+    In the fingerprint of a command they stand for the text, which may be too
+    large to be read twice.
+
+    Raises:
+        UserError: a pattern matches no file, or a pipe.
     """
-    if os.path.isfile(pattern):
-        return [pattern]
-    return glob.glob(pattern, recursive=True)
+    paths = list(map(absolute_path, find_files(patterns)))
+    for path in filter(is_stream, paths):
+        raise UserError(
+            f"{path} is a pipe or a device, which cannot be read twice: give "
+            "a file"
+        )
+    return [[path, *file_state(path)] for path in paths]
 
 
-def is_stream(path: str) -> bool:
-    """Whether a path is standard output ("-"), a pipe or a device.
+def check_no_pattern(path: str, flag: str) -> None:
+    """Check that the path of a directory has no comma and no wildcard.
 
-    Such a path is written to directly, and can be read only once.
+    Flags that take lists or globs would split it or match other files.
     """
-    if path == "-":
-        return True
-    is_there = not is_remote(path) and os.path.exists(path)
-    return is_there and not (os.path.isfile(path) or os.path.isdir(path))
+    for character in ",*?[":
+        if character in path:
+            raise UserError(
+                f"--{flag}={path}: {character!r} has a meaning in the lists "
+                "and patterns of files that the scripts read: name another "
+                "directory"
+            )
 
 
 # --- Writing -----------------------------------------------------------------
@@ -153,19 +211,23 @@ def atomic_file(path: str, sync: bool = True) -> Iterator[IO[bytes]]:
 
     The bytes go to a hidden temporary file in the same directory, which gets
     the final name when the block ends and is removed when the block fails. If
-    `path` is a link, the file it points to is replaced. A pipe, a device or
-    "-", standard output, is written to directly. With `sync` the bytes are on
-    the disk before the file appears, and survive a power cut.
+    `path` is a link, the file it points to is replaced. A pipe or a device is
+    written to directly, as there is no file to replace.
+
+    Args:
+        path: local or remote; "-" is standard output.
+        sync: wait until the bytes are on the disk, so that they survive a
+            power cut. False is faster, for files that are soon removed.
     """
     if path == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
+    if is_stream(path):
+        with open(path, "wb") as file:
+            yield file
+        return
     if not is_remote(path):
-        if is_stream(path):
-            with open(path, "wb") as file:
-                yield file
-            return
         path = os.path.realpath(path)
     folder, name = os.path.split(path)
     # Several processes may write the same file, also on several machines: each
@@ -192,12 +254,10 @@ def atomic_file(path: str, sync: bool = True) -> Iterator[IO[bytes]]:
         raise
 
 
-def real_path(path: str) -> str:
-    """Return a path that is equal for all names of a file or directory.
-
-    Links are followed; remote paths only lose a slash at their end.
-    """
-    return path.rstrip("/") if is_remote(path) else os.path.realpath(path)
+def write_text(path: str, text: str) -> None:
+    """Write a UTF-8 file, complete or not at all."""
+    with atomic_file(path) as file:
+        file.write(text.encode())
 
 
 def remove(path: str) -> None:
@@ -205,24 +265,11 @@ def remove(path: str) -> None:
     gfile().remove(path) if is_remote(path) else os.remove(path)
 
 
-def make_directories(path: str) -> None:
-    """Create a local or remote directory and its parents, if need be."""
-    gfile().makedirs(path) if is_remote(path) else os.makedirs(
-        path, exist_ok=True
-    )
-
-
-def remove_directory(path: str) -> None:
-    """Remove a local or remote directory, if it is there, and all in it."""
-    if is_directory(path):
-        gfile().rmtree(path) if is_remote(path) else shutil.rmtree(path)
-
-
 def remove_leftovers(path: str) -> None:
-    """Remove temporary files of `atomic_file` left behind by killed runs.
+    """Remove temporary files of `atomic_file(path)` of killed runs.
 
     Those of processes that are there stay, since they may be writing. Nothing
-    is done to a remote path.
+    is done for a remote path.
     """
     if is_remote(path):
         return
@@ -238,7 +285,7 @@ def remove_leftovers(path: str) -> None:
 
 
 def is_running(process: int) -> bool:
-    """Return whether another process with this id is running.
+    """Whether another process with this id is running.
 
     One that has ended is not, although the system still lists it: it does so
     until its parent asks how it ended, which many containers never do.
@@ -251,38 +298,26 @@ def is_running(process: int) -> bool:
         return False
     except PermissionError:
         pass
-    return not _is_zombie(process)
-
-
-def _is_zombie(process: int) -> bool:
-    """Return whether Linux lists a process that has ended."""
     try:
-        with open(f"/proc/{process}/stat") as file:
+        with open(f"/proc/{process}/stat", "rb") as file:
             # "12 (a name) Z 1 ...", where the name may have parentheses.
-            state = file.read().rpartition(")")[2].split()[0]
-    except (OSError, IndexError, UnicodeDecodeError):
-        return False
-    return state == "Z"
+            return not file.read().rpartition(b")")[2].startswith(b" Z")
+    except OSError:  # no /proc
+        return True
 
 
-def check_no_pattern(path: str, flag: str) -> None:
-    """Check that the path of a directory has no comma and no wildcard.
+# --- Directories -------------------------------------------------------------
 
-    Raises:
-        UserError: it has one. Flags that take lists or globs would split it or
-            match other files.
-    """
-    for character in ",*?[":
-        if character in path:
-            raise UserError(
-                f"--{flag}={path}: {character!r} has a meaning in the lists "
-                "and patterns of files that the scripts read: name another "
-                "directory"
-            )
+
+def make_directories(path: str) -> None:
+    """Create a local or remote directory and its parents, if need be."""
+    gfile().makedirs(path) if is_remote(path) else os.makedirs(
+        path, exist_ok=True
+    )
 
 
 def make_directory(path: str, flag: str = "output_dir") -> None:
-    """Create the directory of a flag; check that files can be written there.
+    """Create the directory of a flag; check that files can be written to it.
 
     Raises:
         UserError: it cannot be created or written to.
@@ -290,26 +325,76 @@ def make_directory(path: str, flag: str = "output_dir") -> None:
     # Runs that share the directory must not remove each other's probe.
     probe = os.path.join(path, f".writable.{os.getpid()}")
     try:
-        if is_remote(path):
-            gfile().makedirs(path)
-            with gfile().GFile(probe, "w") as file:
-                file.write("")
-            gfile().remove(probe)
-        else:
-            os.makedirs(path, exist_ok=True)
-            with open(probe, "w"):
-                pass
-            os.remove(probe)
+        make_directories(path)
+        with atomic_file(probe, sync=False) as file:
+            file.write(b"")
+        remove(probe)
     except file_errors() as error:
         raise UserError(
             f"--{flag}={path} cannot be written: {errors.reason(error)}"
         ) from error
 
 
-def write_text(path: str, text: str) -> None:
-    """Write a UTF-8 file, complete or not at all."""
-    with atomic_file(path) as file:
-        file.write(text.encode())
+def remove_directory(path: str) -> None:
+    """Remove a local or remote directory, if it is there, and all in it."""
+    if is_directory(path):
+        gfile().rmtree(path) if is_remote(path) else shutil.rmtree(path)
+
+
+def empty_folder(folder: str) -> None:
+    """Remove all files of a local folder."""
+    for entry in os.scandir(folder):
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(entry.path)
+
+
+@contextlib.contextmanager
+def locked_folder(
+    folder: str, what: str, wait_seconds: float = 0.0
+) -> Iterator[int]:
+    """Make a local folder, and lock it against other runs inside the block.
+
+    The lock ends with the process, however that ends. The folder is removed at
+    the end of the block if it is empty. Yields the descriptor of the lock:
+    child processes that inherit it hold the lock too.
+
+    Args:
+        folder: local path.
+        what: what the run writes, for the message.
+        wait_seconds: how long to wait for the end of another run.
+
+    Raises:
+        UserError: another run has it.
+    """
+    end = time.monotonic() + wait_seconds
+    while True:
+        # Within the loop: the other run removes the folder if it is empty.
+        os.makedirs(folder, exist_ok=True)
+        lock = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            os.close(lock)
+            if time.monotonic() >= end:
+                raise UserError(
+                    f"another run is writing {what}; wait until it ends"
+                ) from None
+        except OSError:  # Some network file systems have no locks.
+            break
+        logging.log_every_n_seconds(
+            logging.INFO,
+            "Waiting for a run that is writing %s to end",
+            15,
+            what,
+        )
+        time.sleep(_LOCK_POLL_SECONDS)
+    try:
+        yield lock
+    finally:
+        os.close(lock)
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)  # fails unless it is empty
 
 
 # --- Reading -----------------------------------------------------------------
@@ -319,7 +404,7 @@ def open_for_reading(path: str) -> IO[bytes]:
     """Open a local or remote file to read bytes from.
 
     Raises:
-        UserError: it cannot be read.
+        UserError: it cannot be opened.
     """
     try:
         if is_remote(path):
@@ -328,9 +413,12 @@ def open_for_reading(path: str) -> IO[bytes]:
             return gfile().GFile(path, "rb")
         return open(path, "rb")
     except file_errors() as error:
-        raise UserError(
-            f"{path}: cannot be read: {errors.reason(error)}"
-        ) from error
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: str, error: Exception) -> UserError:
+    """Return the error for a file that cannot be read."""
+    return UserError(f"{path}: cannot be read: {errors.reason(error)}")
 
 
 def sha256(path: str) -> str:
@@ -345,7 +433,5 @@ def sha256(path: str) -> str:
             while part := file.read(1 << 24):
                 digest.update(part)
     except file_errors() as error:
-        raise UserError(
-            f"{path}: cannot be read: {errors.reason(error)}"
-        ) from error
+        raise unreadable(path, error) from error
     return digest.hexdigest()

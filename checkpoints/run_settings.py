@@ -10,7 +10,7 @@ import os
 import types
 from collections.abc import Iterator, Mapping, Sequence
 
-from base import cluster, file_system, resuming, text_files
+from base import cluster, file_system, text_files
 from base.errors import UserError
 
 import tensorflow as tf
@@ -46,7 +46,7 @@ def locked(output_dir: str) -> Iterator[None]:
     lookup.check_is_no_pattern(output_dir, "output_dir")
     file_system.make_directory(output_dir)
     what = f"--output_dir={output_dir}"
-    with resuming.locked_folder(output_dir, what, _LOCK_SECONDS):
+    with file_system.locked_folder(output_dir, what, _LOCK_SECONDS):
         yield
 
 

@@ -11,7 +11,7 @@ import os
 import time
 from typing import Any
 
-from base import file_system, resuming, workers
+from base import file_system, workers
 from base.errors import UserError
 from base.jobs import engine
 from base.jobs.run import create_job
@@ -82,8 +82,8 @@ def generate(
             f"--language={flags.language}: no rules for the sentences of this "
             "language; wanted a code such as en, de, zh"
         )
-    output_dir = resuming.absolute_path(output_dir)
-    input_states = resuming.input_states(input_file)
+    output_dir = file_system.absolute_path(output_dir)
+    input_states = file_system.input_states(input_file)
     inputs = [path for path, _, _ in input_states]
     input_bytes = sum(size for _, size, _ in input_states)
     outputs = output_files(output_dir, flags)
@@ -156,7 +156,7 @@ def generate(
             if path in done.total["inputs"]
         },
     }
-    if done.made or not has_report:
+    if done.todo or not has_report:
         text = json.dumps(report, indent=1, ensure_ascii=False)
         file_system.write_text(report_file, f"{text}\n")
     file_system.remove_leftovers(report_file)

@@ -12,7 +12,7 @@ from corpus.documents import HELDOUT, TRAIN
 from corpus.items import DUMP, TEXT, Problem
 
 if TYPE_CHECKING:
-    from base.jobs.engine import Done
+    from base.jobs.run import Run
 
 # Reasons of problems: what cannot be read, and is named in a warning.
 REASONS = {
@@ -60,7 +60,7 @@ def problems_of(result: dict[str, Any]) -> list[Problem]:
 
 
 def make_report(
-    done: Done, outputs: dict[str, list[str]], output_dir: str
+    done: Run, outputs: dict[str, list[str]], output_dir: str
 ) -> dict[str, Any]:
     """Return what corpus.json says of the documents of a run.
 

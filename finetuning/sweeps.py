@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from base import child_processes, errors, file_system, resuming, text_files
+from base import child_processes, errors, file_system, text_files
 from base.errors import UserError
 
 import tensorflow as tf
@@ -285,7 +285,7 @@ def _file_states(arguments: Sequence[str]) -> dict[str, list[int] | None]:
                 paths = tf.io.gfile.glob(f"{place}.*")
             for path in sorted(paths):
                 if not tf.io.gfile.isdir(path):
-                    found[path] = resuming.file_state(path)
+                    found[path] = file_system.file_state(path)
     return found
 
 

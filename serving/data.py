@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import IO, NamedTuple
 
-from base import errors, file_system, resuming
+from base import errors, file_system
 from base.errors import UserError
 
 from absl import logging
@@ -99,7 +99,7 @@ def inspect(path: str, input_format: str = "auto") -> InputFile:
     except (EOFError, zlib.error, *file_system.file_errors()) as error:
         raise _unreadable(path, error) from error
     # Spark and others write a .gz of 20 bytes for a part without a line.
-    size = resuming.file_state(path)[0] if head else 0
+    size = file_system.file_state(path)[0] if head else 0
     return InputFile(path, _judge(path, head, input_format), is_gzip, size)
 
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from base import file_system, progress, resuming
+from base import file_system, progress
 from base.errors import UserError
 from base.jobs import run as jobs_run
 from base.jobs.run import Job, Run, Target
@@ -87,12 +87,12 @@ def create_job(
         output_dir: where the predictions go.
         options: name -> value of everything else the predictions depend on.
     """
-    folder = resuming.absolute_path(output_dir)
+    folder = file_system.absolute_path(output_dir)
     names = [
         f"predictions-{index:05}-of-{len(files):05}.jsonl"
         for index in range(len(files))
     ]
-    inputs = [[file.path, *resuming.file_state(file.path)] for file in files]
+    inputs = [[file.path, *file_system.file_state(file.path)] for file in files]
     fingerprint = {
         "version of predictions": _VERSION,
         "input_file": inputs,
@@ -220,8 +220,9 @@ def finish(run: Run) -> Counts:
                 with file_system.open_for_reading(path) as part:
                     shutil.copyfileobj(part, file)
             entry["counts"] = {}
+    run.finish({})
     counts = Counts()
-    for entry in run.finish({}):
+    for entry in run.entries.values():
         counts.update(entry["counts"])
     return counts
 

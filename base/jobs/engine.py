@@ -2,29 +2,14 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from base import resuming
 from base.jobs import local
 from base.jobs import run as job_run
-from base.jobs.run import Job
+from base.jobs.run import Job, Run
 from base.jobs.steps import Steps
 
 from absl import logging
-
-
-class Done(NamedTuple):
-    """What a run has come to.
-
-    Attributes:
-        total: of the results of `Steps.map`.
-        entries: path -> `bytes` and `counts` of each output file.
-        made: the output files that this run has made.
-    """
-
-    total: dict[str, Any]
-    entries: dict[str, dict[str, Any]]
-    made: list[str]
 
 
 def make_files(
@@ -35,7 +20,7 @@ def make_files(
     beam_options: str | None = None,
     input_bytes: int | None = None,
     on_result: Callable[[dict[str, Any]], None] = lambda result: None,
-) -> Done:
+) -> Run:
     """Write the output files of a job that are not complete yet.
 
     With `beam_options` a pipeline of Apache Beam does the work, else
@@ -43,12 +28,15 @@ def make_files(
     the progress. `on_result` is called with the result of every chunk that is
     mapped, or with their total if Beam does the work.
 
+    Returns:
+        The run, whose total is that of the results of `Steps.map`.
+
     Raises:
         UserError: bad input, or output files of a different command. It says
             how to continue.
     """
     start = time.monotonic()
-    with resuming.explained_failures(job.name), job_run.open_run(job) as run:
+    with job_run.open_run(job) as run:
         total = run.total
         if not run.todo and total is not None:
             logging.info("All output files are complete; nothing to do.")
@@ -61,13 +49,9 @@ def make_files(
 
             total = pipeline.make_files(steps, sources, run, beam_options)
             on_result(total)
-        entries = run.finish(total)
+        run.finish(total)
     if run.todo:
         logging.info(
             "Wrote %d files in %.1f s", len(run.todo), time.monotonic() - start
         )
-    return Done(
-        total,
-        dict(zip(job.outputs, entries, strict=True)),
-        [job.outputs[index] for index in run.todo],
-    )
+    return run

@@ -20,14 +20,14 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import IO, Any, NamedTuple
 
-from base import file_system, resuming, text_files
+from base import file_system, text_files
 from base.errors import UserError
 
 from absl import logging
 
 
 class Target(NamedTuple):
-    """Paths of an output file and of the JSON file written behind it."""
+    """An output file, and the JSON file that is written behind it."""
 
     path: str
     entry: str
@@ -42,7 +42,8 @@ class Job(NamedTuple):
         flag: the flag that names it; "" for files that the command removes
             again: then those of another command are in nobody's way.
         fingerprint: everything the files depend on; the keys are names of
-            flags, or words, since messages show them.
+            flags, or words, since messages show them. A list of files names
+            them by path or by [path, ...].
         manifest: path of the manifest.
         scratch_dir: local folder of unfinished work; locked while a run goes
             on.
@@ -100,46 +101,43 @@ class Run:
 
     Attributes:
         job: what it writes.
-        todo: indices of the output files that are not complete yet.
-        total: what `finish` was given by an earlier run of the same command,
-            None if none came to its end.
+        todo: indices of the output files that were not complete when the run
+            began.
+        total: what `finish` was given, by this run or an earlier one of the
+            same command; None if none came to its end.
+        entries: path -> `bytes`, and what else is known, of each output file
+            that is complete.
     """
 
     def __init__(self, job: Job, manifest: dict[str, Any]):
         self.job = job
-        self._entries = dict(manifest.get("files", {}))
-        self._add_entries()
+        self.entries: dict[str, Any] = dict(manifest.get("files", {}))
+        self._read_entries()
         self.todo = [
             index
             for index, path in enumerate(job.outputs)
-            if not is_complete(path, self._entries.get(path))
+            if not self._is_complete(path)
         ]
         self.total = manifest.get("total")
 
-    def finish(self, total: Any = None) -> list[dict[str, Any]]:
+    def finish(self, total: Any = None) -> None:
         """End the run: write the manifest, and remove unfinished work.
 
-        `total` is what is known of all files together, of JSON's types. Returns
-        the entries of the output files.
+        Args:
+            total: what is known of all files together; of JSON's types.
         """
-        self._add_entries()
-        entries = {path: self._entries.get(path) for path in self.job.outputs}
-        for path, entry in entries.items():
-            if not is_complete(path, entry):
+        self._read_entries()
+        for path in self.job.outputs:
+            if not self._is_complete(path):
                 raise UserError(
                     f"{path} has disappeared during the run; give the same "
                     "command again"
                 )
+        self.entries = {path: self.entries[path] for path in self.job.outputs}
         if self.todo or self.total is None:
             self.total = total
-            _write_manifest(
-                self.job,
-                fingerprint=self.job.fingerprint,
-                files=entries,
-                total=total,
-            )
+            _write_manifest(self.job, files=self.entries, total=total)
         _empty(self.job)
-        return list(entries.values())
 
     def discard(self) -> None:
         """Forget the command, if none of its files is complete.
@@ -147,13 +145,12 @@ class Run:
         For input from which nothing can be made: the user will mend the input
         or the flags, which makes it a different command.
         """
-        self._add_entries()
-        if not any(map(self._entries.get, self.job.outputs)):
+        self._read_entries()
+        if not any(map(self.entries.get, self.job.outputs)):
             _empty(self.job)
             file_system.remove(self.job.manifest)
 
-    def _add_entries(self) -> None:
-        """Read the entries of files that are complete."""
+    def _read_entries(self) -> None:
         there = {
             name for name, _ in file_system.files_below(self.job.shared_dir)
         }
@@ -161,7 +158,21 @@ class Run:
             entry = self.job.target(index).entry
             if os.path.basename(entry) in there:
                 if found := text_files.read_own_json(entry):
-                    self._entries[path] = found
+                    self.entries[path] = found
+
+    def _is_complete(self, path: str) -> bool:
+        """Whether a file has the size that its entry says."""
+        entry, state = self.entries.get(path), file_system.file_state(path)
+        if not entry or not state:
+            return False
+        if entry["bytes"] != state[0]:
+            logging.warning(
+                "%s has %d bytes instead of %d: it is made again",
+                path,
+                state[0],
+                entry["bytes"],
+            )
+        return entry["bytes"] == state[0]
 
 
 @contextlib.contextmanager
@@ -172,27 +183,33 @@ def open_run(job: Job) -> Iterator[Run]:
     everything stays, for the next run of the same command to continue.
 
     Raises:
-        UserError: another run goes on, or the files belong to a different
-            command.
+        UserError: another run goes on, the files belong to a different
+            command, or the block fails with an OSError, such as that of a
+            full disk.
     """
-    for folder in sorted({*map(os.path.dirname, job.outputs)}):
-        file_system.make_directories(folder)
-    with resuming.locked_folder(job.scratch_dir, job.name):
-        manifest = _read_manifest(job)
-        if not manifest:
-            _empty(job)
-        file_system.make_directories(job.shared_dir)
-        _remove_leftovers(job)
-        run = Run(job, manifest)
-        if run.todo:
-            _write_manifest(
-                job,
-                fingerprint=job.fingerprint,
-                files=manifest.get("files", {}),
-            )
-        yield run
-        # Workers of a killed run may have been there at the beginning.
-        _remove_leftovers(job)
+    try:
+        for folder in sorted({*map(os.path.dirname, job.outputs)}):
+            file_system.make_directories(folder)
+        with file_system.locked_folder(job.scratch_dir, job.name):
+            manifest = _read_manifest(job)
+            if not manifest:
+                _empty(job)
+            file_system.make_directories(job.shared_dir)
+            _remove_leftovers(job)
+            run = Run(job, manifest)
+            if run.todo:
+                _write_manifest(job, files=manifest.get("files", {}))
+            yield run
+            # Workers of a killed run may have been there at the beginning.
+            _remove_leftovers(job)
+    except KeyboardInterrupt:
+        logging.info("Give the same command again to continue this run.")
+        raise
+    except OSError as error:
+        raise UserError(
+            f"{error.filename or job.name}: {error.strerror or error}; mend "
+            "that and give the same command again"
+        ) from error
 
 
 @contextlib.contextmanager
@@ -211,21 +228,6 @@ def publish(target: Target) -> Iterator[tuple[IO[bytes], dict[str, Any]]]:
         file.write(json.dumps(entry).encode())
 
 
-def is_complete(path: str, entry: dict[str, Any] | None) -> bool:
-    """Return whether a file has the size that its entry says, if it has one."""
-    state = resuming.file_state(path)
-    if not entry or not state:
-        return False
-    if entry["bytes"] != state[0]:
-        logging.warning(
-            "%s has %d bytes instead of %d: it is made again",
-            path,
-            state[0],
-            entry["bytes"],
-        )
-    return entry["bytes"] == state[0]
-
-
 def remove(job: Job) -> None:
     """Remove all files of a job."""
     for folder in (job.scratch_dir, job.shared_dir):
@@ -235,16 +237,9 @@ def remove(job: Job) -> None:
             file_system.remove(path)
 
 
-# --- The manifest ------------------------------------------------------------
-
-
 def _read_manifest(job: Job) -> dict[str, Any]:
-    """Return the manifest of earlier runs of a command, {} without one.
-
-    Raises:
-        UserError: the output files belong to a different command.
-    """
-    outputs = filter(resuming.file_state, job.outputs)
+    """Return the manifest of earlier runs of a command, {} without one."""
+    outputs = filter(file_system.file_state, job.outputs)
     manifest = text_files.read_own_json(job.manifest)
     if manifest is None:
         if job.flag and (path := next(outputs, None)):
@@ -254,13 +249,13 @@ def _read_manifest(job: Job) -> dict[str, Any]:
                 f"--{job.flag}"
             )
         return {}
-    found = resuming.differences(manifest["fingerprint"], job.fingerprint)
+    found = differences(manifest["fingerprint"], job.fingerprint)
     if not found:
         return manifest
     is_begun = (
         os.listdir(job.scratch_dir)
         or any(file_system.files_below(job.shared_dir))
-        or any(map(resuming.file_state, manifest["files"]))
+        or any(map(file_system.file_state, manifest["files"]))
         or any(outputs)
     )
     if not (job.flag and is_begun):
@@ -271,22 +266,52 @@ def _read_manifest(job: Job) -> dict[str, Any]:
     )
 
 
+def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """Return a phrase for each difference between two fingerprints."""
+    new = json.loads(json.dumps(new))  # The old one has been through JSON.
+    found = []
+    for name in [*new, *(name for name in old if name not in new)]:
+        before, now = old.get(name), new.get(name)
+        if before == now:
+            continue
+        shown = name if " " in name else f"--{name}"
+        if not (isinstance(before, list) and isinstance(now, list)):
+            found.append(f"{shown} was {before}, is {now}")
+            continue
+        changed = [item for item in before if item not in now]
+        changed += [item for item in now if item not in before]
+        item = (changed or now)[0]  # of equal items in another order, any
+        path, how = item, ""
+        if isinstance(item, list):
+            path = item[0]
+            sizes = [
+                state[1]
+                for state in (*before, *now)
+                if state[0] == path and len(state) == 3
+            ]
+            if len(sizes) == 2:
+                how = f" ({sizes[0]} bytes, now {sizes[1]})"
+                if sizes[0] == sizes[1]:
+                    how = " (the same size, another time of change)"
+        found.append(f"{shown}, first difference at {path}{how}")
+    return found
+
+
 def _write_manifest(job: Job, **content: Any) -> None:
-    """Replace the manifest."""
     # Without indent, which would take a slow encoder: there may be a hundred
     # thousand files in it.
+    content = {"fingerprint": job.fingerprint, **content}
     with file_system.atomic_file(job.manifest) as file:
         file.write(json.dumps(content).encode())
 
 
 def _remove_leftovers(job: Job) -> None:
-    """Remove the temporary files of runs that were killed."""
     for path in (*job.outputs, job.manifest):
         file_system.remove_leftovers(path)
 
 
 def _empty(job: Job) -> None:
     """Remove unfinished work; the local folder itself stays locked."""
-    resuming.empty_folder(job.scratch_dir)
+    file_system.empty_folder(job.scratch_dir)
     if job.shared_dir != job.scratch_dir:
         file_system.remove_directory(job.shared_dir)

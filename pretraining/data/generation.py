@@ -13,7 +13,7 @@ import os
 import re
 from typing import NamedTuple
 
-from base import file_system, resuming, workers
+from base import file_system, workers
 from base.errors import UserError
 from base.jobs import engine
 from base.jobs.run import Job, create_job
@@ -71,7 +71,7 @@ def make_plan(
     """
     check_values(config, compression)
     outputs = expand_output_files(output_file)
-    inputs = resuming.input_states(input_file)
+    inputs = file_system.input_states(input_file)
     do_lower_case = check_vocabulary(vocab_file, do_lower_case, config)
     folder, name = os.path.split(outputs[0])
     job = create_job(
@@ -199,7 +199,7 @@ def expand_output_files(names: str) -> list[str]:
             )
         else:
             paths.append(name)
-    paths = list(map(resuming.absolute_path, paths))
+    paths = list(map(file_system.absolute_path, paths))
     files = map(file_system.real_path, paths)  # links may lead to one file
     for path, times in collections.Counter(files).items():
         if times > 1:
@@ -231,8 +231,8 @@ def generate(
         beam_options,
         sum(size for _, size in plan.input_files),
     )
-    if done.made:
-        _log_examples(plan, done.made[0])
+    if done.todo:
+        _log_examples(plan, plan.job.outputs[done.todo[0]])
     counts = collections.Counter(done.total["counts"])
     texts = done.total["num_documents"]
     counts["files_without_text"] = sum(

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any
 
-from base import file_system, resuming, text_files, workers
+from base import file_system, text_files, workers
 from base.errors import InputError
 from base.jobs import engine
 from base.jobs import run as jobs_run
@@ -218,7 +218,7 @@ def count_words(
     Raises:
         UserError: the files have no text.
     """
-    inputs = resuming.input_states(input_file)
+    inputs = file_system.input_states(input_file)
     folder = _scratch_folder(
         inputs[0][0] if beam_options is not None else "", output_file
     )

@@ -1,4 +1,4 @@
-"""Files that appear only complete, links, pipes, globs, checksums."""
+"""Files that appear only complete, links, pipes, globs, locks, checksums."""
 
 import os
 import subprocess
@@ -22,15 +22,6 @@ def test_atomic_file_leaves_all_or_nothing(tmp_path):
     with file_system.atomic_file(str(path)) as file:
         file.write(b"whole")
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
-
-
-def test_the_error_of_a_failed_write_has_its_file(tmp_path):
-    """That of a full disk has no path of its own."""
-    path = str(tmp_path / "x")
-    with pytest.raises(OSError) as error:
-        with file_system.atomic_file(path):
-            raise OSError(28, "No space left on device")
-    assert error.value.file_written == path and not os.listdir(tmp_path)
 
 
 def test_atomic_file_replaces_neither_links_nor_pipes(tmp_path):
@@ -143,21 +134,38 @@ def test_text_is_written_as_utf_8_and_its_checksum_read(tmp_path):
         file_system.sha256(str(tmp_path))
 
 
+def test_state_of_a_file(tmp_path):
+    path = tmp_path / "x"
+    assert file_system.file_state(str(path)) is None
+    path.write_bytes(b"abc")
+    os.utime(path, ns=(5, 7_000_000_001))
+    assert file_system.file_state(str(path)) == [3, 7_000_000_001]
+
+
+def test_absolute_paths(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/me")
+    assert file_system.absolute_path("a/../b") == f"{tmp_path}/b"
+    assert file_system.absolute_path("~/a") == "/home/me/a"
+    assert file_system.absolute_path("gs://a/b") == "gs://a/b"
+
+
+def test_a_folder_is_locked_and_removed_if_empty(tmp_path):
+    folder = str(tmp_path / "a" / "b")
+    with file_system.locked_folder(folder, "the text"):
+        with pytest.raises(UserError, match="another run is writing the text"):
+            with file_system.locked_folder(folder, "the text"):
+                pass
+        assert os.path.isdir(folder)
+    assert not os.path.exists(folder)
+    with file_system.locked_folder(folder, "the text"):
+        open(f"{folder}/x", "w").close()
+    assert os.listdir(folder) == ["x"]
+
+
 def test_streams_are_not_files(tmp_path):
     assert file_system.is_stream("-")
     assert file_system.is_stream("/dev/null")
     assert not file_system.is_stream(str(tmp_path))
     assert not file_system.is_stream(str(tmp_path / "none"))
     assert not file_system.is_stream("gs://bucket/file")
-
-
-def test_texts_of_two_runs_do_not_meet(tmp_path):
-    """In a directory they share; what fails leaves nothing."""
-    path, other = tmp_path / "x", tmp_path / "x.tmp"
-    other.write_text("half")
-    file_system.write_text(str(path), "whole\n")
-    assert other.read_text() == "half"
-    with pytest.raises(UnicodeEncodeError):
-        file_system.write_text(str(path), "\ud800")
-    assert path.read_text() == "whole\n"
-    assert sorted(tmp_path.iterdir()) == [path, other]

@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 
-from base import file_system, resuming, text_files
+from base import file_system, text_files
 from base.errors import UserError
 from base.hashing import hash64
 
@@ -75,7 +75,7 @@ def prepare(
             return known["how"]
     for folder in folders:
         os.makedirs(folder, exist_ok=True)
-        resuming.empty_folder(folder)
+        file_system.empty_folder(folder)
     how = _divide(files, held_out_files, share, max_mb, folders)
     logging.info("%s", how)
     known = {"how": how, "source": source}

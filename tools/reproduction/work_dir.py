@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from base import file_system, resuming, text_files
+from base import file_system, text_files
 from base.errors import UserError
 
 from tools import commands
@@ -41,7 +41,7 @@ def locked(path: str) -> contextlib.AbstractContextManager[int]:
     them, a minute at most.
     """
     folder = os.path.join(path, "lock")
-    return resuming.locked_folder(folder, path, LOCK_SECONDS)
+    return file_system.locked_folder(folder, path, LOCK_SECONDS)
 
 
 def checksums(files: Iterable[str]) -> dict[str, str]:
