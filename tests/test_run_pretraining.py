@@ -5,11 +5,9 @@ those that kill, or need devices of their own, start processes.
 """
 
 import json
-import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -149,71 +147,27 @@ def test_resumed_run_ends_with_the_same_bits(data, finished, tmp_path):
 
 @pytest.mark.slow
 def test_kill_9_and_start_again(data, tmp_path):
-    """Killed at several moments, the run ends with the same bits."""
+    """Killed somewhere after a checkpoint, it ends with the same bits."""
     values = flags_for(
-        data, tmp_path / "killed", num_train_steps=300, log_steps=10
+        data, tmp_path / "killed", num_train_steps=100, log_steps=10
     )
-    reference = values | {"output_dir": tmp_path / "whole"}
-    command = [sys.executable, str(ROOT / "run_pretraining.py")]
-    scripts.run(run_pretraining, **reference)
-    kills = 0
-    for seconds in (0.0, 0.5):
-        process = subprocess.Popen(
-            command + [f"--{k}={v}" for k, v in values.items()],
-            stderr=subprocess.PIPE,
-            text=True,
-            env=os.environ | {"CUDA_VISIBLE_DEVICES": ""},
-        )
-        for line in process.stderr:
-            if " step " in line:
-                break
-        time.sleep(seconds)
-        if process.poll() is None:
+    scripts.run(run_pretraining, **values | {"output_dir": tmp_path / "whole"})
+    process = subprocess.Popen(
+        [sys.executable, str(ROOT / "run_pretraining.py")]
+        + [f"--{k}={v}" for k, v in values.items()],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for line in process.stderr:
+        if " step 40/100" in line:
             process.send_signal(signal.SIGKILL)
-            kills += 1
-        process.communicate()
-    assert kills
+            break
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
     scripts.run(run_pretraining, **values)
     assert_same(
-        weights_of(tmp_path / "whole" / "model.ckpt-300"),
-        weights_of(tmp_path / "killed" / "model.ckpt-300"),
-    )
-
-
-@pytest.mark.slow
-def test_finished_run_says_so(data, finished, caplog):
-    values = flags_for(data, finished)
-    with caplog.at_level("INFO"):
-        assert scripts.run(run_pretraining, **values) == 0
-    assert "holds a finished run of 12 steps" in caplog.text
-
-
-@pytest.mark.slow
-def test_accumulation_gives_the_same_weights(data, tmp_path):
-    for parts in (1, 4):
-        values = flags_for(
-            data,
-            tmp_path / str(parts),
-            bert_config_file=data / "no_dropout.json",
-            gradient_accumulation_steps=parts,
-        )
-        scripts.run(run_pretraining, **values)
-    assert_same(
-        weights_of(tmp_path / "1" / "bert_model.ckpt"),
-        weights_of(tmp_path / "4" / "bert_model.ckpt"),
-        1e-5,
-    )
-
-
-@pytest.mark.slow
-def test_compiled_pieces_agree(data, finished, tmp_path):
-    """What --jit_compile does on a CPU; dropout included."""
-    values = flags_for(data, tmp_path, jit_compile=True)
-    scripts.run(run_pretraining, **values)
-    assert_same(
-        weights_of(finished / "bert_model.ckpt"),
-        weights_of(tmp_path / "bert_model.ckpt"),
-        1e-4,
+        weights_of(tmp_path / "whole" / "model.ckpt-100"),
+        weights_of(tmp_path / "killed" / "model.ckpt-100"),
     )
 
 
@@ -403,18 +357,6 @@ def test_unwritable_output_dir(data, tmp_path):
 
 
 @pytest.mark.slow
-def test_unknown_flag_is_an_error():
-    process = subprocess.run(
-        [sys.executable, str(ROOT / "run_pretraining.py"), "--do_trian"],
-        capture_output=True,
-        text=True,
-    )
-    assert process.returncode != 0
-    assert "Unknown command line flag 'do_trian'" in process.stderr
-    assert "Traceback" not in process.stderr
-
-
-@pytest.mark.slow
 def test_two_phases_continue_weights_moments_and_step(data, finished, tmp_path):
     """6 steps here, 6 there: the same as 12 in one go, on the same data."""
     first = flags_for(data, tmp_path / "1", stop_after_steps=6)
@@ -455,44 +397,39 @@ def test_sigterm_saves_and_the_same_command_goes_on(data, tmp_path):
 
 @pytest.mark.slow
 def test_options_of_the_optimizer_reach_it(data, finished, tmp_path):
-    """Runs that differ in one flag end with different weights."""
-    options = [{"optimizer": "lamb"}, {"bias_correction": True}]
+    """A run that differs in one flag ends with different weights."""
+    scripts.run(run_pretraining, **flags_for(data, tmp_path), optimizer="lamb")
+    found, other = (
+        weights_of(folder / "bert_model.ckpt")
+        for folder in (tmp_path, finished)
+    )
+    assert all(np.isfinite(value).all() for value in found.values())
     name = "bert/encoder/layer_0/output/dense/kernel"
-    kernels = [weights_of(finished / "bert_model.ckpt")[name]]
-    for number, option in enumerate(options):
-        values = flags_for(data, tmp_path / str(number))
-        scripts.run(run_pretraining, **values, **option)
-        weights = weights_of(tmp_path / str(number) / "bert_model.ckpt")
-        assert all(np.isfinite(value).all() for value in weights.values())
-        kernels.append(weights[name])
-    for number, kernel in enumerate(kernels):
-        for other in kernels[:number]:
-            assert np.abs(kernel - other).max() > 1e-6
+    assert np.abs(found[name] - other[name]).max() > 1e-6
 
 
 # --- 16-bit types ------------------------------------------------------------
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_a_16_bit_run_resumes_with_the_same_bits(
-    data, finished, tmp_path, caplog, dtype
+    data, finished, tmp_path, caplog
 ):
     caplog.set_level("INFO", logger="absl")
     values = flags_for(data, tmp_path)
-    scripts.run(run_pretraining, **values, dtype=dtype)
+    scripts.run(run_pretraining, **values, dtype="float16")
     whole = weights_of(tmp_path / "model.ckpt-12")
     go_back_to_step_5(tmp_path)
     scripts.run(run_pretraining, **values, dtype="auto")
-    assert f"--dtype=auto: {dtype}, as the run in" in caplog.text
+    assert "--dtype=auto: float16, as the run in" in caplog.text
     assert_same(whole, weights_of(tmp_path / "model.ckpt-12"))
     wide, start = (weights_of(finished / f"model.ckpt-{n}") for n in (12, 5))
     runs = (wide, start, whole)
-    names = Scale._fields if dtype == "float16" else ()
-    assert whole.keys() - wide.keys() == {f"loss_scale/{n}" for n in names}
+    state = {f"loss_scale/{name}" for name in Scale._fields}
+    assert whole.keys() - wide.keys() == state
     assert all(whole[name].dtype == value.dtype for name, value in wide.items())
     kernels = [w["cls/predictions/transform/dense/kernel"] for w in runs]
     moved, difference = (np.abs(k - kernels[0]).mean() for k in kernels[1:])
     assert 0 < difference < 0.1 * moved
     scripts.run(run_pretraining, **values, dtype="float32")
-    assert f"dtype changes from {dtype} to float32" in caplog.text
+    assert "dtype changes from float16 to float32" in caplog.text

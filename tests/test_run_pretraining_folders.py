@@ -1,13 +1,9 @@
 """run_pretraining.py and what its output_dir holds already."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import scripts
-from paths import ROOT
 from pretraining_runs import flags_for, write_data
 from tiny import results_of
 
@@ -79,20 +75,3 @@ def test_a_run_goes_on_with_its_files_in_their_order(data, tmp_path):
     swapped = first | {"input_file": ",".join(files[::-1])}
     line = scripts.error_of(run_pretraining, **swapped)
     assert "file_order = {'1': 'train-0', '2': 'train-1'}, not" in line
-
-
-@pytest.mark.slow
-def test_an_evaluation_batch_is_checked_before_the_training(data, tmp_path):
-    """Three records do not divide among two devices."""
-    program = "import sys; sys.path[:0] = sys.argv[1:3]; import devices_main"
-    flags = flags_for(data, tmp_path / "out", do_eval=True, eval_batch_size=3)
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(ROOT), str(ROOT / "tests")]
-        + [f"--{name}={value}" for name, value in flags.items()],
-        env=os.environ | {"LOGICAL_CPUS": "2"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 1
-    assert "--eval_batch_size=3 does not divide among 2 dev" in done.stderr
-    assert "step 4/12" not in done.stderr

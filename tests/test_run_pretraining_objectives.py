@@ -1,9 +1,6 @@
 """run_pretraining.py --objective=mlm and ltr, as a user runs it."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +8,8 @@ import prediction_runs
 import pytest
 import scripts
 import tensorflow as tf
-from paths import ROOT
 from pretraining_runs import (
     CONFIG,
-    assert_same,
     flags_for,
     weights_of,
     write_data,
@@ -222,62 +217,6 @@ def test_models_without_pooler_and_next_sentence_head_are_scored(
         flags["objective"] = "mlm_nsp"
         line = scripts.error_of(run_pretraining, **flags)
         assert "lacks 4 variables" in line
-
-
-# --- Killed, several devices -------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", KEYS)
-def test_a_resumed_run_ends_with_the_same_bits(finished, data, tmp_path, name):
-    """Killed after the checkpoint of step 5."""
-    out, _ = finished[name]
-    for path in out.glob("model.ckpt-5.*"):
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    (tmp_path / "checkpoint").write_text(
-        'model_checkpoint_path: "model.ckpt-5"\n'
-        'all_model_checkpoint_paths: "model.ckpt-5"\n'
-    )
-    config = (out / "training_config.json").read_text()
-    (tmp_path / "training_config.json").write_text(config)
-    scripts.run(run_pretraining, **flags_for(data, tmp_path, objective=name))
-    for file in ("model.ckpt-12", "bert_model.ckpt"):
-        assert_same(weights_of(out / file), weights_of(tmp_path / file))
-
-
-@pytest.mark.slow
-def test_two_devices_with_micro_batches_agree_with_one(data, tmp_path):
-    """Each device has two parts of its half: 1e-5."""
-    flags = flags_for(
-        data,
-        tmp_path / "one",
-        objective="ltr",
-        bert_config_file=data / "no_dropout.json",
-        num_train_steps=4,
-        do_eval=True,
-        eval_input_file=data / "dev",
-    )
-    scripts.run(run_pretraining, **flags)
-    flags |= {
-        "output_dir": tmp_path / "two",
-        "gradient_accumulation_steps": 2,
-    }
-    program = "import sys; sys.path[:0] = sys.argv[1:3]; import devices_main"
-    subprocess.run(
-        [sys.executable, "-c", program, str(ROOT), str(ROOT / "tests")]
-        + [f"--{name}={value}" for name, value in flags.items()],
-        env=os.environ | {"LOGICAL_CPUS": "2"},
-        stderr=subprocess.DEVNULL,
-        check=True,
-    )
-    one, two = tmp_path / "one", tmp_path / "two"
-    assert_same(
-        weights_of(one / "bert_model.ckpt"),
-        weights_of(two / "bert_model.ckpt"),
-        1e-5,
-    )
-    wanted, found = results_of(one), results_of(two)
-    assert found["lm_loss"] == pytest.approx(wanted["lm_loss"], rel=1e-5)
 
 
 # --- What goes wrong ---------------------------------------------------------

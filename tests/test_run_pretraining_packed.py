@@ -6,17 +6,12 @@ the weights in the same way.
 """
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import packed_batches
 import pytest
 import scripts
 import tensorflow as tf
-from paths import ROOT
 from pretraining_runs import CONFIG, assert_same, flags_for, weights_of
 from tiny import results_of
 
@@ -141,24 +136,6 @@ def summaries_of(folder: Path) -> dict[str, list[float]]:
 
 
 @pytest.mark.slow
-def test_packed_records_train_as_unpacked_ones_on_two_devices(
-    data, single_run, tmp_path
-):
-    values = flags_of(data, "packed", tmp_path)
-    program = "import sys; sys.path[:0] = sys.argv[1:3]; import devices_main"
-    run = subprocess.run(
-        [sys.executable, "-c", program, str(ROOT), str(ROOT / "tests")]
-        + [f"--{name}={value}" for name, value in values.items()],
-        env=os.environ | {"LOGICAL_CPUS": "2"},
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stderr[-3000:]
-    assert "2 CPU" in run.stderr
-    assert_like(single_run, tmp_path)
-
-
-@pytest.mark.slow
 def test_either_kind_evaluates_a_model_to_the_same_scores(
     data, single_run, tmp_path
 ):
@@ -178,41 +155,6 @@ def test_either_kind_evaluates_a_model_to_the_same_scores(
     single, packed = (results_of(tmp_path / k) for k in ("single", "packed"))
     assert packed == pytest.approx(single, rel=1e-5)
     assert single["masked_lm_loss"] > 1
-
-
-# --- Killed and started again ------------------------------------------------
-
-
-@pytest.mark.slow
-def test_kill_9_and_start_again_on_packed_records(data, tmp_path):
-    values = flags_of(
-        data,
-        "packed",
-        tmp_path / "killed",
-        bert_config_file=data / "config.json",
-        train_batch_size=8,
-        num_train_steps=60,
-        save_checkpoints_steps=7,
-        log_steps=10,
-    )
-    scripts.run(run_pretraining, **values | {"output_dir": tmp_path / "whole"})
-    process = subprocess.Popen(
-        [sys.executable, str(ROOT / "run_pretraining.py")]
-        + [f"--{k}={v}" for k, v in values.items()],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    for line in process.stderr:
-        if " step 30/60" in line:
-            process.send_signal(signal.SIGKILL)
-            break
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
-    scripts.run(run_pretraining, **values)
-    assert_same(
-        weights_of(tmp_path / "whole" / "model.ckpt-60"),
-        weights_of(tmp_path / "killed" / "model.ckpt-60"),
-    )
 
 
 # --- What goes wrong ---------------------------------------------------------
