@@ -14,20 +14,23 @@ of the matrix-product rate measured right before and after it, and every time is
 the best of several, with the median beside it.
 """
 
+import json
 from collections.abc import Iterator
 
 from base import errors, interrupts, logs
 from base.errors import UserError
 
+import tensorflow as tf
 from absl import flags, logging
 
 import modeling
 from pretraining import objectives
-from tools.benchmarks import measuring, steps, table
+from tools import machine
+from tools.benchmarks import measuring, steps
 from tools.benchmarks import serving as benchmarks_serving
 from tools.benchmarks import tasks as benchmarks_tasks
 from tools.benchmarks import text as benchmarks_text
-from tools.benchmarks.table import Row
+from tools.benchmarks.measuring import Row
 from training import devices
 
 FLAGS = flags.FLAGS
@@ -133,21 +136,38 @@ def main(_: list[str]) -> int:
     logs.set_level(logging.WARNING)
     check_flags()
     devices.avoid_broken_amx(FLAGS.dtype)
-    machine = table.machine()
-    print(table.describe(machine))
+    found = machine.describe()
+    gpus = [d.name for d in tf.config.list_logical_devices("GPU")]
+    print(
+        ", ".join([found["processor"], f"{found['cores']} cores", *gpus])
+        + f"; Python {found['Python']}, TensorFlow {found['TensorFlow']}, "
+        f"numpy {found['numpy']}"
+    )
     print(
         f"length {steps.MAX_SEQ_LENGTH}, {steps.MAX_PREDICTIONS} predictions, "
         f"vocabulary {steps.VOCAB_SIZE}, dropout 0.1, {FLAGS.dtype}, "
         f"{'XLA' if FLAGS.jit_compile else 'no XLA'}\n"
     )
+    print("| what | measured | |\n|---|---:|---|", flush=True)
+    figures: dict[str, dict[str, float]] = {}
     with interrupts.ending_on_sigterm():  # removes temporary folders
-        figures = table.print_rows(rows())
-    table.print_json(
-        machine=machine,
-        dtype=FLAGS.dtype,
-        jit_compile=FLAGS.jit_compile,
-        figures=figures,
-    )
+        for row in rows():
+            print(f"| {row.what} | {row.value} | {row.note} |", flush=True)
+            if row.figures:
+                figures.setdefault(row.what, {}).update(row.figures)
+    values = {
+        "machine": {
+            "processor": found["processor"],
+            "cores": int(found["cores"]),
+            "gpus": gpus,
+            **{n.lower(): found[n] for n in ("Python", "TensorFlow", "numpy")},
+        },
+        "dtype": FLAGS.dtype,
+        "jit_compile": FLAGS.jit_compile,
+        "figures": figures,
+    }
+    # json cannot write numpy's numbers; float() makes Python's of them.
+    print("\n" + json.dumps(values, default=float), flush=True)
     return 0
 
 
@@ -185,28 +205,6 @@ def text_rows() -> Iterator[Row]:
             )
 
 
-def task_rows() -> Iterator[Row]:
-    """Measure the parts that need a data set; yield their rows."""
-    if "squad" in FLAGS.parts:
-        yield from benchmarks_tasks.measure_squad(
-            FLAGS.squad_file, FLAGS.vocab_file
-        )
-    for size in FLAGS.sizes:
-        if "buckets" in FLAGS.parts:
-            yield from benchmarks_tasks.measure_buckets(
-                FLAGS.task_name,
-                FLAGS.data_dir,
-                FLAGS.vocab_file,
-                size,
-                FLAGS.dtype,
-            )
-    for size in FLAGS.sizes:
-        if "features" in FLAGS.parts:
-            yield from benchmarks_tasks.measure_features(
-                FLAGS.input_file, FLAGS.vocab_file, size
-            )
-
-
 def rows() -> Iterator[Row]:
     """Measure all that --parts names; yield rows as they are ready."""
     peak = measuring.matmul_peak(FLAGS.dtype)
@@ -219,7 +217,24 @@ def rows() -> Iterator[Row]:
     # Training last: a process that has trained is slower at everything else.
     if ({*PARTS} - {"train"}) & {*FLAGS.parts}:
         yield from text_rows()
-    yield from task_rows()
+    if "squad" in FLAGS.parts:
+        yield from benchmarks_tasks.measure_squad(
+            FLAGS.squad_file, FLAGS.vocab_file
+        )
+    if "buckets" in FLAGS.parts:
+        for size in FLAGS.sizes:
+            yield from benchmarks_tasks.measure_buckets(
+                FLAGS.task_name,
+                FLAGS.data_dir,
+                FLAGS.vocab_file,
+                size,
+                FLAGS.dtype,
+            )
+    if "features" in FLAGS.parts:
+        for size in FLAGS.sizes:
+            yield benchmarks_tasks.measure_features(
+                FLAGS.input_file, FLAGS.vocab_file, size
+            )
     if "train" in FLAGS.parts:
         yield from steps.measure(
             FLAGS.sizes,

@@ -1,10 +1,10 @@
-"""Time a function, matrix products, or a script, also measuring its memory."""
+"""A row of the benchmark's table; timing functions, products and scripts."""
 
 import functools
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,14 +30,20 @@ sys.exit(status)
 """
 
 
-class Finished(NamedTuple):
-    """A script's run.
+class Row(NamedTuple):
+    """One row of the table; several may share `what`.
 
-    Attributes:
-        log: what it wrote to standard error.
-        seconds: from process start to process end.
-        megabytes: peak memory of its largest process.
+    `figures` are those of value and note as numbers, {name with unit: number}.
     """
+
+    what: str
+    value: str
+    note: str
+    figures: Mapping[str, float] = {}
+
+
+class Finished(NamedTuple):
+    """A script's run: its standard error, and of its largest process the MB."""
 
     log: str
     seconds: float
@@ -51,11 +57,8 @@ def best_seconds(
 ) -> float:
     """Return the shortest time that a call of the function took.
 
-    Args:
-        function: what to call.
-        repeats: how often.
-        clock: returns seconds; time.process_time counts the processor time of
-            all threads, which other programs disturb little.
+    The clock time.process_time counts the processor time of all threads, which
+    other programs disturb little.
     """
     times = []
     for _ in range(repeats):
@@ -66,11 +69,7 @@ def best_seconds(
 
 
 def run_script(script: str, **values) -> Finished:
-    """Run a script of this project in a process of its own.
-
-    Args:
-        script: file name in the checkout's root.
-        **values: its flags.
+    """Run a script of this project with some flags, in a process of its own.
 
     Raises:
         UserError: the script failed; quotes the last line it wrote.
@@ -89,15 +88,6 @@ def run_script(script: str, **values) -> Finished:
         last = result.stderr.strip().rpartition("\n")[2]
         raise UserError(f"{script} failed: {last.removeprefix('ERROR: ')}")
     return Finished(result.stderr, seconds, float(result.stdout.split()[-1]))
-
-
-def number_between(log: str, before: str, after: str) -> float:
-    """Return the last number in a log that stands between two strings.
-
-    >>> number_between("Wrote 1,234 total instances", "Wrote ", " total")
-    1234.0
-    """
-    return float(log.rsplit(before, 1)[1].split(after, 1)[0].replace(",", ""))
 
 
 def matmul_peak(dtype: str) -> float:

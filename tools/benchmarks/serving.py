@@ -11,6 +11,7 @@ import json
 import os
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,11 +22,9 @@ from base.errors import UserError
 
 import numpy as np
 
-from tools.benchmarks.serving_models import SERVERS, python_of, write_models
-from tools.benchmarks.table import Row
+from tools.benchmarks.measuring import Row
+from tools.benchmarks.serving_models import SERVERS, write_models
 from training import memory
-
-# --- Requests ----------------------------------------------------------------
 
 SENTENCES_PER_BATCH, MAX_BATCHES = 32, 4
 
@@ -36,31 +35,20 @@ SHAPES = ((1, 32), (1, 128), (32, 128))
 
 
 class Case(NamedTuple):
-    """A request to time.
-
-    Attributes:
-        name: in the table.
-        batches: the inputs; one timed call serves all of them.
-        calls: how many calls a server makes per turn.
-        rows: texts or rows of ids in all batches.
-    """
+    """A request to time: `calls` per turn, each of which serves all batches."""
 
     name: str
     batches: list[dict[str, Any]]
     calls: int
-    rows: int
+    rows: int  # texts or rows of ids in all batches
 
 
 def read_sentences(path: str) -> list[str]:
-    """Return the sentences of a file.
+    """Return the lines of a file, or the sentences in columns of a .tsv.
 
-    Each line is one, except in a .tsv, such as GLUE's files. A .tsv has a
-    header; the columns with "string" or "sentence" in their name hold
-    sentences, e.g. "#1 String" of MRPC and "sentence1" of RTE.
-
-    Raises:
-        UserError: the file cannot be read, has no such column, or has too few
-            sentences for a batch.
+    A .tsv, such as GLUE's files, has a header; columns with "string" or
+    "sentence" in their name hold sentences, as "#1 String" of MRPC and
+    "sentence1" of RTE. They are at least a batch, or it ends in a UserError.
     """
     try:
         lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
@@ -94,12 +82,7 @@ def read_sentences(path: str) -> list[str]:
 
 
 def make_cases(texts: list[str], vocab_size: int) -> list[Case]:
-    """Return the requests to time: rows of random ids, then batches of texts.
-
-    Args:
-        texts: at least SENTENCES_PER_BATCH.
-        vocab_size: bound of the ids.
-    """
+    """Return the requests: rows of random ids, then whole batches of texts."""
     rng = np.random.default_rng(0)
     cases = []
     for rows, length in SHAPES:
@@ -120,20 +103,11 @@ def make_cases(texts: list[str], vocab_size: int) -> list[Case]:
     return [*cases, Case(name, batches, 1, count * size)]
 
 
-# --- The processes -----------------------------------------------------------
-
-
 class Server:
     """A process that serves a model; requests and answers are JSON lines.
 
-    Args:
-        python: its interpreter.
-        program: of serving_programs.py.
-        model: file or directory of the model.
-        cases: JSON file, {name of a case: its batches}.
-
-    Attributes:
-        start_seconds: from the start of the process until it can answer.
+    It runs one of serving_programs.py on a model and a JSON file, {name of a
+    case: its batches}. `start_seconds` is how long it took until it can answer.
 
     Raises:
         UserError: the process ended; quotes the last line it wrote.
@@ -157,11 +131,7 @@ class Server:
         self.start_seconds = time.perf_counter() - began
 
     def ask(self, case: str, calls: int) -> dict[str, Any]:
-        """Make calls; return their {"seconds"} and the {"pooled"} output.
-
-        Raises:
-            UserError: the process ended; quotes the last line it wrote.
-        """
+        """Make calls; return their {"seconds"} and the {"pooled"} output."""
         question = json.dumps({"case": case, "calls": calls})
         with contextlib.suppress(BrokenPipeError):  # _line reports it
             self.process.stdin.write(question + "\n")
@@ -174,7 +144,6 @@ class Server:
         return memory.proc_entries(path).get("VmRSS", 0)
 
     def _line(self) -> str:
-        """Return the next line of the process; raise a UserError without."""
         line = self.process.stdout.readline()
         if not line:
             self.process.wait()
@@ -192,31 +161,14 @@ class Server:
         self.errors.close()
 
 
-# --- Measurements ------------------------------------------------------------
-
-
-class Result(NamedTuple):
-    """The times of a case on one server.
-
-    Attributes:
-        seconds: of each call.
-        difference: the largest between its pooled output and the first
-            server's.
-    """
-
-    seconds: list[float]
-    difference: float
-
-
 def race(
     servers: Mapping[str, Server], case: Case, rounds: int
-) -> dict[str, Result]:
+) -> dict[str, tuple[list[float], float]]:
     """Time a case on all servers in turns.
 
-    Args:
-        servers: name -> server.
-        case: what to call.
-        rounds: turns of each; cases with one call per turn get a third.
+    Returns:
+        name -> the seconds of each call, and the largest difference between its
+        pooled output and the first server's.
     """
     # The first call compiles and is not timed.
     pooled = [
@@ -230,7 +182,7 @@ def race(
         for name, server in servers.items():
             seconds[name] += server.ask(case.name, case.calls)["seconds"]
     return {
-        name: Result(seconds[name], float(np.abs(found - pooled[0]).max()))
+        name: (seconds[name], float(np.abs(found - pooled[0]).max()))
         for name, found in zip(servers, pooled, strict=True)
     }
 
@@ -252,25 +204,35 @@ def measure(
         vocab_file: a lower-cased vocabulary.
         texts: at least SENTENCES_PER_BATCH.
         names: of SERVERS; those whose libraries are missing are skipped.
-        pythons: interpreters of the libraries that SERVERS need, "transformers"
-            and "onnxruntime"; default: this one.
+        pythons: "transformers" or "onnxruntime" -> an interpreter that has that
+            library; default: this one.
         rounds: turns of each.
     """
-    present = []
+    present = {}  # name -> interpreter
     for name in names:
-        spec, python = SERVERS[name], python_of(name, pythons)
-        if is_missing(spec.needs, python, f"--{spec.library}_python"):
-            yield _skipped(name, python)
-        else:
-            present.append(name)
-    vocab_size = write_models(folder, size, vocab_file, present, pythons)
+        spec = SERVERS[name]
+        python = pythons.get(spec.library) or sys.executable
+        if not is_missing(spec.needs, python, f"--{spec.library}_python"):
+            present[name] = python
+            continue
+        remedy = "install requirements-litert.txt"
+        if spec.library:
+            remedy = (
+                f"name an interpreter that has them: --{spec.library}_python"
+            )
+        yield Row(
+            f"serving with {name}",
+            "skipped",
+            f"{python} does not have {', '.join(spec.needs)}; {remedy}",
+        )
+    vocab_size = write_models(folder, size, vocab_file, present)
     cases = make_cases(texts, vocab_size)
     path = folder / "cases.json"
     path.write_text(json.dumps({case.name: case.batches for case in cases}))
     with contextlib.ExitStack() as stack:
         servers = {}
-        for name in present:
-            spec, python = SERVERS[name], python_of(name, pythons)
+        for name, python in present.items():
+            spec = SERVERS[name]
             server = Server(python, spec.program, folder / spec.model, path)
             servers[name] = stack.enter_context(contextlib.closing(server))
         for case in cases:
@@ -283,20 +245,24 @@ def measure(
             if takers:
                 yield from case_rows(size, case, race(takers, case, rounds))
         for name, server in servers.items():
-            yield _server_row(size, name, server, folder / SERVERS[name].model)
+            model = folder / SERVERS[name].model
+            files = [model] if model.is_file() else model.rglob("*")
+            stored = sum(path.stat().st_size for path in files)
+            yield Row(
+                f"serving {size}, start and memory, {name}",
+                f"{server.start_seconds:.1f} s",
+                f"{server.memory() / 1e6:,.0f} MB resident, "
+                f"{stored / 1e6:,.0f} MB of files",
+                {
+                    "start_seconds": server.start_seconds,
+                    "resident_bytes": server.memory(),
+                    "file_bytes": stored,
+                },
+            )
 
 
 def is_missing(needs: Sequence[str], python: str, flag: str) -> bool:
-    """Return whether an interpreter lacks a library.
-
-    Args:
-        needs: names of the libraries.
-        python: the interpreter.
-        flag: that named it, for the message.
-
-    Raises:
-        UserError: the interpreter cannot be run.
-    """
+    """Return whether the interpreter that a flag names lacks a library."""
     if not needs:
         return False
     program = f"import {', '.join(needs)}"
@@ -308,9 +274,9 @@ def is_missing(needs: Sequence[str], python: str, flag: str) -> bool:
 
 
 def case_rows(
-    size: str, case: Case, results: Mapping[str, Result]
+    size: str, case: Case, results: Mapping[str, tuple[list[float], float]]
 ) -> Iterator[Row]:
-    """Yield the rows of a case, one for each server.
+    """Yield a row for each result of `race`.
 
     Each note has its time as a share of the times of the other libraries.
     """
@@ -323,9 +289,9 @@ def case_rows(
             "median_seconds": median,
         }
         note = f"median {median * 1e3:.1f}, {case.rows / best:,.1f} rows/s"
-        for other, result in results.items():
+        for other, (theirs, _) in results.items():
             if SERVERS[other].library and other != name:
-                figures[f"share_of_{other}"] = best / min(result.seconds)
+                figures[f"share_of_{other}"] = best / min(theirs)
                 note += f"; {figures[f'share_of_{other}']:.2f} of {other}"
         if name != first:
             note += f"; answers within {difference:.0e}"
@@ -335,33 +301,3 @@ def case_rows(
             note,
             figures,
         )
-
-
-def _server_row(size: str, name: str, server: Server, model: Path) -> Row:
-    """Return the row of a server's memory, start and size on disk."""
-    files = [model] if model.is_file() else model.rglob("*")
-    stored = sum(path.stat().st_size for path in files)
-    return Row(
-        f"serving {size}, start and memory, {name}",
-        f"{server.start_seconds:.1f} s",
-        f"{server.memory() / 1e6:,.0f} MB resident, {stored / 1e6:,.0f} MB of "
-        "files",
-        {
-            "start_seconds": server.start_seconds,
-            "resident_bytes": server.memory(),
-            "file_bytes": stored,
-        },
-    )
-
-
-def _skipped(name: str, python: str) -> Row:
-    """Return the row of a server whose libraries are not installed."""
-    spec = SERVERS[name]
-    remedy = "install requirements-litert.txt"
-    if spec.library:
-        remedy = f"name an interpreter that has them: --{spec.library}_python"
-    return Row(
-        f"serving with {name}",
-        "skipped",
-        f"{python} does not have {', '.join(spec.needs)}; {remedy}",
-    )

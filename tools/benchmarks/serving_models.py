@@ -2,8 +2,7 @@
 
 import os
 import subprocess
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,24 +19,14 @@ from tools.benchmarks import serving_programs as programs
 
 MAX_SEQ_LENGTH = 128
 
-# --- What can be compared ----------------------------------------------------
-
 
 class ServerSpec(NamedTuple):
-    """How to run a server: program, model and libraries.
+    """How to run a server: program, model and libraries."""
 
-    Attributes:
-        program: of serving_programs.py.
-        model: its file or directory, below the folder of the models.
-        needs: libraries that its interpreter has to have.
-        library: another library that ours are compared with; "": it is one of
-            ours and runs in the interpreter of the benchmark.
-        takes_text: whether it takes strings.
-    """
-
-    program: str
-    model: str
-    needs: tuple[str, ...] = ()
+    program: str  # of serving_programs.py
+    model: str  # file or directory below the folder of the models
+    needs: tuple[str, ...] = ()  # libraries
+    # That ours are compared with; "": one of ours, in this interpreter.
     library: str = ""
     takes_text: bool = True
 
@@ -69,25 +58,17 @@ SERVERS = {
     ),
 }
 
-# --- Writing them ------------------------------------------------------------
-
 
 def write_models(
     folder: Path,
     size: str,
     vocab_file: str,
-    names: Sequence[str],
     pythons: Mapping[str, str],
 ) -> int:
     """Write a random model in the formats of some servers.
 
-    Args:
-        folder: gets the models, and `transformers`, of which those in other
-            formats are made.
-        size: one of modeling.NAMED_SIZES.
-        vocab_file: a lower-cased vocabulary.
-        names: of SERVERS.
-        pythons: see `python_of`.
+    `pythons` has the interpreters of the servers. The folder gets
+    `transformers` too, of which those in other formats are made.
 
     Returns:
         The number of tokens.
@@ -97,7 +78,7 @@ def write_models(
     # transformers computes "gelu" with erf.
     config.hidden_act = "gelu_erf"
     for name in ("savedmodel", "bfloat16"):
-        if name in names:
+        if name in pythons:
             dtype = "bfloat16" if name == "bfloat16" else "float32"
             model = _random_model(config, dtype)
             settings = Settings(
@@ -115,12 +96,29 @@ def write_models(
     huggingface.write_tokenizer(
         str(theirs), Path(vocab_file).read_bytes(), True, MAX_SEQ_LENGTH
     )
-    onnx = [name for name in names if SERVERS[name].library == "onnxruntime"]
-    if onnx:
-        write_onnx(python_of(onnx[0], pythons), folder)
-    for name in names:
+    onnx = folder / "onnx"
+    for name, python in pythons.items():
+        if SERVERS[name].library == "onnxruntime" and not onnx.exists():
+            onnx.mkdir()
+            # By its own tools, in a process.
+            result = subprocess.run(
+                [python, "-c", programs.WRITE_ONNX, str(theirs), str(onnx)],
+                capture_output=True,
+                text=True,
+                env={**os.environ, "HF_HUB_OFFLINE": "1"},
+            )
+            if result.returncode:
+                lines = (result.stderr.strip() or "no message").splitlines()
+                raise UserError(f"the export to ONNX failed: {lines[-1][:500]}")
         if SERVERS[name].program == programs.LITERT:
-            write_litert(folder, name)
+            measuring.run_script(
+                "export_litert.py",
+                init_checkpoint=theirs,
+                task="encoder",
+                do_lower_case="true",
+                quantize="int8" if name.endswith("int8") else "none",
+                export_path=folder / SERVERS[name].model,
+            )
     return len(tokenizer.tokens)
 
 
@@ -130,51 +128,3 @@ def _random_model(
     """Return an encoder that has always the same weights."""
     tf.keras.utils.set_random_seed(1)
     return modeling.TaskModel(config, dtype)
-
-
-def write_onnx(python: str, folder: Path) -> None:
-    """Write the models of ONNX Runtime, by its own tools, in a process.
-
-    They are made of the model of `transformers`.
-
-    Args:
-        python: an interpreter that has what SERVERS["onnxruntime"] needs.
-        folder: of the models; gets `onnx`.
-
-    Raises:
-        UserError: it failed; quotes the last line it wrote.
-    """
-    (folder / "onnx").mkdir()
-    theirs = folder / SERVERS["transformers"].model
-    result = subprocess.run(
-        [python, "-c", programs.WRITE_ONNX, str(theirs), str(folder / "onnx")],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "HF_HUB_OFFLINE": "1"},
-    )
-    if result.returncode:
-        lines = (result.stderr.strip() or "no message").splitlines()
-        raise UserError(f"the export to ONNX failed: {lines[-1][:500]}")
-
-
-def write_litert(folder: Path, name: str) -> None:
-    """Write the LiteRT file of one of SERVERS from `transformers`."""
-    measuring.run_script(
-        "export_litert.py",
-        init_checkpoint=folder / SERVERS["transformers"].model,
-        task="encoder",
-        do_lower_case="true",
-        quantize="int8" if name.endswith("int8") else "none",
-        export_path=folder / SERVERS[name].model,
-    )
-
-
-def python_of(name: str, pythons: Mapping[str, str]) -> str:
-    """Return the interpreter of one of SERVERS.
-
-    Args:
-        name: of the server.
-        pythons: "transformers" or "onnxruntime" -> the interpreter that has
-            that library; default: this one.
-    """
-    return pythons.get(SERVERS[name].library) or sys.executable

@@ -20,7 +20,7 @@ import optimization
 from pretraining import model as pretraining_model
 from pretraining import objectives
 from tools.benchmarks import measuring
-from tools.benchmarks.table import Row
+from tools.benchmarks.measuring import Row
 from training import compilation, train_step
 from training.settings import Settings
 
@@ -29,8 +29,6 @@ MAX_SEQ_LENGTH, MAX_PREDICTIONS, VOCAB_SIZE = 128, 20, 30522
 # Large models get the batch that fits into the memory of a small machine.
 BATCH_SIZES = {"base": 8, "large": 2}
 DEFAULT_BATCH_SIZE = 32
-
-# --- The step ----------------------------------------------------------------
 
 
 def fake_batch(rows: int, config: modeling.BertConfig) -> dict[str, tf.Tensor]:
@@ -56,54 +54,10 @@ def fake_batch(rows: int, config: modeling.BertConfig) -> dict[str, tf.Tensor]:
     return batch
 
 
-def create_step(
-    size: str,
-    batch_size: int,
-    dtype: str,
-    jit_compile: bool,
-    objective_name: str = objectives.DEFAULT,
-) -> train_step.Step:
-    """Return the step that run_pretraining.py trains a model of a size with.
-
-    Args:
-        size: one of modeling.NAMED_SIZES; the weights are random.
-        batch_size: rows in a step.
-        dtype: of the matrix products, one of modeling.DTYPES.
-        jit_compile: compile with XLA.
-        objective_name: what for, a key of OBJECTIVES.
-    """
-    objective = objectives.OBJECTIVES[objective_name]
-    config = modeling.BertConfig.from_size(size, VOCAB_SIZE)
-    config.attention_direction = objective.attention_direction
-    model = pretraining_model.BertForPreTraining(
-        config, dtype, objective.predicts_next_sentence
-    )
-    settings = Settings(
-        output_dir="",
-        num_train_steps=1000,
-        train_batch_size=batch_size,
-        dtype=dtype,
-        jit_compile=jit_compile,
-    )
-    strategy = tf.distribute.get_strategy()
-    return train_step.Step(
-        strategy,
-        model,
-        objective.objective,
-        settings,
-        compilation.for_training(strategy, jit_compile),
-    )
-
-
 def time_steps(
     step: train_step.Step, repeats: int
 ) -> tuple[float, list[float]]:
-    """Return the seconds of the compiling call and of each later step.
-
-    Args:
-        step: its batch size is that of the fake batch.
-        repeats: the number of later steps.
-    """
+    """Return the seconds of the compiling call and of each later step."""
     batch = fake_batch(step.settings.train_batch_size, step.model.config)
     iterator = iter(tf.data.Dataset.from_tensors(batch).repeat())
     one = tf.constant(1, tf.int64)
@@ -117,23 +71,18 @@ def time_steps(
     return seconds[0], seconds[2:]
 
 
-# --- The matrix products of the step -----------------------------------------
-
-
 class Product(NamedTuple):
-    """A matrix product of the forward pass.
-
-    Attributes:
-        count: how often a step computes it.
-        left: shape [..., R, I].
-        right: shape [..., I, O].
-        is_tied: right is the embedding table, whose shape is [O, I].
-    """
+    """A matrix product of the forward pass, computed `count` times."""
 
     count: int
-    left: list[int]
-    right: list[int]
-    is_tied: bool = False
+    left: list[int]  # [..., R, I]
+    right: list[int]  # [..., I, O]
+    is_tied: bool = False  # right is the embedding table, [O, I]
+
+    @property
+    def outputs(self) -> int:
+        """Return O."""
+        return self.right[-2 if self.is_tied else -1]
 
 
 def step_products(
@@ -180,11 +129,10 @@ def training_flops(
     same size, hence the factor 3. Table lookups, norms, softmax, dropout and
     the optimizer count nothing.
     """
-    total = 0
-    for product in step_products(config, batch, objective_name):
-        outputs = product.right[-2 if product.is_tied else -1]
-        total += 2 * product.count * math.prod(product.left) * outputs
-    return 3 * total
+    return 6 * sum(
+        product.count * math.prod(product.left) * product.outputs
+        for product in step_products(config, batch, objective_name)
+    )
 
 
 def products_seconds(
@@ -210,8 +158,8 @@ def products_seconds(
 
     total = 0.0
     for product in step_products(config, batch, objective_name):
-        outputs = product.right[-2 if product.is_tied else -1]
-        shapes = [product.left, product.right, [*product.left[:-1], outputs]]
+        pull = [*product.left[:-1], product.outputs]
+        shapes = [product.left, product.right, pull]
         values = [tf.cast(tf.random.normal(s), dtype) for s in shapes]
         values.append(product.is_tied)
         multiply(*values)  # traces
@@ -219,23 +167,6 @@ def products_seconds(
             lambda v=values: multiply(*v), 5
         )
     return total
-
-
-# --- The update --------------------------------------------------------------
-
-
-class UpdateTimes(NamedTuple):
-    """How fast a step's update is, and a copy beside it.
-
-    Attributes:
-        seconds: of clipping and the update.
-        rate: bytes per second, with every number read and written once.
-        copy_rate: the same of an operation that reads and writes an array.
-    """
-
-    seconds: float
-    rate: float
-    copy_rate: float
 
 
 # Weights, gradients and two moments are read, all but gradients written.
@@ -246,12 +177,13 @@ _COPIED = 2**26  # float32 numbers, 268 MB: more than caches hold
 _UPDATES = 10  # timed ones: a tenth of a second each at Base size
 
 
-def time_update(step: train_step.Step, repeats: int) -> UpdateTimes:
-    """Time the update of a step alone, and a copy, compiled alike.
+def time_update(step: train_step.Step) -> tuple[float, float, float]:
+    """Time the update of a step alone, which changes its weights, and a copy.
 
-    Args:
-        step: its weights change.
-        repeats: calls of each; the shortest counts.
+    Returns:
+        The seconds of clipping and the update; its bytes per second, where
+        every number is read and written once; those of an operation that reads
+        and writes an array, compiled alike.
     """
     variables = step.model.trainable_variables
     gradients = [tf.fill(v.shape, 1e-3) for v in variables]
@@ -267,16 +199,13 @@ def time_update(step: train_step.Step, repeats: int) -> UpdateTimes:
         jit_compile=step.compilation.update or step.compilation.step,
     )
     update(), copy()  # compile
-    seconds = measuring.best_seconds(update, repeats)
+    seconds = measuring.best_seconds(update, _UPDATES)
     numbers = sum(math.prod(v.shape) for v in variables)
-    return UpdateTimes(
+    return (
         seconds,
         4 * _PASSES_OF_UPDATE * numbers / seconds,
-        4 * 2 * _COPIED / measuring.best_seconds(copy, repeats),
+        4 * 2 * _COPIED / measuring.best_seconds(copy, _UPDATES),
     )
-
-
-# --- The rows ----------------------------------------------------------------
 
 
 def measure(
@@ -284,97 +213,80 @@ def measure(
     repeats: int,
     dtype: str,
     jit_compile: bool,
-    objective_name: str = objectives.DEFAULT,
+    objective_name: str,
 ) -> Iterator[Row]:
-    """Time the training step of each size; yield the rows of each.
+    """Time the training step of each of modeling.NAMED_SIZES; yield its rows.
 
-    Args:
-        sizes: names in modeling.NAMED_SIZES.
-        repeats: runs of a step; of a large one a quarter.
-        dtype: of the matrix products, one of modeling.DTYPES.
-        jit_compile: compile with XLA.
-        objective_name: what the steps are for, a key of OBJECTIVES.
+    The weights are random. A large step is timed a quarter of `repeats` times.
     """
+    objective = objectives.OBJECTIVES[objective_name]
+    strategy = tf.distribute.get_strategy()
     for size in sizes:
         batch_size = BATCH_SIZES.get(size, DEFAULT_BATCH_SIZE)
-        step = create_step(size, batch_size, dtype, jit_compile, objective_name)
+        config = modeling.BertConfig.from_size(size, VOCAB_SIZE)
+        config.attention_direction = objective.attention_direction
+        step = train_step.Step(
+            strategy,
+            pretraining_model.BertForPreTraining(
+                config, dtype, objective.predicts_next_sentence
+            ),
+            objective.objective,
+            Settings(
+                output_dir="",
+                num_train_steps=1000,
+                train_batch_size=batch_size,
+                dtype=dtype,
+                jit_compile=jit_compile,
+            ),
+            compilation.for_training(strategy, jit_compile),
+        )
         # Steps that take seconds vary less than steps of milliseconds.
         count = max(2, repeats // (4 if size in BATCH_SIZES else 1))
         before = measuring.matmul_peak(dtype)
         compiling, seconds = time_steps(step, count)
         after = measuring.matmul_peak(dtype)
-        products = products_seconds(
-            step.model.config, batch_size, dtype, objective_name
+        products = products_seconds(config, batch_size, dtype, objective_name)
+        peak = max(before, after, measuring.matmul_peak(dtype))
+        best, median = min(seconds), statistics.median(seconds)
+        updating, rate, copy_rate = time_update(step)
+        operations = training_flops(config, batch_size, objective_name)
+        share = operations / products / peak
+        yield Row(
+            f"matrix products of a step alone, {size}",
+            f"{share:.0%} of matmul peak",
+            f"{products:.3f} s: the step cannot be much faster",
+            {"matmul_peak_share": share, "seconds": products},
         )
-        last = measuring.matmul_peak(dtype)
-        update = time_update(step, _UPDATES)
-        operations = training_flops(
-            step.model.config, batch_size, objective_name
+        yield Row(
+            f"update of the weights alone, {size}",
+            f"{rate / 1e9:.1f} GB/s",
+            f"{updating:.4f} s, {updating / best:.1%} of the step; a copy: "
+            f"{copy_rate / 1e9:.1f} GB/s",
+            {
+                "bytes_per_second": rate,
+                "seconds": updating,
+                "copy_bytes_per_second": copy_rate,
+            },
         )
-        peak = max(before, after, last)
-        yield _products_row(size, products, operations, peak)
-        yield _update_row(size, update, min(seconds))
         name = f"training step, {size}, batch {batch_size}"
         if objective_name != objectives.DEFAULT:
             name += f", {objective_name}"
-        yield from _step_rows(
-            name, batch_size, operations, peak, seconds, compiling
+        yield Row(
+            name,
+            f"{operations / best / peak:.0%} of matmul peak",
+            f"median {operations / median / peak:.0%}, peak "
+            f"{peak / 1e9:.0f} GFLOP/s",
+            {"matmul_peak_share": operations / best / peak, "peak_flops": peak},
         )
-
-
-def _products_row(
-    size: str, seconds: float, operations: int, peak: float
-) -> Row:
-    """Return the row of the products: their share of the peak."""
-    share = operations / seconds / peak
-    return Row(
-        f"matrix products of a step alone, {size}",
-        f"{share:.0%} of matmul peak",
-        f"{seconds:.3f} s: the step cannot be much faster",
-        {"matmul_peak_share": share, "seconds": seconds},
-    )
-
-
-def _update_row(size: str, update: UpdateTimes, step_seconds: float) -> Row:
-    """Return the row of the update alone."""
-    return Row(
-        f"update of the weights alone, {size}",
-        f"{update.rate / 1e9:.1f} GB/s",
-        f"{update.seconds:.4f} s, {update.seconds / step_seconds:.1%} of the "
-        f"step; a copy: {update.copy_rate / 1e9:.1f} GB/s",
-        {
-            "bytes_per_second": update.rate,
-            "seconds": update.seconds,
-            "copy_bytes_per_second": update.copy_rate,
-        },
-    )
-
-
-def _step_rows(
-    name: str,
-    batch_size: int,
-    operations: int,
-    peak: float,
-    seconds: Sequence[float],
-    compiling: float,
-) -> Iterator[Row]:
-    """Yield the rows of a step: share of the peak, then sequences/s."""
-    best, median = min(seconds), statistics.median(seconds)
-    yield Row(
-        name,
-        f"{operations / best / peak:.0%} of matmul peak",
-        f"median {operations / median / peak:.0%}, peak "
-        f"{peak / 1e9:.0f} GFLOP/s",
-        {"matmul_peak_share": operations / best / peak, "peak_flops": peak},
-    )
-    yield Row(
-        name,
-        f"{batch_size / best:.1f} sequences/s",
-        f"{best:.3f} s, median {median:.3f} s; first call {compiling:.0f} s",
-        {
-            "sequences_per_second": batch_size / best,
-            "seconds": best,
-            "median_seconds": median,
-            "first_call_seconds": compiling,
-        },
-    )
+        yield Row(
+            name,
+            f"{batch_size / best:.1f} sequences/s",
+            f"{best:.3f} s, median {median:.3f} s; first call "
+            f"{compiling:.0f} s",
+            {
+                "sequences_per_second": batch_size / best,
+                "seconds": best,
+                "median_seconds": median,
+                "first_call_seconds": compiling,
+            },
+        )

@@ -1,6 +1,7 @@
 """Time the tokenizers, the record generator and the record reader."""
 
 import contextlib
+import re
 import tempfile
 import time
 from collections.abc import Iterator
@@ -17,8 +18,8 @@ from pretraining.data import schema as pretraining_schema
 from records import streaming
 from tasks import graph_tokenizer
 from tools.benchmarks import measuring
+from tools.benchmarks.measuring import Row
 from tools.benchmarks.steps import MAX_PREDICTIONS, MAX_SEQ_LENGTH
-from tools.benchmarks.table import Row
 from tools.demo import corpus as demo_corpus
 
 VOCAB_SIZE = 8000  # of the vocabulary that is learned if none is given
@@ -31,17 +32,11 @@ _READER_BATCH, _READER_BATCHES = 32, 1000
 
 
 class Text(NamedTuple):
-    """The text that the measurements use.
-
-    Attributes:
-        files: text files, one sentence per line.
-        vocab_file: its vocabulary.
-        folder: for temporary files.
-    """
+    """The text that the measurements use, one sentence per line."""
 
     files: list[str]
     vocab_file: str
-    folder: Path
+    folder: Path  # for temporary files
 
     def lines(self) -> list[str]:
         """Return the lines of all files."""
@@ -58,9 +53,7 @@ def prepared_text(
 ) -> Iterator[Text]:
     """Find the text and its vocabulary, or make them in a temporary folder.
 
-    Args:
-        input_file: globs, separated by commas; None: the demo's corpus.
-        vocab_file: None: learn a vocabulary from the text.
+    Without globs of files the text is the demo's, and a vocabulary is learned.
     """
     with tempfile.TemporaryDirectory(prefix="benchmark") as name:
         folder = Path(name)
@@ -80,13 +73,11 @@ def prepared_text(
         yield Text(files, vocab_file, folder)
 
 
-def _megabytes(lines: list[str]) -> float:
-    """Return the size of lines in UTF-8."""
-    return sum(len(line.encode()) + 1 for line in lines) / 1e6
-
-
-def _tokenizer_row(what: str, size: float, seconds: float, note: str) -> Row:
-    """Return the row of a tokenizer that read `size` MB."""
+def _tokenizer_row(
+    what: str, lines: list[str], seconds: float, note: str
+) -> Row:
+    """Return the row of a tokenizer that has read some lines."""
+    size = sum(len(line.encode()) + 1 for line in lines) / 1e6
     rate = size / seconds
     figures = {"megabytes_per_second": rate}
     return Row(what, f"{rate:.1f} MB/s", f"{size:.1f} MB, {note}", figures)
@@ -95,7 +86,6 @@ def _tokenizer_row(what: str, size: float, seconds: float, note: str) -> Row:
 def measure_tokenizer(text: Text) -> Iterator[Row]:
     """Time the Python tokenizer on one core, from lines in memory to ids."""
     lines = text.lines()
-    size = _megabytes(lines)
 
     # The tokenizer caches words, so each timed call begins with a new one.
     def whole() -> None:
@@ -112,7 +102,7 @@ def measure_tokenizer(text: Text) -> Iterator[Row]:
     ):
         yield _tokenizer_row(
             f"tokenizer, {name}",
-            size,
+            lines,
             measuring.best_seconds(function),
             "vocabulary loaded and cache empty each time",
         )
@@ -121,7 +111,6 @@ def measure_tokenizer(text: Text) -> Iterator[Row]:
 def measure_graph_tokenizer(text: Text) -> Iterator[Row]:
     """Time the tokenizer of exported models, in processor time."""
     lines = text.lines()[:GRAPH_LINES]
-    size = _megabytes(lines)
     batches = [
         tf.constant(lines[start : start + _GRAPH_BATCH])
         for start in range(0, len(lines), _GRAPH_BATCH)
@@ -143,7 +132,7 @@ def measure_graph_tokenizer(text: Text) -> Iterator[Row]:
         yield _tokenizer_row(
             "tokenizer in the graph, "
             + ("lower-cased" if do_lower_case else "cased"),
-            size,
+            lines,
             measuring.best_seconds(whole, clock=time.process_time),
             f"per core; {_GRAPH_BATCH:,} lines at a time",
         )
@@ -152,9 +141,7 @@ def measure_graph_tokenizer(text: Text) -> Iterator[Row]:
 def measure_generator(text: Text, dupe_factor: int) -> Iterator[Row]:
     """Time create_pretraining_data.py with one and with two workers.
 
-    Args:
-        text: its records stay in `text.folder`, for measure_reader.
-        dupe_factor: passes over the text.
+    The records stay in `text.folder`, for measure_reader.
     """
     rates = {}
     for num_workers in (1, 2):
@@ -166,15 +153,14 @@ def measure_generator(text: Text, dupe_factor: int) -> Iterator[Row]:
             num_workers=num_workers,
             dupe_factor=dupe_factor,
         )
-        instances = measuring.number_between(
-            run.log, "Wrote ", " total instances"
-        )
-        inside = measuring.number_between(run.log, "Took ", " s")
+        (count,) = re.findall(r"Wrote ([\d,]+) total instances", run.log)
+        instances = int(count.replace(",", ""))
+        inside = float(re.findall(r"Took ([\d.]+) s", run.log)[-1])
         rates[num_workers] = instances / inside
         yield Row(
             f"generator, {num_workers} worker" + "s" * (num_workers > 1),
             f"{instances / inside:,.0f} instances/s",
-            f"first byte read to last written; {instances:,.0f} in "
+            f"first byte read to last written; {instances:,} in "
             f"{inside:.1f} s, {run.seconds:.1f} s with process start; largest "
             f"process {run.megabytes:.0f} MB",
             {
@@ -196,11 +182,8 @@ def measure_generator(text: Text, dupe_factor: int) -> Iterator[Row]:
 def measure_reader(text: Text) -> Iterator[Row]:
     """Time the input pipeline of training: shuffle, decode, check, batch.
 
-    Args:
-        text: measure_generator has run on it.
-
     Raises:
-        UserError: there are no records.
+        UserError: measure_generator has not run on the text.
     """
     files = sorted(str(path) for path in text.folder.glob("records-1-*"))
     if not files:

@@ -156,17 +156,13 @@ def test_servers_are_compared(small, files, tmp_path, capsys):
     assert not any("text" in row and "litert" in row for row in rows)
 
 
-def test_a_process_that_fails_at_its_start_is_quoted(tmp_path):
+def test_a_process_that_fails_is_quoted(tmp_path):
+    """At its start, and in a call."""
     cases = tmp_path / "cases.json"
-    cases.write_text("{}")
+    cases.write_text(json.dumps({"one": [{}]}))
     program = "raise RuntimeError('no such model')"
     with pytest.raises(UserError, match="no such model"):
         benchmarks_serving.Server(sys.executable, program, tmp_path, cases)
-
-
-def test_a_process_that_fails_in_a_call_is_quoted(tmp_path):
-    cases = tmp_path / "cases.json"
-    cases.write_text(json.dumps({"one": [{}]}))
     program = "import sys, time, json\n\ndef call(batch):\n    1 / 0\n"
     side = benchmarks_serving.Server(
         sys.executable, program + serving_programs.LOOP, tmp_path, cases
@@ -176,10 +172,11 @@ def test_a_process_that_fails_in_a_call_is_quoted(tmp_path):
     side.close()
 
 
-@pytest.mark.parametrize("library", ["transformers", "onnxruntime"])
-def test_an_interpreter_that_cannot_be_run_is_refused(library):
-    with pytest.raises(UserError, match=f"--{library}_python=/no/where"):
-        benchmarks_serving.is_missing(["x"], "/no/where", f"--{library}_python")
+def test_an_interpreter_that_cannot_be_run_is_refused():
+    with pytest.raises(UserError, match="--transformers_python=/no/where"):
+        benchmarks_serving.is_missing(
+            ["x"], "/no/where", "--transformers_python"
+        )
 
 
 def test_sentences_of_a_tsv_are_found_by_their_header(tmp_path, monkeypatch):
@@ -231,8 +228,8 @@ def test_cases_are_full_rows_and_whole_batches():
 def test_notes_have_the_median_and_the_share_of_others():
     case = benchmarks_serving.Case("x", [{}], 1, 64)
     results = {
-        "savedmodel": benchmarks_serving.Result([0.5, 1.0, 0.75], 0.0),
-        "onnxruntime": benchmarks_serving.Result([2.0, 4.0, 3.0], 0.001),
+        "savedmodel": ([0.5, 1.0, 0.75], 0.0),
+        "onnxruntime": ([2.0, 4.0, 3.0], 0.001),
     }
     first, second = benchmarks_serving.case_rows("tiny", case, results)
     assert first.what == "serving tiny, x, savedmodel"

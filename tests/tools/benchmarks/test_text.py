@@ -27,7 +27,7 @@ def text(tmp_path):
         yield found
 
 
-def test_tokenizers_are_timed_on_the_text(text, monkeypatch):
+def test_tokenizers_are_timed_on_the_text(text):
     assert len(text.lines()) == 160
     rows = list(benchmarks_text.measure_tokenizer(text))
     assert [row.what for row in rows] == [
