@@ -85,18 +85,6 @@ def test_a_run_that_ended_early_is_not_taken_for_another(flags):
         assert results_of(out)["global_step"] == 5
 
 
-def test_scores_from_before_the_first_checkpoint_count_once(flags, caplog):
-    """A run that is killed there begins again, with other scores perhaps."""
-    flags |= {"eval_steps": 25}
-    out = Path(flags["output_dir"])
-    assert scripts.run(run_classifier, **flags) == 0
-    wanted = json.loads((out / "scores.json").read_text())
-    (out / "checkpoint").unlink()
-    (out / "scores.json").write_text('{"20": 2.0}')
-    assert scripts.run(run_classifier, **flags) == 0
-    assert json.loads((out / "scores.json").read_text()) == wanted
-
-
 def test_a_name_that_tensorflow_takes_for_a_pattern(flags, tmp_path):
     """It would not find the checkpoints of such a folder again."""
     for name, character in (("out[1]", "["), ("out*", "*"), ("a?/b", "?")):
