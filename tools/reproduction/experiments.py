@@ -15,7 +15,7 @@ from absl import logging
 from tools.reproduction import paper_numbers, steps
 from tools.reproduction import tasks as reproduction_tasks
 from tools.reproduction.paper_numbers import BERT, LTR, LTR_BILSTM, NO_NSP
-from tools.reproduction.scales import Scale
+from tools.reproduction.scales import Scale, Size
 from tools.reproduction.steps import Plan, Pretrained
 from tools.reproduction.tasks import FEATURE_LAYERS, NER_FEATURES, TASKS
 
@@ -46,91 +46,62 @@ FIGURE_5 = dict(zip((BERT, LTR), steps.CURVES, strict=True))
 
 
 class Cell(NamedTuple):
-    """The steps whose scores a cell averages.
+    """The steps whose scores a cell averages, one for each seed and restart."""
 
-    Attributes:
-        key: of eval_results.txt.
-        factor: score in the table / score in the file.
-        steps: names, one for each seed and restart.
-        task: that is fine-tuned; "": a score of pre-training.
-    """
-
-    key: str
-    factor: float
-    steps: list[str]
-    task: str = ""
+    key: str  # of eval_results.txt
+    factor: float  # score in the table / score in the file
+    steps: list[str]  # names
+    task: str = ""  # that is fine-tuned; "": a score of pre-training
 
 
 class Row(NamedTuple):
-    """A row of a table.
+    """A row of a table, or a point of Figure 5."""
 
-    Attributes:
-        label: the paper's.
-        cells: column -> cell; a column without data has none.
-        model: of the first seed.
-        has_bilstm: whether fine-tuning adds a BiLSTM.
-        step: pre-training steps (Figure 5).
-        curve: the name of its curve (Figure 5).
-    """
-
-    label: str
-    cells: dict[str, Cell]
-    model: Pretrained | None = None
-    has_bilstm: bool = False
-    step: int = 0
-    curve: str = ""
+    label: str  # the paper's
+    cells: dict[str, Cell]  # by column; a column without data has none
+    model: Pretrained | None = None  # of the first seed
+    has_bilstm: bool = False  # whether fine-tuning adds one
+    step: int = 0  # of pre-training (Figure 5)
+    curve: str = ""  # its name (Figure 5)
 
 
 class Experiment(NamedTuple):
-    """A table or figure.
-
-    Attributes:
-        name: of NAMES.
-        columns: headers: the paper's, then those of further tasks.
-        rows: in the paper's order.
-        left_out: task, or "task of row", -> why it has no score.
-    """
+    """A table or figure, with columns and rows in the paper's order."""
 
     name: str
-    columns: Sequence[str]
+    columns: Sequence[str]  # the paper's, then those of further tasks
     rows: Sequence[Row]
-    left_out: dict[str, str]
+    left_out: dict[str, str]  # task, or "task of row", -> why it has no score
 
 
 def rows_of(name: str, scale: Scale) -> list[Row]:
     """Return the rows of an experiment, without cells."""
 
-    size = scale.model.size
-    count = scale.steps("table5" if name == "figure5" else name)
-    if name == "table6":
-        return [
-            Row(own.name, {}, Pretrained(own, "mlm_nsp", steps.STANDARD, count))
-            for own in scale.table6.sizes
-        ]
-    if name == "table8":
-        return [
-            Row(
-                steps.masking_name(masking),
-                {},
-                Pretrained(size, "mlm_nsp", masking, count),
-            )
-            for masking in MASKINGS
-        ]
+    def model(
+        size: Size = scale.model.size,
+        objective: str = "mlm_nsp",
+        masking: steps.Masking = steps.STANDARD,
+    ) -> Pretrained:
+        trained_as = "table5" if name == "figure5" else name
+        return Pretrained(size, objective, masking, scale.steps(trained_as))
+
     if name == "table5":
         return [
-            Row(
-                label,
-                {},
-                Pretrained(size, objective, steps.STANDARD, count),
-                has_bilstm,
-            )
+            Row(label, {}, model(objective=objective), has_bilstm)
             for label, (objective, has_bilstm) in TABLE_5.items()
+        ]
+    if name == "table6":
+        return [Row(own.name, {}, model(own)) for own in scale.table6.sizes]
+    if name == "table8":
+        return [
+            Row(steps.masking_name(masking), {}, model(masking=masking))
+            for masking in MASKINGS
         ]
     return [
         Row(
             f"{curve}, step {step}",
             {},
-            Pretrained(size, objective, steps.STANDARD, count),
+            model(objective=objective),
             step=step,
             curve=curve,
         )
@@ -149,13 +120,8 @@ def build(
 ) -> tuple[Plan, list[Experiment]]:
     """Return the plan of some experiments, and their tables.
 
-    Args:
-        names: of NAMES.
-        scale: sizes, steps, tasks.
-        extra_tasks: for every table, besides its own.
-        data: decides which tasks can run.
-        seeds: of the pre-training runs of each model, counted from 1.
-        has_vocab: a vocabulary is given.
+    Every table has the extra tasks besides its own, as far as there are data.
+    Seeds, of the pre-training runs of each model, are counted from 1.
 
     Raises:
         UserError: a table has no task with data.
@@ -189,20 +155,27 @@ def _table(
     data: reproduction_tasks.Data,
 ) -> Experiment:
     """Return a table whose cells have no steps yet."""
-    own = [
+    own = (
         reproduction_tasks.name_of(task, name)
         for task in getattr(scale, name).tasks
-    ]
+    )
     reasons = {
-        task: data.missing(task)
-        for task in reproduction_tasks.choose(own, extra_tasks)
+        task: data.missing(task) for task in dict.fromkeys([*own, *extra_tasks])
     }
     left_out = {task: why for task, why in reasons.items() if why}
     rows = rows_of(name, scale)
-    tasks = [task for task, why in reasons.items() if why is None]
+    tasks = [task for task in reasons if task not in left_out]
     for row in rows:
         for task in tasks:
-            if task == NER_FEATURES and (why := _why_no_features(row)):
+            layers, why = row.model.size.num_hidden_layers, ""
+            if task == NER_FEATURES and row.has_bilstm:
+                why = "it has a BiLSTM of its own"
+            elif task == NER_FEATURES and layers < FEATURE_LAYERS:
+                why = (
+                    f"it reads the last {FEATURE_LAYERS} layers, the model has "
+                    f"{layers}"
+                )
+            if why:
                 left_out[f"{task} of {row.label}"] = why
             else:
                 column, key, _, factor, _ = TASKS[task]
@@ -221,20 +194,8 @@ def _table(
             kind = "lm" if row.model.objective == "ltr" else "masked_lm"
             row.cells[PERPLEXITY] = Cell(f"{kind}_perplexity", 1.0, [])
         papers = next(iter(paper_numbers.PAPER[name].values()))
-        columns = reproduction_tasks.choose(papers, [*columns, PERPLEXITY])
+        columns = list(dict.fromkeys([*papers, *columns, PERPLEXITY]))
     return Experiment(name, columns, rows, left_out)
-
-
-def _why_no_features(row: Row) -> str:
-    """Return why a row's model cannot run NER-features, "" if it can."""
-    layers = row.model.size.num_hidden_layers
-    if row.has_bilstm:
-        return "it has a BiLSTM of its own"
-    if layers < FEATURE_LAYERS:
-        return (
-            f"it reads the last {FEATURE_LAYERS} layers, the model has {layers}"
-        )
-    return ""
 
 
 def warn_of_lengths(scale: Scale, tasks: Sequence[str]) -> None:

@@ -76,21 +76,6 @@ def prepare(
     for folder in folders:
         os.makedirs(folder, exist_ok=True)
         file_system.empty_folder(folder)
-    how = _divide(files, held_out_files, share, max_mb, folders)
-    logging.info("%s", how)
-    known = {"how": how, "source": source}
-    file_system.write_text(path, json.dumps(known, indent=1))
-    return how
-
-
-def _divide(
-    files: Sequence[str],
-    held_out_files: Sequence[str],
-    share: float,
-    max_mb: float,
-    folders: Sequence[str],
-) -> str:
-    """Fill the folders; return how, in words; see `prepare`."""
     max_bytes = round(max_mb * 1e6) or sys.maxsize
     chosen = [*held_out_files]
     how = f"{len(chosen)} files of --held_out_file are held out"
@@ -108,8 +93,13 @@ def _divide(
         how += f", of the first {max_mb:g} MB of the text"
     if 0 < len(chosen) <= _NAMED_FILES:
         how += f" ({', '.join(map(os.path.basename, chosen))})"
-    train_mb, held_out_mb = (size / 1e6 for size in sizes)
-    return f"{how}: {train_mb:.2f} MB to train, {held_out_mb:.2f} MB held out"
+    how += (
+        f": {sizes[0] / 1e6:.2f} MB to train, {sizes[1] / 1e6:.2f} MB held out"
+    )
+    logging.info("%s", how)
+    known = {"how": how, "source": source}
+    file_system.write_text(path, json.dumps(known, indent=1))
+    return how
 
 
 def _too_few(count: int, where: str, wanted: int) -> UserError:
@@ -118,9 +108,6 @@ def _too_few(count: int, where: str, wanted: int) -> UserError:
         f"{wanted} that are wanted at least: put blank lines between documents "
         "(a random next sentence comes from another document)"
     )
-
-
-# --- Whole files -------------------------------------------------------------
 
 
 def choose_files(files: Sequence[str], share: float) -> list[str]:
@@ -141,13 +128,7 @@ def choose_files(files: Sequence[str], share: float) -> list[str]:
 
 
 def _fill(folder: str, files: Sequence[str], max_bytes: int) -> int:
-    """Link to whole files, or copy their first documents; return the bytes.
-
-    Args:
-        folder: of one part.
-        files: whose documents it gets, two at least.
-        max_bytes: of documents to copy; 0: link to the files.
-    """
+    """Link to the files, or copy first documents; return the bytes."""
     name = os.path.basename(folder)
     some = itertools.islice(
         itertools.chain.from_iterable(map(documents, files)), MIN_DOCUMENTS
@@ -167,15 +148,8 @@ def _fill(folder: str, files: Sequence[str], max_bytes: int) -> int:
         )
 
 
-# --- Documents ---------------------------------------------------------------
-
-
 def documents(path: str) -> Iterator[bytes]:
-    """Yield the documents of a file: runs of lines between blank lines.
-
-    Raises:
-        UserError: a line is not UTF-8.
-    """
+    """Yield the documents of a file: runs of lines between blank lines."""
     lines: list[bytes] = []
     start = 0  # of the line
     with file_system.open_for_reading(path) as file:

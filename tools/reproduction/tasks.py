@@ -2,7 +2,6 @@
 
 import itertools
 import os
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from base import file_system
@@ -13,21 +12,13 @@ MIN_EXAMPLES = 10
 
 
 class Task(NamedTuple):
-    """A task of a table.
+    """A task of a table."""
 
-    Attributes:
-        column: the header of its column, the paper's where it has one.
-        key: the score, a key of eval_results.txt.
-        data: "glue", "squad" or "ner": the flags that name its files.
-        factor: the score in the table is this times that of the file.
-        dev: files in the folder of a GLUE task, beside train.tsv.
-    """
-
-    column: str
-    key: str
-    data: str = "glue"
-    factor: float = 100.0
-    dev: tuple[str, ...] = ("dev.tsv",)
+    column: str  # its header, the paper's where it has one
+    key: str  # the score, of eval_results.txt
+    data: str = "glue"  # or "squad", "ner": the flags that name its files
+    factor: float = 100.0  # score in the table / score in the file
+    dev: tuple[str, ...] = ("dev.tsv",)  # of GLUE, beside train.tsv
 
 
 FEATURE_LAYERS = 4  # that NER-features reads, the last ones (section 5.3)
@@ -67,15 +58,7 @@ _ALIASES = {
 
 
 def name_of(name: str, place: str) -> str:
-    """Return a task's name in its usual spelling.
-
-    Args:
-        name: in upper or lower case, or another name of it.
-        place: the flag or file it comes from, for messages.
-
-    Raises:
-        UserError: unknown.
-    """
+    """Return the usual spelling of a task's name, which `place` has."""
     folded = name.strip().lower()
     known = {task.lower(): task for task in TASKS} | _ALIASES
     if folded not in known:
@@ -128,11 +111,7 @@ class Data(NamedTuple):
         return None
 
     def check(self) -> None:
-        """Check that the files and folders of the flags are there.
-
-        Raises:
-            UserError: names the flag.
-        """
+        """Check that the files and folders of the flags are there."""
         if self.glue_dir is not None:
             if not os.path.isdir(self.glue_dir):
                 raise UserError(
@@ -155,8 +134,3 @@ class Data(NamedTuple):
                 for path in getattr(self, name).split(","):
                     if not os.path.isfile(path):
                         raise UserError(f"--{name}={path}: no such file")
-
-
-def choose(names: Iterable[str], extra: Iterable[str]) -> list[str]:
-    """Return a table's tasks and then the extra ones, each once."""
-    return list(dict.fromkeys([*names, *extra]))
