@@ -222,7 +222,6 @@ def main(_: list[str]) -> int:
             work,
             tables,
             FLAGS.scale,
-            scale,
             seeds,
             text,
             {

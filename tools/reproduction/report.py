@@ -5,8 +5,8 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from base import file_system, pictures
 from base.progress import format_seconds
@@ -14,9 +14,8 @@ from base.progress import format_seconds
 from absl import logging
 
 from tools import machine
-from tools.reproduction import claims, paper_numbers, plots, scales, tables
+from tools.reproduction import claims, paper_numbers, plots, tables
 from tools.reproduction.experiments import Experiment
-from tools.reproduction.scales import Scale
 from tools.reproduction.steps import KINDS, Plan
 from tools.reproduction.tables import Results
 from tools.reproduction.work_dir import WorkDir, checksum
@@ -32,27 +31,15 @@ TITLES = {
 
 
 class Report(NamedTuple):
-    """Writes the results of a plan into its work directory.
-
-    Attributes:
-        plan: all steps.
-        work: where they are.
-        experiments: tables, whose cells name steps.
-        scale_name: of --scale.
-        scale: its values.
-        seeds: of the pre-training runs of each model, counted from 1.
-        text: what became of the text, in words.
-        text_files: what they are for -> paths, as in "held-out text".
-    """
+    """Writes the results of a plan into its work directory."""
 
     plan: Plan
     work: WorkDir
     experiments: Sequence[Experiment]
-    scale_name: str
-    scale: Scale
-    seeds: Sequence[int]
-    text: str
-    text_files: Mapping[str, Sequence[str]]
+    scale_name: str  # of --scale
+    seeds: Sequence[int]  # of the pre-training runs of each model, from 1
+    text: str  # what became of the text, in words
+    text_files: Mapping[str, Sequence[str]]  # by use, as in "held-out text"
 
     def _results(self, failures: Mapping[str, str]) -> list[Results]:
         """Return the numbers of every table as far as they are there."""
@@ -67,8 +54,7 @@ class Report(NamedTuple):
     def write(self, is_last: bool = True) -> None:
         """Write CSV, Markdown and picture of each table, and report.md.
 
-        Args:
-            is_last: False in the middle of a run: no pictures, no hashes.
+        In the middle of a run there are no pictures and no hashes.
         """
         failures = self.work.failures(self.plan)
         parts = [
@@ -120,8 +106,6 @@ class Report(NamedTuple):
         )
         return 1
 
-    # --- Sections ---
-
     def _failures(self, failures: Mapping[str, str]) -> str:
         """Return the section about runs that failed or learned nothing."""
         steps = self.plan.steps
@@ -144,7 +128,7 @@ class Report(NamedTuple):
 
     def _setting(self) -> str:
         """Return the section about machine and scale."""
-        scale = self.scale
+        scale = self.plan.scale
         rows = [[name, value] for name, value in machine.describe().items()]
         rows += [
             ["scale", self.scale_name],
@@ -160,7 +144,8 @@ class Report(NamedTuple):
             ],
             ["matrix products in", scale.dtype],
         ]
-        values = scales.flat(dataclasses.asdict(scale)) | {
+        values = {
+            **dict(_flat(dataclasses.asdict(scale))),
             "num_seeds": len(self.seeds),
             "first_seed": self.seeds[0],
         }
@@ -243,6 +228,17 @@ class Report(NamedTuple):
             "",
         ]
         return "\n".join(lines)
+
+
+def _flat(
+    values: Mapping[str, Any], prefix: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """Yield ("table.key", value) of nested dicts."""
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
 
 
 def section(results: Results) -> str:

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from base import child_processes, interrupts
 from base.errors import UserError
@@ -97,10 +97,9 @@ class _Child:
         return (errors or lines)[-1].removeprefix("ERROR: ")
 
     def signal(self, number: int) -> bool:
-        """Send a signal to the step's process and those it has started.
+        """Send a signal to the step's processes; return whether there were any.
 
-        Returns:
-            Whether there was a process; the signal 0 asks only that.
+        The signal 0 asks only that.
         """
         self.process.poll()
         try:
@@ -120,17 +119,15 @@ def run(
 ) -> None:
     """Run everything of a plan that is not finished.
 
+    After Ctrl-C and SIGTERM it ends when all child processes have ended, which
+    hold the lock, a descriptor.
+
     Args:
-        plan: the steps.
-        work: where they run.
+        plan, work: the steps and where they run.
         num_parallel: steps at the same time.
         keep_models: do not remove the weights of fine-tuned models.
-        lock: descriptor of the lock of the work directory.
+        lock: of the work directory.
         on_scores: called after each step that has written scores.
-
-    Raises:
-        KeyboardInterrupt: after Ctrl-C or SIGTERM, when all child processes
-            have ended.
     """
     finished = {n for n, step in plan.steps.items() if work.is_finished(step)}
     if finished:
@@ -189,16 +186,16 @@ def run(
                         on_scores()
         finally:  # a full disk or a bug leaves no process behind
             if running:
+                logging.info(
+                    "Waiting for %d running commands to save their work; "
+                    "Ctrl-C ends them at once",
+                    len(running),
+                )
                 _end_all(running)
 
 
-def _end_all(running: list[_Child]) -> None:
+def _end_all(running: Sequence[_Child]) -> None:
     """Ask running steps to save and end; wait for all of their processes."""
-    logging.info(
-        "Waiting for %d running commands to save their work; Ctrl-C ends them "
-        "at once",
-        len(running),
-    )
     for child in running:
         child.signal(signal.SIGTERM)
     end = time.monotonic() + _SECONDS_TO_SAVE

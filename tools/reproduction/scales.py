@@ -25,8 +25,6 @@ else:
 
 PATH = os.path.join(os.path.dirname(__file__), "scales.toml")
 
-# --- The tables of a scale ---------------------------------------------------
-
 # An annotation has the least and the largest value. Without one integers are at
 # least 1, and other numbers more than 0.
 _LARGEST = sys.float_info.max  # not infinity
@@ -196,19 +194,10 @@ class Scale:
         return own or self.pretraining.num_train_steps
 
 
-# --- Reading -----------------------------------------------------------------
-
-
 def read(name: str, settings: Sequence[str] = ()) -> Scale:
-    """Return a scale.
+    """Return a scale of scales.toml, or of the path of a user's own file.
 
-    Args:
-        name: a scale of scales.toml, or the path of a user's own file.
-        settings: "table6.num_train_steps=500", each replaces one value.
-
-    Raises:
-        UserError: no such scale, an unknown key, a value that a key does not
-            take.
+    Each of the settings, "table6.num_train_steps=500", replaces one value.
     """
     known = _load(PATH)
     if name in known:
@@ -274,8 +263,6 @@ def _merged(
     return merged
 
 
-# --- Checking ----------------------------------------------------------------
-
 _TYPE_NAMES = {
     int: "an integer",
     float: "a number",
@@ -290,12 +277,7 @@ _QUERY_TOKENS = 64  # of a question, the default of run_squad.py
 
 
 def _checked(wanted: Any, value: Any, place: str) -> Any:
-    """Return a value of the file as the type that a field has.
-
-    Raises:
-        UserError: a key is missing or unknown, a value is of another type or
-            out of its bounds.
-    """
+    """Return a value of the file as the type that a field has."""
     low = high = None
     if typing.get_origin(wanted) is Annotated:
         wanted, (low, high) = typing.get_args(wanted)
@@ -391,14 +373,3 @@ def _check(scale: Scale, place: str) -> None:
             f"{place}: max_seq_length = {squad} of SQuAD: a question has up to "
             f"{_QUERY_TOKENS} tokens, wanted {least} at least"
         )
-
-
-def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return {"table.key": value} of nested dicts."""
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, dict):
-            found |= flat(value, f"{prefix}{key}.")
-        else:
-            found[prefix + key] = value
-    return found

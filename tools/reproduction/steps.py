@@ -33,23 +33,14 @@ KINDS = (VOCABULARY, RECORDS, PRETRAINING, FINETUNING)
 
 
 class Step(NamedTuple):
-    """One command.
-
-    Attributes:
-        name: the file or folder that it writes, below the work directory.
-        title: what it is for.
-        script: file name.
-        flags: values may have placeholders; True is a flag without a value.
-        after: names of the steps that have to be finished before.
-        task: that it fine-tunes on.
-    """
+    """One command; its name is what it writes below the work directory."""
 
     name: str
-    title: str
-    script: str
-    flags: dict[str, str | bool]
-    after: tuple[str, ...] = ()
-    task: str = ""
+    title: str  # what it is for
+    script: str  # file name
+    flags: dict[str, str | bool]  # may have placeholders; True: no value
+    after: tuple[str, ...] = ()  # names of steps to be finished before
+    task: str = ""  # that it fine-tunes on
 
     @property
     def kind(self) -> str:
@@ -90,22 +81,14 @@ class Plan:
     """Steps in the order in which one machine runs them.
 
     The methods add a step, unless it is there, after all that it needs; they
-    return its name.
-
-    Args:
-        scale: sizes, batches, rates.
-        has_vocab: a vocabulary is given.
-
-    Attributes:
-        steps: name -> step.
-        sizes: of all encoders.
+    return its name. `has_vocab`: a vocabulary is given.
     """
 
     def __init__(self, scale: Scale, has_vocab: bool):
         self.scale = scale
         self.has_vocab = has_vocab
-        self.steps: dict[str, Step] = {}
-        self.sizes: set[Size] = set()
+        self.steps: dict[str, Step] = {}  # by name
+        self.sizes: set[Size] = set()  # of all encoders
 
     def tasks(self) -> list[str]:
         """Return the tasks that models are fine-tuned on."""
@@ -122,9 +105,10 @@ class Plan:
         task: str = "",
     ) -> str:
         texts = {
-            key: value if value is True else _text(value)
+            key: number(value) if isinstance(value, float) else str(value)
             for key, value in flags.items()
         }
+        texts |= {key: True for key, value in flags.items() if value is True}
         step = Step(name, title, script, texts, tuple(after), task)
         if self.steps.setdefault(name, step).flags != texts:
             raise ValueError(f"two commands are called {name}")
@@ -256,12 +240,8 @@ class Plan:
     ) -> str:
         """Add the step that fine-tunes and scores a model on a task.
 
-        Args:
-            model: the pre-trained one, whose steps are there.
-            task: a name in tasks.TASKS.
-            restart: number of the run, from 1; each has another seed.
-            checkpoint_step: pre-training steps.
-            has_bilstm: put a BiLSTM on top of the encoder.
+        It begins with the weights of `checkpoint_step` of pre-training. Each
+        restart, counted from 1, has another seed.
         """
         scale, given = self.scale, self.scale.for_task(task)
         checkpoint, after = checkpoint_of(model, scale, checkpoint_step)
@@ -388,10 +368,6 @@ def masking_name(masking: Masking, separator: str = "/") -> str:
 def number(value: float) -> str:
     """Return a number in few characters: 5e-05, 0.1, 3."""
     return f"{value:.10g}"
-
-
-def _text(value: Any) -> str:
-    return number(value) if isinstance(value, float) else str(value)
 
 
 def extra_flags(flags: Sequence[str]) -> dict[str, str | bool]:

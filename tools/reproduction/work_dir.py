@@ -70,13 +70,9 @@ def check_same(
 ) -> None:
     """Check that a work directory was begun with what is given now.
 
-    Args:
-        path: of the directory.
-        what: the values are of.
-        old, new: values of the earlier command and of this one.
-
     Raises:
-        UserError: names what differs.
+        UserError: names what differs of `old`, the earlier command's values,
+            and `new`, this one's.
     """
     found = [
         f"{key} was {old.get(key, 'not there')}, is {new.get(key, 'not there')}"
@@ -94,21 +90,12 @@ def check_same(
 
 
 class WorkDir(NamedTuple):
-    """A work directory, and where the files that its steps read are.
-
-    Attributes:
-        path: of the directory.
-        places: placeholder of a command, such as "{work_dir}" -> path.
-        scripts: folder of the scripts, "" for the current directory.
-        data: of the tasks.
-    """
+    """A work directory, and where the files that its steps read are."""
 
     path: str
-    places: Mapping[str, str]
-    scripts: str
-    data: Data
-
-    # --- Commands ---
+    places: Mapping[str, str]  # placeholder, such as "{work_dir}" -> path
+    scripts: str  # their folder, "" for the current directory
+    data: Data  # of the tasks
 
     def words(self, step: Step) -> list[str]:
         """Return a step's script and flags."""
@@ -125,8 +112,6 @@ class WorkDir(NamedTuple):
     def command(self, step: Step) -> str:
         """Return a step's command as one pastes it into a shell."""
         return commands.shell_lines(["python", *self.words(step)], _LINE)
-
-    # --- Markers ---
 
     def output(self, step: Step) -> str:
         """Return the path of what a step writes."""
@@ -201,14 +186,8 @@ class WorkDir(NamedTuple):
                 )
         return found
 
-    # --- Checks ---
-
     def check_begun(self, plan: Plan) -> None:
-        """Check that the steps that were begun are the same commands.
-
-        Raises:
-            UserError: names what differs.
-        """
+        """Check that the steps that were begun are the same commands."""
         for step in plan.steps.values():
             if marker := self.marker(step):
                 new = self._identity(step)
@@ -238,8 +217,6 @@ class WorkDir(NamedTuple):
                 "all, delete these folders too; to write the tables from what "
                 "is there, give --report_only"
             )
-
-    # --- Results ---
 
     def scores(
         self, step: Step, must_be_whole: bool = False
