@@ -191,11 +191,7 @@ def log_plan(
 def check_flags() -> None:
     """Raise an error for flags that cannot work, before anything is read."""
     training_flags.require(FLAGS, "model", "input_file", "output_dir")
-    base_beam.check_flags(
-        FLAGS.runner,
-        FLAGS.beam_options,
-        output=f"output_dir={FLAGS.output_dir}",
-    )
+    base_beam.check_flags(FLAGS, "output_dir")
     if FLAGS.runner == "beam" and FLAGS.dtype == dtypes.AUTO:
         raise UserError(
             "--dtype=auto measures this machine, but --runner=beam computes on "

@@ -198,12 +198,7 @@ def check_flags() -> None:
     for name in ("input_file", "output_file"):
         if not FLAGS[name].value:
             raise UserError(f"--{name} is required")
-    beam.check_flags(
-        FLAGS.runner,
-        FLAGS.beam_options,
-        FLAGS.num_workers,
-        f"output_file={FLAGS.output_file}",
-    )
+    beam.check_flags(FLAGS, "output_file")
 
 
 if __name__ == "__main__":

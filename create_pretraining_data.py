@@ -176,12 +176,7 @@ def check_flags() -> None:
             "--max_sequences_per_pack does nothing without --pack_sequences; "
             "add that or leave this out"
         )
-    beam.check_flags(
-        FLAGS.runner,
-        FLAGS.beam_options,
-        FLAGS.num_workers,
-        f"output_file={FLAGS.output_file}",
-    )
+    beam.check_flags(FLAGS, "output_file")
 
 
 if __name__ == "__main__":

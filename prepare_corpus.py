@@ -132,12 +132,7 @@ def main(_: list[str]) -> int:
     for name in ("input_file", "output_dir"):
         if not FLAGS[name].value:
             raise UserError(f"--{name} is required")
-    beam.check_flags(
-        FLAGS.runner,
-        FLAGS.beam_options,
-        FLAGS.num_workers,
-        f"output_dir={FLAGS.output_dir}",
-    )
+    beam.check_flags(FLAGS, "output_dir")
     report, speed = generation.generate(
         FLAGS.input_file,
         FLAGS.output_dir,

@@ -13,8 +13,7 @@ import logging as standard_logging
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping
-from types import ModuleType
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from base import packages
@@ -31,7 +30,7 @@ _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # whole stack trace as text.
 _STEP = re.compile(r"\s*\[while running '.*$", re.DOTALL)
 _WORKER_ERROR = re.compile(
-    r"^(?:base\.errors\.(UserError|InputError)|(\w*(?:OSError|Error))): (.*)$",
+    r"^(?:base\.errors\.(?:UserError|InputError)|(\w*Error)): (.*)$",
     re.MULTILINE,
 )
 _FILE_ERRORS = {
@@ -42,8 +41,6 @@ _FILE_ERRORS = {
     "NotADirectoryError",
     "IsADirectoryError",
 }
-
-# --- Flags -------------------------------------------------------------------
 
 
 def define_flags() -> None:
@@ -71,63 +68,33 @@ def options_of(values: flags.FlagValues) -> str | None:
     return values.beam_options if values.runner == "beam" else None
 
 
-def check_flags(
-    runner: str,
-    beam_options: str,
-    num_workers: int | None = None,
-    output: str | None = None,
-) -> None:
-    """Check the values of the flags before any work.
-
-    `output` is the flag that names what is written, as in "output_dir=corpus".
+def check_flags(values: flags.FlagValues, output: str) -> None:
+    """Check the flags before any work; `output` is the one of the output.
 
     Raises:
         UserError: options without --runner=beam, Beam is not installed, or it
             would not find its own output again.
     """
-    if runner != "beam":
-        if beam_options:
+    if values.runner != "beam":
+        if values.beam_options:
             raise UserError("--beam_options needs --runner=beam")
         return
-    _parse_options(beam_options)
-    if found := re.search(r"[\[\]*?]", output or ""):
+    _parse_options(values.beam_options)
+    path = values[output].value
+    if found := re.search(r"[\[\]*?]", path or ""):
         raise UserError(
-            f"--{output} has a {found[0]}, which Beam takes for a pattern: "
-            "name another output, or leave out --runner=beam"
+            f"--{output}={path} has a {found[0]}, which Beam takes for a "
+            "pattern: name another output, or leave out --runner=beam"
         )
-    if num_workers:
+    if "num_workers" in values and values.num_workers:
         logging.warning(
             "--num_workers is ignored with --runner=beam: --beam_options has "
             "the number of workers"
         )
 
 
-# --- Running -----------------------------------------------------------------
-
-
-def import_beam() -> ModuleType:
-    """Return the module apache_beam.
-
-    Raises:
-        UserError: it is not installed; tells how to install it.
-    """
-    # Beam logs a warning about Google's client libraries when it is imported.
-    standard_logging.disable(standard_logging.WARNING)
-    try:
-        return packages.load(
-            "apache_beam",
-            "--runner=beam",
-            "Apache Beam",
-            "requirements-beam.txt",
-        )
-    finally:
-        standard_logging.disable(standard_logging.NOTSET)
-
-
-def run(
-    build: Callable[[Any], Any], beam_options: str, job_name: str
-) -> dict[str, int]:
-    """Build a pipeline, run it to its end, and return its counters by name.
+def run(build: Callable[[Any], Any], beam_options: str, job_name: str) -> None:
+    """Build a pipeline, run it to its end, and log its counters.
 
     `build` adds all steps to the `apache_beam.Pipeline` it is given. `job_name`
     is the namespace of the counters, and names the job where the options do
@@ -137,18 +104,24 @@ def run(
     Raises:
         UserError: bad input, or the runner did not accept the pipeline.
     """
-    beam = import_beam()
+    beam = _import_beam()
+    kinds = beam.options.pipeline_options
     options = _parse_options(beam_options)
-    standard = options.view_as(beam.options.pipeline_options.StandardOptions)
-    runner = standard.runner or "DirectRunner"
+    runner = options.view_as(kinds.StandardOptions).runner or "DirectRunner"
     if "DirectRunner" in runner:
         logging.warning(
             "Beam's %s runs on this machine and holds all data in memory: it "
             "is meant for trials (--beam_options=--runner=... names another)",
             runner,
         )
-        _hide_stack_traces(options)
-    cloud = options.view_as(beam.options.pipeline_options.GoogleCloudOptions)
+        worker = options.view_as(kinds.WorkerOptions)
+        # Exceptions are raised here as well, and shown as one line. On a
+        # cluster they belong into its logs.
+        worker.sdk_harness_log_level_overrides = (
+            worker.sdk_harness_log_level_overrides
+            or {"apache_beam": "CRITICAL", "__main__": "ERROR"}
+        )
+    cloud = options.view_as(kinds.GoogleCloudOptions)
     cloud.job_name = cloud.job_name or job_name.replace("_", "-")
     logging.info("Running the pipeline %s on Beam's %s", job_name, runner)
     try:
@@ -164,10 +137,15 @@ def run(
             f"Beam's {runner} ended with state {state}; see its logs, and "
             "give the same command again"
         )
-    counters = _read_counters(result, job_name)
+    counters = {}
+    for found in result.metrics().query()["counters"]:
+        if found.key.metric.namespace == job_name:
+            # Some runners report attempted values only.
+            value = found.committed or found.attempted or 0
+            name = found.key.metric.name
+            counters[name] = counters.get(name, 0) + value
     for name, value in sorted(counters.items()):
         logging.info("  Beam counter %s: %s", name, f"{value:,}")
-    return counters
 
 
 def count(job_name: str, counts: Mapping[str, int]) -> None:
@@ -179,83 +157,56 @@ def count(job_name: str, counts: Mapping[str, int]) -> None:
             Metrics.counter(job_name, name).inc(int(number))
 
 
-def _read_counters(result: Any, job_name: str) -> dict[str, int]:
-    """Return the counters of a finished pipeline."""
-    counters = {}
-    for found in result.metrics().query()["counters"]:
-        if found.key.metric.namespace == job_name:
-            # Some runners report attempted values only.
-            value = found.committed or found.attempted or 0
-            name = found.key.metric.name
-            counters[name] = counters.get(name, 0) + value
-    return counters
-
-
-# --- Options -----------------------------------------------------------------
+def _import_beam() -> Any:
+    # Beam logs a warning about Google's client libraries when it is imported.
+    standard_logging.disable(standard_logging.WARNING)
+    try:
+        return packages.load(
+            "apache_beam",
+            "--runner=beam",
+            "Apache Beam",
+            "requirements-beam.txt",
+        )
+    finally:
+        standard_logging.disable(standard_logging.NOTSET)
 
 
 def _parse_options(text: str) -> Any:
-    """Return the PipelineOptions of --beam_options.
-
-    Raises:
-        UserError: they cannot be parsed, or one of them does not exist.
-    """
-    beam = import_beam()
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise UserError(f"--beam_options={text!r}: {error}") from error
-    wrong = [word for word in words[:1] if not word.startswith("-")]
+    """Return the PipelineOptions of --beam_options."""
+    kinds = _import_beam().options.pipeline_options
     usage = io.StringIO()
     try:
+        words = shlex.split(text)
         with contextlib.redirect_stderr(usage):
-            options = beam.options.pipeline_options.PipelineOptions(words)
+            options = kinds.PipelineOptions(words)
             known = options.get_all_options(drop_default=False)
+    except ValueError as error:  # a quote that is not closed
+        raise UserError(f"--beam_options={text!r}: {error}") from error
     except SystemExit as error:  # argparse found a bad value
         reason = usage.getvalue().strip().rpartition("\n")[2]
         raise UserError(f"--beam_options={text!r}: {reason}") from error
-    wrong += [
-        word
-        for word in words
-        if word.startswith("--")
-        and word[2:].partition("=")[0].replace("-", "_") not in known
-    ]
-    # An option may have another name in the parsed dictionary (no_... flags).
-    for word in wrong:
-        if not word.startswith("--"):
-            raise UserError(
-                f"--beam_options: found {word!r}, wanted --name=value pairs"
-            )
-        logging.warning(
-            "--beam_options: this Beam has no option %s; it is ignored unless "
-            "the runner has it",
-            word,
+    if words and not words[0].startswith("-"):
+        raise UserError(
+            f"--beam_options: found {words[0]!r}, wanted --name=value pairs"
         )
-    worker = options.view_as(beam.options.pipeline_options.WorkerOptions)
+    for word in words:
+        name = word[2:].partition("=")[0].replace("-", "_")
+        # An option may have another name in the parsed dictionary (no_...).
+        if word.startswith("--") and name not in known:
+            logging.warning(
+                "--beam_options: this Beam has no option %s; it is ignored "
+                "unless the runner has it",
+                word,
+            )
+    worker = options.view_as(kinds.WorkerOptions)
     if not any(word.startswith("--default_sdk_harness_log_") for word in words):
         # Beam's workers log every start and stop at level INFO.
         worker.default_sdk_harness_log_level = "WARNING"
     return options
 
 
-def _hide_stack_traces(options: Any) -> None:
-    """Turn off the logs of exceptions in the runners of this machine.
-
-    They are raised here as well, and `run` shows them as one line. On a
-    cluster they belong into its logs.
-    """
-    worker = options.view_as(
-        import_beam().options.pipeline_options.WorkerOptions
-    )
-    if not worker.sdk_harness_log_level_overrides:
-        worker.sdk_harness_log_level_overrides = {
-            "apache_beam": "CRITICAL",
-            "__main__": "ERROR",
-        }
-
-
 @contextlib.contextmanager
-def _importable():
+def _importable() -> Iterator[None]:
     """Let worker processes on this machine import the project's modules."""
     before = os.environ.get("PYTHONPATH")
     paths = [_ROOT] + ([before] if before else [])
@@ -273,9 +224,6 @@ def _importable():
             os.environ["PYTHONPATH"] = before
 
 
-# --- Errors ------------------------------------------------------------------
-
-
 def _one_line(error: BaseException, runner: str) -> BaseException:
     """Return the UserError for a failed pipeline, or the error if it is a bug.
 
@@ -286,22 +234,14 @@ def _one_line(error: BaseException, runner: str) -> BaseException:
     text = str(error)
     if isinstance(error, UserError):
         return UserError(_STEP.sub("", text))
-    found = _WORKER_ERROR.findall(text)
-    if found:
-        # The last one of a chain of exceptions is the one that was raised.
-        user, other, message = found[-1]
-        message = _STEP.sub("", message)
-        if user:
-            return UserError(message)
-        if other in _FILE_ERRORS:
-            return UserError(
-                f"{message}; mend that and give the same command again"
-            )
+    # The last one of a chain of exceptions is the one that was raised.
+    kind, raised = (_WORKER_ERROR.findall(text) or [(None, text)])[-1]
+    if kind == "":
+        return UserError(_STEP.sub("", raised))
     is_of_step = "[while running '" in text
-    if isinstance(error, OSError) and is_of_step:
-        return UserError(
-            f"{_STEP.sub('', text)}; mend that and give the same command again"
-        )
+    if kind in _FILE_ERRORS or isinstance(error, OSError) and is_of_step:
+        words = _STEP.sub("", raised if kind in _FILE_ERRORS else text)
+        return UserError(f"{words}; mend that and give the same command again")
     if is_of_step or "pickle" in text.lower():
         return error
     reason = " ".join(text.split())[:300] or type(error).__name__

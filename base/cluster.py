@@ -13,14 +13,9 @@ import json
 import os
 import re
 import socket
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from base.errors import UserError
-
-_MEND = (
-    'wanted {"cluster": {"worker": ["host:port", ...]}, "task": {"type": '
-    '"worker", "index": 0}}; mend it, or unset it to use one machine'
-)
 
 # host:port, or [IPv6 address]:port. A scheme (grpc://) is no part of it.
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+):(\d{1,5})")
@@ -29,13 +24,6 @@ _LAST_PORT = 65_535
 
 # The types of task that train together, in the order of their numbers.
 _TYPES = ("chief", "worker")
-
-# What the other types of TensorFlow's clusters are for, and who does it here.
-_REFUSED = {
-    "evaluator": "all workers evaluate together",
-    "ps": "there are no parameter servers",
-    "master": "the first one is called chief",
-}
 
 
 class Machine(NamedTuple):
@@ -73,34 +61,19 @@ def machines() -> list[Machine]:
     Raises:
         UserError: TF_CONFIG is damaged.
     """
-    cluster = _tf_config()["cluster"]
-    return [
-        Machine(kind, index, address)
-        for kind in _TYPES
-        for index, address in enumerate(cluster.get(kind, ()))
-    ]
+    return _read_tf_config()[0]
 
 
 def number() -> int:
-    """Return which of `machines()` this process is; the chief is number 0.
-
-    Raises:
-        UserError: TF_CONFIG is damaged.
-    """
-    config = _tf_config()
-    task = config["task"]
-    if not has_other_workers():
-        return 0
-    first = 0
-    if task["type"] == "worker":
-        first = len(config["cluster"].get("chief", ()))
-    return first + int(task["index"])
+    """Return which of `machines()` this process is; the chief is number 0."""
+    return _read_tf_config()[1]
 
 
 def check_own_address() -> str | None:
-    """Return a warning if the host is not an address of this machine.
+    """Check that this process can listen at its address.
 
-    Behind an address translation that may be right.
+    Returns a warning if the host is not an address of this machine, None if it
+    is. Behind an address translation that may be right.
 
     Raises:
         UserError: another process listens there.
@@ -140,107 +113,74 @@ def check_own_address() -> str | None:
     )
 
 
-# --- Checks of TF_CONFIG -----------------------------------------------------
-
-
-def _tf_config() -> dict[str, Any]:
-    """Return TF_CONFIG with its keys cluster and task, empty without it.
-
-    Raises:
-        UserError: it is not JSON, or not a cluster.
-    """
+def _read_tf_config() -> tuple[list[Machine], int]:
+    """Return all processes, the chief first, and which of them this is."""
     text = os.environ.get("TF_CONFIG", "")
     if not text:
-        return {"cluster": {}, "task": {}}
+        return [], 0
     try:
         config = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
-        raise UserError(f"TF_CONFIG is not JSON: {error}; {_MEND}") from error
+        raise _wrong(f"it is not JSON: {error}") from error
     if not isinstance(config, dict):
-        raise UserError(
-            f"TF_CONFIG: found {type(config).__name__}, wanted an object; "
-            f"{_MEND}"
-        )
+        raise _wrong(f"found {type(config).__name__}, wanted an object")
     cluster, task = config.get("cluster", {}), config.get("task", {})
     if not isinstance(cluster, dict) or not all(
-        _is_addresses(addresses) for addresses in cluster.values()
+        isinstance(some, list) and all(isinstance(one, str) for one in some)
+        for some in cluster.values()
     ):
-        raise UserError(
-            f"TF_CONFIG: cluster is {json.dumps(cluster)}, wanted a list of "
-            f"addresses for each type of task; {_MEND}"
+        raise _wrong(
+            f"cluster is {json.dumps(cluster)}, wanted a list of addresses for "
+            "each type of task"
         )
-    _check_types(cluster)
-    if not isinstance(task, dict) or not _is_task(task, cluster):
-        raise UserError(
-            f"TF_CONFIG: task is {json.dumps(task)}, which is not one of "
-            f"cluster {json.dumps(cluster)}; {_MEND}"
+    if other := cluster.keys() - set(_TYPES):
+        raise _wrong(
+            f"cluster has tasks of type {', '.join(sorted(other))}, wanted "
+            "worker, or chief and worker: there are no parameter servers, and "
+            "all workers evaluate together"
         )
-    if sum(map(len, cluster.values())) > 1:
-        _check_addresses(cluster)
-    return {"cluster": cluster, "task": task}
-
-
-def _is_addresses(value: Any) -> bool:
-    """Whether a value is a list of strings."""
-    return isinstance(value, list) and all(isinstance(v, str) for v in value)
-
-
-def _check_types(cluster: dict[str, list[str]]) -> None:
-    """Check that there are workers and at most one chief.
-
-    Raises:
-        UserError: names the type.
-    """
-    for kind in cluster:
-        if kind not in _TYPES:
-            why = f" ({_REFUSED[kind]})" if kind in _REFUSED else ""
-            raise UserError(
-                f"TF_CONFIG: cluster has tasks of type {kind!r}{why}, wanted "
-                f"worker, or chief and worker; {_MEND}"
-            )
-    if len(cluster.get("chief", ())) > 1:
-        raise UserError(
-            f"TF_CONFIG: cluster has {len(cluster['chief'])} tasks of type "
-            f"chief, wanted one; {_MEND}"
-        )
-
-
-def _check_addresses(cluster: dict[str, list[str]]) -> None:
-    """Check the form of all addresses, and that none comes twice.
-
-    Raises:
-        UserError: names the tasks.
-    """
-    seen: dict[str, str] = {}
-    for kind, addresses in cluster.items():
-        for index, address in enumerate(addresses):
-            name = f"{kind} {index}"
-            match = _ADDRESS.fullmatch(address)
-            if not match or not 0 < int(match[2]) <= _LAST_PORT:
-                raise UserError(
-                    f"TF_CONFIG: the address of {name} is {address!r}, wanted "
-                    f"host:port with a port from 1 to {_LAST_PORT}; {_MEND}"
-                )
-            other = seen.setdefault(address.lower(), name)
-            if other != name:
-                raise UserError(
-                    f"TF_CONFIG: {other} and {name} have the same address "
-                    f"{address}; each process needs one of its own; {_MEND}"
-                )
-
-
-def _is_task(task: dict[str, Any], cluster: dict[str, list[str]]) -> bool:
-    """Whether a task names one of the cluster's addresses.
-
-    With at most one address there is nothing to choose from.
-    """
-    if sum(map(len, cluster.values())) <= 1 and not task:
-        return True
+    if (chiefs := len(cluster.get("chief", ()))) > 1:
+        raise _wrong(f"cluster has {chiefs} tasks of type chief, wanted one")
+    found = [
+        Machine(kind, index, address)
+        for kind in _TYPES
+        for index, address in enumerate(cluster.get(kind, ()))
+    ]
+    if len(found) <= 1 and not task:
+        return found, 0
     # No default: two machines that both leave it out would both be worker 0.
-    index = task.get("index")
-    if isinstance(index, str) and index.isdecimal():  # some launchers quote it
-        index = int(index)
-    if type(index) is not int:
-        return False
-    kind = task.get("type")
-    return isinstance(kind, str) and 0 <= index < len(cluster.get(kind, ()))
+    # Some launchers quote the index.
+    numbers = {(one.type, str(one.index)): n for n, one in enumerate(found)}
+    own = None
+    if isinstance(task, dict):
+        own = numbers.get((str(task.get("type")), str(task.get("index"))))
+    if own is None:
+        raise _wrong(
+            f"task is {json.dumps(task)}, which is not one of cluster "
+            f"{json.dumps(cluster)}"
+        )
+    if len(found) == 1:
+        return found, own
+    seen: dict[str, Machine] = {}
+    for one in found:
+        match = _ADDRESS.fullmatch(one.address)
+        if not match or not 0 < int(match[2]) <= _LAST_PORT:
+            raise _wrong(
+                f"the address of {one.type} {one.index} is {one.address!r}, "
+                f"wanted host:port with a port from 1 to {_LAST_PORT}"
+            )
+        other = seen.setdefault(one.address.lower(), one)
+        if other != one:
+            raise _wrong(
+                f"{other} and {one} have the same address; each process needs "
+                "one of its own"
+            )
+    return found, own
+
+
+def _wrong(words: str) -> UserError:
+    return UserError(
+        f'TF_CONFIG: {words}; wanted {{"cluster": {{"worker": ["host:port", '
+        '...]}, "task": {"type": "worker", "index": 0}}; mend it, or unset it '
+        "to use one machine"
+    )

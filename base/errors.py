@@ -65,7 +65,10 @@ ending: Ending | None = None
 
 
 def run(main: Callable[[list[str]], int | None]) -> None:
-    """Parse the flags, run `main`, and end the process with its status."""
+    """Parse the flags, run `main`, and end the process with its status.
+
+    `main` gets the program's name, and returns the status, None for 0.
+    """
     startup.end()  # all modules are imported
     app.run(lambda argv: _guarded(main, argv), flags_parser=_parse_flags)
 
@@ -86,7 +89,7 @@ def _parse_flags(argv: list[str]) -> list[str]:
 
 
 def check_number(flag: flags.Flag, value: object) -> None:
-    """Raise a ValueError if a flag's value is NaN, or infinite but has bounds.
+    """Raise a ValueError for a float that is NaN, or infinite with bounds.
 
     absl's bounds let NaN pass, and infinity where there is no upper bound. A
     flag with a bound, such as a rate, has to be finite; one without any, such
@@ -102,6 +105,7 @@ def check_number(flag: flags.Flag, value: object) -> None:
 def _guarded(
     main: Callable[[list[str]], int | None], argv: list[str]
 ) -> int | None:
+    """Run `main`; end the process in one line where a user can mend it."""
     logs.set_up()
     if len(argv) > 1:
         sys.exit(
@@ -117,46 +121,36 @@ def _guarded(
     except KeyboardInterrupt:
         sys.exit(as_line("interrupted"))
     except Exception as error:
-        if _is_disk_full(error):
-            sys.exit(as_line(_describe_full_disk(error)))
-        if _is_file_error(error):
-            sys.exit(as_line(f"a file operation failed: {reason(error)}"))
+        if line := _file_failure(error):
+            sys.exit(as_line(line))
         if ending and (line := ending.explain(error)):
             ending.end_process(line)
         raise
 
 
-def _is_file_error(error: Exception) -> bool:
-    """Whether tf.io.gfile raised the error, as for gs:// without network.
-
-    Such operations are in many places, and each may fail for reasons the user
-    can mend: no network, no credentials, no such bucket.
-    """
-    trace = error.__traceback__
-    while trace and trace.tb_next:
-        trace = trace.tb_next
-    path = trace.tb_frame.f_code.co_filename if trace else ""
-    return path.endswith("tensorflow/python/lib/io/file_io.py")
-
-
-def _is_disk_full(error: Exception) -> bool:
-    """Whether a disk or a quota is full, whatever operation noticed it."""
-    return any(words in reason(error) for words in _FULL)
-
-
-def _describe_full_disk(error: Exception) -> str:
-    """Return the line for a full disk; TensorFlow's message has the path."""
-    path = getattr(error, "filename", None)
-    path = path or getattr(error, "file_written", None)
-    where = f"{path}: " if path else ""
-    return (
-        f"a file operation failed: {where}{reason(error)}; free space there "
-        "and give the same command again"
-    )
+def _file_failure(error: Exception) -> str | None:
+    """Return a line for a file operation that a user can make succeed."""
+    words = reason(error)
+    if any(full in words for full in _FULL):
+        # TensorFlow's message has the path.
+        path = getattr(error, "filename", None)
+        if path := path or getattr(error, "file_written", None):
+            words = f"{path}: {words}"
+        words += "; free space there and give the same command again"
+    else:
+        # tf.io.gfile fails in many places: no network, no credentials, no
+        # such bucket.
+        place = error.__traceback__
+        while place.tb_next:
+            place = place.tb_next
+        file = place.tb_frame.f_code.co_filename
+        if not file.endswith("tensorflow/python/lib/io/file_io.py"):
+            return None
+    return f"a file operation failed: {words}"
 
 
 def reason(error: Exception) -> str:
-    """Return why a file operation failed, without path and error code."""
+    """Return why a file operation failed, without error code and path."""
     words = getattr(error, "strerror", None) or getattr(error, "message", None)
     return _OPERATION.sub("", str(words or error))
 

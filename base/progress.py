@@ -38,15 +38,8 @@ def is_terminal() -> bool:
     return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def bar(
-    total: int | None,
-    unit: str,
-    what: str,
-    unit_scale: bool = False,
-    first: int = 0,
-    has_lines: bool = True,
-) -> "Bar":
-    """Show the progress of a job; use as a context manager.
+class Bar:
+    """Shows the progress of a job; a context manager.
 
     Args:
         total: units of the whole job; None if unknown.
@@ -56,15 +49,6 @@ def bar(
         first: units that an earlier run has done.
         has_lines: write lines where there is no terminal, and a closing
             line; False for jobs that write their own.
-    """
-    cls = TerminalBar if is_terminal() else Bar
-    return cls(total, unit, what, unit_scale, first, has_lines)
-
-
-class Bar:
-    """Progress as log lines, for standard error that is not a terminal.
-
-    Args: see `bar`.
     """
 
     def __init__(
@@ -82,6 +66,20 @@ class Bar:
         self.text = ""
         self.is_closed = False
         self.began = self.written = time.monotonic()
+        self._bar = None
+        if is_terminal():
+            _draw_log_lines_above_bars()
+            self._bar = tqdm.tqdm(
+                desc=what,
+                bar_format=_BAR if total is not None else _BAR_WITHOUT_TOTAL,
+                total=total,
+                initial=first,
+                unit=unit if unit_scale else f" {unit}",
+                unit_scale=unit_scale,
+                dynamic_ncols=True,
+                leave=False,
+                file=sys.stderr,
+            )
 
     def __enter__(self) -> "Bar":
         return self
@@ -92,106 +90,60 @@ class Bar:
     def update(self, count: int) -> None:
         """Add finished units."""
         self.done += count
-        if time.monotonic() - self.written > SECONDS_BETWEEN_LINES:
-            self._write_line()
+        now = time.monotonic()
+        if self._bar is not None:
+            self._bar.update(count)
+        elif self.has_lines and now - self.written > SECONDS_BETWEEN_LINES:
+            self.written = now
+            last = ""
+            if self.total is not None and self.done > self.first:
+                each = (now - self.began) / (self.done - self.first)
+                left = max(0, self.total - self.done)
+                last = f"ETA {format_seconds(left * each)}"
+            logging.info("%s", self._line(last))
 
     def note(self, text: str) -> None:
         """Show this text behind the numbers from now on."""
         self.text = text
+        if self._bar is not None:
+            # Drawn with the next update: a refresh would only slow the job.
+            self._bar.set_postfix_str(text, refresh=False)
 
     def close(self, is_complete: bool = True) -> None:
         """End the job; a second call does nothing.
 
-        Args:
-            is_complete: write the closing line of a long job.
+        The bar disappears. A long job that is complete writes a closing line.
         """
         if self.is_closed:
             return
         self.is_closed = True
+        if self._bar is not None:
+            self._bar.close()
         seconds = time.monotonic() - self.began
         if is_complete and self.has_lines and seconds > SECONDS_BETWEEN_LINES:
             logging.info("%s", self._line(f"took {format_seconds(seconds)}"))
 
-    def _write_line(self) -> None:
-        now = time.monotonic()
-        self.written = now
-        if not self.has_lines:
-            return
-        last = ""
-        if self.total is not None and self.done > self.first:
-            each = (now - self.began) / (self.done - self.first)
-            left = max(0, self.total - self.done)
-            last = f"ETA {format_seconds(left * each)}"
-        logging.info("%s", self._line(last))
-
     def _line(self, last: str) -> str:
         """Return the line without the prefix of log lines."""
+        factor, prefix = self._prefix(self.total or self.done)
+        digits = 1 if prefix else 0
+        amount = f"{self.done / factor:,.{digits}f}"
+        if self.total:
+            amount += f"/{self.total / factor:,.{digits}f}"
+        share = f" {self.done / self.total:.0%}" if self.total else ""
+        parts = [f"{self.what}{share}", f"{amount} {prefix}{self.unit}"]
         seconds = max(time.monotonic() - self.began, 1e-9)
         rate = (self.done - self.first) / seconds
-        share = f" {self.done / self.total:.0%}" if self.total else ""
-        parts = [f"{self.what}{share}", self._amount(), self._rate(rate)]
+        factor, prefix = self._prefix(rate)
+        parts.append(f"{rate / factor:,.1f} {prefix}{self.unit}/s")
         return " | ".join(filter(None, (*parts, last, self.text)))
 
-    def _amount(self) -> str:
-        """Return "1.2/3.0 GB", "5/12 records", or without the total."""
-        largest = self.total or self.done
-        if self.unit_scale:
-            factor, prefix = _prefix(largest)
-            digits = 1 if prefix else 0
-            number = f"{self.done / factor:,.{digits}f}"
-            whole = f"/{largest / factor:,.{digits}f}" if self.total else ""
-            return f"{number}{whole} {prefix}{self.unit}"
-        whole = f"/{self.total:,}" if self.total else ""
-        return f"{self.done:,}{whole} {self.unit}"
-
-    def _rate(self, rate: float) -> str:
-        """Return "11.2 MB/s" or "184.5 records/s"."""
-        factor, prefix = _prefix(rate) if self.unit_scale else (1, "")
-        return f"{rate / factor:,.1f} {prefix}{self.unit}/s"
-
-
-class TerminalBar(Bar):
-    """Progress as a bar in the last line of a terminal.
-
-    Args: see `bar`.
-    """
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        _draw_log_lines_above_bars()
-        shape = _BAR if self.total is not None else _BAR_WITHOUT_TOTAL
-        self._bar = tqdm.tqdm(
-            desc=self.what,
-            bar_format=shape,
-            total=self.total,
-            initial=self.first,
-            unit=self.unit if self.unit_scale else f" {self.unit}",
-            unit_scale=self.unit_scale,
-            dynamic_ncols=True,
-            leave=False,
-            file=sys.stderr,
-        )
-
-    def update(self, count: int) -> None:
-        """Add finished units."""
-        self.done += count
-        self._bar.update(count)
-
-    def note(self, text: str) -> None:
-        """Show this text behind the numbers from now on."""
-        super().note(text)
-        # Drawn with the next update: a refresh here would only slow the job.
-        self._bar.set_postfix_str(text, refresh=False)
-
-    def close(self, is_complete: bool = True) -> None:
-        """Remove the bar; a second call does nothing.
-
-        Args:
-            is_complete: write the closing line of a long job.
-        """
-        if not self.is_closed:
-            self._bar.close()
-        super().close(is_complete)
+    def _prefix(self, value: float) -> tuple[float, str]:
+        """Return the decimal prefix that leaves one to three digits."""
+        for factor, prefix in _PREFIXES if self.unit_scale else ():
+            if value >= factor:
+                return factor, prefix
+        return 1, ""
 
 
 def _draw_log_lines_above_bars() -> None:
@@ -220,11 +172,3 @@ def format_seconds(seconds: float) -> str:
     hours, minute = divmod(minutes, 60)
     days, hour = divmod(hours, 24)
     return (f"{days}d " if days else "") + f"{hour:02}:{minute:02}:{second:02}"
-
-
-def _prefix(value: float) -> tuple[float, str]:
-    """Return the decimal prefix that leaves one to three digits."""
-    for factor, prefix in _PREFIXES:
-        if value >= factor:
-            return factor, prefix
-    return 1, ""

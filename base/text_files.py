@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import IO, Any
 
-from base import errors, file_system
+from base import file_system
 from base.errors import InputError, UserError
 
 
@@ -28,9 +28,7 @@ def read_text(path: str) -> str:
         with file_system.open_for_reading(path) as file:
             data = file.read()
     except file_system.file_errors() as error:  # a directory, a damaged disk
-        raise UserError(
-            f"{path}: cannot be read: {errors.reason(error)}"
-        ) from error
+        raise file_system.unreadable(path, error) from error
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -120,17 +118,6 @@ def read_own_json(path: str) -> Any:
         return None
 
 
-def how_to_mend_utf8(beginning: bytes) -> str:
-    """Return advice for the error of a file that is not UTF-8.
-
-    Args:
-        beginning: the first bytes of the file, if they are at hand.
-    """
-    if beginning.startswith(b"\x1f\x8b"):
-        return "the file is compressed (gzip): unpack it first"
-    return "convert the file (iconv -t UTF-8)"
-
-
 def utf8_error(
     path: str, file: IO[bytes], start: int, error: UnicodeDecodeError
 ) -> InputError:
@@ -151,9 +138,12 @@ def utf8_error(
         if b"\n" in block:
             column = len(block) - block.rfind(b"\n")
     byte = error.object[error.start]
+    mend = "convert the file (iconv -t UTF-8)"
+    if head == b"\x1f\x8b":
+        mend = "the file is compressed (gzip): unpack it first"
     return InputError(
         f"{path}: line {line} is not UTF-8: byte 0x{byte:02x} at column "
-        f"{column}; {how_to_mend_utf8(head)}"
+        f"{column}; {mend}"
     )
 
 

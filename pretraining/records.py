@@ -70,7 +70,7 @@ class PretrainingFiles(streaming.RecordFiles):
             return tf.reduce_sum(sequences), tf.reduce_sum(tokens)
 
         self.sequences = {}
-        with progress.bar(
+        with progress.Bar(
             self.num_records, "rows", "Counting sequences"
         ) as bar:
             for path, num_rows in self.counts.items():

@@ -160,7 +160,7 @@ def predict_files(
     """Write the predictions of the files with the numbers `todo`."""
     num_inputs, began = 0, time.monotonic()
     total = sum(files[index].size for index in todo)
-    with progress.bar(total, "B", "Predicting", unit_scale=True) as bar:
+    with progress.Bar(total, "B", "Predicting", unit_scale=True) as bar:
 
         def results(file: InputFile) -> Iterator[Result]:
             nonlocal num_inputs

@@ -180,7 +180,7 @@ def predict(
     So not all of them are in memory.
     """
     found: list[np.ndarray] = []
-    with progress.bar(total, "rows", RUNNING) as bar:
+    with progress.Bar(total, "rows", RUNNING) as bar:
         for part in parts:
             logits: np.ndarray | None = None
             for rows, outputs in predictor.batches(part, batch_size):

@@ -68,7 +68,7 @@ class Evaluator:
         batches = self.strategy.distribute_datasets_from_function(
             self.make_batches
         )
-        with progress.bar(None, "batches", "Evaluating") as bar:
+        with progress.Bar(None, "batches", "Evaluating") as bar:
             for batch in batches:
                 for name, pair in self._step(batch).items():
                     totals[name][0] += float(pair[0])

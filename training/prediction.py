@@ -82,7 +82,7 @@ class Predictor:
         """
         results: dict[str, np.ndarray] = {}
         # Records come longest first, so the first batch has the final shape.
-        with progress.bar(data.num_records, "records", what) as bar:
+        with progress.Bar(data.num_records, "records", what) as bar:
             for rows, outputs in self.batches(data, batch_size):
                 for name, value in outputs.items():
                     if name not in results:

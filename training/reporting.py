@@ -114,7 +114,7 @@ class Report:
             for folder in (self.output_dir, eval_folder(self.output_dir)):
                 scalars.forget_after(folder, self.first)
         # Without a terminal the report lines show the progress.
-        self.bar = progress.bar(
+        self.bar = progress.Bar(
             self.last, "steps", "Training", first=self.first, has_lines=False
         )
         return self

@@ -215,7 +215,7 @@ def make_files(
         num_workers, _Worker, (steps, scratch), _Worker.do
     ) as pool:
         try:
-            with progress.bar(
+            with progress.Bar(
                 input_bytes, "B", "Reading", unit_scale=True
             ) as bar:
                 num_units = _map(steps, sources, scratch, pool, bar, on_result)
@@ -290,7 +290,7 @@ def _do_missing(
         for index in range(number)
         if scratch.result(kind, index) is None
     ]
-    with progress.bar(len(missing), "buckets", "Surveying") as bar:
+    with progress.Bar(len(missing), "buckets", "Surveying") as bar:
         for _ in pool.run(missing):
             bar.update(1)
 
@@ -347,7 +347,7 @@ def _reduce(
     for index in run.todo:
         if buckets_of[index] <= made.keys():
             publish(index)
-    with progress.bar(len(missing), "buckets", "Writing") as bar:
+    with progress.Bar(len(missing), "buckets", "Writing") as bar:
         for event in pool.run(missing):
             bar.update(1)
             bucket = event.job.index

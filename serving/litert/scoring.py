@@ -55,7 +55,7 @@ def _outputs(model: LiteRtModel, units: list[Unit]) -> list[Outputs]:
 
     Shows a progress bar.
     """
-    with progress.bar(len(units), "rows", "Scoring") as bar:
+    with progress.Bar(len(units), "rows", "Scoring") as bar:
         return predict.run_units(
             model.task, model, units, model.batch_size, bar.update
         )

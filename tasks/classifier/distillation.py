@@ -181,7 +181,7 @@ class ClassifierTeaching(teaching.Teaching[ClassifierJob]):
         with (
             file_system.atomic_file(path) as file,
             tfrecord.RecordWriter(file) as writer,
-            progress.bar(None, "texts", "Converting texts") as bar,
+            progress.Bar(None, "texts", "Converting texts") as bar,
         ):
             parts = _converted(self.transfer, self.job.source)
             for examples, features, num_cut in parts:

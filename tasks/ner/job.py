@@ -399,7 +399,7 @@ def word_outputs(
     is_word = data.features["label_ids"] >= 0  # [n, S]
     ends = np.cumsum(is_word.sum(axis=1))  # [n]
     result = None
-    with progress.bar(data.num_records, "records", what) as bar:
+    with progress.Bar(data.num_records, "records", what) as bar:
         for rows, outputs in predictor.batches(data, batch_size):
             found = outputs["logits"]  # [B, S, ...]
             if result is None:

@@ -309,7 +309,7 @@ def _bar(total: int) -> contextlib.AbstractContextManager:
     """Return the progress bar of so many questions; none for 0."""
     if not total:
         return contextlib.nullcontext()
-    return progress.bar(total, "questions", "Decoding")
+    return progress.Bar(total, "questions", "Decoding")
 
 
 def _spans_by_question(

@@ -55,7 +55,7 @@ def read_triviaqa(
     counts = dict.fromkeys(("documents", "missing", "without"), 0)
     for path in files:
         questions = _require(read_json(path), "Data", list, path)
-        with progress.bar(len(questions), "questions", "Reading") as bar:
+        with progress.Bar(len(questions), "questions", "Reading") as bar:
             for at, question in enumerate(questions):
                 _add_question(
                     data,

@@ -9,7 +9,7 @@ from base.errors import UserError
 import pytest
 from cluster_runs import free_ports
 
-FIRST = {"task": {"type": "worker", "index": 0}}
+FIRST = {"type": "worker", "index": 0}
 TWO = {"worker": ["a:1", "b:1"]}
 
 
@@ -17,105 +17,69 @@ def set_config(monkeypatch, **config) -> None:
     monkeypatch.setenv("TF_CONFIG", json.dumps(config))
 
 
-def test_without_it_one_process_writes(monkeypatch):
+@pytest.mark.parametrize("config", [None, {"cluster": {"worker": ["a:1"]}}])
+def test_one_process_is_the_chief(monkeypatch, config):
     monkeypatch.delenv("TF_CONFIG", raising=False)
+    if config:
+        set_config(monkeypatch, **config)
     assert cluster.num_workers() == 1
     assert cluster.is_chief() and not cluster.has_other_workers()
 
 
-@pytest.mark.parametrize(("index", "is_chief"), [(0, True), (1, False)])
-def test_worker_zero_is_the_chief(monkeypatch, index, is_chief):
-    set_config(
-        monkeypatch, cluster=TWO, task={"type": "worker", "index": index}
-    )
-    assert cluster.num_workers() == 2 and cluster.has_other_workers()
-    assert cluster.is_chief() == is_chief
-
-
-@pytest.mark.parametrize("index", [0, "0"])
-def test_a_chief_comes_before_worker_zero(monkeypatch, index):
-    both = {"chief": ["c:1"], **TWO}
-    set_config(
-        monkeypatch, cluster=both, task={"type": "worker", "index": index}
-    )
-    assert cluster.num_workers() == 3 and not cluster.is_chief()
-    set_config(
-        monkeypatch, cluster=both, task={"type": "chief", "index": index}
-    )
-    assert cluster.is_chief()
-
-
-def test_one_address_is_one_process(monkeypatch):
-    set_config(monkeypatch, cluster={"worker": ["a:1"]})
-    assert cluster.is_chief() and cluster.num_workers() == 1
-
-
-def test_machines_are_numbered_from_the_chief(monkeypatch):
-    config = {"worker": ["a:1", "b:1"], "chief": ["[::1]:2"]}
-    set_config(monkeypatch, cluster=config, task={"type": "worker", "index": 1})
+@pytest.mark.parametrize(
+    "kind, index, number",
+    [("chief", 0, 0), ("worker", 0, 1), ("worker", "0", 1), ("worker", 1, 2)],
+)
+def test_machines_are_numbered_from_the_chief(monkeypatch, kind, index, number):
+    both = {"worker": ["a:1", "b:1"], "chief": ["[::1]:2"]}
+    set_config(monkeypatch, cluster=both, task={"type": kind, "index": index})
     assert list(map(str, cluster.machines())) == [
         "chief 0 ([::1]:2)",
         "worker 0 (a:1)",
         "worker 1 (b:1)",
     ]
-    assert cluster.number() == 2
+    assert cluster.num_workers() == 3 and cluster.has_other_workers()
+    assert cluster.number() == number
+    assert cluster.is_chief() == (number == 0)
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_without_a_chief_worker_zero_is_it(monkeypatch, index):
+    set_config(
+        monkeypatch, cluster=TWO, task={"type": "worker", "index": index}
+    )
+    assert cluster.number() == index and cluster.is_chief() == (index == 0)
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("config", "words"),
     [
-        ("{", "TF_CONFIG is not JSON"),
-        ("[1]", "TF_CONFIG: found list, wanted an object"),
-        ("3", "TF_CONFIG: found int, wanted an object"),
-        ('{"cluster": [1]}', "cluster is [1], wanted a list of addresses"),
-        ('{"cluster": {"worker": "x"}}', 'cluster is {"worker": "x"}, wanted'),
-        ('{"cluster": {"worker": [1, 2]}}', "wanted a list of addresses"),
-        ('{"cluster": {"worker": ["a", "b"]}}', "task is {}, which is not"),
-        (
-            '{"cluster": {"worker": ["a", "b"]}, "task": 7}',
-            "task is 7, which is not one of cluster",
+        ("{", "it is not JSON"),
+        ([1], "found list, wanted an object"),
+        (3, "found int, wanted an object"),
+        ({"cluster": [1]}, "cluster is [1], wanted a list of addresses"),
+        ({"cluster": {"worker": "x"}}, "wanted a list of addresses"),
+        ({"cluster": {"worker": [1, 2]}}, "wanted a list of addresses"),
+        *(
+            ({"cluster": TWO, "task": task}, "which is not one of cluster")
+            for task in (
+                {},
+                7,
+                {"type": "worker", "index": 2},
+                {"type": "worker", "index": "x"},
+                {"type": "worker", "index": True},
+                {"type": ["worker"], "index": 0},
+                {"type": "ps", "index": 0},
+                {"type": "worker"},
+                {"index": 1},
+            )
         ),
-        (
-            '{"cluster": {"worker": ["a", "b"]},'
-            ' "task": {"type": "worker", "index": 2}}',
-            '"index": 2}, which is not one of cluster',
-        ),
-        (
-            '{"cluster": {"worker": ["a", "b"]},'
-            ' "task": {"type": "worker", "index": "x"}}',
-            "which is not one of cluster",
-        ),
-        (
-            '{"cluster": {"worker": ["a", "b"]}, "task": {"type": "ps"}}',
-            "which is not one of cluster",
-        ),
-        (
-            '{"cluster": {"worker": ["a:1", "b:1"]},'
-            ' "task": {"type": "worker"}}',
-            "which is not one of cluster",
-        ),
-        (
-            '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"index": 1}}',
-            "which is not one of cluster",
-        ),
-        (
-            '{"cluster": {"worker": ["a:1", "b:1"]},'
-            ' "task": {"type": "worker", "index": true}}',
-            "which is not one of cluster",
-        ),
-        (
-            '{"cluster": {"worker": ["a:1", "b:1"], "ps": ["c:1"]}}',
-            "type 'ps' (there are no parameter servers)",
-        ),
-        (
-            '{"cluster": {"worker": ["a:1"], "evaluator": ["c:1"]}}',
-            "type 'evaluator' (all workers evaluate together)",
-        ),
-        ('{"cluster": {"workers": ["a:1"]}}', "type 'workers', wanted worker"),
-        ('{"cluster": {"chief": ["a:1", "b:1"]}}', "has 2 tasks of type chief"),
+        ({"cluster": TWO | {"ps": ["c:1"]}}, "type ps, wanted worker"),
+        ({"cluster": {"workers": ["a:1"]}}, "type workers, wanted worker"),
+        ({"cluster": {"chief": ["a:1", "b:1"]}}, "has 2 tasks of type chief"),
         *(
             (
-                json.dumps({"cluster": {"worker": ["a:1", address]}} | FIRST),
+                {"cluster": {"worker": ["a:1", address]}, "task": FIRST},
                 f"the address of worker 1 is {address!r}, wanted host:port",
             )
             for address in (
@@ -134,23 +98,17 @@ def test_machines_are_numbered_from_the_chief(monkeypatch):
             )
         ),
         (
-            json.dumps({"cluster": {"worker": ["a:1", "A:1"]}} | FIRST),
-            "worker 0 and worker 1 have the same address A:1",
+            {"cluster": {"worker": ["a:1", "A:1"]}, "task": FIRST},
+            "worker 0 (a:1) and worker 1 (A:1) have the same address",
         ),
         (
-            json.dumps(
-                {"cluster": {"chief": ["b:1"], "worker": ["a:1", "b:1"]}}
-                | FIRST
-            ),
-            "chief 0 and worker 1 have the same address b:1",
-        ),
-        (
-            '{"cluster": {"worker": ["a", "b"]}, "task": {"type": ["worker"]}}',
-            "which is not one of cluster",
+            {"cluster": {"chief": ["b:1"], **TWO}, "task": FIRST},
+            "chief 0 (b:1) and worker 1 (b:1) have the same address",
         ),
     ],
 )
-def test_a_damaged_one_is_one_line(monkeypatch, text, words):
+def test_a_damaged_one_is_one_line(monkeypatch, config, words):
+    text = config if isinstance(config, str) else json.dumps(config)
     monkeypatch.setenv("TF_CONFIG", text)
     for function in (cluster.num_workers, cluster.is_chief):
         with pytest.raises(UserError) as error:
@@ -160,16 +118,13 @@ def test_a_damaged_one_is_one_line(monkeypatch, text, words):
         assert "unset it" in str(error.value)
 
 
-# --- The address of this process ---------------------------------------------
-
-
 def test_a_port_in_use_is_one_line(monkeypatch):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
         workers = [f"127.0.0.1:{port}", "b:1"]
-        set_config(monkeypatch, cluster={"worker": workers}, **FIRST)
+        set_config(monkeypatch, cluster={"worker": workers}, task=FIRST)
         with pytest.raises(UserError) as error:
             cluster.check_own_address()
     line = str(error.value)
@@ -187,6 +142,6 @@ def test_a_port_in_use_is_one_line(monkeypatch):
 )
 def test_a_host_that_is_not_this_machine_is_a_warning(monkeypatch, host, words):
     workers = [f"{host}:{free_ports(1)[0]}", "b:1"]
-    set_config(monkeypatch, cluster={"worker": workers}, **FIRST)
+    set_config(monkeypatch, cluster={"worker": workers}, task=FIRST)
     warning = cluster.check_own_address()
     assert "this process is worker 0" in warning and words in warning

@@ -22,7 +22,7 @@ def info(caplog):
 
 
 def test_a_line_is_written_every_thirty_seconds_at_most(clock, caplog):
-    with progress.bar(3_000_000_000, "B", "Reading", unit_scale=True) as bar:
+    with progress.Bar(3_000_000_000, "B", "Reading", unit_scale=True) as bar:
         for _ in range(100):
             clock[0] += 1
             bar.update(12_300_000)
@@ -36,7 +36,7 @@ def test_a_line_is_written_every_thirty_seconds_at_most(clock, caplog):
 
 
 def test_counts_have_no_prefixes_and_a_resumed_job_its_own_speed(clock, caplog):
-    with progress.bar(30_000, "records", "Predicting", first=10_000) as bar:
+    with progress.Bar(30_000, "records", "Predicting", first=10_000) as bar:
         clock[0] += 40
         bar.update(1_000)
     assert caplog.messages == [
@@ -48,7 +48,7 @@ def test_counts_have_no_prefixes_and_a_resumed_job_its_own_speed(clock, caplog):
 
 
 def test_a_job_of_unknown_size_has_no_share_and_no_eta(clock, caplog):
-    with progress.bar(None, "B", "Reading", unit_scale=True) as bar:
+    with progress.Bar(None, "B", "Reading", unit_scale=True) as bar:
         clock[0] += 31
         bar.update(310)
     assert caplog.messages == [
@@ -58,38 +58,29 @@ def test_a_job_of_unknown_size_has_no_share_and_no_eta(clock, caplog):
 
 
 def test_short_failed_and_silent_jobs_write_no_line(clock, caplog):
-    with progress.bar(10, "records", "Short") as bar:
+    with progress.Bar(10, "records", "Short") as bar:
         clock[0] += 29
         bar.update(10)
     with (
         pytest.raises(RuntimeError),
-        progress.bar(10, "records", "Failed") as bar,
+        progress.Bar(10, "records", "Failed") as bar,
     ):
         clock[0] += 60
         raise RuntimeError
-    with progress.bar(10, "steps", "Silent", has_lines=False) as bar:
+    with progress.Bar(10, "steps", "Silent", has_lines=False) as bar:
         clock[0] += 60
         bar.update(10)
         bar.note("x")
     assert caplog.messages == []
 
 
-def test_closing_twice_writes_one_line(clock, caplog):
-    with progress.bar(0, "records", "Predicting") as bar:
-        clock[0] += 60
-        bar.close()
-    assert caplog.messages == [
-        "Predicting | 0 records | 0.0 records/s | took 00:01:00"
-    ]
-
-
 def test_a_terminal_gets_a_bar_unless_it_is_dumb(monkeypatch, capsys):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     monkeypatch.setenv("TERM", "dumb")
-    assert not isinstance(progress.bar(1, "records", "x"), progress.TerminalBar)
+    assert not progress.is_terminal()
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("NO_COLOR", "1")
-    with progress.bar(3, "records", "Predicting") as bar:
+    with progress.Bar(3, "records", "Predicting") as bar:
         bar.update(1)
         bar.note("a note")
         bar.update(2)

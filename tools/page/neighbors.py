@@ -98,7 +98,7 @@ class Index:
             self.num_cut += any(piece.is_cut for piece in pieces)
             units.append([rows.row_of(pieces)])
         what = f"Encoding sentences with {model.name}"
-        with progress.bar(len(units), "sentences", what) as bar:
+        with progress.Bar(len(units), "sentences", what) as bar:
             # Pooling -> [n, H].
             self.vectors = _unit_vectors(model, units, bar.update)
 
