@@ -1,6 +1,5 @@
 """What run_classifier.py finds in its folders, and what it leaves in them."""
 
-import json
 import shutil
 import signal
 from pathlib import Path
