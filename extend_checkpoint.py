@@ -20,7 +20,6 @@ be trained further: records made with the old vocabulary do not fit, since the
 longest match of a word changes (docs/domain.md has all steps).
 """
 
-import collections
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -33,17 +32,14 @@ from absl import flags, logging
 
 import tokenization
 from checkpoints import lookup
-from checkpoints.checkpoint import Checkpoint, write_checkpoint
+from checkpoints.checkpoint import write_checkpoint
 from modeling import BertConfig
 from pretraining.data import words as pretraining_words
 from tools.extending import vocabulary, weights
-from tools.extending import words as new_words
-from tools.extending.words import NewWord
+from tools.extending.vocabulary import NewWord
 from training import flags as training_flags
 
 FLAGS = flags.FLAGS
-
-# --- Flags -------------------------------------------------------------------
 
 training_flags.define_model_flags()
 flags.DEFINE_string(
@@ -71,7 +67,7 @@ flags.DEFINE_integer(
     "min_frequency",
     None,
     "With --num_new_words: choose no word of --input_file that occurs less "
-    f"often; default: {new_words.MIN_FREQUENCY}.",
+    f"often; default: {vocabulary.MIN_FREQUENCY}.",
     lower_bound=1,
 )
 flags.DEFINE_enum(
@@ -102,42 +98,55 @@ def main(_: list[str]) -> int:
     check_flags()
     checkpoint = training_flags.open_init_checkpoint(FLAGS)
     config, tokenizer = checkpoint.config, checkpoint.tokenizer
-    check_positions(config)
+    positions = FLAGS.max_position_embeddings
+    if positions and positions <= config.max_position_embeddings:
+        raise UserError(
+            f"--max_position_embeddings={positions}: the model has "
+            f"{config.max_position_embeddings} already; give a larger number"
+        )
     values = checkpoint.read_weights()
-    counts = count_words(tokenizer)
+    counts = {}
+    if FLAGS.input_file:
+        with tempfile.TemporaryDirectory() as folder:
+            counts = pretraining_words.count_words(
+                FLAGS.input_file,
+                tokenizer.basic_tokenizer.do_lower_case,
+                os.path.join(folder, "words"),
+            )
     words = choose_words(tokenizer, counts)
-    extended = vocabulary.extend(tokenizer.vocab_file, words)
+    lines, ids = vocabulary.extend(tokenizer.vocab_file, words)
     if words:
-        report_splitting(tokenizer, counts, words, extended)
-        values = add_words(values, config, tokenizer, words, extended)
-    if FLAGS.max_position_embeddings:
-        values = add_positions(values, config)
+        report_splitting(tokenizer, counts, words, lines)
+        values = add_words(values, config, tokenizer, words, lines, ids)
+    if positions:
+        table = values[weights.POSITIONS]
+        table = weights.repeat_positions(table, positions)
+        values = {**values, weights.POSITIONS: table}
+        logging.warning(
+            "max_position_embeddings %d becomes %d, the learned positions "
+            "repeated: beyond the old limit the model is worth little before "
+            "some thousand steps of training",
+            config.max_position_embeddings,
+            positions,
+        )
+        config.max_position_embeddings = positions
     file_system.make_directory(FLAGS.output_dir, flag="output_dir")
     if words:
-        write_words(FLAGS.output_dir, words, extended)
-    write(FLAGS.output_dir, values, checkpoint, extended)
+        write_words(words, ids)
+    write_checkpoint(
+        FLAGS.output_dir,
+        values,
+        config,
+        checkpoint.trained_for,
+        "".join(f"{line}\n" for line in lines).encode(),
+        checkpoint.do_lower_case,
+    )
+    logging.info("Wrote the extended model to %s", FLAGS.output_dir)
     if words:
         logging.warning(
             "Make the records anew: words are split in another way now"
         )
     return 0
-
-
-# --- Words -------------------------------------------------------------------
-
-
-def count_words(
-    tokenizer: tokenization.FullTokenizer,
-) -> collections.Counter[str]:
-    """Return word -> occurrences in --input_file; empty without it."""
-    if not FLAGS.input_file:
-        return collections.Counter()
-    with tempfile.TemporaryDirectory() as folder:
-        return pretraining_words.count_words(
-            FLAGS.input_file,
-            tokenizer.basic_tokenizer.do_lower_case,
-            os.path.join(folder, "words"),
-        )
 
 
 def choose_words(
@@ -146,47 +155,48 @@ def choose_words(
     """Return the words to add; log what was noticed about others."""
     if FLAGS.new_words_file:
         source = FLAGS.new_words_file
-        chosen = new_words.read_list(source, tokenizer, counts)
+        words, notes = vocabulary.read_list(source, tokenizer, counts)
     elif FLAGS.num_new_words:
         source = FLAGS.input_file
-        chosen = new_words.choose_from_text(
+        words, notes = vocabulary.choose_from_text(
             counts,
             tokenizer,
             FLAGS.num_new_words,
-            FLAGS.min_frequency or new_words.MIN_FREQUENCY,
+            FLAGS.min_frequency or vocabulary.MIN_FREQUENCY,
         )
-        if len(chosen.words) < FLAGS.num_new_words:
+        if len(words) < FLAGS.num_new_words:
             logging.warning(
                 "--num_new_words=%d: the text has only %d that can be added",
                 FLAGS.num_new_words,
-                len(chosen.words),
+                len(words),
             )
     else:
         return []
-    logging.info("%d words of %s are added", len(chosen.words), source)
-    for what, count in chosen.notes.items():
-        example = chosen.examples[what]
-        logging.info("  words that %s: %d, such as %r", what, count, example)
-    for word in chosen.words[:_SHOWN]:
+    logging.info("%d words of %s are added", len(words), source)
+    for what, noted in notes.items():
+        logging.info(
+            "  words that %s: %d, such as %r", what, len(noted), noted[0]
+        )
+    for word in words[:_SHOWN]:
         times = f", {word.count:,} times" if word.count else ""
         logging.info("  %s: %s%s", word.word, " ".join(word.pieces), times)
-    if len(chosen.words) > _SHOWN:
+    if len(words) > _SHOWN:
         logging.info("  ... (all are in %s)", WORDS_NAME)
-    return chosen.words
+    return words
 
 
 def report_splitting(
     tokenizer: tokenization.FullTokenizer,
     counts: Mapping[str, int],
     words: Sequence[NewWord],
-    extended: vocabulary.Extended,
+    lines: Sequence[str],
 ) -> None:
     """Log the pieces per word before and after."""
-    after = tokenization.WordpieceTokenizer(vocabulary.vocab_of(extended.lines))
+    new_vocab = {line.strip(): number for number, line in enumerate(lines)}
     change = vocabulary.compare(
-        counts or new_words.counts_of(words),
+        counts or {word.word: 1 for word in words},
         tokenizer.wordpiece_tokenizer,
-        after,
+        tokenization.WordpieceTokenizer(new_vocab),
         words,
     )
     logging.info(
@@ -209,100 +219,47 @@ def report_splitting(
         )
 
 
-# --- Weights -----------------------------------------------------------------
-
-
 def add_words(
     values: Mapping[str, np.ndarray],
     config: BertConfig,
     tokenizer: tokenization.FullTokenizer,
     words: Sequence[NewWord],
-    extended: vocabulary.Extended,
+    lines: Sequence[str],
+    ids: Sequence[int],
 ) -> dict[str, np.ndarray]:
     """Return the weights with rows for new words; set vocab_size."""
     before = config.vocab_size
-    config.vocab_size = max(before, len(extended.lines))
-    pieces = [tokenizer.convert_tokens_to_ids(word.pieces) for word in words]
+    config.vocab_size = max(before, len(lines))
     old_ids = vocabulary.used_ids(tokenizer.vocab)
-    values, norms = weights.extend_words(
+    num_reused = min(len(words), len(tokenizer.vocab) - len(old_ids))
+    logging.info(
+        "%d words replace [unused] tokens, %d are appended; vocab_size %d "
+        "becomes %d",
+        num_reused,
+        len(words) - num_reused,
+        before,
+        config.vocab_size,
+    )
+    return weights.extend_words(
         values,
-        pieces,
-        extended.ids,
+        [tokenizer.convert_tokens_to_ids(word.pieces) for word in words],
+        ids,
         config.vocab_size,
         old_ids,
         FLAGS.new_row_norm == "median",
     )
-    logging.info(
-        "%d words replace [unused] tokens, %d are appended; vocab_size %d "
-        "becomes %d",
-        extended.num_reused,
-        len(words) - extended.num_reused,
-        before,
-        config.vocab_size,
-    )
-    logging.info(
-        "Norms of the new rows: median %.3f as means of their pieces, %.3f as "
-        "written; of the old rows %.3f",
-        np.median(norms.means),
-        np.median(norms.written),
-        norms.median_before,
-    )
-    if weights.BIAS not in values:
-        logging.info("The checkpoint has no masked LM: no bias to extend")
-    return values
 
 
-def add_positions(
-    values: Mapping[str, np.ndarray], config: BertConfig
-) -> dict[str, np.ndarray]:
-    """Return the weights with more positions; set the configuration's."""
-    size = FLAGS.max_position_embeddings
-    table = weights.repeat_positions(values[weights.POSITIONS], size)
-    logging.warning(
-        "max_position_embeddings %d becomes %d, the learned positions "
-        "repeated: beyond the old limit the model is worth little before some "
-        "thousand steps of training",
-        config.max_position_embeddings,
-        size,
-    )
-    config.max_position_embeddings = size
-    return {**values, weights.POSITIONS: table}
-
-
-# --- Writing -----------------------------------------------------------------
-
-
-def write(
-    directory: str,
-    values: Mapping[str, np.ndarray],
-    checkpoint: Checkpoint,
-    extended: vocabulary.Extended,
-) -> None:
-    """Write configuration, vocabulary and casing, then the weights."""
-    write_checkpoint(
-        directory,
-        values,
-        checkpoint.config,
-        checkpoint.trained_for,
-        "".join(f"{line}\n" for line in extended.lines).encode(),
-        checkpoint.do_lower_case,
-    )
-    logging.info("Wrote the extended model to %s", directory)
-
-
-def write_words(
-    directory: str, words: Sequence[NewWord], extended: vocabulary.Extended
-) -> None:
+def write_words(words: Sequence[NewWord], ids: Sequence[int]) -> None:
     """Write id, word, count and old pieces of each new word."""
     rows = [
         f"{number}\t{word.word}\t{word.count}\t{' '.join(word.pieces)}\n"
-        for number, word in zip(extended.ids, words, strict=True)
+        for number, word in zip(ids, words, strict=True)
     ]
-    path = os.path.join(directory, WORDS_NAME)
-    file_system.write_text(path, "".join(["id\tword\tcount\tpieces\n", *rows]))
-
-
-# --- Checks ------------------------------------------------------------------
+    file_system.write_text(
+        os.path.join(FLAGS.output_dir, WORDS_NAME),
+        "".join(["id\tword\tcount\tpieces\n", *rows]),
+    )
 
 
 def check_flags() -> None:
@@ -332,16 +289,6 @@ def check_flags() -> None:
             "--max_position_embeddings"
         )
     lookup.check_no_checkpoint(FLAGS.output_dir, "output_dir")
-
-
-def check_positions(config: BertConfig) -> None:
-    """Raise an error if the model has as many positions already."""
-    wanted = FLAGS.max_position_embeddings
-    if wanted and wanted <= config.max_position_embeddings:
-        raise UserError(
-            f"--max_position_embeddings={wanted}: the model has "
-            f"{config.max_position_embeddings} already; give a larger number"
-        )
 
 
 if __name__ == "__main__":

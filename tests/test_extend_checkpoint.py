@@ -9,13 +9,11 @@ import pytest
 import scripts
 import tensorflow as tf
 
-import tokenization
 from checkpoints import weight_files
 from checkpoints.checkpoint import open_checkpoint
 from pretraining.model import BertForPreTraining
 
 extend_checkpoint = scripts.load("extend_checkpoint")
-convert_checkpoint = scripts.load("convert_checkpoint")
 fill_mask = scripts.load("fill_mask")
 
 TABLE = "bert/embeddings/word_embeddings"
@@ -126,24 +124,6 @@ def test_it_is_a_model(source, words, tmp_path, capsys):
     np.testing.assert_allclose(after, before, atol=1e-5)
 
 
-def test_a_hugging_face_directory(source, words, tmp_path):
-    folder = tmp_path / "hf"
-    scripts.run(
-        convert_checkpoint,
-        input=source,
-        output=folder,
-        output_format="huggingface",
-    )
-    extend(folder, tmp_path / "a", new_words_file=words)
-    extend(source, tmp_path / "b", new_words_file=words)
-    first, second = weights_of(tmp_path / "a"), weights_of(tmp_path / "b")
-    assert set(first) == set(second)
-    for name, value in first.items():
-        np.testing.assert_array_equal(value, second[name])
-    vocab = [lines_of(tmp_path / name / "vocab.txt") for name in "ab"]
-    assert vocab[0] == vocab[1]
-
-
 def test_words_of_a_text(source, tmp_path, caplog):
     text = "The cats sat. A cat sat on mats.\n\nCats, cats: mats! sats\n"
     write(tmp_path / "a.txt", text)
@@ -186,82 +166,37 @@ def test_positions(source, tmp_path):
     scripts.run(fill_mask, init_checkpoint=out, text="[MASK] " * 20)
 
 
-def test_moments_are_left_out(source, words, tmp_path):
-    training = weights_of(source)
-    training |= {f"{name}/adam_m": value for name, value in training.items()}
-    weight_files.write(
-        str(tmp_path / "model.ckpt-3"), training | {"global_step": np.int64(3)}
-    )
-    for name in ("vocab.txt", "bert_config.json"):
-        (tmp_path / name).write_bytes((source / name).read_bytes())
-    extend(tmp_path / "model.ckpt-3", tmp_path / "out", new_words_file=words)
-    assert set(weights_of(tmp_path / "out")) == set(weights_of(source))
-
-
-def test_the_longest_match_is_said(source, tmp_path, caplog):
-    write(tmp_path / "words", "mata")
-    write(tmp_path / "text", "matas mats cat\n")
-    caplog.set_level("INFO", logger="absl")
-    extend(
-        source,
-        tmp_path / "out",
-        new_words_file=tmp_path / "words",
-        input_file=tmp_path / "text",
-    )
-    assert (
-        "were [UNK] before, so they begin with its row: 1, such" in caplog.text
-    )
-    assert "is a new word: 1, such as 'matas'; of them 0 have" in caplog.text
-    tokenizer = tokenization.FullTokenizer(str(tmp_path / "out" / "vocab.txt"))
-    assert tokenizer.tokenize("Matas") == ["mata", "##s"]
-
-
 # --- Mistakes ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("flags", "message"),
+    ("flags", "word"),
     [
-        ({"init_checkpoint": None}, "--init_checkpoint is required"),
-        ({"output_dir": None}, "--output_dir is required"),
-        ({"new_words_file": None}, "nothing to add: give --new_words_file"),
-        ({"num_new_words": 5}, "to be chosen from --input_file), not both"),
-        (
-            {"new_words_file": None, "num_new_words": 5},
-            "--num_new_words needs --input_file",
-        ),
-        (
-            {"new_words_file": None, "input_file": "text"},
-            "--input_file needs --num_new_words",
-        ),
+        ({"init_checkpoint": None}, "--init_checkpoint"),
+        ({"output_dir": None}, "--output_dir"),
+        ({"new_words_file": None}, "nothing to add"),
+        ({"num_new_words": 5}, "not both"),
+        ({"new_words_file": None, "num_new_words": 5}, "--input_file"),
+        ({"new_words_file": None, "input_file": "text"}, "--num_new_words"),
         ({"init_checkpoint": "none"}, "none: no such checkpoint"),
-        ({"init_checkpoint": "hf://none"}, "wanted hf://owner/name"),
         ({"new_words_file": "none"}, "none: cannot be read"),
-        ({"new_words_file": "latin"}, "latin, line 2: not UTF-8"),
-        ({"new_words_file": "blank"}, "is empty: wanted one word per line"),
-        ({"new_words_file": "known"}, "none of its 2 words can be added"),
+        ({"new_words_file": "latin"}, "latin, line 2"),
+        ({"new_words_file": "blank"}, "is empty"),
+        ({"new_words_file": "known"}, "none of its 2 words"),
         ({"input_file": "*.none"}, "no file matches"),
-        ({"input_file": "latin"}, "latin: line 2 is not UTF-8"),
-        ({"input_file": "blank"}, "--input_file: no text in 1 file"),
         (
             {"new_words_file": None, "num_new_words": 5, "input_file": "known"},
-            "of 2 different words none is split into pieces 2 times",
+            "none is split into pieces 2 times",
         ),
-        ({"min_frequency": 3}, "is for words that --num_new_words chooses"),
-        ({"max_position_embeddings": 12}, "the model has 12 already"),
-        ({"max_position_embeddings": 5}, "give a larger number"),
+        ({"min_frequency": 3}, "--num_new_words"),
+        ({"max_position_embeddings": 12}, "has 12 already"),
         ({"output_dir": "."}, "holds a checkpoint already"),
         ({"output_dir": "/proc/nowhere"}, "--output_dir=/proc/nowhere"),
-        ({"vocab_file": "none"}, "cannot read the vocabulary 'none'"),
-        ({"vocab_file": "known"}, "known: [UNK] missing"),
-        ({"bert_config_file": "none"}, "none"),
         ({"bert_config_file": "small.json"}, "contradict each other"),
         ({"init_checkpoint": "other"}, "it is not a BERT checkpoint"),
     ],
 )
-def test_mistakes_end_in_one_line(
-    source, tmp_path, monkeypatch, flags, message
-):
+def test_mistakes_end_in_one_line(source, tmp_path, monkeypatch, flags, word):
     monkeypatch.chdir(tmp_path)
     write(Path("words"), "mats\n")
     write(Path("known"), "the\ncat\n")
@@ -276,5 +211,5 @@ def test_mistakes_end_in_one_line(
     before = sorted(tmp_path.rglob("*"))
     values = {"init_checkpoint": source, "output_dir": "out"}
     values |= {"new_words_file": "words"} | flags
-    assert message in scripts.error_of(extend_checkpoint, **values)
+    assert word in scripts.error_of(extend_checkpoint, **values)
     assert sorted(tmp_path.rglob("*")) == before

@@ -1,79 +1,194 @@
-"""Give new words their ids, and measure what they change.
+"""Choose new words of a vocabulary, give them ids, measure what they change.
 
-A new word takes the place of an [unused] token, whose row no text has used.
-When these are used up, words are appended. Every other token keeps its id.
+A word is what the tokenizer's first steps leave: without spaces, punctuation
+marks and, in an uncased vocabulary, capitals and accents. Only such a word can
+be one token. It takes the place of an [unused] token, whose row no text has
+used; when these are used up, words are appended. Every other token keeps its
+id.
 """
 
+import collections
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from base import text_files
+from base.errors import UserError
 
 import tokenization
-from tools.extending.words import NewWord
+
+# What was noticed about words, as the rest of a sentence, to those words.
+Notes = dict[str, list[str]]
+
+# Rarer words of a text are not chosen: their rows would hardly be trained.
+MIN_FREQUENCY = 2
 
 _UNUSED = re.compile(r"\[unused\d+\]")
 
 
-class Extended(NamedTuple):
-    """A vocabulary with new words.
+class NewWord(NamedTuple):
+    """A word that becomes a token."""
 
-    Attributes:
-        lines: of vocab.txt.
-        ids: of the new words, in their order.
-        num_reused: words that replace an [unused] token: the first ones.
+    word: str  # as the tokenizer's first steps leave it
+    pieces: tuple[str, ...]  # the tokens that it is split into before
+    count: int  # occurrences in the text; 0 without text
+
+    @property
+    def cost(self) -> int:
+        """How many tokens fewer the text has if the word is one token."""
+        return self.count * (len(self.pieces) - 1)
+
+
+# --- Words -------------------------------------------------------------------
+
+
+def read_list(
+    path: str,
+    tokenizer: tokenization.FullTokenizer,
+    counts: Mapping[str, int],
+) -> tuple[list[NewWord], Notes]:
+    """Return the words of a file, one a line, that can be added.
+
+    `counts` are those of the words of a text; empty without one.
+
+    Raises:
+        UserError: the file cannot be read, or no line of it can be added.
     """
+    lines = [line.strip() for line in text_files.read_text(path).split("\n")]
+    lines = [line for line in lines if line]
+    if not lines:
+        raise UserError(
+            f"--new_words_file={path} is empty: wanted one word per line"
+        )
+    notes: Notes = collections.defaultdict(list)
+    words: dict[str, NewWord] = {}
+    for line in lines:
+        parts = tokenizer.basic_tokenizer.tokenize(line)
+        problem = _problem(line, parts, tokenizer.vocab, words)
+        if problem:
+            notes[problem].append(line)
+            continue
+        new = _new_word(parts[0], tokenizer, counts.get(parts[0], 0))
+        words[new.word] = new
+        if new.word != line:
+            notes["are added without their capitals or accents"].append(line)
+        if new.pieces == ("[UNK]",):
+            what = "were [UNK] before, so they begin with its row"
+            notes[what].append(line)
+    if not words:
+        reasons = [f"that {what}: {len(some)}" for what, some in notes.items()]
+        raise UserError(
+            f"--new_words_file={path}: none of its {len(lines)} words can be "
+            f"added: {'; '.join(reasons)}"
+        )
+    return list(words.values()), notes
 
-    lines: list[str]
-    ids: list[int]
-    num_reused: int
+
+def _problem(
+    line: str,
+    parts: Sequence[str],
+    vocab: Collection[str],
+    words: Collection[str],
+) -> str | None:
+    """Return why a line with these words cannot be added; None if it can."""
+    if len(line.split()) > 1:
+        return "contain spaces, and a token is one word"
+    if not parts:
+        return "have no character that the tokenizer keeps"
+    if len(parts) > 1:
+        return "are split at punctuation marks or between ideographs"
+    if len(parts[0]) > tokenization.MAX_CHARS_PER_WORD:
+        return f"have more than {tokenization.MAX_CHARS_PER_WORD} characters"
+    if parts[0] in vocab:
+        return "are tokens already"
+    if parts[0] in words:
+        return "repeat an earlier line, perhaps in other capitals or accents"
+    return None
 
 
-def extend(vocab_file: str, words: Sequence[NewWord]) -> Extended:
-    """Return the vocabulary of a file with more words.
+def choose_from_text(
+    counts: Mapping[str, int],
+    tokenizer: tokenization.FullTokenizer,
+    num_words: int,
+    min_frequency: int = MIN_FREQUENCY,
+) -> tuple[list[NewWord], Notes]:
+    """Return the words of a text, {word: count}, that cost most pieces in all.
 
-    Args:
-        vocab_file: one token per line.
-        words: none of them a token of it.
+    The cost of a word is count * (pieces - 1). Words without a letter, such
+    as numbers, are left out: there are very many, each of them rare.
+
+    Raises:
+        UserError: no word of the text can be added.
     """
+    notes: Notes = collections.defaultdict(list)
+    found = []
+    for text in sorted(counts):
+        word = _new_word(text, tokenizer, counts[text])
+        if word.pieces == ("[UNK]",):
+            what = "are [UNK] and not added; --new_words_file can name them"
+            notes[what].append(text)
+        elif len(word.pieces) == 1:  # a token already, which needs no note
+            continue
+        elif not any(map(str.isalpha, text)):
+            notes["are split and have no letter"].append(text)
+        elif word.count < min_frequency:
+            what = f"are split and occur less than {min_frequency} times"
+            notes[what].append(text)
+        else:
+            found.append(word)
+    if not found:
+        raise UserError(
+            f"--input_file: of {len(counts)} different words none is split "
+            f"into pieces {min_frequency} times (--min_frequency): there is "
+            "nothing to add"
+        )
+    # Words of one cost stay in the order of the alphabet.
+    found.sort(key=lambda word: -word.cost)
+    return found[:num_words], notes
+
+
+def _new_word(
+    word: str, tokenizer: tokenization.FullTokenizer, count: int
+) -> NewWord:
+    pieces = tokenizer.wordpiece_tokenizer.split_word(word)
+    return NewWord(word, tuple(pieces), count)
+
+
+# --- Vocabulary --------------------------------------------------------------
+
+
+def extend(
+    vocab_file: str, words: Sequence[NewWord]
+) -> tuple[list[str], list[int]]:
+    """Return the lines of a vocabulary with more words, and the words' ids."""
     # Not tokenization.load_vocab, which renames lines that are blank to it,
     # such as one of U+2028 alone. Here they stay as they are.
     lines = text_files.read_text(vocab_file).rstrip("\r\n").split("\n")
-    unused = [
-        i for i, line in enumerate(lines) if _UNUSED.fullmatch(line.strip())
-    ]
-    ids = unused[: len(words)]
-    num_reused = len(ids)
-    ids += range(len(lines), len(lines) + len(words) - num_reused)
-    lines += [""] * (len(words) - num_reused)
+    ids = [i for i, line in enumerate(lines) if _UNUSED.fullmatch(line.strip())]
+    ids = ids[: len(words)]
+    num_appended = len(words) - len(ids)
+    ids += range(len(lines), len(lines) + num_appended)
+    lines += [""] * num_appended
     for number, word in zip(ids, words, strict=True):
         lines[number] = word.word
-    return Extended(lines, ids, num_reused)
+    return lines, ids
 
 
-def vocab_of(lines: Sequence[str]) -> dict[str, int]:
-    """Return token -> id of the lines of a vocabulary."""
-    return {line.strip(): number for number, line in enumerate(lines)}
+def used_ids(vocab: Mapping[str, int]) -> list[int]:
+    """Return the ids of all tokens but the [unused] ones."""
+    return [i for token, i in vocab.items() if not _UNUSED.fullmatch(token)]
 
 
 class Change(NamedTuple):
-    """How the splitting of a text changes.
-
-    Attributes:
-        num_words: words of the text.
-        before: pieces in all with the old vocabulary.
-        after: the same with the new one.
-        others: words that are not added themselves and are split in another
-            way, since the longest token that they begin with is new.
-        longer: those of them that have more pieces than before, or are
-            unknown now.
-    """
+    """How the splitting of a text changes."""
 
     num_words: int
-    before: int
-    after: int
+    before: int  # pieces in all with the old vocabulary
+    after: int  # the same with the new one
+    # Words that are not added themselves and are split in another way, since
+    # the longest token that they begin with is new.
     others: list[str]
+    # Those of them that have more pieces than before, or are unknown now.
     longer: list[str]
 
 
@@ -83,14 +198,7 @@ def compare(
     after: tokenization.WordpieceTokenizer,
     new_words: Sequence[NewWord],
 ) -> Change:
-    """Count the pieces of a text's words with the old and a new vocabulary.
-
-    Args:
-        counts: word of the text -> occurrences.
-        before: has the old vocabulary.
-        after: has the new one.
-        new_words: what the new one has more.
-    """
+    """Count the pieces of a text's words with the old and a new vocabulary."""
     added = {word.word for word in new_words}
     total = old_pieces = new_pieces = 0
     others, longer = [], []
@@ -105,12 +213,3 @@ def compare(
             if old != unknown and (len(new) > len(old) or new == unknown):
                 longer.append(word)
     return Change(total, old_pieces, new_pieces, sorted(others), sorted(longer))
-
-
-def used_ids(vocab: Mapping[str, int]) -> list[int]:
-    """Return the ids of all tokens but the [unused] ones."""
-    return [
-        number
-        for token, number in vocab.items()
-        if not _UNUSED.fullmatch(token)
-    ]

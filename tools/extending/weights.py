@@ -11,61 +11,13 @@ long text. Without further training this is worth little.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
+from absl import logging
 
 TABLE = "bert/embeddings/word_embeddings"
 BIAS = "cls/predictions/output_bias"
 POSITIONS = "bert/embeddings/position_embeddings"
-
-
-class Norms(NamedTuple):
-    """Euclidean norms of embedding rows.
-
-    Attributes:
-        median_before: of the rows of old tokens, without [unused] ones.
-        means: of each new row as the mean of its pieces, [N].
-        written: of each new row as it is written, [N].
-    """
-
-    median_before: float
-    means: np.ndarray
-    written: np.ndarray
-
-
-def mean_rows(
-    values: np.ndarray, pieces: Sequence[Sequence[int]]
-) -> np.ndarray:
-    """Return the mean row of each word's pieces.
-
-    Args:
-        values: [V, H] of a table, or [V] of a bias.
-        pieces: ids of the old pieces of each of N words.
-
-    Returns:
-        [N, H] or [N], float32.
-    """
-    rows = [values[list(ids)].mean(axis=0, dtype=np.float64) for ids in pieces]
-    return np.array(rows, np.float32).reshape([-1, *values.shape[1:]])
-
-
-def with_rows(
-    values: np.ndarray, ids: Sequence[int], rows: np.ndarray, size: int
-) -> np.ndarray:
-    """Return a table with new rows at some ids.
-
-    Args:
-        values: [V, H] or [V].
-        ids: of the new rows, below `size`.
-        rows: [N, H] or [N].
-        size: rows of the result, V at least. Every row from V on has to be
-            one of the new ones.
-    """
-    wide = np.zeros([size, *values.shape[1:]], np.float32)
-    wide[: len(values)] = values
-    wide[list(ids)] = rows
-    return wide
 
 
 def extend_words(
@@ -75,41 +27,63 @@ def extend_words(
     size: int,
     old_ids: Sequence[int],
     corrects_norm: bool,
-) -> tuple[dict[str, np.ndarray], Norms]:
-    """Return the weights with rows for new words, and the rows' norms.
+) -> dict[str, np.ndarray]:
+    """Return the weights with rows for N new words; log the rows' norms.
 
     Args:
-        weights: name -> value, with the word embeddings.
-        pieces: old ids of each of N words.
+        weights: name -> value, with the word embeddings [V, H].
+        pieces: old ids of each of the N words.
         ids: new ids of the N words.
-        size: tokens of the new vocabulary, or more.
+        size: rows of the new table. Every row from V on has to be one of the
+            new ones.
         old_ids: of the tokens whose norms are the measure.
         corrects_norm: scale each new row to the median norm of old rows.
     """
     table = weights[TABLE]  # [V, H]
-    rows = mean_rows(table, pieces)  # [N, H]
-    median = float(np.median(np.linalg.norm(table[list(old_ids)], axis=1)))
-    means = np.linalg.norm(rows, axis=1)  # [N]
+    rows = _mean_rows(table, pieces)  # [N, H]
+    median = np.median(np.linalg.norm(table[list(old_ids)], axis=1))
+    norms = np.linalg.norm(rows, axis=1)  # [N]
     if corrects_norm:
         # A row of zeros has no direction to be scaled in.
-        rows *= (median / np.where(means > 0, means, 1.0))[:, None]
-    extended = dict(weights)
-    extended[TABLE] = with_rows(table, ids, rows, size)
+        rows *= (median / np.where(norms > 0, norms, 1.0))[:, None]
+    logging.info(
+        "Norms of the new rows: median %.3f as means of their pieces, %.3f as "
+        "written; of the old rows %.3f",
+        np.median(norms),
+        np.median(np.linalg.norm(rows, axis=1)),
+        median,
+    )
+    extended = {**weights, TABLE: _with_rows(table, ids, rows, size)}
     if BIAS in weights:
-        bias = mean_rows(weights[BIAS], pieces)  # [N]
-        extended[BIAS] = with_rows(weights[BIAS], ids, bias, size)
-    written = np.linalg.norm(rows, axis=1)
-    return extended, Norms(median, means, written)
+        bias = _mean_rows(weights[BIAS], pieces)  # [N]
+        extended[BIAS] = _with_rows(weights[BIAS], ids, bias, size)
+    else:
+        logging.info("The checkpoint has no masked LM: no bias to extend")
+    return extended
+
+
+def _mean_rows(
+    values: np.ndarray, pieces: Sequence[Sequence[int]]
+) -> np.ndarray:
+    """Return the mean row of each word's pieces: [N, H], of a bias [N]."""
+    rows = [values[list(ids)].mean(axis=0, dtype=np.float64) for ids in pieces]
+    return np.array(rows, np.float32)
+
+
+def _with_rows(
+    values: np.ndarray, ids: Sequence[int], rows: np.ndarray, size: int
+) -> np.ndarray:
+    """Return a table [size, H] or a bias [size] with new rows at some ids."""
+    wide = np.zeros([size, *values.shape[1:]], np.float32)
+    wide[: len(values)] = values
+    wide[list(ids)] = rows
+    return wide
 
 
 def repeat_positions(values: np.ndarray, size: int) -> np.ndarray:
-    """Return a position table whose rows repeat those of a shorter one.
+    """Return a position table [size, H] that repeats a shorter one.
 
     >>> repeat_positions(np.array([[1.0], [2.0]]), 5).T
     array([[1., 2., 1., 2., 1.]])
-
-    Args:
-        values: [P, H].
-        size: rows of the result.
     """
     return values[np.arange(size) % len(values)]

@@ -1,52 +1,113 @@
-"""Where new words go in a vocabulary, and what they change."""
+"""Which words are chosen, where they go, and what they change."""
+
+from base.errors import UserError
+
+import pytest
 
 import tokenization
 from tools.extending import vocabulary
-from tools.extending.words import NewWord
+from tools.extending.vocabulary import NewWord
+
+VOCAB = (
+    "[PAD] [unused1] [UNK] [CLS] [SEP] [MASK] the cat cardio ##logy ##gram "
+    "##s c ##a ##r 1 ##9"
+)
 
 
-def word(text: str) -> NewWord:
-    return NewWord(text, ("a", "##b"), 0)
+@pytest.fixture
+def tokenizer(tmp_path) -> tokenization.FullTokenizer:
+    (tmp_path / "vocab.txt").write_text("\n".join(VOCAB.split()) + "\n")
+    return tokenization.FullTokenizer(str(tmp_path / "vocab.txt"))
+
+
+def test_a_list(tokenizer, tmp_path):
+    lines = (
+        *("cardiology", "", "  Cardiogram ", "car", "the", "cardiology"),
+        *("CARDIOLOGY", "heart attack", "covid-19", "##gram", "[MASK]"),
+        *("xylem", "\u00ad", "c" * 201),
+    )
+    path = tmp_path / "words"
+    path.write_text("\n".join(lines))
+    found, notes = vocabulary.read_list(str(path), tokenizer, {"car": 7})
+    assert found == [
+        ("cardiology", ("cardio", "##logy"), 0),
+        ("cardiogram", ("cardio", "##gram"), 0),
+        ("car", ("c", "##a", "##r"), 7),
+        ("xylem", ("[UNK]",), 0),
+    ]
+    assert sorted(notes.values()) == sorted(
+        [
+            ["Cardiogram"],
+            ["the"],
+            ["cardiology", "CARDIOLOGY"],
+            ["heart attack"],
+            ["covid-19", "##gram", "[MASK]"],
+            ["xylem"],
+            ["\u00ad"],
+            ["c" * 201],
+        ]
+    )
+    cased = tokenization.FullTokenizer(tokenizer.vocab_file, False)
+    path.write_text("Cats\ncats\nCats")
+    found, _ = vocabulary.read_list(str(path), cased, {})
+    assert [word.word for word in found] == ["Cats", "cats"]
+    path.write_text("the\nCat\nheart attack")
+    with pytest.raises(UserError, match="none of its 3 .* tokens already: 2"):
+        vocabulary.read_list(str(path), tokenizer, {})
+
+
+def test_the_words_that_cost_most(tokenizer):
+    counts = {
+        "the": 100,  # one piece
+        "cats": 8,  # 2 pieces, 8 saved
+        "cardiograms": 5,  # 3 pieces, 10 saved
+        "cardiology": 8,  # 2 pieces, 8 saved, first by the alphabet
+        "xylem": 99,  # [UNK]
+        "cars": 1,  # too rare
+        "199": 50,  # no letter
+    }
+    found, notes = vocabulary.choose_from_text(counts, tokenizer, 9)
+    assert [(word.word, word.cost) for word in found] == [
+        ("cardiograms", 10),
+        ("cardiology", 8),
+        ("cats", 8),
+    ]
+    assert sorted(notes.values()) == [["199"], ["cars"], ["xylem"]]
+    two, _ = vocabulary.choose_from_text(counts, tokenizer, 2)
+    assert two == found[:2]
+    with pytest.raises(UserError, match="of 2 different words none is split"):
+        vocabulary.choose_from_text({"the": 9, "cat": 9}, tokenizer, 5, 1)
 
 
 def test_unused_tokens_are_replaced_then_words_are_appended(tmp_path):
     path = tmp_path / "vocab.txt"
     # A line of U+2028 alone, as in the Chinese vocabulary, stays what it is.
-    before = ["[PAD]", "[unused7]", "\u2028", "[unused1]", "a", "##b"]
-    path.write_text("\n".join(before) + "\n")
-    found = vocabulary.extend(str(path), [word("x"), word("y"), word("z")])
+    before = ["[PAD]", "[unused7]", "\u2028", "[unused1]", "a", "\u3000"]
+    path.write_text("\n".join(before) + "\n\n")
+    words = [NewWord(text, ("a", "##b"), 0) for text in "xyz"]
+    found = vocabulary.extend(str(path), words)
     assert found == (
-        ["[PAD]", "x", "\u2028", "y", "a", "##b", "z"],
+        ["[PAD]", "x", "\u2028", "y", "a", "\u3000", "z"],
         [1, 3, 6],
-        2,
     )
-    path.write_text("".join(f"{line}\n" for line in found.lines))
-    ids = tokenization.load_vocab(str(path))
-    assert [ids[name] for name in ("[PAD]", "a", "##b", "z")] == [0, 4, 5, 6]
-    fewer = vocabulary.extend(str(path), [])
-    assert fewer == (found.lines, [], 0)
+    assert vocabulary.extend(str(path), []) == (before, [])
 
 
-def test_a_last_token_of_white_space_stays(tmp_path):
-    path = tmp_path / "vocab.txt"
-    path.write_text("[PAD]\na\n\u3000\n\n")
-    found = vocabulary.extend(str(path), [word("x")])
-    assert found == (["[PAD]", "a", "\u3000", "x"], [3], 0)
+def ids_of(text: str) -> dict[str, int]:
+    return {token: number for number, token in enumerate(text.split())}
 
 
 def test_what_changes_in_a_text():
-    tokens = ["[UNK]", "inform", "##ation", "##al", "in", "##for", "##m"]
+    before = "[UNK] inform ##ation ##al in ##for ##m"
     new = [NewWord("informal", ("inform", "##al"), 2)]
     new += [NewWord("infor", ("in", "##for"), 1)]
-    before = {token: number for number, token in enumerate(tokens)}
     # "informs" is unknown before and after; "informm" is 2 pieces.
     counts = {"informal": 2, "infor": 1, "informalation": 3, "informs": 9}
     counts |= {"information": 4}
-    after = before | {"informal": 7, "infor": 8}
     found = vocabulary.compare(
         counts,
-        tokenization.WordpieceTokenizer(before),
-        tokenization.WordpieceTokenizer(after),
+        tokenization.WordpieceTokenizer(ids_of(before)),
+        tokenization.WordpieceTokenizer(ids_of(before + " informal infor")),
         new,
     )
     # 2 * 2 + 1 * 2 + 3 * 3 + 9 * 1 + 4 * 2, and 2 + 1 + 3 * 2 + 9 + 4 * 2
@@ -55,19 +116,11 @@ def test_what_changes_in_a_text():
 
 def test_a_word_may_have_more_pieces_than_before():
     """The longest match is greedy: "abc" leaves a rest that needs two."""
-    before = {
-        t: i for i, t in enumerate(["[UNK]", "ab", "##cde", "##d", "##e"])
-    }
-    after = before | {"abc": 5}
+    before = "[UNK] ab ##cde ##d ##e"
     found = vocabulary.compare(
         {"abcde": 2},
-        tokenization.WordpieceTokenizer(before),
-        tokenization.WordpieceTokenizer(after),
+        tokenization.WordpieceTokenizer(ids_of(before)),
+        tokenization.WordpieceTokenizer(ids_of(before + " abc")),
         [NewWord("abc", ("[UNK]",), 0)],
     )
     assert found == (2, 4, 6, ["abcde"], ["abcde"])
-
-
-def test_used_ids():
-    vocab = {"[PAD]": 0, "[unused1]": 1, "a": 2, "[unused]": 3}
-    assert vocabulary.used_ids(vocab) == [0, 2, 3]
