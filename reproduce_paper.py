@@ -175,11 +175,7 @@ def main(_: list[str]) -> int:
     num_seeds = FLAGS.num_seeds or scale.num_seeds
     seeds = range(FLAGS.first_seed, FLAGS.first_seed + num_seeds)
     plan, tables = experiments.build(
-        [
-            name
-            for name in experiments.NAMES
-            if {name, "all"} & {*FLAGS.experiment}
-        ],
+        [n for n in experiments.NAMES if {n, "all"} & {*FLAGS.experiment}],
         scale,
         [reproduction_tasks.name_of(task, "--tasks") for task in FLAGS.tasks],
         data,
@@ -260,11 +256,7 @@ def find_places(data: reproduction_tasks.Data) -> WorkDir:
 
 
 def write_configs(plan: Plan) -> None:
-    """Write bert_config.json of each size; one that is there is the same.
-
-    Raises:
-        UserError: one was written with other values.
-    """
+    """Write bert_config.json of each size; one that is there is the same."""
     for size in plan.sizes:
         name = steps.config_path(size)
         path = os.path.join(FLAGS.work_dir, name)
@@ -311,11 +303,7 @@ def list_commands(
 
 
 def check_flags() -> None:
-    """Check what can be checked before any file is read.
-
-    Raises:
-        UserError: names the flags.
-    """
+    """Check what can be checked before any file is read."""
     known = (*experiments.NAMES, "all")
     if not FLAGS.experiment:
         raise UserError(f"--experiment is required: {', '.join(known)}")

@@ -48,30 +48,17 @@ def claims_of(results: Results) -> list[Claim]:
     if name == "table6":
         # Columns of tasks first; larger sizes have a lower perplexity too.
         sizes = list(pairwise(results.labels))
-        return [Claim(f"{a} below {b}", a, b, tasks) for a, b in sizes] + [
-            Claim(
-                f"The perplexity of {large} below that of {small}",
-                large,
-                small,
-                [PERPLEXITY],
-            )
-            for small, large in sizes
-        ]
+        found = [Claim(f"{a} below {b}", a, b, tasks) for a, b in sizes]
+        for small, large in sizes:
+            text = f"The perplexity of {large} below that of {small}"
+            found.append(Claim(text, large, small, [PERPLEXITY]))
+        return found
     if name == "table8":
-        standard = "80/10/10"
+        usual, mask, random = "80/10/10", "100/0/0", "0/0/100"
+        frozen = f"[MASK] alone below {usual}, frozen layers"
         return [
-            Claim(
-                f"Random tokens alone below {standard}",
-                "0/0/100",
-                standard,
-                tasks,
-            ),
-            Claim(
-                f"[MASK] alone below {standard}, frozen layers",
-                "100/0/0",
-                standard,
-                ["NER-features"],
-            ),
+            Claim(f"Random tokens alone below {usual}", random, usual, tasks),
+            Claim(frozen, mask, usual, ["NER-features"]),
         ]
     masked = rows[::2]  # Figure 5: both curves in turns
     return [
@@ -126,12 +113,9 @@ def sentences(results: Results) -> Iterator[str]:
 def verdict(
     difference: float, one: float | None, other: float | None, digits: int = 1
 ) -> str:
-    """Return whether a difference that should be below 0 is.
+    """Return whether a difference of means, which should be below 0, is.
 
-    Args:
-        difference: of the means.
-        one, other: standard deviations of the two cells, None for one run.
-        digits: decimals of the standard deviation.
+    `one` and `other` are the standard deviations of the two cells.
     """
     if one is None or other is None:
         sign = "the same" if difference < 0 else "another"

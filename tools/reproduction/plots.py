@@ -5,7 +5,8 @@ one picture differ in marker and line style too. matplotlib draws into memory:
 no display is needed.
 """
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from base import pictures
@@ -39,11 +40,7 @@ class Point(NamedTuple):
 
 
 def draw(results: Results, path: str) -> bool:
-    """Draw the picture of a table; return False where it has no numbers.
-
-    Args:
-        results: the numbers.
-        path: PNG file to write.
+    """Draw the PNG of a table; return False where it has no numbers.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -56,14 +53,16 @@ def draw(results: Results, path: str) -> bool:
     ]
     if not columns:
         return False
-    kinds: dict[str, list[Callable[[Any, Results, str], None]]] = {
+    draw_panels = {
         "table5": [_draw_differences],
-        "table6": [_draw_perplexities, _draw_parameters],
+        "table6": [
+            functools.partial(_draw_sizes, over_perplexity=True),
+            _draw_sizes,
+        ],
         "table8": [_draw_differences],
         "figure5": [_draw_steps],
-    }
+    }[results.experiment.name]
     # A panel for each column, a few side by side; each kind begins a row.
-    draw_panels = kinds[results.experiment.name]
     across = min(len(columns), _ACROSS)
     down = -(-len(columns) // across)
     figure = pictures.new_figure(
@@ -120,26 +119,6 @@ def _plot(
             )
 
 
-# --- Table 6: score over perplexity, and over size ---------------------------
-
-
-def _draw_perplexities(axes: Any, results: Results, column: str) -> None:
-    """Draw scores over the perplexity of the models."""
-    ours = {row: results.score(row, PERPLEXITY).mean for row in results.labels}
-    papers = {row: own[PERPLEXITY] for row, own in PAPER["table6"].items()}
-    _draw_sizes(axes, results, column, ours, papers, is_reversed=True)
-    axes.invert_xaxis()  # better models to the right
-    axes.set(xlabel="held-out masked LM perplexity, log scale")
-
-
-def _draw_parameters(axes: Any, results: Results, column: str) -> None:
-    """Draw scores over the parameters of the encoders."""
-    ours = {row: parameters_of(row) for row in results.labels}
-    papers = {row: parameters_of(row) for row in PAPER["table6"]}
-    _draw_sizes(axes, results, column, ours, papers)
-    axes.set(xlabel="parameters of the layers, millions, log scale")
-
-
 def parameters_of(size: str) -> float:
     """Return the millions of parameters of the layers of "L12_H768_A12".
 
@@ -152,47 +131,44 @@ def parameters_of(size: str) -> float:
 
 
 def _draw_sizes(
-    axes: Any,
-    results: Results,
-    column: str,
-    ours: dict[str, float | None],
-    papers: dict[str, float],
-    is_reversed: bool = False,
+    axes: Any, results: Results, column: str, over_perplexity: bool = False
 ) -> None:
-    """Draw scores over a number of each model, with the models' names.
+    """Draw the scores of Table 6 over the size of the models, with their names.
 
-    Args:
-        axes: to draw on.
-        results: the scores.
-        column: of the scores.
-        ours: row -> its number; None: it has none yet.
-        papers: the same of the paper's rows.
-        is_reversed: whether the highest number is at the left.
+    Or over their perplexity, better models to the right.
     """
+    papers = PAPER["table6"]
+    if over_perplexity:
+        x = {row: results.score(row, PERPLEXITY).mean for row in results.labels}
+        papers_x = {row: own[PERPLEXITY] for row, own in papers.items()}
+        axes.set(xlabel="held-out masked LM perplexity, log scale")
+    else:
+        x = {row: parameters_of(row) for row in results.labels}
+        papers_x = {row: parameters_of(row) for row in papers}
+        axes.set(xlabel="parameters of the layers, millions, log scale")
 
     def name(size: str) -> str:  # L4_H256_A4: layers, width, heads
         return "/".join(part[1:] for part in size.split("_"))
 
     own = [
-        Point(x, score.mean, score.deviation, name(row))
-        for row, x in ours.items()
-        if (score := results.score(row, column)).values and x is not None
+        Point(x[row], score.mean, score.deviation, name(row))
+        for row in results.labels
+        if (score := results.score(row, column)).values and x[row] is not None
     ]
     paper = [
-        Point(papers[row], numbers[column], name=name(row))
-        for row, numbers in PAPER["table6"].items()
+        Point(papers_x[row], numbers[column], name=name(row))
+        for row, numbers in papers.items()
         if column in numbers
     ]
     for points in (own, paper):
-        points.sort(key=lambda point: point[:2], reverse=is_reversed)
+        points.sort(key=lambda point: point[:2], reverse=over_perplexity)
     _plot(axes, own, "ours", True)
     _plot(axes, paper, "the paper", False, "s", "--")
     axes.set_xscale("log")
     axes.margins(x=0.25, y=0.1)  # with room for names
     axes.set(ylabel="development set, %")
-
-
-# --- Tables 5 and 8: differences to the first row ----------------------------
+    if over_perplexity:
+        axes.invert_xaxis()
 
 
 def _draw_differences(axes: Any, results: Results, column: str) -> None:
@@ -218,9 +194,6 @@ def _draw_differences(axes: Any, results: Results, column: str) -> None:
         xlabel="[MASK] / same / random, %" if is_masking else "pre-training",
         ylabel=f"difference to {labels[0]}, %",
     )
-
-
-# --- Figure 5: score over steps ----------------------------------------------
 
 
 def _draw_steps(axes: Any, results: Results, column: str) -> None:

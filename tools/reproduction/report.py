@@ -129,19 +129,17 @@ class Report(NamedTuple):
     def _setting(self) -> str:
         """Return the section about machine and scale."""
         scale = self.plan.scale
+        phases = [
+            f"{p.share:.0%} at length {p.max_seq_length}, batch "
+            f"{p.train_batch_size}"
+            for p in scale.pretraining.phases
+        ]
         rows = [[name, value] for name, value in machine.describe().items()]
         rows += [
             ["scale", self.scale_name],
             ["model", scale.model.size.name],
             ["pre-training steps", f"{scale.pretraining.num_train_steps:,}"],
-            [
-                "phases",
-                ", ".join(
-                    f"{p.share:.0%} at length {p.max_seq_length}, batch "
-                    f"{p.train_batch_size}"
-                    for p in scale.pretraining.phases
-                ),
-            ],
+            ["phases", ", ".join(phases)],
             ["matrix products in", scale.dtype],
         ]
         values = {
@@ -159,11 +157,6 @@ class Report(NamedTuple):
     def _data(self, is_last: bool) -> str:
         """Return the section about text and tasks: files, sizes, hashes."""
         own = {task: self.work.data.files(task) for task in self.plan.tasks()}
-        files = [
-            (kind, path)
-            for kind, paths in {**self.text_files, **own}.items()
-            for path in paths
-        ]
         rows = [
             [
                 kind,
@@ -171,11 +164,13 @@ class Report(NamedTuple):
                 f"{os.path.getsize(path):,}",
                 checksum(path) if is_last else "",
             ]
-            for kind, path in files[:_LISTED_FILES]
+            for kind, paths in {**self.text_files, **own}.items()
+            for path in paths
         ]
-        table = tables.markdown(["", "file", "bytes", "SHA-256"], rows)
-        more = len(files) - len(rows)
-        table += f"\nand {more:,} more files\n" if more else ""
+        header = ["", "file", "bytes", "SHA-256"]
+        table = tables.markdown(header, rows[:_LISTED_FILES])
+        if more := rows[_LISTED_FILES:]:
+            table += f"\nand {len(more):,} more files\n"
         return f"## Data\n\n{self.text}.\n\n{table}"
 
     def _times(self) -> str:
@@ -187,14 +182,9 @@ class Report(NamedTuple):
             times = [m["seconds"] for m in markers if "seconds" in m]
             every += times
             if times:
-                rows.append(
-                    [
-                        kind,
-                        f"{len(times)} of {len(markers)}",
-                        format_seconds(sum(times) / len(times)),
-                        format_seconds(sum(times)),
-                    ]
-                )
+                count = f"{len(times)} of {len(markers)}"
+                each = format_seconds(sum(times) / len(times))
+                rows.append([kind, count, each, format_seconds(sum(times))])
         rows.append(["all", "", "", format_seconds(sum(every))])
         header = ["steps", "with a time", "time of one", "time of all"]
         return (
@@ -210,11 +200,8 @@ class Report(NamedTuple):
         every = [f"# {s.title}\n{self.work.command(s)}\n" for s in steps]
         file_system.write_text(path, "\n".join(every))
         own = ["python", os.path.basename(sys.argv[0]), *sys.argv[1:]]
-        first_of_kind = [
-            self.work.command(next(s for s in steps if s.kind == kind))
-            for kind in KINDS
-            if any(s.kind == kind for s in steps)
-        ]
+        first_of_kind = {s.kind: s for s in reversed(steps)}
+        shown = [first_of_kind[kind] for kind in KINDS if kind in first_of_kind]
         lines = [
             "## Commands\n",
             "```sh",
@@ -223,7 +210,7 @@ class Report(NamedTuple):
             f"It ran the {len(steps)} commands of [commands.sh](commands.sh). "
             "The first of each kind:\n",
             "```sh",
-            *first_of_kind,
+            *map(self.work.command, shown),
             "```",
             "",
         ]
@@ -257,9 +244,8 @@ def section(results: Results) -> str:
             'half of the steps adds "almost 1.0%".\n'
         )
     lines.append(tables.as_markdown(results))
-    if found := list(claims.sentences(results)):
-        lines += ["The paper's claims in these numbers:\n"]
-        lines += [f"- {sentence}" for sentence in found] + [""]
+    if found := [f"- {text}" for text in claims.sentences(results)]:
+        lines += ["The paper's claims in these numbers:\n", *found, ""]
     if experiment.left_out:
         lines.append("Left out:\n")
         lines += [

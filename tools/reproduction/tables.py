@@ -14,37 +14,15 @@ from typing import NamedTuple
 from tools.reproduction import paper_numbers
 from tools.reproduction.experiments import PERPLEXITY, Experiment
 
-CSV_COLUMNS = (
-    "row",
-    "column",
-    "mean",
-    "standard_deviation",
-    "runs",
-    "failed",
-    "degenerate",
-    "missing",
-    "difference_to_first_row",
-    "paper",
-    "paper_difference_to_first_row",
-)
-
 
 class Score(NamedTuple):
-    """What a cell of a table holds; nothing, if its column has no data.
+    """What a cell of a table holds; nothing, if its column has no data."""
 
-    Attributes:
-        values: of the runs that have a score.
-        failed: runs that failed, or whose pre-training did.
-        degenerate: of `values`, those of runs that learned nothing.
-        missing: runs that have not been made.
-        key: what the score is called in eval_results.txt.
-    """
-
-    values: tuple[float, ...] = ()
-    failed: int = 0
-    degenerate: int = 0
-    missing: int = 0
-    key: str = ""
+    values: tuple[float, ...] = ()  # of the runs that have a score
+    failed: int = 0  # runs that failed, or whose pre-training did
+    degenerate: int = 0  # of `values`, those of runs that learned nothing
+    missing: int = 0  # runs that have not been made
+    key: str = ""  # what the score is called in eval_results.txt
 
     @property
     def mean(self) -> float | None:
@@ -101,13 +79,7 @@ def collect(
     read_scores: Callable[[str], Mapping[str, float]],
     failed: Collection[str],
 ) -> Results:
-    """Return the numbers of a table.
-
-    Args:
-        experiment: its cells.
-        read_scores: step -> scores, {} if it has none (yet).
-        failed: steps that failed.
-    """
+    """Return the numbers of a table; steps without scores have {}."""
     scores = {}
     for row in experiment.rows:
         for column, cell in row.cells.items():
@@ -130,36 +102,34 @@ def collect(
 
 def as_csv(results: Results) -> str:
     """Return a table as CSV, a line per cell; numbers are not rounded."""
-
-    def plain(value: float | None) -> str:
-        # Ten digits: 84.4 - 83.9 is 0.5, not 0.5000000000000142.
-        return "" if value is None else f"{value:.10g}"
-
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
+    lines = []
     for row in results.labels:
         for column in results.experiment.columns:
             score = results.score(row, column)
-            writer.writerow(
-                [
-                    row,
-                    column,
-                    plain(score.mean),
-                    plain(score.deviation),
-                    len(score.values),
-                    score.failed,
-                    score.degenerate,
-                    score.missing,
-                    plain(results.difference(row, column)),
-                    plain(results.paper(row, column)),
-                    plain(results.paper_difference(row, column)),
-                ]
-            )
+            numbers = {
+                "mean": score.mean,
+                "standard_deviation": score.deviation,
+                "runs": len(score.values),
+                "failed": score.failed,
+                "degenerate": score.degenerate,
+                "missing": score.missing,
+                "difference_to_first_row": results.difference(row, column),
+                "paper": results.paper(row, column),
+                "paper_difference_to_first_row": results.paper_difference(
+                    row, column
+                ),
+            }
+            # Ten digits: 84.4 - 83.9 is 0.5, not 0.5000000000000142.
+            texts = {
+                name: "" if value is None else f"{value:.10g}"
+                for name, value in numbers.items()
+            }
+            lines.append({"row": row, "column": column, **texts})
+    file = io.StringIO()
+    writer = csv.DictWriter(file, lines[0], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
     return file.getvalue()
-
-
-# --- Markdown ----------------------------------------------------------------
 
 
 def digits_of(column: str) -> int:
@@ -172,17 +142,16 @@ def cell_text(score: Score, digits: int) -> str:
     if score.mean is None:
         not_run = "not run" if score.missing else ""
         return "failed" if score.failed else not_run
-    notes = [str(len(score.values))]
-    if score.failed:
-        notes.append(f"{score.failed} failed")
-    if score.degenerate:
-        notes.append(f"{score.degenerate} degenerate")
-    if score.missing:
-        notes.append(f"{score.missing} not run")
+    counts = {
+        "failed": score.failed,
+        "degenerate": score.degenerate,
+        "not run": score.missing,
+    }
+    notes = [f"{count} {what}" for what, count in counts.items() if count]
     text = f"{score.mean:.{digits}f}"
     if score.deviation is not None:
         text += f" ± {score.deviation:.{digits}f}"
-    return f"{text} ({', '.join(notes)})"
+    return f"{text} ({', '.join([str(len(score.values)), *notes])})"
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -199,13 +168,14 @@ def as_markdown(results: Results) -> str:
     """Return ours, the paper's, and the differences to the first row."""
     columns, labels = results.experiment.columns, results.labels
 
+    def table(rows: Sequence[str], cell: Callable[[str, str], str]) -> str:
+        cells = [[row, *(cell(row, c) for c in columns)] for row in rows]
+        return markdown(["", *columns], cells)
+
     def text(value: float | None, column: str, sign: str = "") -> str:
         if value is None:
             return ""
         return f"{value:{sign}.{digits_of(column)}f}"
-
-    def ours(row: str, column: str) -> str:
-        return cell_text(results.score(row, column), digits_of(column))
 
     def papers(row: str, column: str) -> str:
         return text(results.paper(row, column), column)
@@ -215,20 +185,15 @@ def as_markdown(results: Results) -> str:
         theirs = text(results.paper_difference(row, column), column, "+")
         return f"{own} ({theirs})".strip() if theirs else own
 
-    def table(rows: Sequence[str], cell: Callable[[str, str], str]) -> str:
-        cells = [[row, *(cell(row, c) for c in columns)] for row in rows]
-        return markdown(["", *columns], cells)
-
     parts = [
         "Ours: mean ± sample standard deviation (number of runs).\n",
-        table(labels, ours),
+        table(
+            labels, lambda r, c: cell_text(results.score(r, c), digits_of(c))
+        ),
     ]
     if numbers := paper_numbers.PAPER[results.experiment.name]:
-        known = [
-            row
-            for row in dict.fromkeys([*labels, *numbers])
-            if any(papers(row, column) for column in columns)
-        ]
+        rows = dict.fromkeys([*labels, *numbers])
+        known = [r for r in rows if any(papers(r, c) for c in columns)]
         parts += ["The paper's.\n", table(known, papers)]
     parts += [
         f"Differences to {labels[0]}: ours, and the paper's in parentheses.\n",
