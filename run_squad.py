@@ -39,11 +39,10 @@ from tasks.squad import answers as squad_answers
 from tasks.squad import data as squad_data
 from tasks.squad import ensemble as squad_ensemble
 from tasks.squad import mistakes as squad_mistakes
-from tasks.squad.answers import AnswerOptions
-from tasks.squad.decoding import DecodingOptions
+from tasks.squad.decoding import AnswerOptions, Candidate
 from tasks.squad.distillation import SpanTeaching
 from tasks.squad.job import SquadJob
-from tasks.squad.records import QuestionReader, ReadingOptions
+from tasks.squad.records import QuestionReader
 from tasks.squad.windows import Lengths
 from training import reporting
 
@@ -225,7 +224,9 @@ def score_file() -> int:
         file_system.make_directory(FLAGS.output_dir)
         reporting.write_results(FLAGS.output_dir, results, step=0)
         answers = squad_answers.read_predictions(FLAGS.predictions_file)
-        squad_mistakes.write(data, answers, {}, is_version_2, mistake_options())
+        found = {k: Candidate(v, None, 0.0, 0.0) for k, v in answers.items()}
+        settings = finetuning_flags.read(FLAGS)
+        squad_mistakes.write(data, found, is_version_2, settings)
     for name, value in results.items():
         print(f"{name} = {value}")
     return 0
@@ -236,26 +237,24 @@ def answer_together() -> int:
 
     With --do_eval the answers are scored too.
     """
-    folders = FLAGS.ensemble_dirs
+    folders, is_version_2 = FLAGS.ensemble_dirs, FLAGS.version_2_with_negative
     squad_ensemble.check_folders(folders, FLAGS.output_dir)
     prefix = squad_ensemble.find_model(folders, FLAGS.init_checkpoint)
-    model_source = source.read_source(finetuning_flags.read(FLAGS), prefix)
+    settings = finetuning_flags.read(FLAGS)
+    model_source = source.read_source(settings, prefix)
     questions = create_reader(model_source).questions(FLAGS.predict_file)
     answered = squad_ensemble.answer(
         folders,
         questions,
         model_source.tokenizer.inv_vocab,
         answer_options(model_source.do_lower_case),
+        FLAGS.output_dir,
     )
     if FLAGS.do_eval:
-        results = answered.scores(questions.data, FLAGS.version_2_with_negative)
+        results = answered.scores(questions.data, is_version_2)
         reporting.write_results(FLAGS.output_dir, results, step=0)
         squad_mistakes.write(
-            questions.data,
-            answered.answers,
-            answered.confidences,
-            FLAGS.version_2_with_negative,
-            mistake_options(),
+            questions.data, answered.found, is_version_2, settings
         )
     return 0
 
@@ -264,79 +263,43 @@ def answer_together() -> int:
 
 
 def create_reader(model_source: ModelSource) -> QuestionReader:
-    """Return the reader of SQuAD's files, with the model's length.
-
-    Raises:
-        UserError: no window of that length has space for the paragraph.
-    """
+    """Return the reader of SQuAD's files, with the model's length."""
     lengths = Lengths(
-        max_seq_length=model_source.max_seq_length,
-        doc_stride=FLAGS.doc_stride,
-        max_query_length=FLAGS.max_query_length,
+        model_source.max_seq_length, FLAGS.doc_stride, FLAGS.max_query_length
     )
     lengths.check()
-    options = ReadingOptions(
+    return QuestionReader(
+        lengths,
+        model_source.tokenizer,
+        num_workers=FLAGS.num_workers,
         version_2_with_negative=FLAGS.version_2_with_negative,
         strict=FLAGS.strict,
         triviaqa_evidence_dir=FLAGS.triviaqa_evidence_dir,
         triviaqa_max_tokens=FLAGS.triviaqa_max_tokens,
-    )
-    return QuestionReader(
-        options, lengths, model_source.tokenizer, FLAGS.num_workers
     )
 
 
 def answer_options(do_lower_case: bool) -> AnswerOptions:
     """Return how to answer from logits."""
     is_given = FLAGS["null_score_diff_threshold"].present
-    return AnswerOptions(
-        output_dir=FLAGS.output_dir,
-        decoding=DecodingOptions(
-            n_best_size=FLAGS.n_best_size,
-            max_answer_length=FLAGS.max_answer_length,
-            version_2_with_negative=FLAGS.version_2_with_negative,
-            verbose_logging=FLAGS.verbose_logging,
-            do_lower_case=do_lower_case,
-            ignore_padding=not FLAGS.pad_to_max_length,
-        ),
-        null_score_diff_threshold=(
-            FLAGS.null_score_diff_threshold if is_given else None
-        ),
-        tune_null_threshold=FLAGS.tune_null_threshold,
+    names = (n for n in AnswerOptions._fields if n in FLAGS)
+    options = AnswerOptions(
+        **{name: FLAGS[name].value for name in names}
+        | {
+            "do_lower_case": do_lower_case,
+            "ignore_padding": not FLAGS.pad_to_max_length,
+        }
     )
-
-
-def mistake_options() -> squad_mistakes.Options:
-    """Return what to write about the mistakes, and where."""
-    return squad_mistakes.Options(
-        FLAGS.output_dir, FLAGS.num_errors, FLAGS.pictures
-    )
+    if not is_given:
+        options = options._replace(null_score_diff_threshold=None)
+    return options
 
 
 def check_flags() -> None:
-    """Check what can be checked before any file is read.
-
-    Raises:
-        UserError: names the flags.
-    """
+    """Check what can be checked before any file is read."""
     Lengths(
         FLAGS.max_seq_length, FLAGS.doc_stride, FLAGS.max_query_length
     ).check()
-    _check_files()
-    _check_threshold()
-    for name, unused in _MODEL_FLAGS.items():
-        for other in unused:
-            if FLAGS[name].value and FLAGS[other].value:
-                raise UserError(f"--{name} runs no model: leave --{other} out")
-    if FLAGS.predictions_file and FLAGS["null_score_diff_threshold"].present:
-        raise UserError(
-            "--predictions_file is scored as it is: leave "
-            "--null_score_diff_threshold out"
-        )
-
-
-def _check_files() -> None:
-    """Check that the files exist and that those needed are given."""
     for name in ("train_file", "predict_file"):
         for path in FLAGS[name].value:
             if not file_system.exists(path):
@@ -353,21 +316,27 @@ def _check_files() -> None:
     ):
         if FLAGS[name].value and not FLAGS.predict_file:
             raise UserError(f"--{name} needs --predict_file")
-
-
-def _check_threshold() -> None:
-    """Check the flags of the null threshold."""
     if math.isnan(FLAGS.null_score_diff_threshold):
         raise UserError("--null_score_diff_threshold is not a number")
     if FLAGS.tune_null_threshold and not FLAGS.version_2_with_negative:
         raise UserError(
             "--tune_null_threshold is for --version_2_with_negative"
         )
-    if FLAGS.tune_null_threshold and FLAGS["null_score_diff_threshold"].present:
+    is_given = FLAGS["null_score_diff_threshold"].present
+    if is_given and FLAGS.tune_null_threshold:
         raise UserError(
             "--tune_null_threshold finds the value of "
             "--null_score_diff_threshold: give one of them"
         )
+    if is_given and FLAGS.predictions_file:
+        raise UserError(
+            "--predictions_file is scored as it is: leave "
+            "--null_score_diff_threshold out"
+        )
+    for name, unused in _MODEL_FLAGS.items():
+        for other in unused:
+            if FLAGS[name].value and FLAGS[other].value:
+                raise UserError(f"--{name} runs no model: leave --{other} out")
 
 
 if __name__ == "__main__":

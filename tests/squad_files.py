@@ -35,9 +35,7 @@ def golden_decoded(
     data = squad_data.read_squad(
         [golden_file(version, folder)], False, is_version_2
     )
-    windows = squad_windows.convert_all(
-        data, tokenizer, GOLDEN_LENGTHS[version], 1
-    )
+    windows = squad_windows.convert(data, tokenizer, GOLDEN_LENGTHS[version], 1)
     logits = np.load(GOLDEN / f"squad_{version}" / "logits.npz")["logits"]
     return squad_decoding.decode(
         data,
@@ -45,7 +43,7 @@ def golden_decoded(
         logits[:, 0],
         logits[:, 1],
         tokenizer.inv_vocab,
-        squad_decoding.DecodingOptions(
+        squad_decoding.AnswerOptions(
             version_2_with_negative=is_version_2, ignore_padding=False
         ),
     )

@@ -10,19 +10,11 @@ The steps, one function each:
     Answered.scores         answers -> scores of the official script
 
 ensemble.py has another source of n-best lists: the output of several runs.
-Files in output_dir:
-
-    predictions.json        {question id: answer}
-    nbest_predictions.json  {question id: n-best list}
-    null_odds.json          {question id: null odds}; SQuAD 2.0
-    null_threshold.json     the threshold of --tune_null_threshold; SQuAD 2.0
-    logits.npz              of all windows, with their fingerprint in .json
 """
 
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
@@ -39,25 +31,22 @@ from tasks.squad import data as squad_data
 from tasks.squad import decoding as squad_decoding
 from tasks.squad import scores as squad_scores
 from tasks.squad.data import SquadData
-from tasks.squad.decoding import Candidate, Decoded, DecodingOptions
+from tasks.squad.decoding import AnswerOptions, Candidate, Decoded
 from tasks.squad.scores import Tuned
 
-PREDICTIONS = "predictions.json"
+PREDICTIONS = "predictions.json"  # {question id: answer}
 
-NBEST = "nbest_predictions.json"
+NBEST = "nbest_predictions.json"  # {question id: n-best list}
 
-NULL_ODDS = "null_odds.json"
+NULL_ODDS = "null_odds.json"  # {question id: null odds}; SQuAD 2.0
 
-THRESHOLD = "null_threshold.json"
+THRESHOLD = "null_threshold.json"  # of --tune_null_threshold
 
-LOGITS = "logits.npz"
+LOGITS = "logits.npz"  # of all windows, with their fingerprint in .json
 
 # All files of this module. They belong to the weights that answered: a sweep
 # copies them with the weights of the best run.
 FILES = (PREDICTIONS, NBEST, NULL_ODDS, THRESHOLD, LOGITS, LOGITS + ".json")
-
-
-# --- Logits ------------------------------------------------------------------
 
 
 class Logits(NamedTuple):
@@ -75,12 +64,8 @@ def cached_logits(
 ) -> Logits:
     """Return the logits in output_dir if they are current, else compute them.
 
-    Args:
-        output_dir: where logits.npz is kept.
-        fingerprint: all that the logits depend on. Logits are not kept if
-            `weights` is None in it: weights that were not saved.
-        num_windows: W.
-        compute: runs the model on all windows.
+    `fingerprint` is all that they depend on. They are not kept if `weights` is
+    None in it: weights that were not saved.
     """
     if fingerprint["weights"] is None:
         return compute()
@@ -100,25 +85,18 @@ def cached_logits(
             logging.warning("%s; the model runs again", error)
     # On several machines all compute the same logits, and one writes them.
     logits = compute()
+
+    def write(path: str) -> None:
+        with file_system.atomic_file(path) as file:
+            np.savez(file, **logits._asdict())
+
     if cluster.is_chief():
-        record_cache.write_with_fingerprint(
-            path, fingerprint, lambda path: _write_logits(path, logits)
-        )
+        record_cache.write_with_fingerprint(path, fingerprint, write)
     return logits
 
 
-def _write_logits(path: str, logits: Logits) -> None:
-    """Write logits.npz."""
-    with file_system.atomic_file(path) as file:
-        np.savez(file, **logits._asdict())
-
-
 def read_logits(path: str) -> Logits:
-    """Return the logits in a file.
-
-    Raises:
-        UserError: the file is missing or damaged.
-    """
+    """Return the logits in a file; an error if it is missing or damaged."""
     try:
         with file_system.open_for_reading(path) as file:
             arrays = np.load(file)
@@ -132,27 +110,17 @@ def read_logits(path: str) -> Logits:
 # --- Answers -----------------------------------------------------------------
 
 
-class AnswerOptions(NamedTuple):
-    """Options of `answer`; all fields but `decoding` have names of flags."""
-
-    output_dir: str
-    decoding: DecodingOptions
-    # None: not given, so that a stored threshold is used.
-    null_score_diff_threshold: float | None = None
-    tune_null_threshold: bool = False
-
-
 class Answered(NamedTuple):
     """The answers to the questions of a data set."""
 
-    answers: dict[str, str]  # {question id: answer}
+    found: dict[str, Candidate]  # {question id: answer}
     null_odds: dict[str, float]  # empty for SQuAD 1.1
     tuned: Tuned | None  # the best threshold, whether used or not
-    # {question id: number of the paragraph's piece that the answer begins
-    # with}; without the questions that have no answer.
-    places: Mapping[str, int] = MappingProxyType({})
-    # {question id: probability of the answer in its n-best list}.
-    confidences: Mapping[str, float] = MappingProxyType({})
+
+    @property
+    def answers(self) -> dict[str, str]:
+        """The texts, {question id: answer}, "" for none."""
+        return {key: candidate.text for key, candidate in self.found.items()}
 
     def scores(self, data: SquadData, is_version_2: bool) -> dict[str, float]:
         """Return the official scores, and the F1 at the best threshold."""
@@ -169,6 +137,7 @@ def answer(
     data: SquadData,
     decoded: Decoded,
     options: AnswerOptions,
+    output_dir: str,
     weights: Any,
     trained_in: str | None = None,
 ) -> Answered:
@@ -177,49 +146,38 @@ def answer(
     Args:
         data: the questions.
         decoded: their n-best lists and null odds.
-        options: how to answer, and output_dir.
+        options: how to answer.
+        output_dir: for the files.
         weights: fingerprint of the weights that answered, None if unknown.
         trained_in: output_dir of the run that trained the weights.
 
     Raises:
         UserError: the threshold is to be tuned, and there are no answers.
     """
-    tuned = _tune(data, decoded, options.tune_null_threshold)
-    threshold = 0.0
-    if decoded.null_odds and options.tune_null_threshold:
+    is_version_2, tuned, threshold = bool(decoded.null_odds), None, 0.0
+    if is_version_2 and data.has_answers():
+        best = {
+            key: squad_decoding.best_answer(found).text
+            for key, found in decoded.nbest.items()
+        }
+        tuned = squad_scores.tune_threshold(data, best, decoded.null_odds)
+        logging.info(
+            "Best null_score_diff_threshold: %g, F1 %.2f, exact %.2f", *tuned
+        )
+    if is_version_2 and options.tune_null_threshold:
+        if not tuned:
+            raise UserError(
+                "--tune_null_threshold: the file to predict has no answers"
+            )
         threshold = tuned.threshold
-    elif decoded.null_odds:
-        threshold = null_threshold(options, weights, trained_in)
-    answers = decoded.answers(threshold)
-    _log_empty(answers, threshold if decoded.null_odds else None)
-    texts = {
-        PREDICTIONS: json.dumps(answers, indent=4),
-        NBEST: nbest_json(decoded.nbest),
-    }
-    if decoded.null_odds:
-        texts[NULL_ODDS] = json.dumps(decoded.null_odds, indent=4)
-    # Later runs use the threshold for the same weights only: it is of no use
-    # where these are unknown.
-    if tuned and options.tune_null_threshold and weights is not None:
-        stored = {**tuned._asdict(), "weights": weights}
-        texts[THRESHOLD] = json.dumps(stored, indent=2)
-    for name, text in texts.items():
-        path = os.path.join(options.output_dir, name)
-        if cluster.is_chief():
-            file_system.write_text(path, text + "\n")
-        logging.info("Wrote %s", path)
-    return Answered(
-        answers,
-        decoded.null_odds,
-        tuned,
-        confidences=decoded.confidences(answers),
-    )
-
-
-def _log_empty(answers: Mapping[str, str], threshold: float | None) -> None:
-    """Log how many answers are ""; threshold is None for SQuAD 1.1."""
-    num_empty = sum(not answer for answer in answers.values())
-    if threshold is not None:
+    elif is_version_2:
+        threshold = null_threshold(
+            options.null_score_diff_threshold, weights, output_dir, trained_in
+        )
+    answered = Answered(decoded.answers(threshold), decoded.null_odds, tuned)
+    answers = answered.answers
+    num_empty = sum(not text for text in answers.values())
+    if is_version_2:
         logging.info(
             "%d of %d questions have no answer at threshold %g",
             num_empty,
@@ -233,6 +191,51 @@ def _log_empty(answers: Mapping[str, str], threshold: float | None) -> None:
             num_empty,
             len(answers),
         )
+    texts = {
+        PREDICTIONS: json.dumps(answers, indent=4),
+        NBEST: nbest_json(decoded.nbest),
+    }
+    if is_version_2:
+        texts[NULL_ODDS] = json.dumps(decoded.null_odds, indent=4)
+    # Later runs use the threshold for the same weights only: it is of no use
+    # where these are unknown.
+    if tuned and options.tune_null_threshold and weights is not None:
+        stored = {**tuned._asdict(), "weights": weights}
+        texts[THRESHOLD] = json.dumps(stored, indent=2)
+    for name, text in texts.items():
+        path = os.path.join(output_dir, name)
+        if cluster.is_chief():
+            file_system.write_text(path, text + "\n")
+        logging.info("Wrote %s", path)
+    return answered
+
+
+def null_threshold(
+    given: float | None, weights: Any, *folders: str | None
+) -> float:
+    """Return the null odds above which a question has no answer.
+
+    It is the given one, else the one tuned for the same weights in the first of
+    the folders that has one, else 0.
+    """
+    if given is not None:
+        return given
+    for folder in filter(None, folders):
+        path = os.path.join(folder, THRESHOLD)
+        if not tf.io.gfile.exists(path):
+            continue
+        found = text_files.read_own_json(path)
+        try:
+            threshold, its_weights = float(found["threshold"]), found["weights"]
+        except (KeyError, TypeError, ValueError):
+            logging.warning("%s is damaged: not used", path)
+            continue
+        if its_weights != weights:
+            logging.warning("%s is of other weights: not used", path)
+            continue
+        logging.info("null_score_diff_threshold = %g, from %s", threshold, path)
+        return threshold
+    return 0.0
 
 
 def nbest_json(nbest: Mapping[str, Sequence[Candidate]]) -> str:
@@ -257,79 +260,6 @@ def nbest_json(nbest: Mapping[str, Sequence[Candidate]]) -> str:
     return "{\n" + ",\n".join(lists) + "\n}"
 
 
-# --- The null threshold of SQuAD 2.0 -----------------------------------------
-
-
-def _tune(data: SquadData, decoded: Decoded, is_required: bool) -> Tuned | None:
-    """Return the threshold with the best F1 and log it.
-
-    None for SQuAD 1.1, and without answers unless the threshold is required.
-
-    Raises:
-        UserError: it is required, and there are no answers.
-    """
-    if not decoded.null_odds:
-        return None
-    if not data.has_answers():
-        if is_required:
-            raise UserError(
-                "--tune_null_threshold: the file to predict has no answers"
-            )
-        return None
-    best = {
-        key: squad_decoding.best_text(found)
-        for key, found in decoded.nbest.items()
-    }
-    tuned = squad_scores.tune_threshold(data, best, decoded.null_odds)
-    logging.info(
-        "Best null_score_diff_threshold: %g, F1 %.2f, exact %.2f", *tuned
-    )
-    return tuned
-
-
-def null_threshold(
-    options: AnswerOptions, weights: Any, trained_in: str | None = None
-) -> float:
-    """Return the null odds above which a question has no answer.
-
-    --null_score_diff_threshold if it is given, else the threshold tuned for
-    the same weights, in output_dir or trained_in, else 0.
-
-    Args:
-        options: output_dir and null_score_diff_threshold.
-        weights: fingerprint of the weights, None if unknown.
-        trained_in: output_dir of the run that trained them.
-    """
-    if options.null_score_diff_threshold is not None:
-        return options.null_score_diff_threshold
-    # A threshold tuned in this output_dir comes before that of training.
-    for folder in filter(None, (options.output_dir, trained_in)):
-        path = os.path.join(folder, THRESHOLD)
-        if not tf.io.gfile.exists(path):
-            continue
-        found = text_files.read_own_json(path)
-        if not _is_threshold(found):
-            logging.warning("%s is damaged: not used", path)
-            continue
-        if found["weights"] != weights:
-            logging.warning("%s is of other weights: not used", path)
-            continue
-        logging.info(
-            "null_score_diff_threshold = %g, from %s", found["threshold"], path
-        )
-        return float(found["threshold"])
-    return 0.0
-
-
-def _is_threshold(found: Any) -> bool:
-    """Return whether a value has the form of null_threshold.json."""
-    return (
-        isinstance(found, dict)
-        and isinstance(found.get("threshold"), float)
-        and "weights" in found
-    )
-
-
 # --- Scores of a file --------------------------------------------------------
 
 
@@ -340,10 +270,6 @@ def score_file(
 
     For SQuAD 2.0 they include the best thresholds if null_odds.json lies in
     the same directory.
-
-    Raises:
-        UserError: a file is of another form, or null_odds.json lacks a
-            question with a prediction.
     """
     predictions = read_predictions(predictions_file)
     path = lookup.beside(predictions_file, NULL_ODDS)
@@ -361,25 +287,12 @@ def score_file(
 
 
 def read_predictions(path: str) -> dict[str, str]:
-    """Return {question id: answer} of a file like predictions.json.
-
-    Raises:
-        UserError: the file is of another form.
-    """
+    """Return {question id: answer} of a file like predictions.json."""
     return _read_values(path, str, "answers")
 
 
 def _read_values(path: str, kind: type, what: str) -> dict:
-    """Return {question id: value} of a JSON file.
-
-    Args:
-        path: of the file.
-        kind: type of the values; for a float an int will do.
-        what: the values in an error, "answers".
-
-    Raises:
-        UserError: the file is of another form; names the question.
-    """
+    """Return {question id: value} of a JSON file of `what`, "answers"."""
     values = squad_data.read_json(path)
     if not isinstance(values, dict):
         raise UserError(

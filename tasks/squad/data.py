@@ -21,6 +21,7 @@ triviaqa.py reads TriviaQA's files into the same classes.
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -30,17 +31,12 @@ from base.errors import UserError
 import numpy as np
 from absl import logging
 
-_SHOWN = 3  # misplaced answers listed in the log
-
 # A word ends at every character that the tokenizer treats as white space. The
 # original splits at the first five of them only (blank, tab, CR, LF, U+202F),
 # so that "5\u00a0pounds" was one word and an answer "5" grew to "5 pounds".
 _WORD = re.compile(
     "[^ \t\r\n\u202f\u00a0\u1680\u2000-\u200a\u2028\u2029\u205f\u3000]+"
 )
-
-
-# --- Paragraphs and questions ------------------------------------------------
 
 
 class Paragraph(NamedTuple):
@@ -78,19 +74,13 @@ class SquadExample(NamedTuple):
 
 
 class SquadData(NamedTuple):
-    """The paragraphs and questions of one or more files.
-
-    Examples are in the order of their paragraphs.
-    """
+    """Paragraphs and their questions, in the order of the paragraphs."""
 
     paragraphs: list[Paragraph]
     examples: list[SquadExample]
 
     def has_answers(self) -> bool:
-        """Return whether any question can be scored.
-
-        It can if it has a reference answer or is marked impossible.
-        """
+        """Return whether any question can be scored."""
         return any(e.answers or e.is_impossible for e in self.examples)
 
 
@@ -135,15 +125,8 @@ def require(
 ) -> Any:
     """Return parent[key] after checking that it exists and has a type.
 
-    Args:
-        parent: value from a JSON file, an object if the file is right.
-        key: required key.
-        kind: required type; a bool does not count as an int.
-        where: path of parent, "dev.json" or "dev.json: data[0]".
-        file_format: format named in the error.
-
-    Raises:
-        UserError: the key is missing or its value has another type.
+    A bool does not count as an int. `where` is the place of the parent,
+    "dev.json" or "dev.json: data[0]".
     """
     if not isinstance(parent, dict):
         raise UserError(
@@ -190,57 +173,43 @@ def read_squad(
     """
     reader = _Reader(is_training, strict)
     for path in files:
-        reader.read(path)
-        check_version(path, reader.in_file, version_2_with_negative)
-        reader.log_unanswered(path)
-    reader.log()
-    if not reader.data.examples:
+        reader.read(path, version_2_with_negative)
+    data, misplaced = reader.data, reader.misplaced
+    logging.info(
+        "Read %d questions on %d paragraphs",
+        len(data.examples),
+        len(data.paragraphs),
+    )
+    if reader.num_several:
+        logging.info(
+            "%d questions have several answers: the first is trained on",
+            reader.num_several,
+        )
+    if reader.num_dropped:
+        logging.warning(
+            "%d questions are left out: the words at answer_start do not "
+            "contain the answer",
+            reader.num_dropped,
+        )
+    if misplaced:
+        logging.warning(
+            "%d answers are not where answer_start points, the first: %s",
+            len(misplaced),
+            misplaced[0],
+        )
+    if not data.examples:
         why = ""
-        if reader.misplaced:
+        if misplaced:
             why = (
                 f" that can be trained on, of {len(reader.places)}; the first "
-                f"problem: {reader.misplaced[0]}"
+                f"problem: {misplaced[0]}"
             )
         raise UserError(f"{', '.join(files)}: no question found{why}")
-    return reader.data
-
-
-class _QuestionCounts(NamedTuple):
-    """Counts of one file, from which its version follows."""
-
-    questions: int = 0
-    impossible: int = 0  # is_impossible is true
-    with_answers: int = 0
-    with_key: int = 0  # is_impossible is there, true or false
-
-
-def check_version(
-    path: str, found: _QuestionCounts, is_version_2: bool
-) -> None:
-    """Check that a file is of the version the flag names.
-
-    Raises:
-        UserError: it is of the other version; names the flag to change.
-    """
-    if found.impossible and not is_version_2:
-        raise UserError(
-            f"{path}: {found.impossible} of {found.questions} questions have "
-            "no answer: this is SQuAD 2.0, give --version_2_with_negative"
-        )
-    if is_version_2 and found.with_answers and not found.with_key:
-        raise UserError(
-            f"{path}: no question has the key is_impossible: this is SQuAD "
-            "1.1, leave --version_2_with_negative out"
-        )
+    return data
 
 
 class _Reader:
-    """Collects the examples of several files, and counts of problems.
-
-    Args:
-        is_training: see `read_squad`.
-        strict: see `read_squad`.
-    """
+    """Collects the examples of several files, and counts of problems."""
 
     def __init__(self, is_training: bool, strict: bool):
         self.is_training, self.strict = is_training, strict
@@ -248,11 +217,9 @@ class _Reader:
         self.places: dict[str, str] = {}  # question id -> place in a file
         self.misplaced: list[str] = []  # a line per answer not at its place
         self.num_dropped = self.num_several = 0
-        self.in_file = _QuestionCounts()  # of the file read last
 
-    def read(self, path: str) -> None:
+    def read(self, path: str, is_version_2: bool) -> None:
         """Add the paragraphs and questions of a file to `data`."""
-        self.in_file = _QuestionCounts()
         content = read_json(path)
         # TriviaQA's key is "Data", SQuAD's is "data".
         if isinstance(content, dict) and "Data" in content:
@@ -260,62 +227,40 @@ class _Reader:
                 f"{path} is a TriviaQA file: it can only be trained on, with "
                 "--triviaqa_evidence_dir"
             )
-        articles = require(content, "data", list, path)
-        for at, article in enumerate(articles):
+        found = Counter()  # questions of each kind; the version follows
+        for at, article in enumerate(require(content, "data", list, path)):
             where = f"{path}: data[{at}]"
             paragraphs = require(article, "paragraphs", list, where)
-            for number, paragraph in enumerate(paragraphs):
-                self._paragraph(paragraph, f"{where}.paragraphs[{number}]")
-
-    def _paragraph(self, value: Any, where: str) -> None:
-        """Add a paragraph and its questions."""
-        context = make_paragraph(require(value, "context", str, where))
-        number = len(self.data.paragraphs)
-        self.data.paragraphs.append(context)
-        for at, qa in enumerate(require(value, "qas", list, where)):
-            place = f"{where}.qas[{at}]"
-            example = self._question(qa, number, context, place)
-            if example:
-                self.data.examples.append(example)
-
-    def _question(
-        self, qa: Any, number: int, context: Paragraph, where: str
-    ) -> SquadExample | None:
-        """Return a question, None if it cannot be trained on."""
-        qas_id = self._id(qa, where)
-        text = require(qa, "question", str, where)
-        is_impossible = "is_impossible" in qa and require(
-            qa, "is_impossible", bool, where
-        )
-        answers = self._answers(qa, qas_id, context, where)
-        count = self.in_file
-        self.in_file = _QuestionCounts(
-            count.questions + 1,
-            count.impossible + is_impossible,
-            count.with_answers + bool(answers),
-            count.with_key + ("is_impossible" in qa),
-        )
-        example = SquadExample(
-            qas_id,
-            text,
-            number,
-            answers=tuple(answer for answer, _ in answers),
-            is_impossible=is_impossible,
-        )
-        # To predict, the words of the answer are not needed; an impossible
-        # question is trained on with [CLS] for an answer.
-        if is_impossible or not self.is_training:
-            return example
-        if not answers:
+            for number, value in enumerate(paragraphs):
+                place = f"{where}.paragraphs[{number}]"
+                text = require(value, "context", str, place)
+                self.data.paragraphs.append(make_paragraph(text))
+                questions = require(value, "qas", list, place)
+                for index, qa in enumerate(questions):
+                    self._question(qa, f"{place}.qas[{index}]", found)
+        if found["impossible"] and not is_version_2:
             raise UserError(
-                f"{where} ({qas_id}) has no answer to train on; remove the "
-                "question, or set is_impossible in SQuAD 2.0"
+                f"{path}: {found['impossible']} of {found['all']} questions "
+                "have no answer: this is SQuAD 2.0, give "
+                "--version_2_with_negative"
             )
-        self.num_several += len({text for text, _ in answers}) > 1
-        return self._with_answer(example, context, *answers[0])
+        if is_version_2 and found["with answers"] and not found["with key"]:
+            raise UserError(
+                f"{path}: no question has the key is_impossible: this is SQuAD "
+                "1.1, leave --version_2_with_negative out"
+            )
+        lacking = found["all"] - found["impossible"] - found["with answers"]
+        if found["with answers"] and lacking and not self.is_training:
+            logging.warning(
+                "%s: %d of %d questions have no answers to compare with; "
+                "every prediction for them counts as wrong",
+                path,
+                lacking,
+                found["all"],
+            )
 
-    def _id(self, qa: Any, where: str) -> str:
-        """Return the id of a question after checking that it is new."""
+    def _question(self, qa: Any, where: str, found: Counter) -> None:
+        """Add a question on the last paragraph, unless it has to be dropped."""
         qas_id = require(qa, "id", object, where)
         if not isinstance(qas_id, (str, int)) or isinstance(qas_id, bool):
             raise UserError(f"{where}.id is {qas_id!r}, wanted a string")
@@ -327,29 +272,57 @@ class _Reader:
                 "ids must be unique over all files"
             )
         self.places[qas_id] = where
-        return qas_id
+        text = require(qa, "question", str, where)
+        is_impossible = "is_impossible" in qa and require(
+            qa, "is_impossible", bool, where
+        )
+        answers = self._answers(qa, where, qas_id)
+        found["all"] += 1
+        found["impossible"] += is_impossible
+        found["with answers"] += bool(answers)
+        found["with key"] += "is_impossible" in qa
+        example = SquadExample(
+            qas_id,
+            text,
+            len(self.data.paragraphs) - 1,
+            answers=tuple(answer for answer, _ in answers),
+            is_impossible=is_impossible,
+        )
+        # To predict, the words of the answer are not needed; an impossible
+        # question is trained on with [CLS] for an answer.
+        if self.is_training and not is_impossible:
+            if not answers:
+                raise UserError(
+                    f"{where} ({qas_id}) has no answer to train on; remove "
+                    "the question, or set is_impossible in SQuAD 2.0"
+                )
+            self.num_several += len(set(example.answers)) > 1
+            example = self._with_words(example, answers[0][1])
+        if example:
+            self.data.examples.append(example)
+        else:
+            self.num_dropped += 1
 
     def _answers(
-        self, qa: dict, qas_id: str, context: Paragraph, where: str
+        self, qa: dict, where: str, qas_id: str
     ) -> list[tuple[str, int]]:
         """Return the (text, answer_start) pairs of a question.
 
-        Pairs that do not fit the context are returned too, and listed in
+        Pairs that do not fit the paragraph are returned too, and listed in
         `misplaced`.
         """
         if not qa.get("answers"):
             return []
+        context = self.data.paragraphs[-1].text
         found = []
         for at, answer in enumerate(require(qa, "answers", list, where)):
             place = f"{where}.answers[{at}]"
             text = require(answer, "text", str, place)
             offset = require(answer, "answer_start", int, place)
             found.append((text, offset))
-            seen = (
-                context.text[offset : offset + len(text)] if offset >= 0 else ""
-            )
+            seen = context[offset : offset + len(text)] if offset >= 0 else ""
             # An answer next to its place is kept: its words may contain it
-            # (see _with_answer), and a score needs its text only.
+            # (see _with_words), and a score needs its text only.
             if text.strip() and seen == text:
                 continue
             line = (
@@ -361,66 +334,26 @@ class _Reader:
             self.misplaced.append(line)
         return found
 
-    def _with_answer(
-        self, example: SquadExample, context: Paragraph, text: str, offset: int
+    def _with_words(
+        self, example: SquadExample, offset: int
     ) -> SquadExample | None:
-        """Return the example with the words of its answer.
+        """Return the example with the words of its first answer.
 
         None if the words at the offset do not contain the answer. They may
         contain more than it: "(Steve Jobs)" contains "Steve Jobs". So an
         offset that is off by a character or two is often good enough.
         """
+        paragraph, text = self.data.paragraphs[-1], example.answers[0]
         wanted = " ".join(_WORD.findall(text))
-        words, start, end = "", 0, 0
-        if len(context.starts) and offset >= 0:
-            last = offset + max(len(text), 1) - 1
-            # The last word that starts at or before the character. A blank
-            # thereby belongs to the word before it, as in the original.
-            ends = np.searchsorted(context.starts, [offset, last], "right") - 1
-            start, end = ends.clip(0).tolist()
-            words = " ".join(context.words(start, end))
-        if not wanted or wanted not in words:
-            self.num_dropped += 1
+        if not wanted or not len(paragraph.starts) or offset < 0:
+            return None
+        last = offset + len(text) - 1
+        # The last word that starts at or before the character. A blank thereby
+        # belongs to the word before it, as in the original.
+        ends = np.searchsorted(paragraph.starts, [offset, last], "right") - 1
+        start, end = ends.clip(0).tolist()
+        if wanted not in " ".join(paragraph.words(start, end)):
             return None
         return example._replace(
             orig_answer_text=text, start_position=start, end_position=end
         )
-
-    def log_unanswered(self, path: str) -> None:
-        """Warn of questions to score that have no reference answer."""
-        found = self.in_file
-        lacking = found.questions - found.impossible - found.with_answers
-        if found.with_answers and lacking and not self.is_training:
-            logging.warning(
-                "%s: %d of %d questions have no answers to compare with; "
-                "every prediction for them counts as wrong",
-                path,
-                lacking,
-                found.questions,
-            )
-
-    def log(self) -> None:
-        """Log how much was read, and the problems found."""
-        logging.info(
-            "Read %d questions on %d paragraphs",
-            len(self.data.examples),
-            len(self.data.paragraphs),
-        )
-        if self.num_several:
-            logging.info(
-                "%d questions have several answers: the first is trained on",
-                self.num_several,
-            )
-        if self.num_dropped:
-            logging.warning(
-                "%d questions are left out: the words at answer_start do not "
-                "contain the answer",
-                self.num_dropped,
-            )
-        if self.misplaced:
-            logging.warning(
-                "%d answers are not where answer_start points, the first:",
-                len(self.misplaced),
-            )
-            for line in self.misplaced[:_SHOWN]:
-                logging.warning("  %s", line)

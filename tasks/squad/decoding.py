@@ -28,8 +28,7 @@ and ends of a window.
 """
 
 import contextlib
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from base import progress
@@ -49,16 +48,19 @@ _BLOCK = 2048
 # original ends with an error there.
 NOTHING_BUT_NULL = 1e6
 
-_FAR_BELOW = -1e9  # less than every logit
+_FAR_BELOW = np.float32(-1e9)  # less than every logit
 
 
-class DecodingOptions(NamedTuple):
-    """Options of decoding; the first four have the names of flags."""
+class AnswerOptions(NamedTuple):
+    """How answers are found; most fields have the names of flags."""
 
     n_best_size: int = 20
     max_answer_length: int = 30  # in word pieces
     version_2_with_negative: bool = False
     verbose_logging: bool = False  # log spans that are not found in the text
+    # None: not given, so that a stored threshold is used.
+    null_score_diff_threshold: float | None = None
+    tune_null_threshold: bool = False
     do_lower_case: bool = True  # of the tokenizer
     # Keep padding out of the k best starts and ends. The original does not, so
     # its answers depend on how far a row is padded.
@@ -69,7 +71,8 @@ class Candidate(NamedTuple):
     """One entry of an n-best list."""
 
     text: str  # "": no answer
-    probability: float  # over the list
+    # Over the list; None for an answer that is not in the list.
+    probability: float | None
     start_logit: float
     end_logit: float
     # Window, first and last position in its row; None: no answer.
@@ -82,63 +85,37 @@ class Decoded(NamedTuple):
     nbest: dict[str, list[Candidate]]
     null_odds: dict[str, float]  # empty for SQuAD 1.1
 
-    def answers(self, threshold: float = 0.0) -> dict[str, str]:
+    def answers(self, threshold: float = 0.0) -> dict[str, Candidate]:
         """Return {question id: answer}.
 
-        SQuAD 1.1: the first text of each list. SQuAD 2.0: "" if the null odds
-        exceed the threshold, else the first text that is not "".
+        SQuAD 1.1: the first of each list. SQuAD 2.0: that without a text if
+        the null odds exceed the threshold, else the best text.
         """
         if not self.null_odds:
-            return {key: found[0].text for key, found in self.nbest.items()}
+            return {key: found[0] for key, found in self.nbest.items()}
         return {
-            key: "" if self.null_odds[key] > threshold else best_text(found)
+            key: best_answer(found, self.null_odds[key] > threshold)
             for key, found in self.nbest.items()
         }
 
-    def confidences(self, answers: Mapping[str, str]) -> dict[str, float]:
-        """Return {question id: probability of its answer}.
 
-        It is that of the n-best list. An answer that is not in the list, as
-        "" where all candidates have a text, has none.
-        """
-        found = {}
-        for key, text in answers.items():
-            same = (c.probability for c in self.nbest[key] if c.text == text)
-            probability = next(same, None)
-            if probability is not None:
-                found[key] = float(probability)
-        return found
+def best_answer(
+    candidates: Sequence[Candidate], is_null: bool = False
+) -> Candidate:
+    """Return the first candidate with a text; that without one if is_null.
 
-
-def best_text(candidates: Sequence[Candidate]) -> str:
-    """Return the first text that is not empty, "" without one."""
-    return next((c.text for c in candidates if c.text), "")
-
-
-def places(
-    decoded: Decoded, answers: Mapping[str, str], windows: Windows
-) -> dict[str, int]:
-    """Return the piece of the paragraph that each answer begins with.
-
-    Args:
-        decoded: the n-best lists that the answers are from.
-        answers: {question id: answer}; "" is left out.
-        windows: of all questions.
+    Without such a candidate it has no text.
     """
-    offsets = windows.doc_start - windows.query_length() - 2  # [W]
-    found = {}
-    for key, text in answers.items():
-        if text:
-            best = next(c for c in decoded.nbest[key] if c.text == text)
-            window, first, _ = best.span
-            found[key] = int(offsets[window]) + first
-    return found
+    for has_text in (not is_null, False):
+        for candidate in candidates:
+            if bool(candidate.text) == has_text:
+                return candidate
+    return Candidate("", None, 0.0, 0.0)
 
 
-# --- The window with the most context ----------------------------------------
-
-
-def max_context(windows: Windows) -> np.ndarray:
+def max_context(
+    question: np.ndarray, start: np.ndarray, length: np.ndarray
+) -> np.ndarray:
     """Return whether each piece of each window has most context in that one.
 
     A piece in several windows of a question is a possible start in one of
@@ -152,38 +129,30 @@ def max_context(windows: Windows) -> np.ndarray:
 
     and the result is 1 1 1 1 0, 0 1 1 1 1.
 
-    Returns:
-        bool, flat: window after window, doc_length values each.
-    """
-    bounds = np.flatnonzero(np.diff(windows.example, prepend=-1, append=-2))
-    found = [np.zeros([0], bool)]
-    for first, last in itertools.pairwise(bounds.tolist()):  # of a question
-        found += has_max_context(
-            windows.doc_start[first:last].tolist(),
-            windows.doc_length[first:last].tolist(),
-        )
-    return np.concatenate(found)
-
-
-def has_max_context(starts: list[int], lengths: list[int]) -> list[np.ndarray]:
-    """Return `max_context` of the windows of one question, an array each.
-
     Args:
-        starts: first piece of each window.
-        lengths: number of pieces of each window.
+        question: index of each window's question, ascending [n].
+        start: first piece of each window [n].
+        length: number of pieces of each window [n].
+
+    Returns:
+        bool, flat: window after window, `length` values each.
     """
-    if len(starts) == 1:
-        return [np.ones([lengths[0]], bool)]
-    size = starts[-1] + lengths[-1]  # pieces of the paragraph
-    best, owner = np.full([size], -1.0), np.zeros([size], np.int32)
-    spans = [slice(s, s + n) for s, n in zip(starts, lengths, strict=True)]
-    for number, (span, length) in enumerate(zip(spans, lengths, strict=True)):
-        left = np.arange(length)
-        score = np.minimum(left, length - 1 - left) + 0.01 * length
-        is_better = score > best[span]  # ">": the first of equals wins
-        best[span] = np.where(is_better, score, best[span])
-        owner[span] = np.where(is_better, number, owner[span])
-    return [owner[span] == number for number, span in enumerate(spans)]
+    window = np.repeat(np.arange(len(length)), length)
+    before = np.cumsum(length) - length  # pieces of the windows before
+    left = np.arange(len(window)) - before[window]
+    score = np.minimum(left, length[window] - 1 - left)
+    score = score + 0.01 * length[window]
+    # Equal numbers are the same piece of the same question: a paragraph has
+    # no more pieces than its windows together.
+    first = before[np.searchsorted(question, question)]
+    piece = (first + start)[window] + left
+    best = np.zeros(len(window))
+    np.maximum.at(best, piece, score)
+    (is_best,) = np.nonzero(score == best[piece])
+    owner = np.zeros(len(window), int)
+    is_best = is_best[::-1]  # of several values for a piece the last one stays
+    owner[piece[is_best]] = window[is_best]
+    return owner[piece] == window
 
 
 # --- Spans of many windows at once -------------------------------------------
@@ -204,39 +173,32 @@ def _find_spans(
     end_logits: np.ndarray,
     windows: Windows,
     part: slice,
-    may_start: np.ndarray,
-    options: DecodingOptions,
+    options: AnswerOptions,
 ) -> _Spans:
     """Return the spans of a block of windows that can be answers.
 
-    Args:
-        start_logits: [n, S].
-        end_logits: [n, S].
-        windows: all windows.
-        part: the n of them that the logits are of.
-        may_start: flat, `max_context` of the n windows.
-        options: n_best_size and max_answer_length.
+    `part` are the n of all windows that the logits [n, S] are of.
     """
     size, width = start_logits.shape
+    at = np.arange(width) - windows.query_length()[part, None] - 2  # [n, S]
+    lengths = windows.doc_length[part, None]  # [n, 1]
+    if options.ignore_padding:
+        is_padding = at > lengths  # the piece behind the last is [SEP]
+        start_logits = np.where(is_padding, _FAR_BELOW, start_logits)
+        end_logits = np.where(is_padding, _FAR_BELOW, end_logits)
     count = min(options.n_best_size, width)  # k
     # Stable: of equal logits the first comes first, as in the original.
     starts = np.argsort(-start_logits, axis=1, kind="stable")[:, :count]
     ends = np.argsort(-end_logits, axis=1, kind="stable")[:, :count]  # [n, k]
-    lengths = windows.doc_length[part]
-    offsets = windows.query_length()[part] + 2
-    # Row and position of every piece of the paragraph, flat like may_start.
-    row = np.repeat(np.arange(size), lengths)
-    first = np.cumsum(lengths) - lengths
-    at = np.arange(len(row)) - np.repeat(first, lengths)
-    at += np.repeat(offsets, lengths)
-    in_doc = np.zeros([size, width], bool)  # [n, S]
-    in_doc[row, at] = True
-    start_allowed = np.zeros_like(in_doc)  # [n, S]
-    start_allowed[row, at] = may_start
+    in_doc = (at >= 0) & (at < lengths)
+    may_start = np.zeros_like(in_doc)
+    may_start[in_doc] = max_context(
+        windows.example[part], windows.doc_start[part], lengths[:, 0]
+    )
     each = np.arange(size)[:, None]  # [n, 1]
     start, end = starts[:, :, None], ends[:, None, :]  # [n, k, 1], [n, 1, k]
     fits = (end >= start) & (end - start < options.max_answer_length)
-    fits &= start_allowed[each, starts][:, :, None]
+    fits &= may_start[each, starts][:, :, None]
     fits &= in_doc[each, ends][:, None]  # [n, k, k]
     # In the order in which the original collects spans, by the ranks i and j.
     # It decides which of several spans with the same score comes first.
@@ -260,7 +222,7 @@ def decode(
     start_logits: np.ndarray,
     end_logits: np.ndarray,
     tokens: Mapping[int, str],
-    options: DecodingOptions,
+    options: AnswerOptions,
     has_bar: bool = True,
 ) -> Decoded:
     """Return the n-best lists and, for SQuAD 2.0, the null odds.
@@ -276,93 +238,43 @@ def decode(
     """
     warn = logging.info if options.verbose_logging else logging.debug
     texts = SpanTexts(data, windows, tokens, options.do_lower_case, warn)
-    may_start = max_context(windows)
-    may_start_at = np.cumsum([0, *windows.doc_length])  # [W + 1]
     result = Decoded({}, {})
+    count = len(data.examples)
     # Question q has the windows from bounds[q] to bounds[q + 1]: none if its
     # paragraph is empty.
-    questions = np.arange(len(data.examples) + 1)
-    bounds = np.searchsorted(windows.example, questions)
+    bounds = np.searchsorted(windows.example, np.arange(count + 1))
     # The arrays of `_find_spans` grow with n_best_size ** 2 pairs per window.
     block = max(1, _BLOCK * 400 // options.n_best_size**2)
-    with _bar(len(data.examples) if has_bar else 0) as shown:
-        for low, high in _blocks(bounds, block):  # questions
-            part = slice(bounds[low], bounds[high])  # windows
-            allowed = slice(may_start_at[part.start], may_start_at[part.stop])
-            found = _spans_by_question(
-                start_logits[part],
-                end_logits[part],
-                windows,
-                bounds[low : high + 1],
-                may_start[allowed],
-                options,
+    bar = contextlib.nullcontext()
+    if has_bar:
+        bar = progress.Bar(count, "questions", "Decoding")
+    with bar as shown:
+        low = 0
+        while low < count:
+            high = np.searchsorted(bounds, bounds[low] + block, "right") - 1
+            # At least one question, however many windows it has.
+            high = min(max(int(high), low + 1), count)
+            part = slice(bounds[low], bounds[high])
+            spans = _find_spans(
+                start_logits[part], end_logits[part], windows, part, options
             )
-            examples = data.examples[low:high]
-            for example, own in zip(examples, found, strict=True):
-                _add_question(result, example.qas_id, *own, texts, options)
+            # Spans are sorted by window, so those of a question are neighbors.
+            cuts = np.searchsorted(spans.window, bounds[low : high + 1])
+            for number in range(low, high):
+                own = slice(*cuts[number - low : number - low + 2])
+                rows = slice(*bounds[number : number + 2])
+                _add_question(
+                    result,
+                    data.examples[number].qas_id,
+                    _Spans(*(field[own] for field in spans)),
+                    _null_logits(start_logits[rows, 0], end_logits[rows, 0]),
+                    texts,
+                    options,
+                )
             if shown:
                 shown.update(high - low)
+            low = high
     return result
-
-
-def _bar(total: int) -> contextlib.AbstractContextManager:
-    """Return the progress bar of so many questions; none for 0."""
-    if not total:
-        return contextlib.nullcontext()
-    return progress.Bar(total, "questions", "Decoding")
-
-
-def _spans_by_question(
-    starts: np.ndarray,
-    ends: np.ndarray,
-    windows: Windows,
-    bounds: np.ndarray,
-    may_start: np.ndarray,
-    options: DecodingOptions,
-) -> Iterator[tuple[_Spans, tuple[float, float]]]:
-    """Yield the spans and the [CLS] logits of each question of a block.
-
-    Args:
-        starts: start logits [n, S] of the block.
-        ends: end logits [n, S].
-        windows: all windows.
-        bounds: first window of each question; last, the end of the block.
-        may_start: flat, `max_context` of the block.
-        options: as for `decode`.
-    """
-    part = slice(bounds[0], bounds[-1])
-    if options.ignore_padding:
-        lengths = windows.length()[part]
-        starts, ends = (_mask_padding(x, lengths) for x in (starts, ends))
-    spans = _find_spans(starts, ends, windows, part, may_start, options)
-    # Spans are sorted by window, so those of a question are neighbors.
-    cuts = np.searchsorted(spans.window, bounds)
-    for (low, high), (first, last) in zip(
-        itertools.pairwise(cuts),
-        itertools.pairwise(bounds - bounds[0]),
-        strict=True,
-    ):
-        yield (
-            _Spans(*(field[low:high] for field in spans)),
-            _null_logits(starts[first:last, 0], ends[first:last, 0]),
-        )
-
-
-def _mask_padding(logits: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return logits [n, S], very low behind the lengths [n] of the rows."""
-    is_padding = np.arange(logits.shape[1]) >= lengths[:, None]
-    return np.where(is_padding, np.float32(_FAR_BELOW), logits)
-
-
-def _blocks(bounds: np.ndarray, block: int) -> Iterator[tuple[int, int]]:
-    """Yield (first, last + 1) of questions with about `block` windows."""
-    low, last = 0, len(bounds) - 1
-    while low < last:
-        high = int(np.searchsorted(bounds, bounds[low] + block, "right")) - 1
-        # At least one question, however many windows it has.
-        high = min(max(high, low + 1), last)
-        yield low, high
-        low = high
 
 
 def _null_logits(starts: np.ndarray, ends: np.ndarray) -> tuple[float, float]:
@@ -382,11 +294,12 @@ def _add_question(
     spans: _Spans,
     null: tuple[float, float],
     texts: SpanTexts,
-    options: DecodingOptions,
+    options: AnswerOptions,
 ) -> None:
     """Add the n-best list and the null odds of a question to `result`."""
+    is_version_2 = options.version_2_with_negative
     scores = spans.start_logit + spans.end_logit
-    if options.version_2_with_negative:
+    if is_version_2:
         scores = np.append(scores, sum(null))  # last, so last of equals
     best: list[Candidate] = []
     seen: set[str] = set()
@@ -407,30 +320,20 @@ def _add_question(
         best.append(Candidate(text, 0.0, *pair, span))
     # As in the original, a list of SQuAD 2.0 always has "". It may thereby
     # have one entry more than n_best_size.
-    if options.version_2_with_negative and "" not in seen:
+    if is_version_2 and "" not in seen:
         best.append(Candidate("", 0.0, *null))
     if not best:  # the original answers with the word "empty"
         best.append(Candidate("", 0.0, 0.0, 0.0))
-    result.nbest[qas_id] = _with_probabilities(best)
-    if options.version_2_with_negative:
-        result.null_odds[qas_id] = _null_odds(best, null)
-
-
-def _with_probabilities(best: Sequence[Candidate]) -> list[Candidate]:
-    """Return the candidates of one list with their probabilities."""
     scores = np.array([c.start_logit + c.end_logit for c in best])
     # Without the largest score exp() could overflow; the shares are the same.
     shares = np.exp(scores - scores.max())
     shares = (shares / shares.sum()).tolist()
-    return [
+    result.nbest[qas_id] = [
         candidate._replace(probability=share)
         for candidate, share in zip(best, shares, strict=True)
     ]
-
-
-def _null_odds(best: Sequence[Candidate], null: tuple[float, float]) -> float:
-    """Return the null score minus the score of the best text."""
-    found = next((candidate for candidate in best if candidate.text), None)
-    if found is None:
-        return NOTHING_BUT_NULL
-    return null[0] + null[1] - found.start_logit - found.end_logit
+    if is_version_2:
+        found, odds = best_answer(best), NOTHING_BUT_NULL
+        if found.text:
+            odds = null[0] + null[1] - found.start_logit - found.end_logit
+        result.null_odds[qas_id] = odds

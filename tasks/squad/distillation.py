@@ -24,8 +24,6 @@ from training.objective import Sums, example_weights
 
 _PART = 4096  # windows whose probabilities are computed at a time
 
-_OF_TEXTS = ("vocabulary", "do_lower_case")  # of the fingerprint of a model
-
 
 class SpanTeaching(teaching.Teaching[SquadJob]):
     """Teachers of spans; their answers are logits [n, S, 2]."""
@@ -55,7 +53,7 @@ class SpanTeaching(teaching.Teaching[SquadJob]):
             record_cache.text_fingerprint(tokenizer, length)
             for tokenizer in (teacher.tokenizer, self.job.tokenizer)
         )
-        for name in _OF_TEXTS:
+        for name in ("vocabulary", "do_lower_case"):
             if theirs[name] != own[name]:
                 return (
                     f"has another {name} than the student: the teacher's "

@@ -11,7 +11,6 @@ text by text:
     mean         Paris 0.4, Lyon 0.4, London 0.2
 """
 
-import itertools
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -27,24 +26,13 @@ from checkpoints import lookup
 from tasks.squad import answers as squad_answers
 from tasks.squad import data as squad_data
 from tasks.squad import decoding as squad_decoding
-from tasks.squad.answers import (
-    LOGITS,
-    NBEST,
-    NULL_ODDS,
-    Answered,
-    AnswerOptions,
-    Logits,
-)
-from tasks.squad.decoding import Candidate, Decoded, DecodingOptions
+from tasks.squad.answers import LOGITS, NBEST, NULL_ODDS, Answered, Logits
+from tasks.squad.decoding import AnswerOptions, Candidate, Decoded
 from tasks.squad.records import Questions
 
 
 def check_folders(folders: Sequence[str], output_dir: str | None) -> None:
-    """Check that the runs' directories exist and none is output_dir.
-
-    Raises:
-        UserError: one does not exist, or is output_dir.
-    """
+    """Check that the runs' directories exist and none is output_dir."""
     if not output_dir:
         raise UserError("--output_dir is required")
     places = [file_system.real_path(folder) for folder in folders]
@@ -64,9 +52,6 @@ def find_model(folders: Sequence[str], init_checkpoint: str | None) -> str:
     """Return the checkpoint whose vocabulary and casing are to be used.
 
     The first one in the directories, else init_checkpoint.
-
-    Raises:
-        UserError: there is none.
     """
     for folder in folders:
         if tf.io.gfile.exists(
@@ -86,6 +71,7 @@ def answer(
     questions: Questions,
     tokens: Mapping[int, str],
     options: AnswerOptions,
+    output_dir: str,
 ) -> Answered:
     """Answer questions with the output of several runs; write the files.
 
@@ -93,30 +79,24 @@ def answer(
         folders: output_dir of each run.
         questions: what to answer.
         tokens: {id: token}.
-        options: how to answer, and output_dir.
+        options: how to answer.
+        output_dir: for the files.
 
     Raises:
         UserError: a run has neither logits nor n-best lists for them.
     """
-    decoded = decode(folders, questions, tokens, options.decoding)
-    file_system.make_directory(options.output_dir)
-    # A tuned threshold is stored for these weights if all are known.
-    stored = [_logits_fingerprint(folder) for folder in folders]
-    weights = [f["weights"] for f in stored] if all(stored) else None
-    return squad_answers.answer(questions.data, decoded, options, weights)
-
-
-def decode(
-    folders: Sequence[str],
-    questions: Questions,
-    tokens: Mapping[int, str],
-    options: DecodingOptions,
-) -> Decoded:
-    """Return n-best lists from the mean logits, or the mean n-best lists."""
     # A fingerprint read from JSON has lists for tuples.
     wanted = json.loads(json.dumps(questions.fingerprint))
-    stored = [_logits_fingerprint(folder) for folder in folders]
-    if all(found and found["windows"] == wanted for found in stored):
+    weights, has_logits = [], True
+    for folder in folders:
+        found = text_files.read_own_json(os.path.join(folder, LOGITS + ".json"))
+        if not isinstance(found, dict) or not {"windows", "weights"} <= {
+            *found
+        }:
+            found = {"windows": None, "weights": None}
+        weights.append(found["weights"])
+        has_logits = has_logits and found["windows"] == wanted
+    if has_logits:
         logging.info("Ensemble: the mean of %d runs' logits", len(folders))
         logits = mean_logits(
             [
@@ -124,27 +104,27 @@ def decode(
                 for folder in folders
             ]
         )
-        return squad_decoding.decode(
+        decoded = squad_decoding.decode(
             questions.data, questions.windows, *logits, tokens, options
         )
-    logging.info(
-        "Ensemble: the mean of %d runs' n-best lists, since their windows, or "
-        "those of the flags, differ",
-        len(folders),
+    else:
+        logging.info(
+            "Ensemble: the mean of %d runs' n-best lists, since their windows, "
+            "or those of the flags, differ",
+            len(folders),
+        )
+        is_version_2 = options.version_2_with_negative
+        lists = [read_lists(f, questions, is_version_2) for f in folders]
+        decoded = combine(lists, options.n_best_size)
+    file_system.make_directory(output_dir)
+    # A tuned threshold is stored for these weights if all are known.
+    return squad_answers.answer(
+        questions.data,
+        decoded,
+        options,
+        output_dir,
+        weights if None not in weights else None,
     )
-    is_version_2 = options.version_2_with_negative
-    lists = [read_lists(folder, questions, is_version_2) for folder in folders]
-    return combine(lists, options.n_best_size)
-
-
-def _logits_fingerprint(folder: str) -> dict | None:
-    """Return the fingerprint of the logits in a directory, None without it."""
-    found = text_files.read_own_json(os.path.join(folder, LOGITS + ".json"))
-    has_keys = isinstance(found, dict) and {"windows", "weights"} <= {*found}
-    return found if has_keys else None
-
-
-# --- The mean of logits ------------------------------------------------------
 
 
 def mean_logits(parts: Sequence[Logits]) -> Logits:
@@ -168,13 +148,9 @@ def mean_logits(parts: Sequence[Logits]) -> Logits:
 def read_lists(
     folder: str, questions: Questions, is_version_2: bool
 ) -> Decoded:
-    """Return the n-best lists of a run, for the given questions only.
-
-    Raises:
-        UserError: a file is missing or damaged, or lacks a question.
-    """
+    """Return the n-best lists of a run, for the given questions only."""
     keys = [example.qas_id for example in questions.data.examples]
-    found = []
+    found = {NULL_ODDS: {}}
     for name in (NBEST, NULL_ODDS) if is_version_2 else (NBEST,):
         path = os.path.join(folder, name)
         if not tf.io.gfile.exists(path):
@@ -197,37 +173,25 @@ def read_lists(
                 path,
                 len(values) - len(keys),
             )
-        found.append({key: values[key] for key in keys})
+        found[name] = {key: values[key] for key in keys}
+    numbers = ("probability", "start_logit", "end_logit")
     try:
-        return decoded_from_json(*found)
+        lists = {
+            key: [
+                # A TypeError unless the text is a string.
+                Candidate(
+                    entry["text"] + "", *(float(entry[n]) for n in numbers)
+                )
+                for entry in entries
+            ]
+            for key, entries in found[NBEST].items()
+        }
+        odds = {key: float(value) for key, value in found[NULL_ODDS].items()}
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(
             f"--ensemble_dirs: {folder} holds an {NBEST} or {NULL_ODDS} that "
             f"is not one ({error}); --do_predict writes them"
         ) from error
-
-
-def decoded_from_json(
-    nbest: Mapping, null_odds: Mapping | None = None
-) -> Decoded:
-    """Return the content of nbest_predictions.json and null_odds.json.
-
-    Raises:
-        KeyError, TypeError, ValueError: the content has another form.
-    """
-    lists = {
-        key: [
-            Candidate(
-                entry["text"] + "",  # a TypeError unless it is a string
-                float(entry["probability"]),
-                float(entry["start_logit"]),
-                float(entry["end_logit"]),
-            )
-            for entry in entries
-        ]
-        for key, entries in nbest.items()
-    }
-    odds = {key: float(value) for key, value in (null_odds or {}).items()}
     return Decoded(lists, odds)
 
 
@@ -238,34 +202,28 @@ def combine(parts: Sequence[Decoded], n_best_size: int) -> Decoded:
     does not list it; its logits are those of the run with the highest
     probability. A run whose list has no text for a question is left out of
     that question, unless all lists have none: its null odds are a constant.
-
-    Args:
-        parts: n-best lists of each run, for the same questions.
-        n_best_size: the maximum length of a list.
     """
     result = Decoded({}, {})
     for key in parts[0].nbest:
         used = [
-            part for part in parts if squad_decoding.best_text(part.nbest[key])
+            part
+            for part in parts
+            if squad_decoding.best_answer(part.nbest[key]).text
         ]
         used = used or list(parts)
-        lists = [part.nbest[key] for part in used]
-        result.nbest[key] = _mean_list(lists)[:n_best_size]
+        found: dict[str, list[Candidate]] = {}
+        for part in used:
+            for candidate in part.nbest[key]:
+                found.setdefault(candidate.text, []).append(candidate)
+        merged = [
+            max(same, key=lambda c: c.probability)._replace(
+                probability=sum(c.probability for c in same) / len(used)
+            )
+            for same in found.values()
+        ]
+        merged.sort(key=lambda candidate: -candidate.probability)
+        result.nbest[key] = merged[:n_best_size]
         if parts[0].null_odds:
             odds = [part.null_odds[key] for part in used]
             result.null_odds[key] = sum(odds) / len(odds)
     return result
-
-
-def _mean_list(lists: Sequence[Sequence[Candidate]]) -> list[Candidate]:
-    """Return the mean of several n-best lists of one question."""
-    found: dict[str, list[Candidate]] = {}
-    for candidate in itertools.chain(*lists):
-        found.setdefault(candidate.text, []).append(candidate)
-    merged = [
-        max(same, key=lambda c: c.probability)._replace(
-            probability=sum(c.probability for c in same) / len(lists)
-        )
-        for same in found.values()
-    ]
-    return sorted(merged, key=lambda c: -c.probability)

@@ -26,10 +26,10 @@ from tasks.squad import model as squad_model
 from tasks.squad import records as squad_records
 from tasks.squad import scores as squad_scores
 from tasks.squad import windows as squad_windows
-from tasks.squad.answers import Answered, AnswerOptions
+from tasks.squad.answers import Answered
 from tasks.squad.data import SquadData
+from tasks.squad.decoding import AnswerOptions
 from tasks.squad.records import Questions
-from tasks.squad.windows import Windows
 
 _SHOWN = 5  # windows written to the log
 
@@ -73,9 +73,15 @@ class SquadJob(Job):
         self.reader, self.answer_options = reader, answer_options
         self.train_file, self.predict_file = train_file, predict_file
         self.count_steps_by = count_steps_by
-        self.is_version_2 = reader.options.version_2_with_negative
-        if not is_training:
-            self._check_version()
+        self.is_version_2 = reader.version_2_with_negative
+        taught = source.trained_for.version_2_with_negative
+        if not is_training and taught not in (None, self.is_version_2):
+            logging.warning(
+                "the model was fine-tuned with version_2_with_negative=%s; now "
+                "it answers with --version_2_with_negative=%s",
+                taught,
+                self.is_version_2,
+            )
         asked = DataSet("eval", "predict_file", predict_file)
         self.open_data(
             squad_windows.schema(source.max_seq_length),
@@ -85,7 +91,7 @@ class SquadJob(Job):
             is_training,
             settings.predict_batch_size,
         )
-        if is_training and reader.options.strict:
+        if is_training and reader.strict:
             # The records that are there may be of a run without --strict.
             self.examples(self.train)
         is_scored = settings.do_eval or settings.training.eval_steps
@@ -104,17 +110,6 @@ class SquadJob(Job):
         # The fingerprint of the weights that answered last, and the answers.
         self._answered: tuple[list[str], Answered] | None = None
 
-    def _check_version(self) -> None:
-        """Warn if the model was fine-tuned on the other version of SQuAD."""
-        trained_for = self.source.trained_for.version_2_with_negative
-        if trained_for not in (None, self.is_version_2):
-            logging.warning(
-                "the model was fine-tuned with version_2_with_negative=%s; now "
-                "it answers with --version_2_with_negative=%s",
-                trained_for,
-                self.is_version_2,
-            )
-
     def deciding_metric(self) -> str:
         """Return the key of F1, for SQuAD 2.0 F1 at the best threshold."""
         if not self.predict_file:
@@ -128,7 +123,7 @@ class SquadJob(Job):
         return {
             "doc_stride": self.reader.lengths.doc_stride,
             "max_query_length": self.reader.lengths.max_query_length,
-            "max_answer_length": self.answer_options.decoding.max_answer_length,
+            "max_answer_length": self.answer_options.max_answer_length,
         }
 
     # --- Data ----------------------------------------------------------------
@@ -160,34 +155,24 @@ class SquadJob(Job):
             is_training,
         )
         for number, features in enumerate(parts):
-            if not number:
-                self._log_windows(questions, windows, features)
+            for row in range(0 if number else min(_SHOWN, len(windows))):
+                question = questions.examples[windows.example[row]]
+                lines = [
+                    ("unique_id", features["unique_ids"][row]),
+                    ("qas_id", question.qas_id),
+                    ("tokens", self.tokens_of(features, row)),
+                ]
+                if is_training:
+                    first = int(features["start_positions"][row])
+                    last = int(features["end_positions"][row])
+                    ids = features["input_ids"][row, first : last + 1].tolist()
+                    words = " ".join(self.tokenizer.convert_ids_to_tokens(ids))
+                    answer = f"{words} ({first} to {last})"
+                    if not first:
+                        answer = "not in this window"
+                    lines.append(("answer", answer))
+                log_example(*lines)
             yield features
-
-    def _log_windows(
-        self,
-        questions: SquadData,
-        windows: Windows,
-        features: dict[str, np.ndarray],
-    ) -> None:
-        """Log the first windows as tokens, with their answers."""
-        for row in range(min(_SHOWN, len(windows))):
-            lines = [
-                ("unique_id", features["unique_ids"][row]),
-                ("qas_id", questions.examples[windows.example[row]].qas_id),
-                ("tokens", self.tokens_of(features, row)),
-            ]
-            if "start_positions" in features:
-                first = int(features["start_positions"][row])
-                last = int(features["end_positions"][row])
-                answer = "not in this window"
-                if first:
-                    words = self.tokenizer.convert_ids_to_tokens(
-                        features["input_ids"][row, first : last + 1].tolist()
-                    )
-                    answer = f"{' '.join(words)} ({first} to {last})"
-                lines.append(("answer", answer))
-            log_example(*lines)
 
     def num_examples(self, data: in_memory.ShortRecords) -> int:
         """Return the number of windows in an epoch, or of questions."""
@@ -208,12 +193,17 @@ class SquadJob(Job):
     def evaluate(self, loaded: LoadedModel) -> Scored:
         """Score the answers to predict_file; look for constant ones."""
         answered = self._answer(loaded)
-        data = self.questions.data
-        sign = signs.same_span(
-            answered.answers,
-            answered.places,
-            squad_scores.exact_matches(data, answered.answers),
-        )
+        data, windows = self.questions.data, self.questions.windows
+        # From a position in a window's row to a piece of the paragraph.
+        shift = windows.doc_start - windows.query_length() - 2  # [W]
+        places = {
+            key: int(shift[found.span[0]]) + found.span[1]
+            for key, found in answered.found.items()
+            if found.text
+        }
+        answers = answered.answers
+        scores = squad_scores.score_each(data, answers, self.is_version_2)
+        sign = signs.same_span(answers, places, scores.exact)
         return Scored(
             answered.scores(data, self.is_version_2),
             [sign] if sign else [],
@@ -222,17 +212,11 @@ class SquadJob(Job):
 
     def write_mistakes(self, scored: Scored) -> None:
         """Write errors.tsv; draw the scores by the length of the answers."""
-        answered: Answered = scored.predictions
         squad_mistakes.write(
             self.questions.data,
-            answered.answers,
-            answered.confidences,
+            scored.predictions.found,
             self.is_version_2,
-            squad_mistakes.Options(
-                self.settings.output_dir,
-                self.settings.num_errors,
-                self.settings.training.pictures,
-            ),
+            self.settings,
         )
 
     def predict(self, loaded: LoadedModel) -> None:
@@ -241,40 +225,9 @@ class SquadJob(Job):
 
     def _answer(self, loaded: LoadedModel) -> Answered:
         """Answer predict_file, once for the same weights on disk."""
-        weights = _weights_fingerprint(loaded)
+        weights, folder = _weights_of(loaded)
         if weights and self._answered and self._answered[0] == weights:
             return self._answered[1]
-        decoded = squad_decoding.decode(
-            self.questions.data,
-            self.questions.windows,
-            *self._logits(loaded, weights),
-            self.tokenizer.inv_vocab,
-            self.answer_options.decoding,
-        )
-        answered = squad_answers.answer(
-            self.questions.data,
-            decoded,
-            self.answer_options,
-            weights,
-            _directory(loaded),
-        )
-        answered = answered._replace(
-            places=squad_decoding.places(
-                decoded, answered.answers, self.questions.windows
-            )
-        )
-        self._answered = (weights, answered) if weights else None
-        return answered
-
-    def _logits(
-        self, loaded: LoadedModel, weights: list[str] | None
-    ) -> squad_answers.Logits:
-        """Return the logits of all windows, those of the last run if current.
-
-        Args:
-            loaded: the model.
-            weights: their fingerprint, None if they are not on disk.
-        """
 
         def compute() -> squad_answers.Logits:
             data = self.dev[0]
@@ -283,21 +236,36 @@ class SquadJob(Job):
                 f"{self.records(data).num_records:,}",
             )
             size = self.settings.predict_batch_size
-            outputs = self.outputs(loaded, data, size)
-            return squad_answers.Logits(**outputs)
+            return squad_answers.Logits(**self.outputs(loaded, data, size))
 
+        questions = self.questions
         fingerprint = {
-            "windows": self.questions.fingerprint,
+            "windows": questions.fingerprint,
             "weights": weights,
             "pad_to_max_length": self.settings.pad_to_max_length,
             "dtype": self.settings.training.dtype,
         }
-        return squad_answers.cached_logits(
-            self.settings.output_dir,
-            fingerprint,
-            len(self.questions.windows),
-            compute,
+        output_dir = self.settings.output_dir
+        logits = squad_answers.cached_logits(
+            output_dir, fingerprint, len(questions.windows), compute
         )
+        decoded = squad_decoding.decode(
+            questions.data,
+            questions.windows,
+            *logits,
+            self.tokenizer.inv_vocab,
+            self.answer_options,
+        )
+        answered = squad_answers.answer(
+            questions.data,
+            decoded,
+            self.answer_options,
+            output_dir,
+            weights,
+            folder,
+        )
+        self._answered = (weights, answered) if weights else None
+        return answered
 
     # --- The fine-tuned model ------------------------------------------------
 
@@ -314,24 +282,22 @@ class SquadJob(Job):
         if self.is_version_2:
             if self.answer_options.tune_null_threshold:
                 self._answer(loaded)  # stores the threshold
+            weights, folder = _weights_of(loaded)
             threshold = squad_answers.null_threshold(
-                self.answer_options,
-                _weights_fingerprint(loaded),
-                _directory(loaded),
+                self.answer_options.null_score_diff_threshold,
+                weights,
+                self.settings.output_dir,
+                folder,
             )
         task = self.create_task()
         settings = task.settings._replace(null_threshold=threshold)
         return type(task)(settings).graph(loaded.model, tokenizer)
 
 
-def _weights_fingerprint(loaded: LoadedModel) -> list[str] | None:
-    """Return checksums of the weights' files, None if not on disk."""
+def _weights_of(loaded: LoadedModel) -> tuple[list[str] | None, str | None]:
+    """Return checksums of the weights and their folder; None if not on disk."""
     if not loaded.prefix:
-        return None
+        return None, None
     files = weight_files.files_of(loaded.prefix)
-    return [file_system.sha256(path) for path in files]
-
-
-def _directory(loaded: LoadedModel) -> str | None:
-    """Return the directory of the weights, None if not on disk."""
-    return lookup.folder_of(loaded.prefix) if loaded.prefix else None
+    checksums = [file_system.sha256(path) for path in files]
+    return checksums, lookup.folder_of(loaded.prefix)

@@ -8,16 +8,27 @@ from base import cluster, pictures
 
 from tasks import mistakes
 from tasks.mistakes import Mistakes
+from tasks.settings import RunSettings
 from tasks.squad import scores as squad_scores
-from tasks.squad.data import SquadData, SquadExample
+from tasks.squad.data import SquadData
+from tasks.squad.decoding import Candidate
 from tasks.squad.scores import QuestionScores
 
 PICTURE = "f1_by_answer_length.png"
 
 NO_ANSWER = "no\nanswer"
 
-# Longest answers of each bar but the last, in words.
-_LENGTHS = (1, 2, 3, 4, 6, 10, 15)
+# Bars and the longest answers of each, in words.
+_BARS = {
+    "1": 1,
+    "2": 2,
+    "3": 3,
+    "4": 4,
+    "5-6": 6,
+    "7-10": 10,
+    "11-15": 15,
+    "16+": float("inf"),
+}
 
 _CONTEXT = 80  # characters of the paragraph on each side of an answer
 
@@ -33,41 +44,32 @@ _HEADER = (
 )
 
 
-class Options(NamedTuple):
-    """Where and what `write` writes; fields have the names of flags."""
-
-    output_dir: str
-    num_errors: int
-    pictures: bool
-
-
 def write(
     data: SquadData,
-    predictions: Mapping[str, str],
-    confidences: Mapping[str, float],
+    found: Mapping[str, Candidate],
     is_version_2: bool,
-    options: Options,
+    settings: RunSettings,
 ) -> None:
     """Write errors.tsv; draw the scores by the length of the answers.
 
     Args:
         data: questions with their reference answers.
-        predictions: {question id: answer}, "" for none.
-        confidences: {question id: probability of the answer}; may lack some.
+        found: {question id: answer}.
         is_version_2: whether to score by the rules of SQuAD 2.0.
-        options: where and what to write.
+        settings: output_dir, num_errors and whether to draw.
     """
-    scores = squad_scores.score_each(data, predictions, is_version_2)
-    if options.num_errors:
-        found = wrong_answers(
-            data, predictions, confidences, scores, options.num_errors
+    answers = {key: candidate.text for key, candidate in found.items()}
+    scores = squad_scores.score_each(data, answers, is_version_2)
+    if settings.num_errors:
+        mistakes.write(
+            os.path.join(settings.output_dir, mistakes.NAME),
+            wrong_answers(data, found, scores, settings.num_errors),
         )
-        mistakes.write(os.path.join(options.output_dir, mistakes.NAME), found)
-    if options.pictures and cluster.is_chief():
+    if settings.training.pictures and cluster.is_chief():
         bars = by_length(data, scores)
         pictures.draw(
-            os.path.join(options.output_dir, PICTURE),
-            lambda path: draw_bars(bars, path),
+            os.path.join(settings.output_dir, PICTURE),
+            lambda path: pictures.save(bars_figure(bars), path),
         )
 
 
@@ -76,48 +78,36 @@ def write(
 
 def wrong_answers(
     data: SquadData,
-    predictions: Mapping[str, str],
-    confidences: Mapping[str, float],
+    found: Mapping[str, Candidate],
     scores: QuestionScores,
     count: int,
 ) -> Mistakes:
-    """Return the questions without an exact match.
+    """Return `count` of the questions without an exact match.
 
     Those of F1 0 come first, the surest answer of each first.
-
-    Args:
-        data: questions with their reference answers.
-        predictions: {question id: answer}, "" for none.
-        confidences: {question id: probability of the answer}; may lack some.
-        scores: of the questions.
-        count: of mistakes to list.
     """
+    nothing = Candidate("", None, 0.0, 0.0)
     wrong = [
-        example
+        (example, scores.f1[example.qas_id], found.get(example.qas_id, nothing))
         for example in data.examples
-        if example.qas_id in scores.exact and not scores.exact[example.qas_id]
+        if not scores.exact.get(example.qas_id, True)
     ]
-    wrong.sort(
-        key=lambda example: (
-            scores.f1[example.qas_id] > 0,
-            -confidences.get(example.qas_id, 0.0),
-        )
-    )
+    wrong.sort(key=lambda one: (one[1] > 0, -(one[2].probability or 0.0)))
     rows = [
         (
             example.qas_id,
             example.question_text,
             " | ".join(dict.fromkeys(example.answers)),
-            predictions.get(example.qas_id, ""),
-            float(scores.f1[example.qas_id]),
+            given.text,
+            float(f1),
             0,
-            confidences.get(example.qas_id),
+            given.probability,
             context_of(
                 data.paragraphs[example.paragraph].text,
-                (*example.answers, predictions.get(example.qas_id, "")),
+                (*example.answers, given.text),
             ),
         )
-        for example in wrong[:count]
+        for example, f1, given in wrong[:count]
     ]
     return Mistakes(
         _HEADER, rows, len(wrong), len(scores.exact), what="questions"
@@ -146,18 +136,11 @@ def context_of(paragraph: str, texts: Sequence[str]) -> str:
 
 
 class Bar(NamedTuple):
-    """The mean scores of the questions whose answers have some length.
+    """The mean scores of the questions whose answers have some length."""
 
-    Attributes:
-        name: the lengths in words, such as "5-6".
-        count: of questions.
-        f1: in percent.
-        exact: in percent.
-    """
-
-    name: str
-    count: int
-    f1: float
+    name: str  # the lengths in words, such as "5-6"
+    count: int  # of questions
+    f1: float  # in percent
     exact: float
 
 
@@ -166,15 +149,15 @@ def by_length(data: SquadData, scores: QuestionScores) -> list[Bar]:
 
     Questions without an answer come last. Lengths without a question are left
     out.
-
-    Args:
-        data: questions with their reference answers.
-        scores: of the questions.
     """
-    groups: dict[str, list[str]] = {name: [] for name in _names()}
+    groups: dict[str, list[str]] = {name: [] for name in (*_BARS, NO_ANSWER)}
     for example in data.examples:
         if example.qas_id in scores.f1:
-            groups[_name_of(example)].append(example.qas_id)
+            name = NO_ANSWER
+            if example.answers:
+                words = len(example.answers[0].split())
+                name = next(name for name, n in _BARS.items() if words <= n)
+            groups[name].append(example.qas_id)
     return [
         Bar(
             name,
@@ -187,38 +170,8 @@ def by_length(data: SquadData, scores: QuestionScores) -> list[Bar]:
     ]
 
 
-def _names() -> list[str]:
-    """Return the names of the bars, the shortest answers first."""
-    names, first = [], 1
-    for last in _LENGTHS:
-        names.append(f"{first}-{last}" if last > first else f"{last}")
-        first = last + 1
-    return [*names, f"{first}+", NO_ANSWER]
-
-
-def _name_of(example: SquadExample) -> str:
-    """Return the name of the bar that a question belongs to."""
-    if not example.answers:
-        return NO_ANSWER
-    words = max(1, len(example.answers[0].split()))
-    return _names()[sum(words > last for last in _LENGTHS)]
-
-
-def draw_bars(bars: Sequence[Bar], path: str) -> None:
-    """Draw the scores by length; see `bars_figure`.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-    """
-    pictures.save(bars_figure(bars), path)
-
-
 def bars_figure(bars: Sequence[Bar]) -> Any:
-    """Return the picture of the scores by length.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-    """
+    """Return the picture of the scores by length."""
     figure = pictures.new_figure(max(4.5, 1.5 + 0.75 * len(bars)), 4.0)
     axes = figure.subplots()
     places = range(len(bars))

@@ -36,12 +36,8 @@ class BertForQuestionAnswering(TaskModel):
     """Computes the start and the end logit of every token.
 
     They are the products of the token's vector with the start vector and the
-    end vector (paper section 4.2), plus a bias each, as in the original.
-
-    Args:
-        config: of the encoder.
-        dtype: of the matrix products.
-        bilstm_size: of the BiLSTM between encoder and vectors, if any.
+    end vector (paper section 4.2), plus a bias each, as in the original. A
+    BiLSTM may stand between encoder and vectors.
     """
 
     uses_pooler = False
@@ -66,10 +62,7 @@ class BertForQuestionAnswering(TaskModel):
     ) -> tf.Tensor:
         """Return the start logits and the end logits, float32 [2, B, S].
 
-        Args:
-            features: input_ids, input_mask and segment_ids [B, S].
-            training: whether dropout is on.
-            dropout_seed: see `BertModel.call`.
+        features: input_ids, input_mask and segment_ids [B, S].
         """
         seed = modeling.draw_seed(training, dropout_seed)
         x = self.encode(features, training, seed).sequence_output  # [B, S, H]
@@ -81,28 +74,18 @@ class BertForQuestionAnswering(TaskModel):
         logits = self.cls.squad(x)  # [B, S, 2]
         return tf.transpose(logits, [2, 0, 1])  # [2, B, S]
 
-    def losses(
-        self, logits: tf.Tensor, features: dict[str, tf.Tensor]
-    ) -> tuple[losses.Loss, losses.Loss]:
-        """Return the cross entropies of the start and of the end.
 
-        The softmax is over the tokens of a row without padding, so that the
-        loss does not depend on how far a batch is padded. The original
-        includes padding.
-
-        Args:
-            logits: of the model for these features, [2, B, S].
-            features: as for `__call__`, and start_positions and end_positions
-                [B], 0 ([CLS]) for no answer; `example_weights` [B], if there,
-                is 0 for rows that do not count.
-        """
-        return span_losses(without_padding(logits, features), features)
+# --- Objective ---------------------------------------------------------------
 
 
 def without_padding(
     logits: tf.Tensor, features: dict[str, tf.Tensor]
 ) -> tf.Tensor:
-    """Return logits [2, B, S] that are very small at padding."""
+    """Return logits [2, B, S] that are very small at padding.
+
+    The softmax is over the tokens of a row without padding, so that the loss
+    does not depend on how far a batch is padded. The original includes padding.
+    """
     is_padding = tf.cast(features["input_mask"], tf.float32) - 1.0  # [B, S]
     return logits + 10000.0 * is_padding
 
@@ -114,7 +97,9 @@ def span_losses(
 
     Args:
         logits: [2, B, S], see `without_padding`.
-        features: as for `BertForQuestionAnswering.losses`.
+        features: start_positions and end_positions [B], 0 ([CLS]) for no
+            answer; `example_weights` [B], if there, is 0 for rows that do not
+            count.
     """
     starts, ends = tf.unstack(logits)  # [B, S] each
     weights = features.get("example_weights")
@@ -124,9 +109,6 @@ def span_losses(
         ),
         losses.classification_loss(ends, features["end_positions"], weights),
     )
-
-
-# --- Objective ---------------------------------------------------------------
 
 
 def _loss_weights(batch: Batch) -> dict[str, tf.Tensor]:
@@ -143,7 +125,7 @@ def _forward(
 ) -> Sums:
     """Return the losses and the accuracies of starts and ends."""
     logits = model(batch, training, dropout_seed)
-    start, end = model.losses(logits, batch)
+    start, end = span_losses(without_padding(logits, batch), batch)
     tokens = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32))
     return {
         "start_loss": (start.loss, start.weight),
@@ -155,10 +137,7 @@ def _forward(
 
 
 def _total_loss(sums: Mapping, weights: Mapping) -> tf.Tensor:
-    """Return the mean of the two mean losses.
-
-    The paper has their sum; the original's code has the mean.
-    """
+    """Return the mean of the two mean losses; the paper has their sum."""
     start = sums["start_loss"] / weights["start_loss"]
     return (start + sums["end_loss"] / weights["end_loss"]) / 2.0
 
@@ -199,7 +178,7 @@ class QuestionAnsweringGraph(saved_model.TaskGraph):
     decoding.py, in TensorFlow operations, with two differences. Every span of
     the paragraph up to max_answer_length is a candidate, not those of the
     n_best_size best starts and ends only. And the answer is cut out of the
-    paragraph at word pieces, while texts.final_text returns whole words where
+    paragraph at word pieces, while texts.py returns whole words where
     it cannot locate the pieces.
 
     Outputs:
@@ -244,11 +223,9 @@ class QuestionAnsweringGraph(saved_model.TaskGraph):
     def _windows(
         self, query: tf.RaggedTensor, doc: tf.RaggedTensor
     ) -> _Windows:
-        """Return the windows of paragraphs, at least one each.
+        """Return the windows, at least one for each paragraph.
 
-        Args:
-            query: ids of the questions [n, (tokens)].
-            doc: ids of the paragraphs [n, (pieces)].
+        query [n, (tokens)] and doc [n, (pieces)] are ids.
         """
         ids = self.tokenizer.ids
         query_length = tf.cast(query.row_lengths(), tf.int32)  # [n]
@@ -383,10 +360,7 @@ def _by_question(
 def _take(values: tf.Tensor, at: tf.Tensor, spare: tf.Tensor) -> tf.Tensor:
     """Return values[at]; any value where `at` is outside, for masked places.
 
-    Args:
-        values: [v].
-        at: indices of any shape.
-        spare: [1], so that there is a value if v is 0.
+    `spare` [1] is there if there are no values.
     """
     values = tf.concat([values, tf.cast(spare, values.dtype)], 0)
     return tf.gather(values, tf.clip_by_value(at, 0, tf.size(values) - 1))
@@ -397,13 +371,9 @@ def _has_max_context(
 ) -> tf.Tensor:
     """Return whether each token has the most context in this window, [W, S].
 
-    See decoding.max_context, which has an example.
-
-    Args:
-        windows: all windows.
-        at: [W, S] index of each position among the pieces of the window.
-        in_doc: [W, S] whether the position holds a piece of the paragraph.
-        doc: ids of the paragraphs [n, (pieces)].
+    See decoding.max_context, which has an example. `at` [W, S] is the index of
+    each position among the pieces of the window, and `in_doc` [W, S] whether
+    the position holds one.
     """
     left = tf.cast(at, tf.float32)
     length = tf.cast(windows.doc_length, tf.float32)[:, None]

@@ -62,23 +62,6 @@ def f1(answer: str, prediction: str, is_version_2: bool) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-def exact_matches(
-    data: SquadData, predictions: Mapping[str, str]
-) -> dict[str, bool]:
-    """Return whether each prediction is one of the answers, once normalized.
-
-    "" is right for a question without an answer.
-    """
-    return {
-        example.qas_id: any(
-            exact(answer, predictions[example.qas_id])
-            for answer in example.answers or [""]
-        )
-        for example in data.examples
-        if example.qas_id in predictions
-    }
-
-
 # --- A file of predictions ---------------------------------------------------
 
 
@@ -90,16 +73,9 @@ def score(
 ) -> dict[str, float]:
     """Return the scores the official script prints, in percent.
 
-    Args:
-        data: questions with their reference answers.
-        predictions: {question id: answer}, "" for none.
-        is_version_2: whether to follow the script of SQuAD 2.0.
-        null_odds: {question id: null odds}, for the best thresholds.
-
-    Returns:
-        Version 1.1: exact_match and f1. Version 2.0: exact, f1 and total; the
-        same with the prefixes HasAns_ and NoAns_; with null odds best_exact,
-        best_exact_thresh, best_f1 and best_f1_thresh.
+    Version 1.1: exact_match and f1. Version 2.0: exact, f1 and total; the same
+    with the prefixes HasAns_ and NoAns_; with null odds best_exact,
+    best_exact_thresh, best_f1 and best_f1_thresh.
 
     Raises:
         UserError: the file has no answers, or no question a prediction.
@@ -124,19 +100,12 @@ def score(
             else "scored 0",
             missing[0],
         )
+    scored = score_each(data, predictions, is_version_2)
     if is_version_2:
-        return _version_2(data, predictions, null_odds)
-    return _version_1(data, predictions)
-
-
-def _version_1(
-    data: SquadData, predictions: Mapping[str, str]
-) -> dict[str, float]:
-    """Return the scores of SQuAD 1.1."""
+        return _version_2(scored, predictions, null_odds)
     # Additions in the order of the file and one division, like the official
     # script: another order, or `sum`, which corrects rounding from Python 3.12
     # on, could change the last digit.
-    scored = score_each(data, predictions, is_version_2=False)
     exact_sum = f1_sum = 0.0
     for key in scored.f1:
         exact_sum += scored.exact[key]
@@ -161,11 +130,8 @@ def score_each(
 ) -> QuestionScores:
     """Return the scores of each question; see the top for the rules.
 
-    Args:
-        data: questions with their reference answers.
-        predictions: {question id: answer}, "" for none.
-        is_version_2: which rules. A question without a prediction has the
-            scores 0 by those of version 1.1, none by those of 2.0.
+    A question without a prediction has the scores 0 by the rules of version
+    1.1, none by those of 2.0.
     """
     scored = QuestionScores({}, {}, {})
     for example in data.examples:
@@ -188,21 +154,18 @@ def score_each(
 
 
 def _version_2(
-    data: SquadData,
+    scored: QuestionScores,
     predictions: Mapping[str, str],
     null_odds: Mapping[str, float] | None,
 ) -> dict[str, float]:
     """Return the scores of SQuAD 2.0."""
-    scored = score_each(data, predictions, is_version_2=True)
 
     def means(keys: Sequence[str], prefix: str) -> dict[str, float]:
         # 100 * sum / total, not a mean * 100: the last digit would differ.
         total = len(keys)
         return {
-            prefix + "exact": 100.0
-            * sum(scored.exact[k] for k in keys)
-            / total,
-            f"{prefix}f1": 100.0 * sum(scored.f1[k] for k in keys) / total,
+            f"{prefix}exact": 100.0 * sum(map(scored.exact.get, keys)) / total,
+            f"{prefix}f1": 100.0 * sum(map(scored.f1.get, keys)) / total,
             f"{prefix}total": total,
         }
 
@@ -281,10 +244,7 @@ def tune_threshold(
     odds thereby changes no answer. The official script reports the odds of
     the last question themselves, 3.0.
 
-    Args:
-        data: questions with their reference answers.
-        best_answers: {question id: best answer, whatever the null odds}.
-        null_odds: {question id: null odds} of the same questions.
+    best_answers are those whatever the null odds.
     """
     answered = score_each(data, best_answers, is_version_2=True)
     keys = sorted(answered.f1, key=lambda key: null_odds[key])

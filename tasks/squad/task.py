@@ -61,7 +61,7 @@ class QuestionAnswering(Task):
             settings.max_query_length,
         )
         self.lengths.check()
-        self.options = squad_decoding.DecodingOptions(
+        self.options = squad_decoding.AnswerOptions(
             n_best_size=settings.n_best_size,
             max_answer_length=settings.max_answer_length,
             version_2_with_negative=settings.null_threshold is not None,
@@ -94,9 +94,7 @@ class QuestionAnswering(Task):
                     len(data.paragraphs) - 1,
                 )
             )
-        windows = squad_windows.convert(
-            data.paragraphs, data.examples, self.tokenizer, self.lengths
-        )
+        windows = squad_windows.convert(data, self.tokenizer, self.lengths)
         features = squad_windows.rows(
             windows,
             0,
@@ -113,22 +111,7 @@ class QuestionAnswering(Task):
                 strict=True,
             )
         ]
-        is_cut = self._cut_questions(inputs, windows)
-        return Encoded(units, is_cut, (data, windows))
-
-    def _cut_questions(
-        self, inputs: Sequence[Input], windows: squad_windows.Windows
-    ) -> list[bool]:
-        """Return whether each question was cut to max_query_length."""
-        limit = self.lengths.max_query_length
-        return [
-            # Tokenized again only where it may have been cut.
-            size == limit
-            and len(self.tokenizer.text_to_ids(item.texts["question"])) > limit
-            for item, size in zip(
-                inputs, np.diff(windows.query_offsets).tolist(), strict=True
-            )
-        ]
+        return Encoded(units, windows.is_cut.tolist(), (data, windows))
 
     # --- Answers -------------------------------------------------------------
 
@@ -146,24 +129,18 @@ class QuestionAnswering(Task):
         if not len(windows):  # there is nothing to decode
             yield from [_NO_TOKEN] * len(inputs)
             return
-        starts, ends = (
-            _stacked([found[name] for found in outputs])
-            for name in ("start_logits", "end_logits")
-        )
+        width = max(len(found["start_logits"]) for found in outputs)
+        starts, ends = np.zeros([2, len(windows), width], np.float32)
+        for row, found in enumerate(outputs):
+            size = len(found["start_logits"])
+            starts[row, :size] = found["start_logits"]
+            ends[row, :size] = found["end_logits"]
+        tokens = self.tokenizer.inv_vocab
         decoded = squad_decoding.decode(
-            data,
-            windows,
-            starts,
-            ends,
-            self.tokenizer.inv_vocab,
-            self.options,
-            has_bar=False,
+            data, windows, starts, ends, tokens, self.options, has_bar=False
         )
         texts = squad_texts.SpanTexts(
-            data,
-            windows,
-            self.tokenizer.inv_vocab,
-            self.settings.do_lower_case,
+            data, windows, tokens, self.settings.do_lower_case
         )
         bounds = np.searchsorted(windows.example, np.arange(len(inputs) + 1))
         for place, (key, nbest) in enumerate(decoded.nbest.items()):
@@ -184,16 +161,12 @@ class QuestionAnswering(Task):
         texts: squad_texts.SpanTexts,
     ) -> Prediction:
         """Return the answer from an n-best list, as run_squad.py does."""
-        best = nbest[0]
-        result: dict[str, Any] = {}
+        best, odds = nbest[0], {}
         if null_odds is not None:
-            named = (c for c in nbest if c.text)
-            none = Candidate("", best.probability, 0.0, 0.0)
-            best = next(named, none)
-            if null_odds > self.settings.null_threshold:
-                best = next((c for c in nbest if not c.text), none)
-            result["null_odds"] = number(null_odds)
-        result = _entry("answer", best, texts) | result
+            is_null = null_odds > self.settings.null_threshold
+            best = squad_decoding.best_answer(nbest, is_null)
+            odds = {"null_odds": number(null_odds)}
+        result = _entry("answer", best, texts) | odds
         if self.settings.num_answers > 1:
             listed = nbest[: self.settings.num_answers]
             result["nbest"] = [_entry("text", c, texts) for c in listed]
@@ -243,19 +216,11 @@ class QuestionAnswering(Task):
         from tasks.squad import answers
 
         threshold = given.get("null_threshold")
-        is_version_2 = checkpoint.trained_for.version_2_with_negative
-        if is_version_2 or threshold is not None:
+        if checkpoint.trained_for.version_2_with_negative and threshold is None:
+            files = weight_files.files_of(checkpoint.prefix)
+            weights = [file_system.sha256(path) for path in files]
             folder = lookup.folder_of(checkpoint.prefix)
-            options = answers.AnswerOptions(
-                folder,
-                squad_decoding.DecodingOptions(),
-                null_score_diff_threshold=threshold,
-            )
-            weights = [
-                file_system.sha256(path)
-                for path in weight_files.files_of(checkpoint.prefix)
-            ]
-            threshold = answers.null_threshold(options, weights, folder)
+            threshold = answers.null_threshold(None, weights, folder)
         return dict(given) | {"null_threshold": threshold}
 
     def create_model(
@@ -294,12 +259,3 @@ def _entry(
         "probability": number(candidate.probability),
         "score": number(candidate.start_logit + candidate.end_logit),
     }
-
-
-def _stacked(rows: Sequence[np.ndarray]) -> np.ndarray:
-    """Return rows of different lengths as one array, with zeros behind."""
-    width = max((len(row) for row in rows), default=0)
-    stacked = np.zeros([len(rows), width], np.float32)
-    for target, row in zip(stacked, rows, strict=True):
-        target[: len(row)] = row
-    return stacked

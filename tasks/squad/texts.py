@@ -35,13 +35,14 @@ def final_place(
         result       Steve Jobs        characters 1 to 9 of the 11, which are
                                        1 to 10 with the blank: 1, 11
 
-    As in the original, it is the place of all words if that fails.
+    As in the original, it is the place of all words if that fails; `warn` is
+    then called with a message.
 
     Args:
         pieces: result of `joined_pieces`.
         words: words of the paragraph that the span touches.
         normalize: returns a word lower-cased and split at punctuation.
-        warn: called with a message if the pieces cannot be located.
+        warn: of pieces that cannot be located.
     """
     text = " ".join(words)
     seen = " ".join(filter(None, map(normalize, words)))
@@ -64,29 +65,11 @@ def final_place(
     return places[first], places[last] + 1
 
 
-def final_text(
-    pieces: str,
-    words: Sequence[str],
-    normalize: Callable[[str], str],
-    warn: Callable[[str], None] = lambda message: None,
-) -> str:
-    """Return the text of a span in the spelling of the paragraph.
-
-    Args: see `final_place`.
-    """
-    start, end = final_place(pieces, words, normalize, warn)
-    return " ".join(words)[start:end]
-
-
 class SpanTexts:
     """Looks up the text and the characters of spans.
 
-    Args:
-        data: the paragraphs.
-        windows: on them.
-        tokens: {id: token}.
-        do_lower_case: of the tokenizer.
-        warn: called with a message for a span that cannot be located.
+    `tokens` is {id: token}; `warn` is called with a message for a span that
+    cannot be located.
     """
 
     def __init__(
@@ -114,8 +97,9 @@ class SpanTexts:
 
     def text(self, window: int, start: int, end: int) -> str:
         """Return the text from start to end, inclusive, of a window's row."""
-        pieces, first, words = self._span(window, start, end)
-        return final_text(pieces, words, self.normalize, self.warn)
+        pieces, _, words = self._span(window, start, end)
+        first, last = final_place(pieces, words, self.normalize, self.warn)
+        return " ".join(words)[first:last]
 
     def characters(self, window: int, start: int, end: int) -> tuple[int, int]:
         """Return the characters [start, end) of the paragraph of a span.

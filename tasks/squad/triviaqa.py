@@ -15,6 +15,7 @@ the places: the first occurrence of an answer or alias is taken as the place.
 import functools
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ from base.errors import UserError
 from absl import logging
 
 from tasks.squad.data import (
+    Paragraph,
     SquadData,
     SquadExample,
     make_paragraph,
@@ -52,42 +54,19 @@ def read_triviaqa(
             an answer.
     """
     data = SquadData([], [])
-    counts = dict.fromkeys(("documents", "missing", "without"), 0)
+    counts = Counter()
     for path in files:
         questions = _require(read_json(path), "Data", list, path)
         with progress.Bar(len(questions), "questions", "Reading") as bar:
             for at, question in enumerate(questions):
-                _add_question(
-                    data,
-                    counts,
-                    question,
-                    f"{path}: Data[{at}]",
-                    evidence_dir,
-                    max_tokens,
-                )
+                where = f"{path}: Data[{at}]"
+                folder = evidence_dir.rstrip("/")
+                _add_question(data, counts, question, where, folder, max_tokens)
                 bar.update(1)
-    _log_counts(len(data.examples), counts, evidence_dir, max_tokens)
-    if not data.examples:
-        raise UserError(
-            f"{', '.join(files)}: no document with an answer in its first "
-            f"{max_tokens} words ({counts['missing']} of "
-            f"{counts['documents']} documents are not in "
-            f"--triviaqa_evidence_dir={evidence_dir})"
-        )
-    return data
-
-
-def _log_counts(
-    num_examples: int,
-    counts: dict[str, int],
-    evidence_dir: str,
-    max_tokens: int,
-) -> None:
-    """Log how many documents became examples; warn of missing ones."""
     logging.info(
         "TriviaQA: %d examples of %d documents; %d have no answer in their "
         "first %d words",
-        num_examples,
+        len(data.examples),
         counts["documents"],
         counts["without"],
         max_tokens,
@@ -98,14 +77,22 @@ def _log_counts(
             counts["missing"],
             evidence_dir,
         )
+    if not data.examples:
+        raise UserError(
+            f"{', '.join(files)}: no document with an answer in its first "
+            f"{max_tokens} words ({counts['missing']} of "
+            f"{counts['documents']} documents are not in "
+            f"--triviaqa_evidence_dir={evidence_dir})"
+        )
+    return data
 
 
 def _add_question(
     data: SquadData,
-    counts: dict[str, int],
+    counts: Counter,
     question: Any,
     where: str,
-    evidence_dir: str,
+    folder: str,
     max_tokens: int,
 ) -> None:
     """Add one question's examples to `data`, and count its documents."""
@@ -115,19 +102,25 @@ def _add_question(
     pattern = _alias_pattern(answer, f"{where}.Answer")
     for place in _documents(question, where):
         counts["documents"] += 1
-        document = place and _read(f"{evidence_dir.rstrip('/')}/{place}")
-        if document is None:
+        if place is None:
             counts["missing"] += 1
             continue
-        found = find_answer(document, pattern, max_tokens)
-        if found is None:
+        try:
+            with file_system.open_for_reading(f"{folder}/{place}") as file:
+                document = file.read().decode("utf-8", "replace")
+        except UserError:
+            counts["missing"] += 1
+            continue
+        _, starts, ends = make_paragraph(document)
+        starts, ends = starts[:max_tokens], ends[:max_tokens]
+        context = document[: ends[-1]] if len(ends) else ""
+        match = pattern.search(context)
+        if not match:
             counts["without"] += 1
             continue
-        context, match = found
-        paragraph = make_paragraph(context)
-        ends = [match.start(), match.end() - 1]
-        words = paragraph.starts.searchsorted(ends, "right") - 1
-        data.paragraphs.append(paragraph)
+        span = [match.start(), match.end() - 1]
+        words = starts.searchsorted(span, "right") - 1
+        data.paragraphs.append(Paragraph(context, starts, ends))
         data.examples.append(
             SquadExample(
                 f"{number}--{place}",
@@ -180,22 +173,6 @@ def _documents(question: dict, where: str) -> Iterator[str | None]:
             yield f"{folder}/{name}" if name and "\0" not in name else None
 
 
-def find_answer(
-    document: str, pattern: re.Pattern, max_tokens: int
-) -> tuple[str, re.Match] | None:
-    """Return a document's first words and the first match in them.
-
-    None if the document has no word, or its first max_tokens words no match.
-    """
-    words = make_paragraph(document)
-    if not len(words.starts):
-        return None
-    last = min(max_tokens, len(words.starts)) - 1
-    context = document[: words.ends[last]]
-    match = pattern.search(context)
-    return (context, match) if match else None
-
-
 def evidence_in(evidence_dir: str) -> dict[str, str]:
     """Return a checksum of the documents' names and sizes in each folder.
 
@@ -212,12 +189,3 @@ def evidence_in(evidence_dir: str) -> dict[str, str]:
         digest = hashlib.sha256("\n".join(lines).encode("utf-8", "replace"))
         found[folder] = digest.hexdigest()
     return found
-
-
-def _read(path: str) -> str | None:
-    """Return a document's text, None if it cannot be read."""
-    try:
-        with file_system.open_for_reading(path) as file:
-            return file.read().decode("utf-8", "replace")
-    except UserError:
-        return None

@@ -26,7 +26,7 @@ tokens of a row.
 import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from base import workers
 from base.errors import UserError
@@ -40,7 +40,8 @@ from tasks.squad.data import Paragraph, SquadData, SquadExample
 # The unique_id of the first window, as in the original.
 FIRST_UNIQUE_ID = 1_000_000_000
 
-# Paragraphs that a worker converts at once: about a thousand windows.
+# Paragraphs converted at once, in a worker for large data: about a thousand
+# windows.
 _CHUNK = 256
 
 # With fewer paragraphs than this, starting processes takes longer than the
@@ -58,12 +59,7 @@ class Lengths(NamedTuple):
     max_query_length: int = 64  # longer questions are cut
 
     def check(self) -> None:
-        """Check that a window has space for a token of the paragraph.
-
-        Raises:
-            UserError: it has none beside the longest question; names the
-                flags.
-        """
+        """Check that the longest question leaves space for the paragraph."""
         if self.max_seq_length <= self.max_query_length + 3:
             raise UserError(
                 f"--max_seq_length={self.max_seq_length} cannot hold a "
@@ -92,12 +88,7 @@ class Windows:
     doc_ids: np.ndarray  # flat, paragraphs
     doc_words: np.ndarray  # flat, the word of the paragraph of each piece
     doc_offsets: np.ndarray  # [D + 1] of doc_ids and doc_words
-    num_cut: np.ndarray  # [1] questions longer than max_query_length
-
-    @classmethod
-    def names(cls) -> list[str]:
-        """Return the names of the arrays."""
-        return [field.name for field in dataclasses.fields(cls)]
+    is_cut: np.ndarray  # [E] whether it was longer than max_query_length
 
     def __len__(self) -> int:
         return len(self.example)
@@ -116,89 +107,122 @@ class Windows:
         return self.doc_offsets[self.paragraph[self.example]] + self.doc_start
 
 
-# --- Windows of a few paragraphs ---------------------------------------------
+# --- Paragraphs to windows ---------------------------------------------------
 
 
 def convert(
-    paragraphs: Sequence[Paragraph],
-    examples: Sequence[SquadExample],
+    data: SquadData,
     tokenizer: tokenization.FullTokenizer,
     lengths: Lengths,
+    num_workers: int = 1,
 ) -> Windows:
-    """Return the windows of some questions.
+    """Return the windows of all questions.
 
-    Args:
-        paragraphs: example.paragraph is an index into these.
-        examples: the questions.
-        tokenizer: converts words to ids.
-        lengths: of the windows.
+    They do not depend on the number of worker processes. 0: one per core for
+    large data, else none; 1: none.
     """
-    queries, query_offsets, num_cut = _query_ids(examples, tokenizer, lengths)
-    doc_ids, doc_words, doc_offsets = _paragraph_ids(paragraphs, tokenizer)
-    doc_lengths = np.diff(doc_offsets)
-    # A tuple per window: the first five arrays of Windows.
-    cells: list[tuple[int, int, int, int, int]] = []
-    for number, example in enumerate(examples):
-        query_length = int(query_offsets[number + 1] - query_offsets[number])
-        # 3 places are for [CLS] and two [SEP].
-        max_doc_pieces = lengths.max_seq_length - query_length - 3
-        place = doc_offsets[example.paragraph]
-        ids = doc_ids[place : doc_offsets[example.paragraph + 1]]
-        answer = answer_pieces(
-            example, ids, doc_words[place : place + len(ids)], tokenizer
-        )
-        for start, length in spans(
-            int(doc_lengths[example.paragraph]),
-            max_doc_pieces,
-            lengths.doc_stride,
-        ):
-            first, last = in_window(answer, start, length, query_length + 2)
-            cells.append((number, start, length, first, last))
-    table = np.array(cells, np.int32).reshape(-1, 5)
-    paragraph = [example.paragraph for example in examples]
+    if not num_workers and len(data.paragraphs) < _WORTH_WORKERS:
+        num_workers = 1
+    # Questions are in the order of their paragraphs: a chunk's are neighbors.
+    numbers = np.array([example.paragraph for example in data.examples])
+    chunks = []
+    for first in range(0, max(1, len(data.paragraphs)), _CHUNK):
+        low, high = np.searchsorted(numbers, [first, first + _CHUNK]).tolist()
+        paragraphs = data.paragraphs[first : first + _CHUNK]
+        examples = data.examples[low:high]
+        chunks.append(_Chunk(low, first, examples, paragraphs))
+    if num_workers == 1:
+        parts = [_convert_chunk((tokenizer, lengths), c) for c in chunks]
+    else:
+        casing = tokenizer.basic_tokenizer.do_lower_case
+        arguments = tokenizer.vocab_file, casing, lengths
+        count = min(num_workers or workers.num_cores(), len(chunks))
+        found = {}
+        with workers.WorkerPool(
+            count, _set_up, arguments, _convert_chunk
+        ) as pool:
+            for event in pool.run(chunks):
+                if isinstance(event, workers.Done):
+                    found[event.job.first_paragraph] = event.result
+        parts = [found[chunk.first_paragraph] for chunk in chunks]
+    cells, queries, query_sizes, is_cut, ids, words, sizes = map(
+        np.concatenate, zip(*parts, strict=True)
+    )
     return Windows(
-        *table.T,
-        np.array(paragraph, np.int32),
+        *cells.T,
+        numbers.astype(np.int32),
         queries,
-        query_offsets,
-        doc_ids,
-        doc_words,
-        doc_offsets,
-        np.array([num_cut]),
+        np.cumsum([0, *query_sizes]),
+        ids,
+        words,
+        np.cumsum([0, *sizes]),
+        is_cut,
     )
 
 
-def _query_ids(
-    examples: Sequence[SquadExample],
-    tokenizer: tokenization.FullTokenizer,
-    lengths: Lengths,
-) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return the ids of the questions, their offsets and how many were cut."""
-    ids, offsets = tokenizer.lines_to_ids([e.question_text for e in examples])
+class _Chunk(NamedTuple):
+    """Consecutive paragraphs with their questions."""
+
+    first_example: int  # index in SquadData
+    first_paragraph: int
+    examples: list[SquadExample]
+    paragraphs: list[Paragraph]
+
+
+def _set_up(
+    arguments: tuple[str, bool, Lengths],
+) -> tuple[tokenization.FullTokenizer, Lengths]:
+    """Return what a worker process keeps between chunks."""
+    vocab_file, do_lower_case, lengths = arguments
+    return tokenization.FullTokenizer(vocab_file, do_lower_case), lengths
+
+
+def _convert_chunk(
+    state: tuple[tokenization.FullTokenizer, Lengths],
+    chunk: _Chunk,
+    report: Any = None,
+) -> tuple[np.ndarray, ...]:
+    """Return the arrays of a chunk, with sizes for offsets.
+
+    The first one is a table of a row per window: the first five arrays of
+    Windows.
+    """
+    del report
+    tokenizer, lengths = state
+    ids, offsets = tokenizer.lines_to_ids(
+        [example.question_text for example in chunk.examples]
+    )
     whole = np.diff(offsets)
-    kept = np.minimum(whole, lengths.max_query_length)
     place = np.arange(len(ids)) - np.repeat(offsets[:-1], whole)  # in its query
-    return (
-        ids[place < lengths.max_query_length],
-        np.concatenate([[0], np.cumsum(kept)]),
-        int((kept < whole).sum()),
-    )
-
-
-def _paragraph_ids(
-    paragraphs: Sequence[Paragraph], tokenizer: tokenization.FullTokenizer
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the ids of the paragraphs, the word of each id, and offsets."""
+    queries = ids[place < lengths.max_query_length]
+    query_sizes = np.minimum(whole, lengths.max_query_length)
     # Words are tokenized one by one, so that the word of each piece is known.
     # The ids are those of the whole text: the tokenizer too splits at white
     # space first.
-    words = [paragraph.words() for paragraph in paragraphs]
-    ids, offsets = tokenizer.lines_to_ids(itertools.chain(*words))
+    words = [paragraph.words() for paragraph in chunk.paragraphs]
+    doc_ids, offsets = tokenizer.lines_to_ids(itertools.chain(*words))
     counts = [len(part) for part in words]
     number = np.concatenate([np.arange(n) for n in counts] or [[]])
     of_word = np.repeat(number.astype(np.int32), np.diff(offsets))
-    ends = np.cumsum([0, *counts])
-    return ids, of_word, offsets[ends]
+    offsets = offsets[np.cumsum([0, *counts])]  # of the paragraphs
+    cells: list[tuple[int, int, int, int, int]] = []
+    for at, (example, query_size) in enumerate(
+        zip(chunk.examples, query_sizes.tolist(), strict=True)
+    ):
+        own = example.paragraph - chunk.first_paragraph
+        part = slice(offsets[own], offsets[own + 1])
+        answer = answer_pieces(example, doc_ids[part], of_word[part], tokenizer)
+        for start, length in spans(
+            int(part.stop - part.start),
+            lengths.max_seq_length - query_size - 3,  # [CLS], two [SEP]
+            lengths.doc_stride,
+        ):
+            positions = in_window(answer, start, length, query_size + 2)
+            cells.append((chunk.first_example + at, start, length, *positions))
+    table = np.array(cells, np.int32).reshape(-1, 5)
+    is_cut = query_sizes < whole
+    sizes = np.diff(offsets)
+    return table, queries, query_sizes, is_cut, doc_ids, of_word, sizes
 
 
 def spans(
@@ -233,11 +257,7 @@ def answer_pieces(
 ) -> tuple[int, int] | None:
     """Return the first and the last piece of an answer, None without one.
 
-    Args:
-        example: has the words of the answer.
-        ids: [pieces] of the paragraph.
-        of_word: [pieces] the word of each piece, ascending.
-        tokenizer: converts the answer to ids.
+    ids and of_word [pieces] are the pieces of the paragraph and their words.
     """
     if example.start_position < 0:
         return None
@@ -264,145 +284,14 @@ def in_window(
 ) -> tuple[int, int]:
     """Return where an answer begins and ends in the row of a window.
 
-    (0, 0), the position of [CLS], if the window does not hold all of it.
-
-    Args:
-        answer: first and last piece in the paragraph.
-        start: first piece of the paragraph in the window.
-        length: number of its pieces in the window.
-        offset: where in the row those begin.
+    The window has `length` pieces of the paragraph from `start` on, and they
+    begin at `offset` in the row.
     """
     if answer and answer[0] >= start and answer[1] < start + length:
         return answer[0] - start + offset, answer[1] - start + offset
-    # As in the original, a window without the answer is trained on with [CLS]
-    # for an answer, in SQuAD 1.1 too.
+    # As in the original, a window without all of the answer is trained on with
+    # [CLS] for an answer, in SQuAD 1.1 too.
     return 0, 0
-
-
-# --- Windows of all paragraphs, in several processes -------------------------
-
-
-class _WorkerArguments(NamedTuple):
-    """Arguments of every worker process."""
-
-    vocab_file: str
-    do_lower_case: bool
-    lengths: Lengths
-
-
-class _Job(NamedTuple):
-    """A chunk of paragraphs with their questions."""
-
-    number: int
-    paragraphs: list[Paragraph]
-    examples: list[SquadExample]  # example.paragraph counts from 0 again
-
-
-def convert_all(
-    data: SquadData,
-    tokenizer: tokenization.FullTokenizer,
-    lengths: Lengths,
-    num_workers: int = 0,
-) -> Windows:
-    """Return the windows of all questions, in processes for large data.
-
-    They do not depend on the number of workers.
-
-    Args:
-        data: paragraphs and questions.
-        tokenizer: converts words to ids.
-        lengths: of the windows.
-        num_workers: number of processes. 1: convert in this process. 0: one
-            per core for large data, else 1.
-    """
-    jobs = list(_jobs(data))
-    if not num_workers and len(data.paragraphs) < _WORTH_WORKERS:
-        num_workers = 1
-    if num_workers == 1:
-        parts = [
-            convert(job.paragraphs, job.examples, tokenizer, lengths)
-            for job in jobs
-        ]
-        return _concatenate(parts)
-    arguments = _WorkerArguments(
-        tokenizer.vocab_file, tokenizer.basic_tokenizer.do_lower_case, lengths
-    )
-    found: dict[int, Windows] = {}
-    count = min(num_workers or workers.num_cores(), len(jobs))
-    with workers.WorkerPool(count, _set_up, arguments, _work) as pool:
-        for event in pool.run(jobs):
-            if isinstance(event, workers.Done):
-                found[event.job.number] = event.result
-    return _concatenate([found[job.number] for job in jobs])
-
-
-def _jobs(data: SquadData) -> Iterator[_Job]:
-    """Yield the data in chunks of paragraphs."""
-    # Questions are in the order of their paragraphs: a chunk's are neighbors.
-    numbers = np.array([example.paragraph for example in data.examples])
-    for number, first in enumerate(range(0, len(data.paragraphs), _CHUNK)):
-        low, high = np.searchsorted(numbers, [first, first + _CHUNK])
-        yield _Job(
-            number,
-            data.paragraphs[first : first + _CHUNK],
-            [
-                example._replace(paragraph=example.paragraph - first)
-                for example in data.examples[low:high]
-            ],
-        )
-
-
-def _set_up(
-    arguments: _WorkerArguments,
-) -> tuple[tokenization.FullTokenizer, Lengths]:
-    """Return what a worker process keeps between jobs."""
-    tokenizer = tokenization.FullTokenizer(
-        arguments.vocab_file, arguments.do_lower_case
-    )
-    return tokenizer, arguments.lengths
-
-
-def _work(state, job: _Job, report) -> Windows:
-    """Convert one chunk in a worker process."""
-    return convert(job.paragraphs, job.examples, *state)
-
-
-def _concatenate(parts: Sequence[Windows]) -> Windows:
-    """Return the windows of consecutive chunks as one Windows."""
-    # Indices and offsets count from 0 in every chunk. Those of a chunk grow by
-    # the number of rows in the chunks before it: if the first chunk has 2
-    # questions, question 0 of the second one becomes question 2.
-
-    def renumber(name: str, counted: str) -> np.ndarray:
-        """Return the indices `name` into the rows of the field `counted`."""
-        sizes = [len(getattr(part, counted)) for part in parts]
-        if counted.endswith("offsets"):  # one longer than its rows
-            sizes = [size - 1 for size in sizes]
-        bases = np.cumsum([0, *sizes])
-        values = [getattr(part, name) for part in parts]
-        return np.concatenate(
-            [value + base for value, base in zip(values, bases, strict=False)]
-        ).astype(np.int32)
-
-    def join_offsets(name: str) -> np.ndarray:
-        """Return the offsets `name` of the concatenated flat arrays."""
-        sizes = np.concatenate([np.diff(getattr(p, name)) for p in parts])
-        return np.concatenate([[0], np.cumsum(sizes)])
-
-    plain = {
-        name: np.concatenate([getattr(part, name) for part in parts])
-        for name in Windows.names()
-    }
-    return Windows(
-        **plain
-        | {
-            "example": renumber("example", "paragraph"),
-            "paragraph": renumber("paragraph", "doc_offsets"),
-            "query_offsets": join_offsets("query_offsets"),
-            "doc_offsets": join_offsets("doc_offsets"),
-            "num_cut": np.array([sum(int(p.num_cut[0]) for p in parts)]),
-        }
-    )
 
 
 # --- Records -----------------------------------------------------------------
@@ -435,8 +324,7 @@ def rows(
 ) -> dict[str, np.ndarray]:
     """Return the features of windows first to last - 1, n of them.
 
-    Returns:
-        unique_ids [n]; input_ids, input_mask and segment_ids [n, S].
+    They are unique_ids [n]; input_ids, input_mask and segment_ids [n, S].
     """
     part = slice(first, last)
     query = windows.query_length()[part][:, None]  # [n, 1]
@@ -475,12 +363,7 @@ def record_features(
 ) -> Iterator[dict[str, np.ndarray]]:
     """Yield the features of windows, of some at a time.
 
-    Args:
-        windows: of the questions.
-        examples: the questions, for is_impossible.
-        vocab: {token: id}.
-        max_seq_length: S.
-        is_training: whether the features have the answers too.
+    With is_training they have the answers too.
     """
     impossible = np.array([example.is_impossible for example in examples])
     for first in range(0, len(windows), _ROWS):

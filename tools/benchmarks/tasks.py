@@ -173,7 +173,7 @@ def measure_squad(squad_file: str, vocab_file: str) -> Iterator[Row]:
     lengths = squad_windows.Lengths()
     for workers in (1, 2):
         began = time.perf_counter()
-        windows = squad_windows.convert_all(data, tokenizer, lengths, workers)
+        windows = squad_windows.convert(data, tokenizer, lengths, workers)
         with (
             tempfile.TemporaryFile() as file,
             tfrecord.RecordWriter(file) as writer,
@@ -207,11 +207,12 @@ def measure_squad(squad_file: str, vocab_file: str) -> Iterator[Row]:
         windows,
         *logits,
         tokenizer.inv_vocab,
-        squad_decoding.DecodingOptions(),
+        squad_decoding.AnswerOptions(),
     )
     decoding = time.perf_counter() - began
     squad_answers.nbest_json(decoded.nbest)
-    squad_scores.score(data, decoded.answers(), is_version_2)
+    answers = {key: best.text for key, best in decoded.answers().items()}
+    squad_scores.score(data, answers, is_version_2)
     whole = time.perf_counter() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
     yield Row(

@@ -36,6 +36,12 @@ def test_logits_are_computed_once_for_a_fingerprint(tmp_path):
     assert cached(tmp_path, FINGERPRINT, 4.0) == 4.0
     # Of another number of windows: something is wrong with the file.
     assert cached(tmp_path, FINGERPRINT, 5.0, num_windows=2) == 5.0
+    path = tmp_path / squad_answers.LOGITS
+    for damaged in (b"", path.read_bytes()[:200]):
+        path.write_bytes(damaged)
+        assert cached(tmp_path, FINGERPRINT, 6.0) == 6.0
+    path.unlink()
+    assert cached(tmp_path, FINGERPRINT, 7.0) == 7.0
 
 
 def test_logits_of_unsaved_weights_are_not_kept(tmp_path):
@@ -83,40 +89,41 @@ def one_question(null_odds: float, *answers: str):
     return data, squad_decoding.Decoded({"a": nbest}, {"a": null_odds})
 
 
-def options_for(folder, **more) -> squad_answers.AnswerOptions:
-    decoding = squad_decoding.DecodingOptions(version_2_with_negative=True)
-    return squad_answers.AnswerOptions(str(folder), decoding, **more)
+DEFAULT = squad_decoding.AnswerOptions(version_2_with_negative=True)
+TUNING = DEFAULT._replace(tune_null_threshold=True)
 
 
-def test_a_tuned_threshold_is_used_and_kept_for_its_weights(tmp_path):
+def test_a_tuned_threshold_is_used_and_kept_for_its_weights(tmp_path, caplog):
     data, decoded = one_question(5.0, "cat")
-    options = options_for(tmp_path)
-    answered = squad_answers.answer(data, decoded, options, ["w"])
+    folder = str(tmp_path)
+    answered = squad_answers.answer(data, decoded, DEFAULT, folder, ["w"])
     assert answered.answers == {"a": ""}  # 5 is more than the default, 0
     assert answered.tuned.threshold == 6.0  # found, but not asked for
     assert not (tmp_path / "null_threshold.json").exists()
-    tuning = options_for(tmp_path, tune_null_threshold=True)
-    answered = squad_answers.answer(data, decoded, tuning, ["w"])
+    answered = squad_answers.answer(data, decoded, TUNING, folder, ["w"])
     assert answered.answers == {"a": "cat"}
     results = answered.scores(data, is_version_2=True)
     assert results["tuned_thresh"] == 6.0 and results["tuned_f1"] == 100.0
-    assert squad_answers.null_threshold(options, ["w"]) == 6.0
-    assert squad_answers.null_threshold(options, ["others"]) == 0.0
-    given = options_for(tmp_path, null_score_diff_threshold=2.0)
-    assert squad_answers.null_threshold(given, ["w"]) == 2.0
-    elsewhere = options_for(tmp_path / "elsewhere")
-    assert squad_answers.null_threshold(elsewhere, ["w"]) == 0.0
-    trained_in = str(tmp_path)
-    assert squad_answers.null_threshold(elsewhere, ["w"], trained_in) == 6.0
+    threshold = squad_answers.null_threshold
+    assert threshold(None, ["w"], folder) == 6.0
+    assert threshold(2.0, ["w"], folder) == 2.0
+    assert threshold(None, ["w"], "elsewhere", folder) == 6.0
+    assert threshold(None, ["w"], "elsewhere", None) == 0.0
+    assert threshold(None, ["others"], folder) == 0.0
+    assert "is of other weights: not used" in caplog.text
+    for text in ("{", "[1]", '{"threshold": 1}'):
+        squad_files.write(tmp_path, text, "null_threshold.json")
+        assert threshold(None, ["w"], folder) == 0.0
+    assert caplog.text.count("null_threshold.json is damaged: not used") == 3
 
 
 def test_tuning_needs_answers(tmp_path):
     data, decoded = one_question(5.0)
-    answered = squad_answers.answer(data, decoded, options_for(tmp_path), ["w"])
+    folder = str(tmp_path)
+    answered = squad_answers.answer(data, decoded, DEFAULT, folder, ["w"])
     assert answered.tuned is None
-    tuning = options_for(tmp_path, tune_null_threshold=True)
     with pytest.raises(UserError, match="the file to predict has no answers"):
-        squad_answers.answer(data, decoded, tuning, ["w"])
+        squad_answers.answer(data, decoded, TUNING, folder, ["w"])
 
 
 # --- Scores of a file --------------------------------------------------------
@@ -133,3 +140,16 @@ def test_odds_of_other_predictions_are_an_error(tmp_path):
     squad_files.write(tmp_path, {"b": -1.0}, "null_odds.json")
     with pytest.raises(UserError, match="lacks question a: it belongs to"):
         squad_answers.score_file(path, data, True)
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("{}", "holds no question"),
+        ("[]", "wanted an object of question ids and answers, found list"),
+        ('{"a": null}', "question a has NoneType, wanted str"),
+    ],
+)
+def test_files_without_answers(tmp_path, text, words):
+    with pytest.raises(UserError, match=words):
+        squad_answers.read_predictions(squad_files.write(tmp_path, text))

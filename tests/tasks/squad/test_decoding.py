@@ -34,18 +34,30 @@ def test_nbest_lists_are_the_originals(version, tokenizer, tmp_path):
                 value = getattr(candidate, name)
                 assert value == pytest.approx(entry[name], abs=1e-6)
     answers = json.loads((folder / "predictions.json").read_text())
-    for key, text in decoded.answers().items():
-        assert text == ("" if answers[key] == "empty" else answers[key])
+    for key, found in decoded.answers().items():
+        wanted = answers[key]
+        assert found.text == ("" if wanted == "empty" else wanted)
     if is_version_2:
         odds = json.loads((folder / "null_odds.json").read_text())
         assert decoded.null_odds == pytest.approx(odds, abs=1e-6)
+
+
+def most_context(*spans: tuple[int, int]) -> list[list[int]]:
+    """Return max_context of a question's windows, beside other questions."""
+    start, length = (np.tile(x, 3) for x in zip(*spans, strict=True))
+    question = np.repeat([0, 2, 3], len(spans))
+    flags = squad_decoding.max_context(question, start, length).astype(int)
+    first, *others = np.split(flags, 3)
+    assert all((other == first).all() for other in others)
+    ends = np.cumsum([size for _, size in spans])
+    return [part.tolist() for part in np.split(first, ends)[:-1]]
 
 
 @given(st.integers(1, 60), st.integers(1, 20), st.integers(1, 25))
 def test_max_context_token_by_token(length, limit, stride):
     """Against the rule of the original, one token after the other."""
     spans = list(squad_windows.spans(length, limit, stride))
-    flags = squad_decoding.has_max_context(*map(list, zip(*spans, strict=True)))
+    flags = most_context(*spans)
     for token in range(length):
         scores = {
             number: min(token - start, start + size - 1 - token) + 0.01 * size
@@ -59,11 +71,7 @@ def test_max_context_token_by_token(length, limit, stride):
 
 
 def test_the_example_of_max_context():
-    flags = squad_decoding.has_max_context([0, 3], [5, 5])
-    assert [part.astype(int).tolist() for part in flags] == [
-        [1, 1, 1, 1, 0],
-        [0, 1, 1, 1, 1],
-    ]
+    assert most_context((0, 5), (3, 5)) == [[1, 1, 1, 1, 0], [0, 1, 1, 1, 1]]
 
 
 def test_padding_takes_no_place_among_the_best(tokenizer):
@@ -74,13 +82,13 @@ def test_padding_takes_no_place_among_the_best(tokenizer):
         [squad_data.SquadExample("a", "Where?", 0)],
     )
     lengths = squad_windows.Lengths(64, 16, 8)
-    windows = squad_windows.convert_all(data, tokenizer, lengths, 1)
+    windows = squad_windows.convert(data, tokenizer, lengths)
     logits = np.full([1, 64], 5.0, np.float32)  # padding looks best
     logits[0, :10] = np.arange(10)[::-1] / 10
 
     def texts(width: int, ignore: bool) -> list[str]:
         part = logits[:, :width]
-        options = squad_decoding.DecodingOptions(
+        options = squad_decoding.AnswerOptions(
             n_best_size=3, ignore_padding=ignore
         )
         decoded = squad_decoding.decode(
@@ -91,27 +99,3 @@ def test_padding_takes_no_place_among_the_best(tokenizer):
     length = int(windows.length()[0])
     assert texts(64, True) == texts(length, True)
     assert texts(64, False) == [""]  # as the original, which says "empty"
-
-
-@pytest.mark.parametrize("version", ["v1", "v2"])
-def test_places_are_the_pieces_that_answers_begin_with(
-    version, tokenizer, tmp_path
-):
-    decoded = squad_files.golden_decoded(version, tokenizer, tmp_path)
-    path = squad_files.golden_file(version, tmp_path)
-    data = squad_data.read_squad([path], False, version == "v2")
-    windows = squad_windows.convert_all(
-        data, tokenizer, squad_files.GOLDEN_LENGTHS[version], 1
-    )
-    answers = decoded.answers()
-    places = squad_decoding.places(decoded, answers, windows)
-    assert places.keys() == {key for key, text in answers.items() if text}
-    assert len(set(places.values())) > 10
-    for number, example in enumerate(data.examples):
-        if example.qas_id not in places:
-            continue
-        first = windows.doc_offsets[windows.paragraph[number]]
-        piece = windows.doc_ids[first + places[example.qas_id]]
-        begin = tokenizer.tokenize(answers[example.qas_id])[0]
-        found = tokenizer.inv_vocab[int(piece)].removeprefix("##")
-        assert found[0] == begin.removeprefix("##")[0]

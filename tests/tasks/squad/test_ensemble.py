@@ -1,15 +1,15 @@
 """Several runs together."""
 
-import json
-
 from base.errors import UserError
 
 import pytest
 import squad_files
 
 from tasks.squad import answers as squad_answers
+from tasks.squad import data as squad_data
 from tasks.squad import decoding as squad_decoding
 from tasks.squad import ensemble as squad_ensemble
+from tasks.squad.records import Questions
 
 
 def test_nbest_lists_of_several_runs():
@@ -34,24 +34,40 @@ def test_nbest_lists_of_several_runs():
     assert [c.text for c in some.nbest["a"]] == ["x"]
     assert some.null_odds["a"] == pytest.approx(0.6)
     none = squad_ensemble.combine([silent, silent], 20)
-    assert none.answers() == {"a": ""}
+    assert none.answers()["a"].text == ""
 
 
-@pytest.mark.parametrize("version", ["v1", "v2"])
-def test_lists_are_read_as_they_were_written(version, tokenizer, tmp_path):
-    decoded = squad_files.golden_decoded(version, tokenizer, tmp_path)
-    without = {  # the file has no spans
-        key: [candidate._replace(span=None) for candidate in candidates]
-        for key, candidates in decoded.nbest.items()
-    }
-    decoded = decoded._replace(nbest=without)
-    text = squad_answers.nbest_json(decoded.nbest)
-    odds = json.loads(json.dumps(decoded.null_odds))
-    found = squad_ensemble.decoded_from_json(json.loads(text), odds)
-    assert found == decoded
-    assert squad_ensemble.decoded_from_json(json.loads(text), None).nbest == (
-        decoded.nbest
+def test_lists_are_read_as_they_were_written(tokenizer, tmp_path):
+    """Those of the questions asked for; others are an error."""
+    decoded = squad_files.golden_decoded("v2", tokenizer, tmp_path)
+    data = squad_data.read_squad([str(tmp_path / "input.json")], False, True)
+    nbest = squad_answers.nbest_json(decoded.nbest)
+    squad_files.write(tmp_path, nbest, squad_answers.NBEST)
+    squad_files.write(tmp_path, decoded.null_odds, squad_answers.NULL_ODDS)
+    few = data._replace(examples=data.examples[:20])
+    found = squad_ensemble.read_lists(
+        str(tmp_path), Questions(few, None, {}), True
     )
+    for example in few.examples:
+        wanted = [
+            candidate._replace(span=None)  # the file has no spans
+            for candidate in decoded.nbest[example.qas_id]
+        ]
+        assert found.nbest[example.qas_id] == wanted
+        odds = decoded.null_odds[example.qas_id]
+        assert found.null_odds[example.qas_id] == odds
+    assert len(found.nbest) == 20
+    asked = Questions(data._replace(examples=data.examples[:1]), None, {})
+    key = data.examples[0].qas_id
+    for value, words in (
+        ({key: [{"text": "a"}]}, "is not one"),
+        ({key: "text"}, "is not one"),
+        ([], "wanted an object of question ids"),
+        ({}, f"lacks question {key}"),
+    ):
+        squad_files.write(tmp_path, value, squad_answers.NBEST)
+        with pytest.raises(UserError, match=words):
+            squad_ensemble.read_lists(str(tmp_path), asked, False)
 
 
 @pytest.mark.parametrize("other", ["{0}/a/", "{0}/b/../a", "{0}/link"])

@@ -21,7 +21,7 @@ from tasks.squad import windows as squad_windows
         ("a b", "x(a b)y", "a b"),
     ],
 )
-def test_final_text(pieces, text, wanted):
+def test_final_place(pieces, text, wanted):
     """A part of the words; all of them, with a warning, where that fails."""
     basic = tokenization.BasicTokenizer()
 
@@ -30,8 +30,8 @@ def test_final_text(pieces, text, wanted):
 
     warnings: list[str] = []
     words = text.split()
-    found = squad_texts.final_text(pieces, words, normal, warnings.append)
-    assert found == wanted
+    found = squad_texts.final_place(pieces, words, normal, warnings.append)
+    assert " ".join(words)[slice(*found)] == wanted
     assert bool(warnings) == (pieces in ("[UNK]", "x"))
 
 
@@ -43,7 +43,7 @@ def test_the_characters_of_a_span_are_those_of_the_paragraph(tokenizer):
         [squad_data.SquadExample("a", "Who?", 0)],
     )
     lengths = squad_windows.Lengths(64, 16, 8)
-    windows = squad_windows.convert_all(data, tokenizer, lengths, 1)
+    windows = squad_windows.convert(data, tokenizer, lengths)
     texts = squad_texts.SpanTexts(data, windows, tokenizer.inv_vocab, True)
     pieces = [tokenizer.inv_vocab[i] for i in windows.doc_ids.tolist()]
     begins = int(windows.query_length()[0]) + 2

@@ -36,7 +36,7 @@ def test_triviaqa_first_alias_is_the_answer(tmp_path, tokenizer, caplog):
     words = paragraph.words(example.start_position, example.end_position)
     assert words == ["MARIO", "Puzo"]
     assert "1 documents are not in" in caplog.text
-    windows = squad_windows.convert_all(
+    windows = squad_windows.convert(
         data, tokenizer, squad_windows.Lengths(64, 32, 16), 1
     )
     assert (windows.start_positions > 0).sum() >= 1

@@ -2,8 +2,6 @@
 
 import doctest
 
-from base.errors import UserError
-
 import numpy as np
 import pytest
 import squad_files
@@ -29,7 +27,7 @@ def test_windows_are_the_originals(version, kind, tokenizer, tmp_path):
     )
     ids = [example.qas_id for example in data.examples]
     assert ids == wanted[f"{kind}_qas_id"].tolist()
-    windows = squad_windows.convert_all(data, tokenizer, lengths, 1)
+    windows = squad_windows.convert(data, tokenizer, lengths)
     path = str(tmp_path / "r")
     with open(path, "wb") as file, tfrecord.RecordWriter(file) as writer:
         for features in squad_windows.record_features(
@@ -64,59 +62,39 @@ def test_windows_are_the_originals(version, kind, tokenizer, tmp_path):
 
 def test_any_number_of_workers(tokenizer, tmp_path, monkeypatch):
     """The same arrays to the last bit, chunks of several paragraphs."""
-    monkeypatch.setattr(squad_windows, "_CHUNK", 7)
     data = squad_data.read_squad(
         [squad_files.golden_file("v1", tmp_path)], True, False
     )
+    # A chunk without questions.
+    paragraphs = [data.paragraphs[0]] * 4 + data.paragraphs
+    examples = [e._replace(paragraph=e.paragraph + 4) for e in data.examples]
+    data = squad_data.SquadData(paragraphs, examples)
     lengths = squad_files.GOLDEN_LENGTHS["v1"]
-    one = squad_windows.convert_all(data, tokenizer, lengths, 1)
-    two = squad_windows.convert_all(data, tokenizer, lengths, 2)
-    monkeypatch.setattr(squad_windows, "_CHUNK", 1000)
-    whole = squad_windows.convert_all(data, tokenizer, lengths, 1)
-    for name in squad_windows.Windows.names():
-        for other in (two, whole):
-            a, b = getattr(one, name), getattr(other, name)
-            np.testing.assert_array_equal(a, b, err_msg=name)
-            assert a.dtype == b.dtype
-
-
-def test_answers_narrowed_to_their_pieces(tokenizer, tmp_path):
-    """Of "(1895-1943)." only "1895" is the answer."""
-    text = "He (1895-1943) was here."
-    path = squad_files.write(
-        tmp_path,
-        squad_files.content(
-            (text, [squad_files.question("a", "When?", ("1895", 4))])
-        ),
-    )
-    data = squad_data.read_squad([path], True, False)
-    lengths = squad_windows.Lengths(32, 8, 8)
-    windows = squad_windows.convert_all(data, tokenizer, lengths, 1)
-    row = squad_windows.rows(windows, 0, 1, tokenizer.vocab, 32)
-    first, last = windows.start_positions[0], windows.end_positions[0]
-    ids = row["input_ids"][0, first : last + 1].tolist()
-    assert tokenizer.convert_ids_to_tokens(ids) == ["1895"]
+    whole = squad_windows.convert(data, tokenizer, lengths)
+    monkeypatch.setattr(squad_windows, "_CHUNK", 3)
+    for num_workers in (1, 2):
+        found = squad_windows.convert(data, tokenizer, lengths, num_workers)
+        for name, wanted in vars(whole).items():
+            np.testing.assert_array_equal(getattr(found, name), wanted, name)
+            assert getattr(found, name).dtype == wanted.dtype
 
 
 def test_examples_of_docstrings():
     assert doctest.testmod(squad_windows) == (0, 2)
 
 
-def test_lengths_that_hold_no_text():
-    with pytest.raises(UserError, match="must be greater than 67"):
-        squad_windows.Lengths(67, 128, 64).check()
-    squad_windows.Lengths(68, 128, 64).check()
-
-
 def test_long_questions_are_cut_and_counted(tokenizer):
     data = squad_data.SquadData(
         [squad_data.make_paragraph("a b c")],
-        [squad_data.SquadExample("a", "one two three four", 0)],
+        [
+            squad_data.SquadExample("a", "one two three four", 0),
+            squad_data.SquadExample("b", "one two", 0),
+        ],
     )
     lengths = squad_windows.Lengths(16, 4, 2)
-    windows = squad_windows.convert_all(data, tokenizer, lengths, 1)
-    assert windows.num_cut[0] == 1
-    assert windows.query_length().tolist() == [2]
+    windows = squad_windows.convert(data, tokenizer, lengths)
+    assert windows.is_cut.tolist() == [True, False]
+    assert windows.query_length().tolist() == [2, 2]
 
 
 @given(st.integers(1, 60), st.integers(1, 20), st.integers(1, 25))
@@ -143,12 +121,9 @@ def test_the_examples_of_answer_pieces(tmp_path, answer, wanted):
     qas = [squad_files.question("1", "?", (answer, text.index(answer)))]
     path = squad_files.write(tmp_path, squad_files.content((text, qas)))
     data = squad_data.read_squad([path], True, False)
-    windows = squad_windows.convert_all(
-        data, tokenizer, squad_windows.Lengths(32, 8, 8), 1
-    )
-    assert tokenizer.convert_ids_to_tokens(windows.doc_ids) == pieces
+    lengths = squad_windows.Lengths(32, 8, 8)
+    windows = squad_windows.convert(data, tokenizer, lengths)
     assert windows.doc_words.tolist() == [0, 1, 2, 2, 3, 3, 4, 5]
-    found = squad_windows.answer_pieces(
-        data.examples[0], windows.doc_ids, windows.doc_words, tokenizer
-    )
-    assert found == wanted
+    begins = windows.query_length()[0] + 2
+    assert windows.start_positions[0] == begins + wanted[0]
+    assert windows.end_positions[0] == begins + wanted[1]
