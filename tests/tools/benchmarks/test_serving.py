@@ -81,34 +81,15 @@ def table(capsys, **values):
 CASES = ("ids, 1 x 4", "ids, 2 x 8", "text, 1 batches of 4 sentences")
 
 
-class Answering:
-    """Answers each call with half a second and a pooled output of zeros."""
-
-    start_seconds = 1.5
-
-    def __init__(self, *_):
-        pass
-
-    def ask(self, case, calls):
-        return {"seconds": [0.5] * calls, "pooled": [[0.0]]}
-
-    def memory(self):
-        return 7_000_000
-
-    def close(self):
-        pass
-
-
 def test_libraries_that_are_missing_are_skipped(
     small, files, tmp_path, capsys, monkeypatch
 ):
     python = write_python(tmp_path, "#!/bin/sh\nexit 1\n")
     monkeypatch.setattr(benchmarks_serving, "write_models", lambda *_: 13)
-    monkeypatch.setattr(benchmarks_serving, "Server", Answering)
     rows = table(
         capsys,
         transformers_python=python,
-        servers="savedmodel,transformers,onnxruntime_int8",
+        servers="transformers,onnxruntime_int8",
         **files,
     )
     for name, flag in (
@@ -118,11 +99,6 @@ def test_libraries_that_are_missing_are_skipped(
         value, note = rows[f"serving with {name}"]
         assert value == "skipped" and str(python) in note
         assert note.endswith(flag)
-    value, note = rows[f"serving tiny, {CASES[2]}, savedmodel"]
-    assert value == "500.0 ms"
-    assert note == "median 500.0, 8.0 rows/s"
-    value, note = rows["serving tiny, start and memory, savedmodel"]
-    assert value == "1.5 s" and note.startswith("7 MB resident")
 
 
 @pytest.mark.slow
