@@ -20,7 +20,6 @@ memory needed does not grow with the input. The scratch folder holds:
 import collections
 import contextlib
 import itertools
-import json
 import mmap
 import os
 import struct
@@ -29,15 +28,14 @@ from typing import Any, NamedTuple
 
 from base import file_system, progress, read_ahead, text_files, workers
 from base.errors import InputError, UserError
+from base.jobs import run as job_run
 from base.jobs import steps as job_steps
-from base.jobs.run import Run
+from base.jobs.run import Run, Target
 from base.jobs.steps import Report, Steps
 
 import numpy as np
 
 _LENGTH = struct.Struct("<Q")
-
-# --- Files of the scratch folder ---------------------------------------------
 
 
 class _Scratch(NamedTuple):
@@ -59,16 +57,10 @@ class _Scratch(NamedTuple):
                 return found
         return None
 
-    def write(
-        self, kind: str, index: int, write: Callable[[Any], dict[str, Any]]
-    ) -> None:
-        """Write a file, and behind it what `write` has returned."""
+    def open(self, kind: str, index: int):
+        """Open a file and its result for writing; see `job_run.publish`."""
         path = self.path(kind, index)
-        with file_system.atomic_file(path, sync=False) as file:
-            result = write(file)
-            result["bytes"] = file.tell()
-        with file_system.atomic_file(f"{path}.json", sync=False) as file:
-            file.write(json.dumps(result).encode())
+        return job_run.publish(Target(path, f"{path}.json"), sync=False)
 
     def write_unit(
         self,
@@ -76,23 +68,19 @@ class _Scratch(NamedTuple):
         index: int,
         pairs: Iterable[tuple[int, bytes]],
         num_buckets: int,
-        result: dict[str, Any],
+        **result: Any,
     ) -> None:
         """Write values by bucket."""
         buckets = collections.defaultdict(list)
         for bucket, value in pairs:
             buckets[bucket] += _LENGTH.pack(len(value)), value
-
-        def write(file) -> dict[str, Any]:
-            bounds = np.zeros(num_buckets + 1, np.uint64)
-            for bucket, data in buckets.items():
-                bounds[bucket + 1] = sum(map(len, data))
+        bounds = np.zeros(num_buckets + 1, np.uint64)
+        with self.open(kind, index) as (file, entry):
             for bucket in sorted(buckets):
+                bounds[bucket + 1] = sum(map(len, buckets[bucket]))
                 file.writelines(buckets[bucket])
             file.write(np.cumsum(bounds, dtype=np.uint64).tobytes())
-            return result
-
-        self.write(kind, index, write)
+            entry.update(result)
 
     def read_bucket(
         self, kind: str, num_units: int, bucket: int, num_buckets: int
@@ -109,9 +97,6 @@ class _Scratch(NamedTuple):
                 (size,) = _LENGTH.unpack_from(data, place)
                 place += _LENGTH.size + size
                 yield data[place - size : place]
-
-
-# --- The work of a worker process --------------------------------------------
 
 
 class _Work(NamedTuple):
@@ -141,6 +126,7 @@ class _Worker:
     def do(self, work: _Work, report: Report) -> dict[str, Any] | None:
         """Make the file of a job; return the result of a chunk."""
         steps, scratch, index = self.steps, self.scratch, work.index
+        survey = steps.survey
         if work.kind == "chunk":
             chunk, place = work.chunk
             pairs, result = steps.map(chunk, report)
@@ -149,49 +135,34 @@ class _Worker:
                 index,
                 pairs,
                 steps.num_buckets,
-                {"place": place, "result": result},
+                place=place,
+                result=result,
             )
             return result
         if work.kind == "found":
             values = scratch.read_bucket(
-                "survey", work.num_units, index, steps.survey.num_buckets
+                "survey", work.num_units, index, survey.num_buckets
             )
-
-            def write(file) -> dict[str, Any]:
-                file.write(steps.survey.reduce(values))
-                return {}
-
-            scratch.write("found", index, write)
+            with scratch.open("found", index) as (file, _):
+                file.write(survey.reduce(values))
             return None
         values = scratch.read_bucket(
             "chunk", work.num_units, index, steps.num_buckets
         )
         if work.kind == "survey":
-            pairs = steps.survey.map(values)
-            scratch.write_unit(
-                "survey", index, pairs, steps.survey.num_buckets, {}
-            )
+            pairs = survey.map(values)
+            scratch.write_unit("survey", index, pairs, survey.num_buckets)
             return None
-        scratch.write(
-            "bucket",
-            index,
-            lambda file: steps.reduce(index, values, self._load_found(), file),
-        )
-        return None
-
-    def _load_found(self) -> Any:
-        """Return the results of the survey."""
-        path = os.path.join(self.scratch.folder, "found")
-        if self.steps.survey and not len(self.found) and os.path.getsize(path):
+        path = os.path.join(scratch.folder, "found")
+        if survey and not len(self.found) and os.path.getsize(path):
             # Mapped: it takes memory only as far as there is some.
             with open(path, "rb") as file:
                 self.found = mmap.mmap(
                     file.fileno(), 0, access=mmap.ACCESS_READ
                 )
-        return self.found
-
-
-# --- The run -----------------------------------------------------------------
+        with scratch.open("bucket", index) as (file, entry):
+            entry.update(steps.reduce(index, values, self.found, file))
+        return None
 
 
 def make_files(
@@ -214,145 +185,134 @@ def make_files(
     with workers.WorkerPool(
         num_workers, _Worker, (steps, scratch), _Worker.do
     ) as pool:
+        engine = _Engine(steps, run, scratch, pool)
         try:
-            with progress.Bar(
-                input_bytes, "B", "Reading", unit_scale=True
-            ) as bar:
-                num_units = _map(steps, sources, scratch, pool, bar, on_result)
-            total = steps.add(_results(scratch, num_units))
+            num_units = engine.map(sources, input_bytes, on_result)
+            total = steps.add(engine.results(num_units))
             steps.check(total)
             if run.todo:
-                _survey(steps, scratch, pool, num_units)
-                _reduce(steps, run, scratch, pool, num_units)
+                engine.survey(num_units)
+                engine.reduce(num_units)
         except InputError:
             run.discard()
             raise
     return total
 
 
-def _results(scratch: _Scratch, num_units: int) -> Iterator[dict[str, Any]]:
-    """Yield the results of all chunks.
+class _Engine(NamedTuple):
+    """A run, and the processes that do its work."""
 
-    Raises:
-        UserError: a file is gone.
-    """
-    for index in range(num_units):
-        found = scratch.result("chunk", index)
-        if not found:
-            raise UserError(
-                f"{scratch.path('chunk', index)} has disappeared during the "
-                "run; give the same command again"
-            )
-        yield found["result"]
+    steps: Steps
+    run: Run
+    scratch: _Scratch
+    pool: workers.WorkerPool
 
+    def map(
+        self,
+        sources: Sequence[Any],
+        input_bytes: int | None,
+        on_result: Callable[[dict[str, Any]], None],
+    ) -> int:
+        """Make the units that are not complete; return the number of all."""
+        first, place = 0, None
+        while found := self.scratch.result("chunk", first):
+            first, place = first + 1, found["place"]
+        number = first
 
-def _map(
-    steps: Steps,
-    sources: Sequence[Any],
-    scratch: _Scratch,
-    pool: workers.WorkerPool,
-    bar: progress.Bar,
-    on_result: Callable[[dict[str, Any]], None],
-) -> int:
-    """Make the units that are not complete; return the number of all."""
-    first, place = 0, None
-    while found := scratch.result("chunk", first):
-        first, place = first + 1, found["place"]
-    number = first
+        def missing() -> Iterator[_Work]:
+            nonlocal number
+            for chunk in self.steps.chunks(sources, place):
+                if self.scratch.result("chunk", number) is None:
+                    yield _Work("chunk", number, chunk)
+                number += 1
 
-    def missing() -> Iterator[_Work]:
-        nonlocal number
-        for chunk in steps.chunks(sources, place):
-            if scratch.result("chunk", number) is None:
-                yield _Work("chunk", number, chunk)
-            number += 1
+        jobs = read_ahead.read_ahead(missing())
+        with (
+            progress.Bar(input_bytes, "B", "Reading", unit_scale=True) as bar,
+            contextlib.closing(jobs),
+        ):
+            for event in self.pool.run(jobs):
+                if isinstance(event, workers.Progress):
+                    bar.update(event.value)
+                else:
+                    on_result(event.result)
+        return number
 
-    jobs = read_ahead.read_ahead(missing())
-    with contextlib.closing(jobs):
-        for event in pool.run(jobs):
-            if isinstance(event, workers.Progress):
-                bar.update(event.value)
-            else:
-                on_result(event.result)
-    return number
+    def results(self, num_units: int) -> Iterator[dict[str, Any]]:
+        """Yield the results of all chunks."""
+        for index in range(num_units):
+            found = self.scratch.result("chunk", index)
+            if not found:
+                raise UserError(
+                    f"{self.scratch.path('chunk', index)} has disappeared "
+                    "during the run; give the same command again"
+                )
+            yield found["result"]
 
+    def survey(self, num_units: int) -> None:
+        """Write the file `found`, where the job has a survey."""
+        survey, num_buckets = self.steps.survey, self.steps.num_buckets
+        path = os.path.join(self.scratch.folder, "found")
+        if not survey or os.path.exists(path):
+            return
+        found = range(survey.num_buckets)
+        for _ in self.make("survey", range(num_buckets), num_units):
+            pass
+        for _ in self.make("found", found, num_buckets):
+            pass
+        with file_system.atomic_file(path, sync=False) as file:
+            for index in found:
+                with open(self.scratch.path("found", index), "rb") as part:
+                    file.write(part.read())
 
-def _do_missing(
-    scratch: _Scratch,
-    pool: workers.WorkerPool,
-    kind: str,
-    number: int,
-    num_units: int,
-) -> None:
-    """Make the files of a kind that are not complete."""
-    missing = [
-        _Work(kind, index, num_units=num_units)
-        for index in range(number)
-        if scratch.result(kind, index) is None
-    ]
-    with progress.Bar(len(missing), "buckets", "Surveying") as bar:
-        for _ in pool.run(missing):
-            bar.update(1)
+    def reduce(self, num_units: int) -> None:
+        """Make the buckets that are not complete, and write the files."""
+        steps, scratch = self.steps, self.scratch
+        waiting = set(self.run.todo)
+        buckets_of = {
+            index: {bucket for bucket, _ in steps.parts(index)}
+            for index in waiting
+        }
+        needed = sorted(set(itertools.chain.from_iterable(buckets_of.values())))
+        made = {
+            bucket: (scratch.path("bucket", bucket), result)
+            for bucket in needed
+            if (result := scratch.result("bucket", bucket))
+        }
 
+        def publish(indices: Iterable[int]) -> None:
+            """Write the files of which all buckets are there."""
+            for index in indices:
+                if index not in waiting or not buckets_of[index] <= made.keys():
+                    continue
+                buckets = {b: made[b] for b in sorted(buckets_of[index])}
+                job_steps.publish(
+                    steps, index, self.run.job.target(index), buckets
+                )
+                waiting.discard(index)
+                for bucket, (path, _) in buckets.items():
+                    if waiting.isdisjoint(steps.files_of(bucket)):
+                        os.remove(path)
 
-def _survey(
-    steps: Steps, scratch: _Scratch, pool: workers.WorkerPool, num_units: int
-) -> None:
-    """Write the file `found`, where the job has a survey."""
-    path = os.path.join(scratch.folder, "found")
-    if not steps.survey or os.path.exists(path):
-        return
-    _do_missing(scratch, pool, "survey", steps.num_buckets, num_units)
-    number = steps.survey.num_buckets
-    _do_missing(scratch, pool, "found", number, steps.num_buckets)
-    with file_system.atomic_file(path, sync=False) as file:
-        for index in range(number):
-            with open(scratch.path("found", index), "rb") as part:
-                file.write(part.read())
-
-
-def _reduce(
-    steps: Steps,
-    run: Run,
-    scratch: _Scratch,
-    pool: workers.WorkerPool,
-    num_units: int,
-) -> None:
-    """Make the buckets that are not complete, and write the output files."""
-    waiting = set(run.todo)
-    buckets_of = {
-        index: {bucket for bucket, _ in steps.parts(index)} for index in waiting
-    }
-    needed = sorted(set(itertools.chain.from_iterable(buckets_of.values())))
-    made = {
-        bucket: (scratch.path("bucket", bucket), result)
-        for bucket in needed
-        if (result := scratch.result("bucket", bucket))
-    }
-    missing = [
-        _Work("bucket", bucket, num_units=num_units)
-        for bucket in needed
-        if bucket not in made
-    ]
-
-    def publish(index: int) -> None:
-        buckets = {bucket: made[bucket] for bucket in buckets_of[index]}
-        target = run.job.target(index)
-        job_steps.publish(steps, index, target, dict(sorted(buckets.items())))
-        waiting.discard(index)
-        for bucket, (path, _) in buckets.items():
-            if waiting.isdisjoint(steps.files_of(bucket)):
-                os.remove(path)
-
-    for index in run.todo:
-        if buckets_of[index] <= made.keys():
-            publish(index)
-    with progress.Bar(len(missing), "buckets", "Writing") as bar:
-        for event in pool.run(missing):
-            bar.update(1)
-            bucket = event.job.index
+        missing = [bucket for bucket in needed if bucket not in made]
+        publish(self.run.todo)
+        for bucket in self.make("bucket", missing, num_units):
             path = scratch.path("bucket", bucket)
             made[bucket] = path, scratch.result("bucket", bucket)
-            for index in steps.files_of(bucket):
-                if index in waiting and buckets_of[index] <= made.keys():
-                    publish(index)
+            publish(steps.files_of(bucket))
+
+    def make(
+        self, kind: str, indices: Iterable[int], num_units: int
+    ) -> Iterator[int]:
+        """Make the files that are not complete; yield the index of each."""
+        missing = [
+            _Work(kind, index, num_units=num_units)
+            for index in indices
+            if self.scratch.result(kind, index) is None
+        ]
+        what = "Writing" if kind == "bucket" else "Surveying"
+        with progress.Bar(len(missing), "buckets", what) as bar:
+            for event in self.pool.run(missing):
+                if isinstance(event, workers.Done):
+                    bar.update(1)
+                    yield event.job.index

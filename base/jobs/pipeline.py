@@ -27,6 +27,8 @@ from base.jobs.steps import Steps
 
 import apache_beam as beam
 
+_TOTAL = "total.json"
+
 
 def make_files(
     steps: Steps, sources: Sequence[Any], run: Run, beam_options: str
@@ -44,7 +46,7 @@ def make_files(
     for name, _ in list(file_system.files_below(folder)):
         if name.startswith("bucket-"):
             file_system.remove(os.path.join(folder, name))
-    total = _total_path(folder)
+    total = os.path.join(folder, _TOTAL)
     if run.todo or not file_system.exists(total):
         try:
             base_beam.run(
@@ -58,10 +60,6 @@ def make_files(
     return text_files.read_own_json(total)
 
 
-def _total_path(folder: str) -> str:
-    return os.path.join(folder, "total.json")
-
-
 def _build(
     pipeline: beam.Pipeline, steps: Steps, sources: Sequence[Any], run: Run
 ) -> None:
@@ -69,12 +67,12 @@ def _build(
     folder = run.job.shared_dir
     mapped = (
         create(pipeline, sources, f"{folder}/sources.json")
-        | "Read" >> beam.ParDo(_Read(steps))
+        | "Read" >> beam.FlatMap(_chunks_of, steps)
         | "SpreadChunks" >> beam.Reshuffle()
         | "Map"
         >> beam.ParDo(_Map(steps)).with_outputs("results", main="values")
     )
-    total = mapped.results | "AddResults" >> beam.CombineGlobally(_Add(steps))
+    total = mapped.results | "AddResults" >> beam.CombineGlobally(steps.add)
     _ = total | "WriteTotal" >> beam.Map(_write_total, steps, folder)
     values = mapped.values
     if not steps.survey:
@@ -95,7 +93,7 @@ def _build(
         (made, targets)
         | "AllFiles" >> beam.Flatten()
         | "GroupByFile" >> beam.GroupByKey()
-        | "Publish" >> beam.ParDo(_Publish(steps))
+        | "Publish" >> beam.Map(_publish, steps)
     )
 
 
@@ -135,15 +133,9 @@ def _survey(
     )
 
 
-class _Read(beam.DoFn):
-    """Yields the chunks of a source."""
-
-    def __init__(self, steps: Steps):
-        self._steps = steps
-
-    def process(self, element: Any) -> Iterator[Any]:
-        for chunk, _ in self._steps.chunks([element], None):
-            yield chunk
+def _chunks_of(source: Any, steps: Steps) -> Iterator[Any]:
+    for chunk, _ in steps.chunks([source], None):
+        yield chunk
 
 
 class _Map(beam.DoFn):
@@ -162,29 +154,11 @@ class _Map(beam.DoFn):
         yield beam.pvalue.TaggedOutput("results", result)
 
 
-class _Add(beam.CombineFn):
-    """Adds up the results of chunks."""
-
-    def __init__(self, steps: Steps):
-        self._steps = steps
-
-    def create_accumulator(self) -> dict[str, Any]:
-        return self._steps.add([])
-
-    def add_input(self, accumulator: dict, element: dict) -> dict[str, Any]:
-        return self._steps.add([accumulator, element])
-
-    def merge_accumulators(self, accumulators: Iterable) -> dict[str, Any]:
-        return self._steps.add(accumulators)
-
-    def extract_output(self, accumulator: dict) -> dict[str, Any]:
-        return accumulator
-
-
 def _write_total(total: dict[str, Any], steps: Steps, folder: str) -> None:
     """Write the total; raise a UserError if nothing can be made of it."""
     steps.check(total)
-    file_system.write_text(_total_path(folder), json.dumps(total))
+    path = os.path.join(folder, _TOTAL)
+    file_system.write_text(path, json.dumps(total))
 
 
 class _IsNeeded:
@@ -226,20 +200,14 @@ class _Reduce(beam.DoFn):
                 yield index, (bucket, path, result)
 
 
-class _Publish(beam.DoFn):
-    """Writes an output file from its buckets."""
-
-    def __init__(self, steps: Steps):
-        self._steps = steps
-
-    def process(self, element: tuple[int, Iterable]) -> Iterator[int]:
-        index, values = element[0], list(element[1])
-        (target,) = [value for value in values if isinstance(value, Target)]
-        found = {v[0]: v[1:] for v in values if not isinstance(v, Target)}
-        # A bucket without values has no group.
-        made = {
-            bucket: found.get(bucket, job_steps.NOTHING)
-            for bucket in sorted({b for b, _ in self._steps.parts(index)})
-        }
-        job_steps.publish(self._steps, index, target, made)
-        yield index
+def _publish(element: tuple[int, Iterable], steps: Steps) -> None:
+    """Write an output file from its buckets."""
+    index, values = element[0], list(element[1])
+    (target,) = [value for value in values if isinstance(value, Target)]
+    found = {v[0]: v[1:] for v in values if not isinstance(v, Target)}
+    # A bucket without values has no group.
+    made = {
+        bucket: found.get(bucket, job_steps.NOTHING)
+        for bucket in sorted({b for b, _ in steps.parts(index)})
+    }
+    job_steps.publish(steps, index, target, made)

@@ -213,15 +213,18 @@ def open_run(job: Job) -> Iterator[Run]:
 
 
 @contextlib.contextmanager
-def publish(target: Target) -> Iterator[tuple[IO[bytes], dict[str, Any]]]:
+def publish(
+    target: Target, sync: bool = True
+) -> Iterator[tuple[IO[bytes], dict[str, Any]]]:
     """Open an output file for writing; it appears when it is complete.
 
     Yields the file and its entry, to which the caller adds what is to be known
     of the file, of JSON's types; `bytes` are added here. Several processes may
-    write the same file at once, as long as they write the same bytes.
+    write the same file at once, as long as they write the same bytes. `sync` is
+    that of `atomic_file`.
     """
     entry: dict[str, Any] = {}
-    with file_system.atomic_file(target.path) as file:
+    with file_system.atomic_file(target.path, sync) as file:
         yield file, entry
         entry["bytes"] = file.tell()
     with file_system.atomic_file(target.entry, sync=False) as file:

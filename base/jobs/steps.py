@@ -32,24 +32,10 @@ class Survey(Protocol):
     num_buckets: int
 
     def map(self, values: Iterable[bytes]) -> Iterable[tuple[int, bytes]]:
-        """Return (bucket, value) pairs, and what is known of the chunk.
-
-        The latter is of JSON's types; what is to be counted is under `counts`.
-        `report` is called with the bytes of the input that are done.
-        """
+        """Yield (bucket of the survey, value) for a bucket of the job."""
 
     def reduce(self, values: Iterable[bytes]) -> bytes:
-        """Write a bucket to an open file.
-
-        The values come in any order and can be iterated over once. `found` are
-        the results of the survey's buckets, joined: bytes, or a mapped file.
-
-        Returns:
-            bounds: offsets in the file, the first 0, the last its size. The
-                slices between them may go to different output files. A
-                bucket without anything may have no slice.
-            counts: numbers by name.
-        """
+        """Return the result of a bucket of the survey."""
 
 
 class Steps:
@@ -89,12 +75,8 @@ class Steps:
     ) -> tuple[Iterable[tuple[int, bytes]], dict[str, Any]]:
         """Return (bucket, value) pairs, and what is known of the chunk.
 
-        The latter is of JSON's types; what is to be counted is under
-        `counts`.
-
-        Args:
-            chunk: of `chunks`.
-            report: called with the bytes of the input that are done.
+        The latter is of JSON's types; what is to be counted is under `counts`.
+        `report` is called with the bytes of the input that are done.
         """
         raise NotImplementedError
 
@@ -115,14 +97,10 @@ class Steps:
         found: Any,
         file: IO[bytes],
     ) -> dict[str, Any]:
-        """Write a bucket.
+        """Write a bucket to an open file.
 
-        Args:
-            bucket: its number.
-            values: in any order; can be iterated over once.
-            found: the results of the survey's buckets, joined: bytes, or a
-                mapped file.
-            file: open for writing, at its beginning.
+        The values come in any order and can be iterated over once. `found` are
+        the results of the survey's buckets, joined: bytes, or a mapped file.
 
         Returns:
             bounds: offsets in the file, the first 0, the last its size. The
