@@ -39,7 +39,9 @@ from tasks.squad import answers as squad_answers
 from tasks.squad import data as squad_data
 from tasks.squad import ensemble as squad_ensemble
 from tasks.squad import mistakes as squad_mistakes
-from tasks.squad.decoding import AnswerOptions, Candidate
+from tasks.squad.answers import Answered
+from tasks.squad.data import SquadData
+from tasks.squad.decoding import AnswerOptions
 from tasks.squad.distillation import SpanTeaching
 from tasks.squad.job import SquadJob
 from tasks.squad.records import QuestionReader
@@ -217,16 +219,12 @@ def score_file() -> int:
     data = squad_data.read_squad(
         FLAGS.predict_file, False, is_version_2, FLAGS.strict
     )
-    results = squad_answers.score_file(
-        FLAGS.predictions_file, data, is_version_2
-    )
+    path = FLAGS.predictions_file
+    answered = squad_answers.read_answers(path, data, is_version_2)
+    results = answered.scores(data, is_version_2)
     if FLAGS.output_dir:
         file_system.make_directory(FLAGS.output_dir)
-        reporting.write_results(FLAGS.output_dir, results, step=0)
-        answers = squad_answers.read_predictions(FLAGS.predictions_file)
-        found = {k: Candidate(v, None, 0.0, 0.0) for k, v in answers.items()}
-        settings = finetuning_flags.read(FLAGS)
-        squad_mistakes.write(data, found, is_version_2, settings)
+        write_scores(data, answered, results)
     for name, value in results.items():
         print(f"{name} = {value}")
     return 0
@@ -237,11 +235,10 @@ def answer_together() -> int:
 
     With --do_eval the answers are scored too.
     """
-    folders, is_version_2 = FLAGS.ensemble_dirs, FLAGS.version_2_with_negative
+    folders = FLAGS.ensemble_dirs
     squad_ensemble.check_folders(folders, FLAGS.output_dir)
     prefix = squad_ensemble.find_model(folders, FLAGS.init_checkpoint)
-    settings = finetuning_flags.read(FLAGS)
-    model_source = source.read_source(settings, prefix)
+    model_source = source.read_source(finetuning_flags.read(FLAGS), prefix)
     questions = create_reader(model_source).questions(FLAGS.predict_file)
     answered = squad_ensemble.answer(
         folders,
@@ -251,12 +248,23 @@ def answer_together() -> int:
         FLAGS.output_dir,
     )
     if FLAGS.do_eval:
-        results = answered.scores(questions.data, is_version_2)
-        reporting.write_results(FLAGS.output_dir, results, step=0)
-        squad_mistakes.write(
-            questions.data, answered.found, is_version_2, settings
-        )
+        data = questions.data
+        results = answered.scores(data, FLAGS.version_2_with_negative)
+        write_scores(data, answered, results)
     return 0
+
+
+def write_scores(
+    data: SquadData, answered: Answered, results: dict[str, float]
+) -> None:
+    """Write the scores and the mistakes of answers without a run."""
+    reporting.write_results(FLAGS.output_dir, results, step=0)
+    squad_mistakes.write(
+        data,
+        answered.found,
+        FLAGS.version_2_with_negative,
+        finetuning_flags.read(FLAGS),
+    )
 
 
 # --- Flags as plain values ---------------------------------------------------

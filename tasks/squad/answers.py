@@ -25,7 +25,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import lookup
+from checkpoints import lookup, weight_files
 from records import cache as record_cache
 from tasks.squad import data as squad_data
 from tasks.squad import decoding as squad_decoding
@@ -210,6 +210,15 @@ def answer(
     return answered
 
 
+def weights_of(prefix: str | None) -> tuple[list[str] | None, str | None]:
+    """Return a checkpoint's checksums and folder; None if not on disk."""
+    if not prefix:
+        return None, None
+    files = weight_files.files_of(prefix)
+    checksums = [file_system.sha256(path) for path in files]
+    return checksums, lookup.folder_of(prefix)
+
+
 def null_threshold(
     given: float | None, weights: Any, *folders: str | None
 ) -> float:
@@ -260,35 +269,28 @@ def nbest_json(nbest: Mapping[str, Sequence[Candidate]]) -> str:
     return "{\n" + ",\n".join(lists) + "\n}"
 
 
-# --- Scores of a file --------------------------------------------------------
-
-
-def score_file(
+def read_answers(
     predictions_file: str, data: SquadData, is_version_2: bool
-) -> dict[str, float]:
-    """Return the official scores of a file like predictions.json.
+) -> Answered:
+    """Return the answers in a file like predictions.json.
 
-    For SQuAD 2.0 they include the best thresholds if null_odds.json lies in
-    the same directory.
+    For SQuAD 2.0 with their null odds, if null_odds.json lies in the same
+    directory.
     """
-    predictions = read_predictions(predictions_file)
+    texts = _read_values(predictions_file, str, "answers")
     path = lookup.beside(predictions_file, NULL_ODDS)
-    odds = None
+    odds = {}
     if path and is_version_2:
         odds = _read_values(path, float, "odds")
         for example in data.examples:
-            if example.qas_id in predictions and example.qas_id not in odds:
+            if example.qas_id in texts and example.qas_id not in odds:
                 raise UserError(
                     f"{path} lacks question {example.qas_id}: it belongs to "
                     "other predictions; move it away to score without "
                     "best_exact and best_f1"
                 )
-    return squad_scores.score(data, predictions, is_version_2, odds)
-
-
-def read_predictions(path: str) -> dict[str, str]:
-    """Return {question id: answer} of a file like predictions.json."""
-    return _read_values(path, str, "answers")
+    found = {k: Candidate(v, None, 0.0, 0.0) for k, v in texts.items()}
+    return Answered(found, odds, None)
 
 
 def _read_values(path: str, kind: type, what: str) -> dict:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from base import file_system
 from base.errors import UserError
 
 import numpy as np
@@ -11,7 +10,6 @@ import tensorflow as tf
 from absl import logging
 
 import modeling
-from checkpoints import lookup, weight_files
 from checkpoints.trained_for import TrainedFor
 from records import in_memory
 from tasks import graph_tokenizer, signs
@@ -225,7 +223,7 @@ class SquadJob(Job):
 
     def _answer(self, loaded: LoadedModel) -> Answered:
         """Answer predict_file, once for the same weights on disk."""
-        weights, folder = _weights_of(loaded)
+        weights, folder = squad_answers.weights_of(loaded.prefix)
         if weights and self._answered and self._answered[0] == weights:
             return self._answered[1]
 
@@ -282,7 +280,7 @@ class SquadJob(Job):
         if self.is_version_2:
             if self.answer_options.tune_null_threshold:
                 self._answer(loaded)  # stores the threshold
-            weights, folder = _weights_of(loaded)
+            weights, folder = squad_answers.weights_of(loaded.prefix)
             threshold = squad_answers.null_threshold(
                 self.answer_options.null_score_diff_threshold,
                 weights,
@@ -292,12 +290,3 @@ class SquadJob(Job):
         task = self.create_task()
         settings = task.settings._replace(null_threshold=threshold)
         return type(task)(settings).graph(loaded.model, tokenizer)
-
-
-def _weights_of(loaded: LoadedModel) -> tuple[list[str] | None, str | None]:
-    """Return checksums of the weights and their folder; None if not on disk."""
-    if not loaded.prefix:
-        return None, None
-    files = weight_files.files_of(loaded.prefix)
-    checksums = [file_system.sha256(path) for path in files]
-    return checksums, lookup.folder_of(loaded.prefix)

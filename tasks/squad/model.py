@@ -308,13 +308,7 @@ class QuestionAnsweringGraph(saved_model.TaskGraph):
     ) -> saved_model.Outputs:
         """Return the outputs: those of each question's best window."""
         count = tf.size(context)
-        by_question = _by_question(score, windows, count)
-        most = tf.reduce_max(by_question.row_lengths())
-        # Padding must be less than every score, at least 2 * _NEVER.
-        padded = by_question.to_tensor(
-            4 * _NEVER, shape=tf.stack([-1, tf.maximum(most, 1)])
-        )  # [n, windows]; at least one column, as argmax needs
-        best = tf.argmax(padded, -1) + by_question.row_starts()  # [n] windows
+        best = _first_best(score, windows.row, count)  # [n] windows
         score, start, end = (tf.gather(x, best) for x in (score, start, end))
         # From positions in the row to indices of the pieces of all contexts.
         shift = tf.gather(windows.doc_start - windows.doc_offset, best)
@@ -324,13 +318,10 @@ class QuestionAnsweringGraph(saved_model.TaskGraph):
         last = _take(pieces.ends.values, at + end, nothing)
         # -1e9 plus a logit is -1e9 in float32: masked spans have no more.
         is_answer = score > _NEVER
-        null = tf.reduce_min(
-            _by_question(
-                logits["start_logits"][:, 0] + logits["end_logits"][:, 0],
-                windows,
-                count,
-            ),
-            axis=1,
+        null = tf.math.unsorted_segment_min(
+            logits["start_logits"][:, 0] + logits["end_logits"][:, 0],
+            windows.row,
+            count,
         )
         outputs = {"score": tf.where(is_answer, score, -NOTHING_BUT_NULL)}
         if self.null_threshold is not None:
@@ -348,13 +339,15 @@ class QuestionAnsweringGraph(saved_model.TaskGraph):
         }
 
 
-def _by_question(
-    values: tf.Tensor, windows: _Windows, count: tf.Tensor
-) -> tf.RaggedTensor:
-    """Return values [W] of the windows of n = count questions, [n, (W)]."""
-    return tf.RaggedTensor.from_value_rowids(
-        values, tf.cast(windows.row, tf.int64), tf.cast(count, tf.int64)
-    )
+def _first_best(
+    score: tf.Tensor, segment: tf.Tensor, count: tf.Tensor
+) -> tf.Tensor:
+    """Return the index of the first of the best scores of each segment."""
+    best = tf.math.unsorted_segment_max(score, segment, count)
+    index, spare = tf.range(tf.size(score)), tf.size(score) - 1
+    index = tf.where(score == tf.gather(best, segment), index, spare)
+    found = tf.math.unsorted_segment_min(index, segment, count)
+    return tf.minimum(found, spare)  # of a segment without a score
 
 
 def _take(values: tf.Tensor, at: tf.Tensor, spare: tf.Tensor) -> tf.Tensor:
@@ -383,10 +376,6 @@ def _has_max_context(
     # The last segment collects the positions outside of the paragraph.
     count = tf.size(doc.values) + 1
     token = tf.where(in_doc, token, count - 1)
-    best = tf.math.unsorted_segment_max(score, token, count)
-    is_best = in_doc & (score == tf.gather(best, token))
-    # Of several windows with the best score the first one counts.
-    number = tf.range(tf.shape(at)[0])[:, None] + tf.zeros_like(at)
-    number = tf.where(is_best, number, tf.int32.max)
-    owner = tf.math.unsorted_segment_min(number, token, count)
-    return in_doc & (tf.gather(owner, token) == number)
+    first = _first_best(tf.reshape(score, [-1]), tf.reshape(token, [-1]), count)
+    position = tf.reshape(tf.range(tf.size(token)), tf.shape(token))
+    return in_doc & (tf.gather(first, token) == position)

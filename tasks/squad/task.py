@@ -7,8 +7,6 @@ tasks/squad/decoding.py), so the answers are the same.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from base import file_system
-
 import numpy as np
 
 from tasks.rows import Row
@@ -96,11 +94,7 @@ class QuestionAnswering(Task):
             )
         windows = squad_windows.convert(data, self.tokenizer, self.lengths)
         features = squad_windows.rows(
-            windows,
-            0,
-            len(windows),
-            self.tokenizer.vocab,
-            self.settings.max_seq_length,
+            windows, self.tokenizer.vocab, self.settings.max_seq_length
         )
         units = [
             [Row(ids[:size], segments[:size])]
@@ -212,14 +206,11 @@ class QuestionAnswering(Task):
         cls, checkpoint: "Checkpoint", given: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Return also the threshold for no answer; None for SQuAD 1.1."""
-        from checkpoints import lookup, weight_files
         from tasks.squad import answers
 
         threshold = given.get("null_threshold")
         if checkpoint.trained_for.version_2_with_negative and threshold is None:
-            files = weight_files.files_of(checkpoint.prefix)
-            weights = [file_system.sha256(path) for path in files]
-            folder = lookup.folder_of(checkpoint.prefix)
+            weights, folder = answers.weights_of(checkpoint.prefix)
             threshold = answers.null_threshold(None, weights, folder)
         return dict(given) | {"null_threshold": threshold}
 

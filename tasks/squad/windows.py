@@ -217,8 +217,13 @@ def _convert_chunk(
             lengths.max_seq_length - query_size - 3,  # [CLS], two [SEP]
             lengths.doc_stride,
         ):
-            positions = in_window(answer, start, length, query_size + 2)
-            cells.append((chunk.first_example + at, start, length, *positions))
+            # As in the original, a window without all of the answer is trained
+            # on with [CLS] for an answer, in SQuAD 1.1 too.
+            first = last = 0
+            if answer and start <= answer[0] and answer[1] < start + length:
+                shift = query_size + 2 - start
+                first, last = answer[0] + shift, answer[1] + shift
+            cells.append((chunk.first_example + at, start, length, first, last))
     table = np.array(cells, np.int32).reshape(-1, 5)
     is_cut = query_sizes < whole
     sizes = np.diff(offsets)
@@ -279,21 +284,6 @@ def answer_pieces(
     return first, last
 
 
-def in_window(
-    answer: tuple[int, int] | None, start: int, length: int, offset: int
-) -> tuple[int, int]:
-    """Return where an answer begins and ends in the row of a window.
-
-    The window has `length` pieces of the paragraph from `start` on, and they
-    begin at `offset` in the row.
-    """
-    if answer and answer[0] >= start and answer[1] < start + length:
-        return answer[0] - start + offset, answer[1] - start + offset
-    # As in the original, a window without all of the answer is trained on with
-    # [CLS] for an answer, in SQuAD 1.1 too.
-    return 0, 0
-
-
 # --- Records -----------------------------------------------------------------
 
 
@@ -317,16 +307,14 @@ def schema(max_seq_length: int) -> dict[str, tfrecord.Feature]:
 
 def rows(
     windows: Windows,
-    first: int,
-    last: int,
     vocab: Mapping[str, int],
     max_seq_length: int,
+    part: slice = slice(None),
 ) -> dict[str, np.ndarray]:
-    """Return the features of windows first to last - 1, n of them.
+    """Return the features of some windows, n of them.
 
     They are unique_ids [n]; input_ids, input_mask and segment_ids [n, S].
     """
-    part = slice(first, last)
     query = windows.query_length()[part][:, None]  # [n, 1]
     query_place = windows.query_offsets[windows.example[part]][:, None]
     doc = windows.doc_length[part][:, None]  # [n, 1]
@@ -347,7 +335,7 @@ def rows(
     ids[in_query] = windows.query_ids[(query_place + at - 1)[in_query]]
     ids[in_doc] = windows.doc_ids[(doc_place + at - query - 2)[in_doc]]
     return {
-        "unique_ids": FIRST_UNIQUE_ID + np.arange(first, first + len(query)),
+        "unique_ids": FIRST_UNIQUE_ID + np.arange(len(windows))[part],
         "input_ids": ids,
         "input_mask": is_token.astype(np.int32),
         "segment_ids": (is_token & (at >= query + 2)).astype(np.int32),
@@ -367,13 +355,13 @@ def record_features(
     """
     impossible = np.array([example.is_impossible for example in examples])
     for first in range(0, len(windows), _ROWS):
-        last = min(first + _ROWS, len(windows))
-        part = rows(windows, first, last, vocab, max_seq_length)
+        part = slice(first, first + _ROWS)
+        features = rows(windows, vocab, max_seq_length, part)
         if is_training:
-            of = windows.example[first:last]
-            part |= {
-                "start_positions": windows.start_positions[first:last],
-                "end_positions": windows.end_positions[first:last],
+            of = windows.example[part]
+            features |= {
+                "start_positions": windows.start_positions[part],
+                "end_positions": windows.end_positions[part],
                 "is_impossible": impossible[of].astype(np.int32),
             }
-        yield part
+        yield features

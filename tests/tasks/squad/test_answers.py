@@ -132,14 +132,16 @@ def test_tuning_needs_answers(tmp_path):
 def test_odds_of_other_predictions_are_an_error(tmp_path):
     data, _ = one_question(5.0, "cat")
     path = squad_files.write(tmp_path, {"a": "cat"})
-    found = squad_answers.score_file(path, data, True)
-    assert found["exact"] == 100.0 and "best_exact" not in found
+
+    def scores() -> dict[str, float]:
+        return squad_answers.read_answers(path, data, True).scores(data, True)
+
+    assert scores()["exact"] == 100.0 and "best_exact" not in scores()
     squad_files.write(tmp_path, {"a": -1.0}, "null_odds.json")
-    found = squad_answers.score_file(path, data, True)
-    assert found["best_exact"] == 100.0
+    assert scores()["best_exact"] == 100.0
     squad_files.write(tmp_path, {"b": -1.0}, "null_odds.json")
     with pytest.raises(UserError, match="lacks question a: it belongs to"):
-        squad_answers.score_file(path, data, True)
+        scores()
 
 
 @pytest.mark.parametrize(
@@ -151,5 +153,6 @@ def test_odds_of_other_predictions_are_an_error(tmp_path):
     ],
 )
 def test_files_without_answers(tmp_path, text, words):
+    path = squad_files.write(tmp_path, text)
     with pytest.raises(UserError, match=words):
-        squad_answers.read_predictions(squad_files.write(tmp_path, text))
+        squad_answers.read_answers(path, one_question(5.0)[0], False)
