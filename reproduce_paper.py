@@ -38,7 +38,6 @@ from tools.reproduction import (
     held_out,
     run,
     scales,
-    steps,
     work_dir,
 )
 from tools.reproduction import tasks as reproduction_tasks
@@ -209,7 +208,15 @@ def main(_: list[str]) -> int:
             FLAGS.vocab_file,
             work.path,
         )
-        write_configs(plan)
+        for name, config in plan.configs.items():
+            path = os.path.join(work.path, name)
+            if known := text_files.read_own_json(path):
+                work_dir.check_same(work.path, name, known, config)
+            else:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                file_system.write_text(
+                    path, json.dumps(config, indent=2) + "\n"
+                )
         work.check_begun(plan)
         if FLAGS.prepare_only:
             return 0
@@ -253,21 +260,6 @@ def find_places(data: reproduction_tasks.Data) -> WorkDir:
     for name, value in data._asdict().items():
         places[f"{{{name}}}"] = (value or "").rstrip("/")
     return WorkDir(folder, places, "" if is_here else HERE, data)
-
-
-def write_configs(plan: Plan) -> None:
-    """Write bert_config.json of each size; one that is there is the same."""
-    for size in plan.sizes:
-        name = steps.config_path(size)
-        path = os.path.join(FLAGS.work_dir, name)
-        content = steps.config_json(size, plan.scale)
-        if known := text_files.read_own_json(path):
-            work_dir.check_same(
-                FLAGS.work_dir, name, known, json.loads(content)
-            )
-        else:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            file_system.write_text(path, content)
 
 
 def list_commands(

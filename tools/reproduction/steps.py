@@ -7,7 +7,6 @@ and those of the data, so that a step does not depend on how a command writes
 its paths.
 """
 
-import json
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -88,7 +87,8 @@ class Plan:
         self.scale = scale
         self.has_vocab = has_vocab
         self.steps: dict[str, Step] = {}  # by name
-        self.sizes: set[Size] = set()  # of all encoders
+        # Of each encoder: path below the work directory -> bert_config.json.
+        self.configs: dict[str, dict[str, Any]] = {}
 
     def tasks(self) -> list[str]:
         """Return the tasks that models are fine-tuned on."""
@@ -160,7 +160,20 @@ class Plan:
     def pretraining(self, model: Pretrained) -> str:
         """Add the phases of a model; return the name of the last one."""
         given, num_steps = self.scale.pretraining, model.num_train_steps
-        self.sizes.add(model.size)
+        config_path = f"configs/{model.size.name}.json"
+        self.configs[config_path] = {
+            "attention_probs_dropout_prob": self.scale.model.dropout,
+            "hidden_act": "gelu",
+            "hidden_dropout_prob": self.scale.model.dropout,
+            "hidden_size": model.size.hidden_size,
+            "initializer_range": self.scale.model.initializer_range,
+            "intermediate_size": 4 * model.size.hidden_size,
+            "max_position_embeddings": self.scale.model.max_position_embeddings,
+            "num_attention_heads": model.size.num_attention_heads,
+            "num_hidden_layers": model.size.num_hidden_layers,
+            "type_vocab_size": 2,
+            "vocab_size": self.scale.corpus.vocab_size,
+        }
         ends = phase_ends(given.phases, num_steps)
         # Figure 5 needs weights of these models' earlier steps. They are kept
         # without Figure 5 too: a command that changes when a table is added
@@ -191,7 +204,7 @@ class Plan:
                 after.append(last)
                 flags["resume_from"] = f"{{work_dir}}/{last}"
             flags |= {
-                "bert_config_file": f"{{work_dir}}/{config_path(model.size)}",
+                "bert_config_file": f"{{work_dir}}/{config_path}",
                 "vocab_file": "{vocab_file}",
                 **inputs,
                 "output_dir": f"{{work_dir}}/{name}",
@@ -375,26 +388,3 @@ def extra_flags(flags: Sequence[str]) -> dict[str, str | bool]:
     # absl takes one dash for two.
     pairs = [flag.lstrip("-").partition("=") for flag in flags]
     return {name: value or True for name, _, value in pairs}
-
-
-def config_path(size: Size) -> str:
-    """Return the path of a size's bert_config.json below the work directory."""
-    return f"configs/{size.name}.json"
-
-
-def config_json(size: Size, scale: Scale) -> str:
-    """Return the text of a size's bert_config.json."""
-    config = {
-        "attention_probs_dropout_prob": scale.model.dropout,
-        "hidden_act": "gelu",
-        "hidden_dropout_prob": scale.model.dropout,
-        "hidden_size": size.hidden_size,
-        "initializer_range": scale.model.initializer_range,
-        "intermediate_size": 4 * size.hidden_size,
-        "max_position_embeddings": scale.model.max_position_embeddings,
-        "num_attention_heads": size.num_attention_heads,
-        "num_hidden_layers": size.num_hidden_layers,
-        "type_vocab_size": 2,
-        "vocab_size": scale.corpus.vocab_size,
-    }
-    return json.dumps(config, indent=2) + "\n"
