@@ -143,16 +143,8 @@ def answer(
 ) -> Answered:
     """Answer the questions from their n-best lists; write the files.
 
-    Args:
-        data: the questions.
-        decoded: their n-best lists and null odds.
-        options: how to answer.
-        output_dir: for the files.
-        weights: fingerprint of the weights that answered, None if unknown.
-        trained_in: output_dir of the run that trained the weights.
-
-    Raises:
-        UserError: the threshold is to be tuned, and there are no answers.
+    `weights` is the fingerprint of those that answered, None if unknown, and
+    `trained_in` the output_dir of the run that trained them.
     """
     is_version_2, tuned, threshold = bool(decoded.null_odds), None, 0.0
     if is_version_2 and data.has_answers():

@@ -95,12 +95,7 @@ def make_paragraph(text: str) -> Paragraph:
 
 
 def read_json(path: str) -> Any:
-    """Return the content of a JSON file.
-
-    Raises:
-        UserError: the file cannot be read or is not JSON in UTF-8; names line
-            and column.
-    """
+    """Return the content of a JSON file; errors name line and column."""
     with file_system.open_for_reading(path) as file:
         data = file.read()
     if data[:2] == b"\x1f\x8b":
@@ -159,13 +154,7 @@ def read_squad(
 
     For training, a question keeps one answer, the first one in the file. As
     in the original, a question is left out if the words at answer_start do
-    not contain the answer.
-
-    Args:
-        files: paths of JSON files, read in this order.
-        is_training: whether each question needs an answer, or is_impossible.
-        version_2_with_negative: whether questions may have no answer.
-        strict: raise an error for an answer that is not at answer_start.
+    not contain the answer; with `strict` it is an error.
 
     Raises:
         UserError: a file is not in SQuAD's format, is of the other version,
@@ -308,8 +297,7 @@ class _Reader:
     ) -> list[tuple[str, int]]:
         """Return the (text, answer_start) pairs of a question.
 
-        Pairs that do not fit the paragraph are returned too, and listed in
-        `misplaced`.
+        Pairs that do not fit the paragraph are among them.
         """
         if not qa.get("answers"):
             return []

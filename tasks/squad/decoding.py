@@ -34,7 +34,6 @@ from typing import NamedTuple
 from base import progress
 
 import numpy as np
-from absl import logging
 
 from tasks.squad.data import SquadData
 from tasks.squad.texts import SpanTexts
@@ -129,13 +128,9 @@ def max_context(
 
     and the result is 1 1 1 1 0, 0 1 1 1 1.
 
-    Args:
-        question: index of each window's question, ascending [n].
-        start: first piece of each window [n].
-        length: number of pieces of each window [n].
-
-    Returns:
-        bool, flat: window after window, `length` values each.
+    Arguments are the index of each window's question, ascending, and the first
+    piece and the number of pieces of each window [n]. The result is flat: one
+    window after the other, `length` values each.
     """
     window = np.repeat(np.arange(len(length)), length)
     before = np.cumsum(length) - length  # pieces of the windows before
@@ -227,17 +222,11 @@ def decode(
 ) -> Decoded:
     """Return the n-best lists and, for SQuAD 2.0, the null odds.
 
-    Args:
-        data: the questions.
-        windows: of all questions, W.
-        start_logits: [W, S].
-        end_logits: [W, S].
-        tokens: {id: token}.
-        options: lengths of lists and answers, version of SQuAD.
-        has_bar: show the progress.
+    Logits are [W, S], of the windows of all questions; tokens is {id: token}.
     """
-    warn = logging.info if options.verbose_logging else logging.debug
-    texts = SpanTexts(data, windows, tokens, options.do_lower_case, warn)
+    texts = SpanTexts(
+        data, windows, tokens, options.do_lower_case, options.verbose_logging
+    )
     result = Decoded({}, {})
     count = len(data.examples)
     # Question q has the windows from bounds[q] to bounds[q + 1]: none if its

@@ -54,9 +54,8 @@ def find_model(folders: Sequence[str], init_checkpoint: str | None) -> str:
     The first one in the directories, else init_checkpoint.
     """
     for folder in folders:
-        if tf.io.gfile.exists(
-            os.path.join(folder, lookup.WEIGHTS_NAME + ".index")
-        ):
+        weights = os.path.join(folder, lookup.WEIGHTS_NAME)
+        if tf.io.gfile.exists(weights + ".index"):
             return lookup.find_checkpoint(folder)
     if init_checkpoint:
         return lookup.find_checkpoint(init_checkpoint)
@@ -73,37 +72,23 @@ def answer(
     options: AnswerOptions,
     output_dir: str,
 ) -> Answered:
-    """Answer questions with the output of several runs; write the files.
+    """Answer questions with the files in several runs' output_dir.
 
-    Args:
-        folders: output_dir of each run.
-        questions: what to answer.
-        tokens: {id: token}.
-        options: how to answer.
-        output_dir: for the files.
-
-    Raises:
-        UserError: a run has neither logits nor n-best lists for them.
+    The answers are written to `output_dir`; `tokens` is {id: token}.
     """
     # A fingerprint read from JSON has lists for tuples.
     wanted = json.loads(json.dumps(questions.fingerprint))
     weights, has_logits = [], True
     for folder in folders:
         found = text_files.read_own_json(os.path.join(folder, LOGITS + ".json"))
-        if not isinstance(found, dict) or not {"windows", "weights"} <= {
-            *found
-        }:
-            found = {"windows": None, "weights": None}
-        weights.append(found["weights"])
-        has_logits = has_logits and found["windows"] == wanted
+        if not isinstance(found, dict):
+            found = {}
+        weights.append(found.get("weights"))
+        has_logits = has_logits and found.get("windows") == wanted
     if has_logits:
         logging.info("Ensemble: the mean of %d runs' logits", len(folders))
-        logits = mean_logits(
-            [
-                squad_answers.read_logits(os.path.join(folder, LOGITS))
-                for folder in folders
-            ]
-        )
+        paths = [os.path.join(folder, LOGITS) for folder in folders]
+        logits = mean_logits([squad_answers.read_logits(p) for p in paths])
         decoded = squad_decoding.decode(
             questions.data, questions.windows, *logits, tokens, options
         )

@@ -33,18 +33,7 @@ _SHOWN = 5  # windows written to the log
 
 
 class SquadJob(Job):
-    """A span of the paragraph for each question.
-
-    Args:
-        settings: flags of the command.
-        source: configuration and tokenizer of the model.
-        is_training: whether the model is trained first.
-        reader: reads the files and cuts windows.
-        train_file: paths of the training files.
-        predict_file: paths of the files to answer and to score.
-        count_steps_by: what an epoch counts, "windows" or "questions".
-        answer_options: how to answer from logits.
-    """
+    """A span of the paragraph for each question."""
 
     head_pattern = "^(cls/squad|bilstm)/"
     task_name = "question_answering"
@@ -64,7 +53,7 @@ class SquadJob(Job):
         reader: squad_records.QuestionReader,
         train_file: Sequence[str],
         predict_file: Sequence[str],
-        count_steps_by: str,
+        count_steps_by: str,  # what an epoch counts: windows or questions
         answer_options: AnswerOptions,
     ):
         super().__init__(settings, source)

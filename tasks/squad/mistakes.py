@@ -46,18 +46,11 @@ _HEADER = (
 
 def write(
     data: SquadData,
-    found: Mapping[str, Candidate],
+    found: Mapping[str, Candidate],  # by question id
     is_version_2: bool,
     settings: RunSettings,
 ) -> None:
-    """Write errors.tsv; draw the scores by the length of the answers.
-
-    Args:
-        data: questions with their reference answers.
-        found: {question id: answer}.
-        is_version_2: whether to score by the rules of SQuAD 2.0.
-        settings: output_dir, num_errors and whether to draw.
-    """
+    """Write errors.tsv; draw the scores by the length of the answers."""
     answers = {key: candidate.text for key, candidate in found.items()}
     scores = squad_scores.score_each(data, answers, is_version_2)
     if settings.num_errors:

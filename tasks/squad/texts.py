@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from absl import logging
 
 import tokenization
 from tasks.squad.data import SquadData
@@ -18,11 +19,8 @@ def joined_pieces(tokens: Sequence[str]) -> str:
 
 
 def final_place(
-    pieces: str,
-    words: Sequence[str],
-    normalize: Callable[[str], str],
-    warn: Callable[[str], None] = lambda message: None,
-) -> tuple[int, int]:
+    pieces: str, words: Sequence[str], normalize: Callable[[str], str]
+) -> tuple[int, int] | None:
     """Return where a span is in its words, joined by blanks: [start, end).
 
     Pieces are lower-cased, and a span may begin or end inside a word. Its
@@ -35,14 +33,12 @@ def final_place(
         result       Steve Jobs        characters 1 to 9 of the 11, which are
                                        1 to 10 with the blank: 1, 11
 
-    As in the original, it is the place of all words if that fails; `warn` is
-    then called with a message.
+    None if that fails.
 
     Args:
         pieces: result of `joined_pieces`.
         words: words of the paragraph that the span touches.
         normalize: returns a word lower-cased and split at punctuation.
-        warn: of pieces that cannot be located.
     """
     text = " ".join(words)
     seen = " ".join(filter(None, map(normalize, words)))
@@ -51,14 +47,12 @@ def final_place(
     at = seen.find(pieces)
     # Not found, for example, if a piece is [UNK]: no word contains that.
     if at < 0 or not pieces:
-        warn(f"Unable to find {pieces!r} in {text!r}")
-        return 0, len(text)
+        return None
     # Counting fails where normalization changes the number of characters: it
     # splits a Hangul syllable into two or three letters.
     places = [i for i, char in enumerate(text) if char != " "]
     if len(places) != len(seen) - seen.count(" "):
-        warn(f"{text!r} and {seen!r} differ in their number of characters")
-        return 0, len(text)
+        return None
     # Of the characters without blanks, the first and the last of the pieces.
     first = at - seen.count(" ", 0, at)
     last = first + len(pieces) - pieces.count(" ") - 1
@@ -68,8 +62,8 @@ def final_place(
 class SpanTexts:
     """Looks up the text and the characters of spans.
 
-    `tokens` is {id: token}; `warn` is called with a message for a span that
-    cannot be located.
+    `tokens` is {id: token}. Spans that cannot be located are logged if
+    is_verbose. As in the original, all words stand for them then.
     """
 
     def __init__(
@@ -78,14 +72,14 @@ class SpanTexts:
         windows: Windows,
         tokens: Mapping[int, str],
         do_lower_case: bool,
-        warn: Callable[[str], None] = lambda message: None,
+        is_verbose: bool = False,
     ):
         self.data, self.windows, self.tokens = data, windows, tokens
         # [W] add it to a position in the row: the position in doc_ids.
         self.shift = windows.doc_place() - windows.query_length() - 2
         self.of_window = windows.paragraph[windows.example]
         basic = tokenization.BasicTokenizer(do_lower_case)
-        self.warn = warn
+        self.is_verbose = is_verbose
         # The 20 best spans of a question consist of few different words.
         self.normalize = functools.lru_cache(maxsize=2**16)(
             lambda word: " ".join(basic.tokenize(word))
@@ -97,9 +91,8 @@ class SpanTexts:
 
     def text(self, window: int, start: int, end: int) -> str:
         """Return the text from start to end, inclusive, of a window's row."""
-        pieces, _, words = self._span(window, start, end)
-        first, last = final_place(pieces, words, self.normalize, self.warn)
-        return " ".join(words)[first:last]
+        words, _, place = self._find(window, start, end)
+        return " ".join(words)[slice(*place)]
 
     def characters(self, window: int, start: int, end: int) -> tuple[int, int]:
         """Return the characters [start, end) of the paragraph of a span.
@@ -107,26 +100,32 @@ class SpanTexts:
         The text between them is that of `text`, except that white space
         between words is that of the paragraph.
         """
-        pieces, first, words = self._span(window, start, end)
-        place, limit = final_place(pieces, words, self.normalize)
+        words, number, (first, limit) = self._find(window, start, end)
         sizes = np.array([len(word) + 1 for word in words])
         offsets = np.cumsum(sizes) - sizes  # of each word in the joined ones
-        starts = self.data.paragraphs[self.of_window[window]].starts
-
-        def in_paragraph(at: int) -> int:
+        starts = self.data.paragraphs[self.of_window[window]].starts[number:]
+        found = []
+        for at in (first, limit - 1):
             word = int(np.searchsorted(offsets, at, "right")) - 1
-            return int(starts[first + word] + at - offsets[word])
+            found.append(int(starts[word] + at - offsets[word]))
+        return found[0], found[1] + 1
 
-        return in_paragraph(place), in_paragraph(limit - 1) + 1
-
-    def _span(
+    def _find(
         self, window: int, start: int, end: int
-    ) -> tuple[str, int, list[str]]:
-        """Return joined pieces, number of the first word, and the words."""
+    ) -> tuple[list[str], int, tuple[int, int]]:
+        """Return the words of a span, the first one's number, the place."""
         shift = int(self.shift[window])
         span = slice(start + shift, end + shift + 1)
-        pieces = map(self.tokens.__getitem__, self.windows.doc_ids[span])
+        pieces = joined_pieces(
+            [self.tokens[number] for number in self.windows.doc_ids[span]]
+        )
         of_words = self.windows.doc_words[span]
         first, last = int(of_words[0]), int(of_words[-1])
         words = self.words(int(self.of_window[window]))[first : last + 1]
-        return joined_pieces(list(pieces)), first, words
+        place = final_place(pieces, words, self.normalize)
+        if place is None:
+            text = " ".join(words)
+            place = 0, len(text)
+            if self.is_verbose:
+                logging.info("Unable to find %r in %r", pieces, text)
+        return words, first, place

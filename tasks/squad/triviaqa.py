@@ -44,14 +44,7 @@ def read_triviaqa(
 ) -> SquadData:
     """Return one example per question and document that contains an answer.
 
-    Args:
-        files: `wikipedia-train.json` and the like.
-        evidence_dir: directory that contains `wikipedia/` and `web/`.
-        max_tokens: words read from the beginning of each document.
-
-    Raises:
-        UserError: a file is not in TriviaQA's format, or no document contains
-            an answer.
+    Of each document the first max_tokens words are read.
     """
     data = SquadData([], [])
     counts = Counter()

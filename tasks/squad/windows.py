@@ -182,10 +182,9 @@ def _convert_chunk(
     chunk: _Chunk,
     report: Any = None,
 ) -> tuple[np.ndarray, ...]:
-    """Return the arrays of a chunk, with sizes for offsets.
+    """Return the arrays of Windows of a chunk, with sizes for offsets.
 
-    The first one is a table of a row per window: the first five arrays of
-    Windows.
+    The first five are one table with a row per window.
     """
     del report
     tokenizer, lengths = state
