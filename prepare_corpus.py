@@ -133,7 +133,7 @@ def main(_: list[str]) -> int:
         if not FLAGS[name].value:
             raise UserError(f"--{name} is required")
     beam.check_flags(FLAGS, "output_dir")
-    report, speed = generation.generate(
+    report = generation.generate(
         FLAGS.input_file,
         FLAGS.output_dir,
         CorpusFlags(**{n: FLAGS[n].value for n in CorpusFlags._fields}),
@@ -142,7 +142,7 @@ def main(_: list[str]) -> int:
         beam.options_of(FLAGS),
     )
     logging.info("***** Corpus *****")
-    for line in summary.summarize(report, speed):
+    for line in summary.summarize(report):
         logging.info("  %s", line)
     for line in summary.find_warnings(report):
         logging.warning(line)

@@ -8,22 +8,16 @@ alone, so that any engine may call it in any order.
 import collections
 import functools
 import json
+import re
 import struct
+import unicodedata
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from base.hashing import hash64
 
-from corpus import (
-    cleaning,
-    dumps,
-    items,
-    paragraphs,
-    sentences,
-    site,
-    wikitext,
-)
-from corpus.items import CorpusFlags, Item, Problem, Source
+from corpus import dumps, items, paragraphs, sentences, site, wikitext
+from corpus.items import CorpusFlags, Item, Problem, Source, Unusable
 
 TRAIN, HELDOUT = "train", "heldout"
 
@@ -47,17 +41,13 @@ class Document(NamedTuple):
 class Outcome(NamedTuple):
     """The result for an item: a document, or why there is none.
 
-    The numbers by name are added up over all items; see corpus/summary.py. They
-    say why there is no document. A problem is an item that cannot be read.
+    The counts of all items are added up; see corpus/summary.py. A problem is an
+    item that cannot be read.
     """
 
     document: Document | None
     counts: dict[str, int]
     problem: Problem | None = None
-
-
-class _Unusable(ValueError):
-    """An item that cannot be read: the reason and the detail of its problem."""
 
 
 def make_document(item: Item, flags: CorpusFlags) -> Outcome:
@@ -70,34 +60,33 @@ def make_document(item: Item, flags: CorpusFlags) -> Outcome:
             lines = _sentences_of_page(item, counts)
         else:
             lines = _sentences_of_text(item, flags, counts)
-    except _Unusable as unusable:
+    except Unusable as unusable:
         reason, detail = unusable.args
         counts[reason] = 1
         place = f"{items.ITEM_NAMES[source.kind]} {item.number}"
         if source.kind == items.DUMP:
             place = dumps.page_place(item.number, item.data)
-        problem = Problem(reason, source.path, place, detail)
+        problem = Problem(source.path, item.number, place, detail, reason)
         return Outcome(None, counts, problem)
     if lines is None:
         return Outcome(None, counts)
-    lines = [line for line in map(cleaning.clean_line, lines) if line]
+    lines = [line for line in map(clean_line, lines) if line]
     counts["input_characters"] = num_characters = sum(map(len, lines))
     if not lines:
         counts["without_text"] = 1
     elif num_characters < flags.min_document_chars:
         counts["too_short"] = 1
     else:
-        document = document_of(lines, flags.heldout_fraction)
-        return Outcome(document, counts)
+        return Outcome(document_of(lines, flags.heldout_fraction), counts)
     return Outcome(None, counts)
 
 
 def document_of(lines: list[str], heldout_fraction: float) -> Document:
     """Return the document of clean sentences.
 
-    White space is left out of the hash. So the key, and with it whether the
-    document is held out, does not change when a sentence is split otherwise.
-    What is held out at a heldout_fraction of 0.01 is held out at 0.02 too.
+    White space is left out of the hash, so the key does not change when a
+    sentence is split otherwise. What is held out at a fraction of 0.01 is held
+    out at 0.02 too.
     """
     text = "".join(f"{line}\n" for line in lines)
     key = hash64("".join(text.split()))
@@ -107,40 +96,64 @@ def document_of(lines: list[str], heldout_fraction: float) -> Document:
     return Document(key, HELDOUT if is_heldout else TRAIN, text.encode())
 
 
-# --- Documents of many items -------------------------------------------------
-
-
-def add_text(texts: dict[Any, bytes], key: Any, text: bytes) -> bool:
-    """Add a document; return whether one with this key was there already.
-
-    The texts of two documents with equal keys may differ in white space. The
-    smaller one is kept, whichever comes first.
-    """
-    known = texts.get(key)
-    texts[key] = text if known is None else min(text, known)
-    return known is not None
-
-
 def to_value(key: int, text: bytes) -> bytes:
     """Return the key and text of a document as bytes."""
     return _KEY.pack(key) + text
 
 
 def distinct_texts(values: Iterable[bytes]) -> tuple[list[bytes], int]:
-    """Return the texts in values by their keys, and how many others.
+    """Return the texts of `to_value` by their keys, and how many others.
 
-    Args:
-        values: of `to_value`, in any order.
+    The texts of two documents with equal keys may differ in white space. The
+    smaller one is kept, whichever comes first.
     """
     texts: dict[int, bytes] = {}
-    num_duplicates = 0
+    num_values = 0
     for value in values:
+        num_values += 1
         (key,) = _KEY.unpack_from(value)
-        num_duplicates += add_text(texts, key, value[_KEY.size :])
-    return [texts[key] for key in sorted(texts)], num_duplicates
+        text = value[_KEY.size :]
+        texts[key] = min(text, texts.get(key, text))
+    return [texts[key] for key in sorted(texts)], num_values - len(texts)
+
+
+# --- Characters --------------------------------------------------------------
+
+# Removed: control characters (C0, DEL, C1) that are not white space, soft
+# hyphens, marks of text direction, byte order marks, surrogates and
+# noncharacters. Zero-width joiners and non-joiners stay, since Persian and
+# Hindi words need them. White space, which has U+0085, U+2028 and U+2029 in
+# it, becomes a space.
+_REMOVED = re.compile(
+    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u200e\u200f\u202a-\u202e"
+    "\u2066-\u2069\ufeff\ufdd0-\ufdef\ufffe\uffff\ud800-\udfff]"
+)
+
+
+def clean_text(text: str) -> str:
+    r"""Return text in NFC without control characters; \n, \t and so on stay.
+
+    The same characters may be written in several ways: "é" is one code point
+    or an "e" and an accent. In NFC it is always one.
+    """
+    text = _REMOVED.sub("", text)
+    if not unicodedata.is_normalized("NFC", text):
+        text = unicodedata.normalize("NFC", text)
+    return text
+
+
+def clean_line(text: str) -> str:
+    """Return clean text with single spaces for all white space, stripped."""
+    return " ".join(clean_text(text).split())
 
 
 # --- Sentences of an item ----------------------------------------------------
+
+_COUNTED_AS = {
+    items.JSON_LINES: "json_lines",
+    items.PARQUET: "rows",
+    items.TEXT: "texts",
+}
 
 _JSON_TYPES = {
     dict: "an object",
@@ -156,83 +169,64 @@ _JSON_TYPES = {
 def _sentences_of_text(
     item: Item, flags: CorpusFlags, counts: collections.Counter
 ) -> list[str]:
-    """Return the sentences of a line of JSON, a row or a text; count it.
-
-    Raises:
-        _Unusable: the item cannot be read.
-    """
+    """Return the sentences of a line of JSON, a row or a text; count it."""
     kind, data = item.source.kind, item.data
-    names = {items.JSON_LINES: "json_lines", items.PARQUET: "rows"}
-    counts[names.get(kind, "texts")] = 1
+    counts[_COUNTED_AS[kind]] = 1
     try:
         errors = "replace" if kind == items.PARQUET else "strict"
         text = data.decode("utf-8", errors)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        detail = (
-            f"is not UTF-8: byte 0x{data[error.start]:02x} in its line {line}"
-        )
-        raise _Unusable("not_utf8", detail) from None
+        raise Unusable(
+            "not_utf8",
+            f"is not UTF-8: byte 0x{data[error.start]:02x} in its line {line}",
+        ) from None
     if kind == items.JSON_LINES:
         text = _text_of_json(text, flags.text_column)
     # Before the sentences are split: a control character hides the end of a
     # sentence.
-    text = cleaning.clean_text(text)
-    lines = []
-    for paragraph in paragraphs.split_paragraphs(text, flags.line_breaks):
-        try:
-            lines += sentences.split(paragraph, item.source.language)
-        except sentences.SplitError as error:
-            raise _Unusable("refused_text", str(error)) from error
-    return lines
+    text = clean_text(text)
+    return [
+        sentence
+        for paragraph in paragraphs.split_paragraphs(text, flags.line_breaks)
+        for sentence in sentences.split(paragraph, item.source.language)
+    ]
 
 
 def _text_of_json(line: str, column: str) -> str:
-    """Return the text of a line of JSON, "" for null.
-
-    Raises:
-        _Unusable: not JSON, not an object, or no text under this key.
-    """
+    """Return the text of a line of JSON, "" for null."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
         # Not all are JSONDecodeError: a number of 5,000 digits raises a plain
         # ValueError, deep nesting RecursionError.
         detail = f"is not JSON: {getattr(error, 'msg', error)}"
-        raise _Unusable("broken_item", detail) from None
+        raise Unusable("broken_item", detail) from None
     if not isinstance(value, dict):
         detail = f"is {_JSON_TYPES[type(value)]}; wanted a JSON object"
-        raise _Unusable("broken_item", detail)
+        raise Unusable("broken_item", detail)
     if column not in value:
         names = ", ".join(list(value)[:10])
         detail = f"has no {column!r}, but {names}; name one by --text_column"
-        raise _Unusable("broken_item", detail)
+        raise Unusable("broken_item", detail)
     text = value[column]
     if text is not None and not isinstance(text, str):
         detail = f"has {_JSON_TYPES[type(text)]} as {column!r}; wanted text"
-        raise _Unusable("broken_item", detail)
+        raise Unusable("broken_item", detail)
     return text or ""
 
 
 @functools.lru_cache(maxsize=64)
 def _site_of(source: Source) -> site.Site:
-    """Return the site of a dump; one for all of its pages."""
     return site.from_namespaces(source.language, dict(source.namespaces))
 
 
 def _sentences_of_page(
     item: Item, counts: collections.Counter
 ) -> list[str] | None:
-    """Return the sentences of a page, None if it is not an article; count it.
-
-    Raises:
-        _Unusable: the XML is broken, or the parser refuses the wikitext.
-    """
+    """Return the sentences of a page, None if it is no article; count it."""
     counts["pages"] = 1
-    try:
-        page = dumps.parse_page(item.data)
-    except dumps.PageError as error:
-        raise _Unusable("broken_item", str(error)) from error
+    page = dumps.parse_page(item.data)
     wiki = _site_of(item.source)
     reason = "articles"
     if page.namespace != 0:
@@ -250,14 +244,14 @@ def _sentences_of_page(
         lines, more = wikitext.to_sentences(
             page.text, wiki, item.source.language
         )
+    except Unusable:
+        raise
     except Exception as error:
         # A page that no one has tried may raise anything; it must not end a
         # run of days. It is counted and named, and --strict ends the run.
-        kind = f"{type(error).__name__}: "
-        if isinstance(error, wikitext.PageError):
-            kind = ""
-        detail = f"cannot be parsed: {kind}{error}"
-        raise _Unusable("refused_page", detail) from error
+        words = " ".join(str(error).split())
+        detail = f"cannot be parsed: {type(error).__name__}: {words}"
+        raise Unusable("refused_page", detail) from error
     for name, number in more.items():
         counts[f"wikitext_{name}"] = number
     return lines

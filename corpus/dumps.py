@@ -12,6 +12,7 @@ Tags are compared without their XML namespace, which differs between the
 versions 0.8 to 0.11 of the schema.
 """
 
+import collections
 import html
 import io
 import re
@@ -20,6 +21,8 @@ from typing import NamedTuple
 
 import mwxml
 from mwxml.element_iterator import ElementIterator
+
+from corpus.items import Unusable
 
 _BEGIN = re.compile(rb"<page[\s>]")
 _END = b"</page>"
@@ -35,15 +38,7 @@ _HEAD_BYTES = 2**12
 
 
 class Page(NamedTuple):
-    """A page of a dump.
-
-    Attributes:
-        title: with its namespace.
-        namespace: number; 0 for articles.
-        is_redirect: whether the dump marks it as a redirect.
-        model: content model, "wikitext" for text.
-        text: of the last revision; "" for a deleted one.
-    """
+    """A page of a dump, with its newest text; articles are of namespace 0."""
 
     title: str
     namespace: int
@@ -55,9 +50,8 @@ class Page(NamedTuple):
 def read_header(head: bytes) -> tuple[str, tuple[tuple[int, str], ...]]:
     """Return language and namespaces, (number, name), of a dump.
 
-    The siteinfo is looked for before the first page. A part of a dump that
-    begins with a page has none, and neither has a dump whose siteinfo is
-    damaged. The language is "" where the root element names none.
+    A part of a dump that begins with a page has none, and neither has a dump
+    whose siteinfo is damaged. The language is "" where none is named.
     """
     first = _BEGIN.search(head)
     text = head[: first.start() if first else len(head)]
@@ -72,10 +66,7 @@ def read_header(head: bytes) -> tuple[str, tuple[tuple[int, str], ...]]:
         root = ElementIterator.from_file(io.StringIO(closed))
         language = root.attr(_LANGUAGE, "")
         site = mwxml.Dump.from_element(root).site_info
-        namespaces = tuple(
-            (int(namespace.id), namespace.name)
-            for namespace in site.namespaces or ()
-        )
+        namespaces = tuple((int(n.id), n.name) for n in site.namespaces or ())
     except Exception:
         # mwxml raises many types, also where there is no siteinfo. The pages
         # can be read without it.
@@ -141,33 +132,31 @@ def page_place(number: int, data: bytes) -> str:
     return f"page {number} {title!r}" if title else f"page {number}"
 
 
-class PageError(ValueError):
-    """A page whose XML cannot be read; the message says why."""
-
-
 def parse_page(data: bytes) -> Page:
     """Return the page in the bytes from <page> to </page>.
 
     Raises:
-        PageError: the XML is broken, or tags are not those of a dump.
+        Unusable: the XML is broken, or tags are not those of a dump.
     """
     try:
         text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise PageError(f"not UTF-8 ({error.reason})") from None
-    xml = f"<mediawiki><siteinfo/>{text}</mediawiki>"
-    try:
+        xml = f"<mediawiki><siteinfo/>{text}</mediawiki>"
         page = next(iter(mwxml.Dump.from_file(io.StringIO(xml))))
-        revision = None
-        for revision in page:  # noqa: B007 - the last one is the newest
-            pass
+        revisions = collections.deque(page, maxlen=1)
+    except UnicodeDecodeError as error:
+        detail = f"not UTF-8 ({error.reason})"
+        raise Unusable("broken_item", detail) from None
     except Exception as error:
         # ParseError, MalformedXML, ValueError of int(), TypeError, ...
-        raise PageError(f"{type(error).__name__}: {error}") from error
-    if revision is None:
-        raise PageError("no revision")
-    model = revision.slots.contents["main"].model or "wikitext"
-    is_redirect = page.redirect is not None
+        detail = f"{type(error).__name__}: {error}"
+        raise Unusable("broken_item", detail) from error
+    if not revisions:
+        raise Unusable("broken_item", "no revision")
+    (newest,) = revisions
     return Page(
-        page.title, page.namespace, is_redirect, model, revision.text or ""
+        page.title,
+        page.namespace,
+        page.redirect is not None,
+        newest.slots.contents["main"].model or "wikitext",
+        newest.text or "",
     )

@@ -24,9 +24,9 @@ from corpus.items import PARQUET, CorpusFlags
 from corpus.sources import Blocks
 from corpus.steps import CorpusSteps
 
-# Raise it when the same flags no longer give the same bytes. It is part of
-# the fingerprint, so that no run continues with documents of another version.
-_CORPUS_VERSION = 2
+# Raise it when the same flags no longer give the same bytes, or a run could
+# not continue another version's. It is part of the fingerprint.
+_CORPUS_VERSION = 3
 
 # Libraries that the output depends on.
 _LIBRARIES = ("mwparserfromhell", "mwxml", "sentencex")
@@ -39,10 +39,8 @@ _LEAST_CHUNK_BYTES, _MOST_CHUNK_BYTES = 2**19, 2**24
 # The input of a bucket, about. Where it is compressed, there is more text.
 _BUCKET_BYTES = 2**23
 
-# Input files are listed up to this number.
+# Input files and problems are listed up to these numbers.
 _MAX_FILES_LOGGED = 100
-
-# Warnings of problems in the input; the others are counted only.
 _MAX_WARNINGS = 20
 
 
@@ -53,7 +51,7 @@ def generate(
     is_strict: bool = False,
     num_workers: int | None = None,
     beam_options: str | None = None,
-) -> tuple[dict[str, Any], str]:
+) -> dict[str, Any]:
     """Write all output files that are not complete yet.
 
     With `is_strict` the first problem in the input ends the run. `flags` are
@@ -62,8 +60,7 @@ def generate(
     core.
 
     Returns:
-        The content of corpus.json, and in words how fast this run has read the
-        input, "" if it has read nothing.
+        The content of corpus.json.
 
     Raises:
         UserError: a bad value, a missing file, input of unknown language, no
@@ -86,9 +83,9 @@ def generate(
     input_states = file_system.input_states(input_file)
     inputs = [path for path, _, _ in input_states]
     input_bytes = sum(size for _, size, _ in input_states)
-    outputs = output_files(output_dir, flags)
+    outputs = _output_files(output_dir, flags)
     paths = [path for some in outputs.values() for path in some]
-    _check_files(inputs, output_dir, paths, flags.language)
+    _check_inputs(inputs, paths, flags.language)
     versions = {name: importlib.metadata.version(name) for name in _LIBRARIES}
     job = create_job(
         paths,
@@ -111,8 +108,8 @@ def generate(
         min(chunk_bytes, _MOST_CHUNK_BYTES),
         inputs[0] if len(inputs) == 1 else f"{len(inputs)} input files",
     )
-    report_file = os.path.join(output_dir, "corpus.json")
     file_system.make_directory(output_dir)
+    report_file = os.path.join(output_dir, "corpus.json")
     has_report = file_system.exists(report_file)
     if has_report and not file_system.exists(job.manifest):
         raise UserError(
@@ -127,50 +124,43 @@ def generate(
         logging.info("  and %d more", len(inputs) - _MAX_FILES_LOGGED)
     num_workers = num_workers or workers.num_cores()
     start, seconds = time.monotonic(), 0.0
-    num_read = num_problems = 0
+    num_read = num_warnings = 0
 
-    def add(result: dict[str, Any]) -> None:
-        """Measure the speed of reading, and log the first problems."""
-        nonlocal seconds, num_read, num_problems
+    def on_result(result: dict[str, Any]) -> None:
+        nonlocal seconds, num_read, num_warnings
         num_read += result["counts"].get("input_bytes", 0)
         seconds = time.monotonic() - start
-        for problem in summary.problems_of(result):
-            num_problems += 1
-            if num_problems <= _MAX_WARNINGS:
-                logging.warning("%s", problem.line())
-            elif num_problems == _MAX_WARNINGS + 1:
-                logging.warning(
-                    "More problems are counted, and not shown: see corpus.json"
-                )
+        lines = summary.problem_lines(result)
+        for line in lines[: _MAX_WARNINGS - num_warnings]:
+            logging.warning("%s", line)
+            num_warnings += 1
 
-    done = engine.make_files(
-        job, steps, inputs, num_workers, beam_options, input_bytes, add
+    run = engine.make_files(
+        job, steps, inputs, num_workers, beam_options, input_bytes, on_result
     )
+    found = run.total["inputs"]
     report = {
-        **summary.make_report(done, outputs, output_dir),
+        **summary.make_report(run, outputs, output_dir),
         "flags": flags._asdict(),
         "versions": versions,
-        "inputs": {
-            path: done.total["inputs"][path]
-            for path in inputs
-            if path in done.total["inputs"]
-        },
+        "inputs": {path: found[path] for path in inputs if path in found},
     }
-    if done.todo or not has_report:
+    if run.todo or not has_report:
         text = json.dumps(report, indent=1, ensure_ascii=False)
         file_system.write_text(report_file, f"{text}\n")
     file_system.remove_leftovers(report_file)
-    speed = ""
     if num_read and beam_options is None:
         rate = num_read / 1e6 / seconds
-        speed = (
-            f"{rate:.2f} MB/s, {rate / num_workers:.2f} MB/s for each of "
-            f"{num_workers} workers"
+        logging.info(
+            "Speed: %.2f MB/s, %.2f MB/s for each of %d workers",
+            rate,
+            rate / num_workers,
+            num_workers,
         )
-    return report, speed
+    return report
 
 
-def output_files(output_dir: str, flags: CorpusFlags) -> dict[str, list[str]]:
+def _output_files(output_dir: str, flags: CorpusFlags) -> dict[str, list[str]]:
     """Return the paths of the output files by split.
 
     Held-out files are in a folder of their own, so that a pattern such as
@@ -191,20 +181,13 @@ def output_files(output_dir: str, flags: CorpusFlags) -> dict[str, list[str]]:
     }
 
 
-def _check_files(
-    inputs: list[str], output_dir: str, outputs: list[str], language: str
-) -> None:
-    """Look at all files, also at the beginning of what they hold.
+def _check_inputs(inputs: list[str], outputs: list[str], language: str) -> None:
+    """Look at the beginning of all input files.
 
     Raises:
-        UserError: an output file is an input, or in no folder; or an input
-            cannot be opened, does not name its language though --language is
-            not given, or needs a library that is not installed.
+        UserError: one is an output too, cannot be opened, does not name its
+            language, or needs a library that is not installed.
     """
-    if file_system.exists(output_dir) and not file_system.is_directory(
-        output_dir
-    ):
-        raise UserError(f"--output_dir={output_dir} is not a directory")
     written = set(map(os.path.realpath, outputs))
     for path in inputs:
         if os.path.realpath(path) in written:
@@ -212,7 +195,6 @@ def _check_files(
                 f"{path} is an input and would be an output too; name another "
                 "--output_dir"
             )
-    for path in inputs:
         with Blocks(path) as blocks:
             source, _ = reading.find_source(path, blocks, language)
         if source.kind == PARQUET:

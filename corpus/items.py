@@ -40,12 +40,10 @@ class CorpusFlags(NamedTuple):
 
 
 class Source(NamedTuple):
-    """An input file, with the language and namespaces of its items.
+    """An input file; `kind` is "" if it cannot be read.
 
-    Attributes:
-        kind: DUMP, JSON_LINES, PARQUET or TEXT; "" if it is none of them.
-        language: code of the language of its text, such as "en".
-        namespaces: (number, name) of the wiki's namespaces, from the dump.
+    `namespaces` are (number, name) of those of the wiki, as its dump names
+    them.
     """
 
     path: str
@@ -54,20 +52,28 @@ class Source(NamedTuple):
     namespaces: tuple[tuple[int, str], ...] = ()
 
 
-class Problem(NamedTuple):
-    """A part of the input that cannot be used.
+class Unusable(ValueError):
+    """A part of the input that cannot be used: a reason and its detail.
 
-    Attributes:
-        reason: a name to count it by; a key of `summary.REASONS`.
-        path: of the input file.
-        place: "page 12 'Title'", "line 3"; "" for the whole file.
-        detail: what was found there, for a message.
+    Reasons are the keys of `summary.REASONS`, by which they are counted.
     """
 
-    reason: str
+
+class Problem(NamedTuple):
+    """A part of the input that cannot be used; problems sort by their place.
+
+    Attributes:
+        number: of the item.
+        place: "page 12 'Title'", "line 3"; "" for the whole file.
+        detail: what was found there, for a message.
+        reason: a key of `summary.REASONS`.
+    """
+
     path: str
+    number: int
     place: str
     detail: str
+    reason: str
 
     def line(self) -> str:
         """Return the message of a warning or an error."""
@@ -94,11 +100,10 @@ class Chunk(NamedTuple):
     """Consecutive items of the input: the unit of work of a worker process.
 
     Attributes:
-        items: in the order of the files.
-        end: (index of a file, number of items of this file that are read)
-            where the next chunk begins.
-        num_bytes: bytes of the input files that were read for it; these are
-            compressed bytes where the files are compressed.
+        end: (index of a file, number of its items that are read) where the
+            next chunk begins.
+        num_bytes: of the input files that were read for it, as they are on
+            the disk.
     """
 
     items: list[Item]

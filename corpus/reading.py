@@ -11,7 +11,14 @@ from collections.abc import Iterator, Sequence
 from base.errors import UserError
 
 from corpus import dumps, items, sources, tables
-from corpus.items import Chunk, CorpusFlags, Item, Problem, Source
+from corpus.items import (
+    Chunk,
+    CorpusFlags,
+    Item,
+    Problem,
+    Source,
+    Unusable,
+)
 from corpus.sources import Blocks
 
 DOCUMENT_SEPARATORS = ("file", "blank_line")
@@ -37,16 +44,14 @@ def read_chunks(
     first.
 
     Raises:
-        UserError: a file cannot be opened, has no language, or needs a
-            library that is not installed.
+        UserError: see `find_source`; or a library is not installed.
     """
     gathered, size, num_bytes = [], 0, 0
     first_file, skipped = start
     for number in range(first_file, len(files)):
-        count = 0
-        for item, read in read_items(files[number], flags):
+        items_of_file = enumerate(read_items(files[number], flags), 1)
+        for count, (item, read) in items_of_file:
             num_bytes += read
-            count += 1
             if number == first_file and count <= skipped:
                 continue
             gathered.append(item)
@@ -62,9 +67,6 @@ def read_items(path: str, flags: CorpusFlags) -> Iterator[tuple[Item, int]]:
     """Yield (item, bytes of the file read since the item before).
 
     What cannot be read is an item too, with a problem and without data.
-
-    Raises:
-        UserError: see `read_chunks`.
     """
     with Blocks(path) as blocks:
         source, problem = find_source(path, blocks, flags.language)
@@ -91,7 +93,7 @@ def find_source(
     """
     kind, detail = sources.find_kind(blocks)
     if not kind:
-        problem = Problem("unreadable_file", path, "", detail)
+        problem = Problem(path, 0, "", detail, "unreadable_file")
         return Source(path, "", language), problem
     namespaces = ()
     if kind == items.DUMP:
@@ -107,15 +109,15 @@ def find_source(
 
 
 def _problem(
-    source: Source, number: int, reason: str, place: str, detail: str
+    source: Source, number: int, reason: str, detail: str, place: str = ""
 ) -> Item:
-    """Return an item that cannot be used."""
-    problem = Problem(reason, source.path, place, detail)
+    """Return an item that cannot be used; without a place it is the file."""
+    problem = Problem(source.path, number, place, detail, reason)
     return Item(source, number, b"", problem)
 
 
 def _too_long(
-    source: Source, number: int, place: str, flags: CorpusFlags
+    source: Source, number: int, flags: CorpusFlags, place: str
 ) -> Item:
     detail = f"is larger than {flags.max_document_mb} MB (--max_document_mb)"
     if source.kind == items.TEXT and flags.document_separator == "file":
@@ -123,10 +125,7 @@ def _too_long(
             "; if blank lines separate its documents, give "
             "--document_separator=blank_line"
         )
-    return _problem(source, number, "too_long", place, detail)
-
-
-# --- Dumps -------------------------------------------------------------------
+    return _problem(source, number, "too_long", detail, place)
 
 
 def _read_pages(
@@ -143,23 +142,20 @@ def _read_pages(
         if not problem:
             yield Item(source, number, data)
         elif problem == "too_long":
-            yield _too_long(source, number, place, flags)
+            yield _too_long(source, number, flags, place)
         else:
             detail = "has </page> without <page>"
             if data:
                 detail = "does not end (no </page>) before the next page"
-            yield _problem(source, number, "broken_item", place, detail)
+            yield _problem(source, number, "broken_item", detail, place)
     if blocks.damage or truncated is not None:
         detail = blocks.damage or "ends without </mediawiki>"
         if truncated:
             detail += f" within {dumps.page_place(number + 1, truncated)}"
         detail += f"; the {number:,} pages before it are used"
-        yield _problem(source, number, "damaged_file", "", detail)
+        yield _problem(source, number, "damaged_file", detail)
     elif not number:
-        yield _problem(source, 0, "unreadable_file", "", "has no page")
-
-
-# --- JSON lines and plain text -----------------------------------------------
+        yield _problem(source, 0, "unreadable_file", "has no page")
 
 
 def _read_texts(
@@ -180,15 +176,15 @@ def _read_texts(
         has_text = not is_whole or bool(text.strip())
         number += has_text or source.kind == items.JSON_LINES
         if not is_whole:
-            yield _too_long(source, number, f"{what} {number}", flags)
+            yield _too_long(source, number, flags, f"{what} {number}")
         elif has_text:
             yield Item(source, number, text)
     if blocks.damage:
         detail = f"{blocks.damage}, in {what} {max(number, 1)} or behind it; "
         detail += "what comes before the damage is used"
-        yield _problem(source, number, "damaged_file", "", detail)
+        yield _problem(source, number, "damaged_file", detail)
     elif not number:
-        yield _problem(source, 0, "unreadable_file", "", "has no text")
+        yield _problem(source, 0, "unreadable_file", "has no text")
 
 
 def _split(
@@ -220,30 +216,24 @@ def _split(
         yield rest, True
 
 
-# --- Parquet -----------------------------------------------------------------
-
-
 def _read_rows(
     source: Source, blocks: Blocks, flags: CorpusFlags
 ) -> Iterator[tuple[Item, int]]:
     """Yield (the text of a row, bytes of the file that it stands for)."""
     number = 0
+    rows = tables.read_column(source.path, flags.text_column, blocks)
     try:
-        for text, num_bytes in tables.read_column(
-            source.path, flags.text_column, blocks
-        ):
-            number += 1
+        for number, (text, num_bytes) in enumerate(rows, 1):
             data = (text or "").encode("utf-8", "surrogatepass")
             item = Item(source, number, data)
             if len(data) > flags.max_item_bytes:
-                item = _too_long(source, number, f"row {number}", flags)
+                item = _too_long(source, number, flags, f"row {number}")
             yield item, num_bytes
-    except tables.TableError as error:
-        reason, detail = "unreadable_file", str(error)
+        if not number:
+            yield _problem(source, 0, "unreadable_file", "has no row"), 0
+    except Unusable as unusable:
+        reason, detail = unusable.args
         if number:
             reason = "damaged_file"
             detail += f"; the {number:,} rows before the damage are used"
-        yield _problem(source, number, reason, "", detail), 0
-    else:
-        if not number:
-            yield _problem(source, 0, "unreadable_file", "", "has no row"), 0
+        yield _problem(source, number, reason, detail), 0

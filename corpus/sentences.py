@@ -4,6 +4,7 @@ import re
 
 import sentencex
 
+from corpus.items import Unusable
 from corpus.site import LANGUAGE_CODES
 
 # sentencex compares every full stop with every pair of quotation marks of a
@@ -14,10 +15,6 @@ _PIECE = 10_000
 # sentencex fails on a capital letter, another white space than " " and a full
 # stop, such as a no-break space. White space becomes " " in a corpus anyway.
 _WHITE_SPACE = re.compile(r"\s")
-
-
-class SplitError(ValueError):
-    """A text whose sentences cannot be found."""
 
 
 def known_language(language: str) -> bool:
@@ -35,7 +32,7 @@ def split(paragraph: str, language: str) -> list[str]:
     """Return the sentences of a paragraph, stripped, without empty ones.
 
     Raises:
-        SplitError: sentencex fails on it.
+        Unusable: sentencex fails on it.
     """
     found: list[str] = []
     for piece in _pieces(_WHITE_SPACE.sub(" ", paragraph)):
@@ -45,7 +42,9 @@ def split(paragraph: str, language: str) -> list[str]:
             # A panic in its Rust code is no Exception.
             if type(error).__name__ != "PanicException":
                 raise
-            raise SplitError(f"sentencex fails: {error}") from error
+            raise Unusable(
+                "refused_text", f"sentencex fails: {error}"
+            ) from error
         for long_one in segments:
             for sentence in _split_again(long_one.strip()):
                 between = found and _joint(found[-1], sentence, language)

@@ -16,7 +16,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
-from base.errors import UserError
+from base.errors import InputError, UserError
 from base.jobs.steps import Report, Steps
 
 import numpy as np
@@ -76,8 +76,6 @@ class CorpusSteps(Steps):
         number = self.num_files[split] * self.buckets_per_file
         return first * self.buckets_per_file + (key * number >> 64)
 
-    # --- Input to buckets ---
-
     def chunks(
         self, sources: Sequence[str], place: Any
     ) -> Iterator[tuple[Chunk, tuple[int, int]]]:
@@ -90,26 +88,24 @@ class CorpusSteps(Steps):
     def map(
         self, chunk: Chunk, report: Report
     ) -> tuple[list[tuple[int, bytes]], dict[str, Any]]:
-        """Return the distinct documents of a chunk, and what is known of it.
+        """Return (bucket, key and text) of the documents of a chunk.
 
-        That is (bucket, key and text) of each; and `counts` by name,
-        `num_documents`, the first `problems`, each with its path and item
-        before it, and `inputs`: kind, language and numbers by path.
+        Known of it are `counts` by name, the first `problems`, and `inputs`:
+        kind, language and numbers by path.
 
         Raises:
             UserError: there is a problem and the run is strict.
         """
-        texts: dict[tuple[str, int], bytes] = {}
-        counts, problems, inputs = collections.Counter(), [], {}
+        pairs, counts, problems, inputs = [], collections.Counter(), [], {}
         total = sum(len(item.data) for item in chunk.items)
         reported = last = 0
         for item in chunk.items:
             source = item.source
-            outcome = documents.make_document(item, self.flags)
-            if problem := outcome.problem:
+            document, found, problem = documents.make_document(item, self.flags)
+            if problem:
                 if self.is_strict:
                     raise UserError(f"{problem.line()} (--strict)")
-                problems.append([problem.path, item.number, list(problem)])
+                problems.append(list(problem))
             if source.path not in inputs:
                 inputs[source.path] = {
                     "kind": source.kind,
@@ -121,36 +117,26 @@ class CorpusSteps(Steps):
             entry["items"] += bool(item.data or not problem)
             entry["bytes"] += len(item.data)
             entry["problems"] += problem is not None
-            counts.update(outcome.counts)
+            counts.update(found)
             counts["input_bytes"] += len(item.data)
-            if outcome.document:
-                key, split, text = outcome.document
-                counts["duplicates"] += documents.add_text(
-                    texts, (split, key), text
-                )
+            if document:
+                counts["documents"] += 1
+                bucket = self.bucket_of(document.key, document.split)
+                value = documents.to_value(document.key, document.text)
+                pairs.append((bucket, value))
             if counts["input_bytes"] - last > _REPORT_BYTES:
                 last = counts["input_bytes"]
                 now = chunk.num_bytes * last // total
                 report(now - reported)
                 reported = now
         report(chunk.num_bytes - reported)
-        pairs = [
-            (self.bucket_of(key, split), documents.to_value(key, text))
-            for (split, key), text in texts.items()
-        ]
-        return pairs, {
-            "counts": counts,
-            "num_documents": len(pairs),
-            "problems": problems[:MAX_PROBLEMS],
-            "inputs": inputs,
-        }
+        problems = problems[:MAX_PROBLEMS]
+        return pairs, {"counts": counts, "problems": problems, "inputs": inputs}
 
     def add(self, results: Iterable[dict[str, Any]]) -> dict[str, Any]:
         """Return the sum of the results of chunks, which come in any order."""
-        counts, inputs = collections.Counter(), {}
-        num_documents, problems = 0, []
+        counts, problems, inputs = collections.Counter(), [], {}
         for result in results:
-            num_documents += result["num_documents"]
             counts.update(result["counts"])
             problems = sorted(problems + result["problems"])[:MAX_PROBLEMS]
             for path, entry in result["inputs"].items():
@@ -159,22 +145,21 @@ class CorpusSteps(Steps):
                 )
                 for name in _SUMS:
                     known[name] += entry[name]
-        return {
-            "counts": counts,
-            "num_documents": num_documents,
-            "problems": problems,
-            "inputs": inputs,
-        }
+        return {"counts": counts, "problems": problems, "inputs": inputs}
 
     def check(self, total: dict[str, Any]) -> None:
         """Raise an error if there is no document, or a problem and --strict."""
-        problems = summary.problems_of(total)
+        problems = summary.problem_lines(total)
         if problems and self.is_strict:
-            raise UserError(f"{problems[0].line()} (--strict)")
-        if not total["num_documents"]:
-            raise summary.no_document_error(self.input_name, total)
-
-    # --- Buckets to files ---
+            raise UserError(f"{problems[0]} (--strict)")
+        if not total["counts"].get("documents"):
+            reasons = summary.in_words(
+                total["counts"], {**summary.DROPPED, **summary.REASONS}
+            )
+            why = f" ({reasons})" if reasons else ""
+            if problems:
+                why += f"; the first problem: {problems[0]}"
+            raise InputError(f"no document in {self.input_name}{why}")
 
     def reduce(
         self, bucket: int, values: Iterable[bytes], found: Any, file: IO[bytes]
@@ -187,14 +172,10 @@ class CorpusSteps(Steps):
         del bucket
         texts, num_duplicates = documents.distinct_texts(values)
         counts = collections.Counter(duplicates=num_duplicates)
-        drops_lines = self.flags.drop_repeated_lines > 0
-        if drops_lines:
-            repeated = np.frombuffer(found, np.uint64)
+        repeated = np.frombuffer(found, np.uint64)
         for text in texts:
-            dropped = 0
-            if drops_lines:
-                text, dropped = repeated_lines.without_lines(text, repeated)
-                counts["repeated_lines"] += dropped
+            text, dropped = repeated_lines.without_lines(text, repeated)
+            counts["repeated_lines"] += dropped
             num_sentences = text.count(b"\n")
             num_characters = len(text.decode()) - num_sentences
             if dropped and num_characters < max(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-
-from base.errors import InputError
 
 from corpus.documents import HELDOUT, TRAIN
 from corpus.items import DUMP, TEXT, Problem
@@ -37,12 +35,9 @@ DROPPED = {
     "too_short_without_repeated_lines": "too short without repeated lines",
 }
 
-# What wikitext.to_sentences counts: sentences that lost words, by reason.
-_DROPPED_SENTENCES = "wikitext_sentences_"
-# And parts of pages, by kind.
-_REMOVED = "wikitext_"
-
-_SIZES = ("documents", "sentences", "words", "characters", "bytes")
+# What wikitext.to_sentences counts: parts of pages by kind, and with this in
+# front of the reason sentences that lost words.
+_WIKITEXT, _SENTENCES = "wikitext_", "sentences_"
 
 _READ = {
     "pages": "pages",
@@ -51,81 +46,84 @@ _READ = {
     "texts": "texts",
 }
 
-# --- corpus.json -------------------------------------------------------------
+_SIZES = ("documents", "sentences", "words", "characters", "bytes")
 
 
-def problems_of(result: dict[str, Any]) -> list[Problem]:
-    """Return the first problems of a chunk, or of all chunks."""
-    return [Problem(*problem) for _, _, problem in result["problems"]]
+def problem_lines(result: dict[str, Any]) -> list[str]:
+    """Return the messages of the first problems of a chunk or of all."""
+    return [Problem(*problem).line() for problem in result["problems"]]
+
+
+def in_words(counts: Mapping[str, int], names: Mapping[str, str]) -> str:
+    """Return the counts of some names that are not 0, in words."""
+    return "; ".join(
+        f"{counts[name]:,} {words}"
+        for name, words in names.items()
+        if counts.get(name)
+    )
 
 
 def make_report(
-    done: Run, outputs: dict[str, list[str]], output_dir: str
+    run: Run, outputs: dict[str, list[str]], output_dir: str
 ) -> dict[str, Any]:
     """Return what corpus.json says of the documents of a run.
 
     It has nothing in it that depends on the number of workers or on how often
     a run was interrupted. `outputs` are the paths of the files by split.
     """
-    counts = collections.Counter(done.total["counts"])
+    counts = collections.Counter(run.total["counts"])
     splits = {}
     for split, paths in outputs.items():
         sums, files = collections.Counter(), {}
         for path in paths:
-            entry = done.entries[path]
-            sums.update(entry["counts"])
-            sums["bytes"] += entry["bytes"]
+            entry = run.entries[path]
+            sums.update({**entry["counts"], "bytes": entry["bytes"]})
             files[path.removeprefix(output_dir).lstrip("/")] = {
                 "bytes": entry["bytes"],
                 "documents": entry["counts"].get("documents", 0),
             }
-        for name in (
-            "duplicates",
-            "repeated_lines",
-            "too_short_without_repeated_lines",
-        ):
-            counts[name] += sums.pop(name, 0)
-        sizes = {name: sums[name] for name in _SIZES}
+        sizes = {name: sums.pop(name, 0) for name in _SIZES}
         splits[split] = {**sizes, "files": files}
-    removed, dropped_sentences = {}, {}
-    for name, number in sorted(counts.items()):
-        if name.startswith(_DROPPED_SENTENCES):
-            name = name.removeprefix(_DROPPED_SENTENCES)
-            dropped_sentences[name] = number
-        elif name.startswith(_REMOVED):
-            removed[name.removeprefix(_REMOVED)] = number
+        counts.update(sums)  # duplicates and repeated lines
+    lost = {
+        name.removeprefix(_WIKITEXT): number
+        for name, number in sorted(counts.items())
+        if name.startswith(_WIKITEXT)
+    }
+    read = {name: counts[name] for name in ("articles", "input_bytes", *_READ)}
+    tables = {
+        "read": read,
+        "dropped": {name: counts[name] for name in DROPPED},
+        "problems": {name: counts[name] for name in REASONS},
+    }
     return {
-        "read": _some(counts, ("articles", "input_bytes", *_READ)),
-        "dropped": _some(counts, DROPPED),
-        "problems": _some(counts, REASONS),
-        "first_problems": [p.line() for p in problems_of(done.total)],
-        "sentences_dropped": dropped_sentences,
-        "removed_from_pages": removed,
+        title: {name: number for name, number in table.items() if number}
+        for title, table in tables.items()
+    } | {
+        "first_problems": problem_lines(run.total),
+        "sentences_dropped": {
+            name.removeprefix(_SENTENCES): number
+            for name, number in lost.items()
+            if name.startswith(_SENTENCES)
+        },
+        "removed_from_pages": {
+            name: number
+            for name, number in lost.items()
+            if not name.startswith(_SENTENCES)
+        },
         "repeated_lines": counts["repeated_lines"],
         **splits,
     }
 
 
-def _some(counts: collections.Counter, names: Iterable[str]) -> dict[str, int]:
-    """Return the counts of these names that are not 0."""
-    return {name: counts[name] for name in names if counts[name]}
-
-
-# --- The closing summary -----------------------------------------------------
-
-
-def summarize(report: dict[str, Any], speed: str) -> list[str]:
-    """Return the lines of the closing summary; see `generation.generate`."""
+def summarize(report: dict[str, Any]) -> list[str]:
+    """Return the lines of the closing summary."""
     read = report["read"]
-    line = ", ".join(
-        f"{read[name]:,} {what}" for name, what in _READ.items() if name in read
-    )
+    line = in_words(read, _READ).replace("; ", ", ") or "nothing"
     if "pages" in read:
         line += f" (articles: {read.get('articles', 0):,})"
-    lines = [
-        f"read: {line or 'nothing'}; "
-        f"{read.get('input_bytes', 0) / 1e6:,.1f} MB decompressed"
-    ]
+    megabytes = read.get("input_bytes", 0) / 1e6
+    lines = [f"read: {line}; {megabytes:,.1f} MB decompressed"]
     for title, names in (
         ("dropped", DROPPED),
         ("problems", REASONS),
@@ -133,12 +131,11 @@ def summarize(report: dict[str, Any], speed: str) -> list[str]:
         ("sentences_dropped", {}),
     ):
         if counts := report[title]:
-            parts = "; ".join(
-                f"{number:,} {names.get(name, name.replace('_', ' '))}"
-                for name, number in counts.items()
+            plain = {name: name.replace("_", " ") for name in counts}
+            lines.append(
+                f"{title.replace('_', ' ')}: {sum(counts.values()):,} "
+                f"({in_words(counts, {**plain, **names})})"
             )
-            title = title.replace("_", " ")
-            lines.append(f"{title}: {sum(counts.values()):,} ({parts})")
     if report["flags"]["drop_repeated_lines"]:
         lines.append(f"repeated lines dropped: {report['repeated_lines']:,}")
     for split in (TRAIN, HELDOUT):
@@ -150,8 +147,6 @@ def summarize(report: dict[str, Any], speed: str) -> list[str]:
                 f"{sizes['characters']:,} characters in {len(sizes['files'])} "
                 "files"
             )
-    if speed:
-        lines.append(f"speed: {speed}")
     return lines
 
 
@@ -191,18 +186,3 @@ def find_warnings(report: dict[str, Any]) -> list[str]:
     if kinds == {DUMP} and empty > 0.05 * articles:
         found.append(f"{empty:,} of {articles:,} articles have no text")
     return found
-
-
-def no_document_error(input_name: str, total: dict[str, Any]) -> InputError:
-    """Return the error for an input without a document in its `total`."""
-    counts, why = total["counts"], ""
-    parts = [
-        f"{counts[name]:,} {words}"
-        for name, words in {**DROPPED, **REASONS}.items()
-        if counts.get(name)
-    ]
-    if parts:
-        why = f" ({'; '.join(parts)})"
-    for problem in problems_of(total)[:1]:
-        why += f"; the first problem: {problem.line()}"
-    return InputError(f"no document in {input_name}{why}")

@@ -10,22 +10,15 @@ from collections.abc import Iterator
 
 from base import file_system, packages
 
+from corpus.items import Unusable
 from corpus.sources import Blocks
 
 # Rows decoded at once.
 _ROWS = 256
 
 
-class TableError(ValueError):
-    """A parquet file that cannot be used; the message says why."""
-
-
 def require_pyarrow(path: str):
-    """Return the module pyarrow.parquet.
-
-    Raises:
-        UserError: pyarrow is not installed.
-    """
+    """Return the module pyarrow.parquet, or tell how to install it."""
     return packages.load(
         "pyarrow.parquet",
         f"the parquet file {path}",
@@ -43,8 +36,7 @@ def read_column(
     where it is compressed as a whole or remote.
 
     Raises:
-        UserError: pyarrow is not installed.
-        TableError: not a whole parquet file, or no such column of text. Rows
+        Unusable: not a whole parquet file, or no such column of text. Rows
             before the damage have been yielded.
     """
     parquet = require_pyarrow(path)
@@ -57,7 +49,7 @@ def read_column(
             # and by a kind of file object that remote files are not.
             plain.writelines(blocks)
             if blocks.damage:
-                raise TableError(blocks.damage)
+                raise Unusable("unreadable_file", blocks.damage)
             source = plain
         else:
             source = file_system.open_for_reading(path)
@@ -65,9 +57,10 @@ def read_column(
             with parquet.ParquetFile(source) as file:
                 schema = file.schema_arrow
                 if column not in schema.names:
-                    raise TableError(
+                    raise Unusable(
+                        "unreadable_file",
                         f"has no column {column!r}, but "
-                        f"{', '.join(schema.names)}; name one by --text_column"
+                        f"{', '.join(schema.names)}; name one by --text_column",
                     )
                 found = schema.field(column).type
                 if types.is_dictionary(found):
@@ -77,9 +70,10 @@ def read_column(
                     or types.is_large_string(found)
                     or types.is_string_view(found)
                 ):
-                    raise TableError(
+                    raise Unusable(
+                        "unreadable_file",
                         f"has values of type {found} in column {column!r}; "
-                        "wanted text"
+                        "wanted text",
                     )
                 num_rows = max(1, file.metadata.num_rows)
                 per_row = os.fstat(source.fileno()).st_size / num_rows
@@ -91,6 +85,8 @@ def read_column(
                         done -= int(done)
         except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
             words = " ".join(str(error).split())
-            raise TableError(f"is a damaged parquet file ({words})") from error
+            raise Unusable(
+                "unreadable_file", f"is a damaged parquet file ({words})"
+            ) from error
         finally:
             source.close()

@@ -21,15 +21,10 @@ from corpus.site import Site
 # Paragraphs without these characters hold no markup.
 _MARKUP = frozenset("[{<&")
 
-
 _EXTERNAL_LINK = re.compile(
     r"\[(?:[a-z]+:)?//|\[mailto:|\[[a-z]+:", re.IGNORECASE
 )
 _BRACKET = re.compile(r"[\[\]]")
-
-
-class PageError(ValueError):
-    """The parser refuses a page; the message is its reason, in one line."""
 
 
 def to_sentences(
@@ -38,10 +33,7 @@ def to_sentences(
     """Return (the sentences of a page, what was removed and dropped by kind).
 
     The keys of dropped sentences start with "sentences_", those of parts of
-    pages are plain: "tables".
-
-    Raises:
-        PageError: if the parser refuses the page.
+    pages are plain: "tables". The parser may refuse a page by any exception.
     """
     counts: collections.Counter[str] = collections.Counter()
     kept = []
@@ -51,10 +43,11 @@ def to_sentences(
             text = _plain(text, site)
         text = repairs.repair(text, language)
         found = sentences.split(text, language)
-        for index, sentence in enumerate(found):
-            last = index + 1 == len(found)
-            reason = repairs.judge(sentence, language, block.introduces, last)
-            if reason:
+        for number, sentence in enumerate(found, 1):
+            last = number == len(found)
+            if reason := repairs.judge(
+                sentence, language, block.introduces, last
+            ):
                 counts[f"sentences_{reason}"] += 1
             else:
                 kept.append(sentence)
@@ -71,11 +64,7 @@ def _plain(text: str, site: Site) -> str:
     text = text.replace("<", LESS)
     if "[" in text and _EXTERNAL_LINK.search(text):
         text = _escape_open_brackets(text)
-    try:
-        code = mwparserfromhell.parse(text, skip_style_tags=True)
-    except mwparserfromhell.parser.ParserError as error:
-        reason = " ".join(str(error).split())
-        raise PageError(reason) from error
+    code = mwparserfromhell.parse(text, skip_style_tags=True)
     return _render(code, site).replace(LESS, "<")
 
 
@@ -102,14 +91,12 @@ def _escape_open_brackets(text: str) -> str:
 
 
 def _render(code: mwparserfromhell.wikicode.Wikicode | None, site: Site) -> str:
-    """Return the text of parsed wikitext."""
     if code is None:
         return ""
     return "".join(_render_node(node, site) for node in code.nodes)
 
 
 def _render_node(node: nodes.Node, site: Site) -> str:
-    """Return the text of one node."""
     if isinstance(node, nodes.Text):
         return node.value
     if isinstance(node, nodes.Wikilink):

@@ -2,13 +2,10 @@
 
 import bz2
 import pathlib
-import sys
 from collections.abc import Iterable
 
-from base import workers
-
 import scripts
-from paths import GOLDEN, ROOT
+from paths import GOLDEN
 
 from corpus import documents, reading
 from corpus.documents import Outcome
@@ -63,9 +60,6 @@ def xml_of(path: pathlib.Path) -> bytes:
     return bz2.decompress(path.read_bytes())
 
 
-# --- Without worker processes ------------------------------------------------
-
-
 def settings(**more) -> CorpusFlags:
     """Return settings of English text; `more` are replaced."""
     return CorpusFlags("en")._replace(**more)
@@ -79,30 +73,19 @@ def items_of(path: pathlib.Path, **more) -> list[Item]:
 def outcomes_of(path: pathlib.Path, **more) -> list[Outcome]:
     """Return what becomes of the items of a file."""
     flags = settings(**more)
-    return [
-        documents.make_document(item, flags) for item in items_of(path, **more)
-    ]
+    return [documents.make_document(i, flags) for i in items_of(path, **more)]
 
 
 def texts_of(path: pathlib.Path, **more) -> list[str]:
     """Return the texts of the documents of a file, in its order."""
-    return [
-        outcome.document.text.decode()
-        for outcome in outcomes_of(path, **more)
-        if outcome.document
-    ]
+    found = [outcome.document for outcome in outcomes_of(path, **more)]
+    return [document.text.decode() for document in found if document]
 
 
 def problems_of(path: pathlib.Path, **more) -> list[str]:
     """Return the lines of a file's problems, with "F" for its path."""
-    return [
-        outcome.problem.line().replace(str(path), "F")
-        for outcome in outcomes_of(path, **more)
-        if outcome.problem
-    ]
-
-
-# --- Runs of the script ------------------------------------------------------
+    found = [outcome.problem for outcome in outcomes_of(path, **more)]
+    return [p.line().replace(str(path), "F") for p in found if p]
 
 
 def flags_for(inputs, output: pathlib.Path, **more) -> dict:
@@ -126,13 +109,6 @@ def error_of(inputs, output: pathlib.Path, **more) -> str:
     return scripts.error_of(script, **flags_for(inputs, output, **more))
 
 
-def command(flags: dict) -> list[str]:
-    """Return the command line of a run in a process of its own."""
-    return [sys.executable, str(ROOT / "prepare_corpus.py")] + [
-        f"--{name}={value}" for name, value in flags.items()
-    ]
-
-
 def bytes_of(folder: pathlib.Path) -> dict[str, bytes]:
     """Return relative path -> content of the text files and corpus.json."""
     return {
@@ -140,45 +116,3 @@ def bytes_of(folder: pathlib.Path) -> dict[str, bytes]:
         for path in sorted(folder.rglob("*"))
         if path.is_file() and not path.name.startswith(".")
     }
-
-
-def documents_in(folder: pathlib.Path, pattern: str = "train-*") -> list[str]:
-    """Return the documents of the files that match, sorted."""
-    found = []
-    for path in folder.glob(pattern):
-        found += path.read_text("utf-8").split("\n\n")[:-1]
-    return sorted(found)
-
-
-class Stop(Exception):
-    """Ends a run where kill -9 would."""
-
-
-def stopped_run(flags: dict, monkeypatch, number: int) -> list[int]:
-    """Run until so many jobs are done; return the jobs handed out.
-
-    These are numbers of chunks, then those of buckets.
-    """
-    begun, done = [], []
-    original = workers.WorkerPool.run
-
-    def run_some(self, jobs):
-        def noted():
-            for job in jobs:
-                begun.append(job.index)
-                yield job
-
-        for event in original(self, noted()):
-            yield event
-            done.append(isinstance(event, workers.Done))
-            if sum(done) == number:
-                raise Stop
-
-    monkeypatch.setattr(workers.WorkerPool, "run", run_some)
-    try:
-        scripts.run(script, **flags)
-    except Stop:
-        pass
-    finally:
-        monkeypatch.setattr(workers.WorkerPool, "run", original)
-    return begun

@@ -1,10 +1,13 @@
 """corpus/documents.py: what becomes of an item, keys, held-out documents."""
 
 import random
+import unicodedata
 
 import corpus_runs
+import hypothesis
 import pytest
 from corpus_runs import article, dump, page
+from hypothesis import strategies
 
 from corpus import documents, items, sentences, wikitext
 from corpus.documents import document_of, make_document
@@ -17,9 +20,6 @@ TEXT = Source("F", items.TEXT, "en")
 def of_page(xml: str, **settings) -> documents.Outcome:
     item = Item(WIKI, 3, xml.strip().encode())
     return make_document(item, CorpusFlags(**settings))
-
-
-# --- Pages -------------------------------------------------------------------
 
 
 def test_text_of_an_article():
@@ -56,32 +56,31 @@ def test_what_is_no_article_is_counted(xml, reason):
 
 def test_a_page_that_the_parser_refuses_is_named(monkeypatch):
     def refuse(*unused):
-        raise error
+        raise RecursionError("maximum\ndepth")
 
     monkeypatch.setattr(wikitext, "to_sentences", refuse)
-    error = wikitext.PageError("too deep")
     outcome = of_page(page("A &amp; B", article(1)))
     assert outcome.counts == {"pages": 1, "articles": 1, "refused_page": 1}
     assert outcome.problem.line() == (
-        "F, page 3 'A & B': cannot be parsed: too deep"
+        "F, page 3 'A & B': cannot be parsed: RecursionError: maximum depth"
     )
-    error = RecursionError("maximum depth")
-    line = of_page(page("A", article(1))).problem.line()
-    assert line.endswith("cannot be parsed: RecursionError: maximum depth")
 
 
 def test_a_text_whose_sentences_cannot_be_found_is_named(monkeypatch, tmp_path):
-    def refuse(*unused):
-        raise sentences.SplitError("sentencex fails: x")
+    """A panic in the Rust code of sentencex is no Exception."""
 
-    monkeypatch.setattr(sentences, "split", refuse)
+    class PanicException(BaseException):
+        pass
+
+    def fail(*unused):
+        raise PanicException("byte index 22 is not a char boundary")
+
+    monkeypatch.setattr(sentences.sentencex, "segment", fail)
     (tmp_path / "a.txt").write_text("A text. Another one.")
     (outcome,) = corpus_runs.outcomes_of(tmp_path / "a.txt")
     assert outcome.counts == {"texts": 1, "refused_text": 1}
-    assert outcome.problem.line().endswith("document 1: sentencex fails: x")
-
-
-# --- Text --------------------------------------------------------------------
+    assert "document 1: sentencex fails: byte in" in outcome.problem.line()
+    assert of_page(page("A", article(1))).counts["refused_text"] == 1
 
 
 def test_text_is_cleaned_before_it_is_split():
@@ -92,7 +91,35 @@ def test_text_is_cleaned_before_it_is_split():
     assert outcome.document.text.decode() == "A café.\nNext one.\n"
 
 
-# --- Keys --------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("cafe\u0301", "café"),
+        ("\u1112\u1161\u11ab", "한"),
+        ("a\x00b\x07c\x7fd\x9be", "abcde"),
+        ("soft\u00adhyphen \u202eright\u202c\ufeff", "softhyphen right"),
+        ("a\t\tb\u00a0c\u3000d\u2028e\x85f\r\ng", "a b c d e f g"),
+        ("  a  ", "a"),
+        ("\ud800x\udfff\ufffe", "x"),
+        # Joiners belong to the spelling of Persian and Hindi words.
+        ("می\u200cخواهم", "می\u200cخواهم"),
+        ("क्\u200dष", "क्\u200dष"),
+        ("ﬁ ½ 𝒜 ①", "ﬁ ½ 𝒜 ①"),  # NFKC would change these
+    ],
+)
+def test_clean_lines(text, expected):
+    assert documents.clean_line(text) == expected
+
+
+@hypothesis.given(strategies.text(max_size=30))
+def test_clean_lines_are_nfc_without_control_characters(text):
+    line = documents.clean_line(text)
+    assert unicodedata.is_normalized("NFC", line)
+    bad = {"Cc", "Cs", "Zl", "Zp"}
+    assert not bad & set(map(unicodedata.category, line))
+    assert line == line.strip() and "  " not in line
+    assert documents.clean_line(line) == line
+    line.encode()
 
 
 def test_key_depends_on_the_characters_alone():

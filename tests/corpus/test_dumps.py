@@ -7,6 +7,7 @@ from corpus_runs import dump, page
 from hypothesis import strategies
 
 from corpus import dumps
+from corpus.items import Unusable
 
 HEAD = b"<mediawiki xml:lang='en'>\n"
 
@@ -155,7 +156,7 @@ def test_newest_revision_and_its_model():
     ],
 )
 def test_pages_that_cannot_be_read(xml, words):
-    with pytest.raises(dumps.PageError, match=words.replace("(", r"\(")):
+    with pytest.raises(Unusable, match=words.replace("(", r"\(")):
         dumps.parse_page(xml.strip())
 
 

@@ -80,15 +80,3 @@ def test_white_space_before_a_full_stop_does_not_end_the_run(space, language):
     text = f"We now come to plan A{space}. It is a good plan."
     found = sentences.split(text, language)
     assert " ".join(found) == text.replace(space, " ")
-
-
-def test_a_failure_of_sentencex_is_an_error_that_can_be_counted(monkeypatch):
-    class PanicException(BaseException):
-        pass
-
-    def fail(*unused):
-        raise PanicException("byte index 22 is not a char boundary")
-
-    monkeypatch.setattr(sentences.sentencex, "segment", fail)
-    with pytest.raises(sentences.SplitError, match="sentencex fails: byte in"):
-        sentences.split("A text.", "en")

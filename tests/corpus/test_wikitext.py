@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import mwparserfromhell
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -214,15 +213,6 @@ def test_removed_parts_are_counted_by_kind():
         "templates_rendered": 1,
         "preformatted": 1,
     }
-
-
-def test_a_page_the_parser_refuses_is_named(monkeypatch):
-    def refuse(*arguments, **named):
-        raise mwparserfromhell.parser.ParserError("no\nend")
-
-    monkeypatch.setattr(mwparserfromhell, "parse", refuse)
-    with pytest.raises(wikitext.PageError, match="no end"):
-        sentences("A [[link]] is.")
 
 
 # --- Languages --------------------------------------------------------------
