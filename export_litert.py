@@ -51,7 +51,7 @@ def main(_: list[str]) -> int:
     settings = with_lengths(find_model(), lengths)
     model = loading.load_graph(settings)
     logging.info("Converting %s (%s)", settings.path, settings.task)
-    data = export.create(model, settings, FLAGS.quantize, lengths)
+    data = export.create(model, FLAGS.quantize, lengths)
     with file_system.atomic_file(FLAGS.export_path) as file:
         file.write(data)
     export.log_mediapipe(settings, lengths)

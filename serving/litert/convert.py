@@ -18,16 +18,15 @@ Three mistakes give a file that is wrong, or none:
 Besides, the products must be in float32: those of bfloat16 do not convert.
 """
 
-import contextlib
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from base import logs
 from base.errors import UserError
 
 import numpy as np
 import tensorflow as tf
-from absl import logging
 
 # What the weights become -> bytes of each. int8 is dynamic-range: the weights
 # of matrix products are int8, activations are quantized while it runs. Full
@@ -36,11 +35,7 @@ BYTES_PER_WEIGHT = {"none": 4.0, "float16": 2.0, "int8": 1.0}
 
 
 def check_converter() -> None:
-    """Check that this TensorFlow has the converter.
-
-    Raises:
-        UserError: it has not.
-    """
+    """Raise a UserError if this TensorFlow has no converter."""
     if not hasattr(getattr(tf, "lite", None), "TFLiteConverter"):
         raise UserError(
             f"TensorFlow {tf.__version__} has no converter to LiteRT: pip "
@@ -53,60 +48,39 @@ def convert(
 ) -> bytes:
     """Return a LiteRT file with the given signatures, which share the weights.
 
-    Args:
-        module: what the signatures belong to, with its variables.
-        signatures: name -> concrete function.
-        quantize: a key of BYTES_PER_WEIGHT.
+    `module` is what the signatures, name -> concrete function, belong to, with
+    its variables; `quantize` a key of BYTES_PER_WEIGHT.
 
     Raises:
         UserError: an operation of the model has no counterpart in LiteRT.
     """
-    with tempfile.TemporaryDirectory() as folder, _quiet():
-        tf.saved_model.save(module, folder, dict(signatures))
-        # from_concrete_functions would lose the names of the signatures.
-        converter = tf.lite.TFLiteConverter.from_saved_model(
-            folder, signature_keys=list(signatures)
-        )
-        if quantize != "none":
-            converter.optimizations = [tf.lite.Optimize.DEFAULT]
-        if quantize == "float16":
-            converter.target_spec.supported_types = [tf.float16]
-        try:
-            data = converter.convert()
-        except Exception as error:  # ConverterError is not public
-            if type(error).__name__ != "ConverterError":
-                raise
-            raise UserError(
-                "LiteRT lacks an operation of this model: "
-                f"{_first_reason(str(error))}"
-            ) from error
-    _check_weights(data, module, quantize)
-    return bytes(data)
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Hide log lines about the temporary directory that TensorFlow writes."""
-    level, logger = logging.get_verbosity(), tf.get_logger()
-    before = logger.level
-    logging.set_verbosity(logging.WARNING)
+    # Its lines would be about the temporary directory.
+    logger = tf.get_logger()
+    level = logger.level
     logger.setLevel("WARNING")
     try:
-        yield
+        with tempfile.TemporaryDirectory() as folder, logs.warnings_alone():
+            tf.saved_model.save(module, folder, dict(signatures))
+            # from_concrete_functions would lose the names of the signatures.
+            converter = tf.lite.TFLiteConverter.from_saved_model(
+                folder, signature_keys=list(signatures)
+            )
+            if quantize != "none":
+                converter.optimizations = [tf.lite.Optimize.DEFAULT]
+            if quantize == "float16":
+                converter.target_spec.supported_types = [tf.float16]
+            data = converter.convert()
+    except Exception as error:  # ConverterError is not public
+        if type(error).__name__ != "ConverterError":
+            raise
+        lines = [line.strip() for line in str(error).splitlines()]
+        named = [line for line in lines if "ops:" in line or "error:" in line]
+        reason = (named or [line for line in lines if line] or [""])[-1][:200]
+        raise UserError(
+            f"LiteRT lacks an operation of this model: {reason}"
+        ) from error
     finally:
-        logger.setLevel(before)
-        logging.set_verbosity(level)
-
-
-def _first_reason(message: str) -> str:
-    """Return the line of the converter's message that names operations."""
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
-    named = [line for line in lines if "ops:" in line or "error:" in line]
-    return (named or lines or ["no reason was given"])[-1][:200]
-
-
-def _check_weights(data: bytes, module: tf.Module, quantize: str) -> None:
-    """Raise an error if the file is too small to hold the weights."""
+        logger.setLevel(level)
     numbers = sum(int(np.prod(v.shape)) for v in module.variables)
     # The pooler and others may be unused; embeddings are always there.
     if len(data) < 0.25 * numbers * BYTES_PER_WEIGHT[quantize]:
@@ -114,6 +88,7 @@ def _check_weights(data: bytes, module: tf.Module, quantize: str) -> None:
             f"the converted file has {len(data)} bytes for {numbers} weights: "
             "they are not among its constants"
         )
+    return bytes(data)
 
 
 # --- Metadata ----------------------------------------------------------------
@@ -126,12 +101,8 @@ def with_metadata(
 ) -> bytes:
     """Return a LiteRT file with one more piece of metadata inside.
 
-    Args:
-        data: the file.
-        name: of the metadata.
-        describe: (names of inputs, names of outputs) of the first graph ->
-            the metadata. The converter does not keep the order of the
-            signature.
+    `describe` makes it of the names of the inputs and of the outputs of the
+    first graph: the converter does not keep the order of the signature.
     """
     import flatbuffers
     from tensorflow.lite.python import schema_py_generated as schema

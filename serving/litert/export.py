@@ -8,8 +8,7 @@ of --lengths, `ids_128` and the like, for one row. These share the weights.
 
 import json
 import os
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from base import file_system
 from base.errors import UserError
@@ -19,25 +18,28 @@ from absl import logging
 
 from ops import recurrence
 from serving.litert import convert, metadata
-from tasks import registry, saved_model
+from tasks import saved_model
 from tasks.task import Settings
 
 
-def _signatures(
-    export: saved_model.TaskGraph, lengths: Sequence[int]
-) -> dict[str, Callable]:
-    """Return the signatures of a file, name -> concrete function."""
-    # MediaPipe takes vectors of one size alone, and no vector per token.
-    left_out = {"sequence_output"}
+def create(
+    export: saved_model.TaskGraph, quantize: str, lengths: Sequence[int]
+) -> bytes:
+    """Return the LiteRT file of a model, its weights restored.
+
+    `quantize` is a key of convert.BYTES_PER_WEIGHT; `lengths` are those of
+    signatures of fixed length, if any.
+
+    Raises:
+        UserError: the model cannot be converted.
+    """
 
     def numbers(**features: tf.Tensor) -> saved_model.Outputs:
         with recurrence.without_arrays():
             outputs = export.numbers(features)
-        return {
-            name: value
-            for name, value in outputs.items()
-            if name not in left_out
-        }
+        # MediaPipe takes vectors of one size alone, and no vector per token.
+        outputs.pop("sequence_output", None)
+        return outputs
 
     function = tf.function(numbers, autograph=False)
     # Not both kinds: CompiledModel takes all sizes from the first graph if
@@ -45,7 +47,7 @@ def _signatures(
     shapes: dict[str, list[int | None]] = {"ids": [None, None]}
     if lengths:
         shapes = {f"ids_{length}": [1, length] for length in lengths}
-    return {
+    signatures = {
         key: function.get_concrete_function(
             **{
                 name: tf.TensorSpec(shape, tf.int32, name)
@@ -54,79 +56,41 @@ def _signatures(
         )
         for key, shape in shapes.items()
     }
-
-
-def create(
-    export: saved_model.TaskGraph,
-    settings: Settings,
-    quantize: str,
-    lengths: Sequence[int],
-) -> bytes:
-    """Return the LiteRT file of a model.
-
-    Args:
-        export: the model, its weights restored.
-        settings: of the model.
-        quantize: a key of convert.BYTES_PER_WEIGHT.
-        lengths: of signatures of fixed length; may be empty.
-
-    Raises:
-        UserError: the model cannot be converted.
-    """
     module = tf.Module()
     # See serving/litert/convert.py: variables must hang on the saved module.
     module.weights = export.weights
-    data = convert.convert(module, _signatures(export, lengths), quantize)
-    described = description(export, settings, quantize, lengths)
+    data = convert.convert(module, signatures, quantize)
+    settings = export.task.settings
     labels = settings.labels
-    is_classifier = settings.task == "classifier" and bool(labels)
     data = convert.with_metadata(
         data,
         metadata.NAME,
         lambda inputs, outputs: metadata.describe(
-            "BERT",
             f"{settings.task}; see {metadata.DESCRIPTION}",
             inputs,
             outputs,
-            has_labels=is_classifier,
+            has_labels=settings.task == "classifier" and bool(labels),
         ),
     )
+    described = {
+        "version": metadata.VERSION,
+        **export.task.description(),
+        "quantize": quantize,
+        "lengths": list(lengths),
+        "max_position_embeddings": export.model.config.max_position_embeddings,
+    }
+    text = json.dumps(described, indent=2, ensure_ascii=False) + "\n"
     with file_system.open_for_reading(settings.vocab_file) as file:
         files = {metadata.VOCAB: file.read()}
     if labels:
         files[metadata.LABELS] = "".join(f"{x}\n" for x in labels).encode()
-    text = json.dumps(described, indent=2, ensure_ascii=False) + "\n"
     return metadata.with_files(
         data, files | {metadata.DESCRIPTION: text.encode()}
     )
 
 
-def description(
-    export: saved_model.TaskGraph,
-    settings: Settings,
-    quantize: str,
-    lengths: Sequence[int],
-) -> dict[str, Any]:
-    """Return the content of export.json, which the file has inside."""
-    described = registry.find(settings.task).described
-    return {
-        "version": metadata.VERSION,
-        **{name: getattr(settings, name) for name in described},
-        "quantize": quantize,
-        "lengths": list(lengths),
-        "max_position_embeddings": export.model.config.max_position_embeddings,
-    }
-
-
-# --- Checks ------------------------------------------------------------------
-
-
 def check_lengths(lengths: Sequence[int], settings: Settings) -> None:
-    """Check the lengths of fixed signatures.
-
-    Raises:
-        UserError: the model is shorter, or has outputs of changing size.
-    """
+    """Raise a UserError if a model cannot have signatures of these lengths."""
     for length in lengths:
         if length > settings.max_seq_length:
             raise UserError(
@@ -142,11 +106,7 @@ def check_lengths(lengths: Sequence[int], settings: Settings) -> None:
 
 
 def check_new(path: str) -> None:
-    """Check that the file can be written and replaces no other.
-
-    Raises:
-        UserError: it exists, is a directory, or cannot be written.
-    """
+    """Check that the file of --export_path can be written and is new."""
     if file_system.is_directory(path):
         raise UserError(
             f"--export_path={path} is a directory: give a file name in it, "
@@ -173,13 +133,10 @@ def log_mediapipe(settings: Settings, lengths: Sequence[int]) -> None:
             "or LiteRT's own interface"
         )
         return
-    name = "TextClassifier"
-    if settings.task == "encoder":
-        name = "TextEmbedder"
     logging.info(
         "MediaPipe's %s runs the file. It lower-cases ASCII letters alone and "
         "keeps accents, whatever the vocabulary",
-        name,
+        "TextEmbedder" if settings.task == "encoder" else "TextClassifier",
     )
     if settings.sentence_pairs:
         logging.warning(

@@ -49,7 +49,8 @@ _TIME = (1980, 1, 1, 0, 0, 0)
 class _Writer:
     """Writes tables of a flatbuffer, whose fields have numbers, not names.
 
-    Children are written before their parents, as flatbuffers demand.
+    Every method returns the place of what it has written. Children are written
+    before their parents, as flatbuffers demand.
     """
 
     def __init__(self):
@@ -59,15 +60,10 @@ class _Writer:
         self.builder = flatbuffers.Builder(4096)
 
     def text(self, value: str) -> int:
-        """Write a string and return its place."""
         return self.builder.CreateString(value)
 
     def vector(self, places: Sequence[int]) -> int:
-        """Write a vector of strings, vectors or tables; return its place.
-
-        Args:
-            places: where these were written.
-        """
+        """Write a vector of what was written to these places."""
         self.builder.StartVector(4, len(places), 4)
         for place in reversed(places):
             self.builder.PrependUOffsetTRelative(place)
@@ -78,12 +74,7 @@ class _Writer:
         places: Mapping[int, int],
         codes: Mapping[int, int] | None = None,
     ) -> int:
-        """Write a table; return its place.
-
-        Args:
-            places: field number -> place of a string, vector or table.
-            codes: field number -> value of a byte.
-        """
+        """Write a table of {field: place} and {field: value of a byte}."""
         codes = codes or {}
         self.builder.StartObject(max([*places, *codes], default=0) + 1)
         for field, place in places.items():
@@ -110,7 +101,6 @@ class _Writer:
 
 
 def describe(
-    name: str,
     description: str,
     inputs: Sequence[str],
     outputs: Sequence[str],
@@ -118,12 +108,8 @@ def describe(
 ) -> bytes:
     """Return the flatbuffer that describes the first graph of a file.
 
-    Args:
-        name: of the model.
-        description: of the model, in words.
-        inputs: names of the signature, in the order of the graph.
-        outputs: names of the signature, in the order of the graph.
-        has_labels: whether the output has a value per line of labels.txt.
+    Inputs and outputs are names of the signature, in the order of the graph.
+    With labels the output has a value per line of labels.txt.
     """
     write = _Writer()
     input_places = [
@@ -142,7 +128,7 @@ def describe(
     tokenizer = write.table({1: options}, {0: _BERT_TOKENIZER})
     graph = write.table(
         {
-            0: write.text(name),
+            0: write.text("BERT"),
             2: write.vector(input_places),
             3: write.vector(output_places),
             5: write.vector([tokenizer]),
@@ -150,7 +136,7 @@ def describe(
     )
     root = write.table(
         {
-            0: write.text(name),
+            0: write.text("BERT"),
             1: write.text(description),
             3: write.vector([graph]),
             7: write.text("1.3.0"),  # the first version with this tokenizer
@@ -164,13 +150,9 @@ def describe(
 
 
 def with_files(data: bytes, files: Mapping[str, bytes]) -> bytes:
-    """Return a LiteRT file with a ZIP archive behind it.
+    """Return a LiteRT file with a ZIP archive of {name: content} behind it.
 
     Uncompressed, since MediaPipe maps the files from the disk.
-
-    Args:
-        data: the file.
-        files: name -> content.
     """
     whole = io.BytesIO(data)
     with zipfile.ZipFile(whole, "a", zipfile.ZIP_STORED) as archive:
@@ -212,16 +194,13 @@ def read_files(path: str) -> dict[str, bytes]:
         ) from error
 
 
-def read_description(path: str, files: Mapping[str, bytes]) -> dict[str, Any]:
-    """Return the content of the export.json inside a LiteRT file.
-
-    Args:
-        path: of the LiteRT file, for messages.
-        files: those inside it.
+def read_description(path: str) -> tuple[dict[str, Any], bytes]:
+    """Return the export.json inside a LiteRT file, and the vocabulary.
 
     Raises:
-        UserError: it is missing or damaged.
+        UserError: one is missing or damaged, or of another version.
     """
+    files = read_files(path)
     lacking = {VOCAB, DESCRIPTION} - set(files)
     if lacking:
         raise UserError(
@@ -234,6 +213,17 @@ def read_description(path: str, files: Mapping[str, bytes]) -> dict[str, Any]:
         raise UserError(
             f"--model={path}: {DESCRIPTION} inside is not JSON: {error}"
         ) from error
-    if not isinstance(found, dict):
-        raise UserError(f"--model={path}: {DESCRIPTION} is not an object")
-    return found
+    if not isinstance(found, dict) or found.get("version") != VERSION:
+        version = found.get("version") if isinstance(found, dict) else None
+        raise UserError(
+            f"--model={path} has version {version!r} of {DESCRIPTION}, this "
+            f"program reads {VERSION}: export it with the same version of the "
+            "project"
+        )
+    lacking = {"lengths", "max_position_embeddings"} - set(found)
+    if lacking:
+        raise UserError(
+            f"--model={path}: {DESCRIPTION} inside lacks "
+            f"{', '.join(sorted(lacking))}"
+        )
+    return found, files[VOCAB]

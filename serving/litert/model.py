@@ -18,18 +18,16 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from base import workers
+from base import packages, workers
 from base.errors import UserError
 
 import numpy as np
 
-from serving.litert import metadata, runtime
+from serving.litert import metadata
 from tasks import predict, registry
-from tasks.task import BadInput, Input, Outputs, Place, Settings, Task
+from tasks.task import BadInput, Input, Outputs, Place, Settings
 
 _BATCH_TOKENS = 512
-
-Features = Mapping[str, np.ndarray]
 
 
 class LiteRtModel:
@@ -47,7 +45,6 @@ class LiteRtModel:
     Attributes:
         settings: of the model.
         task: its inputs and predictions.
-        details: export.json of the file.
         longest: tokens of the longest row that the model takes.
 
     Raises:
@@ -63,80 +60,97 @@ class LiteRtModel:
         **options: Any,
     ):
         self.path = path
-        files = metadata.read_files(path)
-        self.details = metadata.read_description(path, files)
-        self.settings, self.task = _create_task(
-            path, self.details, files[metadata.VOCAB], options
+        details, vocab = metadata.read_description(path)
+        described = registry.described_settings(
+            details, f"--model={path}: {metadata.DESCRIPTION} inside"
         )
+        # The tokenizer reads a file.
+        with tempfile.TemporaryDirectory() as folder:
+            vocab_file = os.path.join(folder, metadata.VOCAB)
+            with open(vocab_file, "wb") as file:
+                file.write(vocab)
+            self.settings = Settings(
+                path,
+                True,
+                None,
+                vocab_file=vocab_file,
+                **described,
+                **options,
+            )
+            self.task = registry.create_task(self.settings)
         self.batch_size = batch_size or max(
             1, _BATCH_TOKENS // self.settings.max_seq_length
         )
-        threads = num_threads or workers.num_cores()
-        lengths = self.details["lengths"]
+        # The length of each signature of one row; none: a single signature
+        # takes any batch and length.
+        self.lengths = sorted(details["lengths"])
         self.longest = max(
-            lengths, default=self.details["max_position_embeddings"]
+            self.lengths, default=details["max_position_embeddings"]
         )
-        if lengths:
-            self.run = runtime.Fixed(path, threads, lengths)
-        else:
-            self.run = runtime.Resizable(path, threads)
-
-    # --- Predictions ---------------------------------------------------------
+        runtime = packages.load(
+            "ai_edge_litert.interpreter",
+            "a LiteRT file",
+            "ai-edge-litert",
+            "requirements-litert.txt",
+        )
+        try:
+            # The runtime's own default is a single thread.
+            self._interpreter = runtime.Interpreter(
+                path, num_threads=num_threads or workers.num_cores()
+            )
+            self._runners = {
+                length: self._interpreter.get_signature_runner(
+                    f"ids_{length}" if length else "ids"
+                )
+                for length in self.lengths or [None]
+            }
+        except (ValueError, RuntimeError) as error:
+            raise UserError(
+                f"--model={path} cannot be loaded: "
+                f"{str(error).splitlines()[0][:200]}"
+            ) from error
 
     def predict(
         self, texts: Sequence[str | Mapping[str, Any]]
     ) -> list[dict[str, Any]]:
         """Return the predictions of texts, in their order.
 
-        Args:
-            texts: a string, or for tasks with several texts a dictionary,
-                such as {"question": ..., "context": ...}.
-
-        Returns:
-            As batch_predict.py writes them; one of which the text was cut has
-            `truncated`.
+        A text is a string, or for tasks with several texts a dictionary, such
+        as {"question": ..., "context": ...}. The predictions are those that
+        batch_predict.py writes; one of which the text was cut has `truncated`.
 
         Raises:
             UserError: a text cannot be predicted; names its number, from 0.
         """
         if isinstance(texts, (str, Mapping)):
             raise UserError("predict: one text, wanted a list of texts")
-        inputs = [self._input(*item) for item in enumerate(texts)]
+        names, inputs = self.task.text_names, []
+        for number, text in enumerate(texts):
+            try:
+                if isinstance(text, Mapping):
+                    named = self.task.texts_of_object(text)
+                elif not isinstance(text, str) or len(names) > 1:
+                    wanted = "a string or a dictionary"
+                    if len(names) > 1:
+                        wanted = f"a dictionary with {', '.join(names)}"
+                    raise BadInput(f"{type(text).__name__}, wanted {wanted}")
+                else:
+                    named = self.task.texts_of_line([text])
+                self.task.check(named)
+            except BadInput as error:
+                raise UserError(f"text {number}: {error}") from error
+            inputs.append(Input(number, Place("texts", number), named))
         found = predict.predict(self.task, self, inputs, self.batch_size)
         for number, result in enumerate(found):
             if isinstance(result, str):
                 raise UserError(f"text {number}: {result}")
         return found
 
-    def _input(self, number: int, text: str | Mapping[str, Any]) -> Input:
-        """Return one text of `predict` as the task's input."""
-        try:
-            names = self.task.text_names
-            if isinstance(text, str) and len(names) > 1:
-                raise BadInput(
-                    f"a string, wanted a dictionary with {', '.join(names)}"
-                )
-            if isinstance(text, str):
-                texts = self.task.texts_of_line([text])
-            elif not isinstance(text, Mapping):
-                kind = type(text).__name__
-                raise BadInput(f"{kind}, wanted a string or a dictionary")
-            else:
-                texts = self.task.texts_of_object(text)
-            self.task.check(texts)
-        except BadInput as error:
-            raise UserError(f"text {number}: {error}") from error
-        return Input(number, Place("texts", number), texts)
-
-    def __call__(self, features: Features) -> Outputs:
+    def __call__(self, features: Mapping[str, np.ndarray]) -> Outputs:
         """Return the model's outputs, those of a SavedModel's signature `ids`.
 
-        Args:
-            features: input_ids, input_mask and segment_ids, int32 [B, S], of
-                multiple choice [B, C, S].
-
-        Raises:
-            UserError: the rows are longer than the model.
+        `features` are input_ids, input_mask and segment_ids, int32 [B, S], of
+        multiple choice [B, C, S].
         """
         *leading, length = features["input_ids"].shape
         if length > self.longest:
@@ -150,7 +164,7 @@ class LiteRtModel:
         }
         outputs = {
             name: value.reshape([*leading, *value.shape[1:]])
-            for name, value in self.run(rows).items()
+            for name, value in self._run(rows).items()
         }
         labels = self.settings.labels
         if labels is not None:
@@ -160,50 +174,23 @@ class LiteRtModel:
                     f"--model={self.path} gives {width} probabilities, and has "
                     f"{len(labels)} labels inside"
                 )
-        # The file computes `Export.numbers` of tasks/saved_model.py.
+        # The file computes `numbers` of the task's graph.
         return self.task.answers(outputs)
 
-
-# --- Description -------------------------------------------------------------
-
-
-def _create_task(
-    path: str, details: Mapping[str, Any], vocab: bytes, options: Mapping
-) -> tuple[Settings, Task]:
-    """Return the settings of a file's model, and its task.
-
-    Args:
-        path: of the file.
-        details: its export.json.
-        vocab: its vocabulary.
-        options: more fields of Settings.
-
-    Raises:
-        UserError: the description is of a newer version, or damaged.
-    """
-    if details.get("version") != metadata.VERSION:
-        raise UserError(
-            f"--model={path} has version {details.get('version')!r} of "
-            f"{metadata.DESCRIPTION}, this program reads {metadata.VERSION}: "
-            "export it with the same version of the project"
-        )
-    place = f"--model={path}: {metadata.DESCRIPTION} inside"
-    described = registry.described_settings(details, place)
-    needed = {"lengths", "max_position_embeddings"}
-    lacking = needed - set(details)
-    if lacking:
-        raise UserError(f"{place} lacks {', '.join(sorted(lacking))}")
-    # The tokenizer reads a file.
-    with tempfile.TemporaryDirectory() as folder:
-        vocab_file = os.path.join(folder, metadata.VOCAB)
-        with open(vocab_file, "wb") as file:
-            file.write(vocab)
-        settings = Settings(
-            path,
-            True,
-            None,
-            vocab_file=vocab_file,
-            **described,
-            **options,
-        )
-        return settings, registry.create_task(settings)
+    def _run(self, features: dict[str, np.ndarray]) -> Outputs:
+        """Run a batch of features [B, S]; row by row if the length is fixed."""
+        if not self.lengths:
+            return self._runners[None](**features)
+        count, width = features["input_ids"].shape
+        length = next(one for one in self.lengths if one >= width)
+        padded = {
+            name: np.pad(value, [(0, 0), (0, length - width)])
+            for name, value in features.items()
+        }
+        rows = [
+            self._runners[length](
+                **{n: v[i : i + 1] for n, v in padded.items()}
+            )
+            for i in range(count)
+        ]
+        return {n: np.concatenate([row[n] for row in rows]) for n in rows[0]}

@@ -1,9 +1,8 @@
 """The metadata of LiteRT files: its layout, and the real MediaPipe."""
 
 import io
+import json
 import zipfile
-
-from base.errors import UserError
 
 import classifier_runs
 import litert_files
@@ -74,7 +73,6 @@ def test_mediapipe_embeds_with_the_same_vectors(tmp_path, lengths):
 
 def test_the_flatbuffer_has_its_identifier_and_names():
     found = metadata.describe(
-        "mrpc",
         "a model",
         ["segment_ids", "input_mask", "input_ids"],
         ["probabilities"],
@@ -88,7 +86,11 @@ def test_the_flatbuffer_has_its_identifier_and_names():
 
 def test_files_are_stored_behind_the_model_and_read_again(tmp_path):
     head = b"\x1c\0\0\0TFL3" + bytes(range(256))
-    files = {"vocab.txt": b"a\nb\n", "export.json": b"{}"}
+    details = {"version": 1, "lengths": [], "max_position_embeddings": 9}
+    files = {
+        "vocab.txt": b"a\nb\n",
+        "export.json": json.dumps(details).encode(),
+    }
     whole = metadata.with_files(head, files)
     assert whole.startswith(head)
     assert whole == metadata.with_files(head, files)  # no time of day in it
@@ -98,18 +100,4 @@ def test_files_are_stored_behind_the_model_and_read_again(tmp_path):
     path = tmp_path / "m.tflite"
     path.write_bytes(whole)
     assert metadata.read_files(str(path)) == files
-    assert metadata.read_description(str(path), files) == {}
-
-
-@pytest.mark.parametrize(
-    "content, words",
-    [
-        (b"[]", "is not an object"),
-        (b"{", "is not JSON"),
-        (b"\xff", "is not JSON"),
-    ],
-)
-def test_a_damaged_description_is_named(content, words):
-    files = {"vocab.txt": b"", "export.json": content}
-    with pytest.raises(UserError, match=words):
-        metadata.read_description("m", files)
+    assert metadata.read_description(str(path)) == (details, b"a\nb\n")
