@@ -32,6 +32,7 @@ def wrong(is_version_2=True, count=10):
 
 
 def settings(folder, num_errors: int, pictures: bool) -> SimpleNamespace:
+    folder.mkdir()
     return SimpleNamespace(
         output_dir=str(folder),
         num_errors=num_errors,
@@ -59,9 +60,7 @@ def test_answers_without_a_right_word_come_first():
     assert rows["d"]["answers"] == "" and rows["d"]["prediction"] == "Tom"
     assert rows["e"]["confidence"] is None
     assert len(wrong(count=2).rows) == 2
-
-
-def test_by_the_rules_of_version_1_a_missing_answer_is_wrong():
+    # By the rules of version 1 a missing answer is wrong.
     found = wrong(is_version_2=False)
     assert (found.num_wrong, found.num_scored) == (6, 6)
     assert [row[0] for row in found.rows] == ["d", "b", "e", "f", "c", "a"]
@@ -78,33 +77,30 @@ def test_the_context_is_around_the_first_text_that_is_there():
 
 def test_scores_by_length():
     answers = TEXTS | {"b": "Rome", "d": "", "f": "Mia"}
-    found = scores.score_each(DATA, answers, is_version_2=True)
-    bars = mistakes.by_length(DATA, found)
+    more = [  # long answers share a bar
+        SquadExample(str(size), "?", 0, (" ".join(["w"] * size),))
+        for size in (4, 5, 6, 15, 16)
+    ]
+    data = DATA._replace(examples=DATA.examples + more)
+    answers |= {example.qas_id: example.answers[0] for example in more}
+    found = scores.score_each(data, answers, is_version_2=True)
+    bars = mistakes.by_length(data, found)
     assert [bar[:2] for bar in bars] == [
         ("1", 3),  # b, e, f
         ("2", 1),  # a, by its first answer
         ("3", 1),
+        ("4", 1),
+        ("5-6", 2),
+        ("11-15", 1),
+        ("16+", 1),
         (mistakes.NO_ANSWER, 1),
     ]
-    assert [bar.exact for bar in bars] == pytest.approx([200 / 3, 0, 0, 100])
-    assert [bar.f1 for bar in bars] == pytest.approx(
-        [200 / 3, 200 / 3, 80, 100]
-    )
+    exact, f1 = ([getattr(b, n) for b in bars] for n in ("exact", "f1"))
+    assert exact == pytest.approx([200 / 3, 0, 0] + [100] * 5)
+    assert f1 == pytest.approx([200 / 3, 200 / 3, 80] + [100] * 5)
 
 
-def test_long_answers_share_a_bar():
-    examples = [
-        SquadExample(str(size), "?", 0, (" ".join(["w"] * size),))
-        for size in (4, 5, 6, 15, 16)
-    ]
-    data = SquadData([make_paragraph("")], examples)
-    found = scores.score_each(data, {}, is_version_2=False)
-    bars = mistakes.by_length(data, found)
-    counts = {bar.name: bar.count for bar in bars}
-    assert counts == {"4": 1, "5-6": 2, "11-15": 1, "16+": 1}
-
-
-def test_the_picture_has_both_scores_and_the_counts(tmp_path):
+def test_the_picture_has_both_scores_and_the_counts():
     pytest.importorskip("matplotlib")
     bars = [
         mistakes.Bar("1", 1200, 90.0, 80.0),
@@ -118,14 +114,14 @@ def test_the_picture_has_both_scores_and_the_counts(tmp_path):
     assert [text.get_text() for text in axes.texts] == ["1,200", "3"]
     names = [label.get_text() for label in axes.get_xticklabels()]
     assert names == ["1", "2"]
-    mistakes.write(DATA, ANSWERS, True, settings(tmp_path, 0, True))
-    # --num_errors=0: the picture alone.
-    assert os.listdir(tmp_path) == [mistakes.PICTURE]
-    assert os.path.getsize(tmp_path / mistakes.PICTURE) < 60_000
 
 
-def test_without_pictures_the_list_alone(tmp_path):
-    mistakes.write(DATA, ANSWERS, True, settings(tmp_path, 2, False))
-    assert os.listdir(tmp_path) == ["errors.tsv"]
-    lines = (tmp_path / "errors.tsv").read_text().splitlines()
+def test_the_list_and_the_picture_are_written_alone(tmp_path):
+    pytest.importorskip("matplotlib")
+    mistakes.write(DATA, ANSWERS, True, settings(tmp_path / "a", 0, True))
+    assert os.listdir(tmp_path / "a") == [mistakes.PICTURE]
+    assert (tmp_path / "a" / mistakes.PICTURE).stat().st_size < 60_000
+    mistakes.write(DATA, ANSWERS, True, settings(tmp_path / "b", 2, False))
+    assert os.listdir(tmp_path / "b") == ["errors.tsv"]
+    lines = (tmp_path / "b" / "errors.tsv").read_text().splitlines()
     assert len(lines) == 3 and "Where\\n?" in lines[2]

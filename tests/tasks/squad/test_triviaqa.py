@@ -1,6 +1,5 @@
 """Reading TriviaQA's files: aliases, documents, errors."""
 
-import json
 from pathlib import Path
 
 from base.errors import UserError
@@ -11,93 +10,78 @@ import squad_files
 from tasks.squad import triviaqa
 from tasks.squad import windows as squad_windows
 
+GOOD = {
+    "Question": "Who?",
+    "QuestionId": "q1",
+    "Answer": {"Value": "Puzo", "Aliases": []},
+    "EntityPages": [{"Filename": "Doc.txt"}, {"Filename": "Gone.txt"}],
+}
 
-def trivia(folder: Path, text: str, value: str, aliases: list[str]) -> tuple:
+
+def read(folder: Path, question: dict, text: str = "Puzo", max_tokens=400):
+    """Read a file of one question, with one of its documents there."""
     (folder / "wikipedia").mkdir(exist_ok=True)
     (folder / "wikipedia" / "Doc.txt").write_text(text)
-    question = {
-        "Question": "Who?",
-        "QuestionId": "q1",
-        "Answer": {"Value": value, "Aliases": aliases},
-        "EntityPages": [{"Filename": "Doc.txt"}, {"Filename": "Gone.txt"}],
-    }
-    return [squad_files.write(folder, {"Data": [question]})], str(folder)
+    path = squad_files.write(folder, {"Data": [question]})
+    return triviaqa.read_triviaqa([path], str(folder), max_tokens)
 
 
-def test_triviaqa_first_alias_is_the_answer(tmp_path, tokenizer, caplog):
+def test_the_first_alias_is_the_answer(tmp_path, tokenizer, caplog):
     text = "Nobody knew.\n\nThe MARIO  Puzo book by mario puzo " + "x " * 500
-    files, folder = trivia(tmp_path, text, "Puzo", ["Mario Puzo", "Maria"])
-    data = triviaqa.read_triviaqa(files, folder, 400)
+    answer = {"Value": "Puzo", "Aliases": ["Mario Puzo", "Maria"]}
+    data = read(tmp_path, GOOD | {"Answer": answer}, text)
     (example,) = data.examples
     assert example.qas_id == "q1--wikipedia/Doc.txt"
     assert example.orig_answer_text == "MARIO  Puzo"
-    paragraph = data.paragraphs[example.paragraph]
+    (paragraph,) = data.paragraphs
     assert len(paragraph.starts) == 400
     words = paragraph.words(example.start_position, example.end_position)
     assert words == ["MARIO", "Puzo"]
     assert "1 documents are not in" in caplog.text
-    windows = squad_windows.convert(
-        data, tokenizer, squad_windows.Lengths(64, 32, 16), 1
-    )
+    lengths = squad_windows.Lengths(64, 32, 16)
+    windows = squad_windows.convert(data, tokenizer, lengths)
     assert (windows.start_positions > 0).sum() >= 1
+    data = read(tmp_path, GOOD | {"Answer": {"Value": "Ann"}}, "Anna and Ann.")
+    assert data.examples[0].start_position == 2  # a whole word
 
 
-def test_triviaqa_without_an_answer(tmp_path):
-    files, folder = trivia(tmp_path, "x " * 10 + "Puzo", "Puzo", [])
-    with pytest.raises(UserError, match="no document with an answer"):
-        triviaqa.read_triviaqa(files, folder, 10)
-    with pytest.raises(UserError, match="no document with an answer"):
-        triviaqa.read_triviaqa(files, str(tmp_path / "no"), 400)
-    path = squad_files.write(tmp_path, {"Data": [{"Question": "Who?"}]})
-    with pytest.raises(UserError, match=r"'QuestionId': not in TriviaQA's"):
-        triviaqa.read_triviaqa([path], folder)
-    files, folder = trivia(tmp_path, "Puzo", "Puzo", [5])
-    with pytest.raises(UserError, match="Aliases holds 5, wanted strings"):
-        triviaqa.read_triviaqa(files, folder)
-    files, folder = trivia(tmp_path, "Puzo", "Puzo", [])
-    good = json.loads(Path(files[0]).read_text())["Data"][0]
-    for changes, words in (
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"QuestionId": None}, "QuestionId is NoneType, wanted str"),
         ({"Answer": {"Value": "a", "Aliases": "ab"}}, "Aliases is str, wanted"),
-        (
-            {"EntityPages": {"Filename": "x"}},
-            "EntityPages is dict, wanted list",
-        ),
+        ({"Answer": {"Value": "a", "Aliases": [5]}}, "Aliases holds 5, wanted"),
+        ({"Answer": {"Value": " "}}, "Value and Aliases are empty"),
+        ({"EntityPages": {}}, "EntityPages is dict, wanted list"),
         ({"EntityPages": ["x"]}, r"EntityPages\[0\] is str, wanted an object"),
         ({"SearchResults": [{"Filename": 3}]}, "Filename is int, wanted str"),
         ({"EntityPages": [{"Filename": "a\0b"}]}, "no document with an answer"),
-    ):
-        path = squad_files.write(tmp_path, {"Data": [good | changes]})
-        with pytest.raises(UserError, match=words):
-            triviaqa.read_triviaqa([path], folder)
+        ({"EntityPages": [{"Title": "a"}]}, "no document with an answer"),
+    ],
+)
+def test_files_of_another_form(tmp_path, changes, words):
+    with pytest.raises(UserError, match=words):
+        read(tmp_path, GOOD | changes)
 
 
-def test_triviaqa_documents_that_come_later(tmp_path):
+def test_an_answer_behind_the_first_words(tmp_path):
+    with pytest.raises(UserError, match="no document with an answer"):
+        read(tmp_path, GOOD, "x " * 10 + "Puzo", max_tokens=10)
+
+
+def test_documents_that_come_later(tmp_path):
     """Records of half of the evidence are not those of all of it."""
-    _, folder = trivia(tmp_path, "Puzo", "Puzo", [])
-    before = triviaqa.evidence_in(folder)
-    assert triviaqa.evidence_in(folder) == before
-    (tmp_path / "wikipedia" / "Gone.txt").write_text("Puzo")
-    between = triviaqa.evidence_in(folder)
-    assert between != before
-    (tmp_path / "wikipedia" / "Doc.txt").write_text("Puzo, changed")
-    changed = triviaqa.evidence_in(folder)
-    assert changed["wikipedia"] != between["wikipedia"]
-    (tmp_path / "web" / "7").mkdir(parents=True)
-    (tmp_path / "web" / "7" / "7_1.txt").write_text("Puzo")
-    assert triviaqa.evidence_in(folder)["web"] != changed["web"]
-    # An entry may name no file.
-    entry = {"Title": "no file"}
-    question = {
-        "Question": "Who?",
-        "QuestionId": "q1",
-        "Answer": {"Value": "Puzo", "Aliases": None},
-        "EntityPages": [entry, {"Filename": "Doc.txt"}],
-    }
-    path = squad_files.write(tmp_path, {"Data": [question]})
-    assert len(triviaqa.read_triviaqa([path], folder).examples) == 1
-
-
-def test_an_alias_is_a_whole_word(tmp_path):
-    files, folder = trivia(tmp_path, "Anna and Ann.", "Ann", [])
-    data = triviaqa.read_triviaqa(files, folder)
-    assert data.examples[0].start_position == 2
+    found = []
+    for name, text in (
+        ("wikipedia/Doc.txt", "Puzo"),
+        ("wikipedia/Gone.txt", "Puzo"),
+        ("wikipedia/Doc.txt", "Puzo, changed"),
+        ("web/7/7_1.txt", "Puzo"),
+    ):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        evidence = triviaqa.evidence_in(str(tmp_path))
+        assert evidence == triviaqa.evidence_in(str(tmp_path))
+        assert evidence not in found
+        found.append(evidence)
