@@ -1,9 +1,21 @@
-"""benchmark.py: its flags, its table and the JSON object at the end."""
+"""benchmark.py: its flags, parts and table, and the JSON object at the end."""
 
+import gzip
 import json
+import re
 
+from base.errors import UserError
+
+import numpy as np
 import pytest
 import scripts
+from corpora import VOCAB_FILE
+from paths import GOLDEN
+
+import modeling
+from tools.benchmarks import measuring, steps
+from tools.benchmarks import tasks as benchmarks_tasks
+from tools.benchmarks import text as benchmarks_text
 
 benchmark = scripts.load("benchmark")
 
@@ -12,29 +24,44 @@ benchmark = scripts.load("benchmark")
     "values, message",
     [
         ({"parts": "train,cooking"}, "--parts=cooking: unknown"),
-        ({"parts": ""}, "--parts=: empty; choose from"),
         ({"sizes": ""}, "--sizes=: empty; choose from"),
-        ({"sizes": "enormous"}, "--sizes=enormous: unknown"),
         ({"parts": "squad"}, "--parts=squad needs --squad_file"),
-        ({"parts": "buckets"}, "--parts=buckets needs --task_name"),
+        (
+            {"parts": "reader", "input_file": __file__, "vocab_file": __file__},
+            "reader needs generator",
+        ),
     ],
 )
-def test_unknown_parts_and_sizes(values, message):
+def test_a_mistake_is_one_line(values, message):
     assert message in scripts.error_of(benchmark, **values)
 
 
+def test_the_script_of_a_part_that_fails_is_quoted():
+    with pytest.raises(UserError, match="^build_vocab.py failed: --input_file"):
+        measuring.run_script(
+            "build_vocab.py", input_file="/no/where", output_file="/no/vocab"
+        )
+
+
 @pytest.mark.slow
-def test_the_last_line_has_the_figures_of_the_table(tmp_path, capsys):
-    vocab, text = tmp_path / "vocab.txt", tmp_path / "text.txt"
-    vocab.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nword\n.\n")
-    text.write_text("A word.\n" * 500)
+def test_the_last_line_has_the_figures_of_the_table(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(benchmarks_text, "_READER_BATCHES", 2)
+    text, squad = tmp_path / "text.txt", tmp_path / "squad.json"
+    documents = [f"The word {n}.\nAnd one more." for n in range(50)]
+    text.write_text("\n\n".join(documents))
+    golden = GOLDEN / "squad_v2" / "input.json.gz"
+    squad.write_bytes(gzip.decompress(golden.read_bytes()))
     scripts.run(
         benchmark,
-        parts="tokenizer,train",
+        parts="tokenizer,generator,reader,squad,features,train",
         sizes="tiny",
         repeats=2,
+        dupe_factor=2,
         input_file=text,
-        vocab_file=vocab,
+        squad_file=squad,
+        vocab_file=VOCAB_FILE,
     )
     lines = capsys.readouterr().out.splitlines()
     rows = [line.split(" | ") for line in lines if line.startswith("| ")][1:]
@@ -46,14 +73,102 @@ def test_the_last_line_has_the_figures_of_the_table(tmp_path, capsys):
         f"{described['tensorflow']}, numpy {described['numpy']}"
     )
     figures = found["figures"]
-    assert list(figures) == list(
-        dict.fromkeys(row[0].removeprefix("| ") for row in rows)
+    names = [row[0].removeprefix("| ") for row in rows]
+    assert (
+        list(figures)
+        == list(dict.fromkeys(names))
+        == [
+            "matrix product, float32",
+            "tokenizer, lines_to_ids",
+            "tokenizer, text_to_ids",
+            "tokenizer in the graph, lower-cased",
+            "tokenizer in the graph, cased",
+            "generator, 1 worker",
+            "generator, 2 workers",
+            "generator, 2 workers against 1",
+            "reader, shuffled and decoded",
+            "SQuAD windows and records, 1 worker",
+            "SQuAD windows and records, 2 workers",
+            "SQuAD decoding",
+            "extract_features.py, tiny, last layer as JSON lines",
+            "matrix products of a step alone, tiny",
+            "update of the weights alone, tiny",
+            "training step, tiny, batch 32",
+        ]
     )
+    assert all(min(values.values()) >= 0 for values in figures.values())
+    assert figures["generator, 1 worker"]["megabytes"] > 10
+    # The number of workers does not change the number of windows.
+    windows = [row[2].split()[0] for row in rows if "SQuAD win" in row[0]]
+    assert windows[0] == windows[1] and int(windows[0]) >= 120
     update = figures["update of the weights alone, tiny"]
     # 4,433,468 weights of 4 bytes, each read or written 7 times.
     moved = update["bytes_per_second"] * update["seconds"]
     assert moved == pytest.approx(4 * 7 * 4_433_468)
-    assert update["copy_bytes_per_second"] > 0
     step = figures["training step, tiny, batch 32"]
     assert rows[-1][1] == f"{step['sequences_per_second']:.1f} sequences/s"
     assert rows[-2][1] == f"{step['matmul_peak_share']:.0%} of matmul peak"
+
+
+@pytest.mark.slow
+def test_without_files_the_text_is_the_manual_of_python():
+    with benchmarks_text.prepared_text(None, None) as found:
+        assert len(found.lines()) > 10_000
+        with open(found.vocab_file, encoding="utf-8") as file:
+            size = sum(1 for _ in file)
+        assert size == benchmarks_text.VOCAB_SIZE
+        folder = found.folder
+    assert not folder.exists(), "the temporary folder is removed"
+
+
+@pytest.mark.slow
+def test_an_epoch_in_buckets_is_the_sum_over_its_batches(tmp_path):
+    lines = [f"x\t1\t\t{'word ' * (10, 20, 30)[n % 3]}" for n in range(96)]
+    (tmp_path / "train.tsv").write_text("\n".join(lines) + "\n")
+    row, fused = benchmarks_tasks.measure_buckets(
+        "cola", str(tmp_path), VOCAB_FILE, "tiny", "float32"
+    )
+    faster = float(row.value.split()[0])
+    first, second = re.findall(r"([\d.]+) (?:against|examples)", row.note)
+    assert faster == pytest.approx(float(first) / float(second), rel=0.02)
+    assert "22 of 128 tokens" in row.note  # 20 words, two special ones
+    # Three batches of 12, 22 and 32 tokens, which shuffling may mix.
+    figures = fused.figures
+    assert 2 <= figures["lengths"] <= 3
+    assert figures["plain_seconds"] == pytest.approx(
+        96 / row.figures["examples_per_second"]
+    )
+    assert figures["ratio"] == pytest.approx(
+        figures["seconds"] / figures["plain_seconds"]
+    )
+
+
+@pytest.mark.parametrize("objective", ["mlm_nsp", "mlm", "ltr"])
+def test_operations_and_products_of_a_step(objective):
+    config = modeling.BertConfig.from_size("tiny", 50)
+    # Two operations per multiplication and addition, forward and twice
+    # backward: 6 per product. By hand: those of two layers, query, key, value
+    # and output 4 H^2, intermediate and back 2 * 4 H^2, scores and contexts
+    # 2 * 128 H, for each of 128 tokens; the head's of each word that is
+    # predicted; the pooler.
+    layers = 128 * 2 * (12 * 128**2 + 2 * 128 * 128)
+    words = 128 if objective == "ltr" else 20
+    head = words * 128 * (128 + 50)
+    pooled = 128 * (128 + 2) if objective == "mlm_nsp" else 0
+    expected = 6 * 4 * (layers + head + pooled)
+    assert steps.training_flops(config, 4, objective) == expected
+    for _, left, right, is_tied in steps.step_products(config, 4, objective):
+        inner = right[-1] if is_tied else right[-2]
+        assert left[-1] == inner and left[:-2] == right[:-2]
+    assert steps.products_seconds(config, 1, "float32", objective) > 0
+
+
+def test_fake_batch_is_what_the_step_takes():
+    config = modeling.BertConfig.from_size("tiny", vocab_size=50)
+    batch = {k: v.numpy() for k, v in steps.fake_batch(3, config).items()}
+    assert batch["input_ids"].shape == (3, 128)
+    assert batch["input_ids"].max() < 50
+    positions = batch["masked_lm_positions"]
+    assert positions.shape == (3, 20)
+    assert (np.diff(positions) > 0).all(), "positions are different ones"
+    assert batch["masked_lm_weights"].sum() == 60

@@ -272,17 +272,14 @@ def test_a_run_that_was_stopped_goes_on(number, run):
 @pytest.mark.parametrize(
     ("values", "problem"),
     [
-        ({"experiment": ""}, "--experiment is required"),
         ({"experiment": "table9"}, "--experiment=table9: unknown; choose"),
         ({"scale": "big"}, "--scale=big: unknown; choose from paper, small"),
-        ({"scale": "none.toml"}, "none.toml"),
         (
             {"dry_run": True, "report_only": True},
             "--dry_run and --report_only exclude each other",
         ),
         ({"input_file": None}, "--input_file is required"),
         ({"work_dir": "w,x"}, "--work_dir=w,x: ',' has a meaning in the lists"),
-        ({"input_file": "none*.txt"}, "no file matches 'none*.txt'"),
         ({"input_file": "gs://a/b"}, "must be local"),
         ({"work_dir": "/proc/nowhere"}, "--work_dir=/proc/nowhere cannot be"),
         ({"glue_dir": "nowhere"}, "--glue_dir=nowhere is not a directory"),
@@ -291,12 +288,7 @@ def test_a_run_that_was_stopped_goes_on(number, run):
         ({"tasks": "MRPC,XYZ"}, "--tasks: unknown task 'XYZ'; choose from MNL"),
         ({"squad_dev_file": "a"}, "--squad_dev_file needs --squad_train_file"),
         ({"set": "table5"}, "--set=table5: wanted key=value"),
-        (
-            {"set": "table5.restart=2"},
-            "unknown key restart; known are restarts",
-        ),
         ({"vocab_file": "none.txt"}, "cannot read the vocabulary 'none.txt'"),
-        ({"held_out_file": "none"}, "--held_out_file: no file matches 'none'"),
     ],
 )
 def test_a_mistake_is_one_line(values, problem, run, monkeypatch):

@@ -88,7 +88,7 @@ class Product(NamedTuple):
 def step_products(
     config: modeling.BertConfig,
     batch: int,
-    objective_name: str = objectives.DEFAULT,
+    objective_name: str,
 ) -> list[Product]:
     """Return the forward matrix products of a pre-training step."""
     objective = objectives.OBJECTIVES[objective_name]
@@ -121,7 +121,7 @@ def step_products(
 def training_flops(
     config: modeling.BertConfig,
     batch: int,
-    objective_name: str = objectives.DEFAULT,
+    objective_name: str,
 ) -> int:
     """Return the matrix-product operations of a pre-training step.
 

@@ -9,14 +9,6 @@ import pytest
 from tools.reproduction import scales
 
 
-@pytest.mark.parametrize("name", ["smoke", "small", "paper"])
-def test_the_scales_of_the_project_are_right(name):
-    scale = scales.read(name)
-    assert scale.table5.tasks == ("MNLI", "QNLI", "MRPC", "SST-2", "SQuAD")
-    assert len(scale.table6.sizes) >= 2
-    assert scale.figure5.shares[-1] == 1
-
-
 def test_paper_is_what_the_paper_says():
     """Sections 3, 4.1, 5 and appendix A.2."""
     scale = scales.read("paper")
@@ -102,19 +94,13 @@ def test_a_file_of_ones_own_begins_from_a_scale(tmp_path):
     [
         ("num_sedes = 2", "unknown key num_sedes; known are num_seeds"),
         ("[pretraining]\nlerning_rate = 1", "pretraining: unknown key lerning"),
-        ("[nothing_like_it]", "unknown key nothing_like_it; known are num_"),
         ("num_seeds = 2.5", "num_seeds = 2.5: wanted an integer"),
         ("num_seeds = true", "num_seeds = True: wanted an integer"),
-        ("num_seeds = 0", "num_seeds = 0: must be at least 1"),
         ('[model]\ndropout = "no"', "model: dropout = 'no': wanted a number"),
         ("[model]\ndropout = 1.5", "must be at least 0 and at most 0.99"),
         ("[corpus]\nheld_out_share = nan", "held_out_share = nan: must be"),
-        ("[pretraining]\nlearning_rate = inf", "learning_rate = inf: must be"),
         ("[pretraining]\nlearning_rate = 0", "learning_rate = 0.0: must be"),
-        ("[finetuning]\nlearning_rates = 0.1", "= 0.1: wanted a list"),
         ("[finetuning]\nlearning_rates = []", "learning_rates = []: empty"),
-        ("[tasks.MRCP]\nnum_train_epochs = 1", "unknown task 'MRCP'; choose"),
-        ("[tasks.MRPC]\nepochs = 1", "tasks.MRPC: unknown key epochs"),
         ("[tasks]\nsquad = 5", "tasks.SQuAD = 5: wanted a table of keys"),
         ("[tasks.SQuAD]\nmax_seq_length = 67", "a question has up to 64"),
         ("[table5]\ntasks = ['XYZ']", "table5.tasks: unknown task 'XYZ'"),
@@ -125,17 +111,12 @@ def test_a_file_of_ones_own_begins_from_a_scale(tmp_path):
             "num_attention_heads = 2\n" * 2,
             "table6.sizes has L4_H32_A2 twice; a row is a size",
         ),
-        (
-            "[model]\nmax_position_embeddings = 64",
-            "of a phase exceeds model.max_posi",
-        ),
         ("[finetuning]\nmax_seq_length = 600", "exceeds model.max_position_em"),
         (
             "[pretraining]\nphases = [{max_seq_length=64, train_batch_size=8, "
             "share=0.5}]",
             "the shares of pretraining.phases add up to 0.5, wanted 1",
         ),
-        ("corpus = 5", "corpus = 5: wanted a table"),
         ("num_seeds =", "not valid TOML"),
         ("base = 'tiny'", "base = 'tiny'; choose from paper, small, smoke"),
     ],
