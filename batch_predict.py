@@ -143,9 +143,6 @@ def main(_: list[str]) -> int:
     return 0
 
 
-# --- Steps -------------------------------------------------------------------
-
-
 def find_model() -> Settings:
     """Return the settings of --model with those of other flags."""
     settings = loading.find(

@@ -18,7 +18,7 @@ from absl import flags, logging
 
 from serving import flags as prediction_flags
 from serving.litert import convert, export
-from tasks import loading, registry
+from tasks import loading
 from tasks.task import Settings
 from training import flags as training_flags
 
@@ -48,7 +48,10 @@ flags.DEFINE_list(
 def main(_: list[str]) -> int:
     """Find the model, convert it, write the file."""
     lengths = check_flags()
-    settings = with_lengths(find_model(), lengths)
+    settings = find_model()
+    export.check_lengths(lengths, settings)
+    if lengths:
+        settings = settings._replace(max_seq_length=max(lengths))
     model = loading.load_graph(settings)
     logging.info("Converting %s (%s)", settings.path, settings.task)
     data = export.create(model, FLAGS.quantize, lengths)
@@ -65,15 +68,8 @@ def main(_: list[str]) -> int:
     return 0
 
 
-# --- Steps -------------------------------------------------------------------
-
-
 def find_model() -> Settings:
-    """Return the settings of --init_checkpoint with those of other flags.
-
-    Raises:
-        UserError: there is no model, or none that LiteRT can run.
-    """
+    """Return the settings of --init_checkpoint with those of other flags."""
     checkpoint = training_flags.open_init_checkpoint(FLAGS)
     settings = loading.describe(
         checkpoint, FLAGS.task, prediction_flags.model_options(FLAGS)
@@ -84,26 +80,8 @@ def find_model() -> Settings:
     return settings
 
 
-def with_lengths(settings: Settings, lengths: list[int]) -> Settings:
-    """Return the settings of a model with signatures of these lengths.
-
-    Raises:
-        UserError: the model or its task cannot have them, or the vocabulary
-            lacks a token.
-    """
-    export.check_lengths(lengths, settings)
-    if lengths:
-        settings = settings._replace(max_seq_length=max(lengths))
-    registry.create_task(settings)  # checks vocabulary and windows
-    return settings
-
-
 def check_flags() -> list[int]:
-    """Return --lengths; check all flags before anything is read.
-
-    Raises:
-        UserError: names the flag.
-    """
+    """Return --lengths; check all flags before anything is read."""
     training_flags.require(FLAGS, "init_checkpoint", "export_path")
     convert.check_converter()
     lengths = []

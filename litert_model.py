@@ -101,9 +101,6 @@ def main(_: list[str]) -> int:
     return predict(model)
 
 
-# --- Steps -------------------------------------------------------------------
-
-
 def predict(model: LiteRtModel) -> int:
     """Write a line for every input; return the exit status."""
     prediction_flags.check_text_columns(FLAGS.text_columns, model.task)
@@ -144,12 +141,7 @@ def predict(model: LiteRtModel) -> int:
 
 
 def windows(model: LiteRtModel) -> Iterator[Window]:
-    """Yield the inputs and the bad lines of --input_file, in parts.
-
-    Raises:
-        UserError: the file cannot be read, or is none of text, JSON lines and
-            TFRecords.
-    """
+    """Yield the inputs and the bad lines of --input_file, in parts."""
     if FLAGS.input_file == "-":
         return data.read_stream(
             sys.stdin.buffer, _STREAM, FLAGS.input_format, model.task.parse
@@ -222,11 +214,7 @@ def input_files() -> dict[str, list[str]]:
 
 
 def check_output(path: str) -> None:
-    """Check that --output_file can be written and replaces no input.
-
-    Raises:
-        UserError: it cannot, or would.
-    """
+    """Raise a UserError if --output_file cannot be written or is an input."""
     if path == "-":
         return
     if os.path.isdir(path):

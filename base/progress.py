@@ -110,9 +110,9 @@ class Bar:
             self._bar.set_postfix_str(text, refresh=False)
 
     def close(self, is_complete: bool = True) -> None:
-        """End the job; a second call does nothing.
+        """End the job: remove the bar; a second call does nothing.
 
-        The bar disappears. A long job that is complete writes a closing line.
+        A long job that is complete writes a closing line.
         """
         if self.is_closed:
             return

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import IO, NamedTuple
 
-from base import errors, file_system
+from base import file_system
 from base.errors import UserError
 
 from absl import logging
@@ -36,9 +36,6 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 Parse = Callable[[Place, bytes, str], Input]
 
 
-# --- Files -------------------------------------------------------------------
-
-
 class InputFile(NamedTuple):
     """A file of inputs."""
 
@@ -49,19 +46,17 @@ class InputFile(NamedTuple):
 
 
 def find_inputs(patterns: str, input_format: str) -> list[InputFile]:
-    """Return the input files that are not empty, which are all of one kind.
+    """Return the files of globs that are not empty, which are all of one kind.
 
-    Args:
-        patterns: globs, separated by commas.
-        input_format: "text", "jsonl" or "tfrecord" to read them as that;
-            "auto".
+    `input_format` "text", "jsonl" or "tfrecord" reads them as that.
 
     Raises:
         UserError: a file cannot be read or used, two are of two kinds, or all
             are empty.
     """
-    paths = file_system.find_files(patterns)
-    found = [inspect(path, input_format) for path in paths]
+    found = [
+        inspect(path, input_format) for path in file_system.find_files(patterns)
+    ]
     files = [file for file in found if file.size]
     for file in found:
         if not file.size:
@@ -97,7 +92,7 @@ def inspect(path: str, input_format: str = "auto") -> InputFile:
             file = gzip.GzipFile(fileobj=raw) if is_gzip else raw
             head = file.read(4096)
     except (EOFError, zlib.error, *file_system.file_errors()) as error:
-        raise _unreadable(path, error) from error
+        raise file_system.unreadable(path, error) from error
     # Spark and others write a .gz of 20 bytes for a part without a line.
     size = file_system.file_state(path)[0] if head else 0
     return InputFile(path, _judge(path, head, input_format), is_gzip, size)
@@ -129,13 +124,6 @@ def _judge(name: str, head: bytes, input_format: str) -> str:
             "not one array"
         )
     return kind
-
-
-def _unreadable(path: str, error: Exception) -> UserError:
-    return UserError(f"{path}: cannot be read: {errors.reason(error)}")
-
-
-# --- Windows -----------------------------------------------------------------
 
 
 class Problem(NamedTuple):
@@ -188,7 +176,7 @@ def read_windows(file: InputFile, parse: Parse) -> Iterator[Window]:
             lines = _lines(raw, file.path, file.is_gzip)
             yield from _windows(lines, file.kind, parse)
     except file_system.file_errors() as error:
-        raise _unreadable(file.path, error) from error
+        raise file_system.unreadable(file.path, error) from error
 
 
 def read_stream(
@@ -196,15 +184,11 @@ def read_stream(
 ) -> Iterator[Window]:
     """Yield the windows of text that can be read once, such as from a pipe.
 
-    Args:
-        stream: text or JSON lines.
-        name: of the stream in ids and messages.
-        input_format: "text" or "jsonl"; "auto": judged by the first line that
-            is not blank.
-        parse: makes the inputs.
+    `name` is the stream's in ids and messages. `input_format` "auto" is judged
+    by the first line that is not blank.
 
     Raises:
-        UserError: it is neither.
+        UserError: it is neither text nor JSON lines.
     """
     lines = _lines(stream, name)
     head: list[_Raw] = []

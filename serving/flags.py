@@ -59,11 +59,6 @@ def define_model_options() -> None:
         "masked_lm: tokens for every [MASK]; default: 5.",
         lower_bound=1,
     )
-    _define_question_flags()
-
-
-def _define_question_flags() -> None:
-    """Define the options of answers to questions."""
     flags.DEFINE_integer(
         "doc_stride",
         None,
@@ -94,21 +89,18 @@ def _define_question_flags() -> None:
 def model_options(values: flags.FlagValues) -> dict[str, Any]:
     """Return the options of `define_model_options` as fields of Settings.
 
-    Args:
-        values: FLAGS of the script.
-
-    Returns:
-        Name -> value; None: the model's own.
+    A value is None where the model's own is taken.
     """
-    return {
-        "max_seq_length": values.max_seq_length,
-        "sentence_pairs": values.sentence_pairs,
-        "top_k": values.top_k,
-        "doc_stride": values.doc_stride,
-        "max_query_length": values.max_query_length,
-        "max_answer_length": values.max_answer_length,
-        "null_threshold": values.null_score_diff_threshold,
-    }
+    names = (
+        "max_seq_length",
+        "sentence_pairs",
+        "top_k",
+        "doc_stride",
+        "max_query_length",
+        "max_answer_length",
+    )
+    found = {name: values[name].value for name in names}
+    return found | {"null_threshold": values.null_score_diff_threshold}
 
 
 def define_text_flags() -> None:
@@ -136,11 +128,7 @@ def define_text_flags() -> None:
 
 
 def text_options(values: flags.FlagValues) -> dict[str, Any]:
-    """Return the options of `define_text_flags` as fields of Settings.
-
-    Args:
-        values: FLAGS of the script.
-    """
+    """Return the options of `define_text_flags` as fields of Settings."""
     return {
         "text_columns": tuple(values.text_columns),
         "num_answers": values.num_answers,
@@ -149,14 +137,9 @@ def text_options(values: flags.FlagValues) -> dict[str, Any]:
 
 
 def check_text_columns(names: list[str], task: Task) -> None:
-    """Check that --text_columns names every text of a task.
+    """Raise a UserError unless --text_columns names every text of a task.
 
-    Args:
-        names: the value of the flag; empty: the task's own names.
-        task: of the model.
-
-    Raises:
-        UserError: it has more names or fewer.
+    Without names the task's own are taken.
     """
     wanted = task.text_names
     if names and len(names) != len(wanted):
@@ -167,12 +150,7 @@ def check_text_columns(names: list[str], task: Task) -> None:
 
 
 def warn_of_ignored(values: flags.FlagValues, task: str) -> None:
-    """Log a warning for each given flag that is for another task.
-
-    Args:
-        values: FLAGS of the script.
-        task: of the model.
-    """
+    """Log a warning for each flag that is given, but for another task."""
     for name, own in _OF_TASK.items():
         if name in values and values[name].present and task != own:
             logging.warning(

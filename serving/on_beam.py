@@ -105,7 +105,6 @@ class Predictor(inference.ModelHandler):
         return registry.create_task(self.settings)
 
     def load_model(self) -> Model:
-        """Return the model."""
         return loading.load(self.settings)
 
     def run_inference(

@@ -44,14 +44,7 @@ class Result(NamedTuple):
 def predict_window(
     task: Task, run_model: Model, window: Window, batch_size: int
 ) -> Result:
-    """Return the predictions of a window.
-
-    Args:
-        task: of the model.
-        run_model: see `loading.load`.
-        window: the inputs.
-        batch_size: see `predict.make_batches`.
-    """
+    """Return the predictions of a window; see `predict.predict`."""
     predictions = predict.predict(task, run_model, window.inputs, batch_size)
     lines, problems = [], list(window.problems)
     num_truncated = 0
@@ -74,22 +67,16 @@ def predict_window(
     return Result(lines, problems, counts)
 
 
-# --- A job -------------------------------------------------------------------
-
-
 def create_job(
     files: Sequence[InputFile], output_dir: str, options: dict[str, Any]
 ) -> Job:
     """Return the job of predicting files.
 
-    Args:
-        files: the inputs.
-        output_dir: where the predictions go.
-        options: name -> value of everything else the predictions depend on.
+    `options` has the value of everything else that the predictions depend on.
     """
     folder = file_system.absolute_path(output_dir)
-    names = [
-        f"predictions-{index:05}-of-{len(files):05}.jsonl"
+    outputs = [
+        os.path.join(folder, f"predictions-{index:05}-of-{len(files):05}.jsonl")
         for index in range(len(files))
     ]
     inputs = [[file.path, *file_system.file_state(file.path)] for file in files]
@@ -99,20 +86,20 @@ def create_job(
         "input_format": files[0].kind,
         **options,
     }
-    outputs = [os.path.join(folder, x) for x in (*names, "errors.jsonl")]
     return jobs_run.create_job(
-        outputs, folder, "predictions", "output_dir", fingerprint
+        [*outputs, os.path.join(folder, "errors.jsonl")],
+        folder,
+        "predictions",
+        "output_dir",
+        fingerprint,
     )
 
 
 def check_first_inputs(file: InputFile, task: Task) -> None:
-    """Check that not all of the first inputs are unusable.
+    """Raise a UserError if all of the first inputs are unusable.
 
-    Each unusable input would only be named in errors.jsonl, which for a
-    misspelt --text_columns would be all of them, after hours.
-
-    Raises:
-        UserError: names the first problem.
+    Each would only be named in errors.jsonl, which for a misspelt
+    --text_columns would be all of them, after hours.
     """
     window = next(data.read_windows(file, task.parse), None)
     if not window or window.inputs or not window.problems:
@@ -188,13 +175,7 @@ def predict_files(
 
 
 def write_file(target: Target, errors: str, results: Iterable[Result]) -> None:
-    """Write the predictions of a file, and before them its errors.
-
-    Args:
-        target: of the predictions.
-        errors: path of the errors.
-        results: of its windows, in order.
-    """
+    """Write the predictions of a file, and before them its errors."""
     counts = Counts()
     with (
         jobs_run.publish(target) as (file, entry),
@@ -228,11 +209,7 @@ def finish(run: Run) -> Counts:
 
 
 def log_summary(counts: Counts, job: Job) -> None:
-    """Log what a run has done.
-
-    Raises:
-        UserError: there is no prediction.
-    """
+    """Log what a run has done; raise a UserError if it predicted nothing."""
     *predictions, errors = job.outputs
     logging.info("***** Predictions *****")
     logging.info("  Inputs = %d", counts["inputs"])

@@ -91,9 +91,6 @@ def convert(
     return bytes(data)
 
 
-# --- Metadata ----------------------------------------------------------------
-
-
 def with_metadata(
     data: bytes,
     name: str,

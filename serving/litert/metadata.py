@@ -43,9 +43,6 @@ _FEATURE = 1  # ContentProperties
 _TIME = (1980, 1, 1, 0, 0, 0)
 
 
-# --- The flatbuffer ----------------------------------------------------------
-
-
 class _Writer:
     """Writes tables of a flatbuffer, whose fields have numbers, not names.
 
@@ -144,9 +141,6 @@ def describe(
     )
     write.builder.Finish(root, file_identifier=IDENTIFIER)
     return bytes(write.builder.Output())
-
-
-# --- The archive behind the model --------------------------------------------
 
 
 def with_files(data: bytes, files: Mapping[str, bytes]) -> bytes:
