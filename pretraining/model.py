@@ -17,11 +17,93 @@ import keras
 import tensorflow as tf
 
 import modeling
-from modeling import BertConfig, TaskModel
+from modeling import (
+    PLAIN,
+    BertConfig,
+    Compute,
+    DenseActivation,
+    Layer,
+    LayerNorm,
+    TaskModel,
+)
 from ops import losses
 from ops.elementwise import shape_of
-from pretraining import heads
 from training.objective import example_weights
+
+
+def vectors_at(sequence_output: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+    """Return the vectors [B * P, H] of [B, S, H] at positions [B, P]."""
+    batch, length, hidden = shape_of(sequence_output)
+    # Gather from a matrix: position p of row b is row b * S + p.
+    starts = tf.expand_dims(tf.range(batch) * length, 1)  # [B, 1]
+    rows = tf.reshape(positions + starts, [-1])  # [B * P]
+    x = tf.reshape(sequence_output, [-1, hidden])  # [B * S, H]
+    return tf.gather(x, rows)  # [B * P, H]
+
+
+# --- Heads -------------------------------------------------------------------
+
+
+class LanguageModelTransform(DenseActivation):
+    """Dense layer, activation and layer norm before the output matrix."""
+
+    def __init__(self, config: BertConfig):
+        hidden, act = config.hidden_size, config.hidden_act
+        super().__init__(config, hidden, act, "transform")
+        self.norm = LayerNorm(hidden)
+
+    def call(self, x: tf.Tensor, compute: Compute = PLAIN) -> tf.Tensor:
+        """Return [R, H] for x [R, H]."""
+        return self.norm(super().call(x, compute), compute=compute)
+
+
+class LanguageModelHead(Layer):
+    """Predicts a token from the vector of a position.
+
+    Masked tokens (paper section 3.1) or next ones (table 5, LTR), with the same
+    weights under the same names. The output matrix is the word embeddings; the
+    head has a bias of its own.
+    """
+
+    def __init__(self, config: BertConfig):
+        super().__init__("predictions")
+        self.vocab_size = config.vocab_size
+        self.transform = LanguageModelTransform(config)
+
+    def build(self) -> None:
+        """Create the transform's weights and the output bias."""
+        self.transform.build()
+        self.output_bias = self.weight("output_bias", [self.vocab_size], 0)
+
+    def call(
+        self,
+        sequence_output: tf.Tensor,
+        masked_lm_positions: tf.Tensor,
+        word_embeddings: keras.Variable,
+        compute: Compute = PLAIN,
+    ) -> tf.Tensor:
+        """Return float32 logits [B, P, V] of positions [B, P] of [B, S, H]."""
+        x = vectors_at(sequence_output, masked_lm_positions)  # [B * P, H]
+        x = self.transform(x, compute=compute)
+        logits = modeling.project(x, word_embeddings, self.output_bias)
+        shape = shape_of(masked_lm_positions)
+        return tf.reshape(logits, [*shape, self.vocab_size])
+
+
+class PreTrainingHeads(Layer):
+    """Both heads, with the name they have in checkpoints: `cls`."""
+
+    def __init__(self, config: BertConfig):
+        super().__init__("cls")
+        self.predictions = LanguageModelHead(config)
+        # Does sentence B follow A? A linear layer on the pooled [CLS] vector.
+        self.seq_relationship = modeling.OutputLayer(
+            config.hidden_size, 2, "seq_relationship", config.initializer_range
+        )
+        self.build()
+
+
+# --- The model ---------------------------------------------------------------
 
 
 class PreTrainingOutput(NamedTuple):
@@ -47,7 +129,7 @@ class BertForPreTraining(TaskModel):
     ):
         super().__init__(config, dtype)
         self.uses_pooler = predicts_next_sentence
-        self.cls = heads.PreTrainingHeads(config)
+        self.cls = PreTrainingHeads(config)
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:
@@ -92,7 +174,7 @@ class BertForPreTraining(TaskModel):
         positions = features.get("next_sentence_positions")
         if positions is None:
             return self.cls.seq_relationship(output.pooled_output)
-        first = heads.vectors_at(output.sequence_output, positions)
+        first = vectors_at(output.sequence_output, positions)
         pooled = self.bert.pooler(first, compute=self.compute)
         logits = self.cls.seq_relationship(pooled)
         return tf.reshape(logits, [*shape_of(positions), 2])
@@ -105,13 +187,21 @@ class BertForPreTraining(TaskModel):
     def masked_lm_loss(
         self, output: modeling.BertOutput, features: dict[str, tf.Tensor]
     ) -> losses.Loss:
-        """Return the loss of the masked tokens."""
-        return self.cls.predictions.masked_lm_loss(
-            output.sequence_output,
-            features,
-            self.bert.embeddings.word_embeddings,
-            self.compute,
+        """Return the loss of the masked tokens.
+
+        The same as `classification_loss` of the logits, but without keeping
+        them: they are the largest tensor of a training step. Only the P masked
+        positions are projected to the vocabulary, since logits of all S tokens
+        would take most of the time of a small model.
+        """
+        labels, weights = losses.flatten_labels(
+            features["masked_lm_ids"], features["masked_lm_weights"]
+        )  # [B * P] both
+        x = vectors_at(output.sequence_output, features["masked_lm_positions"])
+        loss, correct = losses.projected_cross_entropy(
+            *self._projection(x), labels, weights, self.compute.fuse
         )
+        return losses.Loss(loss, tf.reduce_sum(weights), correct)
 
     def next_sentence_loss(
         self, output: modeling.BertOutput, features: dict[str, tf.Tensor]
@@ -135,16 +225,29 @@ class BertForPreTraining(TaskModel):
         masks, and `input_ids` are these tokens too. Without `training` there is
         no gradient.
         """
+        ids = tf.roll(features["input_ids"], -1, axis=1)
+        ids, weights = losses.flatten_labels(ids, next_token_weights(features))
+        x = output.sequence_output
+        x = tf.reshape(x, [-1, x.shape[-1]])  # [B * S, H]
         # As many positions at a time as the masked LM projects.
         batch, predictions = shape_of(features["masked_lm_positions"])
-        return self.cls.predictions.next_token_loss(
-            output.sequence_output,
-            tf.roll(features["input_ids"], -1, axis=1),
-            next_token_weights(features),
-            self.bert.embeddings.word_embeddings,
+        loss, correct = losses.sliced_cross_entropy(
+            *self._projection(x),
+            ids,
+            weights,
             batch * predictions,
             training,
-            self.compute,
+            self.compute.fuse,
+        )
+        return losses.Loss(loss, tf.reduce_sum(weights), correct)
+
+    def _projection(self, x: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """Return transformed x [R, H], output matrix [V, H] and bias [V]."""
+        head = self.cls.predictions
+        return (
+            head.transform(x, compute=self.compute),
+            tf.convert_to_tensor(self.bert.embeddings.word_embeddings),
+            tf.convert_to_tensor(head.output_bias),
         )
 
 
