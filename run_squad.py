@@ -206,7 +206,7 @@ def create_job(settings: RunSettings, is_training: bool) -> SquadJob:
         FLAGS.train_file,
         FLAGS.predict_file,
         FLAGS.count_steps_by,
-        answer_options(model_source.do_lower_case),
+        answer_options(),
     )
     if is_training and (options := distillation.read(FLAGS)):
         distillation.distil(options, SpanTeaching(job))
@@ -243,8 +243,8 @@ def answer_together() -> int:
     answered = squad_ensemble.answer(
         folders,
         questions,
-        model_source.tokenizer.inv_vocab,
-        answer_options(model_source.do_lower_case),
+        model_source.tokenizer,
+        answer_options(),
         FLAGS.output_dir,
     )
     if FLAGS.do_eval:
@@ -287,27 +287,20 @@ def create_reader(model_source: ModelSource) -> QuestionReader:
     )
 
 
-def answer_options(do_lower_case: bool) -> AnswerOptions:
+def answer_options() -> AnswerOptions:
     """Return how to answer from logits."""
-    is_given = FLAGS["null_score_diff_threshold"].present
-    names = (n for n in AnswerOptions._fields if n in FLAGS)
+    names = (name for name in AnswerOptions._fields if name in FLAGS)
     options = AnswerOptions(
-        **{name: FLAGS[name].value for name in names}
-        | {
-            "do_lower_case": do_lower_case,
-            "ignore_padding": not FLAGS.pad_to_max_length,
-        }
+        **{name: FLAGS[name].value for name in names},
+        ignore_padding=not FLAGS.pad_to_max_length,
     )
-    if not is_given:
+    if not FLAGS["null_score_diff_threshold"].present:
         options = options._replace(null_score_diff_threshold=None)
     return options
 
 
 def check_flags() -> None:
     """Check what can be checked before any file is read."""
-    Lengths(
-        FLAGS.max_seq_length, FLAGS.doc_stride, FLAGS.max_query_length
-    ).check()
     for name in ("train_file", "predict_file"):
         for path in FLAGS[name].value:
             if not file_system.exists(path):

@@ -42,7 +42,7 @@ def golden_decoded(
         windows,
         logits[:, 0],
         logits[:, 1],
-        tokenizer.inv_vocab,
+        tokenizer,
         squad_decoding.AnswerOptions(
             version_2_with_negative=is_version_2, ignore_padding=False
         ),

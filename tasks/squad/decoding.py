@@ -28,13 +28,14 @@ and ends of a window.
 """
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from base import progress
 
 import numpy as np
 
+import tokenization
 from tasks.squad.data import SquadData
 from tasks.squad.texts import SpanTexts
 from tasks.squad.windows import Windows
@@ -60,7 +61,6 @@ class AnswerOptions(NamedTuple):
     # None: not given, so that a stored threshold is used.
     null_score_diff_threshold: float | None = None
     tune_null_threshold: bool = False
-    do_lower_case: bool = True  # of the tokenizer
     # Keep padding out of the k best starts and ends. The original does not, so
     # its answers depend on how far a row is padded.
     ignore_padding: bool = True
@@ -216,17 +216,15 @@ def decode(
     windows: Windows,
     start_logits: np.ndarray,
     end_logits: np.ndarray,
-    tokens: Mapping[int, str],
+    tokenizer: tokenization.FullTokenizer,
     options: AnswerOptions,
     has_bar: bool = True,
 ) -> Decoded:
     """Return the n-best lists and, for SQuAD 2.0, the null odds.
 
-    Logits are [W, S], of the windows of all questions; tokens is {id: token}.
+    Logits are [W, S], of the windows of all questions.
     """
-    texts = SpanTexts(
-        data, windows, tokens, options.do_lower_case, options.verbose_logging
-    )
+    texts = SpanTexts(data, windows, tokenizer, options.verbose_logging)
     result = Decoded({}, {})
     count = len(data.examples)
     # Question q has the windows from bounds[q] to bounds[q + 1]: none if its

@@ -13,7 +13,7 @@ text by text:
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from base import file_system, text_files
 from base.errors import UserError
@@ -22,6 +22,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+import tokenization
 from checkpoints import lookup
 from tasks.squad import answers as squad_answers
 from tasks.squad import data as squad_data
@@ -68,13 +69,13 @@ def find_model(folders: Sequence[str], init_checkpoint: str | None) -> str:
 def answer(
     folders: Sequence[str],
     questions: Questions,
-    tokens: Mapping[int, str],
+    tokenizer: tokenization.FullTokenizer,
     options: AnswerOptions,
     output_dir: str,
 ) -> Answered:
     """Answer questions with the files in several runs' output_dir.
 
-    The answers are written to `output_dir`; `tokens` is {id: token}.
+    The answers are written to `output_dir`.
     """
     # A fingerprint read from JSON has lists for tuples.
     wanted = json.loads(json.dumps(questions.fingerprint))
@@ -90,7 +91,7 @@ def answer(
         paths = [os.path.join(folder, LOGITS) for folder in folders]
         logits = mean_logits([squad_answers.read_logits(p) for p in paths])
         decoded = squad_decoding.decode(
-            questions.data, questions.windows, *logits, tokens, options
+            questions.data, questions.windows, *logits, tokenizer, options
         )
     else:
         logging.info(

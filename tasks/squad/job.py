@@ -25,7 +25,6 @@ from tasks.squad import records as squad_records
 from tasks.squad import scores as squad_scores
 from tasks.squad import windows as squad_windows
 from tasks.squad.answers import Answered
-from tasks.squad.data import SquadData
 from tasks.squad.decoding import AnswerOptions
 from tasks.squad.records import Questions
 
@@ -115,35 +114,30 @@ class SquadJob(Job):
 
     # --- Data ----------------------------------------------------------------
 
-    def read(self, data: DataSet) -> SquadData | Questions:
-        """Return the questions of files; of those to answer the windows too."""
-        if data.name == "train":
-            return self.reader.read(data.source, is_training=True)
-        return self.reader.questions(data.source)
+    def read(self, data: DataSet) -> Questions:
+        """Return the questions of files with their windows."""
+        return self.reader.questions(data.source, data.name == "train")
 
     def fingerprint(self, data: DataSet) -> dict[str, Any]:
         """Return everything that the windows depend on."""
         return self.reader.fingerprint(data.source, data.name == "train")
 
     def convert(
-        self, data: DataSet, examples: SquadData | Questions
+        self, data: DataSet, examples: Questions
     ) -> Iterator[dict[str, np.ndarray]]:
         """Yield the features of windows; log the first ones."""
         is_training = data == self.train
-        if is_training:
-            questions, windows = examples, self.reader.convert(examples)
-        else:
-            questions, windows = examples.data, examples.windows
+        questions, windows = examples.data.examples, examples.windows
         parts = squad_windows.record_features(
             windows,
-            questions.examples,
+            questions,
             self.tokenizer.vocab,
             self.source.max_seq_length,
             is_training,
         )
         for number, features in enumerate(parts):
             for row in range(0 if number else min(_SHOWN, len(windows))):
-                question = questions.examples[windows.example[row]]
+                question = questions[windows.example[row]]
                 lines = [
                     ("unique_id", features["unique_ids"][row]),
                     ("qas_id", question.qas_id),
@@ -240,7 +234,7 @@ class SquadJob(Job):
             questions.data,
             questions.windows,
             *logits,
-            self.tokenizer.inv_vocab,
+            self.tokenizer,
             self.answer_options,
         )
         answered = squad_answers.answer(

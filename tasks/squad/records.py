@@ -19,11 +19,11 @@ from tasks.squad.windows import Lengths, Windows
 
 
 class Questions(NamedTuple):
-    """Questions to answer, with their windows and fingerprint."""
+    """Questions with their windows and the fingerprint of these."""
 
     data: SquadData
     windows: Windows
-    fingerprint: dict[str, Any]  # of the windows
+    fingerprint: dict[str, Any]
 
 
 @dataclasses.dataclass
@@ -76,8 +76,11 @@ class QuestionReader:
             files, is_training, self.version_2_with_negative, self.strict
         )
 
-    def convert(self, data: SquadData) -> Windows:
-        """Return the windows of all questions; log their number."""
+    def questions(
+        self, files: Sequence[str], is_training: bool = False
+    ) -> Questions:
+        """Return the questions of files with their windows; log how many."""
+        data = self.read(files, is_training)
         windows = squad_windows.convert(
             data, self.tokenizer, self.lengths, self.num_workers
         )
@@ -95,10 +98,4 @@ class QuestionReader:
                 f"the paragraphs of the {len(data.examples)} questions are "
                 "empty: there is nothing to read"
             )
-        return windows
-
-    def questions(self, files: Sequence[str]) -> Questions:
-        """Return the questions of files to answer, with their windows."""
-        data = self.read(files, is_training=False)
-        fingerprint = self.fingerprint(files, is_training=False)
-        return Questions(data, self.convert(data), fingerprint)
+        return Questions(data, windows, self.fingerprint(files, is_training))

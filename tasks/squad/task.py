@@ -63,7 +63,6 @@ class QuestionAnswering(Task):
             n_best_size=settings.n_best_size,
             max_answer_length=settings.max_answer_length,
             version_2_with_negative=settings.null_threshold is not None,
-            do_lower_case=settings.do_lower_case,
         )
 
     def check(self, texts: Mapping[str, Any]) -> None:
@@ -129,13 +128,16 @@ class QuestionAnswering(Task):
             size = len(found["start_logits"])
             starts[row, :size] = found["start_logits"]
             ends[row, :size] = found["end_logits"]
-        tokens = self.tokenizer.inv_vocab
         decoded = squad_decoding.decode(
-            data, windows, starts, ends, tokens, self.options, has_bar=False
+            data,
+            windows,
+            starts,
+            ends,
+            self.tokenizer,
+            self.options,
+            has_bar=False,
         )
-        texts = squad_texts.SpanTexts(
-            data, windows, tokens, self.settings.do_lower_case
-        )
+        texts = squad_texts.SpanTexts(data, windows, self.tokenizer)
         bounds = np.searchsorted(windows.example, np.arange(len(inputs) + 1))
         for place, (key, nbest) in enumerate(decoded.nbest.items()):
             part = slice(bounds[place], bounds[place + 1])

@@ -1,7 +1,7 @@
 """Find the text of a predicted span, from pieces back to the paragraph."""
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from absl import logging
@@ -62,27 +62,27 @@ def final_place(
 class SpanTexts:
     """Looks up the text and the characters of spans.
 
-    `tokens` is {id: token}. Spans that cannot be located are logged if
-    is_verbose. As in the original, all words stand for them then.
+    Spans that cannot be located are logged if is_verbose. As in the original,
+    all words stand for them then.
     """
 
     def __init__(
         self,
         data: SquadData,
         windows: Windows,
-        tokens: Mapping[int, str],
-        do_lower_case: bool,
+        tokenizer: tokenization.FullTokenizer,
         is_verbose: bool = False,
     ):
-        self.data, self.windows, self.tokens = data, windows, tokens
+        self.data, self.windows = data, windows
+        self.tokens = tokenizer.inv_vocab
         # [W] add it to a position in the row: the position in doc_ids.
         self.shift = windows.doc_place() - windows.query_length() - 2
         self.of_window = windows.paragraph[windows.example]
-        basic = tokenization.BasicTokenizer(do_lower_case)
+        split = tokenizer.basic_tokenizer.tokenize
         self.is_verbose = is_verbose
         # The 20 best spans of a question consist of few different words.
         self.normalize = functools.lru_cache(maxsize=2**16)(
-            lambda word: " ".join(basic.tokenize(word))
+            lambda word: " ".join(split(word))
         )
         # Questions on the same paragraph follow one another.
         self.words = functools.lru_cache(maxsize=16)(

@@ -206,7 +206,7 @@ def measure_squad(squad_file: str, vocab_file: str) -> Iterator[Row]:
         data,
         windows,
         *logits,
-        tokenizer.inv_vocab,
+        tokenizer,
         squad_decoding.AnswerOptions(),
     )
     decoding = time.perf_counter() - began

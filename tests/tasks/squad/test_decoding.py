@@ -92,7 +92,7 @@ def test_padding_takes_no_place_among_the_best(tokenizer):
             n_best_size=3, ignore_padding=ignore
         )
         decoded = squad_decoding.decode(
-            data, windows, part, part, tokenizer.inv_vocab, options
+            data, windows, part, part, tokenizer, options
         )
         return [candidate.text for candidate in decoded.nbest["a"]]
 

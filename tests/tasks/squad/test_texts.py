@@ -41,7 +41,7 @@ def test_the_characters_of_a_span_are_those_of_the_paragraph(tokenizer):
     )
     lengths = squad_windows.Lengths(64, 16, 8)
     windows = squad_windows.convert(data, tokenizer, lengths)
-    texts = squad_texts.SpanTexts(data, windows, tokenizer.inv_vocab, True)
+    texts = squad_texts.SpanTexts(data, windows, tokenizer)
     pieces = [tokenizer.inv_vocab[i] for i in windows.doc_ids.tolist()]
     begins = int(windows.query_length()[0]) + 2
     pauls = [at for at, piece in enumerate(pieces) if piece == "paul"]
