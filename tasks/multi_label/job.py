@@ -157,21 +157,11 @@ class MultiLabelJob(ClassifierJob):
         columns = metrics.precision_recall_fscore_support(
             labels, predicted, average=None, zero_division=0.0
         )
-        self.write_lines(
-            _LABEL_SCORES,
-            mistakes.table(
-                ("label", "threshold", "precision", "recall", "f1", "examples"),
-                [
-                    (name, float(threshold), *map(float, own[:3]), int(own[3]))
-                    for name, threshold, *own in zip(
-                        self.files.labels,
-                        self.create_task().thresholds,
-                        *columns,
-                        strict=True,
-                    )
-                ],
-            ),
-        )
+        columns = [self.create_task().thresholds, *columns]
+        header = ("label", "threshold", "precision", "recall", "f1", "examples")
+        cells = (column.tolist() for column in columns)
+        table = zip(self.files.labels, *cells, strict=True)
+        self.write_lines(_LABEL_SCORES, mistakes.table(header, list(table)))
 
     def write_predictions(
         self, data: DataSet, outputs: dict[str, np.ndarray]

@@ -33,23 +33,12 @@ class MultiLabel(Classification):
 
     def prediction(self, unit: Unit, outputs: Outputs) -> Prediction:
         """Return the predicted labels, and the probabilities of all."""
-        found = dict(
-            zip(
-                self.settings.labels,
-                outputs["probabilities"].tolist(),
-                strict=True,
-            )
-        )
-        predicted = outputs["probabilities"] >= self.thresholds
+        names, shares = np.array(self.settings.labels), outputs["probabilities"]
         return {
-            "labels": [
-                name
-                for name, is_one in zip(found, predicted, strict=True)
-                if is_one
-            ],
-            "probabilities": {
-                name: number(share) for name, share in found.items()
-            },
+            "labels": names[shares >= self.thresholds].tolist(),
+            "probabilities": dict(
+                zip(names.tolist(), map(number, shares.tolist()), strict=True)
+            ),
         }
 
     # --- Model ---------------------------------------------------------------
@@ -59,11 +48,9 @@ class MultiLabel(Classification):
         cls, checkpoint: "Checkpoint", given: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Return also the thresholds."""
-        found = checkpoint.trained_for.thresholds
-        thresholds = found and tuple(found)
-        return super().options_of(checkpoint, given) | {
-            "thresholds": thresholds
-        }
+        found = super().options_of(checkpoint, given)
+        thresholds = checkpoint.trained_for.thresholds
+        return found | {"thresholds": thresholds and tuple(thresholds)}
 
     def create_model(
         self, config: "modeling.BertConfig", dtype: str
