@@ -68,6 +68,11 @@ class Pretrained(NamedTuple):
         )
 
     @property
+    def random_seed(self) -> int:
+        """Return the value of the scripts' flag."""
+        return FIRST_SEED + self.seed - 1
+
+    @property
     def title(self) -> str:
         """Return what tells it from other models."""
         return (
@@ -104,9 +109,11 @@ class Plan:
         after: Sequence[str] = (),
         task: str = "",
     ) -> str:
+        """Add a step; a flag that is None has its default."""
         texts = {
             key: number(value) if isinstance(value, float) else str(value)
             for key, value in flags.items()
+            if value is not None
         }
         texts |= {key: True for key, value in flags.items() if value is True}
         step = Step(name, title, script, texts, tuple(after), task)
@@ -124,7 +131,7 @@ class Plan:
                 "input_file": "{train_text}",
                 "output_file": "{work_dir}/vocab.txt",
                 "vocab_size": self.scale.corpus.vocab_size,
-                **self._casing(),
+                "do_lower_case": self._casing(),
             },
         )
 
@@ -134,9 +141,6 @@ class Plan:
         part = "held_out" if is_held_out else "train"
         name = f"records/{part}_length{length}_mask{masking_name(masking, '-')}"
         files = 1 if is_held_out else corpus.num_record_files
-        passes = (
-            corpus.held_out_dupe_factor if is_held_out else corpus.dupe_factor
-        )
         mask, _, random = masking
         return self._add(
             name,
@@ -147,12 +151,15 @@ class Plan:
                 "input_file": f"{{{part}_text}}",
                 "output_file": f"{{work_dir}}/{name}/{part}.tfrecord@{files}",
                 "vocab_file": "{vocab_file}",
-                **self._casing(),
-                **self._lengths(length),
+                "do_lower_case": self._casing(),
+                "max_seq_length": length,
+                "max_predictions_per_seq": self._predictions(length),
                 "masked_lm_prob": corpus.masked_lm_prob,
                 "mask_token_prob": mask / 100,
                 "random_token_prob": random / 100,
-                "dupe_factor": passes,
+                "dupe_factor": corpus.held_out_dupe_factor
+                if is_held_out
+                else corpus.dupe_factor,
             },
             [] if self.has_vocab else [self.vocabulary()],
         )
@@ -174,7 +181,6 @@ class Plan:
             "type_vocab_size": 2,
             "vocab_size": self.scale.corpus.vocab_size,
         }
-        ends = phase_ends(given.phases, num_steps)
         # Figure 5 needs weights of these models' earlier steps. They are kept
         # without Figure 5 too: a command that changes when a table is added
         # would have to run again.
@@ -184,6 +190,7 @@ class Plan:
             num_train_steps=self.scale.steps("table5"),
         )
         keep = kept_steps(self.scale) if is_curve else []
+        ends = phase_ends(given.phases, num_steps)
         last, first = "", 0
         for index, (phase, end) in enumerate(
             zip(given.phases, ends, strict=True)
@@ -192,53 +199,46 @@ class Plan:
                 continue  # too few steps for a share as small as this
             is_last, length = end == num_steps, phase.max_seq_length
             name = f"{model.name}/phase{index + 1}"
-            after = [train := self.records(length, model.masking, False)]
-            flags: dict[str, Any] = {"do_train": True}
-            inputs = {"input_file": f"{{work_dir}}/{train}/train.tfrecord-*"}
-            if is_last:
-                after.append(held_out := self.records(length, STANDARD, True))
-                flags["do_eval"] = True
-                path = f"{{work_dir}}/{held_out}/held_out.tfrecord-*"
-                inputs["eval_input_file"] = path
-            if last:
-                after.append(last)
-                flags["resume_from"] = f"{{work_dir}}/{last}"
-            flags |= {
+            train = self.records(length, model.masking, is_held_out=False)
+            held_out = self.records(length, STANDARD, True) if is_last else ""
+            eval_files = f"{{work_dir}}/{held_out}/held_out.tfrecord-*"
+            kept = [str(step) for step in keep if first < step < end]
+            flags = {
+                "do_train": True,
+                "do_eval": is_last or None,
+                "resume_from": f"{{work_dir}}/{last}" if last else None,
                 "bert_config_file": f"{{work_dir}}/{config_path}",
                 "vocab_file": "{vocab_file}",
-                **inputs,
+                "input_file": f"{{work_dir}}/{train}/train.tfrecord-*",
+                "eval_input_file": eval_files if is_last else None,
                 "output_dir": f"{{work_dir}}/{name}",
-            }
-            if model.objective != DEFAULT_OBJECTIVE:
-                flags["objective"] = model.objective
-            flags |= self._lengths(length)
-            flags |= {
+                "objective": None
+                if model.objective == DEFAULT_OBJECTIVE
+                else model.objective,
+                "max_seq_length": length,
+                "max_predictions_per_seq": self._predictions(length),
                 "train_batch_size": phase.train_batch_size,
                 "learning_rate": model.size.learning_rate
                 or given.learning_rate,
                 "num_train_steps": num_steps,
                 "num_warmup_steps": round(given.warmup_proportion * num_steps),
-                "random_seed": FIRST_SEED + model.seed - 1,
+                "random_seed": model.random_seed,
                 "save_checkpoints_steps": given.save_checkpoints_steps,
                 "keep_checkpoint_max": 1,
+                "eval_batch_size": given.eval_batch_size if is_last else None,
+                "max_eval_steps": given.max_eval_steps if is_last else None,
+                "bias_correction": given.bias_correction or None,
+                "dtype": self._dtype(),
+                "stop_after_steps": None if is_last else end,
+                "keep_steps": ",".join(kept) or None,
             }
-            if is_last:
-                flags["eval_batch_size"] = given.eval_batch_size
-                flags["max_eval_steps"] = given.max_eval_steps
-            if given.bias_correction:
-                flags["bias_correction"] = True
-            flags |= self._dtype()
-            if not is_last:
-                flags["stop_after_steps"] = end
-            if kept := [str(step) for step in keep if first < step < end]:
-                flags["keep_steps"] = ",".join(kept)
             last = self._add(
                 name,
                 f"Pre-training, {model.title}, steps {first + 1:,} to {end:,} "
                 f"at length {length}",
                 "run_pretraining.py",
                 flags | extra_flags(given.flags),
-                after,
+                [before for before in (train, held_out, last) if before],
             )
             first = end
         return last
@@ -260,12 +260,7 @@ class Plan:
         checkpoint, after = checkpoint_of(model, scale, checkpoint_step)
         name = checkpoint.replace("pretraining/", "finetuning/", 1)
         name += f"{'/bilstm' if has_bilstm else ''}/{task}/run{restart}"
-        # The activations of an encoder are kept beside the records of
-        # NER-features, under the same name for every encoder: no other step
-        # may read or replace them.
-        is_own = task == reproduction_tasks.NER_FEATURES
-        batch = given.eval_batch_size
-        own: dict[str, Any]
+        is_frozen = task == reproduction_tasks.NER_FEATURES
         match reproduction_tasks.TASKS[task].data:
             case "squad":
                 script = "run_squad.py"
@@ -274,26 +269,24 @@ class Plan:
                     "train_file": "{squad_train_file}",
                     "predict_file": "{squad_dev_file}",
                     "doc_stride": given.doc_stride,
-                    "predict_batch_size": batch,
+                    "predict_batch_size": given.eval_batch_size,
                 }
             case "glue":
                 script = "run_classifier.py"
                 own = {
                     "task_name": task,
                     "data_dir": f"{{glue_dir}}/{task}",
-                    "eval_batch_size": batch,
+                    "eval_batch_size": given.eval_batch_size,
                 }
             case _:
                 script = "run_ner.py"
                 own = {
                     "train_file": "{ner_train_file}",
                     "dev_file": "{ner_dev_file}",
-                    "eval_batch_size": batch,
+                    "eval_batch_size": given.eval_batch_size,
+                    "feature_based": is_frozen or None,
+                    "lstm_units": given.lstm_units if is_frozen else None,
                 }
-                if task == reproduction_tasks.NER_FEATURES:
-                    own["feature_based"] = True
-                    own["lstm_units"] = given.lstm_units
-        seed = FIRST_SEED + model.seed - 1
         rates = given.learning_rates
         flags = {
             "do_train": True,
@@ -301,24 +294,26 @@ class Plan:
             **own,
             "init_checkpoint": f"{{work_dir}}/{checkpoint}",
             "output_dir": f"{{work_dir}}/{name}",
+            # The activations of an encoder are kept beside the records, under
+            # the same name for every encoder: no other step may read them.
             "records_dir": f"{{work_dir}}/{name}/records"
-            if is_own
+            if is_frozen
             else f"{{work_dir}}/records/{task}",
-            **self._casing(),
+            "do_lower_case": self._casing(),
             "max_seq_length": given.max_seq_length,
             "train_batch_size": given.train_batch_size,
             "sweep_learning_rates"
             if len(rates) > 1
             else "learning_rate": ",".join(map(number, rates)),
             "num_train_epochs": given.num_train_epochs,
-            "random_seed": seed + SEEDS_BETWEEN_RESTARTS * (restart - 1),
+            "random_seed": model.random_seed
+            + SEEDS_BETWEEN_RESTARTS * (restart - 1),
             "keep_checkpoint_max": 1,
+            "bias_correction": None if given.bias_correction else "false",
+            "bilstm_layers": scale.bilstm.layers if has_bilstm else None,
+            "bilstm_units": scale.bilstm.units if has_bilstm else None,
+            "dtype": self._dtype(),
         }
-        if not given.bias_correction:
-            flags["bias_correction"] = "false"
-        if has_bilstm:
-            flags["bilstm_layers"] = scale.bilstm.layers
-            flags["bilstm_units"] = scale.bilstm.units
         is_early = checkpoint_step < model.num_train_steps
         at = f" at step {checkpoint_step:,}" if is_early else ""
         with_bilstm = " with a BiLSTM" if has_bilstm else ""
@@ -326,23 +321,20 @@ class Plan:
             name,
             f"{task}{with_bilstm}, run {restart}, from {model.title}{at}",
             script,
-            flags | self._dtype() | extra_flags(given.flags),
+            flags | extra_flags(given.flags),
             [after],
             task,
         )
 
-    def _casing(self) -> dict[str, str]:
-        is_lower = self.scale.corpus.do_lower_case
-        return {} if is_lower else {"do_lower_case": "false"}
+    def _casing(self) -> str | None:
+        return None if self.scale.corpus.do_lower_case else "false"
 
-    def _dtype(self) -> dict[str, str]:
-        dtype = self.scale.dtype
-        return {} if dtype == "float32" else {"dtype": dtype}
+    def _dtype(self) -> str | None:
+        return None if self.scale.dtype == "float32" else self.scale.dtype
 
-    def _lengths(self, length: int) -> dict[str, int]:
+    def _predictions(self, length: int) -> int:
         # 20 of 128 tokens are predicted, 77 of 512 at 0.15.
-        slots = math.ceil(round(length * self.scale.corpus.masked_lm_prob, 6))
-        return {"max_seq_length": length, "max_predictions_per_seq": slots}
+        return math.ceil(round(length * self.scale.corpus.masked_lm_prob, 6))
 
 
 def kept_steps(scale: Scale) -> list[int]:
