@@ -20,7 +20,6 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
 from typing import NamedTuple
 
 from base import (
@@ -54,7 +53,6 @@ flags.DEFINE_bool(
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 NUM_STEPS = 6
-NUM_REPORTS = 15  # lines about training
 MAX_WIDTH = 100  # of the command lines, in columns
 
 SENTENCES = (
@@ -107,60 +105,10 @@ MODEL = {
 }
 
 
-def main(_: list[str]) -> int:
-    """Run the steps one after the other."""
-    scale = QUICK if FLAGS.quick else Scale()
-    if not FLAGS.work_dir:
-        raise UserError("--work_dir is required")
-    file_system.check_no_pattern(FLAGS.work_dir, "work_dir")
-    steps = Steps(FLAGS.work_dir)
-    claim(steps, scale)
-    steps.begin("Writing the corpus")
-    write_corpus(steps, scale)
-    steps.begin("Learning a vocabulary")
-    build_vocab(steps, scale)
-    steps.begin("Making masked records")
-    make_records(steps, scale)
-    steps.begin("Pre-training and evaluating")
-    pretrain(steps, scale)
-    steps.begin("Filling masks", ": likeliest tokens and probabilities")
-    fill_masks(steps)
-    steps.begin("Results")
-    is_better = summarize(steps, scale)
-    if not is_better and not FLAGS.quick:
-        raise UserError(
-            "the model is not better than counting tokens on every score; "
-            "found the table above, wanted one like that in README.md"
-        )
-    return 0
-
-
-def matching(pattern: str) -> Callable[[str], str]:
-    """Return a function: log line -> the part that matches, else ""."""
-
-    def select(line: str) -> str:
-        found = re.search(pattern, line)
-        return found[0] if found else ""
-
-    return select
-
-
-def training_report(num_steps: int) -> Callable[[str], str]:
-    """Return a function: log line -> a short report of training, else "".
-
-    It reports about NUM_REPORTS times in the whole training.
-    """
-    every = max(1, num_steps // NUM_REPORTS)
-
-    def select(line: str) -> str:
-        found = re.search(r"\bstep ([\d,]+).* \| .*", line)
-        if not found or int(found[1].replace(",", "")) % every:
-            return ""
-        first, *parts = found[0].split(" | ")
-        kept = r"loss |.*sequences/s|ETA "
-        return " | ".join([first, *(p for p in parts if re.match(kept, p))])
-
-    return select
+# What is shown of the lines of training: the groups of the match.
+TRAINING = (
+    r"\b(step [\d,]+[^|]*) \| (loss [^|]*) .*\| (.*sequences/s).*(ETA .*)"
+)
 
 
 class Steps:
@@ -180,36 +128,39 @@ class Steps:
             f"{blank}[{len(self.began)}/{NUM_STEPS}] {title}{note}", flush=True
         )
 
-    def durations(self) -> list[tuple[str, float]]:
-        """Return title and seconds of every step, the last one until now."""
-        ends = [start for _, start in self.began[1:]] + [time.monotonic()]
-        return [
-            (title, end - start)
-            for (title, start), end in zip(self.began, ends, strict=True)
+    def durations(self) -> str:
+        """Return how long all steps took, and each, in a line."""
+        times = [start for _, start in self.began] + [time.monotonic()]
+        minutes, seconds = divmod(round(times[-1] - times[0]), 60)
+        parts = [
+            f"{title.lower()} {end - start:.0f} s"
+            for (title, start), end in zip(self.began, times[1:], strict=True)
         ]
+        return f"Took {minutes} min {seconds} s: {', '.join(parts)}"
 
     def path(self, *names: str) -> str:
         """Return a path in the work directory."""
         return os.path.join(self.work_dir, *names)
 
-    def run(self, script: str, show: Callable[[str], str], **values) -> None:
+    def run(self, script: str, show: str = "(?!)", **values) -> None:
         """Run a script of this project; print its command line.
 
         Its standard error goes to a file in `logs`, its standard output to
         the demo's.
 
         Args:
-            script: file name.
-            show: log line -> what to print of it, "" for nothing.
-            **values: its flags; a tuple repeats a flag.
+            show: pattern; of a line that has it, the match is printed, or its
+                groups.
+            **values: flags; a tuple repeats a flag.
 
         Raises:
             UserError: the script failed; quotes its last line.
         """
-        arguments = []
-        for name, value in values.items():
-            for item in value if isinstance(value, tuple) else (value,):
-                arguments.append(f"--{name}={item}")
+        arguments = [
+            f"--{name}={item}"
+            for name, value in values.items()
+            for item in (value if isinstance(value, tuple) else (value,))
+        ]
         words = ["python", script, *arguments]
         command = "$ " + commands.shell_lines(words, MAX_WIDTH - len("$ "))
         print(command, flush=True)
@@ -233,8 +184,9 @@ class Steps:
                     log.write(line)
                     log.flush()
                     last = line.strip() or last
-                    if shown := show(line.rstrip("\n")):
-                        print(f"  {shown}", flush=True)
+                    if shown := re.search(show, line.rstrip("\n")):
+                        parts = shown.groups() or [shown[0]]
+                        print(f"  {' | '.join(parts)}", flush=True)
             except KeyboardInterrupt:
                 # Ctrl-C reached the script too: let it save its work.
                 log.write(process.communicate()[1])
@@ -244,25 +196,23 @@ class Steps:
             raise UserError(f"{script} failed: {last} (its log: {path})")
 
 
-def claim(steps: Steps, scale: Scale) -> None:
-    """Note the size of the demo, or check that it is that of an earlier run.
-
-    Raises:
-        UserError: another size was begun in the work directory.
-    """
-    path = steps.path("scale.json")
-    found, own = text_files.read_own_json(path), scale._asdict()
-    if found not in (None, own):
+def main(_: list[str]) -> int:
+    """Run the steps one after the other."""
+    scale = QUICK if FLAGS.quick else Scale()
+    if not FLAGS.work_dir:
+        raise UserError("--work_dir is required")
+    file_system.check_no_pattern(FLAGS.work_dir, "work_dir")
+    steps = Steps(FLAGS.work_dir)
+    found = text_files.read_own_json(steps.path("scale.json"))
+    if found not in (None, scale._asdict()):
         raise UserError(
             f"--work_dir={FLAGS.work_dir} was begun "
             f"{'without' if FLAGS.quick else 'with'} --quick: give the same "
             "flags, or another --work_dir"
         )
-    file_system.write_text(path, json.dumps(own, indent=1) + "\n")
+    write_json(steps.path("scale.json"), scale._asdict())
 
-
-def write_corpus(steps: Steps, scale: Scale) -> None:
-    """Write train.txt and held_out.txt; unchanged files stay untouched."""
+    steps.begin("Writing the corpus")
     texts = list(demo_corpus.documents().items())[: scale.documents]
     for name, is_held_out in (("train", False), ("held_out", True)):
         chosen = [
@@ -277,50 +227,41 @@ def write_corpus(steps: Steps, scale: Scale) -> None:
             f"sentences, {os.path.getsize(path) / 1e6:.2f} MB"
         )
 
-
-def build_vocab(steps: Steps, scale: Scale) -> None:
-    """Run build_vocab.py on the training text."""
+    steps.begin("Learning a vocabulary")
+    vocab_file = steps.path("vocab.txt")
     steps.run(
         "build_vocab.py",
-        matching(r"Wrote [^;(]*\w"),
+        r"Wrote [^;(]*\w",
         input_file=steps.path("train.txt"),
-        output_file=steps.path("vocab.txt"),
+        output_file=vocab_file,
         vocab_size=scale.vocab_size,
         num_unused_tokens=0,
     )
 
-
-def make_records(steps: Steps, scale: Scale) -> None:
-    """Run create_pretraining_data.py on both texts."""
+    steps.begin("Making masked records")
     for name, passes in (("train", scale.dupe_factor), ("held_out", 2)):
         steps.run(
             "create_pretraining_data.py",
-            matching(r"Wrote [\d,]+ total .*"),
+            r"Wrote [\d,]+ total .*",
             input_file=steps.path(f"{name}.txt"),
             output_file=steps.path(f"{name}.tfrecord"),
-            vocab_file=steps.path("vocab.txt"),
+            vocab_file=vocab_file,
             max_seq_length=scale.max_seq_length,
             max_predictions_per_seq=scale.max_predictions_per_seq,
             dupe_factor=passes,
         )
 
-
-def vocab_size(steps: Steps) -> int:
-    """Return the number of tokens in the vocabulary."""
-    return len(text_files.read_text(steps.path("vocab.txt")).splitlines())
-
-
-def pretrain(steps: Steps, scale: Scale) -> None:
-    """Run run_pretraining.py: train, evaluate on the held-out records."""
-    with open(steps.path("bert_config.json"), "w", encoding="utf-8") as file:
-        json.dump({**MODEL, "vocab_size": vocab_size(steps)}, file, indent=2)
-        file.write("\n")
+    steps.begin("Pre-training and evaluating")
+    vocab_size = len(text_files.read_text(vocab_file).splitlines())
+    write_json(
+        steps.path("bert_config.json"), {**MODEL, "vocab_size": vocab_size}
+    )
     count = scale.num_train_steps
     steps.run(
         "run_pretraining.py",
-        training_report(count),
+        TRAINING,
         bert_config_file=steps.path("bert_config.json"),
-        vocab_file=steps.path("vocab.txt"),
+        vocab_file=vocab_file,
         input_file=steps.path("train.tfrecord"),
         eval_input_file=steps.path("held_out.tfrecord"),
         output_dir=steps.path("model"),
@@ -337,21 +278,30 @@ def pretrain(steps: Steps, scale: Scale) -> None:
         eval_batch_size=64,
         max_eval_steps=10_000,
         save_checkpoints_steps=max(1, count // 5),
-        log_steps=max(1, count // 30),
+        log_steps=max(1, count // 20),
     )
 
-
-def fill_masks(steps: Steps) -> None:
-    """Run fill_mask.py, which prints the likeliest tokens of each mask."""
+    steps.begin("Filling masks", ": likeliest tokens and probabilities")
     steps.run(
-        "fill_mask.py",
-        matching(r"(?!)"),  # nothing: the results are on standard output
-        init_checkpoint=steps.path("model"),
-        text=SENTENCES,
+        "fill_mask.py", init_checkpoint=steps.path("model"), text=SENTENCES
     )
 
+    steps.begin("Results")
+    is_better = summarize(steps, scale, vocab_size)
+    if not is_better and not FLAGS.quick:
+        raise UserError(
+            "the model is not better than counting tokens on every score; "
+            "found the table above, wanted one like that in README.md"
+        )
+    return 0
 
-def summarize(steps: Steps, scale: Scale) -> bool:
+
+def write_json(path: str, value: dict) -> None:
+    """Write a JSON file that people may read."""
+    file_system.write_text(path, json.dumps(value, indent=2) + "\n")
+
+
+def summarize(steps: Steps, scale: Scale, vocab_size: int) -> bool:
     """Draw curves.png, print the table; return if all baselines are beaten."""
     # Imported here, since it imports TensorFlow: that takes seconds, and
     # memory that the scripts can use better until now.
@@ -366,30 +316,27 @@ def summarize(steps: Steps, scale: Scale) -> bool:
     ids, labels = demo_results.read_labels(
         steps.path("held_out.tfrecord"), *lengths
     )
-    baseline = demo_results.baseline(train_ids, ids, labels, vocab_size(steps))
+    baseline = demo_results.baseline(train_ids, ids, labels, vocab_size)
     scores = demo_results.read_scores(steps.path("model", "eval_results.txt"))
     training = scalars.read_curves(steps.path("model"))
+    held_out = scalars.read_curves(reporting.eval_folder(steps.path("model")))
     path = steps.path("curves.png")
     try:
-        demo_results.draw_curves(
-            path,
-            training,
-            scalars.read_curves(reporting.eval_folder(steps.path("model"))),
-            baseline,
-        )
+        demo_results.draw_curves(path, training, held_out, baseline)
         print(f"{path}: loss and next-sentence accuracy over the steps")
     except ImportError:
         print(pictures.not_drawn(path))
     print(f"{steps.path('logs')}: the whole logs of the scripts")
-    durations = steps.durations()
-    minutes, seconds = divmod(round(sum(s for _, s in durations)), 60)
-    parts = ", ".join(f"{title.lower()} {s:.0f} s" for title, s in durations)
-    took = f"Took {minutes} min {seconds} s: {parts}"
+    took = steps.durations()
     print(textwrap.fill(took, MAX_WIDTH, subsequent_indent="    "))
     speeds = training.get("sequences_per_second", {}).values()
     speed = statistics.median(speeds) if speeds else float("nan")
+    print(
+        f"\nHeld-out documents, {len(labels):,} sequences, {len(ids):,} masked "
+        "tokens:"
+    )
     table = demo_results.format_table(scores, baseline, speed)
-    print(f"\n{table}", flush=True)
+    print(table, flush=True)
     return demo_results.is_better(scores, baseline)
 
 

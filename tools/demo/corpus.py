@@ -13,6 +13,7 @@ always gives the same.
 import ast
 import hashlib
 import os
+import pathlib
 import re
 import sysconfig
 import textwrap
@@ -71,9 +72,6 @@ def sentences(text: str) -> Iterator[str]:
     """Yield the sentences of the prose in a docstring or a manual page.
 
     A paragraph that reads like code, a table or a heading yields nothing.
-
-    >>> list(sentences("Return it.  Never\\nfails for integers.\\n\\n>>> f()"))
-    ['Return it.', 'Never fails for integers.']
     """
     for paragraph in _paragraphs(text):
         if not _is_prose(paragraph):
@@ -88,26 +86,24 @@ def sentences(text: str) -> Iterator[str]:
 def _paragraphs(text: str) -> Iterator[str]:
     """Yield each paragraph and list item as one line without markup.
 
-    Headings are left out, and paragraphs with code or tables are empty.
+    Headings are left out, and paragraphs with code or tables.
     """
     lines: list[str] = []
     for line in [*text.expandtabs().splitlines(), ""]:
-        is_break = not line.strip() or _UNDERLINE.match(line)
+        is_heading = _UNDERLINE.match(line)  # it underlines
+        is_break = not line.strip() or is_heading
         if is_break or _BULLET.match(line):
-            if lines and not _UNDERLINE.match(line):  # else: a heading
-                yield _strip_markup(lines)
+            if lines and not is_heading and not any(map(_is_code, lines)):
+                joined = " ".join([_BULLET.sub("", lines[0]), *lines[1:]])
+                joined = _MARKUP.sub("", _ROLE.sub(r"\1", joined))
+                yield " ".join(joined.split())
             lines = []
         if not is_break:
             lines.append(line)
 
 
-def _strip_markup(lines: list[str]) -> str:
-    """Return the lines as one, or "" if any is code or part of a table."""
-    if any(_CODE.search(line) or _TABLE.match(line) for line in lines):
-        return ""
-    text = " ".join([_BULLET.sub("", lines[0]), *lines[1:]])
-    text = _ROLE.sub(r"\1", text)
-    return " ".join(_MARKUP.sub("", text).split())
+def _is_code(line: str) -> bool:
+    return bool(_CODE.search(line) or _TABLE.match(line))
 
 
 def _is_prose(paragraph: str) -> bool:
@@ -143,17 +139,6 @@ def docstrings(source: str) -> Iterator[str]:
         nodes.extend(reversed(list(ast.iter_child_nodes(node))))
 
 
-def _module_files(root: str) -> Iterator[tuple[str, str]]:
-    """Yield (dotted name, path) of the standard library's modules, sorted."""
-    for folder, folders, files in os.walk(root):
-        folders[:] = sorted(f for f in folders if not _SKIPPED.search(f))
-        for name in sorted(files):
-            if name.endswith(".py"):
-                path = os.path.join(folder, name)
-                dotted = os.path.relpath(path, root)[:-3].replace(os.sep, ".")
-                yield dotted.removesuffix(".__init__"), path
-
-
 def _raw_documents() -> Iterator[tuple[str, list[str]]]:
     """Yield (name, texts) for every topic and every module."""
     try:
@@ -165,12 +150,17 @@ def _raw_documents() -> Iterator[tuple[str, list[str]]]:
         ) from error
     for name in sorted(topics):
         yield f"manual:{name}", [topics[name]]
-    for name, path in _module_files(sysconfig.get_paths()["stdlib"]):
-        try:
-            with open(path, encoding="utf-8") as file:
-                yield name, list(docstrings(file.read()))
-        except (UnicodeDecodeError, SyntaxError):
-            continue  # a template or a test of the parser
+    root = sysconfig.get_paths()["stdlib"]
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(f for f in folders if not _SKIPPED.search(f))
+        for file in sorted(f for f in files if f.endswith(".py")):
+            path = os.path.join(folder, file)
+            name = os.path.relpath(path, root)[:-3].replace(os.sep, ".")
+            try:
+                texts = list(docstrings(pathlib.Path(path).read_text("utf-8")))
+            except (UnicodeDecodeError, SyntaxError):
+                continue  # a template or a test of the parser
+            yield name.removesuffix(".__init__"), texts
 
 
 def documents() -> dict[str, list[str]]:
@@ -179,21 +169,16 @@ def documents() -> dict[str, list[str]]:
     A sentence is kept only once in the whole corpus, regardless of case:
     docstrings are copied from class to class, and a held-out sentence that is
     also in a training document would be easier than an unseen one.
-
-    Raises:
-        UserError: this Python has no reference manual.
     """
     seen: set[str] = set()
     result = {}
     for name, texts in _raw_documents():
         kept = []
-        for text in texts:
-            for sentence in sentences(text):
-                if len(_WORD.findall(sentence)) >= MIN_WORDS:
-                    key = sentence.lower()
-                    if key not in seen:
-                        seen.add(key)
-                        kept.append(sentence)
+        for sentence in (s for text in texts for s in sentences(text)):
+            key = sentence.lower()
+            if len(_WORD.findall(sentence)) >= MIN_WORDS and key not in seen:
+                seen.add(key)
+                kept.append(sentence)
         if len(kept) >= MIN_SENTENCES:
             result[name] = kept
     return result
