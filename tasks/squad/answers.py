@@ -49,11 +49,8 @@ LOGITS = "logits.npz"  # of all windows, with their fingerprint in .json
 FILES = (PREDICTIONS, NBEST, NULL_ODDS, THRESHOLD, LOGITS, LOGITS + ".json")
 
 
-class Logits(NamedTuple):
-    """Logits of W windows."""
-
-    start_logits: np.ndarray  # [W, S]
-    end_logits: np.ndarray  # [W, S]
+# start_logits and end_logits of W windows, [W, S] each
+Logits = dict[str, np.ndarray]
 
 
 def cached_logits(
@@ -73,7 +70,7 @@ def cached_logits(
     if record_cache.has_fingerprint(path, fingerprint):
         try:
             logits = read_logits(path)
-            if len(logits.start_logits) == num_windows:
+            if len(logits["start_logits"]) == num_windows:
                 # Only the number of windows is checked: the fingerprint
                 # covers data, weights, length and dtype.
                 logging.info(
@@ -88,7 +85,7 @@ def cached_logits(
 
     def write(path: str) -> None:
         with file_system.atomic_file(path) as file:
-            np.savez(file, **logits._asdict())
+            np.savez(file, **logits)
 
     if cluster.is_chief():
         record_cache.write_with_fingerprint(path, fingerprint, write)
@@ -100,7 +97,7 @@ def read_logits(path: str) -> Logits:
     try:
         with file_system.open_for_reading(path) as file:
             arrays = np.load(file)
-            return Logits(arrays["start_logits"], arrays["end_logits"])
+            return {n: arrays[n] for n in ("start_logits", "end_logits")}
     except UserError:
         raise
     except (ValueError, KeyError, OSError, EOFError, BadZipFile) as error:

@@ -27,7 +27,7 @@ from checkpoints import lookup
 from tasks.squad import answers as squad_answers
 from tasks.squad import data as squad_data
 from tasks.squad import decoding as squad_decoding
-from tasks.squad.answers import LOGITS, NBEST, NULL_ODDS, Answered, Logits
+from tasks.squad.answers import LOGITS, NBEST, NULL_ODDS, Answered
 from tasks.squad.decoding import AnswerOptions, Candidate, Decoded
 from tasks.squad.records import Questions
 
@@ -88,8 +88,17 @@ def answer(
         has_logits = has_logits and found.get("windows") == wanted
     if has_logits:
         logging.info("Ensemble: the mean of %d runs' logits", len(folders))
-        paths = [os.path.join(folder, LOGITS) for folder in folders]
-        logits = mean_logits([squad_answers.read_logits(p) for p in paths])
+        parts = [
+            squad_answers.read_logits(os.path.join(folder, LOGITS))
+            for folder in folders
+        ]
+        # Rows are cut to the shortest width. That loses nothing but padding:
+        # each run padded its rows to the longest one or to max_seq_length.
+        width = min(part["start_logits"].shape[1] for part in parts)
+        logits = (
+            np.mean([part[name][:, :width] for part in parts], axis=0)
+            for name in ("start_logits", "end_logits")
+        )
         decoded = squad_decoding.decode(
             questions.data, questions.windows, *logits, tokenizer, options
         )
@@ -110,21 +119,6 @@ def answer(
         options,
         output_dir,
         weights if None not in weights else None,
-    )
-
-
-def mean_logits(parts: Sequence[Logits]) -> Logits:
-    """Return the mean of several runs' logits for the same windows.
-
-    Rows are cut to the shortest width. That loses nothing but padding: each
-    run padded its rows to the longest one or to max_seq_length.
-    """
-    width = min(part.start_logits.shape[1] for part in parts)
-    return Logits(
-        *(
-            np.mean([part[i][:, :width] for part in parts], axis=0)
-            for i in range(2)
-        )
     )
 
 

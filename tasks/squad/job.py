@@ -217,7 +217,7 @@ class SquadJob(Job):
                 f"{self.records(data).num_records:,}",
             )
             size = self.settings.predict_batch_size
-            return squad_answers.Logits(**self.outputs(loaded, data, size))
+            return self.outputs(loaded, data, size)
 
         questions = self.questions
         fingerprint = {
@@ -233,7 +233,8 @@ class SquadJob(Job):
         decoded = squad_decoding.decode(
             questions.data,
             questions.windows,
-            *logits,
+            logits["start_logits"],
+            logits["end_logits"],
             self.tokenizer,
             self.answer_options,
         )

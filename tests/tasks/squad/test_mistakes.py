@@ -70,8 +70,7 @@ def test_the_context_is_around_the_first_text_that_is_there():
     text = "x " * 100 + "Rome fell. " + "y " * 100
     found = mistakes.context_of(text, ["", "Paris", "Rome"])
     assert found.startswith("... x x") and found.endswith("y y ...")
-    assert found.index("Rome") == len(found.split("Rome")[0])
-    assert len(found) <= 2 * 80 + 4 + 8
+    assert "Rome" in found and len(found) <= 2 * 80 + 4 + 8
     assert mistakes.context_of("short", ["no"]) == "short"
 
 
@@ -102,18 +101,13 @@ def test_scores_by_length():
 
 def test_the_picture_has_both_scores_and_the_counts():
     pytest.importorskip("matplotlib")
-    bars = [
-        mistakes.Bar("1", 1200, 90.0, 80.0),
-        mistakes.Bar("2", 3, 50.0, 0.0),
-    ]
+    bars = [mistakes.Bar("1", 1200, 90, 80), mistakes.Bar("2", 3, 50, 0)]
     axes = mistakes.bars_figure(bars).axes[0]
     f1, exact = (
         [bar.get_height() for bar in found] for found in axes.containers
     )
-    assert f1 == [90.0, 50.0] and exact == [80.0, 0.0]
+    assert f1 == [90, 50] and exact == [80, 0]
     assert [text.get_text() for text in axes.texts] == ["1,200", "3"]
-    names = [label.get_text() for label in axes.get_xticklabels()]
-    assert names == ["1", "2"]
 
 
 def test_the_list_and_the_picture_are_written_alone(tmp_path):
