@@ -1,4 +1,4 @@
-"""reproduce_paper.py with stand-ins for the scripts, as a user runs it."""
+"""reproduce_paper.py as a user runs it, with stand-ins for the scripts."""
 
 import hashlib
 import json
@@ -11,10 +11,12 @@ import sys
 import time
 
 import pytest
+import scripts
 from paths import ROOT
 from reproduction_runs import Runs, make_text
 
-from tools.reproduction import work_dir
+from tools.reproduction import experiments, scales, work_dir
+from tools.reproduction.tasks import Data
 
 
 @pytest.fixture
@@ -326,3 +328,59 @@ def test_what_the_user_gives_is_counted_and_named(run):
         assert row in report
     assert "| vocabulary | tokens.txt |" in report
     assert "0 of 35 steps have times" in report
+
+
+# --- The real scripts --------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["smoke", "small", "paper"])
+def test_scripts_accept_every_command(name, run):
+    """With the values of each scale; paths alone are stand-ins."""
+    squad = run.folder / "squad.json"
+    squad.write_text("{}")
+    data = Data(str(run.folder / "glue"), str(squad), str(squad), **run.ner)
+    tasks = ("MRPC", "SST-2", "SQuAD", "NER", "NER-features")
+    plan, _ = experiments.build(
+        experiments.NAMES, scales.read(name), tasks, data, [1], False
+    )
+    used = set()
+    for step in plan.steps.values():
+        own = scripts.load(step.script.removesuffix(".py")).FLAGS
+        own.unparse_flags()
+        own(work_dir.WorkDir("", {}, "", data).words(step))
+        used.add(step.script)
+    assert len(used) == 6
+
+
+@pytest.mark.slow
+def test_a_tiny_run_ends_with_scores(run):
+    """Table 6 with one size and one task, as a user starts it."""
+    size = "{num_hidden_layers=1, hidden_size=16, num_attention_heads=2}"
+    settings = [
+        f"table6.sizes=[{size}]",
+        "table6.tasks=['MRPC']",
+        "table6.restarts=1",
+        "pretraining.num_train_steps=4",
+        "pretraining.phases=[{max_seq_length=32, train_batch_size=4, share=1}]",
+        "corpus.vocab_size=300",
+        "finetuning.max_seq_length=32",
+        "finetuning.num_train_epochs=1",
+        "finetuning.train_batch_size=4",
+    ]
+    flags = [f"--{k}={v}" for k, v in run.flags(experiment="table6").items()]
+    flags += [f"--set={setting}" for setting in settings]
+    result = subprocess.run(
+        [sys.executable, "reproduce_paper.py", *flags],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr
+    cells = run.cells("table6")
+    row = "L1_H16_A2"
+    assert row in result.stdout
+    assert 1 < float(cells[row, "perplexity"]["mean"]) < 1000
+    assert 0 <= float(cells[row, "MRPC"]["mean"]) <= 100
+    assert cells[row, "MRPC"]["runs"] == "1"
+    assert cells[row, "MNLI-m"]["runs"] == "0"

@@ -138,11 +138,6 @@ class Server:
             self.process.stdin.flush()
         return json.loads(self._line())
 
-    def memory(self) -> int:
-        """Return the bytes that are resident in memory; 0 if unknown."""
-        path = Path(f"/proc/{self.process.pid}/status")
-        return memory.proc_entries(path).get("VmRSS", 0)
-
     def _line(self) -> str:
         line = self.process.stdout.readline()
         if not line:
@@ -162,29 +157,47 @@ class Server:
 
 
 def race(
-    servers: Mapping[str, Server], case: Case, rounds: int
-) -> dict[str, tuple[list[float], float]]:
-    """Time a case on all servers in turns.
+    size: str, case: Case, servers: Mapping[str, Server], rounds: int
+) -> Iterator[Row]:
+    """Time a case on all servers in turns; yield a row for each.
 
-    Returns:
-        name -> the seconds of each call, and the largest difference between its
-        pooled output and the first server's.
+    Each note has its time as a share of the times of the other libraries, and
+    the largest difference between its pooled output and the first server's.
     """
     # The first call compiles and is not timed.
-    pooled = [
-        np.array(server.ask(case.name, calls=1)["pooled"])
-        for server in servers.values()
-    ]
+    pooled = {
+        name: np.array(server.ask(case.name, calls=1)["pooled"])
+        for name, server in servers.items()
+    }
     seconds: dict[str, list[float]] = {name: [] for name in servers}
     # Calls that take seconds vary less than calls of milliseconds.
     rounds = max(2, rounds // 3) if case.calls == 1 else rounds
     for _ in range(rounds):
         for name, server in servers.items():
             seconds[name] += server.ask(case.name, case.calls)["seconds"]
-    return {
-        name: (seconds[name], float(np.abs(found - pooled[0]).max()))
-        for name, found in zip(servers, pooled, strict=True)
-    }
+    first = next(iter(servers))
+    for name in servers:
+        best, median = min(seconds[name]), statistics.median(seconds[name])
+        figures = {
+            "rows_per_second": case.rows / best,
+            "seconds": best,
+            "median_seconds": median,
+        }
+        note = f"median {median * 1e3:.1f}, {case.rows / best:,.1f} rows/s"
+        for other in servers:
+            if SERVERS[other].library and other != name:
+                share = best / min(seconds[other])
+                figures[f"share_of_{other}"] = share
+                note += f"; {share:.2f} of {other}"
+        if name != first:
+            difference = np.abs(pooled[name] - pooled[first]).max()
+            note += f"; answers within {difference:.0e}"
+        yield Row(
+            f"serving {size}, {case.name}, {name}",
+            f"{best * 1e3:.1f} ms",
+            note,
+            figures,
+        )
 
 
 def measure(
@@ -243,19 +256,21 @@ def measure(
                 if SERVERS[name].takes_text or not is_text
             }
             if takers:
-                yield from case_rows(size, case, race(takers, case, rounds))
+                yield from race(size, case, takers, rounds)
         for name, server in servers.items():
             model = folder / SERVERS[name].model
             files = [model] if model.is_file() else model.rglob("*")
             stored = sum(path.stat().st_size for path in files)
+            status = Path(f"/proc/{server.process.pid}/status")
+            resident = memory.proc_entries(status).get("VmRSS", 0)
             yield Row(
                 f"serving {size}, start and memory, {name}",
                 f"{server.start_seconds:.1f} s",
-                f"{server.memory() / 1e6:,.0f} MB resident, "
-                f"{stored / 1e6:,.0f} MB of files",
+                f"{resident / 1e6:,.0f} MB resident, {stored / 1e6:,.0f} MB of "
+                "files",
                 {
                     "start_seconds": server.start_seconds,
-                    "resident_bytes": server.memory(),
+                    "resident_bytes": resident,
                     "file_bytes": stored,
                 },
             )
@@ -271,33 +286,3 @@ def is_missing(needs: Sequence[str], python: str, flag: str) -> bool:
     except OSError as error:
         raise UserError(f"{flag}={python} cannot be run: {error}") from error
     return result.returncode != 0
-
-
-def case_rows(
-    size: str, case: Case, results: Mapping[str, tuple[list[float], float]]
-) -> Iterator[Row]:
-    """Yield a row for each result of `race`.
-
-    Each note has its time as a share of the times of the other libraries.
-    """
-    first = next(iter(results))
-    for name, (seconds, difference) in results.items():
-        best, median = min(seconds), statistics.median(seconds)
-        figures = {
-            "rows_per_second": case.rows / best,
-            "seconds": best,
-            "median_seconds": median,
-        }
-        note = f"median {median * 1e3:.1f}, {case.rows / best:,.1f} rows/s"
-        for other, (theirs, _) in results.items():
-            if SERVERS[other].library and other != name:
-                figures[f"share_of_{other}"] = best / min(theirs)
-                note += f"; {figures[f'share_of_{other}']:.2f} of {other}"
-        if name != first:
-            note += f"; answers within {difference:.0e}"
-        yield Row(
-            f"serving {size}, {case.name}, {name}",
-            f"{best * 1e3:.1f} ms",
-            note,
-            figures,
-        )
