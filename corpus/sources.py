@@ -31,6 +31,9 @@ _PACKED_BYTES = 2**13
 # So much of a file is looked at to find its kind.
 _HEAD_BYTES = 2**16
 
+# What decompression raises for damaged data.
+_DAMAGE = (OSError, zlib.error, lzma.LZMAError)
+
 # First bytes of a compressed file -> its name and how to open it.
 _COMPRESSIONS = {
     b"\x1f\x8b": ("gzip", gzip.open),
@@ -41,14 +44,6 @@ _COMPRESSIONS = {
     ),
 }
 
-# First bytes of files that cannot be read, and what they are.
-_UNREADABLE = {
-    b"\x28\xb5\x2f\xfd": "compressed by zstd; decompress it first (zstd -d)",
-    b"7z\xbc\xaf\x27\x1c": "a 7z archive; extract it first",
-    b"PK\x03\x04": "a zip archive; extract it first",
-    b"%PDF": "a PDF document",
-}
-
 _UTF16_MARKS = {
     codecs.BOM_UTF16_LE: "utf-16-le",
     codecs.BOM_UTF16_BE: "utf-16-be",
@@ -56,11 +51,44 @@ _UTF16_MARKS = {
     b"\x00<": "utf-16-be",
 }
 
-_XML = re.compile(rb"\s*<(\?xml|mediawiki|page\b|!--)")
-_HTML = re.compile(rb"\s*(<!doctype html|<html[\s>])", re.IGNORECASE)
-_DUMP = re.compile(rb"<(mediawiki|page)[\s>]")
-_JSON_LINES = re.compile(rb'\s*\{\s*("|\})')
-_JSON_ARRAY = re.compile(rb'\s*\[\s*\{\s*"')
+# The beginning of a file -> its kind, or why it cannot be used.
+_KINDS = [
+    (re.compile(pattern, re.DOTALL), kind, why)
+    for pattern, kind, why in (
+        (
+            rb"\x28\xb5\x2f\xfd",
+            "",
+            "compressed by zstd; decompress it first (zstd -d)",
+        ),
+        (rb"7z\xbc\xaf\x27\x1c", "", "a 7z archive; extract it first"),
+        (rb"PK\x03\x04", "", "a zip archive; extract it first"),
+        (rb"%PDF", "", "a PDF document"),
+        (rb"PAR1", items.PARQUET, ""),
+        (rb".*\0", "", "a binary file"),
+        (rb"\s*$", items.TEXT, ""),
+        (
+            rb"\s*(?=<(\?xml|mediawiki|page\b|!--)).*<(mediawiki|page)[\s>]",
+            items.DUMP,
+            "",
+        ),
+        (
+            rb"\s*<(\?xml|mediawiki|page\b|!--)",
+            "",
+            "XML, but no MediaWiki dump: no <mediawiki> tag",
+        ),
+        (
+            rb"\s*(?i:<!doctype html|<html[\s>])",
+            "",
+            "HTML; extract its text first",
+        ),
+        (
+            rb'\s*\[\s*\{\s*"',
+            "",
+            "a JSON array; wanted one JSON object per line (jq -c '.[]')",
+        ),
+        (rb'\s*\{\s*("|\})', items.JSON_LINES, ""),
+    )
+]
 
 
 class _Streams:
@@ -79,12 +107,7 @@ class _Streams:
         self._stream = create()
 
     def read(self, size: int) -> bytes:
-        """Return the next bytes, at most `size`; b"" at the end.
-
-        Raises:
-            EOFError: a stream is not complete.
-            OSError, lzma.LZMAError: the data are damaged.
-        """
+        """Return the next bytes; b"" at the end, EOFError within a stream."""
         data = b""
         while not data:
             packed = b""
@@ -111,14 +134,10 @@ class Blocks:
     file is damaged; `damage` says so afterwards.
 
     Attributes:
-        head: the first 64 kB, or the whole of a shorter file, decompressed.
-            Looking at it does not consume it.
+        head: the first 64 kB, decompressed; they are yielded all the same.
         text_head: the same as UTF-8; a character at its end may be cut.
         damage: None, or what is wrong with the rest of the file.
         compression: "gzip", "bzip2", "xz", or "" for a plain file.
-
-    Raises:
-        UserError: the file cannot be opened.
     """
 
     def __init__(self, path: str):
@@ -181,7 +200,7 @@ class Blocks:
             self._end("ends in the middle of a character")
 
     def position(self) -> int:
-        """Return how many bytes of the file, compressed, have been read."""
+        """Return how many bytes have been read, as they are on the disk."""
         return self._raw.tell()
 
     def _end(self, damage: str) -> None:
@@ -189,29 +208,23 @@ class Blocks:
         self._ended = True
 
     def _gather(self, size: int) -> bytes:
-        """Return at least `size` bytes, fewer at the end of the file.
-
-        The pieces are small: an error loses what the same call has read.
-        """
+        """Return at least `size` bytes, fewer at the end of the file."""
         # Remote files have no read1.
         read = getattr(self._file, "read1", self._file.read)
         pieces, found = [], 0
         while found < size and not self._ended:
             try:
-                piece = read(2**17)
+                piece = read(2**17)  # an error loses what it has read
             except EOFError:
                 self._end(
                     f"ends in the middle of its {self.compression} stream"
                 )
                 break
-            except (OSError, zlib.error, lzma.LZMAError) as error:
-                if self.compression:
+            except _DAMAGE + file_system.file_errors() as error:
+                if self.compression and isinstance(error, _DAMAGE):
                     self._end(f"has damaged {self.compression} data ({error})")
                 else:
                     self._end(f"cannot be read: {errors.reason(error)}")
-                break
-            except file_system.file_errors() as error:
-                self._end(f"cannot be read: {errors.reason(error)}")
                 break
             self._ended = not piece
             pieces.append(piece)
@@ -221,34 +234,15 @@ class Blocks:
 
 def find_kind(blocks: Blocks) -> tuple[str, str]:
     """Return the kind of a file, "" if it cannot be used, and then why."""
-    head, text = blocks.head, blocks.text_head
-    if not head:
+    if not blocks.head:
         return "", blocks.damage or "is empty"
-    for mark, what in _UNREADABLE.items():
-        if head.startswith(mark):
-            return "", f"is {what}"
     for mark, (name, _) in _COMPRESSIONS.items():
-        if head.startswith(mark):
+        if blocks.head.startswith(mark):
             return "", f"is compressed twice, inside by {name}"
-    if head.startswith(b"PAR1"):
-        return items.PARQUET, ""
-    if b"\0" in text:
-        return "", "is a binary file"
-    if not text.strip():
-        return items.TEXT, ""
-    if _XML.match(text):
-        if _DUMP.search(text):
-            return items.DUMP, ""
-        return "", "is XML, but no MediaWiki dump: no <mediawiki> tag"
-    if _HTML.match(text):
-        return "", "is HTML; extract its text first"
-    if _JSON_ARRAY.match(text):
-        return (
-            "",
-            "is a JSON array; wanted one JSON object per line (jq -c '.[]')",
-        )
-    if _JSON_LINES.match(text):
-        return items.JSON_LINES, ""
+    text = blocks.text_head
+    for pattern, kind, why in _KINDS:
+        if pattern.match(text):
+            return kind, f"is {why}" if why else ""
     if len(text.decode("utf-8", "ignore").encode()) < 0.7 * len(text):
         return "", "is neither UTF-8 nor UTF-16; convert it (iconv -t UTF-8)"
     return items.TEXT, ""

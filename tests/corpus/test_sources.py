@@ -93,6 +93,7 @@ def test_zeros_between_streams_of_xz_are_padding(tmp_path):
         (b"{Braces} are no JSON.\n", items.TEXT),
         (b"[[a]] < b\n", items.TEXT),
         (b"<pagelet> is not a tag of dumps", items.TEXT),
+        (b"Par1 of it. pk and 7Z too.", items.TEXT),
         (b"\n\n", items.TEXT),
         ("Пример".encode(), items.TEXT),
         ("Пример".encode("utf-16"), items.TEXT),
@@ -119,7 +120,7 @@ def test_kinds_are_told_by_content(tmp_path, data, expected):
         ),
         (b"<?xml version='1.0'?><rss></rss>", "no MediaWiki dump"),
         (json.dumps([{"text": "a"}]).encode(), "is a JSON array"),
-        (b"\n<!DOCTYPE html>\n<html>", "is HTML; extract its text first"),
+        (b"\n<!DocType html>\n<html>", "is HTML; extract its text first"),
         ("Пример для".encode("cp1251") * 9, "is neither UTF-8 nor UTF-16"),
         (b"BZh9123456", "has damaged bzip2 data (Invalid data stream)"),
         (
