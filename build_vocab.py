@@ -124,22 +124,31 @@ def main(_: list[str]) -> int:
         num_chars,
         len(alphabet),
     )
-    # Words with other characters will be [UNK]: their pieces would be useless.
+    # Other words will be [UNK]: their pieces would be useless.
     known = [
         word
         for word in sorted(words)
-        if vocabulary.is_coverable(word, alphabet)
+        if len(word) <= tokenization.MAX_CHARS_PER_WORD
+        and alphabet.issuperset(word)
     ]
     single = vocabulary.single_pieces(known, alphabet)
     reserved = vocabulary.special_tokens(FLAGS.num_unused_tokens)
-    vocabulary.check_vocab_size(FLAGS.vocab_size, len(reserved), len(single))
+    wanted = len(reserved) + len(single)
+    if FLAGS.vocab_size < wanted:
+        raise UserError(
+            f"--vocab_size={FLAGS.vocab_size} is too small: wanted at least "
+            f"{wanted}, {len(reserved)} for special and unused tokens and "
+            f"{len(single)} for single characters; raise it, or lower "
+            "--limit_alphabet or --num_unused_tokens"
+        )
     num_pieces = FLAGS.vocab_size - len(reserved)
     logging.info("Learning up to %d pieces", num_pieces)
     pieces = vocabulary.learn_pieces(
         known, words, single, num_pieces, FLAGS.min_frequency
     )
     tokens = reserved + pieces
-    vocabulary.write_vocab(FLAGS.output_file, tokens)
+    text = "".join(f"{token}\n" for token in tokens)
+    file_system.write_text(FLAGS.output_file, text)
     report(words, tokens, len(single))
     return 0
 

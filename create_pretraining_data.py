@@ -146,8 +146,16 @@ def main(_: list[str]) -> int:
         FLAGS.bucket_mb,
         FLAGS.compression,
     )
-    for line in summary.flag_warnings(config):
-        logging.warning(line)
+    wanted = config.max_seq_length * config.masked_lm_prob
+    if config.max_predictions_per_seq < 0.9 * wanted:
+        logging.warning(
+            "--max_predictions_per_seq=%d caps the %.0f predictions that "
+            "--masked_lm_prob=%g gives a full sequence of %d",
+            config.max_predictions_per_seq,
+            wanted,
+            config.masked_lm_prob,
+            config.max_seq_length,
+        )
     began = time.monotonic()
     counts = generation.generate(
         plan, FLAGS.num_workers, beam.options_of(FLAGS)

@@ -233,7 +233,6 @@ def test_counts_that_the_trainer_cannot_hold_are_divided(monkeypatch):
     # "th" occurs 800 times.
     monkeypatch.setattr(vocabulary, "_MAX_PAIRS", 80)
     assert vocabulary.count_divisor(tenfold) == 10
-    assert vocabulary.divided(tenfold, 10) == counts
     assert vocabulary.learn_pieces(known, tenfold, single, 30, 20) == expected
     # The trainer would take 3 * 2^30 for a negative number.
     monkeypatch.undo()

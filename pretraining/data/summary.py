@@ -8,19 +8,6 @@ import collections
 from pretraining.data.instances import InstanceConfig
 
 
-def flag_warnings(config: InstanceConfig) -> list[str]:
-    """Return a line for flags that look as if they were set by mistake."""
-    wanted = config.max_seq_length * config.masked_lm_prob
-    if config.max_predictions_per_seq >= 0.9 * wanted:
-        return []
-    return [
-        f"--max_predictions_per_seq={config.max_predictions_per_seq} caps the "
-        f"{wanted:.0f} predictions that "
-        f"--masked_lm_prob={config.masked_lm_prob:g} gives a full sequence of "
-        f"{config.max_seq_length}"
-    ]
-
-
 def summarize(counts: dict[str, int], config: InstanceConfig) -> list[str]:
     """Return the lines of the closing summary."""
     c = collections.Counter(counts)

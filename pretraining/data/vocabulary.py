@@ -61,20 +61,6 @@ def single_pieces(words: Sequence[str], alphabet: set[str]) -> list[str]:
     return sorted(alphabet) + sorted("##" + char for char in inner)
 
 
-def check_vocab_size(
-    vocab_size: int, num_reserved: int, num_single: int
-) -> None:
-    """Raise a UserError if even the single characters are too many."""
-    wanted = num_reserved + num_single
-    if vocab_size < wanted:
-        raise UserError(
-            f"--vocab_size={vocab_size} is too small: wanted at least "
-            f"{wanted}, {num_reserved} for special and unused tokens and "
-            f"{num_single} for single characters; raise it, or lower "
-            "--limit_alphabet or --num_unused_tokens"
-        )
-
-
 def learn_pieces(
     words: Sequence[str],
     counts: collections.Counter[str],
@@ -100,6 +86,7 @@ def learn_pieces(
             "more often than the trainer counts",
             divisor,
         )
+        counts = {word: -(-n // divisor) for word, n in counts.items()}
     trainer = trainers.WordPieceTrainer(
         vocab_size=num_pieces,
         min_frequency=-(-min_frequency // divisor),
@@ -109,8 +96,15 @@ def learn_pieces(
     model = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
     # The words are split already (tokenization.py); only spaces part them.
     model.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    texts = repeat_words(words, divided(counts, divisor))
-    model.train_from_iterator(texts, trainer)
+
+    def texts() -> Iterator[str]:
+        """Yield texts that hold each word as often as it was counted."""
+        for word in words:
+            at_once = max(1, _TRAINER_CHARS // len(word))
+            for start in range(0, counts[word], at_once):
+                yield f"{word} " * min(at_once, counts[word] - start)
+
+    model.train_from_iterator(texts(), trainer)
     ids = model.get_vocab()
     return sorted(ids, key=ids.__getitem__)
 
@@ -130,36 +124,6 @@ def count_divisor(counts: collections.Counter[str]) -> int:
         for pair in itertools.pairwise(word):
             pairs[pair] += count
     return -(-max(pairs.values()) // _MAX_PAIRS)
-
-
-def divided(
-    counts: collections.Counter[str], divisor: int
-) -> collections.Counter[str]:
-    """Return the counts of words divided and rounded up."""
-    if divisor == 1:
-        return counts
-    divided_counts = {word: -(-n // divisor) for word, n in counts.items()}
-    return collections.Counter(divided_counts)
-
-
-def is_coverable(word: str, alphabet: set[str]) -> bool:
-    """Return whether the tokenizer can split a word into known pieces.
-
-    It has characters of the alphabet only, and not too many.
-    """
-    return len(word) <= tokenization.MAX_CHARS_PER_WORD and (
-        alphabet.issuperset(word)
-    )
-
-
-def repeat_words(
-    words: Sequence[str], counts: collections.Counter[str]
-) -> Iterator[str]:
-    """Yield texts that hold each word as often as it was counted."""
-    for word in words:
-        at_once = max(1, _TRAINER_CHARS // len(word))
-        for start in range(0, counts[word], at_once):
-            yield f"{word} " * min(at_once, counts[word] - start)
 
 
 # --- Writing -----------------------------------------------------------------
@@ -193,18 +157,6 @@ def check_output_file(path: str, input_files: Sequence[str]) -> None:
             "read as text, then replaced; name another file"
         )
     logging.info("%s exists and will be replaced", path)
-
-
-def write_vocab(path: str, tokens: Sequence[str]) -> None:
-    """Write one token per line; the file appears when it is complete."""
-    try:
-        with file_system.atomic_file(path) as file:
-            file.write("".join(f"{token}\n" for token in tokens).encode())
-    except OSError as error:
-        raise UserError(
-            f"--output_file={path}: cannot be written: "
-            f"{error.strerror or error}"
-        ) from error
 
 
 def measure(
