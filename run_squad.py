@@ -158,24 +158,9 @@ distillation.define_flags(
     "It was fine-tuned on SQuAD and has the student's vocabulary and casing."
 )
 
-# Flag that runs no model -> flags that need one.
-_MODEL_FLAGS = {
-    "predictions_file": (
-        "do_train",
-        "do_export",
-        "do_predict",
-        "eval_steps",
-        "tune_null_threshold",
-        "ensemble_dirs",
-        "teacher_checkpoint",
-    ),
-    "ensemble_dirs": (
-        "do_train",
-        "do_export",
-        "eval_steps",
-        "teacher_checkpoint",
-    ),
-}
+# Flags that are not for --predictions_file; the first need a model.
+_MODEL_FLAGS = ("do_train", "do_export", "eval_steps", "teacher_checkpoint")
+_ENSEMBLE_FLAGS = ("do_predict", "tune_null_threshold", "ensemble_dirs")
 
 
 def main(_: list[str]) -> int:
@@ -309,11 +294,9 @@ def check_flags() -> None:
         raise UserError("--do_train needs --train_file")
     for name in (
         "do_eval",
-        "do_predict",
         "eval_steps",
-        "tune_null_threshold",
         "predictions_file",
-        "ensemble_dirs",
+        *_ENSEMBLE_FLAGS,
     ):
         if FLAGS[name].value and not FLAGS.predict_file:
             raise UserError(f"--{name} needs --predict_file")
@@ -334,7 +317,10 @@ def check_flags() -> None:
             "--predictions_file is scored as it is: leave "
             "--null_score_diff_threshold out"
         )
-    for name, unused in _MODEL_FLAGS.items():
+    for name, unused in (
+        ("predictions_file", (*_MODEL_FLAGS, *_ENSEMBLE_FLAGS)),
+        ("ensemble_dirs", _MODEL_FLAGS),
+    ):
         for other in unused:
             if FLAGS[name].value and FLAGS[other].value:
                 raise UserError(f"--{name} runs no model: leave --{other} out")

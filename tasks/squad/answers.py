@@ -266,11 +266,11 @@ def read_answers(
     For SQuAD 2.0 with their null odds, if null_odds.json lies in the same
     directory.
     """
-    texts = _read_values(predictions_file, str, "answers")
+    texts = read_values(predictions_file, str, "answers")
     path = lookup.beside(predictions_file, NULL_ODDS)
     odds = {}
     if path and is_version_2:
-        odds = _read_values(path, float, "odds")
+        odds = read_values(path, float, "odds")
         for example in data.examples:
             if example.qas_id in texts and example.qas_id not in odds:
                 raise UserError(
@@ -282,7 +282,7 @@ def read_answers(
     return Answered(found, odds, None)
 
 
-def _read_values(path: str, kind: type, what: str) -> dict:
+def read_values(path: str, kind: type, what: str) -> dict:
     """Return {question id: value} of a JSON file of `what`, "answers"."""
     values = squad_data.read_json(path)
     if not isinstance(values, dict):

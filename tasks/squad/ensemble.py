@@ -25,7 +25,6 @@ from absl import logging
 import tokenization
 from checkpoints import lookup
 from tasks.squad import answers as squad_answers
-from tasks.squad import data as squad_data
 from tasks.squad import decoding as squad_decoding
 from tasks.squad.answers import LOGITS, NBEST, NULL_ODDS, Answered
 from tasks.squad.decoding import AnswerOptions, Candidate, Decoded
@@ -131,16 +130,14 @@ def read_lists(
     """Return the n-best lists of a run, for the given questions only."""
     keys = [example.qas_id for example in questions.data.examples]
     found = {NULL_ODDS: {}}
-    for name in (NBEST, NULL_ODDS) if is_version_2 else (NBEST,):
+    for name, kind in ((NBEST, list), (NULL_ODDS, float))[: 1 + is_version_2]:
         path = os.path.join(folder, name)
         if not tf.io.gfile.exists(path):
             raise UserError(
                 f"--ensemble_dirs: {folder} holds no {name}; run "
                 "--do_predict there first"
             )
-        values = squad_data.read_json(path)
-        if not isinstance(values, dict):
-            raise UserError(f"{path}: wanted an object of question ids")
+        values = squad_answers.read_values(path, kind, name)
         missing = [key for key in keys if key not in values]
         if missing:
             raise UserError(
@@ -159,20 +156,17 @@ def read_lists(
         lists = {
             key: [
                 # A TypeError unless the text is a string.
-                Candidate(
-                    entry["text"] + "", *(float(entry[n]) for n in numbers)
-                )
-                for entry in entries
+                Candidate(e["text"] + "", *(float(e[n]) for n in numbers))
+                for e in entries
             ]
             for key, entries in found[NBEST].items()
         }
-        odds = {key: float(value) for key, value in found[NULL_ODDS].items()}
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(
-            f"--ensemble_dirs: {folder} holds an {NBEST} or {NULL_ODDS} that "
-            f"is not one ({error}); --do_predict writes them"
+            f"--ensemble_dirs: {folder} holds an {NBEST} that is not one "
+            f"({error}); --do_predict writes it"
         ) from error
-    return Decoded(lists, odds)
+    return Decoded(lists, found[NULL_ODDS])
 
 
 def combine(parts: Sequence[Decoded], n_best_size: int) -> Decoded:

@@ -227,7 +227,6 @@ class QuestionAnsweringGraph(saved_model.TaskGraph):
 
         query [n, (tokens)] and doc [n, (pieces)] are ids.
         """
-        ids = self.tokenizer.ids
         query_length = tf.cast(query.row_lengths(), tf.int32)  # [n]
         length = tf.cast(doc.row_lengths(), tf.int32)  # [n]
         max_pieces = self.lengths.max_seq_length - query_length - 3  # [n]
@@ -242,31 +241,16 @@ class QuestionAnsweringGraph(saved_model.TaskGraph):
         seen = tf.minimum(
             tf.gather(length, row) - start, tf.gather(max_pieces, row)
         )  # [W]
-        q, d = tf.gather(query_length, row)[:, None], seen[:, None]  # [W, 1]
-        # reduce_max of no window is the smallest int32.
-        width = tf.maximum(0, tf.reduce_max(q + d)) + 3
-        at = tf.range(width)[None]  # [1, S]
-        # Where the tokens of each window begin in query.values, doc.values.
-        query_at = tf.gather(tf.cast(query.row_starts(), tf.int32), row)
-        doc_at = tf.gather(tf.cast(doc.row_starts(), tf.int32), row) + start
-        in_doc = (at >= q + 2) & (at < q + 2 + d)
-        is_end = (at == q + 1) | (at == q + 2 + d)
-        pad = tf.constant([ids["[PAD]"]])
-        values = tf.where(
-            (at > 0) & (at <= q),
-            _take(query.values, query_at[:, None] + at - 1, pad),
-            _take(doc.values, doc_at[:, None] + at - q - 2, pad),
-        )  # [W, S]
-        values = tf.where(in_doc | (at <= q), values, ids["[PAD]"])
-        values = tf.where(is_end, ids["[SEP]"], values)
-        values = tf.where(at == 0, ids["[CLS]"], values)
-        mask = at < q + d + 3  # [W, S]
-        features = {
-            "input_ids": values,
-            "input_mask": tf.cast(mask, tf.int32),
-            "segment_ids": tf.cast(mask & (at >= q + 2), tf.int32),
-        }
-        return _Windows(features, row, q[:, 0] + 2, start, seen)
+        first = tf.gather(tf.cast(doc.row_starts(), tf.int32), row) + start
+        pieces = tf.ragged.range(first, first + seen)  # [W, (pieces)]
+        features = graph_tokenizer.add_special_tokens(
+            self.tokenizer.ids,
+            tf.gather(query, row),
+            tf.gather(doc.flat_values, pieces),
+            self.lengths.max_seq_length,
+        )
+        offset = tf.gather(query_length, row) + 2
+        return _Windows(features, row, offset, start, seen)
 
     def _best_spans(
         self,

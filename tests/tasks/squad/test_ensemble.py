@@ -61,9 +61,8 @@ def test_lists_are_read_as_they_were_written(tokenizer, tmp_path):
     key = data.examples[0].qas_id
     for value, words in (
         ({key: [{"text": "a"}]}, "is not one"),
-        ({key: "text"}, "is not one"),
-        ([], "wanted an object of question ids"),
-        ({}, f"lacks question {key}"),
+        ({key: "text"}, f"question {key} has str, wanted list"),
+        ({"other": []}, f"lacks question {key}"),
     ):
         squad_files.write(tmp_path, value, squad_answers.NBEST)
         with pytest.raises(UserError, match=words):
