@@ -21,7 +21,7 @@ import tensorflow as tf
 
 import run_pretraining
 from checkpoints import training_state, weight_files
-from training import cluster_watch, evaluation, train_step
+from training import evaluation, train_step
 
 
 def die() -> None:
@@ -105,9 +105,4 @@ elif place == "evaluate":
     fail_in_evaluation(int(number))
 elif place == "wait":
     wait_while_saving(int(number))
-if "SILENT_SECONDS" in os.environ:
-    cluster_watch.SILENT_SECONDS = float(os.environ["SILENT_SECONDS"])
-    cluster_watch._ANSWER_SECONDS = 2.0
-if "START_SECONDS" in os.environ:
-    cluster_watch.START_SECONDS = float(os.environ["START_SECONDS"])
 errors.run(run_pretraining.main)

@@ -24,8 +24,6 @@ class Cluster:
         folder: for output_dir `out` and a log of each process.
         size: how many.
         fail: number of a process -> FAIL of cluster_main.py.
-        environment: more variables, for all.
-        start: the numbers of the processes to start, all of them if None.
         changes: flags.
     """
 
@@ -35,8 +33,6 @@ class Cluster:
         folder: Path,
         size: int = 2,
         fail: dict[int, str] | None = None,
-        environment: dict[str, str] | None = None,
-        start: list[int] | None = None,
         **changes,
     ):
         folder.mkdir(exist_ok=True)
@@ -57,8 +53,8 @@ class Cluster:
         )
         self.arguments = [f"--{name}={value}" for name, value in flags.items()]
         self.processes = {}
-        for number in range(size) if start is None else start:
-            more = (environment or {}) | {
+        for number in range(size):
+            more = {
                 "FAIL": (fail or {}).get(number, ""),
                 "FAIL_SIGN": str(folder / "sign"),
             }

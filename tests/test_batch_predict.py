@@ -7,21 +7,16 @@ files is in tests/test_tasks_contract.py.
 import gzip
 import json
 import shutil
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import classifier_runs
 import fine_tuned_models
-import mask_models
 import ner_runs
 import numpy as np
 import pytest
 import scripts
 import squad_runs
 import swag_runs
-from paths import ROOT
 from prediction_runs import (
     batch_predict,
     check_same,
@@ -32,9 +27,6 @@ from prediction_runs import (
     write_lines,
 )
 
-from checkpoints import weight_files
-from checkpoints.checkpoint import open_checkpoint
-from pretraining.model import BertForPreTraining
 from records import tfrecord
 from tasks import saved_model
 
@@ -98,21 +90,6 @@ def test_text_json_and_records_give_the_same(classifier, sentences, tmp_path):
     for row in wanted:
         row.pop("truncated", None)  # records hold cut texts
     check_same(without_ids(found), wanted)
-
-
-def test_products_in_16_bits(classifier, sentences, tmp_path, caplog):
-    """Near those of float32, and not the same."""
-    path = tmp_path / "lines.txt"
-    path.write_text("\n".join(sentences))
-    exact = predict(classifier / "model", path, tmp_path / "1")
-    found = predict(
-        classifier / "model", path, tmp_path / "2", dtype="bfloat16"
-    )
-    scores = [[row["score"] for row in rows] for rows in (found, exact)]
-    np.testing.assert_allclose(*scores, atol=0.02)
-    assert scores[0] != scores[1]
-    predict(classifier / "model", path, tmp_path / "3", dtype="auto")
-    assert "--dtype=auto: " in caplog.text
 
 
 def test_tabs_separate_the_texts_of_a_pair(tmp_path):
@@ -240,26 +217,6 @@ def test_vectors_are_those_of_extract_features(classifier, sentences, tmp_path):
         np.load(features)["features"][:, 0],
         atol=1e-5,
     )
-
-
-def test_masks_are_filled_with_the_likeliest_tokens(tmp_path):
-    folder = tmp_path / "model"
-    folder.mkdir()
-    mask_models.write_model(folder)
-    texts = ["the [MASK] sat .", "[MASK] cats on [MASK] mat", "a [MASK]"]
-    path = tmp_path / "lines.txt"
-    path.write_text("\n".join([texts[0], "no mask here", *texts[1:]]))
-    found = predict(folder, path, tmp_path / "1", top_k=3)
-    checkpoint = open_checkpoint(str(folder))
-    model = BertForPreTraining(checkpoint.config)
-    weight_files.restore_weights(model.variables, checkpoint.prefix)
-    for row, text in zip(found, texts, strict=True):
-        masks = mask_models.fillings(model, checkpoint.tokenizer, text, 3)
-        assert row["tokens"] == [tokens for tokens, _ in masks]
-        scores = [scores for _, scores in masks]
-        np.testing.assert_allclose(row["scores"], scores, atol=1e-5)
-    (problem,) = problems(tmp_path / "1")
-    assert problem["line"] == 2 and "no [MASK]" in problem["reason"]
 
 
 # --- Inputs that cannot be predicted -----------------------------------------
@@ -456,33 +413,6 @@ def bytes_of(out: Path) -> dict[str, bytes]:
     names = {path.name for path in out.iterdir()}
     names.remove(".predictions.manifest.json")
     return {name: (out / name).read_bytes() for name in names}
-
-
-@pytest.mark.slow
-def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(
-    classifier, tmp_path
-):
-    files = write_files(tmp_path / "in", 40)
-    model, out = classifier / "model", tmp_path / "out"
-    predict(model, files, tmp_path / "whole", batch_size=1)
-    command = [
-        *(sys.executable, "batch_predict.py", "--batch_size=1"),
-        *(f"--model={model}", f"--input_file={files}", f"--output_dir={out}"),
-    ]
-    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
-    while len(list(out.glob("predictions-*"))) < 4:
-        assert process.poll() is None
-        time.sleep(0.01)
-    process.kill()
-    process.wait()
-    done = {path.name: path.stat().st_mtime_ns for path in out.glob("pred*")}
-    assert 3 < len(done) < 40
-    # The last one may have been killed before its entry was written.
-    done.pop(max(done))
-    predict(model, files, out, batch_size=1)
-    assert bytes_of(out) == bytes_of(tmp_path / "whole")
-    for name, changed in done.items():
-        assert (out / name).stat().st_mtime_ns == changed, name
 
 
 @pytest.mark.slow

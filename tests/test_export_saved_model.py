@@ -7,7 +7,6 @@ import pytest
 import scripts
 from exports import (
     CONFIG,
-    HEADS,
     VOCAB,
     create_task,
     export,
@@ -22,7 +21,6 @@ from tasks import saved_model
 from tasks.classifier import model as classifier_model
 
 pytest.importorskip("tensorflow_text")
-convert_checkpoint = scripts.load("convert_checkpoint")
 
 
 @pytest.mark.parametrize(
@@ -36,6 +34,9 @@ convert_checkpoint = scripts.load("convert_checkpoint")
         ({"max_seq_length": 21}, "max_position_embeddings=20"),
         ({"task": "classifier"}, "has no head for it: it can do encoder"),
         ({"task": "masked_lm"}, "has no head for it: it can do encoder"),
+        ({"task": "question_answering"}, "has no head for it"),
+        ({"task": "token_classification"}, "has no head for it"),
+        ({"bert_config_file": "/nowhere"}, "/nowhere"),
         ({"vocab_file": "/nowhere"}, "/nowhere"),
     ],
     ids=str,
@@ -100,32 +101,23 @@ def test_the_length_is_the_fine_tuned_one_unless_given(
     assert made.pop().max_seq_length == length
 
 
-@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize("name", ["encoder", "masked_lm", "bilstm"])
 def test_every_head_is_exported_as_its_task_unless_an_encoder_is_asked_for(
     tmp_path, made, name
 ):
+    """The other heads: tests/test_tasks_contract.py."""
     vocab_file = tmp_path / "vocab.txt"
     vocab_file.write_text("\n".join(VOCAB) + "\n")
     task = create_task(name, str(vocab_file))
     found = task.settings.trained_for._replace(
         id2label=id2label_of(task.settings.labels or ()),
-        sentence_pairs=task.settings.sentence_pairs,
-        version_2_with_negative=name == "question_answering",
+        task="feature_tagging" if name == "bilstm" else None,
     )
-    if name in ("multiple_choice", "tagger", "bilstm"):
-        is_bilstm = name == "bilstm"
-        own = "feature_tagging" if is_bilstm else task.settings.task
-        found = found._replace(task=own)
     model = task.create_model(CONFIG, "float32")
     source = write_model(tmp_path / "model", model.variables, **found.to_dict())
-    flags = {}
-    if name == "question_answering":
-        flags = {"max_query_length": 5, "null_score_diff_threshold": 0.0}
-    export(source, tmp_path / "1", **flags)
+    export(source, tmp_path / "1")
     assert made[0].task.name == task.name
-    for name in ("labels", "sentence_pairs", "max_query_length"):
-        own = getattr(task.settings, name)
-        assert getattr(made[0].task.settings, name) == own
+    assert made[0].task.settings.labels == task.settings.labels
     for variable in model.variables:
         (same,) = (
             v for v in made[0].model.variables if v.path == variable.path
@@ -145,19 +137,12 @@ def test_capitals_in_the_vocabulary_are_a_casing(tmp_path, made):
     assert made.pop().tokenizer.do_lower_case is False
 
 
-@pytest.mark.parametrize(
-    "architecture, words",
-    [
-        ("BertForTokenClassification", "is token_classification, --task=cl"),
-        ("BertForMultipleChoice", "is multiple_choice, --task=classifier"),
-    ],
-)
-def test_the_task_of_a_hugging_face_directory_is_its_architecture(
-    tmp_path, architecture, words
-):
+def test_the_task_of_a_hugging_face_directory_is_its_architecture(tmp_path):
     """Its config.json has `architectures` and no `task`."""
     model = classifier_model.BertForSequenceClassification(CONFIG, None)
-    huggingface.write_config(str(tmp_path), CONFIG, architecture)
+    huggingface.write_config(
+        str(tmp_path), CONFIG, "BertForTokenClassification"
+    )
     huggingface.write_weights(
         str(tmp_path), {v.path: v.numpy() for v in model.variables}
     )
@@ -169,18 +154,5 @@ def test_the_task_of_a_hugging_face_directory_is_its_architecture(
         export_dir=str(tmp_path / "1"),
         task="classifier",
     )
-    assert words in line, line
-    there = tmp_path / "there"
-    for source, output, output_format in (
-        (tmp_path, there, "original"),
-        (there, tmp_path / "back", "huggingface"),
-    ):
-        scripts.run(
-            convert_checkpoint,
-            input=str(source),
-            output=str(output),
-            output_format=output_format,
-        )
-    config = json.loads((tmp_path / "back" / "config.json").read_text())
-    assert config["architectures"] == [architecture]
+    assert "is token_classification, --task=cl" in line, line
     assert not (tmp_path / "1").exists()

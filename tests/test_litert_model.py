@@ -76,62 +76,23 @@ def test_tensorflow_is_not_needed(files):
 
 
 @pytest.mark.slow
-def test_lines_come_from_standard_input_too(tmp_path, files, monkeypatch):
+def test_lines_come_from_standard_input_too(
+    tmp_path, files, monkeypatch, caplog
+):
     lines = b"a good film\n\n\xff\nbad\r\n"
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines)))
     out = tmp_path / "out"
     status = scripts.run(
-        litert_model, model=str(files("classifier")), output_file=str(out)
+        litert_model,
+        model=str(files("classifier")),
+        output_file=str(out),
+        num_answers=2,
     )
     found = [json.loads(line) for line in out.read_text().splitlines()]
     assert status == 1  # a line is missing
+    assert "stdin, line 3: not UTF-8 (byte 0xff)" in caplog.text
     assert [line["id"] for line in found] == ["stdin:1", "stdin:4"]
-
-
-@pytest.mark.slow
-def test_flags_of_other_tasks_are_named(tmp_path, files, caplog):
-    text = tmp_path / "in.txt"
-    text.write_text("good\n")
-    file = files("classifier")
-    litert_files.predict(file, text, tmp_path / "out", num_answers=2)
     assert "--num_answers is ignored: it is for question_answ" in caplog.text
-
-
-@pytest.mark.slow
-def test_bad_lines_are_named(tmp_path, files, caplog):
-    lines = [b'{"text": "good"}', b'{"text": ""}', b'{"word": "x"}', b"{"]
-    lines += [b'{"text": 3}', b"[1]", b'{"id": 1.5, "text": "a"}', b"\xff{}"]
-    path = tmp_path / "in.jsonl"
-    path.write_bytes(b"\n".join(lines))
-    status = scripts.run(
-        litert_model,
-        model=str(files("classifier")),
-        input_file=str(path),
-        output_file=str(tmp_path / "out"),
-    )
-    assert status == 1
-    assert len((tmp_path / "out").read_text().splitlines()) == 1
-    for number, words in enumerate(
-        (
-            "text is empty",
-            "no field 'text'; it has 'word'",
-            "not JSON",
-            "field 'text' is int",
-            "JSON list, wanted an object",
-            "field 'id' is float",
-            "not UTF-8 (byte 0xff)",
-        ),
-        2,
-    ):
-        assert f"{path}, line {number}: {words}" in caplog.text
-
-
-@pytest.mark.slow
-def test_long_texts_are_cut_and_say_so(tmp_path, files):
-    text = tmp_path / "in.txt"
-    text.write_text("good " * 50)
-    (found,) = litert_files.predict(files("classifier"), text, tmp_path / "out")
-    assert found["truncated"]
 
 
 @pytest.mark.slow
@@ -145,38 +106,7 @@ def test_a_bad_text_of_a_program_is_numbered(files):
         model(dict.fromkeys(names, rows))
 
 
-@pytest.mark.slow
-def test_a_pair_is_a_dictionary(files):
-    model = LiteRtModel(str(files("pairs")), num_threads=1)
-    with pytest.raises(ValueError, match="wanted a dictionary with text_a, te"):
-        model.predict(["good\tbad"])
-
-
 # --- Scores ------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_scores_of_a_classifier_are_those_of_its_predictions(tmp_path, files):
-    classifier_runs.write_data(tmp_path)
-    found = litert_files.score(
-        files("classifier"),
-        tmp_path / "scores",
-        task_name="tsv",
-        data_dir=str(tmp_path),
-    )
-    rows = classifier_runs.sentences(50, 2)
-    model = LiteRtModel(str(files("classifier")))
-    predicted = model.predict([text for text, _ in rows])
-    right = [
-        one["label"] == label
-        for one, (_, label) in zip(predicted, rows, strict=True)
-    ]
-    assert found["accuracy"] == pytest.approx(np.mean(right))
-    losses = [
-        -np.log(one["probabilities"][label])
-        for one, (_, label) in zip(predicted, rows, strict=True)
-    ]
-    assert found["loss"] == pytest.approx(np.mean(losses), rel=1e-3)
 
 
 @pytest.mark.slow
@@ -220,26 +150,6 @@ def test_f1_is_that_of_the_label_1_wherever_it_stands(
     hits = pairs.count(("1", "1"))
     assert found["f1"] == pytest.approx(2 * hits / (hits + positive))
     assert ("does not name its labels" in caplog.text) == (labels != meant)
-
-
-@pytest.mark.slow
-def test_answers_and_entities_are_scored_by_the_official_rules(tmp_path, files):
-    import ner_runs
-    import squad_runs
-
-    file = squad_runs.write(tmp_path / "dev.json", squad_runs.squad(8, 2))
-    found = litert_files.score(
-        files("question_answering"), tmp_path / "a", predict_file=file
-    )
-    assert set(found) == {"exact_match", "f1"}
-    assert 0 <= found["exact_match"] <= found["f1"] <= 100
-    ner_runs.write_columns(tmp_path / "dev.txt", ner_runs.sentences(9, 1))
-    found = litert_files.score(
-        files("token_classification"),
-        tmp_path / "b",
-        dev_file=str(tmp_path / "dev.txt"),
-    )
-    assert {"precision", "recall", "f1", "PER_f1", "accuracy"} <= set(found)
 
 
 # --- Errors ------------------------------------------------------------------
@@ -398,26 +308,27 @@ def test_damaged_files_are_named(tmp_path, files):
 
 
 @pytest.mark.slow
-def test_missing_scores_say_how_to_install_them(tmp_path, files, monkeypatch):
-    folder = str(classifier_runs.write_data(tmp_path))
-    monkeypatch.setitem(sys.modules, "tasks.classifier.scores", None)
-    line = scripts.error_of(
-        litert_model,
-        model=str(files("classifier")),
-        do_eval=True,
-        task_name="tsv",
-        data_dir=folder,
-    )
-    assert "pip install 'scikit-learn" in line
-
-
-@pytest.mark.slow
-def test_a_missing_runtime_says_how_to_install_it(tmp_path, files, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", None)
-    line = scripts.error_of(
-        litert_model,
-        model=str(files("classifier")),
-        input_file=__file__,
-        output_file=str(tmp_path / "out"),
-    )
-    assert "pip install -r requirements-litert.txt" in line
+@pytest.mark.parametrize(
+    "module, flags, words",
+    [
+        (
+            "tasks.classifier.scores",
+            {"do_eval": True, "task_name": "tsv"},
+            "pip install 'scikit-learn",
+        ),
+        (
+            "ai_edge_litert.interpreter",
+            {"input_file": __file__},
+            "pip install -r requirements-litert.txt",
+        ),
+    ],
+)
+def test_what_is_missing_says_how_to_install_it(
+    tmp_path, files, monkeypatch, module, flags, words
+):
+    folder = classifier_runs.write_data(tmp_path)
+    monkeypatch.setitem(sys.modules, module, None)
+    if "task_name" in flags:
+        flags = flags | {"data_dir": str(folder)}
+    given = {"model": str(files("classifier"))}
+    assert words in scripts.error_of(litert_model, **given, **flags)

@@ -130,23 +130,6 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-def test_a_pipe_gets_whole_lines_without_bar_and_escape_codes():
-    output = in_pipe("-c", PROGRAM)
-    assert output.status == 0 and not output.stdout
-    assert "\r" not in output.stderr and "\x1b" not in output.stderr
-    assert output.stderr.endswith("WARNING: the end\n")
-    lines = output.stderr.splitlines()
-    assert all(map(LOG_LINE.fullmatch, lines))
-    shares = [line for line in lines if " Outer " in line]
-    assert len(shares) >= 2, "a line on the way, and one at the end"
-    assert re.search(
-        r" Outer \d+% \| \d+/10 records \| [\d.]+ records/s \| ETA 00:00:\d\d",
-        shares[0],
-    )
-    assert re.search(r"Outer 100% .* \| took 00:00:\d\d \| note 9", shares[-1])
-
-
-@pytest.mark.slow
 def test_a_terminal_shows_bars_and_keeps_log_lines_whole():
     output = in_terminal("-c", PROGRAM)
     assert output.status == 0
@@ -163,33 +146,6 @@ def test_a_terminal_shows_bars_and_keeps_log_lines_whole():
     assert " Outer 100% " in shown[-2] and shown[-1].endswith("the end")
 
 
-@pytest.mark.slow
-def test_a_dumb_terminal_gets_lines():
-    output = in_terminal("-c", PROGRAM, TERM="dumb")
-    assert "\x1b" not in output.stderr and "|█" not in output.stderr
-    lines = output.stderr.replace("\r\n", "\n").splitlines()
-    assert all(map(LOG_LINE.fullmatch, lines))
-
-
-def test_worker_processes_write_log_lines_of_the_same_form():
-    program = (
-        "from base import errors, workers\n"
-        "import log_in_worker\n"
-        "def main(_):\n"
-        "    with workers.WorkerPool(\n"
-        "        1, log_in_worker.setup, None, log_in_worker.work\n"
-        "    ) as pool:\n"
-        "        assert [e.result for e in pool.run([1])] == [2]\n"
-        "errors.run(main)\n"
-    )
-    output = in_pipe("-c", program, PYTHONPATH=str(ROOT / "tests" / "base"))
-    assert output.status == 0
-    assert re.fullmatch(
-        r"\d\d:\d\d:\d\d job 1\n\d\d:\d\d:\d\d WARNING: careful\n",
-        output.stderr,
-    )
-
-
 # --- The scripts -------------------------------------------------------------
 
 
@@ -200,12 +156,6 @@ def test_help_writes_nothing_to_standard_error(script):
     output = in_pipe(script, "--help")
     assert output.stderr == ""
     assert "--" in output.stdout
-
-
-@pytest.mark.slow
-def test_a_user_who_sets_tensorflow_s_log_level_sees_its_messages():
-    output = in_pipe("fill_mask.py", "--help", TF_CPP_MIN_LOG_LEVEL="0")
-    assert NOISE.search(output.stderr)
 
 
 @pytest.fixture(scope="module")
