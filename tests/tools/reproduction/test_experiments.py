@@ -1,7 +1,5 @@
 """Plans: which commands the tables need, their order, what they share."""
 
-import dataclasses
-
 import pytest
 import reproduction_runs
 
@@ -224,9 +222,3 @@ def test_a_task_without_data_is_left_out(tmp_path):
     for name in ("train.tsv", "dev.tsv"):
         (tmp_path / "CoLA" / name).write_text("a\tb\n" * 10)
     assert data.missing("CoLA") is None
-
-
-def test_sizes_have_the_names_of_the_papers_table():
-    size = scales.read("paper").model.size
-    assert dataclasses.astuple(size)[:3] == (12, 768, 12)
-    assert size.name == "L12_H768_A12"

@@ -54,11 +54,8 @@ def test_many_files_are_held_out_whole(tmp_path):
     assert how.startswith("1 of 12 files are held out (book")
     links = list((tmp_path / "work" / "corpus" / "train").iterdir())
     assert all(link.is_symlink() for link in links)
-
-
-def test_the_share_is_met_as_nearly_as_files_allow(tmp_path):
-    files = write_files(tmp_path, 20)
-    assert len(held_out.choose_files(files, 0.25)) == 5
+    # The share is met as nearly as files allow.
+    assert len(held_out.choose_files(files, 0.25)) == 3
     assert len(held_out.choose_files(files, 0.001)) == 1
 
 
@@ -83,22 +80,16 @@ def test_only_the_first_megabytes_are_taken(tmp_path):
 
 
 def test_a_second_call_reads_what_the_first_one_did(tmp_path):
+    """And fills a folder again that was removed."""
     files = write_files(tmp_path, 3)
     first = prepare(tmp_path, files)
+    assert prepare(tmp_path, files) == first
+    shutil.rmtree(tmp_path / "work" / "corpus" / "train")
     assert prepare(tmp_path, files) == first
     with pytest.raises(UserError, match="book0.txt of --input_file was "):
         prepare(tmp_path, files[1:])
     with pytest.raises(UserError, match="held_out_share was 0.1, is 0.2"):
         prepare(tmp_path, files, share=0.2)
-
-
-@pytest.mark.parametrize("name", held_out.FOLDERS)
-def test_a_folder_that_was_removed_is_filled_again(tmp_path, name):
-    files = write_files(tmp_path, 3)
-    first = prepare(tmp_path, files)
-    (found,) = tmp_path.rglob(name)
-    shutil.rmtree(found)
-    assert prepare(tmp_path, files) == first
 
 
 def test_documents_end_at_blank_lines_and_at_the_end_of_a_file(tmp_path):
