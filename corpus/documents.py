@@ -41,8 +41,7 @@ class Document(NamedTuple):
 class Outcome(NamedTuple):
     """The result for an item: a document, or why there is none.
 
-    The counts of all items are added up; see corpus/summary.py. A problem is an
-    item that cannot be read.
+    The counts of all items are added up; see corpus/summary.py.
     """
 
     document: Document | None
@@ -117,8 +116,6 @@ def distinct_texts(values: Iterable[bytes]) -> tuple[list[bytes], int]:
     return [texts[key] for key in sorted(texts)], num_values - len(texts)
 
 
-# --- Characters --------------------------------------------------------------
-
 # Removed: control characters (C0, DEL, C1) that are not white space, soft
 # hyphens, marks of text direction, byte order marks, surrogates and
 # noncharacters. Zero-width joiners and non-joiners stay, since Persian and
@@ -146,8 +143,6 @@ def clean_line(text: str) -> str:
     """Return clean text with single spaces for all white space, stripped."""
     return " ".join(clean_text(text).split())
 
-
-# --- Sentences of an item ----------------------------------------------------
 
 _COUNTED_AS = {
     items.JSON_LINES: "json_lines",

@@ -52,15 +52,11 @@ def generate(
     num_workers: int | None = None,
     beam_options: str | None = None,
 ) -> dict[str, Any]:
-    """Write all output files that are not complete yet.
+    """Write all output files that are not complete yet; return the report.
 
-    With `is_strict` the first problem in the input ends the run. `flags` are
-    the others that the output depends on. With `beam_options` a pipeline of
-    Apache Beam does the work, else `num_workers` processes, None: one for each
-    core.
-
-    Returns:
-        The content of corpus.json.
+    With `is_strict` the first problem in the input ends the run. With
+    `beam_options` a pipeline of Apache Beam does the work, else `num_workers`
+    processes, None: one for each core.
 
     Raises:
         UserError: a bad value, a missing file, input of unknown language, no
@@ -182,12 +178,7 @@ def _output_files(output_dir: str, flags: CorpusFlags) -> dict[str, list[str]]:
 
 
 def _check_inputs(inputs: list[str], outputs: list[str], language: str) -> None:
-    """Look at the beginning of all input files.
-
-    Raises:
-        UserError: one is an output too, cannot be opened, does not name its
-            language, or needs a library that is not installed.
-    """
+    """Look at the beginning of all input files, and that none is an output."""
     written = set(map(os.path.realpath, outputs))
     for path in inputs:
         if os.path.realpath(path) in written:

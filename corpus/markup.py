@@ -50,7 +50,6 @@ _RAW = re.compile(
 # [^<>] ends at the next tag at the latest: no position is read twice.
 _TAG = re.compile(r"</?([a-z][a-z0-9]*)\b[^<>]*>([ \t]*)", re.IGNORECASE)
 _SUPERSCRIPT = re.compile(r"<sup\b[^<>]*>([^<>]*)</sup\s*>", re.IGNORECASE)
-_SUPERSCRIPTS = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
 _PARAGRAPH_TAGS = frozenset(
     """p div blockquote center section article header footer hr caption
     noinclude onlyinclude""".split()
@@ -86,13 +85,10 @@ _VARIANT = re.compile(
 
 
 class Block(NamedTuple):
-    """A paragraph of wikitext.
+    """A paragraph of wikitext, with links, entities and rendered templates.
 
-    Attributes:
-        text: its lines, joined; may hold links, entities and those templates
-            that are rendered.
-        introduces: whether no other paragraph follows, but a list, a table, a
-            heading or the end of the page.
+    `introduces` says that no other paragraph follows, but a list, a table, a
+    heading or the end of the page.
     """
 
     text: str
@@ -103,10 +99,7 @@ class Block(NamedTuple):
 def blocks(
     wikitext: str, site: Site, counts: collections.Counter[str]
 ) -> list[Block]:
-    """Return the paragraphs of a page's wikitext that hold text.
-
-    The number of removed parts of each kind is added to `counts`.
-    """
+    """Return the paragraphs of a page that hold text; count what is removed."""
     text = (
         wikitext.translate(_UNMARK)
         if "\ue000" <= max(wikitext, default="")
@@ -179,7 +172,7 @@ def _cut_raw_tags(text: str, counts: collections.Counter[str]) -> str:
 
 def _superscript(match: re.Match[str]) -> str:
     """Return raised text: "10<sup>6</sup>" is 10⁶, not 106."""
-    raised = match[1].translate(_SUPERSCRIPTS)
+    raised = match[1].translate(templates.RAISED)
     return match[1] if any(c.isalpha() for c in raised) else raised
 
 
@@ -322,15 +315,15 @@ def _template(text: str, span: _Span, counts: collections.Counter[str]) -> str:
     """Return what stands in place of a template: itself, or a mark."""
     source = text[span.start : span.end]
     name = templates.name_of(source)
-    if templates.is_rendered(name):
+    if templates.renderer_of(name):
         counts["templates_rendered"] += 1
         # Lines decide what is a paragraph: a template is on one line.
         source = source.replace("\n", " ")
         return f"\n\n{source}\n\n" if templates.is_quote(name) else source
     counts["templates"] += 1
-    if templates.is_silent(name):
+    if templates.SILENT.match(name):
         return GAP
-    if templates.is_pronunciation(name):
+    if templates.PRONUNCIATION.match(name):
         return SOUND
     before = text[max(0, span.start - 1) : span.start]
     after = text[span.end : span.end + 2]

@@ -6,7 +6,6 @@ sentence is whole without it: "5 miles", not "5 miles (8.0 km)".
 
 import re
 
-# --- Units ------------------------------------------------------------------
 # Code: singular, plural.
 _UNITS = {
     code: (singular, plural)
@@ -107,7 +106,6 @@ _SMALLER = {
 }  # fmt: skip
 
 
-# --- Text -------------------------------------------------------------------
 def grouped(number: str) -> str:
     """Return "12,500" for "12500"; what is not a plain number stays."""
     match = re.fullmatch(r"([-−]?)(\d{4,})(\.\d+)?", number.strip())
@@ -122,8 +120,7 @@ def grouped(number: str) -> str:
 def convert(values: list[str], named: dict[str, str]) -> str | None:
     """Return "5 to 10 miles" for {{convert|5|to|10|mi|km}}.
 
-    None if a unit is not known or the template is to show something else than
-    the measure given to it.
+    None if a unit is not known or something else is to be shown.
     """
     if named.get("disp", "").startswith(("out", "num", "unit")):
         return None

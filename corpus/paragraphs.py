@@ -33,9 +33,8 @@ LINE_BREAKS = ("auto", "join", "keep")
 def split_paragraphs(text: str, line_breaks: str = "auto") -> list[str]:
     """Return the paragraphs of a text, each as one stripped line.
 
-    Blank lines separate them. A line break means nothing with "join": the lines
-    are wrapped and belong together. With "keep" each line is a paragraph.
-    "auto" is "join" if the lines look wrapped (`is_wrapped`), "keep" otherwise.
+    Blank lines separate them. With "join" a line break means nothing, with
+    "keep" it ends a paragraph. "auto" is "join" if the lines look wrapped.
     """
     blocks: list[list[str]] = [[]]
     for line in _LINE_BREAK.split(text):
@@ -53,10 +52,9 @@ def split_paragraphs(text: str, line_breaks: str = "auto") -> list[str]:
 def is_wrapped(blocks: list[list[str]]) -> bool:
     """Return whether the lines of a text were wrapped at a fixed width.
 
-    That is so if hardly any line has more than 100 characters, and most lines
-    that do not end their paragraph are full: at least 0.7 times as long as the
-    90th percentile, which has at least 40 characters. Lines of verse vary more
-    in length. And at most half of these lines end like a sentence.
+    That is so if hardly any line is longer than 100, and most lines that do not
+    end their paragraph are full: at least 0.7 times as long as the 90th
+    percentile, which is at least 40. At most half of them end like a sentence.
     """
     followed = [line for block in blocks for line in block[:-1]]
     if not followed:
@@ -92,7 +90,7 @@ def _width(line: str) -> int:
 
 
 def _is_wide(character: str) -> bool:
-    """Whether a character is Chinese or Japanese: no spaces between words.
+    """Whether a character is Chinese or Japanese, written without spaces.
 
     Korean characters are as wide, but Korean has spaces.
     """

@@ -42,9 +42,6 @@ def read_chunks(
     Small files share a chunk, and large ones have many: it ends with the item
     that reaches chunk_bytes. `start` is the `end` of the chunk before the
     first.
-
-    Raises:
-        UserError: see `find_source`; or a library is not installed.
     """
     gathered, size, num_bytes = [], 0, 0
     first_file, skipped = start

@@ -13,7 +13,6 @@ import re
 
 from corpus.markup import BROKEN, FORMULA, GAP, LOST, SOUND, UNSPACED
 
-# --- Repairs ----------------------------------------------------------------
 _SPACES = re.compile(r"[^\S\n]{2,}|[\t\xa0\u2000-\u200a\u202f\u205f\u3000\n]")
 # Zero-width joiners stay: they change letters of Persian and Hindi.
 _INVISIBLE = re.compile(
@@ -115,7 +114,6 @@ def _one_separator(match: re.Match[str]) -> str:
     return next((c for c in match[0] if c in ";؛；"), match[1])
 
 
-# --- Judgement --------------------------------------------------------------
 _LEFTOVER = re.compile(
     r"\[\[|\]\]|\{\{|\}\}|\{\||\|\}|\||==|</?[a-z]+\b[^<>]*>|<ref|-\{|\}-"
     r"|\d+px|^\s*[*#:;=!]|&[a-z]+;|__[A-Z]{3,}__",
@@ -135,9 +133,6 @@ def judge(sentence: str, language: str, introduces: bool, last: bool) -> str:
 
     `introduces`: no paragraph follows that of the sentence, but a removed list
     or table. `last`: it is the last one of its paragraph.
-
-    The reasons are "lost_words", "formula", "leftover_markup", "no_words",
-    "lower_case_start", "introduces_removed", "unfinished" and "unbalanced".
     """
     if LOST in sentence:
         return "lost_words"
@@ -165,7 +160,7 @@ def judge(sentence: str, language: str, introduces: bool, last: bool) -> str:
 def _starts_inside(sentence: str, first: re.Match[str]) -> bool:
     """Return whether the first word is not that of a sentence: lower case.
 
-    Names such as iPhone, eBay and d'Alembert start a sentence in lower case.
+    iPhone, eBay and d'Alembert start sentences.
     """
     word = first[1]
     if sentence[0] == "⟨":

@@ -20,9 +20,8 @@ _WHITE_SPACE = re.compile(r"\s")
 def known_language(language: str) -> bool:
     """Return whether a code names a language, "en" or "zh-hant".
 
-    sentencex has rules for about 30 languages and uses a related language's
-    for about 200 more. All others get the English ones, which know the full
-    stops of all scripts.
+    sentencex has rules for about 30 and uses a related language's for 200 more.
+    All others get the English ones, which know the full stops of all scripts.
     """
     code = language.lower()
     return code in LANGUAGE_CODES or code.split("-")[0] in LANGUAGE_CODES
@@ -31,8 +30,7 @@ def known_language(language: str) -> bool:
 def split(paragraph: str, language: str) -> list[str]:
     """Return the sentences of a paragraph, stripped, without empty ones.
 
-    Raises:
-        Unusable: sentencex fails on it.
+    It may be `Unusable`: sentencex fails on some texts.
     """
     found: list[str] = []
     for piece in _pieces(_WHITE_SPACE.sub(" ", paragraph)):
@@ -70,7 +68,6 @@ def _pieces(paragraph: str) -> list[str]:
     return [*pieces, paragraph]
 
 
-# --- Repairs ----------------------------------------------------------------
 # What sentencex takes for one sentence: "(So it was.) Then", "It was. 1990 was
 # not", and the same without spaces: 「年。1990年」.
 _MISSED_END = re.compile(

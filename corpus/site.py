@@ -14,7 +14,6 @@ from typing import NamedTuple
 # Namespaces of which a link shows no text: media, files, categories.
 _HIDDEN_NUMBERS = (-2, 6, 14)
 
-# --- Tables -----------------------------------------------------------------
 _HIDDEN_NAMES = frozenset(
     name.replace("_", " ")
     for name in """
@@ -162,15 +161,11 @@ _TITLE = re.compile(
 )
 
 
-# --- Site -------------------------------------------------------------------
 class Site(NamedTuple):
     """The language of a wiki, and which of its links show no text.
 
-    Attributes:
-        language: code such as "en", "de", "zh".
-        hidden: names of namespaces, in lower case with spaces for underscores:
-            the dump's own names, the English ones and those of the larger
-            wikis.
+    `hidden` are the names of namespaces, in lower case with spaces for
+    underscores: the dump's own, the English ones and those of larger wikis.
     """
 
     language: str
@@ -179,9 +174,8 @@ class Site(NamedTuple):
     def is_hidden(self, target: str) -> bool:
         """Return whether a link to this target shows no text of the article.
 
-        True for files, categories, sounds and the same article in other
-        languages; with a leading colon, as in [[:de:Berlin]], all of them are
-        plain links.
+        That is a file, a category or another language; with a leading colon, as
+        in [[:de:Berlin]], all of them are plain links.
         """
         prefix, colon, _ = target.partition(":")
         prefix = prefix.replace("_", " ").strip().lower()
@@ -191,10 +185,7 @@ class Site(NamedTuple):
 
 
 def from_namespaces(language: str, names: Mapping[int, str]) -> Site:
-    """Return the site of a dump in a language.
-
-    `names` are those of the namespaces in its siteinfo, by their numbers.
-    """
+    """Return the site of a dump, whose siteinfo names these namespaces."""
     own = {
         name.replace("_", " ").strip().lower(): key
         for key, name in names.items()
@@ -204,12 +195,10 @@ def from_namespaces(language: str, names: Mapping[int, str]) -> Site:
     return Site(language, _HIDDEN_NAMES.difference(own) | hidden)
 
 
-# --- Kinds of pages ---------------------------------------------------------
 def is_redirect(wikitext: str) -> bool:
-    """Return whether a page only redirects to another one.
+    """Return whether a page is a redirect, by its text.
 
-    For dumps before schema 0.10, which do not mark such pages. The word after
-    "#" is English or that of the larger wikis.
+    Dumps before schema 0.10 do not mark such pages.
     """
     return _REDIRECT.match(wikitext) is not None
 
@@ -217,8 +206,8 @@ def is_redirect(wikitext: str) -> bool:
 def is_disambiguation(wikitext: str, title: str, site: Site) -> bool:
     """Return whether a page lists the meanings of a title, by its templates.
 
-    The templates of all larger wikis are known, whatever the wiki. A title that
-    ends in "(disambiguation)", in the words of those wikis, is enough.
+    Those of all larger wikis are known. A title that ends in "(disambiguation)"
+    is enough.
     """
     if _TITLE.search(title) or _DISAMBIGUATION.search(wikitext):
         return True

@@ -40,13 +40,8 @@ class CorpusSteps(Steps):
     """The steps of prepare_corpus.py.
 
     The files of the training text come first, then those held out, and every
-    file has the same number of buckets.
-
-    Attributes:
-        is_strict: whether the first problem ends the run.
-        num_files: number of output files by split.
-        chunk_bytes: about the size of a chunk of the input.
-        input_name: the input, for messages.
+    file has the same number of buckets. `num_files` are those of each split;
+    `input_name` is for messages.
     """
 
     flags: CorpusFlags

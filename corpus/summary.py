@@ -68,8 +68,8 @@ def make_report(
 ) -> dict[str, Any]:
     """Return what corpus.json says of the documents of a run.
 
-    It has nothing in it that depends on the number of workers or on how often
-    a run was interrupted. `outputs` are the paths of the files by split.
+    It does not depend on the number of workers or on how often a run was
+    interrupted. `outputs` are the paths of the files by split.
     """
     counts = collections.Counter(run.total["counts"])
     splits = {}

@@ -33,11 +33,8 @@ def read_column(
     """Yield (text or None for a null, bytes of the file for this row).
 
     One row group at most is in memory. `blocks`, the opened file, is read only
-    where it is compressed as a whole or remote.
-
-    Raises:
-        Unusable: not a whole parquet file, or no such column of text. Rows
-            before the damage have been yielded.
+    where it is compressed as a whole or remote. After the rows before its
+    damage a file is `Unusable`, as one without the column of text is.
     """
     parquet = require_pyarrow(path)
     import pyarrow

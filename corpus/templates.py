@@ -16,12 +16,11 @@ from corpus import measures
 Renderer = Callable[[list[str], dict[str, str]], str | None]
 
 
-# --- Names ------------------------------------------------------------------
 _NAME = re.compile(r"\{\{\s*(?:subst:|safesubst:)?\s*([^|{}<>\[\]\n]*)")
 
 # Templates that show no word of a sentence: remarks of editors, notes, icons,
 # layout. Matched from the start of the name.
-_SILENT = re.compile(
+SILENT = re.compile(
     r"""(?:cit(?:e|ation|ar|at|áció)\b|sfn|harv|ref(?!erence\ desk)|efn|note?\b
     |rp$|r$|fact$|cn$|fn|\#tag:ref|dubious|disput|clarif|who\??$|when\??$
     |which\??$|where\??$|why\??$|how\??$|by\ whom|whom|says\ who|according\ to
@@ -58,9 +57,7 @@ _SILENT = re.compile(
     |.*(?:needed|\binline|\?)$""",
     re.VERBOSE,
 )
-_PRONUNCIATION = re.compile(
-    r"ipa-|ipac-|respell|pron\b|pronunciation|audio-ipa"
-)
+PRONUNCIATION = re.compile(r"ipa-|ipac-|respell|pron\b|pronunciation|audio-ipa")
 
 
 def name_of(source: str) -> str:
@@ -69,33 +66,17 @@ def name_of(source: str) -> str:
     return match[1].replace("_", " ").strip().lower() if match else ""
 
 
-def is_rendered(name: str) -> bool:
-    """Return whether the text of templates of this name is known."""
-    return _renderer(name) is not None
-
-
 def is_quote(name: str) -> bool:
     """Return whether templates of this name hold a paragraph of quoted text."""
     return _RENDERERS.get(name) is _quotation
 
 
-def is_silent(name: str) -> bool:
-    """Return whether a template of this name shows no word of a sentence."""
-    return _SILENT.match(name) is not None
-
-
-def is_pronunciation(name: str) -> bool:
-    """Return whether templates of this name give a pronunciation."""
-    return _PRONUNCIATION.match(name) is not None
-
-
 def is_remark(before: str, after: str) -> bool:
     """Return whether a template is a remark, by the characters around it.
 
-    A remark follows a word or a full stop without a space, and a space or a
-    punctuation mark follows it: "in 1990.{{x}} He" and "most{{x}} people" lose
-    nothing, "{{x}} people" and "has {{x}} people" may have lost a number. Two
-    characters after it are looked at, one before it.
+    "in 1990.{{x}} He" and "most{{x}} people" lose nothing, "{{x}} people" and
+    "has {{x}} people" may have lost a number. One character before it and two
+    after it are looked at.
     """
     ends = (
         not after or after[0] in " \n\t,.;:)]<\ue003{" or after[0] in "，。、"
@@ -113,15 +94,11 @@ def is_remark(before: str, after: str) -> bool:
     return before.isalpha() and before < "\u0e00"
 
 
-# --- Renderers --------------------------------------------------------------
 def render(
     name: str, values: list[str], named: dict[str, str], language: str
 ) -> str | None:
-    """Return the text of a template, None if its arguments do not tell it.
-
-    They are positional ones as text, and named ones.
-    """
-    renderer = _renderer(name)
+    """Return the text of a template, None if its arguments do not tell it."""
+    renderer = renderer_of(name)
     if renderer is measures.convert and language not in ("en", "simple"):
         named = {**named, "abbr": "on"}
     if renderer is None:
@@ -157,12 +134,6 @@ def _joined(between: str, prefix: str = "", most: int = 99) -> Renderer:
         return prefix + between.join(filled) if filled else ""
 
     return render_joined
-
-
-def _last(values: list[str], named: dict[str, str]) -> str | None:
-    """Return the last positional argument that is not empty."""
-    filled = list(filter(None, values))
-    return filled[-1] if filled else named.get("text")
 
 
 def _language(values: list[str], named: dict[str, str]) -> str:
@@ -202,7 +173,7 @@ def _fraction(values: list[str], named: dict[str, str]) -> str | None:
     return f"{whole}{parts[-2]}/{parts[-1]}"
 
 
-_RAISED = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
+RAISED = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
 
 
 def _raised(prefix: str) -> Renderer:
@@ -210,7 +181,7 @@ def _raised(prefix: str) -> Renderer:
 
     def render_raised(values: list[str], named: dict[str, str]) -> str:
         value = _argument(1, values, named)
-        return prefix + value.translate(_RAISED) if value else ""
+        return prefix + value.translate(RAISED) if value else ""
 
     return render_raised
 
@@ -223,7 +194,7 @@ def _scientific(values: list[str], named: dict[str, str]) -> str | None:
     if len(values) == 2:
         text += "±" + values[1]
     if power := named.get("e", "").strip():
-        text += "×10" + power.translate(_RAISED)
+        text += "×10" + power.translate(RAISED)
     unit = named.get("u", "").strip()
     return f"{text} {unit}" if unit else text
 
@@ -255,11 +226,6 @@ def _translated_link(values: list[str], named: dict[str, str]) -> str | None:
     return next(filter(None, (*values[1:2], *values[:1])), None)
 
 
-def _reading(values: list[str], named: dict[str, str]) -> str | None:
-    """Return "漢字（かんじ）" for {{読み仮名|漢字|かんじ}}."""
-    return f"{values[0]}（{values[1]}）" if len(values) > 1 else None
-
-
 def _height(values: list[str], named: dict[str, str]) -> str | None:
     """Return "115,5 m" for {{Höhe|115.5|DE-NHN}}."""
     value = _argument(1, values, named)
@@ -274,7 +240,6 @@ def _quotation(values: list[str], named: dict[str, str]) -> str:
     return _argument(1, values, named)
 
 
-# --- Table ------------------------------------------------------------------
 _MUSIC = {
     "flat": "♭",
     "sharp": "♯",
@@ -308,7 +273,10 @@ _RENDERED: list[tuple[str, Renderer]] = [
         _language,
     ),
     ("quote quotation bquote blockquote cquote zitat cytat cita", _quotation),
-    ("transl transliteration translit xlit", _last),
+    (
+        "transl transliteration translit xlit",
+        lambda v, n: next(filter(None, reversed(v)), n.get("text")),
+    ),
     ("linktext chem chem2", _joined("")),
     ("date jour nombre unité nb heure", _joined(" ")),
     ("convert cvt", measures.convert),
@@ -328,7 +296,10 @@ _RENDERED: list[tuple[str, Renderer]] = [
         не_переведено_3 не_переведено_5 ll 內部連結""",
         _translated_link,
     ),
-    ("読み仮名 読み仮名_ruby不使用 読み", _reading),
+    (
+        "読み仮名 読み仮名_ruby不使用 読み",
+        lambda v, n: f"{v[0]}（{v[1]}）" if len(v) > 1 else None,
+    ),
     ("siècle", lambda v, n: f"{v[0]}e siècle" if v and v[0] else None),
     ('"', _around("„", "“")),
     ("angbr angle", _around("⟨", "⟩")),
@@ -402,7 +373,7 @@ _LINK_TEMPLATE = re.compile(r"link-[a-z-]+$|internal link helper")
 _GERMAN_LANGUAGE = re.compile(r"([a-z]{2,3})s$")
 
 
-def _renderer(name: str) -> Renderer | None:
+def renderer_of(name: str) -> Renderer | None:
     """Return what renders templates of this name, None if nothing does."""
     found = _RENDERERS.get(name)
     if found:

@@ -54,7 +54,6 @@ def to_sentences(
     return kept, dict(counts)
 
 
-# --- Rendering --------------------------------------------------------------
 def _plain(text: str, site: Site) -> str:
     """Return the text that a paragraph of wikitext shows.
 
@@ -136,8 +135,8 @@ def _render_link(node: nodes.Wikilink, site: Site) -> str:
 def _render_template(node: nodes.Template, site: Site) -> str:
     """Return the text of an inline template, or a mark if it is not known."""
     name = templates.name_of("{{" + str(node.name))
-    if not templates.is_rendered(name):
-        return GAP if templates.is_silent(name) else LOST
+    if not templates.renderer_of(name):
+        return GAP if templates.SILENT.match(name) else LOST
     values, named = [], {}
     for parameter in node.params:
         value = _render(parameter.value, site)
