@@ -22,40 +22,11 @@ from records import tfrecord
 # --- Which sequences share a row ---------------------------------------------
 
 
-def rows_of(lengths, predictions=None, size=10, places=9, most=9) -> list[int]:
-    """Return the rows of sequences, by default of one prediction each."""
-    predictions = [1] * len(lengths) if predictions is None else predictions
-    return packing.assign_rows(
-        np.array(lengths, np.int64), np.array(predictions), size, places, most
-    ).tolist()
-
-
 def test_the_longest_first_into_the_least_room():
     """The docstring's example: 9, 6 + 4, 3 + 3."""
-    assert rows_of([6, 3, 9, 4, 3]) == [1, 2, 0, 1, 2]
-
-
-def test_the_best_fit_is_not_the_first():
-    """The 2 fits the row of 7 as well as the row of 8; the 3 then fits too."""
-    assert rows_of([7, 8, 2, 3]) == [1, 0, 0, 1]
-
-
-def test_equal_lengths_are_taken_in_order():
-    assert rows_of([9, 9, 9]) == [0, 1, 2]
-    assert rows_of([5, 5, 5]) == [0, 0, 1]
-
-
-def test_a_row_that_has_its_number_of_sequences_is_closed():
-    assert rows_of([2] * 5, most=2) == [0, 0, 1, 1, 2]
-
-
-def test_a_row_without_places_left_is_passed_over():
-    """The 4 fits the 6 exactly, but has 2 predictions where 1 is left."""
-    assert rows_of([6, 5, 4], [2, 1, 2], places=3) == [0, 1, 1]
-
-
-def test_no_sequence_is_no_row():
-    assert rows_of([]) == []
+    lengths = np.array([6, 3, 9, 4, 3])
+    found = packing.assign_rows(lengths, np.ones_like(lengths), 10, 9, 9)
+    assert found.tolist() == [1, 2, 0, 1, 2]
 
 
 @given(
@@ -116,18 +87,6 @@ def test_rows_are_in_random_order_and_the_same_for_a_seed():
         halves = np.array_split(sizes, 2)
         assert abs(halves[0].mean() - halves[1].mean()) < 0.2
     assert orders[0] == orders[1] != orders[2]
-
-
-def test_uniform_lengths_fill_rows_to_99_percent():
-    """With lengths from 5 to 128 equally likely: 53% before."""
-    lengths = np.random.default_rng(0).integers(5, 129, 5000)
-    config = packed_batches.config_of(
-        max_seq_length=128, max_predictions_per_seq=20, max_sequences_per_pack=8
-    )
-    rows = packing.assign_rows(
-        lengths, masking.prediction_budget(lengths, config), 128, 20, 8
-    )
-    assert lengths.sum() / (rows.max() + 1) / 128 > 0.99
 
 
 def lengths_of_text(max_seq_length: int) -> np.ndarray:
@@ -210,43 +169,6 @@ def test_parts_are_whole_rows():
 
 
 # --- Features of rows --------------------------------------------------------
-
-
-def test_a_row_is_the_one_in_the_schema():
-    """Two sequences of 5 in a row of 11; token 9 is [MASK]."""
-    single = {
-        "input_ids": [[1, 9, 2, 6, 2] + [0] * 6, [1, 5, 2, 9, 2] + [0] * 6],
-        "input_mask": [[1] * 5 + [0] * 6] * 2,
-        "segment_ids": [[0, 0, 0, 1, 1] + [0] * 6] * 2,
-        "masked_lm_positions": [[1, 0, 0], [3, 0, 0]],
-        "masked_lm_ids": [[7, 0, 0], [8, 0, 0]],
-        "masked_lm_weights": [[1.0, 0, 0], [1.0, 0, 0]],
-        "next_sentence_labels": [0, 1],
-    }
-    config = packed_batches.config_of(
-        max_seq_length=11,
-        masked_lm_prob=0.25,
-        max_predictions_per_seq=3,
-        max_sequences_per_pack=2,
-    )
-    found = packing.pack_features(
-        {name: np.array(value) for name, value in single.items()},
-        np.array([2]),
-        config,
-    )
-    assert {name: value[0].tolist() for name, value in found.items()} == {
-        "input_ids": [1, 9, 2, 6, 2, 1, 5, 2, 9, 2, 0],
-        "input_mask": [1] * 10 + [0],
-        "segment_ids": [0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 0],
-        "sequence_ids": [1] * 5 + [2] * 5 + [0],
-        "position_ids": [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0],
-        "masked_lm_positions": [1, 8, 0],
-        "masked_lm_ids": [7, 8, 0],
-        "masked_lm_weights": [1, 1, 0],
-        "next_sentence_positions": [0, 5],
-        "next_sentence_labels": [0, 1],
-        "next_sentence_weights": [1, 1],
-    }
 
 
 @pytest.mark.parametrize("seed", range(3))
