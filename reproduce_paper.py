@@ -279,19 +279,19 @@ def list_commands(
     yield "# A command can run as soon as those that it comes after have ended."
     yield "# Before all others: divide the text, write the configurations."
     yield shlex.join(["python", sys.argv[0], *own, "--prepare_only"]) + "\n"
-    numbers = {name: n for n, name in enumerate(plan.steps, 1)}
     num_finished = 0
     for name, step in plan.steps.items():
-        before = ", ".join(f"{numbers[n]}" for n in step.after) or "no other"
+        numbers = [str(plan.steps[before].number) for before in step.after]
         own_tables = [t.name for t in tables if t.name in users[name]]
         is_finished = work.is_finished(step)
         num_finished += is_finished
         yield (
-            f"# Step {numbers[name]}, for {', '.join(own_tables)}: "
-            f"{step.title}; after {before}{'; finished' * is_finished}"
+            f"# Step {step.number}, for {', '.join(own_tables)}: {step.title}; "
+            f"after {', '.join(numbers) or 'no other'}"
+            f"{'; finished' * is_finished}"
         )
         yield work.command(step) + "\n"
-    yield f"# {num_finished} of {len(numbers)} steps are finished."
+    yield f"# {num_finished} of {len(plan.steps)} steps are finished."
 
 
 def check_flags() -> None:

@@ -33,10 +33,10 @@ _SHOWN_LINES = 8  # of a step that failed
 
 
 class _Child:
-    """A running step, and its number in the plan."""
+    """A running step."""
 
-    def __init__(self, step: Step, number: int, work: WorkDir, lock: int):
-        self.step, self.number = step, number
+    def __init__(self, step: Step, work: WorkDir, lock: int):
+        self.step = step
         self.last_report = time.monotonic()
         self.lines: collections.deque[str] = collections.deque(
             maxlen=_SHOWN_LINES
@@ -68,12 +68,12 @@ class _Child:
             self.lines.append(line)
             text = re.sub(r"^\d\d:\d\d:\d\d +", "", line)
             if text.startswith(("WARNING: ", "ERROR: ")):
-                logging.warning("Step %d: %s", self.number, text)
+                logging.warning("Step %d: %s", self.step.number, text)
             elif " | " in text and "ETA" in text:
                 now = time.monotonic()
                 if now - self.last_report > _SECONDS_BETWEEN_REPORTS:
                     self.last_report = now
-                    logging.info("Step %d: %s", self.number, text)
+                    logging.info("Step %d: %s", self.step.number, text)
 
     def failure(self) -> str:
         """Return the line in which a step failed, "" if it has not.
@@ -87,7 +87,7 @@ class _Child:
         lines = list(self.lines) or ["it printed nothing"]
         logging.error(
             "Step %d ended with status %d; its log is %s and ends with\n%s",
-            self.number,
+            self.step.number,
             self.process.returncode,
             self.log.name,
             "\n".join(f"    {line}" for line in lines),
@@ -136,29 +136,24 @@ def run(
             len(finished),
             len(plan.steps),
         )
-    waiting = {
-        name: number
-        for number, name in enumerate(plan.steps, 1)
-        if name not in finished
-    }
+    waiting = [s for name, s in plan.steps.items() if name not in finished]
     running: list[_Child] = []
     with interrupts.ending_on_sigterm():
         try:
             while True:
-                for name, number in list(waiting.items()):
-                    step = plan.steps[name]
+                for step in list(waiting):
                     is_ready = finished.issuperset(step.after)
                     if is_ready and len(running) < num_parallel:
-                        del waiting[name]
+                        waiting.remove(step)
                         logging.info(
                             "Step %d of %d: %s\n%s",
-                            number,
+                            step.number,
                             len(plan.steps),
                             step.title,
                             work.command(step),
                         )
                         work.begin(step)
-                        running.append(_Child(step, number, work, lock))
+                        running.append(_Child(step, work, lock))
                 if not running:  # what still waits needs a step that failed
                     return
                 time.sleep(_SECONDS_BETWEEN_LOOKS)
@@ -180,7 +175,7 @@ def run(
                     if step.kind == FINETUNING and not keep_models:
                         work.remove_weights(step)
                     logging.info(
-                        "Step %d took %s", child.number, format_seconds(seconds)
+                        "Step %d took %s", step.number, format_seconds(seconds)
                     )
                     if step.kind in (PRETRAINING, FINETUNING):
                         on_scores()

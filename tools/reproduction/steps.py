@@ -34,6 +34,7 @@ KINDS = (VOCABULARY, RECORDS, PRETRAINING, FINETUNING)
 class Step(NamedTuple):
     """One command; its name is what it writes below the work directory."""
 
+    number: int  # in the plan, from 1
     name: str
     title: str  # what it is for
     script: str  # file name
@@ -116,7 +117,8 @@ class Plan:
             if value is not None
         }
         texts |= {key: True for key, value in flags.items() if value is True}
-        step = Step(name, title, script, texts, tuple(after), task)
+        count = len(self.steps)
+        step = Step(count + 1, name, title, script, texts, tuple(after), task)
         if self.steps.setdefault(name, step).flags != texts:
             raise ValueError(f"two commands are called {name}")
         return name

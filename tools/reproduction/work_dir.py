@@ -175,15 +175,13 @@ class WorkDir(NamedTuple):
         Or that could not run because another one did.
         """
         found: dict[str, str] = {}
-        numbers = {name: n for n, name in enumerate(plan.steps, 1)}
         for name, step in plan.steps.items():
             lost = [before for before in step.after if before in found]
             if line := self.marker(step).get("failed"):
                 found[name] = line
             elif lost and not self.is_finished(step):
-                found[name] = (
-                    f"not run: it needs step {numbers[lost[0]]}, which failed"
-                )
+                needed = plan.steps[lost[0]].number
+                found[name] = f"not run: it needs step {needed}, which failed"
         return found
 
     def check_begun(self, plan: Plan) -> None:

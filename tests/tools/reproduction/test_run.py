@@ -19,7 +19,7 @@ def run_scripts(tmp_path, *sources, on_scores=lambda: None):
     for number, source in enumerate(sources):
         name, script = f"finetuning/{number}", f"script{number}.py"
         (tmp_path / script).write_text(source)
-        plan.steps[name] = Step(name, "", script, {})
+        plan.steps[name] = Step(number, name, "", script, {})
         os.makedirs(work.output(plan.steps[name]))
     with work_dir.locked(str(tmp_path)) as lock:
         run.run(plan, work, 2, False, lock, on_scores)
@@ -85,7 +85,7 @@ def test_weights_and_activations_are_removed(tmp_path):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
     work = WorkDir(str(tmp_path), {}, "", Data())
-    work.remove_weights(Step("finetuning/a", "", "run.py", {}))
+    work.remove_weights(Step(1, "finetuning/a", "", "run.py", {}))
     left = {p.relative_to(folder) for p in folder.rglob("*") if p.is_file()}
     assert set(map(str, left)) == kept
 
