@@ -69,11 +69,9 @@ def options_of(values: flags.FlagValues) -> str | None:
 
 
 def check_flags(values: flags.FlagValues, output: str) -> None:
-    """Check the flags before any work; `output` is the one of the output.
+    """Check the flags before any work; `output` is the flag of what is written.
 
-    Raises:
-        UserError: options without --runner=beam, Beam is not installed, or it
-            would not find its own output again.
+    That Beam is installed, for example, and will find its own output again.
     """
     if values.runner != "beam":
         if values.beam_options:
@@ -97,12 +95,8 @@ def run(build: Callable[[Any], Any], beam_options: str, job_name: str) -> None:
     """Build a pipeline, run it to its end, and log its counters.
 
     `build` adds all steps to the `apache_beam.Pipeline` it is given. `job_name`
-    is the namespace of the counters, and names the job where the options do
-    not. Runners that repeat failed work may have counted it twice: for exact
-    numbers, write them beside the output.
-
-    Raises:
-        UserError: bad input, or the runner did not accept the pipeline.
+    is the namespace of the counters. Runners that repeat failed work may have
+    counted it twice: for exact numbers, write them beside the output.
     """
     beam = _import_beam()
     kinds = beam.options.pipeline_options

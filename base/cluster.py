@@ -56,11 +56,7 @@ def is_chief() -> bool:
 
 
 def machines() -> list[Machine]:
-    """Return the processes that train, the chief first; [] without a cluster.
-
-    Raises:
-        UserError: TF_CONFIG is damaged.
-    """
+    """Return the processes that train, the chief first."""
     return _read_tf_config()[0]
 
 
@@ -70,13 +66,10 @@ def number() -> int:
 
 
 def check_own_address() -> str | None:
-    """Check that this process can listen at its address.
+    """Raise a UserError if another process listens at the address of this one.
 
-    Returns a warning if the host is not an address of this machine, None if it
-    is. Behind an address translation that may be right.
-
-    Raises:
-        UserError: another process listens there.
+    Returns a warning if the host is not an address of this machine, else None.
+    Behind an address translation that may be right.
     """
     mine = machines()[number()]
     host, port = mine.address.rsplit(":", 1)

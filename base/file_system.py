@@ -131,11 +131,8 @@ def files_below(path: str) -> Iterator[tuple[str, int | None]]:
 def find_files(patterns: str, flag: str = "input_file") -> list[str]:
     """Return the files that a comma-separated list of globs matches.
 
-    The patterns keep their order, the files of each are sorted, and a file
-    that two patterns match is returned once.
-
-    Raises:
-        UserError: a pattern matches no file, or a directory alone.
+    The patterns keep their order, the files of each are sorted, and a file that
+    two patterns match is returned once. Each has to match a file.
     """
     found: dict[str, str] = {}
     for pattern in filter(None, map(str.strip, patterns.split(","))):
@@ -174,10 +171,7 @@ def input_states(patterns: str) -> list[list]:
     """Return [path, size, time of change] of every file that globs match.
 
     In the fingerprint of a command they stand for the text, which may be too
-    large to be read twice.
-
-    Raises:
-        UserError: a pattern matches no file, or a pipe.
+    large to be read twice. A pipe is refused.
     """
     paths = list(map(absolute_path, find_files(patterns)))
     for path in filter(is_stream, paths):
@@ -211,13 +205,9 @@ def atomic_file(path: str, sync: bool = True) -> Iterator[IO[bytes]]:
 
     The bytes go to a hidden temporary file in the same directory, which gets
     the final name when the block ends and is removed when the block fails. If
-    `path` is a link, the file it points to is replaced. A pipe or a device is
-    written to directly, as there is no file to replace.
-
-    Args:
-        path: local or remote; "-" is standard output.
-        sync: wait until the bytes are on the disk, so that they survive a
-            power cut. False is faster, for files that are soon removed.
+    `path` is a link, the file it points to is replaced. Standard output ("-"),
+    a pipe or a device is written to directly. `sync` waits until the bytes are
+    on the disk, so that they survive a power cut.
     """
     if path == "-":
         yield sys.stdout.buffer
@@ -317,11 +307,7 @@ def make_directories(path: str) -> None:
 
 
 def make_directory(path: str, flag: str = "output_dir") -> None:
-    """Create the directory of a flag; check that files can be written to it.
-
-    Raises:
-        UserError: it cannot be created or written to.
-    """
+    """Create the directory of a flag; check that it can be written to."""
     # Runs that share the directory must not remove each other's probe.
     probe = os.path.join(path, f".writable.{os.getpid()}")
     try:
@@ -358,13 +344,9 @@ def locked_folder(
     the end of the block if it is empty. Yields the descriptor of the lock:
     child processes that inherit it hold the lock too.
 
-    Args:
-        folder: local path.
-        what: what the run writes, for the message.
-        wait_seconds: how long to wait for the end of another run.
-
     Raises:
-        UserError: another run has it.
+        UserError: another run, which writes `what`, has it, and does not end
+            within `wait_seconds`.
     """
     end = time.monotonic() + wait_seconds
     while True:
@@ -401,11 +383,7 @@ def locked_folder(
 
 
 def open_for_reading(path: str) -> IO[bytes]:
-    """Open a local or remote file to read bytes from.
-
-    Raises:
-        UserError: it cannot be opened.
-    """
+    """Open a local or remote file; raise a UserError if there is none."""
     try:
         if is_remote(path):
             if not gfile().exists(path):
@@ -422,11 +400,7 @@ def unreadable(path: str, error: Exception) -> UserError:
 
 
 def sha256(path: str) -> str:
-    """Return the SHA-256 checksum of a file as hexadecimal digits.
-
-    Raises:
-        UserError: it cannot be read.
-    """
+    """Return the SHA-256 checksum of a file as hexadecimal digits."""
     digest = hashlib.sha256()
     try:
         with open_for_reading(path) as file:

@@ -10,12 +10,9 @@ import hashlib
 def hash64(*parts: bytes | str | int) -> int:
     """Return a 64-bit hash of bytes, text (hashed as UTF-8) and integers.
 
-    It is BLAKE2b with a digest of 8 bytes, read as a little-endian number.
-    Each part is preceded by its type and length, so that ("ab", "c") and
-    ("a", "bc") differ, and so do 1, "1" and b"1".
-
-    Raises:
-        TypeError: a part of another type, such as bool or float.
+    It is BLAKE2b with a digest of 8 bytes, read as a little-endian number. Each
+    part is preceded by its type and length, so that ("ab", "c") and ("a", "bc")
+    differ, and so do 1, "1" and b"1".
     """
     digest = hashlib.blake2b(digest_size=8)
     for part in parts:

@@ -71,10 +71,6 @@ def warnings_alone() -> Iterator[None]:
 
 
 def set_level(level: int) -> None:
-    """Set the lowest level that is written; --verbosity comes first.
-
-    Args:
-        level: logging.INFO, logging.WARNING, ... of absl.
-    """
+    """Set the lowest level that is written; --verbosity comes first."""
     if not flags.FLAGS["verbosity"].present:
         logging.set_verbosity(level)

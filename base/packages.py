@@ -10,12 +10,7 @@ from base.errors import UserError
 def load(
     module: str, what: str, package: str, requirements: str = "requirements.txt"
 ) -> Any:
-    """Return a module, such as "pyarrow.parquet", that may not be installed.
-
-    Raises:
-        UserError: it cannot be imported; begins with `what` needs it, and tells
-            how to install it.
-    """
+    """Return a module that may not be installed; `what` needs it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

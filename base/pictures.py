@@ -26,11 +26,7 @@ _LONGEST_NAME = 24  # characters of a name in a picture
 
 
 def new_figure(width: float, height: float) -> Any:
-    """Return an empty matplotlib figure, in inches, that needs no display.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-    """
+    """Return an empty matplotlib figure, in inches, that needs no display."""
     # pyplot would look for a display, which a server does not have.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

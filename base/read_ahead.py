@@ -1,49 +1,28 @@
 """Compute the next items of an iterator while the last ones are in use."""
 
-import contextlib
-import queue
-import threading
+import collections
 from collections.abc import Iterable, Iterator
+from concurrent import futures
 from typing import Any
 
+_AHEAD = 3  # items
 
-def read_ahead(items: Iterable[Any], size: int = 2) -> Iterator[Any]:
-    """Yield the items; a thread computes the next `size` meanwhile.
+
+def read_ahead(items: Iterable[Any]) -> Iterator[Any]:
+    """Yield the items; a thread computes the next ones meanwhile.
 
     It gains time where the items come from C code that releases the
     interpreter's lock, such as decompression. What `items` raises is raised at
     its place.
     """
-    waiting: queue.Queue = queue.Queue(size)
-    stop = threading.Event()
-    ended = object()
-
-    def put(value: tuple[Any, Any]) -> bool:
-        while not stop.is_set():
-            with contextlib.suppress(queue.Full):
-                waiting.put(value, timeout=0.1)
-                return True
-        return False
-
-    def fill() -> None:
-        try:
-            for item in items:
-                if not put((item, None)):
-                    return
-            put((ended, None))
-        except BaseException as error:
-            put((ended, error))
-
-    thread = threading.Thread(target=fill, daemon=True)
-    thread.start()
+    iterator, end = iter(items), object()
+    thread = futures.ThreadPoolExecutor(1)
     try:
-        while True:
-            item, error = waiting.get()
-            if error is not None:
-                raise error
-            if item is ended:
-                return
+        waiting = collections.deque(
+            thread.submit(next, iterator, end) for _ in range(_AHEAD)
+        )
+        while (item := waiting.popleft().result()) is not end:
+            waiting.append(thread.submit(next, iterator, end))
             yield item
     finally:
-        stop.set()
-        thread.join()
+        thread.shutdown(cancel_futures=True)

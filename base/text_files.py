@@ -15,9 +15,6 @@ def read_text(path: str) -> str:
     """Return the text of a UTF-8 file, without a byte order mark.
 
     Not of a pipe, since callers may read it again.
-
-    Raises:
-        UserError: it cannot be read, or a line is not UTF-8.
     """
     if file_system.is_stream(path):
         raise UserError(
@@ -37,13 +34,10 @@ def read_text(path: str) -> str:
 
 
 def check_cell(value: str, what: str) -> None:
-    """Check that a value can be written into a cell of a .tsv file.
+    """Raise a UserError for a value that a cell of a .tsv file cannot hold.
 
-    `what` is its place, for messages: "dev.csv, line 3: label".
-
-    Raises:
-        UserError: it has a tab or a line end, or half of a character, which
-            JSON may escape ("\\ud800") but UTF-8 cannot hold.
+    That is a tab, a line end, or half of a character, which JSON may escape
+    ("\\ud800"). `what` is its place: "dev.csv, line 3: label".
     """
     if re.search(r"[\t\n\r]", value):
         raise UserError(
@@ -58,11 +52,7 @@ def check_cell(value: str, what: str) -> None:
 
 
 def json_objects(path: str, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number from 1, object) of JSON lines; skip blank lines.
-
-    Raises:
-        UserError: a line of the file `path` is not JSON, or not an object.
-    """
+    """Yield (line number from 1, object) of JSON lines; skip blank lines."""
     # JSON strings may hold U+2028, a line end for splitlines().
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
@@ -82,11 +72,7 @@ def json_objects(path: str, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def read_json_object(path: str) -> dict[str, Any]:
-    """Return the JSON object in a UTF-8 file.
-
-    Raises:
-        UserError: unreadable, not JSON, or JSON of another type.
-    """
+    """Return the JSON object in a UTF-8 file."""
     text = read_text(path)
     try:
         value = json.loads(text)
@@ -152,9 +138,6 @@ def csv_table(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
 
     A row covers several lines if a quoted cell has line ends. Blank lines are
     skipped; lines count from 1.
-
-    Raises:
-        UserError: a quote is not closed or stands in the wrong place.
     """
     # A cell may be a whole document; the default limit is 128 kB.
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))

@@ -142,11 +142,7 @@ class WorkerPool:
             return
 
     def _receive(self, connection) -> tuple[type, Any]:
-        """Return the kind and content of a worker's next message.
-
-        Raises:
-            UserError: the worker has ended.
-        """
+        """Return the kind and content of a worker's next message."""
         try:
             return pickle.loads(connection.recv_bytes())
         except (EOFError, OSError):

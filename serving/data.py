@@ -46,14 +46,7 @@ class InputFile(NamedTuple):
 
 
 def find_inputs(patterns: str, input_format: str) -> list[InputFile]:
-    """Return the files of globs that are not empty, which are all of one kind.
-
-    `input_format` "text", "jsonl" or "tfrecord" reads them as that.
-
-    Raises:
-        UserError: a file cannot be read or used, two are of two kinds, or all
-            are empty.
-    """
+    """Return the files of globs that are not empty, all of one kind."""
     found = [
         inspect(path, input_format) for path in file_system.find_files(patterns)
     ]
@@ -76,11 +69,7 @@ def find_inputs(patterns: str, input_format: str) -> list[InputFile]:
 
 
 def inspect(path: str, input_format: str = "auto") -> InputFile:
-    """Return a file with its kind, judged by its first bytes.
-
-    Raises:
-        UserError: it is of no kind or of another than `input_format`.
-    """
+    """Return a file with its kind, judged by its first bytes or given."""
     if file_system.is_stream(path):
         raise UserError(
             f"--input_file: {path} is a pipe or a device, which cannot be read "
@@ -163,11 +152,7 @@ _Raw = tuple[Place, bytes | Problem, int]
 
 
 def read_windows(file: InputFile, parse: Parse) -> Iterator[Window]:
-    """Yield the windows of a file.
-
-    Raises:
-        UserError: it cannot be read.
-    """
+    """Yield the windows of a file."""
     try:
         if file.kind == "tfrecord":
             yield from _windows(_records(file.path), file.kind, parse)
@@ -186,9 +171,6 @@ def read_stream(
 
     `name` is the stream's in ids and messages. `input_format` "auto" is judged
     by the first line that is not blank.
-
-    Raises:
-        UserError: it is neither text nor JSON lines.
     """
     lines = _lines(stream, name)
     head: list[_Raw] = []

@@ -26,14 +26,11 @@ def make_files(
     With `beam_options` a pipeline of Apache Beam does the work, else
     `num_workers` processes of this machine. `input_bytes` are for the bar of
     the progress. `on_result` is called with the result of every chunk that is
-    mapped, or with their total if Beam does the work.
-
-    Returns:
-        The run, whose total is that of the results of `Steps.map`.
+    mapped, or with their total if Beam does the work. The total of the run that
+    is returned is that of the results of `Steps.map`.
 
     Raises:
-        UserError: bad input, or output files of a different command. It says
-            how to continue.
+        UserError: bad input, or output files of a different command.
     """
     start = time.monotonic()
     with job_run.open_run(job) as run:

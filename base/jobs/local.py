@@ -177,9 +177,6 @@ def make_files(
 
     Returns the total of the results of `Steps.map`. `input_bytes` is what its
     reports add up to, None if unknown; `on_result` is called with each result.
-
-    Raises:
-        UserError: bad input.
     """
     scratch = _Scratch(run.job.scratch_dir)
     with workers.WorkerPool(

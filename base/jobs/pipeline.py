@@ -37,9 +37,6 @@ def make_files(
 
     Returns the total of the results of `Steps.map`. A worker reads one of the
     sources; the run's files are at paths that all workers reach.
-
-    Raises:
-        UserError: bad input, or the runner did not accept the pipeline.
     """
     folder = run.job.shared_dir
     # Those of a run that was killed.

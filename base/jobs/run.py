@@ -121,11 +121,7 @@ class Run:
         self.total = manifest.get("total")
 
     def finish(self, total: Any = None) -> None:
-        """End the run: write the manifest, and remove unfinished work.
-
-        Args:
-            total: what is known of all files together; of JSON's types.
-        """
+        """Write the manifest with the total of all files; remove the rest."""
         self._read_entries()
         for path in self.job.outputs:
             if not self._is_complete(path):

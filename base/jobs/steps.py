@@ -23,11 +23,7 @@ NOTHING: Made = ("", {"bounds": [0], "counts": {}})
 
 
 class Survey(Protocol):
-    """A pass over all buckets before `Steps.reduce`, whose result that gets.
-
-    Attributes:
-        num_buckets: of the survey's own values.
-    """
+    """A pass over all buckets before `Steps.reduce`, whose result that gets."""
 
     num_buckets: int
 
@@ -126,9 +122,6 @@ def publish(
 
     `made` maps a bucket to (file, what `reduce` returned). The counts of a
     bucket that several files share go to the first.
-
-    Raises:
-        InputError: the file would be empty, and must not be.
     """
     counts = collections.Counter()
     for bucket, (_, result) in made.items():

@@ -29,9 +29,6 @@ def create(
 
     `quantize` is a key of convert.BYTES_PER_WEIGHT; `lengths` are those of
     signatures of fixed length, if any.
-
-    Raises:
-        UserError: the model cannot be converted.
     """
 
     def numbers(**features: tf.Tensor) -> saved_model.Outputs:

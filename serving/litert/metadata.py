@@ -156,11 +156,7 @@ def with_files(data: bytes, files: Mapping[str, bytes]) -> bytes:
 
 
 def read_files(path: str) -> dict[str, bytes]:
-    """Return the files of the archive behind a LiteRT file.
-
-    Raises:
-        UserError: it is no such file, or is damaged.
-    """
+    """Return the files of the archive behind a LiteRT file."""
     try:
         with open(path, "rb") as file:
             head = file.read(8)
@@ -189,11 +185,7 @@ def read_files(path: str) -> dict[str, bytes]:
 
 
 def read_description(path: str) -> tuple[dict[str, Any], bytes]:
-    """Return the export.json inside a LiteRT file, and the vocabulary.
-
-    Raises:
-        UserError: one is missing or damaged, or of another version.
-    """
+    """Return the export.json inside a LiteRT file, and the vocabulary."""
     files = read_files(path)
     lacking = {VOCAB, DESCRIPTION} - set(files)
     if lacking:

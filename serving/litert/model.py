@@ -41,15 +41,6 @@ class LiteRtModel:
             the processor's cache.
         **options: fields of Settings that do not depend on the model:
             num_answers, n_best_size, vectors, text_columns, id_column.
-
-    Attributes:
-        settings: of the model.
-        task: its inputs and predictions.
-        longest: tokens of the longest row that the model takes.
-
-    Raises:
-        UserError: the file cannot be read or is no such file, or the runtime
-            is not installed.
     """
 
     def __init__(

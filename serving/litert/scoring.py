@@ -28,11 +28,7 @@ from tasks.task import Input, Outputs, Place, Prediction
 def score_classifier(
     model: LiteRtModel, task: glue.TaskFiles, data_dir: str
 ) -> dict[str, float]:
-    """Return the scores of a classifier or regression on its development sets.
-
-    Raises:
-        UserError: a file cannot be read, or the task is not the model's.
-    """
+    """Return the scores on the development sets of a task."""
     name = MultiLabel.name if task.multi_label else "classifier"
     _check_task(model, name, "task_name")
     if not task.dev:
@@ -85,9 +81,6 @@ def score_questions(model: LiteRtModel, path: str) -> dict[str, float]:
     """Return the official scores on a JSON file of SQuAD, in percent.
 
     The file is of the version that the model was fine-tuned on.
-
-    Raises:
-        UserError: the file cannot be read, or has no answers.
     """
     _check_task(model, "question_answering", "predict_file")
     is_version_2 = model.settings.null_threshold is not None
@@ -114,9 +107,6 @@ def score_entities(model: LiteRtModel, path: str) -> dict[str, float]:
 
     It has a word and its tag on each line, or is .jsonl (docs/ner.md). Every
     sentence is read alone, without the document around it.
-
-    Raises:
-        UserError: the file cannot be read, or has tags of unknown types.
     """
     _check_task(model, "token_classification", "dev_file")
     ner_scores = _scores_of("ner")
