@@ -100,21 +100,20 @@ def test_saved_model_with_any_number_of_windows(finished):
     loaded = tf.saved_model.load(str(finished / "saved_model" / "1"))
     answer = loaded.signatures["serving_default"]
     contexts = ["", "the film was Good .", "a " * 100 + "Bad " + "the " * 70]
-    together = answer(
-        question=tf.constant(["How?"] * 3), context=tf.constant(contexts)
-    )
-    texts = [text.decode() for text in together["answer"].numpy()]
-    assert texts == ["", "Good", "Bad"]
-    assert together["start"].numpy().tolist() == [0, 13, 200]
-    for number, context in enumerate(contexts):
-        alone = answer(
-            question=tf.constant(["How?"]), context=tf.constant([context])
-        )
-        for name, value in alone.items():
-            if value.dtype != tf.string:
-                np.testing.assert_allclose(
-                    value[0], together[name][number], atol=1e-4
-                )
+
+    def answers(*contexts: str) -> list[tuple]:
+        questions = tf.constant(["How?"] * len(contexts))
+        found = answer(question=questions, context=tf.constant(contexts))
+        names = ("answer", "start", "end", "score")
+        return list(zip(*(found[n].numpy() for n in names), strict=True))
+
+    together = answers(*contexts)
+    assert [row[0] for row in together] == [b"", b"Good", b"Bad"]
+    assert [row[1] for row in together] == [0, 13, 200]
+    for context, row in zip(contexts, together, strict=True):
+        (alone,) = answers(context)
+        assert alone[:3] == row[:3]
+        assert alone[3] == pytest.approx(row[3], abs=1e-4)
 
 
 @pytest.mark.slow

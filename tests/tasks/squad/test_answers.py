@@ -1,7 +1,5 @@
 """Logits kept between runs, answer files, thresholds, scores of a file."""
 
-import json
-
 from base.errors import UserError
 
 import numpy as np
@@ -54,16 +52,6 @@ def test_an_interrupted_write_leaves_no_fingerprint(tmp_path, monkeypatch):
         with pytest.raises(ZeroDivisionError):
             cached(tmp_path, other, 2.0)
     assert cached(tmp_path, FINGERPRINT, 3.0) == 3.0
-
-
-@pytest.mark.parametrize("version", ["v1", "v2"])
-def test_nbest_json_is_what_json_writes(version, tokenizer, tmp_path):
-    decoded = squad_files.golden_decoded(version, tokenizer, tmp_path)
-    text = squad_answers.nbest_json(decoded.nbest)
-    lists = {k: [c._asdict() for c in v] for k, v in decoded.nbest.items()}
-    for entry in (entry for entries in lists.values() for entry in entries):
-        del entry["span"]
-    assert text == json.dumps(lists, indent=4)
 
 
 # --- The null threshold ------------------------------------------------------

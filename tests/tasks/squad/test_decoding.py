@@ -1,6 +1,7 @@
-"""Logits to n-best lists: goldens, slow versions of the rules, cases."""
+"""Logits to n-best lists, spans to texts: goldens, rules, cases."""
 
 import gzip
+import itertools
 import json
 
 import numpy as np
@@ -10,8 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paths import GOLDEN
 
+import tokenization
+from tasks.squad import answers as squad_answers
 from tasks.squad import data as squad_data
 from tasks.squad import decoding as squad_decoding
+from tasks.squad import texts as squad_texts
 from tasks.squad import windows as squad_windows
 
 
@@ -33,6 +37,11 @@ def test_nbest_lists_are_the_originals(version, tokenizer, tmp_path):
             for name in ("probability", "start_logit", "end_logit"):
                 value = getattr(candidate, name)
                 assert value == pytest.approx(entry[name], abs=1e-6)
+    lists = {k: [c._asdict() for c in v] for k, v in decoded.nbest.items()}
+    for entry in itertools.chain(*lists.values()):
+        del entry["span"]
+    text = squad_answers.nbest_json(decoded.nbest)
+    assert text == json.dumps(lists, indent=4)  # to the last byte
     answers = json.loads((folder / "predictions.json").read_text())
     for key, found in decoded.answers().items():
         wanted = answers[key]
@@ -74,15 +83,19 @@ def test_the_example_of_max_context():
     assert most_context((0, 5), (3, 5)) == [[1, 1, 1, 1, 0], [0, 1, 1, 1, 1]]
 
 
-def test_padding_takes_no_place_among_the_best(tokenizer):
-    """The best spans do not depend on how far a batch was padded."""
-    text = "Paris is a city."
+def windows_on(text: str, tokenizer) -> tuple:
+    """Return a question on a paragraph, and its only window."""
     data = squad_data.SquadData(
         [squad_data.make_paragraph(text)],
-        [squad_data.SquadExample("a", "Where?", 0)],
+        [squad_data.SquadExample("a", "Who?", 0)],
     )
     lengths = squad_windows.Lengths(64, 16, 8)
-    windows = squad_windows.convert(data, tokenizer, lengths)
+    return data, squad_windows.convert(data, tokenizer, lengths)
+
+
+def test_padding_takes_no_place_among_the_best(tokenizer):
+    """The best spans do not depend on how far a batch was padded."""
+    data, windows = windows_on("Paris is a city.", tokenizer)
     logits = np.full([1, 64], 5.0, np.float32)  # padding looks best
     logits[0, :10] = np.arange(10)[::-1] / 10
 
@@ -99,3 +112,46 @@ def test_padding_takes_no_place_among_the_best(tokenizer):
     length = int(windows.length()[0])
     assert texts(64, True) == texts(length, True)
     assert texts(64, False) == [""]  # as the original, which says "empty"
+
+
+# --- Texts of spans ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "pieces, text, wanted",
+    [
+        ("steve jobs", "(Steve Jobs)", "Steve Jobs"),
+        ("steve smith", "Steve Smith's", "Steve Smith"),
+        ("1895", "(1895-1943).", "1895"),
+        ("beyonce", "Beyoncé's", "Beyoncé"),
+        ("[UNK]", "some ☃☃", None),
+        ("x", "x한", None),  # 2 characters, then 4
+        ("i", "İstanbul", "İ"),
+        ("a b", "x(a b)y", "a b"),
+    ],
+)
+def test_final_place(pieces, text, wanted):
+    """A part of the words; None where that fails."""
+    basic = tokenization.BasicTokenizer()
+
+    def normal(word: str) -> str:
+        return " ".join(basic.tokenize(word))
+
+    found = squad_texts.final_place(pieces, text.split(), normal)
+    assert (found and text[slice(*found)]) == wanted
+
+
+def test_the_characters_of_a_span_are_those_of_the_paragraph(tokenizer):
+    """Of two equal words the right one, with its white space between."""
+    text = "He (Paul),  Paul\u00a0and Paul's\n dog."
+    data, windows = windows_on(text, tokenizer)
+    texts = squad_texts.SpanTexts(data, windows, tokenizer)
+    pieces = [tokenizer.inv_vocab[i] for i in windows.doc_ids.tolist()]
+    begins = int(windows.query_length()[0]) + 2
+    pauls = [at for at, piece in enumerate(pieces) if piece == "paul"]
+    found = [texts.characters(0, begins + at, begins + at) for at in pauls]
+    assert found == [(4, 8), (12, 16), (21, 25)]
+    span = (0, begins + pauls[0], begins + pauls[2])
+    start, end = texts.characters(*span)
+    assert text[start:end] == "Paul),  Paul\u00a0and Paul"
+    assert texts.text(*span) == "Paul), Paul and Paul"

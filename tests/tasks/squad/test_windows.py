@@ -38,23 +38,18 @@ def test_windows_are_the_originals(version, kind, tokenizer, tmp_path):
             kind == "train",
         ):
             writer.write_examples(features)
-    names = {
-        "unique_ids": "unique_id",
-        "input_ids": "input_ids",
-        "input_mask": "input_mask",
-        "segment_ids": "segment_ids",
-    }
-    if kind == "train":
+    names = {n: n for n in ("input_ids", "input_mask", "segment_ids")}
+    names["unique_ids"] = "unique_id"
+    is_training = {"is_impossible"} if kind == "train" else set()
+    if is_training:
         names |= {f"{n}_positions": f"{n}_position" for n in ("start", "end")}
     found = [tfrecord.decode_example(r) for r in tfrecord.read_records(path)]
+    assert set(found[0]) == set(names) | is_training
     for name, golden in names.items():
         values = np.stack([record[name] for record in found])
         np.testing.assert_array_equal(
             values.squeeze(), wanted[f"{kind}_{golden}"], err_msg=name
         )
-    assert set(found[0]) == set(names) | (
-        {"is_impossible"} if kind == "train" else set()
-    )
     np.testing.assert_array_equal(
         windows.example, wanted[f"{kind}_example_index"]
     )
