@@ -63,18 +63,9 @@ def test_mistakes_and_pictures_belong_to_the_scores(finished, finished_2):
         (finished, "exact_match", 40),
         (finished_2, "exact", 5),
     ):
-        header, *rows = (
-            line.split("\t")
-            for line in (out / "errors.tsv").read_text().splitlines()
-        )
+        lines = (out / "errors.tsv").read_text().splitlines()
         wrong = round(40 * (1 - tiny.results_of(out)[score] / 100))
-        assert len(rows) == min(most, wrong)
-        nbest = read(out / "nbest_predictions.json")
-        for row in rows:
-            found = dict(zip(header, row, strict=True))
-            shares = {c["text"]: c["probability"] for c in nbest[found["id"]]}
-            sure = shares[found["prediction"]]
-            assert float(found["confidence"]) == pytest.approx(sure, abs=1e-4)
+        assert len(lines) == 1 + min(most, wrong)
     for name in ("curves.png", "f1_by_answer_length.png"):
         assert (finished_2 / name).read_bytes()[:4] == b"\x89PNG"
         assert not (finished / name).exists()  # --nopictures
@@ -120,15 +111,12 @@ def test_saved_model_with_any_number_of_windows(finished):
 def test_training_on_squad_2_tunes_the_threshold(finished_2):
     results = tiny.results_of(finished_2)
     assert results["best_f1"] > 85 and results["NoAns_f1"] > 70
-    odds = read(finished_2 / "null_odds.json")
-    nbest = read(finished_2 / "nbest_predictions.json")
     tuned = read(finished_2 / "null_threshold.json")
-    for key, text in read(finished_2 / "predictions.json").items():
-        best = next(c["text"] for c in nbest[key] if c["text"])
-        assert text == ("" if odds[key] > tuned["threshold"] else best)
-    assert tuned["f1"] == pytest.approx(results["f1"])
-    assert results["tuned_f1"] == tuned["f1"]
+    assert results["tuned_f1"] == tuned["f1"] == pytest.approx(results["f1"])
     assert results["tuned_thresh"] == tuned["threshold"]
+    odds = read(finished_2 / "null_odds.json")
+    for key, text in read(finished_2 / "predictions.json").items():
+        assert (text == "") == (odds[key] > tuned["threshold"])
 
 
 @pytest.mark.slow

@@ -99,17 +99,6 @@ def test_scores_by_length():
     assert f1 == pytest.approx([200 / 3, 200 / 3, 80] + [100] * 5)
 
 
-def test_the_picture_has_both_scores_and_the_counts():
-    pytest.importorskip("matplotlib")
-    bars = [mistakes.Bar("1", 1200, 90, 80), mistakes.Bar("2", 3, 50, 0)]
-    axes = mistakes.bars_figure(bars).axes[0]
-    f1, exact = (
-        [bar.get_height() for bar in found] for found in axes.containers
-    )
-    assert f1 == [90, 50] and exact == [80, 0]
-    assert [text.get_text() for text in axes.texts] == ["1,200", "3"]
-
-
 def test_the_list_and_the_picture_are_written_alone(tmp_path):
     pytest.importorskip("matplotlib")
     mistakes.write(DATA, ANSWERS, True, settings(tmp_path / "a", 0, True))
