@@ -100,21 +100,6 @@ def test_an_interrupted_run_ends_with_the_same_bytes(tmp_path, monkeypatch):
     assert bytes_of(tmp_path / "out") == whole
 
 
-def test_held_out_documents_stay_held_out(tmp_path):
-    """More input, other shards and another order do not move a document."""
-    texts = [[article(n)] for n in range(200)]
-    write(tmp_path / "b", texts[:120])
-    flags = {**BLANK, "heldout_fraction": 0.1}
-    run(tmp_path / "b", tmp_path / "few", **flags)
-    write(tmp_path / "a", texts[120:])
-    run(f"{tmp_path}/[ab]", tmp_path / "all", num_shards=5, **flags)
-    few = documents_in(tmp_path / "few", "heldout/*")
-    held = documents_in(tmp_path / "all", "heldout/*")
-    train = documents_in(tmp_path / "all")
-    assert 5 < len(few) < 25 and few < held
-    assert not train & held and len(train | held) == 200
-
-
 def test_repeated_lines_are_dropped(tmp_path):
     texts = [
         [article(n), "Subscribe to our newsletter."] + ["Read more."] * (n < 3)

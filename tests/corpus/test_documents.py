@@ -153,15 +153,6 @@ def test_share_of_documents_is_held_out_and_the_sets_are_nested():
     assert held[1] < held[2] < held[3]
 
 
-def test_held_out_documents_are_of_all_shards():
-    keys = [
-        document.key >> 60
-        for n in range(3000)
-        if (document := document_of([article(n)], 0.1)).split == "heldout"
-    ]
-    assert set(keys) == set(range(16))
-
-
 def test_dump_in_another_language_than_its_siteinfo(tmp_path):
     """Names of namespaces are the dump's, sentences those of --language."""
     xml = dump([page("A", "[[Datei:x.png|thumb|Bild]]Das ist z. B. gut. Ja.")])

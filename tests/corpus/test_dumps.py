@@ -16,9 +16,6 @@ def pieces(*blocks: bytes, max_bytes: int = 10**6) -> list[tuple[bytes, str]]:
     return list(dumps.split_pages(blocks, max_bytes))
 
 
-# --- Page boundaries ---------------------------------------------------------
-
-
 @pytest.mark.parametrize("size", [1, 5, 6, 7, 50, 4096, 10**7])
 def test_pages_do_not_depend_on_blocks(size):
     data = corpus_runs.xml_of(corpus_runs.ENGLISH)[:20_000]
@@ -55,28 +52,6 @@ def test_any_order_of_tags_is_the_same_in_any_blocks(parts, size, max_bytes):
     assert sum(bool(data) for data, _ in whole) == begins
 
 
-def test_a_page_without_end_does_not_take_the_next_one():
-    data = HEAD + b"<page>a<page>b</page>c</page><page>d</page></mediawiki>"
-    assert pieces(data) == [
-        (b"<page>a", "broken_page"),
-        (b"<page>b</page>", ""),
-        (b"", "broken_page"),
-        (b"<page>d</page>", ""),
-    ]
-
-
-def test_of_a_long_page_only_the_beginning_is_kept():
-    long = b"<page><title>Long</title>" + b"x" * 3_000_000 + b"</page>"
-    blocks = [HEAD + b"<page>a</page>"]
-    blocks += [long[i : i + 2**20] for i in range(0, len(long), 2**20)]
-    blocks += [b"<page>b</page></mediawiki>"]
-    found = pieces(*blocks)
-    assert [problem for _, problem in found] == ["", "too_long", ""]
-    assert len(found[1][0]) < 5000
-    assert dumps.page_place(2, found[1][0]) == "page 2 'Long'"
-    assert pieces(b"".join(blocks)) == found
-
-
 def test_memory_is_bounded_though_a_page_never_ends():
     """A buffer of all blocks would be copied 300 times, for a minute."""
     block = b"x" * 2**20
@@ -92,9 +67,6 @@ def test_a_dump_that_is_cut_between_pages_is_noticed():
     assert pieces(HEAD + b"<page>a</page></mediawiki>\n")[-1][1] == ""
     # A single stream of a multistream dump has no root element.
     assert pieces(b"<page>a</page>")[-1][1] == ""
-
-
-# --- Headers -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", ["0.8", "0.9", "0.10", "0.11"])
@@ -117,9 +89,6 @@ def test_header_of_any_schema(version):
 )
 def test_header_without_namespaces(head, language):
     assert dumps.read_header(head) == (language, ())
-
-
-# --- Pages -------------------------------------------------------------------
 
 
 def test_page_of_a_dump():

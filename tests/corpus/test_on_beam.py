@@ -74,19 +74,6 @@ def test_the_bytes_are_those_of_the_local_runner(
     assert f"Wrote {counted} documents" in caplog.text
 
 
-@pytest.mark.slow
-def test_two_worker_processes_write_the_same_bytes(inputs, local, tmp_path):
-    corpus_runs.run(
-        inputs,
-        tmp_path,
-        **FLAGS,
-        runner="beam",
-        beam_options="--runner=DirectRunner --direct_num_workers=2 "
-        "--direct_running_mode=multi_processing",
-    )
-    assert corpus_runs.bytes_of(tmp_path) == local
-
-
 def test_bad_input_ends_in_one_line(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"text": ""}\n')
     (tmp_path / "b.jsonl").write_text('{"text": "It is here."}\n{"text" 1}\n')

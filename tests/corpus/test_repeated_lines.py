@@ -36,18 +36,6 @@ def test_lines_above_the_limit_are_found(numbers, most, num_buckets):
     )
 
 
-def test_a_frequent_line_takes_one_entry():
-    """Memory does not depend on how often the line occurs."""
-    texts = enumerate([b"same\n" * 500, b"same\nother\n"])
-    values = [documents.to_value(key, text) for key, text in texts]
-    ((_, table),) = LineSurvey(1, 3).map(values)
-    hashes, counts = np.frombuffer(table, np.uint64).reshape(2, -1)
-    assert dict(zip(hashes.tolist(), counts.tolist(), strict=True)) == {
-        hash64(b"same"): 501,
-        hash64(b"other"): 1,
-    }
-
-
 @pytest.mark.parametrize(
     "dropped, expected",
     [

@@ -1,8 +1,6 @@
 """corpus/steps.py: what a chunk gives, and which documents a file has."""
 
 import dataclasses
-import io
-import random
 
 from base.errors import UserError
 
@@ -83,36 +81,3 @@ def test_files_are_ranges_of_keys_whatever_their_buckets(key, number):
             found.append(index)
     assert found[:2] == found[2:]
     assert found[0] == key * number >> 64 and number <= found[1] < number + 3
-
-
-@pytest.mark.parametrize("buckets", [1, 2, 7])
-def test_a_file_does_not_depend_on_its_buckets(buckets):
-    """Each of its documents is there once, in the order of their keys."""
-    some = steps_of(buckets_per_file=buckets)
-    made = [
-        documents.document_of([f"Text {n % 80}.", "End."], 0.4)
-        for n in range(120)
-    ]
-    random.Random(buckets).shuffle(made)
-    for index, (split, number, count) in enumerate(
-        [(TRAIN, n, 3) for n in range(3)] + [(HELDOUT, n, 2) for n in range(2)]
-    ):
-        text = b""
-        for bucket, _ in some.parts(index):
-            file = io.BytesIO()
-            values = [
-                documents.to_value(d.key, d.text)
-                for d in made
-                if some.bucket_of(d.key, d.split) == bucket
-            ]
-            result = some.reduce(bucket, values, b"", file)
-            assert result["bounds"] == [0, len(file.getvalue())]
-            text += file.getvalue()
-        mine = {
-            d.key: d.text
-            for d in made
-            if d.split == split and d.key * count >> 64 == number
-        }
-        assert (
-            text == b"".join(mine[key] + b"\n" for key in sorted(mine)) != b""
-        )
