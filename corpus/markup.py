@@ -100,12 +100,10 @@ def blocks(
     wikitext: str, site: Site, counts: collections.Counter[str]
 ) -> list[Block]:
     """Return the paragraphs of a page that hold text; count what is removed."""
-    text = (
-        wikitext.translate(_UNMARK)
-        if "\ue000" <= max(wikitext, default="")
-        else wikitext
-    )
-    text = _cut_raw_tags(text.replace("\r\n", "\n"), counts)
+    text = wikitext.replace("\r\n", "\n")
+    if "\ue000" <= max(text, default=""):
+        text = text.translate(_UNMARK)
+    text = _cut_raw_tags(text, counts)
     if "-{" in text and site.language in _LANGUAGES_WITH_VARIANTS:
         text = _choose_variants(text)
     text = _cut_brackets(text, site, counts)
@@ -157,15 +155,13 @@ def _cut_raw_tags(text: str, counts: collections.Counter[str]) -> str:
                 pieces.append(_NOWIKI.sub(lambda m: f"&#{ord(m[0])};", content))
                 continue
         if tag != "nowiki":
-            kind, mark = (
-                ("formulas", FORMULA)
-                if tag in _FORMULA_TAGS
-                else ("references", GAP)
-                if tag in ("ref", "references")
-                else ("other_tags", GAP)
-            )
+            kind = "other_tags"
+            if tag in _FORMULA_TAGS:
+                kind = "formulas"
+            elif tag in ("ref", "references"):
+                kind = "references"
             counts[kind] += 1
-            pieces.append(mark)
+            pieces.append(FORMULA if kind == "formulas" else GAP)
     pieces.append(text[position:])
     return "".join(pieces)
 
@@ -178,15 +174,15 @@ def _superscript(match: re.Match[str]) -> str:
 
 def _tag(match: re.Match[str]) -> str:
     """Return the replacement of an HTML tag, whose content is kept."""
-    name = match[1].lower()
+    name, closes = match[1].lower(), match[0][1] == "/"
     if name == "br":
         return " "
     if name in _PARAGRAPH_TAGS:
         return "\n\n"
     if name in _ITEM_TAGS:
-        return "\n*" if match[0][1] != "/" else "\n"
+        return "\n" if closes else "\n*"
     if name in _HEADING_TAGS:
-        return "\n=" if match[0][1] != "/" else "\n"
+        return "\n" if closes else "\n="
     return match[2] if name in _INLINE_TAGS else match[0]
 
 
@@ -240,9 +236,7 @@ def _cut_brackets(
             is_block = span.kind in ("tables", "lists")
             pieces.append(f"\n{_CUT}\n" if is_block else GAP)
         # A space that now starts a line would make it preformatted.
-        while (
-            pieces[-1].endswith("\n") and text[position : position + 1] == " "
-        ):
+        while pieces[-1].endswith("\n") and text.startswith(" ", position):
             position += 1
     pieces.append(text[position:])
     return "".join(pieces)
@@ -258,13 +252,20 @@ def _spans(text: str, site: Site) -> list[_Span]:
     stack: list[tuple[str, int, int]] = []
     depth: collections.Counter[str] = collections.Counter()
     for match in _BRACKETS.finditer(text):
-        opener, closes = _bracket(match[0])
+        token = match[0]
+        opener, closes = _CLOSERS.get(token, token), token in _CLOSERS
+        if token[0] == "<":
+            opener = f"<{token.lower().strip('</> ').split()[0]}"
+            closes = token[1] == "/"
+        elif token not in ("{{", "[[") and not closes:
+            # "{|" may stand behind ":" or "*".
+            opener, closes = "{|", token.endswith("|}")
         if not closes:
             stack.append((opener, match.start(), match.end()))
             depth[opener] += 1
             continue
         if not depth[opener]:
-            if match[0] in _CLOSERS:
+            if token in _CLOSERS:
                 spans.append(_Span(match.start(), match.end(), "broken"))
             continue
         while True:
@@ -282,19 +283,6 @@ def _spans(text: str, site: Site) -> list[_Span]:
         if token in ("{{", "[[")
     ]
     return sorted(spans + broken) if broken else spans
-
-
-def _bracket(token: str) -> tuple[str, bool]:
-    """Return (the opening bracket of a pair, whether the token closes it)."""
-    if token in _CLOSERS:
-        return _CLOSERS[token], True
-    if token[0] == "<":
-        name = token.lower().strip("</> ").split()[0]
-        return f"<{name}", token[1] == "/"
-    if token.endswith("|}"):
-        return "{|", True
-    # "{|" may stand behind ":" or "*".
-    return ("{|", False) if token.endswith("{|") else (token, False)
 
 
 def _kind(text: str, opener: str, start: int, end: int, site: Site) -> str:
@@ -327,24 +315,24 @@ def _template(text: str, span: _Span, counts: collections.Counter[str]) -> str:
         return SOUND
     before = text[max(0, span.start - 1) : span.start]
     after = text[span.end : span.end + 2]
-    if _stands_alone(text, span) or (before in "\n" and "\n" in source):
-        return GAP
-    return GAP if templates.is_remark(before, after) else LOST
+    is_gap = (
+        (before in "\n" and "\n" in source)
+        or _stands_alone(text, span)
+        or templates.is_remark(before, after)
+    )
+    return GAP if is_gap else LOST
 
 
 def _stands_alone(text: str, span: _Span) -> bool:
     """Return whether a line holds nothing else than templates."""
     # Not more of the line than this is read: lines may be very long.
-    first = max(0, span.start - 200)
-    start = max(first, text.rfind("\n", first, span.start) + 1)
-    end = text.find("\n", span.end, span.end + 200)
-    if end < 0:
-        end = span.end + 200
-    left = text[start : span.start].replace(GAP, "").strip(" \t")
-    right = text[span.end : end].replace(GAP, "").strip(" \t")
-    left_is_free = not left or left.endswith("}}")
-    right_is_free = not right or right.startswith(("{{", "[[", "<"))
-    return left_is_free and right_is_free
+    left = text[max(0, span.start - 200) : span.start].rpartition("\n")[2]
+    right = text[span.end : span.end + 200].partition("\n")[0]
+    left = left.replace(GAP, "").strip(" \t")
+    right = right.replace(GAP, "").strip(" \t")
+    return (not left or left.endswith("}}")) and (
+        not right or right.startswith(("{{", "[[", "<"))
+    )
 
 
 # --- Lines ------------------------------------------------------------------

@@ -70,7 +70,10 @@ def repair(text: str, language: str) -> str:
         text = _BEFORE_CLOSE.sub(r"\1", text)
         if "((" in text:
             text = _NESTED.sub(r"(\1)", text)
-    text = _DOUBLED.sub(_one_separator, text)
+    # The heaviest of some separators in a row stays.
+    text = _DOUBLED.sub(
+        lambda m: next((c for c in m[0] if c in ";؛；"), m[1]), text
+    )
     text = _COMMA_STOP.sub(r"\1", text)
     text = _SPACE_BEFORE.sub(r"\1", text)
     if language not in _SPACED_LANGUAGES:
@@ -107,11 +110,6 @@ def _lost_in_parentheses(match: re.Match[str]) -> str:
         if part.strip():
             kept.append(part + separator)
     return f"{left}{''.join(kept)}{right}" if kept else ""
-
-
-def _one_separator(match: re.Match[str]) -> str:
-    """Return the heaviest of some separators in a row."""
-    return next((c for c in match[0] if c in ";؛；"), match[1])
 
 
 _LEFTOVER = re.compile(

@@ -159,7 +159,21 @@ def _joint(before: str, after: str, language: str) -> str:
         return ""
     base = language.split("-")[0]
     if base in ("ja", "zh"):
-        return "+" if _continues_cjk(before, after, base) else ""
+        # After a quotation or parenthesis the sentence may go on.
+        continues = (
+            after[0] in "」』）”’》〉】，、；：,"
+            or (
+                base == "ja"
+                and before[-1] in "」』）"
+                and after.startswith(_JAPANESE_PARTICLES)
+            )
+            or (
+                base == "zh"
+                and before[-1] in "”』」）"
+                and after[0] in "的等之"
+            )
+        )
+        return "+" if continues else ""
     if before.count("(") > before.count(")") and _CLOSES.match(after):
         return " "
     if after[0] == ")":
@@ -168,28 +182,15 @@ def _joint(before: str, after: str, language: str) -> str:
         return " "
     if before[-1] not in ".!?…\"'”’“‘»)":
         return ""
-    if _continues_in_lower_case(after):
+    word = after.lstrip("(\"“„«‘' ")
+    if (
+        word[:1].islower()
+        and not "ა" <= word[0] <= "ჿ"  # Georgian has no capital letters
+        and not word[1:2].isupper()  # iPhone and eBay start sentences
+    ):
         return " "
     if base in _ORDINALS and _ORDINAL.search(before[-12:]):
         return " "
     last = before.rpartition(" ")[2].lstrip("(\"'“„[")
     words = _ABBREVIATIONS.get(base, ())
     return " " if last.endswith(".") and last[:-1] in words else ""
-
-
-def _continues_in_lower_case(after: str) -> bool:
-    """Return whether a part starts in lower case, as no sentence does."""
-    word = after.lstrip("(\"“„«‘' ")
-    if not word[:1].islower() or "ა" <= word[0] <= "ჿ":
-        return False
-    # iPhone and eBay start sentences.
-    return not word[1:2].isupper()
-
-
-def _continues_cjk(before: str, after: str, language: str) -> bool:
-    """Return whether a sentence goes on after a quotation or parenthesis."""
-    if after[0] in "」』）”’》〉】，、；：,":
-        return True
-    if language == "ja" and before[-1] in "」』）":
-        return after.startswith(_JAPANESE_PARTICLES)
-    return language == "zh" and before[-1] in "”』」）" and after[0] in "的等之"
