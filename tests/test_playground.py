@@ -207,6 +207,15 @@ def test_the_script_serves_until_ctrl_c(encoder, tmp_path):
         foreign = urllib.request.Request(address, headers={"Host": "evil.org"})
         with pytest.raises(urllib.error.HTTPError, match="400"):
             urllib.request.urlopen(foreign, timeout=60)
+        for path in ("gradio_api/upload", "upload", "gradio_api//upload?x=1"):
+            upload = urllib.request.Request(
+                address + path,
+                b'--x\r\nContent-Disposition: form-data; name="files"; '
+                b'filename="a.txt"\r\n\r\nstored\r\n--x--\r\n',
+                {"Content-Type": "multipart/form-data; boundary=x"},
+            )
+            with pytest.raises(urllib.error.HTTPError, match="403"):
+                urllib.request.urlopen(upload, timeout=60)
         process.send_signal(signal.SIGINT)
         rest = process.communicate(timeout=60)[1]
     finally:

@@ -259,7 +259,6 @@ def start(gr: ModuleType, page: Any, host: str, port: int) -> str:
             enable_monitoring=False,
             run_history=False,
             footer_links=[],
-            max_file_size="1kb",  # there is nothing to upload
             app_kwargs={"middleware": _middleware(host)},
             css_paths=[_STYLE],
             theme=gr.themes.Default(
@@ -281,26 +280,40 @@ def is_local(host: str) -> bool:
         return host == "localhost"
 
 
+class _NoUploads:
+    """Refuses the files that Gradio would store: no tab takes one."""
+
+    def __init__(self, app: Any):
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        from starlette import responses
+
+        answer = self.app
+        if "/upload" in scope.get("path", ""):
+            answer = responses.PlainTextResponse("no uploads", 403)
+        await answer(scope, receive, send)
+
+
 def _middleware(host: str) -> list[Any]:
-    """Return what a page that only this machine reaches refuses.
+    """Return what a page that listens at a host refuses.
 
     A page of the web may give its own name the address 127.0.0.1, and would
-    then read what this page shows. Its requests have that name.
-
-    Args:
-        host: address that the page listens at.
+    then read what a page shows that only this machine reaches. Its requests
+    have that name.
     """
     from starlette import middleware
     from starlette.middleware import trustedhost
 
-    if not is_local(host):
-        return []
-    return [
-        middleware.Middleware(
-            trustedhost.TrustedHostMiddleware,
-            allowed_hosts=["localhost", "127.0.0.1", host],
+    refused = [middleware.Middleware(_NoUploads)]
+    if is_local(host):
+        refused.append(
+            middleware.Middleware(
+                trustedhost.TrustedHostMiddleware,
+                allowed_hosts=["localhost", "127.0.0.1", host],
+            )
         )
-    ]
+    return refused
 
 
 def free_port(host: str, port: int) -> int:
