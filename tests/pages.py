@@ -43,7 +43,8 @@ class Command(NamedTuple):
 
 def all_pages() -> list[Path]:
     """Return every page whose text the tests check."""
-    own = [ROOT / name for name in ("README.md", "CONTRIBUTING.md")]
+    names = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
+    own = [ROOT / name for name in names]
     own += [ROOT / "CHANGELOG.md", ROOT / "tests" / "README.md"]
     return [*own, *sorted((ROOT / "docs").glob("*.md"))]
 
