@@ -260,6 +260,8 @@ def check_flags() -> None:
                 raise UserError(
                     f"--{name}={value}: unknown; choose from {', '.join(known)}"
                 )
+    if "reader" in FLAGS.parts and "generator" not in FLAGS.parts:
+        raise UserError("--parts=reader needs generator beside it")
     for part, names in DATA_PARTS.items():
         for name in names:
             if part in FLAGS.parts and not FLAGS[name].value:

@@ -26,10 +26,7 @@ benchmark = scripts.load("benchmark")
         ({"parts": "train,cooking"}, "--parts=cooking: unknown"),
         ({"sizes": ""}, "--sizes=: empty; choose from"),
         ({"parts": "squad"}, "--parts=squad needs --squad_file"),
-        (
-            {"parts": "reader", "input_file": __file__, "vocab_file": __file__},
-            "reader needs generator",
-        ),
+        ({"parts": "reader"}, "--parts=reader needs generator beside it"),
     ],
 )
 def test_a_mistake_is_one_line(values, message):
