@@ -39,8 +39,6 @@ _LEAST_CHUNK_BYTES, _MOST_CHUNK_BYTES = 2**19, 2**24
 # The input of a bucket, about. Where it is compressed, there is more text.
 _BUCKET_BYTES = 2**23
 
-# Input files and problems are listed up to these numbers.
-_MAX_FILES_LOGGED = 100
 _MAX_WARNINGS = 20
 
 
@@ -113,11 +111,7 @@ def generate(
             f"(there is no {job.manifest}); delete it or name another "
             "--output_dir"
         )
-    logging.info("*** Reading from input files ***")
-    for path in inputs[:_MAX_FILES_LOGGED]:
-        logging.info("  %s", path)
-    if len(inputs) > _MAX_FILES_LOGGED:
-        logging.info("  and %d more", len(inputs) - _MAX_FILES_LOGGED)
+    logging.info("Reading from %s", steps.input_name)
     num_workers = num_workers or workers.num_cores()
     start, seconds = time.monotonic(), 0.0
     num_read = num_warnings = 0

@@ -240,13 +240,7 @@ def _quotation(values: list[str], named: dict[str, str]) -> str:
     return _argument(1, values, named)
 
 
-_MUSIC = {
-    "flat": "♭",
-    "sharp": "♯",
-    "natural": "♮",
-    "b": "♭",
-    "#": "♯",
-}
+_MUSIC = {"flat": "♭", "sharp": "♯", "natural": "♮", "b": "♭", "#": "♯"}
 
 _SHIPS = """uss hms ss mv rms sms hmas hmcs hmnzs usns usat gts ms mts ins uscgc
     ijn hmt rrs rfa ov"""

@@ -1,6 +1,5 @@
 """corpus/dumps.py: page boundaries, headers, pages, and their damage."""
 
-import corpus_runs
 import hypothesis
 import pytest
 from corpus_runs import dump, page
@@ -14,16 +13,6 @@ HEAD = b"<mediawiki xml:lang='en'>\n"
 
 def pieces(*blocks: bytes, max_bytes: int = 10**6) -> list[tuple[bytes, str]]:
     return list(dumps.split_pages(blocks, max_bytes))
-
-
-@pytest.mark.parametrize("size", [1, 5, 6, 7, 50, 4096, 10**7])
-def test_pages_do_not_depend_on_blocks(size):
-    data = corpus_runs.xml_of(corpus_runs.ENGLISH)[:20_000]
-    whole = pieces(data)
-    assert [problem for _, problem in whole] == [""] * 3 + ["truncated"]
-    assert all(page.startswith(b"<page>") for page, _ in whole)
-    blocks = [data[i : i + size] for i in range(0, len(data), size)]
-    assert pieces(*blocks) == whole
 
 
 @hypothesis.given(
