@@ -158,9 +158,9 @@ distillation.define_flags(
     "It was fine-tuned on SQuAD and has the student's vocabulary and casing."
 )
 
-# Flags that are not for --predictions_file; the first need a model.
+# Flags that need a model, and flags that answer predict_file.
 _MODEL_FLAGS = ("do_train", "do_export", "eval_steps", "teacher_checkpoint")
-_ENSEMBLE_FLAGS = ("do_predict", "tune_null_threshold", "ensemble_dirs")
+_ANSWER_FLAGS = ("do_predict", "tune_null_threshold", "ensemble_dirs")
 
 
 def main(_: list[str]) -> int:
@@ -296,7 +296,7 @@ def check_flags() -> None:
         "do_eval",
         "eval_steps",
         "predictions_file",
-        *_ENSEMBLE_FLAGS,
+        *_ANSWER_FLAGS,
     ):
         if FLAGS[name].value and not FLAGS.predict_file:
             raise UserError(f"--{name} needs --predict_file")
@@ -318,7 +318,7 @@ def check_flags() -> None:
             "--null_score_diff_threshold out"
         )
     for name, unused in (
-        ("predictions_file", (*_MODEL_FLAGS, *_ENSEMBLE_FLAGS)),
+        ("predictions_file", (*_MODEL_FLAGS, *_ANSWER_FLAGS)),
         ("ensemble_dirs", _MODEL_FLAGS),
     ):
         for other in unused:
