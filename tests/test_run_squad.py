@@ -72,8 +72,8 @@ def test_mistakes_and_pictures_belong_to_the_scores(finished, finished_2):
 
 
 @pytest.mark.slow
-def test_strict_reads_files_whose_records_are_there(folder, tmp_path):
-    """Before that, steps are counted by questions, of which one is left out."""
+def test_steps_can_be_counted_by_questions(folder, tmp_path):
+    """Then --strict reads the file, though its records are there."""
     data = squad(21, 3)
     data["data"][0]["paragraphs"][0]["qas"][0]["answers"][0]["text"] = "x"
     flags = flags_for(folder, tmp_path / "out", do_eval=False)

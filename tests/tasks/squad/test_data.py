@@ -18,14 +18,18 @@ def reading_error(tmp_path, value, training=True, version_2=False, **more):
     return str(error.value)
 
 
-def test_the_example_of_the_module_docstring(tmp_path):
+def test_the_first_answer_is_trained_on(tmp_path):
+    """With the words that hold it, as in the module's docstring."""
     qas = [question("1", "Who left?", ("Steve Jobs", 13))]
+    qas.append(question("2", "Who?", ("Steve", 13), ("Jobs", 19)))
     path = write(tmp_path, content(("The founder (Steve Jobs) left.", qas)))
     data = squad_data.read_squad([path], True, False, strict=True)
     words = data.paragraphs[0].words()
     assert words == ["The", "founder", "(Steve", "Jobs)", "left."]
-    (example,) = data.examples
-    assert (example.start_position, example.end_position) == (2, 3)
+    first, several = data.examples
+    assert (first.start_position, first.end_position) == (2, 3)
+    assert (several.start_position, several.end_position) == (2, 2)
+    assert several.answers == ("Steve", "Jobs")
 
 
 def test_other_spaces_part_words():
