@@ -18,7 +18,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any
 
 from base import logs, startup
 
@@ -47,21 +47,9 @@ class InputError(UserError):
     """Input from which nothing can be made, whoever tries again."""
 
 
-class Ending(Protocol):
-    """Hooks for the end of a process that trains with others."""
-
-    def leave(self) -> None:
-        """Run when `main` has returned."""
-
-    def explain(self, error: Exception) -> str | None:
-        """Return a line for an error of `main`; None: it is shown as it is."""
-
-    def end_process(self, line: str) -> None:
-        """Write the line of `explain` and end the process."""
-
-
-# Set by training/cluster_watch.py in a process of a cluster.
-ending: Ending | None = None
+# What ends a process that trains with others: training/cluster_watch.py sets
+# it to its Watch.
+ending: Any = None
 
 
 def run(main: Callable[[list[str]], int | None]) -> None:
