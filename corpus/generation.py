@@ -18,7 +18,7 @@ from base.jobs.run import create_job
 
 from absl import logging
 
-from corpus import reading, sentences, summary, tables
+from corpus import reading, sentences, summary
 from corpus.documents import HELDOUT, TRAIN
 from corpus.items import PARQUET, CorpusFlags
 from corpus.sources import Blocks
@@ -183,4 +183,4 @@ def _check_inputs(inputs: list[str], outputs: list[str], language: str) -> None:
         with Blocks(path) as blocks:
             source, _ = reading.find_source(path, blocks, language)
         if source.kind == PARQUET:
-            tables.require_pyarrow(path)
+            reading.require_pyarrow(path)

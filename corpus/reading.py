@@ -5,12 +5,18 @@ else is left to the workers. Chunk boundaries depend on the files alone, so that
 a run that continues another finds the same chunks.
 """
 
+import contextlib
+import os
 import re
+import tempfile
 from collections.abc import Iterator, Sequence
+from types import ModuleType
+from typing import Any
 
+from base import file_system, packages
 from base.errors import UserError
 
-from corpus import dumps, items, sources, tables
+from corpus import dumps, items, sources
 from corpus.items import (
     Chunk,
     CorpusFlags,
@@ -213,24 +219,87 @@ def _split(
         yield rest, True
 
 
+def require_pyarrow(path: str) -> ModuleType:
+    """Return pyarrow.parquet, or tell how to install it.
+
+    It is optional, as most corpora are dumps or text.
+    """
+    return packages.load(
+        "pyarrow.parquet",
+        f"the parquet file {path}",
+        "pyarrow",
+        "requirements-parquet.txt",
+    )
+
+
 def _read_rows(
     source: Source, blocks: Blocks, flags: CorpusFlags
 ) -> Iterator[tuple[Item, int]]:
-    """Yield (the text of a row, bytes of the file that it stands for)."""
-    number = 0
-    rows = tables.read_column(source.path, flags.text_column, blocks)
+    """Yield (the text of a row, bytes of the file that it stands for).
+
+    One row group at most is in memory.
+    """
+    parquet = require_pyarrow(source.path)
+    import pyarrow
+
+    number, detail = 0, ""
     try:
-        for number, (text, num_bytes) in enumerate(rows, 1):
-            data = (text or "").encode("utf-8", "surrogatepass")
-            item = Item(source, number, data)
-            if len(data) > flags.max_item_bytes:
-                item = _too_long(source, number, flags, f"row {number}")
-            yield item, num_bytes
+        with contextlib.ExitStack() as stack:
+            if blocks.compression or file_system.is_remote(source.path):
+                # Parquet is read from its end, which a compressed file cannot,
+                # and by a kind of file object that remote files are not.
+                plain = stack.enter_context(tempfile.TemporaryFile())
+                plain.writelines(blocks)
+                if blocks.damage:
+                    raise Unusable("unreadable_file", blocks.damage)
+            else:
+                plain = stack.enter_context(
+                    file_system.open_for_reading(source.path)
+                )
+            table = stack.enter_context(parquet.ParquetFile(plain))
+            _check_column(table.schema_arrow, flags.text_column)
+            size = os.fstat(plain.fileno()).st_size
+            per_row, done = size / max(1, table.metadata.num_rows), 0.0
+            for batch in table.iter_batches(256, columns=[flags.text_column]):
+                for text in batch.column(0).to_pylist():
+                    number += 1
+                    done += per_row
+                    data = (text or "").encode("utf-8", "surrogatepass")
+                    item = Item(source, number, data)
+                    if len(data) > flags.max_item_bytes:
+                        item = _too_long(source, number, flags, f"row {number}")
+                    yield item, int(done)
+                    done -= int(done)
         if not number:
-            yield _problem(source, 0, "unreadable_file", "has no row"), 0
+            detail = "has no row"
     except Unusable as unusable:
-        reason, detail = unusable.args
-        if number:
-            reason = "damaged_file"
-            detail += f"; the {number:,} rows before the damage are used"
-        yield _problem(source, number, reason, detail), 0
+        _, detail = unusable.args
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        detail = f"is a damaged parquet file ({' '.join(str(error).split())})"
+    if detail and number:
+        detail += f"; the {number:,} rows before the damage are used"
+        yield _problem(source, number, "damaged_file", detail), 0
+    elif detail:
+        yield _problem(source, 0, "unreadable_file", detail), 0
+
+
+def _check_column(schema: Any, column: str) -> None:
+    from pyarrow import types
+
+    if column not in schema.names:
+        raise Unusable(
+            "unreadable_file",
+            f"has no column {column!r}, but {', '.join(schema.names)}; name "
+            "one by --text_column",
+        )
+    found = schema.field(column).type
+    value = found.value_type if types.is_dictionary(found) else found
+    if not (
+        types.is_string(value)
+        or types.is_large_string(value)
+        or types.is_string_view(value)
+    ):
+        raise Unusable(
+            "unreadable_file",
+            f"has values of type {value} in column {column!r}; wanted text",
+        )

@@ -1,4 +1,4 @@
-"""corpus/tables.py: the text column of parquet files."""
+"""corpus/reading.py: the text column of parquet files."""
 
 import gzip
 import sys
