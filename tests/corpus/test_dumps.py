@@ -116,9 +116,3 @@ def test_newest_revision_and_its_model():
 def test_pages_that_cannot_be_read(xml, words):
     with pytest.raises(Unusable, match=words.replace("(", r"\(")):
         dumps.parse_page(xml.strip())
-
-
-def test_title_in_the_xml_of_a_page():
-    xml = b"<page><title>A &lt; B</title>"
-    assert dumps.page_place(1, xml) == "page 1 'A < B'"
-    assert dumps.page_place(1, b"<page><title>A") == "page 1"

@@ -1,6 +1,5 @@
 """corpus/reading.py: items of each kind of file, chunks, and damage."""
 
-import bz2
 import gzip
 import json
 
@@ -21,16 +20,6 @@ def write(path, content):
 
 def json_lines(*values) -> str:
     return "".join(json.dumps(value) + "\n" for value in values)
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-be"])
-@pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress])
-def test_a_dump_is_the_same_in_any_form(tmp_path, encoding, compress):
-    xml = corpus_runs.xml_of(corpus_runs.CHINESE).decode()
-    path = write(tmp_path / "x", compress(xml.encode(encoding)))
-    same = [item.data for item in items_of(corpus_runs.CHINESE)]
-    assert [item.data for item in items_of(path)] == same
-    assert same[0].decode() in xml
 
 
 def test_a_dump_without_its_end(tmp_path):

@@ -24,16 +24,14 @@ LEFTOVER = re.compile(
 )
 
 
+def convert(text: str, language: str = "en") -> tuple[list[str], dict]:
+    """Return what becomes of a page of a wiki in this language."""
+    place = site.from_namespaces(language, LOCAL_NAMES[language])
+    return wikitext.to_sentences(text, place, language)
+
+
 def sentences(text: str, language: str = "en") -> list[str]:
-    """Return the sentences of a page of a wiki in this language."""
-    place = site.from_namespaces(language, LOCAL_NAMES.get(language, {}))
-    return wikitext.to_sentences(text, place, language)[0]
-
-
-def counts(text: str, language: str = "en") -> dict[str, int]:
-    """Return what was removed from a page."""
-    place = site.from_namespaces(language, LOCAL_NAMES.get(language, {}))
-    return wikitext.to_sentences(text, place, language)[1]
+    return convert(text, language)[0]
 
 
 # --- Constructs -------------------------------------------------------------
@@ -184,16 +182,9 @@ def test_traces_of_templates_are_repaired(text, expected):
     ],
 )
 def test_broken_sentences_are_dropped_and_counted(text, reason):
-    kept, found = wikitext.to_sentences(
-        f"{text}\n\nIt is.", site.from_namespaces("en", {}), "en"
-    )
+    kept, found = convert(f"{text}\n\nIt is.")
     assert kept == ["It is."]
     assert found[f"sentences_{reason}"] == 1
-
-
-def test_a_quotation_is_a_paragraph():
-    text = "He said:\n\n{{quote|It ''is''.|A source}}\nSo."
-    assert sentences(text) == ["He said:", "It is.", "So."]
 
 
 def test_removed_parts_are_counted_by_kind():
@@ -201,7 +192,7 @@ def test_removed_parts_are_counted_by_kind():
         "A<ref>b</ref> is.<!-- c -->\n{{d}}\n[[File:e.jpg]]\n== F ==\n* g\n* h"
         "\n{|\n|i\n|}\n<math>j</math>\n {{nowrap|k}}\n"
     )
-    assert counts(text) == {
+    assert convert(text)[1] == {
         "references": 1,
         "comments": 1,
         "templates": 1,
@@ -259,12 +250,6 @@ def test_removed_parts_are_counted_by_kind():
 )  # fmt: skip
 def test_languages(language, text, expected):
     assert sentences(text, language) == expected
-
-
-def test_file_names_of_other_languages_are_known_without_siteinfo():
-    place = site.from_namespaces("en", {})
-    text = "It is.[[Datei:a.jpg|mini|B.]][[ملف:a.jpg|B.]][[ファイル:a.jpg|B.]]"
-    assert wikitext.to_sentences(text, place, "en")[0] == ["It is."]
 
 
 # --- Any input --------------------------------------------------------------
