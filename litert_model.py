@@ -196,23 +196,6 @@ def check_flags() -> None:
     check_output(FLAGS.output_file)
 
 
-def input_files() -> dict[str, list[str]]:
-    """Return {flag: paths of the files that are read}.
-
-    Of --data_dir these are all that the task may have, also those that do not
-    exist: own files dev.jsonl and dev.csv side by side are an error.
-    """
-    flags_of_files = ("model", "input_file", "predict_file", "dev_file")
-    files = {
-        name: [FLAGS[name].value]
-        for name in flags_of_files
-        if FLAGS[name].value
-    }
-    if FLAGS.task_name:
-        files["data_dir"] = classifier_flags.paths_of(FLAGS)
-    return files
-
-
 def check_output(path: str) -> None:
     """Raise a UserError if --output_file cannot be written or is an input."""
     if path == "-":
@@ -221,8 +204,15 @@ def check_output(path: str) -> None:
         raise UserError(f"--output_file={path} is a directory: name a file")
     if not os.access(os.path.dirname(path) or ".", os.W_OK):
         raise UserError(f"--output_file={path} cannot be written")
-    for flag, files in input_files().items():
-        if os.path.realpath(path) in map(os.path.realpath, files):
+    names = ("model", "input_file", "predict_file", "dev_file")
+    inputs = [(name, FLAGS[name].value) for name in names if FLAGS[name].value]
+    if FLAGS.task_name:
+        # All that the task may have, also those that do not exist: own files
+        # dev.jsonl and dev.csv side by side are an error.
+        files = classifier_flags.paths_of(FLAGS)
+        inputs += [("data_dir", file) for file in files]
+    for flag, file in inputs:
+        if os.path.realpath(path) == os.path.realpath(file):
             kind = "a file" if flag == "data_dir" else "the file"
             raise UserError(
                 f"--output_file={path} is {kind} of --{flag} too: name another"

@@ -76,11 +76,6 @@ def read_json_object(path: str) -> dict[str, Any]:
     text = read_text(path)
     try:
         value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise UserError(
-            f"{path}: not valid JSON, line {error.lineno} column "
-            f"{error.colno}: {error.msg}"
-        ) from error
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not valid JSON: {error}") from error
     if not isinstance(value, dict):
