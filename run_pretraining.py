@@ -39,7 +39,6 @@ from pretraining import objectives
 from pretraining import run as pretraining_run
 from pretraining.model import BertForPreTraining
 from pretraining.records import PretrainingFiles
-from records import bad_records
 from training import devices, run, train_step
 from training import flags as training_flags
 from training.settings import Settings
@@ -219,9 +218,7 @@ def train_and_evaluate() -> int:
     )
     with contextlib.ExitStack() as stack:
         for source in filter(None, (eval_data, data)):
-            stack.enter_context(
-                bad_records.naming_bad_files(source.files, source.bounds)
-            )
+            stack.enter_context(source.naming_bad_files())
         if data:
             step = pretraining.train(data, identity)
             if step < settings.last_step:

@@ -13,7 +13,7 @@ from absl import logging
 import modeling
 from pretraining.data import schema as pretraining_schema
 from pretraining.data.schema import PACKED_FEATURE
-from records import bad_records, streaming, tfrecord
+from records import streaming, tfrecord
 
 # The flag that sets the length of a feature, for error messages.
 _LENGTH_FLAGS = {
@@ -54,7 +54,7 @@ class PretrainingFiles(streaming.RecordFiles):
         self.sequences, self.num_tokens = self.counts, 0
         self.max_sequences = self.schema["next_sentence_labels"].length
         if self.is_packed:
-            with bad_records.naming_bad_files(self.files, self.bounds):
+            with self.naming_bad_files():
                 self._count_sequences()
         self.num_sequences = sum(self.sequences.values())
 

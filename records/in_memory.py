@@ -28,7 +28,6 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from ops import elementwise
 from records import streaming, tfrecord
 
 # Batches sorted together. A larger window pads less and mixes less: the more
@@ -39,8 +38,6 @@ WINDOW = 50
 # separately, so they are few. Gaps grow with the length, since what counts is
 # the share of padding in a batch.
 _LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 320, 384, 448)
-
-# --- Which records share a batch ---------------------------------------------
 
 
 def bucket_lengths(
@@ -93,47 +90,35 @@ class Plan:
 
     def length(self, step: int) -> int:
         """Return the length that batch `step` is padded to."""
-        return self._bucket_of(self.lengths[self.batch(step)].max())
-
-    def _bucket_of(self, length: int) -> int:
         # The first bucket that is not shorter: of (16, 32), 16 holds 16
         # tokens, and 17 need 32.
-        return int(self.buckets[np.searchsorted(self.buckets, length)])
+        longest = self.lengths[self.batch(step)].max()
+        return int(self.buckets[np.searchsorted(self.buckets, longest)])
 
-    def _records(self, start: int, count: int) -> np.ndarray:
-        """Return records [start, start + count) of the endless stream."""
-        # With 10 records, records [8, 23) are the last 2 of epoch 0, all of
-        # epoch 1 and the first 3 of epoch 2. So no record of an epoch is
-        # dropped where the batch size does not divide it.
-        size, parts = len(self.lengths), []
-        while count:
-            epoch, at = divmod(start, size)
-            part = self._epoch(epoch)[at : at + count]
-            parts.append(part)
-            start, count = start + len(part), count - len(part)
-        return np.concatenate(parts)
-
-    def _epoch(self, epoch: int) -> np.ndarray:
-        """Return the order of the records in an epoch, [n]."""
-        return np.random.default_rng([self.seed, epoch]).permutation(
-            len(self.lengths)
-        )
-
-    def _make_window(self, window: int) -> list[np.ndarray]:
-        """Return the records of each batch of a window."""
+    def _make_window(self, window: int) -> np.ndarray:
+        """Return the records of each batch of a window, [WINDOW, B]."""
         count = WINDOW * self.batch_size
-        rows = self._records(window * count, count)
-        if len(self.buckets) > 1:
-            # A stable sort keeps the drawn order of records of one length, and
-            # gives the same result on every machine.
-            rows = rows[np.argsort(self.lengths[rows], kind="stable")]
-            # Else the batches of every window would come in order of length.
-            # The 1 makes the seed differ from that of epoch `window`.
-            rng = np.random.default_rng([self.seed, window, 1])
-            order = rng.permutation(WINDOW)
-        else:
-            order = np.arange(WINDOW)  # one length: nothing to sort
-        return [rows.reshape(WINDOW, -1)[number] for number in order]
+        # Part of the endless stream of epochs. With 10 records, records
+        # [8, 23) are the last 2 of epoch 0, all of epoch 1 and the first 3 of
+        # epoch 2. So no record of an epoch is dropped where the batch size
+        # does not divide it.
+        size = len(self.lengths)
+        first, skipped = divmod(window * count, size)
+        end = -(-(window + 1) * count // size)
+        epochs = [
+            np.random.default_rng([self.seed, epoch]).permutation(size)
+            for epoch in range(first, end)
+        ]
+        rows = np.concatenate(epochs)[skipped : skipped + count]
+        if len(self.buckets) == 1:  # one length: nothing to sort
+            return rows.reshape(WINDOW, -1)
+        # A stable sort keeps the drawn order of records of one length, and
+        # gives the same result on every machine.
+        rows = rows[np.argsort(self.lengths[rows], kind="stable")]
+        # Else the batches of every window would come in order of length. The
+        # 1 makes the seed differ from that of epoch `window`.
+        rng = np.random.default_rng([self.seed, window, 1])
+        return rows.reshape(WINDOW, -1)[rng.permutation(WINDOW)]
 
 
 def sorted_batches(
@@ -156,9 +141,6 @@ def sorted_batches(
             for at in range(0, len(rows), batch_size)
         ]
     return batches
-
-
-# --- Records -----------------------------------------------------------------
 
 
 class ShortRecords:
@@ -203,23 +185,28 @@ class ShortRecords:
     ) -> "ShortRecords":
         """Return the records of files, in the narrowest types that hold them.
 
-        Arguments and errors are those of streaming.RecordFiles.
+        Masks and segments need one byte, token ids two, where records have
+        eight. Arguments and errors are those of streaming.RecordFiles.
         """
         found = streaming.RecordFiles(files, schema, bounds, length_flags)
+        context = tf.distribute.InputContext(1, 0, 1)
+        parts: dict[str, list[np.ndarray]] = {name: [] for name in schema}
+        batches = found.evaluation(1024, found.num_records, context)
+        for batch in batches.as_numpy_iterator():
+            is_real = batch.pop("example_weights") > 0
+            for name, value in batch.items():
+                parts[name].append(_narrow(value[is_real]))
         full_length = schema["input_ids"].length
         sequences = [
             name
             for name, feature in schema.items()
             if feature.length == full_length and feature.per_token
         ]
-        return cls(_load(found), sequences, pad_to_max_length)
+        features = {name: np.concatenate(some) for name, some in parts.items()}
+        return cls(features, sequences, pad_to_max_length)
 
     def append(self, other: "ShortRecords") -> None:
-        """Add the records of another file behind these.
-
-        Args:
-            other: with the same features; it is empty afterwards.
-        """
+        """Add the records of another file, which is empty afterwards."""
         for name, value in self.features.items():
             parts = [value, other.features.pop(name)]
             self.features[name] = np.concatenate(parts)
@@ -252,9 +239,9 @@ class ShortRecords:
         with a vector per token or record [..., S, K], [..., K].
         """
         return {
-            name: _widen(
+            name: (
                 value[rows, :length] if name in self.sequences else value[rows]
-            )
+            ).astype(_type_in_batch(value))
             for name, value in self.features.items()
         }
 
@@ -266,14 +253,14 @@ class ShortRecords:
         The length is None if it differs from batch to batch.
         """
         rows = [size] if group == 1 else [size, group]
-
-        def shape(name: str, value: np.ndarray) -> list[int | None]:
-            if name in self.sequences:
-                return [*rows, length, *value.shape[2:]]
-            return [*rows, *value.shape[1:]]
-
+        shapes = {
+            name: [length, *value.shape[2:]]
+            if name in self.sequences
+            else value.shape[1:]
+            for name, value in self.features.items()
+        }
         return {
-            name: tf.TensorSpec(shape(name, value), _wide_type(value))
+            name: tf.TensorSpec([*rows, *shapes[name]], _type_in_batch(value))
             for name, value in self.features.items()
         }
 
@@ -310,14 +297,12 @@ class ShortRecords:
 class TrainingBatches:
     """The endless batches of a plan, for the training loop.
 
-    Args:
-        data: the records.
-        plan: of examples.
-        group: consecutive records that are one example.
+    An example of the plan is `group` consecutive records.
     """
 
     def __init__(self, data: ShortRecords, plan: Plan, group: int = 1):
         self.data, self.plan, self.group = data, plan, group
+        self.length = plan.length
 
     def batch(self, step: int) -> dict[str, np.ndarray]:
         """Return the features of a step, [B, ...] or [B, group, ...]."""
@@ -327,10 +312,6 @@ class TrainingBatches:
             rows = rows[:, None] * self.group + np.arange(self.group)
         return self.data.gather(rows, self.plan.length(step))
 
-    def length(self, step: int) -> int:
-        """Return the padded length of the sequences of a step."""
-        return self.plan.length(step)
-
     def make(
         self, start: int, context: tf.distribute.InputContext
     ) -> tf.data.Dataset:
@@ -339,12 +320,7 @@ class TrainingBatches:
         Raises:
             UserError: a batch does not divide among the replicas.
         """
-        replicas, size = context.num_replicas_in_sync, self.plan.batch_size
-        streaming.check_divides(size, replicas)
-        # Every worker makes the whole batch and keeps the parts of its own
-        # replicas, [first, first + local), as streaming.per_replica_batches.
-        local = replicas // context.num_input_pipelines
-        first = context.input_pipeline_id * local
+        size = self.plan.batch_size
         # With several lengths the training step sets the static shape.
         is_static = len(self.plan.buckets) == 1
         known = int(self.plan.buckets[0]) if is_static else None
@@ -353,44 +329,15 @@ class TrainingBatches:
             for step in itertools.count(start // size):
                 yield self.batch(step)
 
-        def split(batch: streaming.Batch) -> tf.data.Dataset:
-            mine = {}
-            for name, value in batch.items():
-                inner = elementwise.shape_of(value)[1:]
-                shape = [replicas, size // replicas, *inner]
-                mine[name] = tf.reshape(value, shape)[first : first + local]
-            return tf.data.Dataset.from_tensor_slices(mine)
-
         # The step is known, so a resumed run starts here without reading or
-        # skipping anything.
+        # skipping anything. Every worker makes the whole batch and keeps the
+        # parts of its own replicas.
         dataset = tf.data.Dataset.from_generator(
             batches,
             output_signature=self.data.signature(size, known, self.group),
         )
-        if replicas > 1:
-            dataset = dataset.flat_map(split)
-        options = tf.data.Options()
-        options.deterministic = True
-        options.autotune.enabled = False  # see per_replica_batches
-        return dataset.prefetch(2).with_options(options)
-
-
-# --- Arrays ------------------------------------------------------------------
-
-
-def _load(files: streaming.RecordFiles) -> dict[str, np.ndarray]:
-    """Return {name: [n, ...]} of all records, in narrow types.
-
-    Masks and segments need one byte, token ids two, where records have eight.
-    """
-    context = tf.distribute.InputContext(1, 0, 1)
-    parts: dict[str, list[np.ndarray]] = {}
-    batches = files.evaluation(1024, files.num_records, context)
-    for batch in batches.as_numpy_iterator():
-        is_real = batch.pop("example_weights") > 0
-        for name, value in batch.items():
-            parts.setdefault(name, []).append(_narrow(value[is_real]))
-    return {name: np.concatenate(values) for name, values in parts.items()}
+        mine = streaming.split_among_replicas(dataset, context, size)
+        return streaming.in_order(mine.prefetch(2))
 
 
 def _narrow(values: np.ndarray) -> np.ndarray:
@@ -404,10 +351,5 @@ def _narrow(values: np.ndarray) -> np.ndarray:
     return values
 
 
-def _wide_type(values: np.ndarray) -> type:
-    """Return the type that values have in a batch."""
+def _type_in_batch(values: np.ndarray) -> type:
     return np.int32 if values.dtype.kind == "i" else np.float32
-
-
-def _widen(values: np.ndarray) -> np.ndarray:
-    return values.astype(_wide_type(values))

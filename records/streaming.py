@@ -17,8 +17,9 @@ Every worker reads the same stream of undecoded records and keeps its own part
 of each global batch, so that one machine and many train on the same batches.
 """
 
+import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from base.errors import UserError
@@ -26,6 +27,7 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import logging
 
+from ops import elementwise
 from records import tfrecord
 
 # The order of the records depends on these three too: with another value, a
@@ -41,300 +43,12 @@ _READ_BUFFER = 1 << 20  # bytes
 
 Batch = dict[str, tf.Tensor]
 
-# --- Checks ------------------------------------------------------------------
-
 
 class Bound(NamedTuple):
     """Feature values must lie in [0, limit); `what` names the limit."""
 
     limit: int
     what: str
-
-
-def check_schema(
-    files: Sequence[str],
-    schema: Mapping[str, tfrecord.Feature],
-    flags: Mapping[str, str],
-) -> None:
-    """Check that the first record of each file has the wanted features.
-
-    Raises:
-        UserError: a feature is missing or has another length; names file,
-            feature, the length found, the one wanted, and its flag.
-    """
-    # The first record alone: all records of a file come from one run of its
-    # writer. Without this check, a wrong --max_seq_length would be an error of
-    # tf.io.parse_example that names neither the file nor the flag.
-    for path in files:
-        found = tfrecord.describe_first_record(path)
-        for name, feature in schema.items():
-            if name not in found:
-                raise UserError(
-                    f"{path} has no feature {name!r} (it has "
-                    f"{', '.join(sorted(found))}): its records were made for "
-                    "another task, or by another program"
-                )
-            if found[name] != feature.length:
-                flag = flags.get(name, name)
-                raise UserError(
-                    f"{path} was made with another {flag}: its {name} has "
-                    f"{found[name]} values, --{flag} is {feature.length}; "
-                    f"use --{flag}={found[name]} or make the data again"
-                )
-
-
-def count_records(files: Sequence[str]) -> dict[str, int]:
-    """Return {file: number of records}; log progress every 10 s.
-
-    Raises:
-        UserError: a file is truncated or corrupted, or all are empty.
-    """
-    # The size of an epoch has to be known: it gives the epoch of every step,
-    # and with it the place where a resumed run goes on.
-    counts: dict[str, int] = {}
-    reported = time.monotonic()
-    for done, path in enumerate(files, 1):
-        counts[path] = tfrecord.count_records(path)
-        if time.monotonic() - reported > 10:
-            reported = time.monotonic()
-            logging.info("Counted records in %d of %d files", done, len(files))
-        if not counts[path]:
-            logging.warning("%s holds no record", path)
-    if not sum(counts.values()):
-        raise UserError(
-            f"the {len(files)} input files hold no record, the first: "
-            f"{files[0]}"
-        )
-    return counts
-
-
-# --- Decoding ----------------------------------------------------------------
-
-
-def parse_batch(
-    serialized: tf.Tensor, schema: Mapping[str, tfrecord.Feature]
-) -> Batch:
-    """Decode a batch of serialized tf.train.Example, [B] strings.
-
-    Features are [B, length], [B] for length 1. Integers are int32; records have
-    int64.
-    """
-    spec = {
-        name: tf.io.FixedLenFeature(
-            [feature.length], tf.dtypes.as_dtype(feature.dtype)
-        )
-        for name, feature in schema.items()
-    }
-    # The whole batch at once, which is many times faster than one by one.
-    batch = tf.io.parse_example(serialized, spec)
-    for name, value in batch.items():
-        # tf.train.Example has no 32-bit integers, but int32 holds every id
-        # with half the bytes.
-        if value.dtype == tf.int64:
-            value = tf.cast(value, tf.int32)
-        batch[name] = (
-            tf.squeeze(value, 1) if schema[name].length == 1 else value
-        )
-    return batch
-
-
-def check_bounds(batch: Batch, bounds: Mapping[str, Bound]) -> Batch:
-    """Return the batch; fail when it is computed if an id is out of range."""
-    # The original does not check ids. A gather out of range returns zeros on a
-    # GPU and, compiled by XLA, the row of the largest id: with the vocabulary
-    # of another model it would train a wrong model silently. The check is part
-    # of the input pipeline, hence on the host: XLA drops assertions.
-    checks = []
-    for name, bound in bounds.items():
-        largest = tf.reduce_max(batch[name])
-        smallest = tf.reduce_min(batch[name])
-        message = tf.strings.format(
-            f"{name} holds {{}}, outside 0..{bound.limit - 1} ({bound.what})",
-            tf.where(smallest < 0, smallest, largest),
-        )
-        inside = tf.logical_and(smallest >= 0, largest < bound.limit)
-        checks.append(tf.debugging.Assert(inside, [message]))
-    # The pipeline is a graph, where an operation runs only if an output
-    # depends on it: the identities depend on the checks.
-    with tf.control_dependencies(checks):
-        return {name: tf.identity(value) for name, value in batch.items()}
-
-
-# --- Streams of records ------------------------------------------------------
-
-
-def _compression(files: Sequence[str]) -> tf.Tensor:
-    """Return the compression of each file, "GZIP" or "": [num_files]."""
-    return tf.constant(
-        ["GZIP" if tfrecord.is_gzip(path) else "" for path in files]
-    )
-
-
-def _epoch(
-    epoch: tf.Tensor, files: tf.Tensor, kinds: tf.Tensor, seed: int
-) -> tf.data.Dataset:
-    """Return the undecoded records once, in the order of (seed, epoch)."""
-    order = tf.random.experimental.stateless_shuffle(
-        tf.range(tf.size(files)),
-        seed=tf.stack([tf.constant(seed, tf.int64), epoch]),
-    )
-    dataset = tf.data.Dataset.from_tensor_slices(
-        (tf.gather(files, order), tf.gather(kinds, order))
-    ).interleave(
-        lambda path, kind: tf.data.TFRecordDataset(path, kind, _READ_BUFFER),
-        cycle_length=CYCLE_LENGTH,
-        block_length=BLOCK_LENGTH,
-        num_parallel_calls=2,
-        deterministic=True,
-    )
-    # create_pretraining_data.py shuffles within a file; the buffer mixes
-    # records of the files that are read at the same time.
-    return dataset.shuffle(
-        SHUFFLE_BUFFER, seed=epoch + seed, reshuffle_each_iteration=False
-    )
-
-
-def training_stream(
-    files: Sequence[str], num_records: int, seed: int, start: int = 0
-) -> tf.data.Dataset:
-    """Return the endless stream of undecoded records from example `start`.
-
-    `num_records`, those of all files, are an epoch. Earlier records of the
-    epoch are skipped undecoded, earlier epochs are not read.
-    """
-    paths, kinds = tf.constant(list(files)), _compression(files)
-    # With 100 records, example 224 is number 24 of epoch 2.
-    epoch, used = divmod(start, num_records)
-    first = _epoch(tf.constant(epoch, tf.int64), paths, kinds, seed).skip(used)
-    # flat_map opens the files of an epoch when the one before is used up. The
-    # range ends after 10**12 epochs, since it needs an end.
-    later = tf.data.Dataset.range(epoch + 1, 1 << 40).flat_map(
-        lambda number: _epoch(number, paths, kinds, seed)
-    )
-    return first.concatenate(later)
-
-
-# --- Batches -----------------------------------------------------------------
-
-
-def check_divides(
-    batch_size: int, devices: int, what: str = "a batch of "
-) -> None:
-    """Raise a UserError if a global batch does not divide among devices."""
-    if batch_size % devices:
-        raise UserError(
-            f"{what}{batch_size} does not divide among {devices} devices: "
-            "the batch size is global, use a multiple of the device count"
-        )
-
-
-def per_replica_batches(
-    batches: tf.data.Dataset,
-    context: tf.distribute.InputContext,
-    batch_size: int,
-    decode: Callable[[tf.Tensor], Batch],
-) -> tf.data.Dataset:
-    """Return this worker's part of each global batch, a batch per replica.
-
-    Example: a global batch of 8 on 2 workers with 2 replicas each is 4 parts
-    of 2 records. Worker 1 (first = 2) yields [4, 5], then [6, 7].
-
-    Args:
-        batches: global batches of `batch_size` undecoded records.
-        context: number of this worker, and how many replicas there are.
-        batch_size: examples in a global batch, B.
-        decode: converts undecoded records [B / replicas] to a batch.
-
-    Raises:
-        UserError: the batch does not divide among the replicas.
-    """
-    pieces = context.num_replicas_in_sync
-    check_divides(batch_size, pieces)
-    local = pieces // context.num_input_pipelines
-    first = context.input_pipeline_id * local
-    size = batch_size // pieces
-
-    def split(records_: tf.Tensor) -> tf.data.Dataset:
-        # Consecutive records form a part: replica r has the records from
-        # r * size on, whatever the number of workers.
-        mine = tf.reshape(records_, [pieces, size])[first : first + local]
-        return tf.data.Dataset.from_tensor_slices(mine)
-
-    options = tf.data.Options()
-    options.deterministic = True
-    # Every degree of parallelism is given. The tuner would only keep a core
-    # busy and delay the end of the run by seconds.
-    options.autotune.enabled = False
-    return (
-        batches.flat_map(split)
-        .map(decode, num_parallel_calls=2, deterministic=True)
-        .prefetch(4)
-        .with_options(options)
-    )
-
-
-def training_batches(
-    stream: tf.data.Dataset,
-    context: tf.distribute.InputContext,
-    batch_size: int,
-    decode: Callable[[tf.Tensor], Batch],
-) -> tf.data.Dataset:
-    """Return this worker's part of the global batches of a stream."""
-    # The stream is endless: drop_remainder drops nothing, it only makes the
-    # batch size known when the graph is built.
-    batches = stream.batch(batch_size, drop_remainder=True)
-    return per_replica_batches(batches, context, batch_size, decode)
-
-
-def evaluation_batches(
-    files: Sequence[str],
-    context: tf.distribute.InputContext,
-    batch_size: int,
-    max_steps: int,
-    decode: Callable[[tf.Tensor], Batch],
-) -> tf.data.Dataset:
-    """Return this worker's part of at most `max_steps` batches, in file order.
-
-    Each record comes once. The last batch is filled up with rows of zeros, so
-    that all shapes are static; `example_weights` [B] is 1 for records and 0
-    for the filling. Other arguments: see `per_replica_batches`.
-    """
-    dataset = tf.data.Dataset.from_tensor_slices(
-        (list(files), _compression(files))
-    ).flat_map(lambda p, kind: tf.data.TFRecordDataset(p, kind, _READ_BUFFER))
-
-    def fill(serialized: tf.Tensor) -> tf.Tensor:
-        # "" marks the filling: an Example with features has at least a byte.
-        missing = batch_size - tf.size(serialized)
-        filling = tf.fill([missing], tf.constant(""))
-        return tf.ensure_shape(
-            tf.concat([serialized, filling], 0), [batch_size]
-        )
-
-    def decode_filled(serialized: tf.Tensor) -> Batch:
-        is_real = tf.not_equal(serialized, "")
-        # The filling is not decoded: "" is an Example without features. A
-        # replica's part may be filling alone, then decode gets [0] strings.
-        batch = decode(tf.boolean_mask(serialized, is_real))
-        size = tf.shape(serialized)[0]
-        padded = {
-            name: _pad_rows(value, size, serialized.shape[0])
-            for name, value in batch.items()
-        }
-        padded["example_weights"] = tf.cast(is_real, tf.float32)
-        return padded
-
-    batches = dataset.batch(batch_size).take(max_steps).map(fill)
-    return per_replica_batches(batches, context, batch_size, decode_filled)
-
-
-def _pad_rows(value: tf.Tensor, rows: tf.Tensor, static: int) -> tf.Tensor:
-    """Append rows of zeros to [B, ...]; `static` are the rows, if known."""
-    padding = [[0, rows - tf.shape(value)[0]]]
-    padding += [[0, 0]] * (value.shape.rank - 1)
-    padded = tf.pad(value, padding)
-    padded.set_shape([static, *value.shape[1:]])
-    return padded
 
 
 class RecordFiles:
@@ -351,7 +65,7 @@ class RecordFiles:
         num_records: their sum.
 
     Raises:
-        UserError: see `check_schema` and `count_records`.
+        UserError: a file is damaged or of another schema, or all are empty.
     """
 
     def __init__(
@@ -364,13 +78,118 @@ class RecordFiles:
         self.files = files
         self.schema = schema
         self.bounds = bounds
-        check_schema(files, schema, length_flags)
-        self.counts = count_records(files)
+        for path in files:
+            self._check_schema(path, length_flags)
+        self.counts = self._count()
         self.num_records = sum(self.counts.values())
 
+    def _check_schema(self, path: str, flags: Mapping[str, str]) -> None:
+        # The first record alone: all records of a file come from one run of
+        # its writer. Without this check, a wrong --max_seq_length would be an
+        # error of tf.io.parse_example that names neither the file nor the flag.
+        found = tfrecord.describe_first_record(path)
+        for name, feature in self.schema.items():
+            if name not in found:
+                raise UserError(
+                    f"{path} has no feature {name!r} (it has "
+                    f"{', '.join(sorted(found))}): its records were made for "
+                    "another task, or by another program"
+                )
+            if found[name] != feature.length:
+                flag = flags.get(name, name)
+                raise UserError(
+                    f"{path} was made with another {flag}: its {name} has "
+                    f"{found[name]} values, --{flag} is {feature.length}; "
+                    f"use --{flag}={found[name]} or make the data again"
+                )
+
+    def _count(self) -> dict[str, int]:
+        """Return the records of each file; log progress every 10 s."""
+        # The size of an epoch has to be known: it gives the epoch of every
+        # step, and with it the place where a resumed run goes on.
+        counts: dict[str, int] = {}
+        reported = time.monotonic()
+        for path in self.files:
+            counts[path] = tfrecord.count_records(path)
+            if time.monotonic() - reported > 10:
+                reported = time.monotonic()
+                logging.info(
+                    "Counted records in %d of %d files",
+                    len(counts),
+                    len(self.files),
+                )
+            if not counts[path]:
+                logging.warning("%s holds no record", path)
+        if not sum(counts.values()):
+            raise UserError(
+                f"the {len(counts)} input files hold no record, the first: "
+                f"{self.files[0]}"
+            )
+        return counts
+
+    # --- Batches -------------------------------------------------------------
+
     def decode(self, serialized: tf.Tensor) -> Batch:
-        """Decode records [B] and check their ids."""
-        return check_bounds(parse_batch(serialized, self.schema), self.bounds)
+        """Decode records, [B] strings; fail if an id is out of bounds."""
+        batch = parse_batch(serialized, self.schema)
+        # The original does not check ids. A gather out of range returns zeros
+        # on a GPU and, compiled by XLA, the row of the largest id: with the
+        # vocabulary of another model it would train a wrong model silently.
+        # The check is part of the input pipeline, hence on the host: XLA drops
+        # assertions.
+        checks = []
+        for name, bound in self.bounds.items():
+            largest = tf.reduce_max(batch[name])
+            smallest = tf.reduce_min(batch[name])
+            message = tf.strings.format(
+                f"{name} holds {{}}, outside 0..{bound.limit - 1} "
+                f"({bound.what})",
+                tf.where(smallest < 0, smallest, largest),
+            )
+            inside = tf.logical_and(smallest >= 0, largest < bound.limit)
+            checks.append(tf.debugging.Assert(inside, [message]))
+        # The pipeline is a graph, where an operation runs only if an output
+        # depends on it: the identities depend on the checks.
+        with tf.control_dependencies(checks):
+            return {name: tf.identity(value) for name, value in batch.items()}
+
+    def stream(self, seed: int, start: int = 0) -> tf.data.Dataset:
+        """Return the endless stream of undecoded records from a number on.
+
+        Earlier records of its epoch are skipped undecoded, earlier epochs are
+        not read.
+        """
+        paths, kinds = tf.constant(list(self.files)), self._compression()
+
+        def one_epoch(epoch: tf.Tensor) -> tf.data.Dataset:
+            order = tf.random.experimental.stateless_shuffle(
+                tf.range(tf.size(paths)),
+                seed=tf.stack([tf.constant(seed, tf.int64), epoch]),
+            )
+            dataset = tf.data.Dataset.from_tensor_slices(
+                (tf.gather(paths, order), tf.gather(kinds, order))
+            ).interleave(
+                _open,
+                cycle_length=CYCLE_LENGTH,
+                block_length=BLOCK_LENGTH,
+                num_parallel_calls=2,
+                deterministic=True,
+            )
+            # create_pretraining_data.py shuffles within a file; the buffer
+            # mixes records of the files that are read at the same time.
+            return dataset.shuffle(
+                SHUFFLE_BUFFER,
+                seed=epoch + seed,
+                reshuffle_each_iteration=False,
+            )
+
+        # With 100 records, example 224 is number 24 of epoch 2.
+        epoch, used = divmod(start, self.num_records)
+        first = one_epoch(tf.constant(epoch, tf.int64)).skip(used)
+        # flat_map opens the files of an epoch when the one before is used up.
+        # The range ends after 10**12 epochs, since it needs an end.
+        later = tf.data.Dataset.range(epoch + 1, 1 << 40).flat_map(one_epoch)
+        return first.concatenate(later)
 
     def training(
         self,
@@ -380,8 +199,12 @@ class RecordFiles:
         context: tf.distribute.InputContext,
     ) -> tf.data.Dataset:
         """Return this worker's part of the batches from an example on."""
-        stream = training_stream(self.files, self.num_records, seed, start)
-        return training_batches(stream, context, batch_size, self.decode)
+        # The stream is endless: drop_remainder drops nothing, it only makes
+        # the batch size known when the graph is built.
+        batches = self.stream(seed, start).batch(
+            batch_size, drop_remainder=True
+        )
+        return _decoded(batches, context, batch_size, self.decode)
 
     def evaluation(
         self,
@@ -389,10 +212,210 @@ class RecordFiles:
         max_steps: int,
         context: tf.distribute.InputContext,
     ) -> tf.data.Dataset:
-        """Return this worker's part of the batches with each record once.
+        """Return this worker's part of at most `max_steps` batches.
 
-        For the arguments see `evaluation_batches`.
+        Each record comes once, in the order of the files. The last batch is
+        filled up with rows of zeros, so that all shapes are static;
+        `example_weights` [B] is 1 for records and 0 for the filling.
         """
-        return evaluation_batches(
-            self.files, context, batch_size, max_steps, self.decode
+
+        def fill(serialized: tf.Tensor) -> tf.Tensor:
+            # "" marks the filling: an Example with features has a byte at
+            # least.
+            missing = batch_size - tf.size(serialized)
+            filling = tf.fill([missing], tf.constant(""))
+            return tf.ensure_shape(
+                tf.concat([serialized, filling], 0), [batch_size]
+            )
+
+        def decode(serialized: tf.Tensor) -> Batch:
+            is_real = tf.not_equal(serialized, "")
+            # The filling is not decoded: "" is an Example without features. A
+            # replica's part may be filling alone, [0] strings are decoded then.
+            batch = self.decode(tf.boolean_mask(serialized, is_real))
+            missing = tf.size(serialized) - tf.math.count_nonzero(
+                is_real, dtype=tf.int32
+            )
+            for name, value in batch.items():
+                padding = [[0, missing], *[[0, 0]] * (value.shape.rank - 1)]
+                batch[name] = tf.ensure_shape(
+                    tf.pad(value, padding),
+                    [serialized.shape[0], *value.shape[1:]],
+                )
+            batch["example_weights"] = tf.cast(is_real, tf.float32)
+            return batch
+
+        batches = (
+            tf.data.Dataset.from_tensor_slices(
+                (list(self.files), self._compression())
+            )
+            .flat_map(_open)
+            .batch(batch_size)
+            .take(max_steps)
+            .map(fill)
         )
+        return _decoded(batches, context, batch_size, decode)
+
+    def _compression(self) -> tf.Tensor:
+        """Return "GZIP" or "" for each file: [num_files]."""
+        return tf.constant(
+            ["GZIP" if tfrecord.is_gzip(path) else "" for path in self.files]
+        )
+
+    # --- Errors --------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def naming_bad_files(self) -> Iterator[None]:
+        """Replace TensorFlow's error for a bad record by one that names it.
+
+        TensorFlow names neither the file nor the record. So after an error the
+        files are read again in Python, record by record, until a bad one is
+        found. This costs time only where a run fails.
+
+        Raises:
+            UserError: a record of the files is bad. Any other error of the
+                block passes unchanged.
+        """
+        try:
+            yield
+        # A truncated or corrupted file, a missing feature or an id out of
+        # bounds, a file that was deleted meanwhile. Errors of other kinds, such
+        # as a full memory, have other causes: reading all files would only
+        # delay the end of the run.
+        except (
+            tf.errors.DataLossError,
+            tf.errors.InvalidArgumentError,
+            tf.errors.NotFoundError,
+            tf.errors.OutOfRangeError,
+        ) as error:
+            logging.error(
+                "Reading failed (%s); looking for the file", error.message
+            )
+            for path in self.files:
+                try:
+                    for number, record in enumerate(
+                        tfrecord.read_records(path)
+                    ):
+                        if problem := self._problem(record):
+                            raise UserError(
+                                f"{path}, record {number}: {problem}"
+                            )
+                except (UserError, OSError) as found:
+                    raise UserError(str(found)) from error
+            raise
+
+    def _problem(self, record: bytes) -> str | None:
+        """Return what is wrong with a serialized record; None if nothing is."""
+        try:
+            example = tfrecord.decode_example(record)
+        except (IndexError, KeyError, ValueError) as error:
+            return f"not a tf.train.Example ({error})"
+        for name, bound in self.bounds.items():
+            if name not in example:
+                return f"has no feature {name!r}"
+            for value in example[name]:
+                if not 0 <= value < bound.limit:
+                    return (
+                        f"{name} holds {value}, outside 0..{bound.limit - 1} "
+                        f"({bound.what})"
+                    )
+        return None
+
+
+def _open(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
+    return tf.data.TFRecordDataset(path, compression, _READ_BUFFER)
+
+
+def parse_batch(
+    serialized: tf.Tensor, schema: Mapping[str, tfrecord.Feature]
+) -> Batch:
+    """Decode a batch of serialized tf.train.Example, [B] strings.
+
+    Features are [B, length], [B] for length 1. Integers are int32; records have
+    int64.
+    """
+    spec = {
+        name: tf.io.FixedLenFeature(
+            [] if feature.length == 1 else [feature.length],
+            tf.dtypes.as_dtype(feature.dtype),
+        )
+        for name, feature in schema.items()
+    }
+    # The whole batch at once, which is many times faster than one by one.
+    batch = tf.io.parse_example(serialized, spec)
+    # tf.train.Example has no 32-bit integers, but int32 holds every id with
+    # half the bytes.
+    return {
+        name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
+        for name, value in batch.items()
+    }
+
+
+# --- Machines and devices ----------------------------------------------------
+
+
+def check_divides(
+    batch_size: int, devices: int, what: str = "a batch of "
+) -> None:
+    """Raise a UserError if a global batch does not divide among devices."""
+    if batch_size % devices:
+        raise UserError(
+            f"{what}{batch_size} does not divide among {devices} devices: "
+            "the batch size is global, use a multiple of the device count"
+        )
+
+
+def split_among_replicas(
+    batches: tf.data.Dataset,
+    context: tf.distribute.InputContext,
+    batch_size: int,
+) -> tf.data.Dataset:
+    """Return this worker's part of each global batch, a batch per replica.
+
+    Example: a global batch of 8 on 2 workers with 2 replicas each is 4 parts
+    of 2 examples. Worker 1 (first = 2) yields [4, 5], then [6, 7].
+
+    Raises:
+        UserError: the batch does not divide among the replicas.
+    """
+    replicas = context.num_replicas_in_sync
+    check_divides(batch_size, replicas)
+    if replicas == 1:
+        return batches
+    local = replicas // context.num_input_pipelines
+    first = context.input_pipeline_id * local
+
+    def part(value: tf.Tensor) -> tf.Tensor:
+        # Consecutive examples form a part: replica r has the examples from
+        # r * B / replicas on, whatever the number of workers.
+        inner = elementwise.shape_of(value)[1:]
+        shape = [replicas, batch_size // replicas, *inner]
+        return tf.reshape(value, shape)[first : first + local]
+
+    return batches.flat_map(
+        lambda batch: tf.data.Dataset.from_tensor_slices(
+            tf.nest.map_structure(part, batch)
+        )
+    )
+
+
+def in_order(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Return a dataset that keeps its order, without TensorFlow's tuner."""
+    options = tf.data.Options()
+    options.deterministic = True
+    # Every degree of parallelism is given. The tuner would only keep a core
+    # busy and delay the end of the run by seconds.
+    options.autotune.enabled = False
+    return dataset.with_options(options)
+
+
+def _decoded(
+    batches: tf.data.Dataset,
+    context: tf.distribute.InputContext,
+    batch_size: int,
+    decode: Callable[[tf.Tensor], Batch],
+) -> tf.data.Dataset:
+    """Return this worker's part of global batches of undecoded records."""
+    mine = split_among_replicas(batches, context, batch_size)
+    decoded = mine.map(decode, num_parallel_calls=2, deterministic=True)
+    return in_order(decoded.prefetch(4))

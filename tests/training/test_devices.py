@@ -108,9 +108,7 @@ def free_port() -> int:
 def test_batch_has_to_divide_among_devices(tmp_path):
     context = tf.distribute.InputContext(1, 0, 3)
     with pytest.raises(UserError, match="8 does not divide among 3 devices"):
-        streaming.per_replica_batches(
-            tf.data.Dataset.range(1), context, 8, lambda batch: batch
-        )
+        streaming.split_among_replicas(tf.data.Dataset.range(1), context, 8)
 
 
 # --- TPU ---------------------------------------------------------------------
