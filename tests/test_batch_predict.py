@@ -66,6 +66,14 @@ def test_text_json_and_records_give_the_same(classifier, sentences, tmp_path):
     is_long = [len(text.split()) + 2 > 24 for text in sentences]
     assert [row.get("truncated", False) for row in wanted] == is_long
     assert 0 < sum(is_long) < 21
+    near = predict(
+        *(model, file, tmp_path / "16 bits"),
+        text_columns="sentence",
+        dtype="bfloat16",
+    )
+    scores = [[row["score"] for row in rows] for rows in (near, wanted)]
+    np.testing.assert_allclose(*scores, atol=0.02)
+    assert scores[0] != scores[1]
     wanted = without_ids(wanted)
 
     with gzip.open(tmp_path / "a.txt.gz", "wt") as packed:

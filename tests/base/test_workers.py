@@ -1,6 +1,7 @@
 """Workers report results and errors; none outlives its parent."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from base import workers
 from base.errors import UserError
 
 import pytest
+from absl import logging
 from paths import ROOT
 
 
@@ -30,6 +32,9 @@ def work(state, job, report):
         raise KeyError("a bug")
     if job == "disk":
         raise OSError(28, "No space left on device", "/x")
+    if job == "log":
+        logging.info("a line")
+        return None
     if job == "sleep":
         while True:  # Reports progress, as all long work does.
             time.sleep(0.05)
@@ -68,6 +73,12 @@ def test_every_job_is_done_and_reported():
 def test_a_worker_that_fails_ends_the_run(job, error, text):
     with pytest.raises(error, match=text):
         _run([1, 2, job, *range(1000)])
+
+
+def test_log_lines_have_the_form_of_all(capfd):
+    _run(["log"])
+    lines = capfd.readouterr().err.splitlines()
+    assert re.fullmatch(r"\d\d:\d\d:\d\d a line", lines[-1])
 
 
 def test_an_error_in_setup_ends_the_run():
