@@ -1,4 +1,4 @@
-"""Read tagged sentences from column files or JSONL; turn IOB1 into IOB2.
+"""Read tagged sentences from column files or JSONL; turn tags into IOB2.
 
 Column files, as CoNLL 2003 is distributed, have a word and its tag on each
 line and a blank line between sentences:
@@ -26,7 +26,11 @@ DOCUMENT_START = "-DOCSTART-"
 
 # A type may hold spaces, but not end with one: "B-LOC " is a mistake in the
 # file and would otherwise become an entity type beside "LOC".
-_TAG = re.compile(r"O|[BI]-\S(.*\S)?")
+_ENTITY_TAG = re.compile(r"[BIELSU]-\S(.*\S)?")
+
+# Places of IOB, BIOES and BILOU that begin an entity wherever they stand, and
+# those that end one.
+_ALWAYS_BEGIN, _END = set("BSU"), set("ELSU")
 
 
 class Columns(NamedTuple):
@@ -231,24 +235,56 @@ def _json_sentences(path: str, text: str) -> Iterator[Sentence]:
 # --- Tags --------------------------------------------------------------------
 
 
+def is_entity_tag(tag: str) -> bool:
+    """Return whether a tag is a place in an entity, "-", and a type.
+
+    Places are those of IOB1, IOB2, BIOES and BILOU. O is no such tag, and
+    neither are parts of speech, such as INTJ.
+    """
+    return bool(_ENTITY_TAG.fullmatch(tag))
+
+
 def normalized_tags(tags: Sequence[str]) -> list[str]:
     """Return the tags of one sentence in IOB2, where B- begins every entity.
 
-    IOB1 writes B- only between two entities of the same type that touch:
+    IOB1 writes B- only between two entities of the same type that touch. BIOES
+    has places of its own for the end of an entity and for a single word; BILOU
+    calls them L and U:
 
         words   Peter Blackburn was in  Hamburg Berlin
         IOB1    I-PER I-PER     O   O   I-LOC   B-LOC
+        BIOES   B-PER E-PER     O   O   S-LOC   S-LOC
         IOB2    B-PER I-PER     O   O   B-LOC   B-LOC
 
-    conlleval's rule reads both, and the tags of a model that are neither: an
-    I- at the beginning, after O or after another type begins an entity.
+    conlleval's rule reads all, and the tags of a model that are none of them:
+    an I-, E- or L- at the beginning, after O, after an end or after another
+    type begins an entity. Tags of no entity stay as they are.
     """
-    fixed, type_before = [], ""
+    fixed, open_type = [], None
     for tag in tags:
-        if tag[:1] == "I" and tag[2:] != type_before:
-            tag = "B" + tag[1:]
-        type_before = tag[2:]
-        fixed.append(tag)
+        place, kind = tag[:1], tag[2:]
+        if not is_entity_tag(tag):
+            fixed.append(tag)
+            open_type = None
+            continue
+        begins = place in _ALWAYS_BEGIN or kind != open_type
+        fixed.append(f"{'B' if begins else 'I'}-{kind}")
+        open_type = None if place in _END else kind
+    return fixed
+
+
+def as_classes(tags: Sequence[str], labels: Sequence[str]) -> Sequence[str]:
+    """Return tags of a sentence in IOB2 as the classes of a model have them.
+
+    That is BIOES or BILOU for a model whose labels are, else IOB2.
+    """
+    places = {label[0] for label in labels if is_entity_tag(label)}
+    if not places & _END:
+        return tags
+    end, single = "LU" if places & {"L", "U"} else "ES"
+    fixed = list(tags)
+    for first, last, kind in entities(tags):
+        fixed[last] = f"{single if first == last else end}-{kind}"
     return fixed
 
 
@@ -271,14 +307,11 @@ def with_iob2_tags(file: File, types: Sequence[str] | None = None) -> File:
                 "--label_column), JSONL needs `tags`"
             )
         for line, tag in zip(sentence.lines, sentence.tags, strict=True):
-            if not is_iob_tag(tag):
-                how = "--label_column chooses the column"
-                if re.fullmatch(r"[ELSU]-\S+", tag):  # BIOES, BILOU
-                    own = "I-" if tag[0] in "EL" else "B-"
-                    how = f"write {own} here, as IOB2 does"
+            if tag != "O" and not is_entity_tag(tag):
                 raise UserError(
                     f"{at}{line}: tag {tag!r}; wanted O, B-type or I-type "
-                    f"(IOB1 or IOB2; {how})"
+                    "(IOB1, IOB2, BIOES or BILOU; --label_column chooses the "
+                    "column)"
                 )
             if types is not None and tag != "O" and tag[2:] not in types:
                 raise UserError(
@@ -291,17 +324,12 @@ def with_iob2_tags(file: File, types: Sequence[str] | None = None) -> File:
         sentences.append(sentence._replace(tags=tags))
     if changed:
         logging.info(
-            "%s: changed %d of %d tags from I- to B- (IOB2)",
+            "%s: changed %d of %d tags to those of IOB2",
             file.path,
             changed,
             file.num_words,
         )
     return file._replace(sentences=sentences)
-
-
-def is_iob_tag(tag: str) -> bool:
-    """Return whether a tag is O, B-type or I-type."""
-    return bool(_TAG.fullmatch(tag))
 
 
 class Entity(NamedTuple):
@@ -325,9 +353,11 @@ def entities(tags: Iterable[str]) -> list[Entity]:
     """
     found: list[Entity] = []
     for place, tag in enumerate(tags):
-        if tag[:1] == "B":
+        if not is_entity_tag(tag):
+            continue
+        if tag[0] == "B":
             found.append(Entity(place, place, tag[2:]))
-        elif tag[:1] == "I" and found:
+        elif found:
             found[-1] = found[-1]._replace(last=place)
     return found
 
@@ -365,11 +395,10 @@ def class_ids(labels: Sequence[str]) -> dict[str, int]:
     """Return {tag: class id}.
 
     A published model may lack B-X or I-X, for example if no two entities
-    touched in its IOB1 training file; the other one then stands for both.
+    touched in its IOB1 training file; another one then stands for it.
     """
     ids = {label: number for number, label in enumerate(labels)}
     for label, number in list(ids.items()):
-        for place in "BI":
-            if label != "O":
-                ids.setdefault(place + label[1:], number)
+        for place in "BIELSU" if is_entity_tag(label) else "":
+            ids.setdefault(place + label[1:], number)
     return ids

@@ -359,7 +359,8 @@ def fine_tuned_labels(source: ModelSource, output_dir: str) -> tuple[str, ...]:
         UserError: it names no labels, or some that are not tags.
     """
     labels = source.trained_for.labels or ()
-    if not labels or not all(map(ner_data.is_iob_tag, labels)):
+    others = [x for x in labels if x != "O" and not ner_data.is_entity_tag(x)]
+    if not labels or others:
         raise UserError(
             f"{source.prefix or output_dir} is not a fine-tuned tagger: its "
             f"configuration names {', '.join(labels) or 'no labels'} "

@@ -6,7 +6,6 @@ there and IGNORED at every other position ([CLS], [SEP], padding, the other
 pieces of a word, words of neighboring sentences).
 """
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +17,7 @@ from ops import losses
 from tasks import bilstm, graph_tokenizer, heads, saved_model
 from tasks.bilstm import NO_BILSTM, BiLstmSize
 from tasks.classifier import model as classifier_model
+from tasks.ner.data import normalized_tags
 from tasks.task import Task
 
 
@@ -162,12 +162,15 @@ class TaggerGraph(saved_model.TaskGraph):
         super().__init__(task, *args)
         labels = task.settings.labels  # of the K classes
         self.labels = tf.constant(labels)
-        # Each class as the beginning of an entity: I-X becomes B-X.
-        self.begins = tf.constant([re.sub("^I-", "B-", x) for x in labels])
-        # The entity type of each class as a number, 0 for O.
-        names = ["", *sorted({label[2:] for label in labels} - {""})]
-        self.types = tf.constant([names.index(x[2:]) for x in labels])
-        self.is_inside = tf.constant([x[0] == "I" for x in labels])
+        # The tag of each class where the class is after another one, as
+        # ner.data.normalized_tags has it: a row for each class before, and one
+        # for the beginning of a sentence.
+        self.after = tf.constant(
+            [
+                [normalized_tags([before, label])[1] for label in labels]
+                for before in (*labels, "O")
+            ]
+        )
 
     def numbers(self, features: dict[str, tf.Tensor]) -> saved_model.Outputs:
         """Return the probability of every tag at every piece."""
@@ -207,22 +210,15 @@ class TaggerGraph(saved_model.TaskGraph):
         return self._iob2_tags(best, words), tf.reduce_max(probs, -1)
 
     def _iob2_tags(self, best: tf.Tensor, words: tf.RaggedTensor) -> tf.Tensor:
-        """Return classes [words] as tags, as ner.data.normalized_tags does.
-
-        An I- becomes B- where the word before has another type, or where the
-        sentence begins.
-        """
-        types = tf.gather(self.types, best)
-        before = tf.concat([[0], types[:-1]], 0)
+        """Return classes [words] as tags, as ner.data.normalized_tags does."""
+        start = tf.cast(tf.size(self.labels), best.dtype)  # of a sentence
+        before = tf.concat([[start], best[:-1]], 0)
         row = words.value_rowids()
         is_first = tf.concat([[True], row[1:] != row[:-1]], 0)
         # Without any word, the concatenations have one element too many.
         count = tf.size(row)
-        before = tf.where(is_first[:count], 0, before[:count])
-        begins = tf.gather(self.is_inside, best) & (before != types)
-        return tf.where(
-            begins, tf.gather(self.begins, best), tf.gather(self.labels, best)
-        )
+        before = tf.where(is_first[:count], start, before[:count])
+        return tf.gather_nd(self.after, tf.stack([before, best], axis=1))
 
     def from_texts(self, text: tf.Tensor) -> saved_model.Outputs:
         """Return words, tags and scores [n, W] of texts [n].

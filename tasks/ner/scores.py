@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tasks.ner.data import File, class_ids
+from tasks.ner.data import File, as_classes, class_ids
 
 
 def entity_scores(
@@ -47,7 +47,8 @@ def entity_scores(
 def label_ids(file: File, labels: Sequence[str]) -> np.ndarray:
     """Return the right class of every word of a file, [words]."""
     ids = class_ids(labels)
-    return np.array([ids[tag] for s in file.sentences for tag in s.tags])
+    tags = (as_classes(sentence.tags, labels) for sentence in file.sentences)
+    return np.array([ids[tag] for part in tags for tag in part])
 
 
 def by_sentence(file: File, values: Sequence) -> list[Sequence]:

@@ -26,7 +26,7 @@ import numpy as np
 
 import tokenization
 from records import tfrecord
-from tasks.ner.data import Sentence, class_ids
+from tasks.ner.data import Sentence, as_classes, class_ids
 
 IGNORED = -1  # the label of positions that are not classified
 
@@ -164,7 +164,7 @@ class Converter:
         document_context: bool,
     ):
         self.tokenizer, self.length = tokenizer, max_seq_length
-        self.label_ids = class_ids(labels)
+        self.labels, self.label_ids = labels, class_ids(labels)
         self.document_context = document_context
         self.num_split = self.num_unknown = 0
 
@@ -207,7 +207,11 @@ class Converter:
             self.label_ids[tag]
             for sentence in scope
             # Without tags any label will do: it marks the piece to classify.
-            for tag in sentence.tags or ["O"] * len(sentence.words)
+            for tag in (
+                as_classes(sentence.tags, self.labels)
+                if sentence.tags
+                else ["O"] * len(sentence.words)
+            )
         ]
         # Sentence s has the pieces from bounds[s] to bounds[s + 1].
         ends = np.cumsum([len(sentence.words) for sentence in scope])

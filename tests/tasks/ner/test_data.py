@@ -134,6 +134,33 @@ def test_iob1_and_iob2_mean_the_same(data):
     assert ner_data.entities(iob2) == entities
 
 
+@pytest.mark.parametrize("end, single", ["ES", "LU"])
+def test_bioes_and_bilou_mean_the_same(end, single):
+    """Also where entities of one type touch; and as classes of such a model."""
+    iob2 = ["B-a", "B-a", "I-a", "I-a", "O", "B-b", "B-a", "I-a", "B-a"]
+    theirs = [
+        *(f"{single}-a", "B-a", "I-a", f"{end}-a", "O"),
+        *(f"{single}-b", "B-a", f"{end}-a", f"{single}-a"),
+    ]
+    assert ner_data.normalized_tags(theirs) == iob2
+    labels = [
+        f"{place}-{kind}" for kind in "ab" for place in f"BI{end}{single}"
+    ]
+    assert ner_data.as_classes(iob2, ["O", *labels]) == theirs
+    assert ner_data.as_classes(iob2, ["O", "B-a", "I-a", "B-b"]) == iob2
+    # By conlleval's rule, what goes on behind an end begins an entity.
+    broken = [f"{end}-a", "I-a", f"{end}-a", "I-b", f"{end}-a"]
+    assert ner_data.normalized_tags(broken) == (
+        ["B-a", "B-a", "I-a", "B-b", "B-a"]
+    )
+
+
+def test_parts_of_speech_are_no_entities():
+    tags = ["INTJ", "IN", "BES", "I-", "B-", "LS", "NOUN", "O", "SYM", "E-"]
+    assert ner_data.normalized_tags(tags) == tags
+    assert ner_data.entities(tags) == []
+
+
 def test_tags_of_a_model_that_are_neither():
     tags = ["I-A", "I-B", "B-B", "I-A", "O", "I-A-B", "I-A"]
     wanted = ["B-A", "B-B", "B-B", "B-A", "O", "B-A-B", "B-A"]
@@ -141,9 +168,10 @@ def test_tags_of_a_model_that_are_neither():
 
 
 def test_a_class_stands_for_one_that_a_model_lacks():
-    assert ner_data.class_ids(("O", "I-a", "B-b")) == {
-        **{"O": 0, "I-a": 1, "B-a": 1, "B-b": 2, "I-b": 2}
-    }
+    found = ner_data.class_ids(("O", "I-a", "B-b", "NOUN"))
+    assert found["I-a"] == found["B-a"] == found["S-a"] == 1
+    assert found["I-b"] == found["B-b"] == 2
+    assert found["O"] == 0 and found["NOUN"] == 3 and "BOUN" not in found
 
 
 # --- Errors ------------------------------------------------------------------
@@ -158,8 +186,7 @@ def test_a_class_stands_for_one_that_a_model_lacks():
         ("x", b"a\tO\n\tO\n", "line 2: the word"),
         ("x", b"a O\nb \xff O\n", "line 2: not UTF-8"),
         ("x", b"a O\nb B-\n", "line 2: tag 'B-'"),
-        ("x", b"a O\nb E-LOC\n", "write I- here"),
-        ("x", b"a O\nb S-LOC\n", "write B- here"),
+        ("x", b"a O\nb INTJ\n", "line 2: tag 'INTJ'"),
         ("x", b"a\tO\nb\tB-LOC \n", "line 2: tag 'B-LOC '"),
         ("x", "a\tO\nb\tB-LOC\u00a0\n".encode(), "line 2: tag 'B-LOC"),
         ("x", b"a O\rb O\r", "line 1: a carriage return"),

@@ -1,0 +1,117 @@
+"""Taggers with tags of BIOES, of BILOU, and of parts of speech."""
+
+import ner_runs
+import prediction_runs
+import pytest
+import scripts
+import tensorflow as tf
+from fine_tuned_models import write_tagger
+from tiny import results_of
+
+from tasks.ner import data as ner_data
+
+SENTENCES = [[word for word, _ in row] for row in ner_runs.sentences(30, 3)]
+SCHEMES = {
+    "bioes": ["O", *(f"{place}-{kind}" for kind in "ab" for place in "BIES")],
+    "bilou": ["O", *(f"{place}-{kind}" for kind in "ab" for place in "BILU")],
+    "speech": ["NOUN", "INTJ", "IN", "BES", "O", "LS", "SYM"],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_checkpoint_and_saved_model_agree(scheme, tmp_path):
+    """On tags that are entities in IOB2, or the parts of speech as they are."""
+    pytest.importorskip("tensorflow_text")
+    labels = SCHEMES[scheme]
+    model = write_tagger(
+        tmp_path / "model", ner_runs.CONFIG, ner_runs.VOCAB, labels
+    )
+    lines = prediction_runs.write_lines(
+        tmp_path / "in.jsonl", [{"tokens": words} for words in SENTENCES]
+    )
+    found = prediction_runs.predict(model, lines, tmp_path / "out")
+    tags = {tag for one in found for tag in one["tags"]}
+    if scheme == "speech":
+        assert tags <= set(labels) and len(tags) > 2
+        assert not any(one["entities"] for one in found)
+    else:
+        assert {tag[0] for tag in tags} <= set("BIO")
+        assert any(one["entities"] for one in found)
+    saved = prediction_runs.export(model, tmp_path / "1")
+    served = tf.saved_model.load(str(saved)).signatures["words"]
+    for words, one in zip(SENTENCES, found, strict=True):
+        answer = served(words=tf.constant([words]))["tags"][0].numpy()
+        assert [tag.decode() for tag in answer] == one["tags"]
+
+
+@pytest.mark.slow
+def test_a_model_of_bioes_is_scored_on_any_scheme(tmp_path):
+    """The entities of a file count, and the loss of the model's own classes."""
+    labels = ["O"]
+    labels += [f"{place}-{kind}" for kind in ("LOC", "PER") for place in "BIES"]
+    model = write_tagger(
+        tmp_path / "model", ner_runs.CONFIG, ner_runs.VOCAB, labels
+    )
+    rows, results = ner_runs.sentences(20, 4), []
+    for number, scheme in enumerate((labels, ner_runs.LABELS)):
+        written = [
+            [
+                (word, tag)
+                for (word, _), tag in zip(
+                    row,
+                    ner_data.as_classes(
+                        ner_data.normalized_tags([tag for _, tag in row]),
+                        scheme,
+                    ),
+                    strict=True,
+                )
+            ]
+            for row in rows
+        ]
+        path = tmp_path / f"{number}.txt"
+        ner_runs.write_columns(path, written)
+        assert ("S-" in path.read_text()) == (number == 0)
+        flags = {"init_checkpoint": model, "dev_file": path, "do_eval": True}
+        flags |= {"output_dir": tmp_path / f"out{number}", "pictures": False}
+        assert scripts.run(scripts.load("run_ner"), **flags) == 0
+        results.append(results_of(tmp_path / f"out{number}"))
+    assert results[0] == results[1] and results[0]["loss"] > 0
+
+
+@pytest.mark.slow
+def test_training_on_bioes_is_training_on_iob2(tmp_path):
+    """The same classes, records and weights."""
+    ner_runs.write_data(tmp_path)
+    import tiny
+
+    model = tiny.write_model(
+        tmp_path / "model", ner_runs.CONFIG, ner_runs.VOCAB
+    )
+    flags = ner_runs.flags_for(model, tmp_path, tmp_path / "out")
+    flags |= {"jit_compile": False, "num_train_epochs": 1, "do_eval": False}
+    file = ner_data.with_iob2_tags(
+        ner_data.read_file(str(flags["train_file"]), ner_data.Columns())
+    )
+    rows = [
+        list(
+            zip(
+                sentence.words,
+                ner_data.as_classes(sentence.tags, ["B-x", "L-x"]),
+                strict=True,
+            )
+        )
+        for sentence in file.sentences
+    ]
+    ner_runs.write_columns(tmp_path / "bilou.txt", rows)
+    assert "U-" in (tmp_path / "bilou.txt").read_text()
+    for name in ("train_file", None):
+        more = {name: tmp_path / "bilou.txt"} if name else {}
+        out = tmp_path / f"out-{name}"
+        run = flags | more | {"output_dir": out}
+        assert scripts.run(scripts.load("run_ner"), **run) == 0
+    one, two = (
+        (tmp_path / f"out-{name}" / "train.tf_record").read_bytes()
+        for name in ("train_file", None)
+    )
+    assert one == two
