@@ -11,7 +11,7 @@ recall and F1 by conlleval's rules, of all entities and of each type),
 fine-tuned weights in `bert_model.ckpt`. After an interruption, the same command
 continues the run.
 
-Files have a word per line with its tag in a column (IOB1 or IOB2) and a blank
+Files have a word per line with its tag in a column (IOB or BIOES) and a blank
 line between sentences, or are .jsonl with `tokens` and `tags`. With
 --feature_based the encoder is frozen and a BiLSTM is trained on the layers
 that --feature_layers names, the rows of the paper's table 7.

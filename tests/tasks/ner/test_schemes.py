@@ -1,4 +1,4 @@
-"""Taggers with tags of BIOES, of BILOU, and of parts of speech."""
+"""Taggers with tags of BIOES, and of parts of speech."""
 
 import ner_runs
 import prediction_runs
@@ -13,7 +13,6 @@ from tasks.ner import data as ner_data
 SENTENCES = [[word for word, _ in row] for row in ner_runs.sentences(30, 3)]
 SCHEMES = {
     "bioes": ["O", *(f"{place}-{kind}" for kind in "ab" for place in "BIES")],
-    "bilou": ["O", *(f"{place}-{kind}" for kind in "ab" for place in "BILU")],
     "speech": ["NOUN", "INTJ", "IN", "BES", "O", "LS", "SYM"],
 }
 
@@ -77,41 +76,3 @@ def test_a_model_of_bioes_is_scored_on_any_scheme(tmp_path):
         assert scripts.run(scripts.load("run_ner"), **flags) == 0
         results.append(results_of(tmp_path / f"out{number}"))
     assert results[0] == results[1] and results[0]["loss"] > 0
-
-
-@pytest.mark.slow
-def test_training_on_bioes_is_training_on_iob2(tmp_path):
-    """The same classes, records and weights."""
-    ner_runs.write_data(tmp_path)
-    import tiny
-
-    model = tiny.write_model(
-        tmp_path / "model", ner_runs.CONFIG, ner_runs.VOCAB
-    )
-    flags = ner_runs.flags_for(model, tmp_path, tmp_path / "out")
-    flags |= {"jit_compile": False, "num_train_epochs": 1, "do_eval": False}
-    file = ner_data.with_iob2_tags(
-        ner_data.read_file(str(flags["train_file"]), ner_data.Columns())
-    )
-    rows = [
-        list(
-            zip(
-                sentence.words,
-                ner_data.as_classes(sentence.tags, ["B-x", "L-x"]),
-                strict=True,
-            )
-        )
-        for sentence in file.sentences
-    ]
-    ner_runs.write_columns(tmp_path / "bilou.txt", rows)
-    assert "U-" in (tmp_path / "bilou.txt").read_text()
-    for name in ("train_file", None):
-        more = {name: tmp_path / "bilou.txt"} if name else {}
-        out = tmp_path / f"out-{name}"
-        run = flags | more | {"output_dir": out}
-        assert scripts.run(scripts.load("run_ner"), **run) == 0
-    one, two = (
-        (tmp_path / f"out-{name}" / "train.tf_record").read_bytes()
-        for name in ("train_file", None)
-    )
-    assert one == two
