@@ -24,7 +24,7 @@ from base.errors import UserError
 
 from absl import logging
 
-from checkpoints import huggingface, safetensors_index
+from checkpoints import huggingface
 
 SCHEME = "hf://"
 
@@ -70,7 +70,7 @@ class Name(NamedTuple):
 
 
 def is_name(path: str | None) -> bool:
-    """Return whether a path has the form hf://... of a model on the hub."""
+    """Whether a path has the form hf://... of a model on the hub."""
     return (path or "").startswith(SCHEME)
 
 
@@ -111,10 +111,6 @@ def fetch(text: str, flag: str = "init_checkpoint") -> str:
 
     It is a Hugging Face directory in the client's cache, named after the
     commit.
-
-    Raises:
-        UserError: there is no such model, it is not a BERT with safetensors,
-            or the hub cannot be reached and the cache does not have it.
     """
     return _fetch(parse(text, flag), flag)
 
@@ -178,7 +174,7 @@ def _has_weights(folder: str) -> bool:
         return True
     if not os.path.exists(index):
         return False
-    names = set(safetensors_index.read_index(index).values())
+    names = set(huggingface.read_index(folder).values())
     return all(os.path.exists(os.path.join(folder, name)) for name in names)
 
 
@@ -263,26 +259,16 @@ def _reason(client: Any, name: Name, error: Exception) -> str:
             f"{missing}, and HF_HUB_OFFLINE forbids fetching it: unset "
             "HF_HUB_OFFLINE for one run"
         )
-    cause = _first_cause(error)
+    cause: BaseException = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
     response = getattr(cause, "response", None)
     if response is not None:
         return f"{place} answers with status {response.status_code}; {missing}"
-    if isinstance(error, known.LocalEntryNotFoundError) or _is_network(error):
+    package = type(error).__module__.split(".")[0]
+    of_network = (known.LocalEntryNotFoundError, ConnectionError, TimeoutError)
+    if isinstance(error, of_network) or package in _HTTP_LIBRARIES:
         why = str(cause) or type(cause).__name__
         server = client.constants.ENDPOINT
         return f"{server} cannot be reached ({why}); {missing}"
     return f"it cannot be fetched: {type(error).__name__}: {error}"
-
-
-def _is_network(error: BaseException) -> bool:
-    """Return whether an error comes from the network."""
-    package = type(error).__module__.split(".")[0]
-    is_of_system = isinstance(error, ConnectionError | TimeoutError)
-    return is_of_system or package in _HTTP_LIBRARIES
-
-
-def _first_cause(error: BaseException) -> BaseException:
-    """Return the error at the beginning of a chain of `raise ... from`."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return error

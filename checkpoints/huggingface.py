@@ -30,7 +30,6 @@ import safetensors.numpy
 import tensorflow as tf
 from absl import logging
 
-from checkpoints import safetensors_index
 from modeling import LEFT_TO_RIGHT, BertConfig
 
 CONFIG_NAME = "config.json"
@@ -139,11 +138,7 @@ def is_directory(path: str) -> bool:
 
 
 def refuse_pickles(directory: str) -> None:
-    """Raise an error if a directory holds its weights in a pickle.
-
-    Raises:
-        UserError: it does; the message gives the command that converts them.
-    """
+    """Raise an error if a directory holds its weights in a pickle."""
     for name in ("pytorch_model.bin", "pytorch_model.bin.index.json"):
         if _exists(directory, name):
             raise UserError(
@@ -261,7 +256,7 @@ def read_config(directory: str) -> BertConfig:
 def write_config(
     directory: str, config: BertConfig, architecture: str, **more: Any
 ) -> None:
-    """Write config.json for `architecture`, their class with the model's heads.
+    """Write config.json for their class that has the model's heads.
 
     `more` are settings that our configuration lacks, such as `num_labels`.
     """
@@ -312,11 +307,7 @@ def _write_json(path: str, value: Mapping[str, Any]) -> None:
 
 
 def lower_cases(directory: str) -> bool | None:
-    """Whether the tokenizer lower-cases, by tokenizer_config.json.
-
-    Returns:
-        None if there is no such file, or no `do_lower_case` in it.
-    """
+    """Whether the tokenizer lower-cases; None: no file tells."""
     if not _exists(directory, TOKENIZER_CONFIG_NAME):
         return None
     path = _path(directory, TOKENIZER_CONFIG_NAME)
@@ -325,6 +316,29 @@ def lower_cases(directory: str) -> bool | None:
 
 
 # --- Weights -----------------------------------------------------------------
+
+
+def read_index(directory: str) -> dict[str, str]:
+    """Return {tensor: name of its file} of weights that are several files.
+
+    Raises:
+        UserError: there is no index, or it is damaged.
+    """
+    # {"weight_map": {"pooler.dense.bias": "model-00002-of-00002...", ...}}
+    path = _path(directory, INDEX_NAME)
+    places = text_files.read_json_object(path).get("weight_map")
+    if not isinstance(places, dict) or not places:
+        raise UserError(
+            f"{path}: wanted `weight_map`, an object of tensor names and "
+            "their files"
+        )
+    for tensor, name in places.items():
+        if not isinstance(name, str) or "/" in name or not name:
+            raise UserError(
+                f"{path}: {name!r} as the file of {tensor}, wanted the name "
+                "of a file beside it"
+            )
+    return places
 
 
 class Reader:
@@ -364,11 +378,17 @@ class Reader:
 
     def _entries(self) -> Iterator[tuple[Any, str]]:
         """Yield (open file, tensor name) of every tensor."""
-        for file_name, wanted in self._files().items():
+        if _exists(self.directory, WEIGHTS_NAME):
+            wanted: dict[str, set[str]] = {WEIGHTS_NAME: set()}
+        else:
+            wanted = {}
+            for name, file_name in read_index(self.directory).items():
+                wanted.setdefault(file_name, set()).add(name)
+        for file_name in sorted(wanted):
             path = _path(self.directory, file_name)
             file = _open(path)
             names = list(file.keys())
-            missing = sorted(set(wanted or ()) - set(names))
+            missing = sorted(wanted[file_name].difference(names))
             if missing:
                 raise UserError(
                     f"{path} lacks {missing[0]}, which {INDEX_NAME} lists; "
@@ -376,20 +396,6 @@ class Reader:
                 )
             for name in names:
                 yield file, name
-
-    def _files(self) -> dict[str, list[str] | None]:
-        """Return {file name: names of its tensors by the index}.
-
-        A single file has no index; its names are None.
-        """
-        if _exists(self.directory, WEIGHTS_NAME):
-            return {WEIGHTS_NAME: None}
-        index = _path(self.directory, INDEX_NAME)
-        places = safetensors_index.read_index(index)
-        files: dict[str, list[str] | None] = {}
-        for name, file_name in places.items():
-            files.setdefault(file_name, []).append(name)
-        return dict(sorted(files.items()))
 
     def _check_tied(self, tied: Mapping[str, Any]) -> None:
         """Raise an error if a copy of a tied variable differs from it.

@@ -25,19 +25,12 @@ RESULTS_NAME = "eval_results.txt"
 
 
 class Task(NamedTuple):
-    """What a class in transformers is for.
+    """What a class in transformers is for."""
 
-    Attributes:
-        tag: the hub's name of the task.
-        purpose: completes "BERT for ...".
-        auto_class: loads the model.
-        script: trains such a model.
-    """
-
-    tag: str
-    purpose: str
-    auto_class: str
-    script: str
+    tag: str  # the hub's name of the task
+    purpose: str  # completes "BERT for ..."
+    auto_class: str  # loads the model
+    script: str  # trains such a model
 
 
 _TASKS = {
@@ -193,8 +186,13 @@ def _training(task: Task, run: Mapping[str, Any]) -> str:
     fixed, adjustable = run.get("fixed", {}), run.get("adjustable", {})
     data = fixed.get("data")
     data = data if isinstance(data, dict) else {}
+    # Without the folders of the machine: of a file, the one that it is in.
+    began = adjustable.get("init_checkpoint")
+    if began and not hub.is_name(began):
+        folder, name = os.path.split(os.path.normpath(began))
+        began = (".ckpt" in name and os.path.basename(folder)) or name
     given = {
-        "init_checkpoint": _shown_checkpoint(adjustable.get("init_checkpoint")),
+        "init_checkpoint": began,
         "do_lower_case": data.get("do_lower_case"),
         "max_seq_length": data.get("max_seq_length"),
         **_shown(fixed),
@@ -211,18 +209,6 @@ def _training(task: Task, run: Mapping[str, Any]) -> str:
         f"## Training\n\nBy `{task.script}` with these flags; those that name "
         f"data and directories are left out:\n\n{command}"
     )
-
-
-def _shown_checkpoint(path: str | None) -> str | None:
-    """Return --init_checkpoint without the folders of the machine.
-
-    Args:
-        path: value of the flag: of a file, the folder that it is in is shown.
-    """
-    if not path or hub.is_name(path):
-        return path
-    folder, name = os.path.split(os.path.normpath(path))
-    return (".ckpt" in name and os.path.basename(folder)) or name
 
 
 def _shown(settings: Mapping[str, Any]) -> dict[str, Any]:

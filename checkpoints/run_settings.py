@@ -81,8 +81,21 @@ def claim_output_dir(
         # Through JSON tuples become lists, as in the file.
         now = json.loads(_as_json(fingerprint, adjustable))
         before = _read_run(path)
-        _check_fixed(output_dir, before["fixed"], now["fixed"])
-        _warn_of_changes(before["adjustable"], now["adjustable"], hints)
+        for name, value in now["fixed"].items():
+            old = before["fixed"].get(name)
+            if old != value:
+                raise UserError(
+                    f"output_dir {output_dir} belongs to a run with {name} = "
+                    f"{_differing(old, value)}; use another --output_dir, or "
+                    "the command that began this one"
+                )
+        for name, value in now["adjustable"].items():
+            old = before["adjustable"].get(name)
+            if old != value:
+                hint = f": {hints[name]}" if name in hints else ""
+                logging.warning(
+                    "%s changes from %s to %s%s", name, old, value, hint
+                )
         return
     if not tf.io.gfile.exists(path):
         check_free(output_dir)
@@ -105,21 +118,6 @@ def _as_json(
 ) -> str:
     settings = {"fixed": fingerprint, "adjustable": adjustable}
     return json.dumps(settings, indent=2, sort_keys=True) + "\n"
-
-
-def _warn_of_changes(
-    before: Mapping[str, object],
-    now: Mapping[str, object],
-    hints: Mapping[str, str],
-) -> None:
-    """Warn of adjustable settings that change; see `claim_output_dir`."""
-    for name, value in now.items():
-        old = before.get(name)
-        if old != value:
-            hint = f": {hints[name]}" if name in hints else ""
-            logging.warning(
-                "%s changes from %s to %s%s", name, old, value, hint
-            )
 
 
 def _has_weights(output_dir: str) -> bool:
@@ -154,19 +152,6 @@ def check_free(output_dir: str) -> None:
             "to go on with; training would replace the model: use another "
             "--output_dir"
         )
-
-
-def _check_fixed(
-    output_dir: str, before: Mapping[str, object], now: Mapping[str, object]
-) -> None:
-    """Raise a UserError for the first value that a run may not change."""
-    for name, value in now.items():
-        if before.get(name) != value:
-            raise UserError(
-                f"output_dir {output_dir} belongs to a run with {name} = "
-                f"{_differing(before.get(name), value)}; use another "
-                "--output_dir, or the command that began this one"
-            )
 
 
 def read_fingerprint(directory: str) -> dict[str, object] | None:
@@ -221,7 +206,8 @@ def pinned_all(
     ]
     if not any(is_open) or not output_dir:
         return given
-    for folder in _folders_of_runs(output_dir):
+    runs = tf.io.gfile.glob(os.path.join(output_dir, "runs/*"))
+    for folder in (output_dir, *sorted(runs)):
         recorded = read_adjustable(folder).get(flag)
         if not isinstance(recorded, list):
             recorded = [recorded]
@@ -244,12 +230,6 @@ def pinned_all(
             )
             return found
     return given
-
-
-def _folders_of_runs(output_dir: str) -> list[str]:
-    """Return output_dir and the folders of the runs of a sweep in it."""
-    runs = tf.io.gfile.glob(os.path.join(output_dir, "runs/*"))
-    return [output_dir, *sorted(runs)]
 
 
 def _is_commit_of(name: str, recorded: str | None) -> bool:
