@@ -58,9 +58,8 @@ def test_predictions_are_those_of_the_checkpoint(tmp_path, models, kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["classifier", "classifier with a BiLSTM"])
-def test_lengths_share_the_weights_and_give_the_same(tmp_path, models, kind):
-    source, free = models(kind)
+def test_lengths_share_the_weights_and_give_the_same(tmp_path, models):
+    source, free = models("classifier with a BiLSTM")
     three = litert_files.export(
         source, tmp_path / "3.tflite", lengths="8,16,24"
     )

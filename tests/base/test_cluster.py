@@ -84,15 +84,10 @@ def test_without_a_chief_worker_zero_is_it(monkeypatch, index):
             )
             for address in (
                 "b",
-                "b:",
-                ":1",
                 "b:x",
                 "b:0",
                 "b:65536",
-                "b:-1",
                 "grpc://b:1",
-                "b:1 ",
-                "b 2:1",
                 "::1:2",
                 "",
             )
