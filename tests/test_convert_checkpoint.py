@@ -329,13 +329,6 @@ def test_is_decoder_travels_as_attention_direction(directory, tmp_path):
     assert config["architectures"] == ["BertLMHeadModel"]
 
 
-def test_a_left_to_right_pooler_gives_a_warning(caplog):
-    huggingface.check_reads_no_cls(["BertLMHeadModel"], "model")
-    assert not caplog.text
-    huggingface.check_reads_no_cls(["BertModel"], "model")
-    assert "pooler_output of BertModel with is_decoder is made" in caplog.text
-
-
 def test_a_left_to_right_classifier_stays_in_our_format(tmp_path):
     """transformers would classify by [CLS], which sees itself alone."""
     config = small_models.tiny_config(attention_direction=LEFT_TO_RIGHT)
@@ -367,84 +360,6 @@ def test_an_activation_without_a_name_there_is_refused(tmp_path, is_there):
     convert(source, out, "original")
 
 
-def test_cross_attention_is_refused(directory, tmp_path):
-    weights = weights_of(directory)
-    name = "bert.encoder.layer.0.crossattention.self.query.bias"
-    weights[name] = np.zeros(16, np.float32)
-    safetensors.numpy.save_file(weights, directory / "model.safetensors")
-    line = error_of(directory, tmp_path / "out")
-    assert name in line and "cross-attention" in line
-
-
-def test_a_pickle_is_refused(directory, tmp_path):
-    (directory / "model.safetensors").rename(directory / "pytorch_model.bin")
-    line = error_of(directory, tmp_path / "out")
-    assert "runs whatever code is in it" in line and "save_pretrained" in line
-
-
-def test_a_damaged_file(directory, tmp_path):
-    path = directory / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:1000])
-    line = error_of(directory, tmp_path / "out")
-    assert "cannot be read as safetensors" in line
-
-
-def test_an_output_matrix_of_its_own(directory, tmp_path):
-    weights = weights_of(directory)
-    table = weights["bert.embeddings.word_embeddings.weight"]
-    weights["cls.predictions.decoder.weight"] = table + 1
-    safetensors.numpy.save_file(weights, directory / "model.safetensors")
-    assert "decoder.weight differs" in error_of(directory, tmp_path / "out")
-
-
-def test_quantized_weights(directory, tmp_path):
-    weights = weights_of(directory)
-    weights["bert.pooler.dense.bias"] = np.zeros(16, np.int8)
-    safetensors.numpy.save_file(weights, directory / "model.safetensors")
-    assert "type I8" in error_of(directory, tmp_path / "out")
-
-
-def test_flags_that_cannot_work(directory, tmp_path):
-    out = tmp_path / "out"
-    assert "--input is required" in error_of(None, out)
-    assert "--output is required" in error_of(directory, None)
-    line = error_of(directory, out, output_format=None)
-    assert "--output_format is required" in line
-    line = error_of(directory / "config.json", out)
-    assert "is a file" in line
-    assert "no such checkpoint" in error_of(tmp_path / "nothing", out)
-    line = error_of(directory, out, vocab_file=tmp_path / "nothing")
-    assert "does not exist" in line
-    line = error_of(directory, directory)
-    assert "holds a checkpoint already" in line
-    (tmp_path / "file").write_text("")
-    line = error_of(directory, tmp_path / "file" / "out")
-    assert "--output=" in line and "cannot be written" in line
-    (tmp_path / "empty").mkdir()
-    line = error_of(tmp_path / "empty", out)
-    assert "--input=" in line and "model.safetensors" in line
-    (directory / "tokenizer_config.json").write_text('{"do_lower_case": false}')
-    (directory / "vocab.txt").write_text("[PAD]\n")
-    line = error_of(directory, out, do_lower_case=True)
-    assert "was trained with False" in line
-
-
-def test_the_folder_of_the_input_is_kept(tmp_path):
-    """Its checkpoint may have any name."""
-    config = modeling.BertConfig.from_json_file(
-        str(GOLDEN / "model" / "bert_config.json")
-    )
-    write_original(tmp_path / "bio", {"x": np.zeros(2, np.float32)}, config)
-    for suffix in weight_files.SUFFIXES:
-        path = tmp_path / "bio" / f"bert_model.ckpt{suffix}"
-        path.rename(tmp_path / "bio" / f"model.ckpt-9{suffix}")
-    before = {path.name: path.read_bytes() for path in tmp_path.glob("bio/*")}
-    line = error_of(tmp_path / "bio" / "model.ckpt-9", tmp_path / "bio")
-    assert "holds a checkpoint already (model.ckpt-9.index)" in line
-    after = {path.name: path.read_bytes() for path in tmp_path.glob("bio/*")}
-    assert before == after
-
-
 def test_casing_travels(directory, tmp_path):
     (directory / "tokenizer_config.json").write_text('{"do_lower_case": false}')
     (directory / "vocab.txt").write_text("[PAD]\n[UNK]\n")
@@ -453,6 +368,69 @@ def test_casing_travels(directory, tmp_path):
     assert open_checkpoint(prefix).do_lower_case is False
     found = Path(open_checkpoint(prefix).vocab_file).read_text()
     assert found == "[PAD]\n[UNK]\n"
+
+
+def pickled(weights: dict, directory: Path) -> None:
+    (directory / "model.safetensors").rename(directory / "pytorch_model.bin")
+
+
+def cut_off(weights: dict, directory: Path) -> None:
+    path = directory / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:1000])
+
+
+def with_cross_attention(weights: dict, directory: Path) -> None:
+    name = "bert.encoder.layer.0.crossattention.self.query.bias"
+    weights[name] = np.zeros(16, np.float32)
+    safetensors.numpy.save_file(weights, directory / "model.safetensors")
+
+
+def with_an_output_matrix(weights: dict, directory: Path) -> None:
+    table = weights["bert.embeddings.word_embeddings.weight"]
+    weights["cls.predictions.decoder.weight"] = table + 1
+    safetensors.numpy.save_file(weights, directory / "model.safetensors")
+
+
+def quantized(weights: dict, directory: Path) -> None:
+    weights["bert.pooler.dense.bias"] = np.zeros(16, np.int8)
+    safetensors.numpy.save_file(weights, directory / "model.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("damage", "word"),
+    [
+        (pickled, "runs whatever code is in it"),
+        (cut_off, "cannot be read as safetensors"),
+        (with_cross_attention, "cross-attention"),
+        (with_an_output_matrix, "decoder.weight differs"),
+        (quantized, "type I8"),
+    ],
+)
+def test_weights_that_cannot_be_loaded(directory, tmp_path, damage, word):
+    damage(weights_of(directory), directory)
+    assert word in error_of(directory, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("flags", "word"),
+    [
+        ({"input": None}, "--input"),
+        ({"output": None}, "--output"),
+        ({"output_format": None}, "--output_format"),
+        ({"input": "model/config.json"}, "is a file"),
+        ({"input": "nothing"}, "no such checkpoint"),
+        ({"vocab_file": "nothing"}, "does not exist"),
+        ({"output": "model"}, "holds a checkpoint already"),
+        ({"output": "model/config.json/out"}, "cannot be written"),
+        ({"do_lower_case": True}, "was trained with False"),
+    ],
+)
+def test_flags_that_cannot_work(directory, tmp_path, monkeypatch, flags, word):
+    monkeypatch.chdir(tmp_path)
+    (directory / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    (directory / "vocab.txt").write_text("[PAD]\n")
+    values = {"input": "model", "output": "out", "output_format": "original"}
+    assert word in scripts.error_of(convert_checkpoint, **(values | flags))
 
 
 def test_capitals_in_the_vocabulary_are_a_casing(directory, tmp_path):

@@ -178,15 +178,6 @@ def test_without_file_and_name_the_vocabulary_tells_the_casing(
         resolve(False)
 
 
-def test_a_tokenizer_has_the_casing_of_its_vocabulary(tmp_path):
-    """Also without a checkpoint."""
-    for tokens, casing in ((["The", "A"], False), ([], True)):
-        path = write_vocab(tmp_path / "vocab.txt", *tokens)
-        found = Checkpoint("", config_with(), vocab_file=path)
-        assert found.do_lower_case is casing
-        assert found.tokenizer.basic_tokenizer.do_lower_case is casing
-
-
 @pytest.mark.parametrize("do_lower_case", [True, None])
 @pytest.mark.parametrize("is_link", [True, False])
 def test_a_vocabulary_in_the_folder_is_kept(

@@ -3,7 +3,6 @@
 import importlib.metadata
 import json
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -251,14 +250,6 @@ def test_nothing_is_fetched_of_a_model_that_is_not_a_bert(server, new_process):
 def test_a_server_that_is_out_of_order(server, new_process, monkeypatch):
     monkeypatch.setattr(server, "status", 503)
     assert "answers with status 503" in error_of("hf://a/new")
-
-
-def test_without_the_client(monkeypatch):
-    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    hub._fetch.cache_clear()
-    line = error_of("hf://a/b")
-    assert line.startswith("--init_checkpoint=hf://... needs huggingface_hub (")
-    assert line.endswith("pip install -r requirements.txt")
 
 
 # --- Casing and commits ------------------------------------------------------

@@ -129,13 +129,3 @@ def test_a_failure_of_an_earlier_run_does_not_end_the_wait(tmp_path, chief):
     chief(lambda: cache.make(cache.path("dev"), {"data": 2}, writer(2, made)))
     data = cache.records("dev", {"data": 2}, writer(3, made))
     assert (data.features["input_ids"] == 2).all() and made == [1, 2]
-
-
-def test_a_long_wait_is_logged_repeatedly(tmp_path, chief, monkeypatch, caplog):
-    monkeypatch.setattr(record_cache, "_SECONDS_BETWEEN_REPORTS", 0.05)
-    made: list[int] = []
-    cache = written_before(tmp_path, made)
-    chief(lambda: cache.make(cache.path("dev"), {"data": 2}, writer(2, made)))
-    with caplog.at_level("INFO", logger="absl"):
-        cache.make(cache.path("dev"), {"data": 2}, failing)
-    assert "Still waiting for" in caplog.text

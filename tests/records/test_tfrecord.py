@@ -132,18 +132,6 @@ def test_we_read_tensorflows_files(tmp_path, compression):
     assert tfrecord.count_records(path) == 2100
 
 
-def test_plain_file_is_tensorflows_file(tmp_path):
-    import tensorflow as tf
-
-    batch, theirs = _batch(), str(tmp_path / "theirs")
-    ours = _write(tmp_path / "ours", batch)
-    with tf.io.TFRecordWriter(theirs) as writer:
-        for record in _encode(batch):
-            writer.write(record)
-    with open(ours, "rb") as a, open(theirs, "rb") as b:
-        assert a.read() == b.read()
-
-
 def test_many_batches_and_one_write_the_same():
     batch, one, many = _batch(), io.BytesIO(), io.BytesIO()
     tfrecord.RecordWriter(many).write_examples(batch)
