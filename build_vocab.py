@@ -96,6 +96,7 @@ flags.DEFINE_integer(
     "Worker processes that count words; default: all cores. The output is the "
     "same.",
     lower_bound=1,
+    upper_bound=1024,
 )
 beam.define_flags()
 

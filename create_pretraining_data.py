@@ -62,7 +62,13 @@ flags.DEFINE_integer(
     "masked_lm_prob.",
     lower_bound=1,
 )
-flags.DEFINE_integer("random_seed", 12345, "Seed of all random choices.")
+flags.DEFINE_integer(
+    "random_seed",
+    12345,
+    "Seed of all random choices.",
+    lower_bound=0,
+    upper_bound=2**32 - 1,  # that of run_pretraining.py
+)
 flags.DEFINE_integer(
     "dupe_factor",
     10,
@@ -115,6 +121,7 @@ flags.DEFINE_integer(
     None,
     "Worker processes; default: all cores. The output is the same.",
     lower_bound=1,
+    upper_bound=1024,
 )
 flags.DEFINE_integer(
     "bucket_mb",

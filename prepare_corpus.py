@@ -117,6 +117,7 @@ flags.DEFINE_integer(
     None,
     "Worker processes; default: all cores. The output is the same.",
     lower_bound=1,
+    upper_bound=1024,
 )
 flags.DEFINE_bool(
     "strict",

@@ -106,6 +106,7 @@ flags.DEFINE_integer(
     "Processes that cut windows; 0: one per core for large files, else 1. The "
     "windows do not depend on it.",
     lower_bound=0,
+    upper_bound=1024,
 )
 flags.DEFINE_enum(
     "count_steps_by",

@@ -15,6 +15,7 @@ import generator_runs
 import numpy as np
 import pytest
 import scripts
+from absl import flags
 from corpora import VOCAB_FILE, manual, write
 from paths import ROOT
 
@@ -247,6 +248,15 @@ def test_bad_flags(corpus, tmp_path, monkeypatch, flags, text):
     monkeypatch.chdir(tmp_path)
     assert text in generator_runs.error_of(corpus, tmp_path / "x", **flags)
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "flag, value",
+    [("random_seed", -1), ("random_seed", 2**32), ("num_workers", 100_000)],
+)
+def test_numbers_that_are_refused(corpus, tmp_path, flag, value):
+    with pytest.raises(flags.IllegalFlagValueError, match=flag):
+        generator_runs.run(corpus, tmp_path / "x", **{flag: value})
 
 
 @pytest.mark.slow

@@ -98,7 +98,7 @@ def make_plan(
         vocabulary,
         do_lower_case,
         config,
-        random_seed % 2**64,  # numpy's seeds are not negative
+        random_seed,
         compression,
         bucket_mb << 20,
         count_buckets(
