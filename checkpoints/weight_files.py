@@ -114,12 +114,7 @@ def compare(
 def check_required(
     report: LoadReport, prefix: str, required: str = ENCODER
 ) -> None:
-    """Raise an error if a checkpoint lacks a required variable.
-
-    Raises:
-        UserError: a variable of the encoder has another shape, or one that
-            matches `required` is missing or has another shape.
-    """
+    """Check that a checkpoint has the encoder and all that is `required`."""
     # Another shape in the encoder is another configuration; in a head it is
     # another number of labels, which fine-tuning may change.
     wrong = [line for line in report.mismatched if line.startswith("bert/")]
@@ -192,11 +187,7 @@ def open_reader(prefix: str) -> Reader:
 
 
 def read_tensor(reader: Reader, prefix: str, name: str) -> np.ndarray:
-    """Return one tensor of a checkpoint.
-
-    Raises:
-        UserError: its bytes cannot be read or fail their checksum.
-    """
+    """Return one tensor; a UserError if its bytes are damaged."""
     try:
         return reader.get_tensor(name)
     # IndexError: the file ends too early.
@@ -260,9 +251,6 @@ def write(prefix: str, tensors: Mapping[str, np.ndarray]) -> None:
     """Write {variable name: value} as a checkpoint, complete or not at all.
 
     Files of that prefix are replaced.
-
-    Raises:
-        UserError: a file cannot be written, as on a full disk.
     """
     temporary = prefix + ".tmp"
     try:

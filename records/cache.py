@@ -13,7 +13,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from base import cluster, file_system, text_files
@@ -136,26 +136,17 @@ def write_with_fingerprint(
     # writes, nothing marks the file as complete, and the next run writes it
     # again.
     file_system.write_text(fingerprint_file, "null")
-    with _recording_failure(fingerprint_file):
-        write(path)
-    file_system.write_text(fingerprint_file, json.dumps(fingerprint))
-
-
-@contextlib.contextmanager
-def _recording_failure(fingerprint_file: str) -> Iterator[None]:
-    """Write a failure of the block to the fingerprint file, then raise it.
-
-    The waiting machines read the file, and end with this failure too.
-    """
     try:
-        yield
+        write(path)
     except BaseException as error:
+        # The waiting machines read it, and end with this failure too. The time
+        # distinguishes it from the same failure of an earlier run.
         words = str(error) or type(error).__name__
-        # The time distinguishes it from the same failure of an earlier run.
         failure = {_FAILED: " ".join(words.split()), "at": time.time()}
         with contextlib.suppress(OSError, tf.errors.OpError):
             file_system.write_text(fingerprint_file, json.dumps(failure))
         raise
+    file_system.write_text(fingerprint_file, json.dumps(fingerprint))
 
 
 def _wait_for_chief(path: str, fingerprint: Mapping[str, Any]) -> None:
