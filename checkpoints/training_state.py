@@ -30,11 +30,9 @@ class TrainingState:
     state of a run: killed and started again, it ends with the same bits.
 
     Args:
-        output_dir: directory of `model.ckpt-<step>` and `checkpoint`.
-        variables: the model's keras variables.
         slots: {variable path: {slot name: tf.Variable}} of the optimizer. As
             in the original, a slot is saved as `<variable path>/<slot name>`.
-        keep_checkpoint_max: checkpoints to keep; 0 keeps all.
+        keep_checkpoint_max: 0 keeps all.
         is_chief: whether this process writes; of several only one does.
         loss_scale: {name: variable} of a run in float16, saved as
             `loss_scale/<name>`. Runs in other types have none.

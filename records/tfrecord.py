@@ -116,23 +116,18 @@ class RecordWriter:
 
         Integers become an Int64List, floats a FloatList.
         """
-        for chunk in _chunks(features):
-            data, count = _encode_chunk(chunk)
-            self._file.write(data)
-            self.num_records += count
-
-
-def _chunks(
-    features: Mapping[str, np.ndarray],
-) -> Iterator[dict[str, np.ndarray]]:
-    """Yield the features of `_CHUNK_ROWS` examples at a time."""
-    arrays = {name: np.asarray(array) for name, array in features.items()}
-    num_rows = {array.shape[0] for array in arrays.values()}
-    if len(num_rows) != 1:
-        raise ValueError(f"features differ in their number of rows: {num_rows}")
-    for start in range(0, num_rows.pop(), _CHUNK_ROWS):
-        rows = slice(start, start + _CHUNK_ROWS)
-        yield {name: array[rows] for name, array in arrays.items()}
+        arrays = {name: np.asarray(array) for name, array in features.items()}
+        sizes = {array.shape[0] for array in arrays.values()}
+        if len(sizes) != 1:
+            raise ValueError(
+                f"features differ in their number of rows: {sizes}"
+            )
+        (size,) = sizes
+        for start in range(0, size, _CHUNK_ROWS):
+            rows = slice(start, start + _CHUNK_ROWS)
+            chunk = {name: array[rows] for name, array in arrays.items()}
+            self._file.write(_encode_chunk(chunk))
+        self.num_records += size
 
 
 class _Columns(NamedTuple):
@@ -230,8 +225,8 @@ def _feature(name: str, values: np.ndarray) -> _Columns:
     return _delimited(1, _concatenate([key, value]))
 
 
-def _encode_chunk(features: Mapping[str, np.ndarray]) -> tuple[bytes, int]:
-    """Return the records of some examples as one string, and their number."""
+def _encode_chunk(features: Mapping[str, np.ndarray]) -> bytes:
+    """Return the records of some examples as one string."""
     rows = next(iter(features.values())).shape[0]
     # The features of an example are sorted by name, as protobuf does it in
     # deterministic mode.
@@ -243,9 +238,17 @@ def _encode_chunk(features: Mapping[str, np.ndarray]) -> tuple[bytes, int]:
     columns = _concatenate([_header(lengths), examples, _constant(bytes(4))])
     data, kept = _side_by_side(columns, rows)
     flat = data[kept]
+    # The checksum of each record goes into its last four bytes.
     bounds = np.concatenate([[0], np.cumsum(lengths + 16)])
-    _fill_checksums(flat, bounds)
-    return flat.tobytes(), rows
+    text, starts = flat.tobytes(), (bounds[:-1] + 12).tolist()
+    ends = (bounds[1:] - 4).tolist()
+    value = google_crc32c.value
+    crcs = np.array(
+        [value(text[s:e]) for s, e in zip(starts, ends, strict=True)], np.uint32
+    )
+    places = np.array(ends)[:, None] + np.arange(4)
+    flat[places] = _mask_crc(crcs).astype("<u4").view(np.uint8).reshape(-1, 4)
+    return flat.tobytes()
 
 
 def _side_by_side(
@@ -272,18 +275,6 @@ def _header(lengths: np.ndarray) -> _Columns:
     table = b"".join(text + _masked_crc_bytes(text) for text in texts)
     block = np.frombuffer(table, np.uint8).reshape(-1, 12)[inverse]
     return _Columns([(block, None)], np.array([12]))
-
-
-def _fill_checksums(flat: np.ndarray, bounds: np.ndarray) -> None:
-    """Write the checksum of each record into its last four bytes."""
-    text, ends = flat.tobytes(), (bounds[1:] - 4).tolist()
-    starts = (bounds[:-1] + 12).tolist()
-    value = google_crc32c.value
-    crcs = np.array(
-        [value(text[s:e]) for s, e in zip(starts, ends, strict=True)], np.uint32
-    )
-    places = np.array(ends)[:, None] + np.arange(4)
-    flat[places] = _mask_crc(crcs).astype("<u4").view(np.uint8).reshape(-1, 4)
 
 
 def _mask_crc(crc: np.ndarray) -> np.ndarray:
