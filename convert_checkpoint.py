@@ -35,8 +35,6 @@ from training import flags as training_flags
 
 FLAGS = flags.FLAGS
 
-# --- Flags -------------------------------------------------------------------
-
 flags.DEFINE_string(
     "input",
     None,
@@ -127,18 +125,10 @@ def main(_: list[str]) -> int:
             )
         write_huggingface(FLAGS.output, weights, checkpoint, architecture)
         model_card.write(FLAGS.output, checkpoint, architecture)
-    size = sum(value.nbytes for value in weights.values()) / 1e6
     logging.info(
-        "Wrote %d variables (%.1f MB) of %s to %s",
-        len(weights),
-        size,
-        prefix,
-        FLAGS.output,
+        "Wrote %d variables of %s to %s", len(weights), prefix, FLAGS.output
     )
     return 0
-
-
-# --- Steps -------------------------------------------------------------------
 
 
 def architecture_of(checkpoint: Checkpoint) -> str:
@@ -166,13 +156,7 @@ def is_left_to_right(config: modeling.BertConfig) -> bool:
 def check_loads_in_transformers(
     checkpoint: Checkpoint, architecture: str
 ) -> None:
-    """Check that a model computes the same in a class of transformers.
-
-    Raises:
-        UserError: it has a BiLSTM (--bilstm_layers, --feature_based), an
-            activation without a name there, or a head that reads another
-            vector there.
-    """
+    """Check that a model computes the same in a class of transformers."""
     prefix, config = checkpoint.prefix, checkpoint.config
     huggingface.check_activation(config, prefix)
     if any(name.startswith("bilstm/") for name in checkpoint.shapes):

@@ -75,11 +75,7 @@ def is_name(path: str | None) -> bool:
 
 
 def parse(text: str, flag: str = "init_checkpoint") -> Name:
-    """Return the repository and the revision in hf://owner/name[@revision].
-
-    Raises:
-        UserError: it has another form.
-    """
+    """Return the repository and the revision in hf://owner/name[@revision]."""
     # The hub's own addresses have refs%2Fpr%2F1.
     match = _NAME.fullmatch(urllib.parse.unquote(text))
     if not match:
@@ -155,7 +151,6 @@ def _snapshot(client: Any, name: Name, files: Sequence[str]) -> str:
 
 
 def _check_is_bert(folder: str, what: str) -> None:
-    """Raise an error if the configuration is not one of BERT's."""
     if not os.path.exists(os.path.join(folder, huggingface.CONFIG_NAME)):
         raise UserError(
             f"{what}: the repository has no {huggingface.CONFIG_NAME}, so it "
@@ -168,7 +163,7 @@ def _check_is_bert(folder: str, what: str) -> None:
 
 
 def _has_weights(folder: str) -> bool:
-    """Return whether a folder has all its safetensors."""
+    """Whether a folder has all its safetensors."""
     index = os.path.join(folder, huggingface.INDEX_NAME)
     if os.path.exists(os.path.join(folder, huggingface.WEIGHTS_NAME)):
         return True
@@ -181,8 +176,7 @@ def _has_weights(folder: str) -> bool:
 def _check_hashes(folder: str, what: str) -> None:
     """Check the weights against their SHA-256, by which the cache names them.
 
-    Raises:
-        UserError: a file differs; it is removed from the cache.
+    A file that differs is removed from the cache.
     """
     for name in sorted(os.listdir(folder)):
         if not name.endswith(".safetensors"):
@@ -202,7 +196,6 @@ def _check_hashes(folder: str, what: str) -> None:
 def _without_safetensors(
     client: Any, name: Name, commit: Name, flag: str
 ) -> UserError:
-    """Return the error for a repository without safetensors."""
     # Old versions of the client return an incomplete folder, and no error,
     # when the network fails; this request reports the failure.
     with _explained(client, name, f"--{flag}={name}"):

@@ -66,8 +66,7 @@ def claim_output_dir(
     Args:
         fingerprint: model, data and all else that a resumed run may not
             change.
-        adjustable: settings that may change when a run is resumed; a change
-            is logged.
+        adjustable: settings that may change; a change is logged.
         hints: name of an adjustable setting -> what to log with its change.
 
     Raises:
@@ -240,11 +239,7 @@ def _is_commit_of(name: str, recorded: str | None) -> bool:
 
 
 def _read_run(path: str) -> dict[str, dict[str, object]]:
-    """Return the content of a training_config.json.
-
-    Raises:
-        UserError: it is damaged.
-    """
+    """Return the content of a training_config.json; errors name it."""
     run = text_files.read_json_object(path)
     if not all(
         isinstance(run.get(key), dict) for key in ("fixed", "adjustable")
