@@ -121,7 +121,6 @@ def _cut_raw_tags(text: str, counts: collections.Counter[str]) -> str:
     """Return a page without comments, references, formulas and so on."""
     pieces = []
     position = 0
-    lower = ""
     unclosed = set()
     while match := _RAW.search(text, position):
         pieces.append(text[position : match.start()])
@@ -137,16 +136,19 @@ def _cut_raw_tags(text: str, counts: collections.Counter[str]) -> str:
             counts["comments"] += 1
             continue
         if not match[2].endswith("/"):
-            lower = lower or text.lower()
-            if len(lower) != len(text):  # "İ" is longer in lower case.
-                lower = text
             start = position
-            end = -1 if tag in unclosed else lower.find(f"</{tag}", position)
-            if end < 0:
+            # </references> does not close <ref>.
+            closing = None
+            if tag not in unclosed:
+                closing = re.compile(rf"</{tag}\b", re.IGNORECASE).search(
+                    text, position
+                )
+            if closing is None:
                 unclosed.add(tag)
                 end = text.find("\n", position)
                 position = len(text) if end < 0 else end
             else:
+                end = closing.start()
                 close = text.find(">", end)
                 position = len(text) if close < 0 else close + 1
             content = text[start:end] if end >= 0 else ""

@@ -98,7 +98,7 @@ _RANGES = {
     "to(-)": " to ", "and(-)": " and ", "x": " by ", "by": " by ",
     "×": " by ", "xx": " by ", "+/-": " ± ", "±": " ± ", "to about": " to ",
 }  # fmt: skip
-_NUMBER = re.compile(r"[-−–+]?[\d.,/ ]*\d[\d.,/]*(?:e\d+)?$")
+_NUMBER = re.compile(r"\A[-−–+]?(?:[.,/ ]*\d)+[.,/]*(?:e\d+)?$")
 # {{convert|5|ft|10|in}}: the units that may follow a larger one.
 _SMALLER = {
     "ft": ("in",), "yd": ("ft", "in"), "mi": ("yd", "ft"), "lb": ("oz",),

@@ -13,6 +13,9 @@ import re
 
 from corpus.markup import BROKEN, FORMULA, GAP, LOST, SOUND, UNSPACED
 
+# A vandalised page can be one run of separators. Every expression here takes
+# linear time: a run is entered at its beginning only, (?<!x)x+, and two
+# neighbours never match the same character.
 _SPACES = re.compile(r"[^\S\n]{2,}|[\t\xa0\u2000-\u200a\u202f\u205f\u3000\n]")
 # Zero-width joiners stay: they change letters of Persian and Hindi.
 _INVISIBLE = re.compile(
@@ -22,19 +25,20 @@ _MARKED_GAPS = re.compile(rf"([.!?]['\"”’»)]?){GAP}+(?=[^\W\d_a-z])")
 _PARENTHESES = re.compile(r"([(（\[])([^()（）\[\]]*)([)）\]])")
 _SEPARATORS = re.compile(r"([;,:،؛；，、])")
 _EMPTY = re.compile(
-    r" ?[(（]\s*(?:(?:e\.g|i\.e|cf|see|vgl|z\. ?B|siehe)\b)?"
+    r" ?[(（](?:\s*(?:e\.g|i\.e|cf|see|vgl|z\. ?B|siehe)\b)?"
     r"[-–—/:;,.،؛；，、\s\"'“”„]*[)）]"
 )
 _NESTED = re.compile(r"\(\(([^()]*)\)\)")
 _AFTER_OPEN = re.compile(r"([(（])[\s;,:،؛；，、]+")
-_BEFORE_CLOSE = re.compile(r"[\s;,،؛；，、]+([)）])")
+_BEFORE_CLOSE = re.compile(r"(?<![\s;,،؛；，、])[\s;,،؛；，、]+([)）])")
 _DOUBLED = re.compile(r"([,;،؛；，、])(?:\s*[,;،؛；，、])+")
-_COMMA_STOP = re.compile(r"\s*[,;،؛；，、]+\s*([.。])(?!\.)")
+# Behind _DOUBLED: no two separators in a row are left.
+_COMMA_STOP = re.compile(r"(?<!\s)\s*[,;،؛；，、]\s*([.。])(?!\.)")
 _SPACE_BEFORE = re.compile(r"(?<=\S) +([,.،۔。，、])(?=[\s\"'”’»)]|$)")
 _SPACE_BEFORE_TALL = re.compile(r"(?<=\S) +([;:!?؛؟])(?=[\s\"'”’»)]|$)")
 # [[Martin Luther King Jr.]]. has two full stops.
 _TWO_STOPS = re.compile(r"(?<![.\s])\.\.(?!\.)")
-_URL_ONLY = re.compile(r"\S*https?://\S*$")
+_URL_ONLY = re.compile(r"\A(?=\S*https?://)\S*$")
 
 # A space that a template left behind, in scripts without spaces.
 _CJK_SPACE = re.compile(r"(?<=[」』）。、，]) | (?=[「『（。、，])")
@@ -114,14 +118,14 @@ def _lost_in_parentheses(match: re.Match[str]) -> str:
 
 _LEFTOVER = re.compile(
     r"\[\[|\]\]|\{\{|\}\}|\{\||\|\}|\||==|</?[a-z]+\b[^<>]*>|<ref|-\{|\}-"
-    r"|\d+px|^\s*[*#:;=!]|&[a-z]+;|__[A-Z]{3,}__",
+    r"|(?<!\d)\d+px|^\s*[*#:;=!]|&[a-z]+;|__[A-Z]{3,}__",
     re.IGNORECASE,
 )
 _END = re.compile(
     r"[.!?…。！？｡؟।॥۔։።၊။។][\"'”’»›“)\]）】〉》」』]*$"
     r"|[.!?…。！？]\s*[»”]$"
 )
-_FIRST_WORD = re.compile(r"[\W\d_]*([^\W\d_]+)")
+_FIRST_WORD = re.compile(r"\A[\W\d_]*([^\W\d_]+)")
 # Scripts that end sentences by spaces, or not at all.
 _WITHOUT_STOPS = frozenset("th lo km my bo dz shn mnw".split())
 

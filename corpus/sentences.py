@@ -140,7 +140,7 @@ _ABBREVIATIONS = {
     language: frozenset(words.split())
     for language, words in _BEFORE_NAMES.items()
 }
-_CLOSES = re.compile(r"[^()]*\)")
+_CLOSES = re.compile(r"\A[^()]*\)")
 # No sentence is longer: joining ever longer ones would take quadratic time.
 _LONGEST = 3000
 # After a closing quotation mark, a Japanese sentence goes on with these.

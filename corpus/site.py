@@ -145,7 +145,7 @@ def _alternatives(words: Iterable[str], space: str) -> str:
 
 
 _REDIRECT = re.compile(
-    rf"\s*#\s*(?:{_alternatives(_REDIRECTS, '[ _]?')})\s*:?\s*\[\[",
+    rf"\A\s*#\s*(?:{_alternatives(_REDIRECTS, '[ _]?')})\s*:?\s*\[\[",
     re.IGNORECASE,
 )
 # {{Human name disambiguation}}, but not {{disambiguation needed}}.

@@ -21,7 +21,7 @@ _NAME = re.compile(r"\{\{\s*(?:subst:|safesubst:)?\s*([^|{}<>\[\]\n]*)")
 # Templates that show no word of a sentence: remarks of editors, notes, icons,
 # layout. Matched from the start of the name.
 SILENT = re.compile(
-    r"""(?:cit(?:e|ation|ar|at|áció)\b|sfn|harv|ref(?!erence\ desk)|efn|note?\b
+    r"""\A(?:cit(?:e|ation|ar|at|áció)\b|sfn|harv|ref(?!erence\ desk)|efn|note?\b
     |rp$|r$|fact$|cn$|fn|\#tag:ref|dubious|disput|clarif|who\??$|when\??$
     |which\??$|where\??$|why\??$|how\??$|by\ whom|whom|says\ who|according\ to
     |attribut|failed|verif|vague|weasel|peacock|unreliable|better|update
@@ -54,7 +54,7 @@ SILENT = re.compile(
     |article\ détaillé|voir|senza\ fonte|chiarire|quando|chi$|dove$|vedi
     |odn|fakt|kto$|kiedy|carece|quem$|quando|onde$|cita\ req|cuándo|quién
     |bron\?|źródł|przypis|niet\ ref|utöver|källa|når|hvem|kilde)
-    |.*(?:needed|\binline|\?)$""",
+    |\A.*(?:needed|\binline|\?)$""",
     re.VERBOSE,
 )
 PRONUNCIATION = re.compile(r"ipa-|ipac-|respell|pron\b|pronunciation|audio-ipa")
