@@ -21,8 +21,8 @@ _NAME = re.compile(r"\{\{\s*(?:subst:|safesubst:)?\s*([^|{}<>\[\]\n]*)")
 # Templates that show no word of a sentence: remarks of editors, notes, icons,
 # layout. Matched from the start of the name.
 SILENT = re.compile(
-    r"""\A(?:cit(?:e|ation|ar|at|áció)\b|sfn|harv|ref(?!erence\ desk)|efn|note?\b
-    |rp$|r$|fact$|cn$|fn|\#tag:ref|dubious|disput|clarif|who\??$|when\??$
+    r"""\A(?:cit(?:e|ation|ar|at|áció)\b|sfn|harv|ref(?!erence\ desk)|efn
+    |note?\b|rp$|r$|fact$|cn$|fn|\#tag:ref|dubious|disput|clarif|who\??$|when\??$
     |which\??$|where\??$|why\??$|how\??$|by\ whom|whom|says\ who|according\ to
     |attribut|failed|verif|vague|weasel|peacock|unreliable|better|update
     |page[s]?\b|full\b|dead\ |bare\ |improper|inconsist|contradict|original

@@ -16,10 +16,11 @@ import corpus
 LENGTH = 60_000
 SECONDS = 1.5
 PIECES = (
-    " ", "\n", "\n ", "a", "A", "1", "_", "__A", "é", "中", "。", ", ", ", ;", " ;",
-    "؛", ",", ".", ". ", "1, ", "1.", '"', '" ', "'", "''", "(", "( ", ")", "(a",
-    "[", "]", "[[", "<", "<a", "</", "<!--", "{", "{{", "{|", "-{", "|", "=", "&",
-    "&a", "-", "/", "http://", "http://a ", "zh", "\r\n", "e3", "Foo (b, ",
+    " ", "\n", "\n ", "a", "A", "1", "_", "__A", "é", "中", "。", ", ", ", ;",
+    " ;", "؛", ",", ".", ". ", "1, ", "1.", '"', '" ', "'", "''", "(", "( ",
+    ")", "(a", "[", "]", "[[", "<", "<a", "</", "<!--", "{", "{{", "{|", "-{",
+    "|", "=", "&", "&a", "-", "/", "http://", "http://a ", "zh", "\r\n", "e3",
+    "Foo (b, ",
 )  # fmt: skip
 PATTERNS = [
     pytest.param(value, id=f"{name}.{key}")
@@ -30,7 +31,7 @@ PATTERNS = [
 
 
 def pages(piece):
-    """Return long texts of a piece, with beginnings that an expression needs."""
+    """Return long texts of a piece, each with a beginning that may match."""
     return [start + piece * (LENGTH // len(piece)) for start in ("", "(", "a ")]
 
 

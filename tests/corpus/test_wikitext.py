@@ -279,8 +279,8 @@ def test_no_markup_is_left_whatever_the_page(text, language):
 @pytest.mark.parametrize(
     "unit",
     ["{{", "[[", "{|\n", "<ref>", "'''''", "[http://a ", "<ref name=", "<b a=",
-     "(a, ", '"a. ', "a. ", "「a。", "[[a]]", "b {{x}} ", "-{", "&", "__a", ", ;",
-     "( ", "1"],
+     "(a, ", '"a. ', "a. ", "「a。", "[[a]]", "b {{x}} ", "-{", "&", "__a",
+     ", ;", "( ", "1"],
 )  # fmt: skip
 def test_pages_of_open_brackets_end(unit):
     # The parser alone takes minutes for some of them: its time grows with the
