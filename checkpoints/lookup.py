@@ -83,7 +83,8 @@ def _find_in_directory(directory: str, flag: str) -> str:
     hint = f"; it holds {', '.join(found[:3])}: name one, without .index"
     raise UserError(
         f"--{flag}={directory} is a directory without {WEIGHTS_NAME}.index, a "
-        f"`checkpoint` file or {huggingface.WEIGHTS_NAME}{hint * bool(found)}"
+        "checkpoint that its file `checkpoint` lists, or "
+        f"{huggingface.WEIGHTS_NAME}{hint * bool(found)}"
     )
 
 
@@ -94,6 +95,10 @@ def listed_checkpoints(directory: str) -> list[str]:
     """Return the prefixes in the `checkpoint` file of a run, the newest last.
 
     Their files may have been deleted. Without the file there are none.
+
+    All of them are in the directory itself, whatever folder the file names.
+    The original writes absolute paths: in a copy of its output_dir they name
+    the checkpoints of the first one, which a run in the copy must not delete.
     """
     try:
         state = tf.train.get_checkpoint_state(directory)
@@ -101,9 +106,10 @@ def listed_checkpoints(directory: str) -> list[str]:
         state = None
     if not state or not state.model_checkpoint_path:
         return []
-    newest = state.model_checkpoint_path
-    listed = [p for p in state.all_model_checkpoint_paths if p != newest]
-    return [*listed, newest]
+    paths = [*state.all_model_checkpoint_paths, state.model_checkpoint_path]
+    names = [path.rsplit("/", 1)[-1] for path in paths]
+    listed = dict.fromkeys(name for name in names if name != names[-1])
+    return [os.path.join(directory, name) for name in (*listed, names[-1])]
 
 
 def latest_checkpoint(directory: str) -> str | None:

@@ -85,7 +85,7 @@ class TrainingState:
         # The list first: a run killed here leaves files that nothing refers
         # to, never a reference to files that are deleted. As TensorFlow's, but
         # with relative names, so that an output_dir can be moved.
-        names = [json.dumps(path.rsplit("/", 1)[-1]) for path in kept]
+        names = [json.dumps(os.path.basename(path)) for path in kept]
         lines = [f"model_checkpoint_path: {names[-1]}"]
         lines += [f"all_model_checkpoint_paths: {name}" for name in names]
         file_system.write_text(

@@ -1,6 +1,7 @@
 """Training checkpoints: saved, kept, resumed; and whose output_dir it is."""
 
 import os
+import shutil
 from pathlib import Path
 
 from base.errors import UserError
@@ -49,6 +50,32 @@ def test_a_moved_output_dir_still_works(model, tmp_path):
     old.rename(new)
     state = training_state.TrainingState(str(new), model.variables, {})
     assert state.restore(lookup.checkpoint_to_resume(state.output_dir)) == 7
+
+
+def test_a_run_in_a_copy_leaves_the_first_output_dir_alone(model, tmp_path):
+    """The original's `checkpoint` names its own folder, also in a copy."""
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    first = training_state.TrainingState(str(old), model.variables, {})
+    names = [first.save(step) for step in (1, 2)]
+    (old / "checkpoint").write_text(
+        f'model_checkpoint_path: "{names[-1]}"\n'
+        + "".join(f'all_model_checkpoint_paths: "{name}"\n' for name in names)
+    )
+    shutil.copytree(old, new)
+    before = {path.name: path.read_bytes() for path in old.iterdir()}
+    state = training_state.TrainingState(str(new), model.variables, {}, 1)
+    assert lookup.checkpoint_to_resume(str(new)) == str(new / "model.ckpt-2")
+    state.save(3)
+    assert {path.name: path.read_bytes() for path in old.iterdir()} == before
+    assert [p.name for p in new.glob("*.index")] == ["model.ckpt-3.index"]
+    for path in new.glob("model.ckpt-*"):
+        path.unlink()
+    (old / "checkpoint").rename(new / "checkpoint")
+    with pytest.raises(UserError, match="new/model.ckpt-2, whose files are mi"):
+        lookup.checkpoint_to_resume(str(new))
+    with pytest.raises(UserError, match="without .* its file `checkpoint` li"):
+        lookup.find_checkpoint(str(new))
 
 
 def test_a_checkpoint_without_index_does_not_count(model, tmp_path):
