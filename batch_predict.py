@@ -27,9 +27,9 @@ from base.jobs import run as jobs_run
 
 from absl import flags, logging
 
-from serving import data, run
 from serving import flags as prediction_flags
-from tasks import loading, registry
+from serving import run
+from tasks import loading, reading, registry
 from tasks.task import Settings
 from training import dtypes
 from training import flags as training_flags
@@ -112,7 +112,7 @@ def main(_: list[str]) -> int:
     settings = find_model()
     task = registry.create_task(settings)
     prediction_flags.check_text_columns(FLAGS.text_columns, task)
-    files = data.find_inputs(FLAGS.input_file, FLAGS.input_format)
+    files = reading.find_inputs(FLAGS.input_file, FLAGS.input_format)
     run.check_first_inputs(files[0], task)
     options = settings._asdict()
     for name in _NOT_IN_FINGERPRINT:
@@ -164,7 +164,7 @@ def find_model() -> Settings:
 
 
 def log_plan(
-    settings: Settings, files: list[data.InputFile], todo: list[int]
+    settings: Settings, files: list[reading.InputFile], todo: list[int]
 ) -> None:
     """Log the model, the inputs and what is left to do."""
     logging.info("***** Batch prediction *****")

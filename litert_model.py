@@ -29,12 +29,13 @@ from base.errors import UserError
 
 from absl import flags, logging
 
-from serving import data, run
 from serving import flags as prediction_flags
-from serving.data import Window
+from serving import run
 from serving.litert import scoring
 from serving.litert.model import LiteRtModel
+from tasks import reading
 from tasks.classifier import flags as classifier_flags
+from tasks.reading import Window
 
 FLAGS = flags.FLAGS
 
@@ -143,7 +144,7 @@ def predict(model: LiteRtModel) -> int:
 def windows(model: LiteRtModel) -> Iterator[Window]:
     """Yield the inputs and the bad lines of --input_file, in parts."""
     if FLAGS.input_file == "-":
-        return data.read_stream(
+        return reading.read_stream(
             sys.stdin.buffer, _STREAM, FLAGS.input_format, model.task.parse
         )
     if not os.path.isfile(FLAGS.input_file):
@@ -151,8 +152,8 @@ def windows(model: LiteRtModel) -> Iterator[Window]:
             f"--input_file={FLAGS.input_file} is not a file; - is standard "
             "input"
         )
-    file = data.inspect(FLAGS.input_file, FLAGS.input_format)
-    return data.read_windows(file, model.task.parse)
+    file = reading.inspect(FLAGS.input_file, FLAGS.input_format)
+    return reading.read_windows(file, model.task.parse)
 
 
 def score(model: LiteRtModel) -> int:

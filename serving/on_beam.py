@@ -21,10 +21,10 @@ from base.jobs.run import Job, Target
 import apache_beam as beam
 from apache_beam.ml.inference import base as inference
 
-from serving import data, run
-from serving.data import InputFile, Window
+from serving import run
 from serving.run import Result
-from tasks import loading, registry
+from tasks import loading, reading, registry
+from tasks.reading import InputFile, Window
 from tasks.task import Model, Settings, Task
 
 _NAME = "batch_predict"
@@ -83,7 +83,7 @@ class _Read(beam.DoFn):
 
     def process(self, element: list) -> Iterator[list[_Numbered]]:
         index, file, _, _ = element
-        windows = data.read_windows(InputFile(*file), self.task.parse)
+        windows = reading.read_windows(InputFile(*file), self.task.parse)
         for number, window in enumerate(windows):
             yield [(index, number, window)]
 

@@ -22,9 +22,8 @@ from base.jobs.run import Job, Run, Target
 
 from absl import logging
 
-from serving import data
-from serving.data import InputFile, Problem, Window
-from tasks import predict
+from tasks import predict, reading
+from tasks.reading import InputFile, Problem, Window
 from tasks.task import Model, Task
 
 # Raise it when the same command no longer gives the same bytes.
@@ -101,7 +100,7 @@ def check_first_inputs(file: InputFile, task: Task) -> None:
     Each would only be named in errors.jsonl, which for a misspelt
     --text_columns would be all of them, after hours.
     """
-    window = next(data.read_windows(file, task.parse), None)
+    window = next(reading.read_windows(file, task.parse), None)
     if not window or window.inputs or not window.problems:
         return
     first = window.problems[0]
@@ -151,7 +150,7 @@ def predict_files(
 
         def results(file: InputFile) -> Iterator[Result]:
             nonlocal num_inputs
-            for window in data.read_windows(file, task.parse):
+            for window in reading.read_windows(file, task.parse):
                 result = predict_window(task, run_model, window, batch_size)
                 num_inputs += len(window.inputs)
                 seconds = max(time.monotonic() - began, 1e-9)

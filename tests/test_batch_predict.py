@@ -426,7 +426,7 @@ def bytes_of(out: Path) -> dict[str, bytes]:
 @pytest.mark.slow
 def test_beam_writes_the_same_lines(classifier, tmp_path, monkeypatch):
     pytest.importorskip("apache_beam")
-    monkeypatch.setattr("serving.data.WINDOW_INPUTS", 50)
+    monkeypatch.setattr("tasks.reading.WINDOW_INPUTS", 50)
     files = write_files(tmp_path / "in", 3)
     # A file without any input makes one too.
     (tmp_path / "in" / "1.jsonl").write_text("\n")

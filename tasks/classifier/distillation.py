@@ -46,8 +46,7 @@ class ClassifierTeaching(teaching.Teaching[ClassifierJob]):
         super().__init__(job)
         self.transfer: TransferTexts | None = None
         if transfer_file:
-            is_pair = job.files.takes_pairs
-            self.transfer = TransferTexts(transfer_file, is_pair)
+            self.transfer = TransferTexts(transfer_file, job.create_task())
             path = self.job.cache.path("transfer")
             if not self.job.cache.has(path, self._transfer_fingerprint()):
                 self.transfer.check()

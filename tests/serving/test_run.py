@@ -8,9 +8,11 @@ from base.jobs import run as jobs_run
 
 import pytest
 
-from serving import data, run
-from serving.data import BadInput, Input, InputFile
+from serving import run
 from serving.run import Result
+from tasks import reading
+from tasks.reading import InputFile
+from tasks.task import BadInput, Input
 
 
 @pytest.fixture
@@ -19,7 +21,7 @@ def files(tmp_path) -> list[InputFile]:
     for n in range(4):
         numbers = range(100 + 10 * n, 110 + 10 * n)
         (tmp_path / f"{n}.txt").write_text("\n".join(map(str, numbers)))
-    return data.find_inputs(f"{tmp_path}/*.txt", "auto")
+    return reading.find_inputs(f"{tmp_path}/*.txt", "auto")
 
 
 def results(file: InputFile) -> list[Result]:
@@ -36,7 +38,7 @@ def results(file: InputFile) -> list[Result]:
             window.problems,
             {"inputs": len(window.inputs), "bad": len(window.problems)},
         )
-        for window in data.read_windows(file, parse)
+        for window in reading.read_windows(file, parse)
     ]
 
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from records import tfrecord
-from serving import data
-from serving.data import BadInput, Input, Place
+from tasks import reading
+from tasks.task import BadInput, Input, Place
 
 
 def parse(place: Place, line: bytes, kind: str) -> Input:
@@ -24,8 +24,8 @@ def parse(place: Place, line: bytes, kind: str) -> Input:
     return Input(str(place), place, {"line": line})
 
 
-def read(path: Path) -> list[data.Window]:
-    return list(data.read_windows(data.inspect(str(path)), parse))
+def read(path: Path) -> list[reading.Window]:
+    return list(reading.read_windows(reading.inspect(str(path)), parse))
 
 
 def found_lines(windows) -> list[tuple[str, int, bytes]]:
@@ -57,8 +57,8 @@ def test_every_line_is_read_once_with_its_number(
     content = ("\n".join(lines) + end).encode()
     path.write_bytes(gzip.compress(content) if is_gzip else content)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(data, "_BLOCK", block)
-        patch.setattr(data, "WINDOW_INPUTS", window)
+        patch.setattr(reading, "_BLOCK", block)
+        patch.setattr(reading, "WINDOW_INPUTS", window)
         windows = read(path)
     assert found_lines(windows) == [
         ("a.txt", number, line.encode().removesuffix(b"\r"))
@@ -74,7 +74,9 @@ CONTENT = b"\xef\xbb\xbfone\r\n\n \r\nfo\xe2\x80\xa8ur\nbad\nsix"
 @pytest.mark.parametrize("is_stream", [False, True])
 def test_line_ends_byte_order_mark_and_blank_lines(tmp_path, is_stream):
     if is_stream:
-        windows = data.read_stream(io.BytesIO(CONTENT), "a.txt", "auto", parse)
+        windows = reading.read_stream(
+            io.BytesIO(CONTENT), "a.txt", "auto", parse
+        )
     else:
         (tmp_path / "a.txt").write_bytes(CONTENT)
         windows = read(tmp_path / "a.txt")
@@ -90,8 +92,8 @@ def test_line_ends_byte_order_mark_and_blank_lines(tmp_path, is_stream):
 
 
 def test_a_line_that_is_too_long_is_named_and_skipped(tmp_path, monkeypatch):
-    monkeypatch.setattr(data, "LONGEST_LINE", 1000)
-    monkeypatch.setattr(data, "_BLOCK", 64)
+    monkeypatch.setattr(reading, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(reading, "_BLOCK", 64)
     path = tmp_path / "a.txt"
     path.write_bytes(b"one\n" + b"x" * 5000 + b"\nthree\n")
     (window,) = read(path)
@@ -138,10 +140,10 @@ def test_the_kind_of_a_file_follows_from_its_content(tmp_path, content, kind):
     path = tmp_path / "a"
     path.write_bytes(content)
     if kind in ("text", "jsonl"):
-        assert data.inspect(str(path)).kind == kind
+        assert reading.inspect(str(path)).kind == kind
         return
     with pytest.raises(UserError, match=kind):
-        data.inspect(str(path))
+        reading.inspect(str(path))
 
 
 @pytest.mark.parametrize(
@@ -161,7 +163,7 @@ def test_the_kind_of_a_stream_follows_from_its_first_line(content, kinds):
         found.add(kind)
         return parse(place, line, kind)
 
-    windows = data.read_stream(io.BytesIO(content), "a", "auto", note)
+    windows = reading.read_stream(io.BytesIO(content), "a", "auto", note)
     if kinds is None:
         with pytest.raises(UserError, match="^a "):
             list(windows)
@@ -174,7 +176,7 @@ def test_a_compressed_file_without_content_is_empty(tmp_path):
     """Spark writes one for each part without a line; the others decide."""
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b""))
     (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(b'{"text": "a"}\n'))
-    files = data.find_inputs(f"{tmp_path}/*.gz", "auto")
+    files = reading.find_inputs(f"{tmp_path}/*.gz", "auto")
     assert [(Path(f.path).name, f.kind) for f in files] == [
         ("b.jsonl.gz", "jsonl")
     ]

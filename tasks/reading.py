@@ -68,11 +68,13 @@ def find_inputs(patterns: str, input_format: str) -> list[InputFile]:
     return files
 
 
-def inspect(path: str, input_format: str = "auto") -> InputFile:
+def inspect(
+    path: str, input_format: str = "auto", flag: str = "input_file"
+) -> InputFile:
     """Return a file with its kind, judged by its first bytes or given."""
     if file_system.is_stream(path):
         raise UserError(
-            f"--input_file: {path} is a pipe or a device, which cannot be read "
+            f"--{flag}: {path} is a pipe or a device, which cannot be read "
             "twice: give a file"
         )
     try:
