@@ -15,6 +15,7 @@ import re
 import socket
 from typing import NamedTuple
 
+from base import text_files
 from base.errors import UserError
 
 # host:port, or [IPv6 address]:port. A scheme (grpc://) is no part of it.
@@ -112,8 +113,8 @@ def _read_tf_config() -> tuple[list[Machine], int]:
     if not text:
         return [], 0
     try:
-        config = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+        config = text_files.parse_json(text)
+    except ValueError as error:
         raise _wrong(f"it is not JSON: {error}") from error
     if not isinstance(config, dict):
         raise _wrong(f"found {type(config).__name__}, wanted an object")

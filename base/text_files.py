@@ -4,11 +4,13 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
 from base import file_system
 from base.errors import InputError, UserError
+
+_MAX_DEPTH = 100  # of the nesting of an object's file
 
 
 def read_text(path: str) -> str:
@@ -51,6 +53,25 @@ def check_cell(value: str, what: str) -> None:
         )
 
 
+def parse_json(text: str | bytes) -> Any:
+    """Return the value of a JSON text.
+
+    Raises:
+        ValueError: it is not JSON, or JSON that Python refuses: numbers of
+            more than 4,300 digits, lists nested too deeply. Its message is
+            the reason, with the place.
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f"column {error.colno}"
+        if "\n" in error.doc:
+            place = f"line {error.lineno} {place}"
+        raise ValueError(f"{error.msg}: {place}") from error
+    except RecursionError as error:
+        raise ValueError("lists or objects nested too deeply") from error
+
+
 def json_objects(path: str, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number from 1, object) of JSON lines; skip blank lines."""
     # JSON strings may hold U+2028, a line end for splitlines().
@@ -58,13 +79,10 @@ def json_objects(path: str, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
         if not line.strip():
             continue
         try:
-            value = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            # Not all are JSONDecodeError: a number of 5,000 digits raises a
-            # plain ValueError, deep nesting RecursionError.
-            words = getattr(error, "msg", str(error))
+            value = parse_json(line)
+        except ValueError as error:
             raise UserError(
-                f"{path}, line {number}: not JSON: {words}"
+                f"{path}, line {number}: not JSON: {error}"
             ) from error
         if not isinstance(value, dict):
             raise UserError(f"{path}, line {number}: wanted a JSON object")
@@ -73,16 +91,35 @@ def json_objects(path: str, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def read_json_object(path: str) -> dict[str, Any]:
     """Return the JSON object in a UTF-8 file."""
-    text = read_text(path)
+    return json_object(path, read_text(path))
+
+
+def json_object(place: str, text: str | bytes) -> dict[str, Any]:
+    """Return the JSON object that a text is; errors name its place.
+
+    Its nesting is at most 100 deep: Python's functions may fail for more.
+    """
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: not valid JSON: {error}") from error
+        value = parse_json(text)
+        inside = [value]
+        for _ in range(_MAX_DEPTH):
+            inside = [item for one in inside for item in _items(one)]
+        if inside:
+            raise ValueError("lists or objects nested too deeply")
+    except ValueError as error:
+        raise UserError(f"{place}: not valid JSON: {error}") from error
     if not isinstance(value, dict):
         raise UserError(
-            f"{path}: found {type(value).__name__}, wanted a JSON object"
+            f"{place}: found {type(value).__name__}, wanted a JSON object"
         )
     return value
+
+
+def _items(value: Any) -> Iterable[Any]:
+    """Return what is in a list or an object of JSON."""
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def read_own_json(path: str) -> Any:
@@ -94,7 +131,7 @@ def read_own_json(path: str) -> Any:
         return None
     try:
         with file_system.open_for_reading(path) as file:
-            return json.loads(file.read())
+            return parse_json(file.read())
     except ValueError:
         return None
 

@@ -120,6 +120,9 @@ _TIED = {
 # Constants that old versions saved with the weights (0, 1, ..., 511 and zeros).
 _BUFFERS = re.compile(r"(^|\.)embeddings\.(position_ids|token_type_ids)$")
 
+# The name of a file of weights; not a path to another folder.
+_FILE = r"[^/\0\ud800-\udfff]+"
+
 # Names in a directory of the encoder alone, without the first "bert.".
 _BARE = re.compile(r"^(embeddings|encoder|pooler)\.")
 
@@ -333,7 +336,7 @@ def read_index(directory: str) -> dict[str, str]:
             "their files"
         )
     for tensor, name in places.items():
-        if not isinstance(name, str) or "/" in name or not name:
+        if not isinstance(name, str) or not re.fullmatch(_FILE, name):
             raise UserError(
                 f"{path}: {name!r} as the file of {tensor}, wanted the name "
                 "of a file beside it"

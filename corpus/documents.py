@@ -7,13 +7,13 @@ alone, so that any engine may call it in any order.
 
 import collections
 import functools
-import json
 import re
 import struct
 import unicodedata
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from base import text_files
 from base.hashing import hash64
 
 from corpus import dumps, items, paragraphs, sentences, site, wikitext
@@ -191,12 +191,9 @@ def _sentences_of_text(
 def _text_of_json(line: str, column: str) -> str:
     """Return the text of a line of JSON, "" for null."""
     try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        # Not all are JSONDecodeError: a number of 5,000 digits raises a plain
-        # ValueError, deep nesting RecursionError.
-        detail = f"is not JSON: {getattr(error, 'msg', error)}"
-        raise Unusable("broken_item", detail) from None
+        value = text_files.parse_json(line)
+    except ValueError as error:
+        raise Unusable("broken_item", f"is not JSON: {error}") from None
     if not isinstance(value, dict):
         detail = f"is {_JSON_TYPES[type(value)]}; wanted a JSON object"
         raise Unusable("broken_item", detail)

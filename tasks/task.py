@@ -10,9 +10,10 @@ need TensorFlow import it themselves.
 """
 
 import abc
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from base import text_files
 
 import numpy as np
 
@@ -281,11 +282,9 @@ class Task(abc.ABC):
     def _parse_object(self, place: Place, line: str) -> Input:
         """Return the input of a line of JSON."""
         try:
-            value = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            # A number of 5,000 digits raises a plain ValueError.
-            words = getattr(error, "msg", str(error))
-            raise BadInput(f"not JSON: {words}") from error
+            value = text_files.parse_json(line)
+        except ValueError as error:
+            raise BadInput(f"not JSON: {error}") from error
         if not isinstance(value, dict):
             raise BadInput(f"JSON {type(value).__name__}, wanted an object")
         texts = self.texts_of_object(value)

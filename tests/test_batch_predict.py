@@ -243,7 +243,7 @@ BAD = [
     '{"text": "the film"}',
 ]
 REASONS = {
-    2: "not JSON: Expecting ',' delimiter",
+    2: "not JSON: Expecting ',' delimiter: column 30",
     3: "no field 'text'; it has 'id', 'texts' (--text_columns)",
     4: "field 'text' is int, wanted a string",
     5: "text is empty",

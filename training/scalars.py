@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Mapping
 
-from base import file_system
+from base import file_system, text_files
 
 import tensorflow as tf
 
@@ -39,7 +39,7 @@ def read(folder: str) -> list[dict[str, float]]:
     with tf.io.gfile.GFile(path) as file:
         for line in file.read().splitlines():
             try:
-                point = json.loads(line)
+                point = text_files.parse_json(line)
             except ValueError:
                 continue
             found[point["step"]] = point

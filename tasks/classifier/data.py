@@ -178,7 +178,7 @@ def split_labels(text: str) -> tuple[str, ...]:
     text = text.strip()
     if not text.startswith("["):
         return tuple(name.strip() for name in text.split(",") if name.strip())
-    found = json.loads(text)
+    found = text_files.parse_json(text)
     if not all(isinstance(name, str) for name in found):
         raise ValueError("wanted a list of strings")
     return tuple(found)

@@ -19,13 +19,12 @@ before it:
 triviaqa.py reads TriviaQA's files into the same classes.
 """
 
-import json
 import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from base import file_system
+from base import file_system, text_files
 from base.errors import UserError
 
 import numpy as np
@@ -101,18 +100,11 @@ def read_json(path: str) -> Any:
     if data[:2] == b"\x1f\x8b":
         raise UserError(f"{path} is compressed (gzip): unpack it first")
     try:
-        return json.loads(data.decode("utf-8-sig"))
+        return text_files.parse_json(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8 at byte {error.start}") from error
-    except json.JSONDecodeError as error:
-        raise UserError(
-            f"{path}: not JSON at line {error.lineno}, column {error.colno}: "
-            f"{error.msg}"
-        ) from error
-    # Valid JSON that Python refuses: numbers of more than 4300 digits, lists
-    # nested too deeply.
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: JSON that cannot be read: {error}") from error
+    except ValueError as error:
+        raise UserError(f"{path}: not JSON: {error}") from error
 
 
 def require(

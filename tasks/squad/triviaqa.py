@@ -162,8 +162,16 @@ def _documents(question: dict, where: str) -> Iterator[str | None]:
             name = None
             if not isinstance(document, dict) or document.get("Filename"):
                 name = _require(document, "Filename", str, place)
-            # open() raises a ValueError for a path with a zero byte.
-            yield f"{folder}/{name}" if name and "\0" not in name else None
+            if name and ".." in name.split("/"):
+                raise UserError(
+                    f"{place}.Filename is {name!r}, which leads out of "
+                    "--triviaqa_evidence_dir: wanted the path of a file in "
+                    f"{folder}/"
+                )
+            # open() raises a ValueError for a path with a zero byte or with
+            # half of a character, "\ud800".
+            is_path = name and not re.search("[\0\ud800-\udfff]", name)
+            yield f"{folder}/{name}" if is_path else None
 
 
 def evidence_in(evidence_dir: str) -> dict[str, str]:

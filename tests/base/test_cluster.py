@@ -55,6 +55,8 @@ def test_without_a_chief_worker_zero_is_it(monkeypatch, index):
     ("config", "words"),
     [
         ("{", "it is not JSON"),
+        ("[" * 100_000, "it is not JSON"),
+        ("1" * 5000, "it is not JSON"),
         ([1], "found list, wanted an object"),
         (3, "found int, wanted an object"),
         ({"cluster": [1]}, "cluster is [1], wanted a list of addresses"),

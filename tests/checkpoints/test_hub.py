@@ -181,7 +181,9 @@ def test_a_model_in_several_files(new_process, server, hub_folder):
     assert huggingface.Reader(prefix).has_tensor("bert/pooler/dense/bias")
 
 
-@pytest.mark.parametrize("weight_map", [[1], {}, {"x": 7}, {"x": "../y"}])
+@pytest.mark.parametrize(
+    "weight_map", [[1], {}, {"x": 7}, {"x": "../y"}, {"x": "\ud800"}]
+)
 def test_a_damaged_index_is_named(new_process, server, hub_folder, weight_map):
     files = hub_server.read_folder(hub_folder)
     index = json.dumps({"weight_map": weight_map}).encode()

@@ -81,10 +81,8 @@ def test_bad_json_lines_are_named_and_the_others_are_used(tmp_path):
     more = {"text_column": "body", "max_document_mb": 1}
     assert texts_of(path, **more) == ["A good line.\n"] * 2
     found = problems_of(path, **more)
-    assert found[:5] == [
-        "F, line 2: is not JSON: Invalid control character at"
-        if "control" in found[0]
-        else "F, line 2: is not JSON: Unterminated string starting at",
+    assert found[0].startswith("F, line 2: is not JSON: ")
+    assert found[1:5] == [
         "F, line 3: is an array; wanted a JSON object",
         "F, line 4: has no 'body', but text, id; name one by --text_column",
         "F, line 5: has a number as 'body'; wanted text",

@@ -433,6 +433,13 @@ def test_labels_that_cannot_be_told_apart_or_written(tmp_path, labels, words):
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize("label", ["[1]", "[" * 100_000, '["a"'])
+def test_several_labels_that_are_no_json_list(tmp_path, label):
+    (tmp_path / "train.tsv").write_text(f"text\tlabel\na\tx,y\nb\t{label}\n")
+    with pytest.raises(UserError, match="line 3: .* no JSON list of strings"):
+        own(tmp_path, multi_label=True)
+
+
 @pytest.mark.parametrize("label", ["1e39", "-1e39", "nan", "1_0", "x"])
 def test_a_number_to_predict_has_32_bits(tmp_path, label):
     (tmp_path / "train.tsv").write_text(

@@ -56,6 +56,13 @@ def test_the_first_alias_is_the_answer(tmp_path, tokenizer, caplog):
         ({"EntityPages": ["x"]}, r"EntityPages\[0\] is str, wanted an object"),
         ({"SearchResults": [{"Filename": 3}]}, "Filename is int, wanted str"),
         ({"EntityPages": [{"Filename": "a\0b"}]}, "no document with an answer"),
+        ({"EntityPages": [{"Filename": "\ud800"}]}, "no document with an a"),
+        (
+            {"EntityPages": [{"Filename": "../wikipedia/Doc.txt"}]},
+            r"EntityPages\[0\].Filename is '../wikipedia/Doc.txt', which leads",
+        ),
+        ({"SearchResults": [{"Filename": "a/../../.."}]}, "leads out of"),
+        ({"EntityPages": [{"Filename": "/proc/version"}]}, "no document with"),
         ({"EntityPages": [{"Title": "a"}]}, "no document with an answer"),
     ],
 )

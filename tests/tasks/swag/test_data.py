@@ -138,7 +138,7 @@ GOOD = '{"context": "c", "choices": ["a", "b"], "label": 0}'
         ("t.jsonl", [""], "holds no question"),
         ("t.jsonl", [GOOD, "{"], "line 2: not JSON"),
         ("t.jsonl", [GOOD, "1" * 5000], "line 2: not JSON: Exceeds the limit"),
-        ("t.jsonl", [GOOD, "[" * 10**5], "line 2: not JSON: maximum recursion"),
+        ("t.jsonl", [GOOD, "[" * 10**5], "line 2: not JSON: lists or"),
         (
             "t.jsonl",
             [GOOD.replace("{", '{"id": "a\\tb", ')],
